@@ -1,0 +1,24 @@
+"""servonode: from equations to a running control system.
+
+The rooms (`mechanics`, `plants`, `controllers`, `bus`, `nodes`, `launch`) stand at the top of a checkout and
+are subpackages of `servonode` everywhere: import `servonode.mechanics`, never `mechanics`.
+"""
+
+from pathlib import Path as _Path
+from typing import Any as _Any
+
+__version__ = "0.1.0"
+__all__ = ["check", "simulate"]
+
+_root = _Path(__file__).resolve().parent.parent
+if (_root / "pyproject.toml").is_file() and (_root / "plants").is_dir():  # a checkout, never a wheel
+    __path__.insert(0, str(_root))
+
+
+def __getattr__(name: str) -> _Any:
+    """Load the public functions on first use, so that `import servonode` stays instant."""
+    if name in __all__:
+        from servonode.nodes import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module 'servonode' has no attribute {name!r}")
