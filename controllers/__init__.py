@@ -1,0 +1,83 @@
+"""Controllers: servo-constraint programs, the law derived from them, targets."""
+
+import importlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from servonode.controllers.law import ServoLaw
+from servonode.mechanics import cache
+from servonode.mechanics.description import ProgramDescription
+from servonode.mechanics.machine import Machine
+
+_WORDS = ("Program", "residual", "signal", "target")
+__all__ = ["PROGRAMS", "ProgramEntry", "ServoLaw", "load_law", *_WORDS]  # noqa: PLE0604
+
+
+@dataclass(frozen=True)
+class ProgramEntry:
+    """Where a program stands: its module, the machine it is for (None: any), its options and their choices."""
+
+    module: str
+    summary: str
+    machine: str | None = None
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # the first choice is the default
+
+
+PROGRAMS: dict[str, ProgramEntry] = {
+    "open_loop": ProgramEntry("open_loop", "every input is a stated function of time"),
+    "pursuit": ProgramEntry(
+        "diff_drive_trailer_pursuit",
+        "the heading points at a moving target, the speed keeps a distance",
+        "diff_drive_trailer",
+        {"variant": ("finite", "differential", "plain", "literal")},
+    ),
+    "rates": ProgramEntry(
+        "diff_drive_trailer_rates", "forward speed and yaw rate follow functions of time", "diff_drive_trailer"
+    ),
+}
+
+
+def load_law(
+    name: str,
+    machine: Machine,
+    machine_key: str,
+    build_model: Callable[[], Any],
+    options: Mapping[str, str],
+    parameters: Mapping[str, float],
+) -> ServoLaw:
+    """The law of a program in PROGRAMS on a machine, derived and compiled, or from the cache.
+
+    Raises:
+        CacheError: the kernel cache is damaged or cannot be written.
+        ModelError: the program cannot be derived for this machine.
+    """
+    folder = Path(__file__).parent
+    file = folder / f"{PROGRAMS[name].module}.py"
+    sources = cache.sources_digest(*(folder / each for each in ("program.py", "servo.py", "law_source.py")), file)
+    key = cache.key_of("law", machine_key, name, sources, json.dumps(dict(options), sort_keys=True))
+    kernel, description = cache.load(key, lambda: _build(name, build_model, options))
+    return ServoLaw(msgspec.json.decode(description, type=ProgramDescription), kernel, machine, parameters)
+
+
+def _build(name: str, build_model: Callable[[], Any], options: Mapping[str, str]) -> tuple[str, bytes]:
+    from servonode.controllers.law_source import describe_program, law_source
+    from servonode.controllers.servo import derive_servo
+    from servonode.mechanics.derive import derive
+
+    model = build_model()
+    module = importlib.import_module(f"servonode.controllers.{PROGRAMS[name].module}")
+    servo = derive_servo(derive(model), module.program(model, **options))
+    return law_source(servo), msgspec.json.encode(describe_program(servo))
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WORDS:
+        from servonode.controllers import program
+
+        return getattr(program, name)
+    raise AttributeError(f"module 'servonode.controllers' has no attribute {name!r}")

@@ -1,0 +1,196 @@
+"""A program's generated module: the servo law and the terms it is made of.
+
+`law(t, x, y, c, K, out)` writes the inputs, the residuals, their rates and the condition number of W, and
+returns a status: 0 good, i > 0: guard i is violated, -1: W is singular, -2: a result is not finite.
+y holds targets, then signals, each with its derivatives; K (2, n_s, n_s) holds K0 and K1.
+"""
+
+from typing import Any
+
+import sympy
+
+from servonode.controllers.program import Program
+from servonode.controllers.servo import Servo
+from servonode.mechanics import emit
+from servonode.mechanics.description import ProgramDescription
+from servonode.mechanics.emit import Block, Constants, njit
+from servonode.mechanics.machine_source import SOLVE_SOURCE, lower_triangle, unpack_lower
+from servonode.mechanics.model import ModelError
+
+Expr = Any
+CONDITION_LIMIT = 1e8  # above it a solve with W has lost half of its digits
+GOOD, SINGULAR, NOT_FINITE = 0, -1, -2
+
+
+def describe_program(servo: Servo) -> ProgramDescription:
+    """The names, units, defaults and texts of a program on a machine, without its expressions."""
+    program = servo.program
+    return ProgramDescription(
+        name=program.name,
+        description=program.description,
+        residuals=tuple(each.quantity for each in program.residuals),
+        degrees=servo.degrees,
+        parameters=tuple(each.quantity for each in program.parameters),
+        targets=tuple(each.name for each in program.targets),
+        signals=tuple(each.quantity for each in program.signals),
+        signal_defaults=tuple(each.default for each in program.signals),
+        target_order=servo.target_order,
+        signal_order=servo.signal_order,
+        guards=tuple(each.requirement for each in program.guards),
+        explicit=bool(program.inputs),
+    )
+
+
+def law_source(servo: Servo) -> str:
+    """The text of the generated module of a program.
+
+    Raises:
+        ModelError: there are not as many residuals as inputs and the program states no inputs itself.
+    """
+    model, program = servo.equations.model, servo.program
+    if not program.inputs and len(program.residuals) != len(model.inputs):
+        raise ModelError(
+            f"program {program.name} states {len(program.residuals)} servo-constraints for the "
+            f"{len(model.inputs)} inputs of {model.name} ({', '.join(u.name for u in model.inputs)}): "
+            "state as many residuals as inputs, for example by adding one for the speed"
+        )
+    constants = Constants([*model.parameters, *program.parameters])
+    body = [_start(servo)]
+    if not program.inputs:
+        body.append(_terms(servo, constants))
+    body.append(_law(servo, constants))
+    return "\n\n".join([emit.HEADER + constants.source(), SOLVE_SOURCE, *body])
+
+
+def signal_symbols(program: Program, target_order: int, signal_order: int) -> list[Expr]:
+    """The symbols of the array y, in its order."""
+    symbols = [each.derivative(n) for each in program.targets for n in range(target_order + 1)]
+    return symbols + [each.derivative(n) for each in program.signals for n in range(signal_order + 1)]
+
+
+def _arguments(servo: Servo, block: Block) -> None:
+    """Load state, targets and signals (targets in y come first)."""
+    block.load("x", servo.equations.model.state)
+    block.load("y", signal_symbols(servo.program, servo.target_order, servo.signal_order))
+
+
+def _start(servo: Servo) -> str:
+    """Generated `start(t, x, y, p, out)`: values of the parameters that are computed at the start."""
+    block = Block(None)
+    _arguments(servo, block)
+    block.load("p", [*servo.equations.model.parameters, *servo.program.parameters])
+    expressions = [sympy.sympify(each).xreplace(servo.equations.model.rates) for each in servo.program.start.values()]
+    block.store("out", block.evaluate(expressions))
+    body = str(block) or "    pass"
+    return njit("void(f8, f8[::1], f8[::1], f8[::1], f8[::1])") + f"def start(t_, x, y, p, out):\n{body}\n"
+
+
+class _Texts:
+    """Emitted f, f', J, W and the drift b = delta + J a0 of a servo law."""
+
+    def __init__(self, servo: Servo, block: Block, guards: list[Expr]) -> None:
+        equations = servo.equations
+        n_v, n_s = len(equations.model.velocities), len(servo.f)
+        n_tau = len(equations.model.inputs)
+        parts = [lower_triangle(equations), list(-equations.h_r), list(equations.B_r.T)]
+        parts += [servo.f, servo.f_dot, list(servo.J), servo.delta, guards]
+        flat = iter(block.evaluate([expression for part in parts for expression in part]))
+        lower, free, B, self.f, self.f_dot, J, self.delta, self.guards = (
+            [next(flat) for _ in part] for part in parts
+        )
+        columns = [free, *(B[k * n_v : (k + 1) * n_v] for k in range(n_tau))]
+        a0, *R = emit.solve_spd(block, unpack_lower(lower, n_v), columns)
+        self.J = [J[i * n_v : (i + 1) * n_v] for i in range(n_s)]
+        self.W = [[_dot(block, row, column) for column in R] for row in self.J]
+        self.b = [
+            block.let(emit.combine((("+", j, a) for j, a in zip(row, a0, strict=True)), delta))
+            for row, delta in zip(self.J, self.delta, strict=True)
+        ]
+
+
+def _dot(block: Block, row: list[str], column: list[str]) -> str:
+    text = emit.combine(("+", a, b) for a, b in zip(row, column, strict=True))
+    return text if emit.is_zero(text) else block.let(text)
+
+
+def _terms(servo: Servo, constants: Constants) -> str:
+    """Generated `terms(t, x, y, c, f, f_dot, J, delta, W, b)` for checks and reports."""
+    block = Block(constants)
+    _arguments(servo, block)
+    texts = _Texts(servo, block, [])
+    for array, values in (("f", texts.f), ("f_dot", texts.f_dot), ("delta", texts.delta), ("b", texts.b)):
+        block.store(array, values)
+    for array, rows in (("J", texts.J), ("W", texts.W)):
+        block.lines += [f"    {array}[{i}, {k}] = {text}" for i, row in enumerate(rows) for k, text in enumerate(row)]
+    vectors = "f8[::1], f8[::1], f8[:, ::1], f8[::1], f8[:, ::1], f8[::1]"
+    decorator = njit(f"void(f8, f8[::1], f8[::1], f8[::1], {vectors})")
+    return f"{decorator}def terms(t_, x, y, c, f, f_dot, J, delta, W, b):\n{block}\n"
+
+
+def _law(servo: Servo, constants: Constants) -> str:
+    """Generated `law(t, x, y, c, K, out)`; out = inputs, f, f', condition."""
+    block = Block(constants)
+    _arguments(servo, block)
+    guards = [each.margin.xreplace(servo.equations.model.rates) for each in servo.program.guards]
+    n_s, n_tau = len(servo.f), len(servo.equations.model.inputs)
+    if servo.program.inputs:
+        stated = [sympy.sympify(servo.program.inputs[u]) for u in servo.equations.model.inputs]
+        stated = [each.xreplace(servo.equations.model.rates) for each in stated]
+        flat = block.evaluate([*stated, *servo.f, *servo.f_dot, *guards])
+        tau, f, f_dot = flat[:n_tau], flat[n_tau : n_tau + n_s], flat[n_tau + n_s : n_tau + 2 * n_s]
+        guard_texts, condition = flat[n_tau + 2 * n_s :], "1.0"
+    else:
+        texts = _Texts(servo, block, guards)
+        f, f_dot, guard_texts = texts.f, texts.f_dot, texts.guards
+        tau, condition = _solve(block, texts.W, _wanted(block, servo, texts))
+    block.store("out", [*tau, *f, *f_dot, condition])
+    block.lines += [f"    if not {text} > 0.0:\n        return {i}" for i, text in enumerate(guard_texts, 1)]
+    block.lines.append(f"    if not fabs(out[{n_tau + 2 * n_s}]) < {CONDITION_LIMIT!r}:\n        return {SINGULAR}")
+    finite = " and ".join(f"isfinite(out[{i}])" for i in range(n_tau))
+    block.lines.append(f"    if not ({finite}):\n        return {NOT_FINITE}\n    return {GOOD}")
+    decorator = njit("i8(f8, f8[::1], f8[::1], f8[::1], f8[:, :, ::1], f8[::1])")
+    return f"{decorator}def law(t_, x, y, c, K, out):\n{block}\n"
+
+
+def _wanted(block: Block, servo: Servo, texts: _Texts) -> list[str]:
+    """z = -K1 f' - K0 f - b, the right-hand side of W tau = z."""
+    wanted = []
+    for i, b in enumerate(texts.b):
+        terms = [("-", f"K[0, {i}, {j}]", f) for j, f in enumerate(texts.f)]
+        terms += [("-", f"K[1, {i}, {j}]", rate) for j, rate in enumerate(texts.f_dot)]
+        wanted.append(block.let(emit.combine([*terms, ("-", "1.0", b)])))
+    return wanted
+
+
+def _solve(block: Block, W: list[list[str]], z: list[str]) -> tuple[list[str], str]:
+    """Emit tau of W tau = z, and the condition number of W in the 1-norm, norm(W) norm(W^-1)."""
+    if len(z) == 1:
+        return [block.let(f"{z[0]}/{W[0][0]}")], block.let(f"1.0 if fabs({W[0][0]}) > 0.0 else 1e300")
+    if len(z) == 2:
+        (a, b), (c, d) = W
+        inverse = block.let(f"1.0/({emit.combine([('+', a, d), ('-', b, c)])})")
+        tau = [
+            block.let(f"({emit.combine([('+', z[0], d), ('-', b, z[1])])})*{inverse}"),
+            block.let(f"({emit.combine([('+', a, z[1]), ('-', c, z[0])])})*{inverse}"),
+        ]
+        norm = f"max(fabs({a}) + fabs({c}), fabs({b}) + fabs({d}))"
+        norm_of_inverse = f"max(fabs({d}) + fabs({c}), fabs({b}) + fabs({a}))"
+        return tau, block.let(f"{norm}*{norm_of_inverse}*fabs({inverse})")
+    return _solve_general(block, W, z)
+
+
+def _solve_general(block: Block, W: list[list[str]], z: list[str]) -> tuple[list[str], str]:
+    """The same for three and more: pivoted elimination, once for tau and once per column of the inverse."""
+    n = len(z)
+    block.lines += [f"    S = empty(({n}, {n}))", f"    v = empty({n})"]
+    norm = block.let(f"max({', '.join(' + '.join(f'fabs({row[k]})' for row in W) for k in range(n))})")
+    fill = [f"    S[{i}, {k}] = {text}" for i, row in enumerate(W) for k, text in enumerate(row)]
+    columns = [[f"    v[{i}] = {1.0 if i == k else 0.0}" for i in range(n)] for k in range(n)]
+    inverse_norms = []
+    for column in columns:
+        block.lines += [*fill, *column, f"    solve_in_place({n}, S, v)"]
+        inverse_norms.append(block.let(" + ".join(f"fabs(v[{i}])" for i in range(n))))
+    block.lines += [*fill, *(f"    v[{i}] = {text}" for i, text in enumerate(z))]
+    block.lines.append(f"    regular = solve_in_place({n}, S, v)")
+    tau = [block.let(f"v[{i}]") for i in range(n)]
+    return tau, block.let(f"{norm}*max({', '.join(inverse_norms)}) if regular else 1e300")

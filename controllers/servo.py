@@ -1,0 +1,123 @@
+"""From residuals to a servo law: relative degrees, Jacobian and drift (mechanics/README.md, eq. 5-8).
+
+A residual f(q, v, t) whose velocity derivative does not vanish has degree 1: f' = J v' + delta with J = df/dv.
+A residual f(q, t) is differentiated once more: degree 2, f'' = J v' + delta with J = d f'/dv. The law asks
+f^(r) = -K1 f' - K0 f and solves W tau = that - delta - J a0, where v' = a0 + R tau and W = J R.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+
+from servonode.controllers.program import Program
+from servonode.mechanics.derive import Equations
+from servonode.mechanics.model import ModelError
+
+Expr = Any
+MAX_TARGET_ORDER = 2  # a target message carries position, velocity and acceleration
+_ORDERS = 8  # derivatives of a signal that are looked for
+
+
+@dataclass(frozen=True)
+class Servo:
+    """Symbolic servo-constraints of a program on a machine.
+
+    f, f_dot, delta: n_s entries (f_dot is 0 for degree 1); J (n_s, n_v); degrees; and how many derivatives of
+    targets and signals they contain.
+    """
+
+    equations: Equations
+    program: Program
+    f: list[Expr]
+    f_dot: list[Expr]
+    J: Any
+    delta: list[Expr]
+    degrees: tuple[int, ...]
+    target_order: int
+    signal_order: int
+
+    @property
+    def all_expressions(self) -> list[Expr]:
+        return [*self.f, *self.f_dot, *self.J, *self.delta]
+
+
+def derive_servo(equations: Equations, program: Program) -> Servo:
+    """The servo-constraints of a program, differentiated along the machine's motion.
+
+    Raises:
+        ModelError: a residual contains a symbol that neither machine nor program knows, is reached by no
+            velocity within two differentiations, or needs more target derivatives than a target has.
+    """
+    rows = [_row(equations, program, each.expression, each.quantity.name) for each in program.residuals]
+    explicit = [sympy.sympify(each) for each in program.inputs.values()]
+    used = _orders(program, [entry for row in rows for entry in row[:4]] + explicit)
+    if used[0] > MAX_TARGET_ORDER:
+        raise ModelError(
+            f"program {program.name} needs derivative {used[0]} of a target, a target has {MAX_TARGET_ORDER}; "
+            "state the residual with fewer rates"
+        )
+    return Servo(
+        equations=equations,
+        program=program,
+        f=[row[0] for row in rows],
+        f_dot=[row[1] for row in rows],
+        J=sympy.Matrix([list(row[2]) for row in rows]) if rows else sympy.zeros(0, 0),
+        delta=[row[3] for row in rows],
+        degrees=tuple(row[4] for row in rows),
+        target_order=used[0],
+        signal_order=used[1],
+    )
+
+
+def _row(equations: Equations, program: Program, expression: Expr, name: str) -> tuple[Expr, Expr, Any, Expr, int]:
+    """f, f', J row, delta and degree of one residual."""
+    velocities = equations.model.velocities
+    f = expression.xreplace(equations.model.rates)
+    _check_symbols(equations, program, f, name)
+    J = [sympy.diff(f, v) for v in velocities]
+    if any(entry != 0 for entry in J):
+        return f, sympy.Integer(0), J, along(equations, program, f), 1
+    f_dot = along(equations, program, f)
+    J = [sympy.diff(f_dot, v) for v in velocities]
+    if all(entry == 0 for entry in J):
+        raise ModelError(
+            f"program {program.name}, residual {name}: no velocity of {equations.model.name} moves it; "
+            "state a residual that contains a coordinate or a velocity of the machine"
+        )
+    return f, f_dot, J, along(equations, program, f_dot), 2
+
+
+def along(equations: Equations, program: Program, expression: Expr) -> Expr:
+    """Time derivative of an expression along the motion, without its J v' part."""
+    result = equations.along_motion(expression)
+    for each in (*program.targets, *program.signals):
+        for order in range(_ORDERS):
+            if each.derivative(order) in expression.free_symbols:
+                result += sympy.diff(expression, each.derivative(order)) * each.derivative(order + 1)
+    return result
+
+
+def _check_symbols(equations: Equations, program: Program, expression: Expr, name: str) -> None:
+    known = {symbol.name for symbol in (*equations.model.symbols, *program.parameters)} | {"t"}
+    for each in (*program.targets, *program.signals):
+        known |= {each.derivative(order).name for order in range(_ORDERS)}
+    unknown = sorted(symbol.name for symbol in expression.free_symbols if symbol.name not in known)
+    if unknown:
+        raise ModelError(
+            f"program {program.name}, residual {name}: {unknown[0]!r} is neither a symbol of machine "
+            f"{equations.model.name} nor of the program; known are {', '.join(sorted(known))}"
+        )
+
+
+def _orders(program: Program, expressions: list[Any]) -> tuple[int, int]:
+    """The highest derivative of targets and of signals that occurs."""
+    present: set[Expr] = set()
+    for each in expressions:
+        for expression in each if isinstance(each, list) else [each]:
+            present |= sympy.sympify(expression).free_symbols
+
+    def highest(signals: Any) -> int:
+        return max((n for each in signals for n in range(_ORDERS) if each.derivative(n) in present), default=0)
+
+    return highest(program.targets), highest(program.signals)

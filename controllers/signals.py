@@ -1,0 +1,69 @@
+"""Functions of time for targets and programs: expressions, differentiated symbolically and compiled.
+
+One evaluator serves every rung: plain Python, numpy and numba differ in the last bit, so everybody calls this
+kernel.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode import mechanics
+from servonode.mechanics import cache
+from servonode.mechanics.expression import ExpressionError, parse
+
+Array = npt.NDArray[np.float64]
+
+
+class Signals:
+    """Named functions of time with their derivatives up to `order`: values (n_names * (order + 1),)."""
+
+    def __init__(self, names: Sequence[str], order: int, kernel: ModuleType) -> None:
+        self.names = tuple(names)
+        self.order = order
+        self.kernel = kernel
+
+    def evaluate(self, t: float, out: Array) -> None:
+        """Write name, name', name'', ... of each signal at time t [s] into `out`."""
+        self.kernel.signals(t, out)
+
+
+def load_signals(texts: Mapping[str, str | float], order: int) -> Signals:
+    """The compiled signals of these expressions of t, from the cache or built.
+
+    Raises:
+        ExpressionError: a text is not an expression, or cannot be differentiated `order` times.
+    """
+    for name, text in texts.items():
+        parse(text).require_derivatives(order, name)
+    definition = json.dumps([list(texts), [str(text) for text in texts.values()], order])
+    folder = Path(mechanics.__file__).parent
+    sources = cache.sources_digest(folder / "expression.py", folder / "emit.py", Path(__file__))
+    kernel, _ = cache.load(cache.key_of("signals", definition, sources), lambda: (_source(texts, order), b"{}"))
+    return Signals(tuple(texts), order, kernel)
+
+
+def _source(texts: Mapping[str, str | float], order: int) -> str:
+    """The generated function `signals(t, out)`."""
+    import sympy
+
+    from servonode.mechanics import emit
+    from servonode.mechanics.model import time
+
+    expressions = []
+    for text in texts.values():
+        expression = sympy.sympify(parse(text).sympy({"t": time}))
+        for _ in range(order + 1):
+            expressions.append(expression)
+            expression = sympy.diff(expression, time)
+    block = emit.Block(None)
+    block.store("out", block.evaluate(expressions))
+    body = str(block) or "    pass"
+    return emit.HEADER + emit.njit("void(f8, f8[::1])") + f"def signals(t_, out):\n{body}\n"
+
+
+__all__ = ["ExpressionError", "Signals", "load_signals"]

@@ -1,0 +1,85 @@
+"""What a process without sympy must know of a machine or a program: names, units, defaults, bounds.
+
+These structs travel to the disk cache as JSON, so that launch files are checked and nodes are started without
+importing the symbolic side.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+
+class Quantity(msgspec.Struct, frozen=True):
+    """A named number: its ASCII name, what it is, its unit, and for parameters a default and bounds."""
+
+    name: str
+    description: str
+    unit: str = "1"
+    default: float | None = None
+    above: float | None = None  # must be greater than
+    at_least: float | None = None  # must be greater than or equal to
+
+    def complaint(self, value: float) -> str | None:
+        """Why `value` cannot be this quantity, or None where it can."""
+        if not math.isfinite(value):
+            return f"{value} is not a finite number"
+        if self.above is not None and not value > self.above:
+            return f"{value:g} {self.unit} must be greater than {self.above:g}"
+        if self.at_least is not None and not value >= self.at_least:
+            return f"{value:g} {self.unit} must be at least {self.at_least:g}"
+        return None
+
+
+class Requirement(msgspec.Struct, frozen=True):
+    """A condition on parameters or on the start: its margin must be positive (or not negative)."""
+
+    text: str
+    strict: bool
+
+
+class MachineDescription(msgspec.Struct, frozen=True):
+    """All names of a machine, in the order of its arrays (state order = the model sheet's)."""
+
+    name: str
+    description: str
+    state: tuple[Quantity, ...]
+    coordinates: tuple[str, ...]
+    velocities: tuple[str, ...]
+    inputs: tuple[Quantity, ...]
+    parameters: tuple[Quantity, ...]
+    outputs: tuple[Quantity, ...]
+    constraints: tuple[str, ...]
+    requirements: tuple[Requirement, ...]
+    warnings: tuple[str, ...]
+    panels: tuple[tuple[str, ...], ...]
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        return tuple(quantity.name for quantity in self.state)
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        return tuple(quantity.name for quantity in self.inputs)
+
+
+class ProgramDescription(msgspec.Struct, frozen=True):
+    """All names of a program, in the order of the compiled law's arrays."""
+
+    name: str
+    description: str
+    residuals: tuple[Quantity, ...]  # default: the default stabilisation rate [1/s]
+    degrees: tuple[int, ...]
+    parameters: tuple[Quantity, ...]  # default None: computed at the start by the `start` kernel
+    targets: tuple[str, ...]
+    signals: tuple[Quantity, ...]
+    signal_defaults: tuple[str, ...]
+    target_order: int
+    signal_order: int
+    guards: tuple[Requirement, ...]
+    explicit: bool  # the program states the inputs itself; residuals are only watched
+
+
+def values_by_name(quantities: Sequence[Quantity], given: Mapping[str, float]) -> tuple[float, ...]:
+    """The value of each quantity: the given one, else its default (names are checked by the caller)."""
+    return tuple(float(given.get(quantity.name, quantity.default or 0.0)) for quantity in quantities)

@@ -1,0 +1,368 @@
+"""Expressions of launch files, such as `6*sin(0.05*t) - sin(0.3*t) + 2`, as checked trees.
+
+A text is parsed by Python's `ast` and rebuilt node by node from a whitelist; nothing of it is ever executed.
+Each node knows its value when it depends on no name, so `1/0` is refused when it is read.
+"""
+
+import ast
+import math
+import operator
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+MAX_LENGTH = 2000  # characters
+MAX_NODES = 500
+MAX_DEPTH = 100  # a term of a sum counts 1, a function, power or sign counts NESTING
+NESTING = 5
+MAX_EXPONENT = 64
+MAX_ARGUMENTS = 16
+MAX_INTEGER = 2**53  # above it a double no longer tells integers apart
+
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "**": operator.pow,
+    "neg": operator.neg,
+}
+_KNOWN: tuple[Callable[..., Any], ...] = (abs, math.atan2, math.cos, math.exp, max, min)
+_KNOWN += (math.sin, math.sqrt, math.tan, math.tanh)
+FUNCTIONS = {function.__name__: function for function in _KNOWN}
+ARITY = {"atan2": (2, 2), "max": (2, MAX_ARGUMENTS), "min": (2, MAX_ARGUMENTS)}  # all others: (1, 1)
+OPERATORS: dict[type, str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}  # ** apart
+SMOOTH_INSTEAD = {
+    "abs": "sqrt(u**2 + 0.01**2) for abs(u)",
+    "max": "(a + b + sqrt((a - b)**2 + 0.01**2))/2 for max(a, b)",
+    "min": "(a + b - sqrt((a - b)**2 + 0.01**2))/2 for min(a, b)",
+    "sqrt": "sqrt(u**2 + 0.01**2) for sqrt(u**2)",
+}
+STRANGE_CHARACTER = re.compile(r"[^A-Za-z0-9_+\-*/(),. ]")
+NUMBER = r"(?>(?>\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?+)"  # atomic: 1e5 is never read as 1 before e5
+NUMBER_THEN_LETTER = re.compile(rf"(?<![\w.]){NUMBER}(?=[A-Za-z_])", re.ASCII)
+
+
+class ExpressionError(ValueError):
+    """One line: what is wrong in `text`, at `position` (characters from 0) if known, and how to mend it."""
+
+    def __init__(self, message: str, text: str = "", position: int | None = None) -> None:
+        super().__init__(message, text, position)
+        self.message = message
+        self.text = text
+        self.position = position
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@dataclass(frozen=True)
+class Number:
+    """A finite number as written."""
+
+    value: int | float
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A name whose value is known only when the program runs."""
+
+    name: str
+    value: None = None
+
+
+@dataclass(frozen=True)
+class Apply:
+    """An operation or function of its arguments; `value` if none of them depends on a name; `pi` has none."""
+
+    function: str
+    arguments: "tuple[Node, ...]"
+    value: float | None
+
+
+Node = Number | Symbol | Apply
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A checked expression: its `text`, its tree, and the `names` it really uses."""
+
+    text: str
+    tree: Node
+    names: frozenset[str]
+
+    def constant(self) -> float | None:
+        """Its value when it depends on no name, else None."""
+        return None if self.tree.value is None else float(self.tree.value)
+
+    def sympy(self, symbols: Mapping[str, Any]) -> Any:
+        """The sympy expression over `symbols` (a real symbol for each of `names`); doubles stay exact.
+
+        Raises ExpressionError when it has no real value anywhere, such as 1/(t - t).
+        """
+        import sympy
+
+        result = _to_sympy(self.tree, symbols, sympy)
+        if result.has(sympy.zoo, sympy.oo, -sympy.oo, sympy.nan, sympy.I):
+            raise self._error("has no real value", "remove the division by zero or root of a negative number")
+        if any(power.exp.is_number and abs(power.exp) > MAX_EXPONENT for power in result.atoms(sympy.Pow)):
+            raise self._error(
+                "has a power too high", f"keep exponents within -{MAX_EXPONENT}..{MAX_EXPONENT}"
+            )
+        return result
+
+    def smoothness(self) -> int | None:
+        """How often it can be differentiated where it is defined: 0 with abs, min or max, else None.
+
+        Conservative: abs(t)**2 counts as 0. The edge of a domain (sqrt at 0) and the cut of atan2 do not
+        count. A root needs sympy, to find the abs in sqrt(t**2); it may raise what `sympy` raises.
+        """
+        return 0 if self._kink() else None
+
+    def require_derivatives(self, order: int, name: str) -> None:
+        """Raise ExpressionError, for `name` such as 'target x', unless it has `order` derivatives."""
+        kink = self._kink() if order > 0 else None
+        if kink:
+            where = "0" if kink in ("abs", "sqrt") else "the switch between its arguments"
+            message = (
+                f"{name}: {kink} has no derivative at {where} and the program needs {order}; "
+                f"use a smooth expression (for example {SMOOTH_INSTEAD[kink]})"
+            )
+            raise ExpressionError(message, self.text)
+
+    def _kink(self) -> str | None:
+        """The first function with a kink; sqrt is one where it is an abs in disguise, as in sqrt(t**2)."""
+        used = [node for node in _walk(self.tree) if isinstance(node, Apply) and node.value is None]
+        for node in used:
+            if node.function in ("abs", "max", "min"):
+                return node.function
+        return "sqrt" if any(_is_root(node) for node in used) and self._hides_abs() else None
+
+    def _hides_abs(self) -> bool:
+        import sympy
+
+        tree = self.sympy({name: sympy.Symbol(name, real=True) for name in self.names})
+        return bool(tree.has(sympy.Abs))
+
+    def _error(self, problem: str, mend: str) -> ExpressionError:
+        return ExpressionError(f"{_shown(self.text)} {problem}; {mend}", self.text)
+
+
+def parse(text: str | int | float, names: Collection[str] = ("t",)) -> Expression:
+    """The checked expression of `text`, which may use `names`, pi and FUNCTIONS; a number stands for itself.
+
+    Raises ExpressionError outside the grammar and where a constant part has no finite real value.
+    """
+    text = _as_text(text)
+    builder = _Builder(text, names)
+    tree = builder.build(builder.syntax(), 0)
+    return Expression(text, tree, frozenset(node.name for node in _walk(tree) if isinstance(node, Symbol)))
+
+
+def _as_text(text: object) -> str:
+    if isinstance(text, str):
+        return text
+    if isinstance(text, bool) or not isinstance(text, int | float):
+        raise ExpressionError(
+            f"{_shown(str(text))} is not an expression; write a number or a text such as 't**2'"
+        )
+    if not abs(text) < math.inf:
+        raise ExpressionError(f"{text} is not an expression; write a finite number")
+    if isinstance(text, int) and abs(text) > MAX_INTEGER:
+        raise ExpressionError("the integer is above 2**53; write it as a decimal such as 1e18")
+    return repr(int(text)) if isinstance(text, int) else repr(float(text))
+
+
+class _Builder:
+    """Turns the syntax tree of one text into nodes, counting them; every error names text and position."""
+
+    def __init__(self, text: str, names: Collection[str]) -> None:
+        self.text = text
+        self.names = names
+        self.flat = "".join(" " if c.isspace() else c for c in text[: MAX_LENGTH + 1])
+        self.indent = len(self.flat) - len(self.flat.lstrip())
+        self.count = 0
+
+    def syntax(self) -> ast.expr:
+        """The syntax tree of the text after a check of its characters."""
+        self._check_characters()
+        try:
+            return ast.parse(self.flat.strip(), mode="eval").body
+        except SyntaxError as error:
+            position = self.indent + max((error.offset or 1) - 1, 0)
+            raise self._error(f"bad syntax ({error.msg})", position, self._grammar()) from None
+        except (RecursionError, MemoryError, ValueError):
+            raise self._error("too deeply nested", 0, "write it with fewer parentheses") from None
+
+    def _check_characters(self) -> None:
+        if len(self.text) > MAX_LENGTH:
+            raise self._error("too long", MAX_LENGTH, f"use at most {MAX_LENGTH} characters")
+        if not self.flat.strip():
+            raise self._error("empty expression", 0, "write a number or an expression such as 2*sin(t)")
+        if strange := STRANGE_CHARACTER.search(self.flat):
+            mend = "write ** for a power" if strange[0] == "^" else self._grammar()
+            raise self._error(f"unexpected character {_shown(strange[0])}", strange.start(), mend)
+        if glued := NUMBER_THEN_LETTER.search(self.flat):
+            mend = f"write * between a number and a name, and numbers like {glued[0]} or 1.5e-3"
+            raise self._error(f"a letter follows the number {glued[0]}", glued.end(), mend)
+
+    def build(self, node: ast.expr, depth: int) -> Node:
+        """The node for one syntax node; anything not listed here is refused."""
+        self.count += 1
+        if self.count > MAX_NODES or depth > MAX_DEPTH:
+            mend = f"use at most {MAX_DEPTH} terms in a sum and {MAX_DEPTH // NESTING} nested functions"
+            raise self._error("too many terms or levels", node, mend)
+        match node:
+            case ast.Constant(value=value):
+                return self._number(node, value)
+            case ast.Name(id=name):
+                return self._name(node, name)
+            case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+                return self.build(operand, depth + NESTING)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return self._apply(node, "neg", (self.build(operand, depth + NESTING),))
+            case ast.BinOp(op=ast.Pow()):
+                return self._power(node, depth)
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
+                arguments = (self.build(left, depth + 1), self.build(right, depth + 1))
+                return self._apply(node, OPERATORS[type(op)], arguments)
+            case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
+                return self._call(node, name, arguments, depth)
+        raise self._error(f"{type(node).__name__} is not part of an expression", node, self._grammar())
+
+    def _number(self, node: ast.expr, value: object) -> Number:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self._error(f"{_shown(str(value))} is not a real number", node, self._grammar())
+        if isinstance(value, int) and value > MAX_INTEGER:
+            raise self._error("integer above 2**53", node, "write it as a decimal such as 1e18")
+        if math.isinf(value):
+            raise self._error("number too large", node, "stay below 1.8e308")
+        return Number(value)
+
+    def _name(self, node: ast.expr, name: str) -> Node:
+        if name in self.names:
+            return Symbol(name)
+        if name == "pi":
+            return Apply("pi", (), math.pi)
+        if name in FUNCTIONS:
+            raise self._error(f"the function {name} has no argument", node, f"write {name}(...)")
+        raise self._unknown(node, name)
+
+    def _call(self, node: ast.Call, name: str, arguments: list[ast.expr], depth: int) -> Apply:
+        if name in self.names or name == "pi":
+            raise self._error(f"'{name}' is not a function", node, f"write {name}*(...) for a product")
+        if name not in FUNCTIONS:
+            raise self._unknown(node, name)
+        least, most = ARITY.get(name, (1, 1))
+        if not least <= len(arguments) <= most:
+            count = str(least) if least == most else f"{least} to {most}"
+            problem = f"{name} has {len(arguments)} argument{'' if len(arguments) == 1 else 's'}"
+            raise self._error(problem, node, f"give it {count}")
+        return self._apply(node, name, tuple(self.build(a, depth + NESTING) for a in arguments))
+
+    def _power(self, node: ast.BinOp, depth: int) -> Apply:
+        base, exponent = self.build(node.left, depth + NESTING), self.build(node.right, depth + NESTING).value
+        if exponent is None:
+            raise self._error("the exponent is not a constant", node.right, "write exp(0.69*t) for 2**t")
+        if abs(exponent) > MAX_EXPONENT:
+            mend = f"keep exponents within -{MAX_EXPONENT}..{MAX_EXPONENT}, or use exp"
+            raise self._error(f"exponent {exponent:g}", node.right, mend)
+        whole = float(exponent).is_integer()  # t**2.0 is the product t*t too
+        return self._apply(node, "**", (base, Number(int(exponent) if whole else exponent)))
+
+    def _apply(self, node: ast.expr, function: str, arguments: tuple[Node, ...]) -> Apply:
+        """The application, with its value when all arguments are constant."""
+        values = [float(a.value) for a in arguments if a.value is not None]
+        if len(values) < len(arguments):
+            if function == "/" and arguments[1].value == 0:
+                raise self._error("division by zero", node, "divide by something else")
+            return Apply(function, arguments, None)
+        try:
+            value = (OPERATIONS | FUNCTIONS)[function](*values)
+        except ZeroDivisionError:
+            raise self._error("division by zero", node, "divide by something else") from None
+        except OverflowError:
+            value = math.inf
+        except ValueError:
+            value = math.nan
+        if isinstance(value, complex) or math.isnan(value):
+            raise self._error(f"{_label(function)} has no real value here", node, "change its argument")
+        if math.isinf(value) or (function == "**" and value == 0 and values[0] != 0):
+            raise self._error(
+                f"the result of {_label(function)} is out of range", node, "use smaller numbers"
+            )
+        return Apply(function, arguments, float(value))
+
+    def _unknown(self, node: ast.expr, name: str) -> ExpressionError:
+        close = get_close_matches(name, [*self.names, "pi", *FUNCTIONS], n=1)
+        hint = f"did you mean '{close[0]}'? " if close else ""
+        return self._error(f"unknown name {_shown(name)}", node, hint + self._grammar())
+
+    def _grammar(self) -> str:
+        names = ", ".join([*sorted(self.names), "pi"])
+        functions = ", ".join(FUNCTIONS)
+        return (
+            f"An expression may use {names}, numbers, + - * / **, parentheses and the functions {functions}"
+        )
+
+    def _error(self, problem: str, where: ast.expr | int, mend: str) -> ExpressionError:
+        position = where if isinstance(where, int) else self.indent + where.col_offset
+        return ExpressionError(
+            f"{problem} at position {position} of {_shown(self.text)}; {mend}", self.text, position
+        )
+
+
+def _shown(text: str) -> str:
+    """The text quoted on one line of plain characters, cut after 60."""
+    return ascii(text) if len(text) <= 60 else ascii(text[:57] + "...")
+
+
+def _label(function: str) -> str:
+    return "-" if function == "neg" else function
+
+
+def _walk(node: Node) -> Iterator[Node]:
+    yield node
+    if isinstance(node, Apply):
+        for argument in node.arguments:
+            yield from _walk(argument)
+
+
+def _is_root(node: Apply) -> bool:
+    """True for sqrt and for powers that are not whole."""
+    if node.function != "**":
+        return node.function == "sqrt"
+    return isinstance(node.arguments[1].value, float)
+
+
+def _to_sympy(node: Node, symbols: Mapping[str, Any], sympy: Any) -> Any:
+    """The sympy form of one node, with numbers exact."""
+    if isinstance(node, Symbol):
+        return symbols[node.name]
+    if isinstance(node, Number):
+        return _to_number(node.value, sympy)
+    if node.function == "pi":
+        return sympy.pi
+    if node.function == "**":
+        return _to_power(node, symbols, sympy)
+    arguments = [_to_sympy(argument, symbols, sympy) for argument in node.arguments]
+    names = {"abs": "Abs", "max": "Max", "min": "Min"}
+    known = OPERATIONS.get(node.function) or getattr(sympy, names.get(node.function, node.function))
+    return known(*arguments)
+
+
+def _to_power(node: Apply, symbols: Mapping[str, Any], sympy: Any) -> Any:
+    if node.value is not None:  # as a double: an exact rational to the 64th, nested, would fill the memory
+        whole = node.value.is_integer() and abs(node.value) <= MAX_INTEGER
+        return _to_number(int(node.value) if whole else node.value, sympy)
+    exponent = node.arguments[1].value
+    assert exponent is not None  # the builder made it a Number
+    half = (2 * exponent) % 1 == 0  # t**0.5 is sqrt(t)
+    power = sympy.Rational(exponent) if half else _to_number(exponent, sympy)
+    return _to_sympy(node.arguments[0], symbols, sympy) ** power
+
+
+def _to_number(value: int | float, sympy: Any) -> Any:
+    return sympy.Integer(value) if isinstance(value, int) else sympy.Float(value, 17)

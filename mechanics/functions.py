@@ -1,0 +1,17 @@
+"""Functions of a machine's or program's expressions that sympy does not have."""
+
+from typing import Any
+
+import sympy
+
+
+class wrap(sympy.Function):  # type: ignore[misc]  # noqa: N801  (a function's name, as sin)
+    """An angle brought to [-pi, pi); its derivative is 1 (the jump at +-pi is not differentiated)."""
+
+    nargs = 1
+
+    def fdiff(self, argindex: int = 1) -> Any:
+        return sympy.Integer(1)
+
+    def _eval_is_real(self) -> bool:
+        return True

@@ -1,0 +1,142 @@
+"""A machine ready to compute: its description and compiled kernels behind plain numpy faces."""
+
+from collections.abc import Callable, Mapping
+from types import ModuleType
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from servonode.mechanics import cache
+from servonode.mechanics.description import MachineDescription
+
+Array = npt.NDArray[np.float64]
+
+
+class ParameterError(ValueError):
+    """A parameter that cannot be; `name` says which one."""
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(text)
+        self.name = name
+
+
+class Machine:
+    """Kernels of one machine for one parameter set.
+
+    State arrays `x` have the description's state entries and, last, the work [J] of inputs and losses since the
+    start (`n_x = len(state) + 1`); input arrays `u` have its inputs.
+    """
+
+    def __init__(self, description: MachineDescription, kernel: ModuleType, parameters: Mapping[str, float]) -> None:
+        self.description = description
+        self.kernel = kernel
+        self.parameters = self._checked(parameters)
+        self.c = np.zeros(kernel.N_CONSTANTS)
+        kernel.constants(np.array(list(self.parameters.values())), self.c)
+        n = len(description.coordinates) + len(description.constraints)
+        self._S, self._y = np.zeros((n, n)), np.zeros(n)
+        self._out = np.zeros(len(description.outputs) + len(description.warnings))
+
+    @property
+    def n_state(self) -> int:
+        """Number of states, the work entry not counted."""
+        return len(self.description.state)
+
+    @property
+    def n_inputs(self) -> int:
+        return len(self.description.inputs)
+
+    def with_parameters(self, parameters: Mapping[str, float]) -> "Machine":
+        """The same kernels with other parameters, those not named keep their present value."""
+        return Machine(self.description, self.kernel, {**self.parameters, **parameters})
+
+    def _checked(self, given: Mapping[str, float]) -> dict[str, float]:
+        """All parameters by name, bounds and requirements checked.
+
+        Raises:
+            ParameterError: a value is out of its bounds, or a requirement between parameters is violated.
+        """
+        values = {each.name: float(given.get(each.name, each.default or 0.0)) for each in self.description.parameters}
+        for quantity in self.description.parameters:
+            complaint = quantity.complaint(values[quantity.name])
+            if complaint:
+                raise ParameterError(quantity.name, f"{complaint} ({quantity.description})")
+        margins = np.zeros(len(self.description.requirements))
+        self.kernel.requirements(np.array(list(values.values())), margins)
+        for requirement, margin in zip(self.description.requirements, margins, strict=True):
+            if not (margin > 0 or (margin == 0 and not requirement.strict)):
+                changed = next(iter(given), self.description.parameters[0].name)
+                raise ParameterError(changed, f"{requirement.text} (margin {margin:g})")
+        return values
+
+    def state(self, values: Mapping[str, float]) -> Array:
+        """A kernel state array from values by name; what is not named is 0, the work starts at 0."""
+        x = np.zeros(self.n_state + 1)
+        x[: self.n_state] = [values.get(name, 0.0) for name in self.description.state_names]
+        return x
+
+    def stepper(self, integrator: str) -> Callable[[float, Array, Array, Array, float], None]:
+        """The compiled step `(t, x, u, c, h)` of an integrator, which advances x in place."""
+        step: Callable[[float, Array, Array, Array, float], None] = getattr(self.kernel, f"step_{integrator}")
+        return step
+
+    def derivatives(self, t: float, x: Array, u: Array) -> Array:
+        """x' (n_x,): the state's rates, and the power of inputs and losses [W]."""
+        dx = np.zeros(len(x))
+        self.kernel.derivatives(t, x, u, self.c, dx)
+        return dx
+
+    def energy(self, t: float, x: Array) -> float:
+        """Kinetic plus potential energy [J]."""
+        out = np.zeros(2)
+        self.kernel.energy(t, x, self.c, out)
+        return float(out[0] + out[1])
+
+    def constraint_residual(self, t: float, x: Array) -> Array:
+        """A q' - b (n_c,), zero but for rounding in the minimal form."""
+        out = np.zeros(len(self.description.constraints))
+        self.kernel.constraint_residual(t, x, self.c, out)
+        return out
+
+    def full(self, t: float, x: Array, u: Array) -> tuple[Array, Array]:
+        """Full form with multipliers: q'' (n_q,) and the contact forces Lambda (n_c,)."""
+        n_q = len(self.description.coordinates)
+        if not self.kernel.full(t, x, u, self.c, self._S, self._y):
+            raise ValueError("the full form is singular here: the constraints are redundant at this state")
+        return self._y[:n_q].copy(), self._y[n_q:].copy()
+
+    def monitor(self, t: float, x: Array, u: Array) -> Array:
+        """Outputs, then the margins of the warnings (negative: the warning holds). One array, reused."""
+        self.kernel.outputs(t, x, u, self.c, self._S, self._y, self._out)
+        return self._out
+
+    def outputs(self, t: float, x: Array, u: Array) -> dict[str, float]:
+        """Contact forces and other monitored values by name."""
+        values = self.monitor(t, x, u)
+        return {each.name: float(value) for each, value in zip(self.description.outputs, values, strict=False)}
+
+    def warnings(self, t: float, x: Array, u: Array) -> list[str]:
+        """The texts of the warnings that hold at this state."""
+        margins = self.monitor(t, x, u)[len(self.description.outputs) :]
+        return [text for text, margin in zip(self.description.warnings, margins, strict=True) if not margin > 0]
+
+
+def load_machine(key: str, build_model: Callable[[], object], parameters: Mapping[str, float]) -> Machine:
+    """The machine of a cache key with these parameters; `build_model` is only called when it is not cached.
+
+    Raises:
+        CacheError: the kernel cache is damaged or cannot be written.
+        ModelError: the model cannot be derived.
+        ParameterError: a parameter is out of its bounds.
+    """
+    kernel, description = cache.load(key, lambda: _build(build_model))
+    return Machine(msgspec.json.decode(description, type=MachineDescription), kernel, parameters)
+
+
+def _build(build_model: Callable[[], object]) -> tuple[str, bytes]:
+    from servonode.mechanics.derive import derive
+    from servonode.mechanics.machine_source import describe, machine_source
+
+    equations = derive(build_model())  # type: ignore[arg-type]  (a Model; its type would import sympy)
+    return machine_source(equations), msgspec.json.encode(describe(equations.model))

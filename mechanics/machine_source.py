@@ -1,0 +1,208 @@
+"""A machine's generated module: right-hand side, integrator steps, energy, full form, outputs.
+
+All functions take the state array x (n + 1,) in the description's state order with the work [J] of inputs and
+losses as last entry, the inputs u, and the constants c computed from the parameters p by `constants(p, c)`.
+"""
+
+from typing import Any
+
+import sympy
+
+from servonode.mechanics import emit
+from servonode.mechanics.derive import Equations
+from servonode.mechanics.description import MachineDescription, Quantity
+from servonode.mechanics.emit import Block, Constants, local, njit
+from servonode.mechanics.integrate import INTEGRATORS, step_source
+from servonode.mechanics.model import Model
+
+Expr = Any
+
+SOLVE_SOURCE = '''\
+@njit("i8(i8, f8[:, ::1], f8[::1])", cache=True, error_model="numpy")
+def solve_in_place(n, S, y):
+    """Solve S y = y by elimination with partial pivoting; 0 where S is singular to working precision."""
+    for j in range(n):
+        best = j
+        for i in range(j + 1, n):
+            if fabs(S[i, j]) > fabs(S[best, j]):
+                best = i
+        if not fabs(S[best, j]) > 0.0:
+            return 0
+        if best != j:
+            for k in range(j, n):
+                S[j, k], S[best, k] = S[best, k], S[j, k]
+            y[j], y[best] = y[best], y[j]
+        for i in range(j + 1, n):
+            factor = S[i, j] / S[j, j]
+            if factor != 0.0:
+                for k in range(j + 1, n):
+                    S[i, k] -= factor * S[j, k]
+                y[i] -= factor * y[j]
+    for i in range(n - 1, -1, -1):
+        for k in range(i + 1, n):
+            y[i] -= S[i, k] * y[k]
+        y[i] /= S[i, i]
+    return 1
+'''
+
+
+def describe(model: Model) -> MachineDescription:
+    """The names, units, defaults and texts of a model, without its expressions."""
+    return MachineDescription(
+        name=model.name,
+        description=model.description,
+        state=tuple(symbol.quantity for symbol in model.state),
+        coordinates=tuple(q.name for q in model.coordinates),
+        velocities=tuple(v.name for v in model.velocities),
+        inputs=tuple(u.quantity for u in model.inputs),
+        parameters=tuple(p.quantity for p in model.parameters),
+        outputs=_output_quantities(model),
+        constraints=tuple(each.quantity.name for each in model.constraints),
+        requirements=tuple(each.requirement for each in model.requirements),
+        warnings=tuple(each.requirement.text for each in model.warnings),
+        panels=tuple(tuple(panel) for panel in model.panels),
+    )
+
+
+def _output_quantities(model: Model) -> tuple[Quantity, ...]:
+    return (*(each.quantity for each in model.constraints), *(each.quantity for each in model.outputs))
+
+
+def machine_source(equations: Equations) -> str:
+    """The text of the generated module of a machine."""
+    model = equations.model
+    constants = Constants(model.parameters)
+    inputs = [local(u) for u in model.inputs]
+    body = [
+        _rhs(equations, constants),
+        *(step_source(tableau, len(model.state), inputs) for tableau in INTEGRATORS.values()),
+        _derivatives(equations),
+        _energy(equations, constants),
+        _constraint_residual(equations, constants),
+        _full(equations, constants),
+        _outputs(equations, constants),
+        _requirements(model),
+    ]
+    return "\n\n".join([emit.HEADER + constants.source(), SOLVE_SOURCE, *body])
+
+
+def accelerations(block: Block, equations: Equations, beside: list[Expr]) -> tuple[list[str], list[str]]:
+    """Emit v' of the minimal form under the inputs, and other expressions with it; the texts of both."""
+    n = len(equations.model.velocities)
+    tau = sympy.Matrix(list(equations.model.inputs))
+    force = equations.B_r * tau - equations.h_r
+    texts = block.evaluate([*_lower(equations.M_r), *force, *beside])
+    size = n * (n + 1) // 2
+    (solution,) = emit.solve_spd(block, unpack_lower(texts[:size], n), [texts[size : size + n]])
+    return solution, texts[size + n :]
+
+
+def _lower(M: Expr) -> list[Expr]:
+    return [M[i, j] for i in range(M.rows) for j in range(i + 1)]
+
+
+def unpack_lower(texts: list[str], n: int) -> list[list[str]]:
+    """Row lists of the lower triangle from its flat list of texts."""
+    return [texts[i * (i + 1) // 2 : i * (i + 1) // 2 + i + 1] for i in range(n)]
+
+
+def lower_triangle(equations: Equations) -> list[Expr]:
+    """The minimal mass matrix's lower triangle, row by row."""
+    return _lower(equations.M_r)
+
+
+def _rhs(equations: Equations, constants: Constants) -> str:
+    model, block = equations.model, Block(constants)
+    arguments = ["t_", *map(local, model.state), *map(local, model.inputs), "c"]
+    vdot, power = accelerations(block, equations, [*model.kinematics.values(), equations.power])
+    by_symbol = dict(zip(model.kinematics, power[:-1], strict=True))
+    by_symbol |= dict(zip(model.velocities, vdot, strict=True))
+    result = ", ".join([*(by_symbol[symbol] for symbol in model.state), power[-1]])
+    size = len(model.state) + 1
+    scalars = ", ".join(["f8"] * (len(arguments) - 1))
+    signature = njit(f"UniTuple(f8, {size})({scalars}, f8[::1])")
+    return f"{signature}def rhs({', '.join(arguments)}):\n{block}\n    return ({result})\n"
+
+
+def _derivatives(equations: Equations) -> str:
+    n = len(equations.model.state)
+    state = [f"x[{i}]" for i in range(n)]
+    inputs = [f"u[{i}]" for i in range(len(equations.model.inputs))]
+    return (
+        njit("void(f8, f8[::1], f8[::1], f8[::1], f8[::1])")
+        + f"def derivatives(t, x, u, c, dx):\n    k = rhs({', '.join(['t', *state, *inputs, 'c'])})\n"
+        + "\n".join(f"    dx[{i}] = k[{i}]" for i in range(n + 1))
+        + "\n"
+    )
+
+
+def _function(name: str, arguments: str, types: str, block: Block, result: str = "") -> str:
+    decorator = njit(f"{'f8' if result else 'void'}({types})")
+    ending = f"\n    return {result}" if result else ""
+    body = str(block) or ("" if result else "    pass")
+    return f"{decorator}def {name}({arguments}):\n{body}{ending}\n"
+
+
+def _energy(equations: Equations, constants: Constants) -> str:
+    block = Block(constants)
+    block.load("x", equations.model.state)
+    texts = block.evaluate([equations.kinetic, equations.potential])
+    block.store("out", texts)
+    return _function("energy", "t_, x, c, out", "f8, f8[::1], f8[::1], f8[::1]", block)
+
+
+def _with_rates(equations: Equations, constants: Constants) -> Block:
+    """A block in which state, inputs and the coordinates' rates have their values."""
+    model, block = equations.model, Block(constants)
+    block.load("x", model.state)
+    for q, text in zip(model.kinematics, block.evaluate(list(model.kinematics.values())), strict=True):
+        block.bind(q.rate, text)
+    return block
+
+
+def _constraint_residual(equations: Equations, constants: Constants) -> str:
+    block = _with_rates(equations, constants)
+    block.store("out", block.evaluate([each.row for each in equations.model.constraints]))
+    return _function("constraint_residual", "t_, x, c, out", "f8, f8[::1], f8[::1], f8[::1]", block)
+
+
+def _full(equations: Equations, constants: Constants) -> str:
+    """M q'' - A^T Lambda = B tau - h, A q'' = gamma, solved with pivoting: (q'', Lambda) in y."""
+    block = _with_rates(equations, constants)
+    block.load("u", equations.model.inputs)
+    n_q, n_c = len(equations.model.coordinates), len(equations.model.constraints)
+    S = sympy.Matrix(sympy.BlockMatrix([[equations.M, -equations.A.T], [equations.A, sympy.zeros(n_c)]]))
+    y = [*(equations.B * sympy.Matrix(list(equations.model.inputs)) - equations.h), *equations.gamma]
+    texts = block.evaluate([*S, *y])
+    n = n_q + n_c
+    for i in range(n):
+        block.lines += [f"    S[{i}, {j}] = {texts[i * n + j]}" for j in range(n)]
+    block.store("y", texts[n * n :])
+    types = "f8, f8[::1], f8[::1], f8[::1], f8[:, ::1], f8[::1]"
+    text = _function("full", "t_, x, u, c, S, y", types, block)
+    return text.replace("void(", "i8(", 1) + f"    return solve_in_place({n}, S, y)\n"
+
+
+def _outputs(equations: Equations, constants: Constants) -> str:
+    """Multipliers, declared outputs, then the warnings' margins (negative: warn)."""
+    model = equations.model
+    block = _with_rates(equations, constants)
+    block.load("u", model.inputs)
+    n_q = len(model.coordinates)
+    block.lines.append("    full(t_, x, u, c, S, y)")
+    for i, each in enumerate(model.constraints):
+        block.bind(each.multiplier, f"y[{n_q + i}]")
+    for v, text in zip(model.velocities, accelerations(block, equations, [])[0], strict=True):
+        block.bind(v.rate, text)
+    wanted = [each.multiplier for each in model.constraints]
+    wanted += [each.expression for each in model.outputs] + [each.margin for each in model.warnings]
+    block.store("out", block.evaluate(wanted))
+    types = "f8, f8[::1], f8[::1], f8[::1], f8[:, ::1], f8[::1], f8[::1]"
+    return _function("outputs", "t_, x, u, c, S, y, out", types, block)
+
+
+def _requirements(model: Model) -> str:
+    block = Block(None)
+    block.load("p", model.parameters)
+    block.store("out", block.evaluate([each.margin for each in model.requirements]))
+    return _function("requirements", "p, out", "f8[::1], f8[::1]", block)

@@ -1,0 +1,156 @@
+"""Differential-drive robot with a passive trailer, rolling without slip on a horizontal plane.
+
+Fixed axes X, Y. The robot frame sits at O1, the middle of the driven axle: forward along the heading psi, left at
+psi + pi/2. Wheel 1 is the left wheel, wheel 2 the right one; wheel angles and torques are positive when they
+drive forward. The trailer is hinged at O1 and points back; its axle centre and centre of mass O2 lies b behind
+the hinge. phi is the trailer's direction relative to the robot's (counterclockwise positive, 0 straight behind);
+the trailer's heading is psi + phi. The castor is ignored; the wheels never slip: watch the contact forces.
+
+Source: E. A. Mikishanina, Principles for implementing servo-constraints in nonholonomic mechanical systems, 2024,
+with the corrections listed in docs/machines/diff_drive_trailer.md.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+from sympy import Abs, Matrix, cos, pi, sin, sqrt
+
+from servonode.mechanics import (
+    Model,
+    condition,
+    constraint,
+    coordinate,
+    input_,
+    output,
+    parameter,
+    velocity,
+)
+
+
+def model() -> Model:
+    """The machine of this file's title, in the state order X, Y, psi, phi, V, Omega, theta1, theta2."""
+    X = coordinate("X", "position of the driven axle's middle O1 along x", "m")
+    Y = coordinate("Y", "position of the driven axle's middle O1 along y", "m")
+    psi = coordinate("psi", "heading of the robot, unwrapped", "rad")
+    phi = coordinate("phi", "hitch angle, trailer relative to robot, unwrapped", "rad")
+    theta1 = coordinate("theta1", "angle of the left wheel", "rad")
+    theta2 = coordinate("theta2", "angle of the right wheel", "rad")
+    V = velocity("V", "forward speed of O1", "m/s")
+    Omega = velocity("Omega", "yaw rate of the robot", "rad/s")
+
+    m1 = parameter("m1", "platform mass without driven wheels", "kg", default=4.0, above=0)
+    mk = parameter("m_k", "mass of one driven wheel", "kg", default=1.0, above=0)
+    m2 = parameter("m2", "trailer mass with its frame and wheels", "kg", default=2.0, above=0)
+    I1 = parameter("I1", "platform yaw inertia about O1, without driven wheels", "kg m^2", default=0.7, above=0)
+    I2 = parameter("I2", "trailer yaw inertia about its centre of mass O2", "kg m^2", default=0.3, above=0)
+    Iky = parameter("Iky", "spin inertia of one driven wheel", "kg m^2", default=0.00028, above=0)
+    Ikz = parameter("Ikz", "driven wheel's inertia about its own vertical", "kg m^2", default=0.00014, above=0)
+    b = parameter("b", "hinge to trailer axle", "m", default=1.0, above=0)
+    d1 = parameter("d1", "platform centre of mass ahead of the axle (any sign)", "m", default=0.3)
+    l = parameter("l", "half of the track", "m", default=0.2, above=0)  # noqa: E741
+    r = parameter("r", "driven wheel radius", "m", default=0.075, above=0)
+    c_w = parameter("c_w", "viscous friction at a driven wheel", "N m s/rad", default=0.0, at_least=0)
+    mu = parameter("mu", "friction coefficient of the tyres, for the warnings only", "1", default=0.8, above=0)
+    g = parameter("g", "gravity, for the warnings only", "m/s^2", default=9.81, above=0)
+
+    U1 = input_("U1", "torque of the left wheel", "N m")
+    U2 = input_("U2", "torque of the right wheel", "N m")
+
+    def e(a):  # type: ignore[no-untyped-def]
+        return Matrix([cos(a), sin(a)])
+
+    def n(a):  # type: ignore[no-untyped-def]
+        return Matrix([-sin(a), cos(a)])
+
+    heading_rate, trailer = psi.rate, psi + phi
+    trailer_rate = psi.rate + phi.rate
+    O1_rate = Matrix([X.rate, Y.rate])
+    C_rate = O1_rate + d1 * heading_rate * n(psi)
+    left_rate = O1_rate - l * heading_rate * e(psi)
+    right_rate = O1_rate + l * heading_rate * e(psi)
+    O2_rate = O1_rate - b * trailer_rate * n(trailer)
+
+    kinetic = (
+        m1 * C_rate.dot(C_rate)
+        + (I1 - m1 * d1**2) * heading_rate**2
+        + mk * (left_rate.dot(left_rate) + right_rate.dot(right_rate))
+        + 2 * Ikz * heading_rate**2
+        + Iky * (theta1.rate**2 + theta2.rate**2)
+        + m2 * O2_rate.dot(O2_rate)
+        + I2 * trailer_rate**2
+    ) / 2
+
+    contact = (
+        constraint("Lambda1", "sideways force on the driven axle, to the left", n(psi).dot(O1_rate)),
+        constraint("Lambda2", "sideways force on the trailer axle, to its left", n(trailer).dot(O2_rate)),
+        constraint("Lambda3", "traction of the left wheel, forward", e(psi).dot(left_rate) - r * theta1.rate),
+        constraint("Lambda4", "traction of the right wheel, forward", e(psi).dot(right_rate) - r * theta2.rate),
+    )
+    sideways, trailer_sideways, left_traction, right_traction = (each.multiplier for each in contact)
+    traction = left_traction + right_traction
+    return Model(
+        name="diff_drive_trailer",
+        description="differential-drive robot with a passive trailer",
+        parameters=(m1, mk, m2, I1, I2, Iky, Ikz, b, d1, l, r, c_w, mu, g),
+        kinematics={
+            X: V * cos(psi),
+            Y: V * sin(psi),
+            psi: Omega,
+            phi: -V / b * sin(phi) - Omega,
+            theta1: (V - l * Omega) / r,
+            theta2: (V + l * Omega) / r,
+        },
+        velocities=(V, Omega),
+        order=(X, Y, psi, phi, V, Omega, theta1, theta2),
+        kinetic=kinetic,
+        dissipation=c_w * (theta1.rate**2 + theta2.rate**2) / 2,
+        constraints=contact,
+        inputs={U1: theta1.rate, U2: theta2.rate},
+        outputs=(
+            output("X2", "position of the trailer axle's middle O2 along x", X - b * cos(trailer), "m"),
+            output("Y2", "position of the trailer axle's middle O2 along y", Y - b * sin(trailer), "m"),
+            output("V2", "forward speed of O2", V * cos(phi), "m/s"),
+            output("theta1_dot", "rate of the left wheel", theta1.rate, "rad/s"),
+            output("theta2_dot", "rate of the right wheel", theta2.rate, "rad/s"),
+        ),
+        requirements=(
+            condition(
+                I1 >= m1 * d1**2, "I1 >= m1*d1^2: about its own centre of mass no inertia is left; raise I1"
+            ),
+        ),
+        warnings=(
+            condition(Abs(phi) < pi / 2, "hitch angle beyond pi/2: a real trailer touches the robot"),
+            condition(
+                Abs(trailer_sideways) < mu * m2 * g, "the trailer's wheels would slip sideways (Lambda2 > mu m2 g)"
+            ),
+            condition(
+                sqrt(sideways**2 + traction**2) < mu * (m1 + 2 * mk) * g,
+                "the driven wheels would slip (contact force > mu times the robot's weight)",
+            ),
+        ),
+        panels=(("V",), ("Omega",), ("phi",), ("theta1_dot", "theta2_dot")),
+    )
+
+
+Outline = list[npt.NDArray[np.float64]]
+
+
+def outline(state: Mapping[str, float], parameters: Mapping[str, float]) -> Outline:
+    """Closed and open polylines (n, 2) [m] of the robot, its wheels, the drawbar and the trailer, from above."""
+    half, radius, b = parameters["l"], parameters["r"], parameters["b"]
+    platform = np.array([[-0.6, -1], [1.0, -1], [1.7, 0], [1.0, 1], [-0.6, 1], [-0.6, -1]]) * half
+    wheel = np.array([[-radius, 0.0], [radius, 0.0]])
+    wheels = [wheel + [0.0, side * half] for side in (1.15, -1.15)]
+    bed = np.array([[-0.9, -0.8], [0.9, -0.8], [0.9, 0.8], [-0.9, 0.8], [-0.9, -0.8]]) * half - [b, 0.0]
+    trailer_wheels = [wheel + [-b, side * half] for side in (1.0, -1.0)]
+    drawbar = np.array([[0.0, 0.0], [-b, 0.0]])
+    origin = np.array([state["X"], state["Y"]])
+    robot = [_turned(line, state["psi"]) + origin for line in (platform, *wheels)]
+    heading = state["psi"] + state["phi"]
+    return robot + [_turned(line, heading) + origin for line in (bed, drawbar, *trailer_wheels)]
+
+
+def _turned(points: npt.NDArray[np.float64], angle: float) -> npt.NDArray[np.float64]:
+    c, s = np.cos(angle), np.sin(angle)
+    return points @ np.array([[c, s], [-s, c]])
