@@ -53,6 +53,17 @@ def step_source(tableau: Tableau, n: int, inputs: Sequence[str]) -> str:
     return decorator + f"def step_{tableau.name}(t, x, u, c, h):\n" + "\n".join(lines) + "\n"
 
 
+def advance_source(tableau: Tableau) -> str:
+    """Generated `advance_<name>(k, n, step_ns, x, u, c)`: n steps from step k on, plant time k * step_ns / 1e9."""
+    decorator = '@njit("void(i8, i8, i8, f8[::1], f8[::1], f8[::1])", cache=True, error_model="numpy")\n'
+    return decorator + (
+        f"def advance_{tableau.name}(k, n, step_ns, x, u, c):\n"
+        "    h = step_ns / 1e9\n"
+        "    for i in range(k, k + n):\n"
+        f"        step_{tableau.name}(i * step_ns / 1e9, x, u, c, h)\n"
+    )
+
+
 def _increment(weights: Sequence[float], i: int) -> str:
     terms = [(weight, f"k{stage}[{i}]") for stage, weight in enumerate(weights) if weight != 0.0]
     if not terms:

@@ -81,6 +81,13 @@ class Machine:
         step: Callable[[float, Array, Array, Array, float], None] = getattr(self.kernel, f"step_{integrator}")
         return step
 
+    def advancer(self, integrator: str) -> Callable[[int, int, int, Array, Array, Array], None]:
+        """The compiled `(k, n, step_ns, x, u, c)`: n steps from step k on under a held input."""
+        advance: Callable[[int, int, int, Array, Array, Array], None] = getattr(
+            self.kernel, f"advance_{integrator}"
+        )
+        return advance
+
     def derivatives(self, t: float, x: Array, u: Array) -> Array:
         """x' (n_x,): the state's rates, and the power of inputs and losses [W]."""
         dx = np.zeros(len(x))

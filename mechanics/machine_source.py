@@ -12,7 +12,7 @@ from servonode.mechanics import emit
 from servonode.mechanics.derive import Equations
 from servonode.mechanics.description import MachineDescription, Quantity
 from servonode.mechanics.emit import Block, Constants, local, njit
-from servonode.mechanics.integrate import INTEGRATORS, step_source
+from servonode.mechanics.integrate import INTEGRATORS, advance_source, step_source
 from servonode.mechanics.model import Model
 
 Expr = Any
@@ -76,6 +76,7 @@ def machine_source(equations: Equations) -> str:
     body = [
         _rhs(equations, constants),
         *(step_source(tableau, len(model.state), inputs) for tableau in INTEGRATORS.values()),
+        *map(advance_source, INTEGRATORS.values()),
         _derivatives(equations),
         _energy(equations, constants),
         _constraint_residual(equations, constants),

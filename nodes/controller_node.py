@@ -1,0 +1,149 @@
+"""The controller node: answers each control state with the inputs of its servo law."""
+
+import time
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from servonode.bus import BusFace, Command, Report, State, Status, Target, subscriptions_expected
+from servonode.bus.faces import Wanted
+from servonode.controllers.program import derivative_name
+from servonode.nodes.assembly import Assembly
+from servonode.nodes.node import CONTROLLER, STATUS_PERIOD_NS, WANTED, Clock, Durations, Fault, Outbox
+from servonode.nodes.recorder import Recorder
+
+GOALS = 256  # targets kept for states that are still to come
+
+
+class ControllerNode:
+    """Event-driven: `work` handles what has arrived and returns; only the newest control state is answered."""
+
+    def __init__(
+        self, assembly: Assembly, bus: BusFace, listeners: list[Wanted], clock: Clock = time.monotonic_ns
+    ) -> None:
+        assert assembly.control is not None
+        self.assembly = assembly
+        self.bus = bus
+        self.clock = clock
+        self.control = assembly.control
+        self.law = assembly.control.law
+        self.inbox = bus.subscriber(WANTED[CONTROLLER])
+        self.outbox = Outbox(CONTROLLER, bus.publisher(subscriptions_expected(CONTROLLER, listeners)), clock)
+        description = assembly.machine.description
+        self.state_names, self.input_names = description.state_names, description.input_names
+        self.residual_names = [each.name for each in self.law.description.residuals]
+        targets = assembly.targets
+        self.goal_names = [derivative_name(n, i) for n in targets.names for i in range(targets.order + 1)]
+        columns = [*self.residual_names, *(f"{name}_rate" for name in self.residual_names), "condition"]
+        launch = assembly.launch
+        self.record = Recorder(columns, launch.steps // (launch.steps_per_period or 1) + 2)
+        self.compute_time = Durations()
+        self.counts: Counter[str] = Counter()
+        self.faults: list[Fault] = []
+        self.finished = False
+        self.stop = False
+        self._x = np.zeros(len(self.state_names))
+        self._y = np.zeros(assembly.n_y)
+        self._goals: dict[int, Target] = {}
+        self._waiting: State | None = None  # a state whose target has not arrived yet
+        self._answer: Command | None = None
+        self._run = 0
+        self._status_due = 0
+        self._size = np.zeros(len(self.residual_names))  # largest residuals so far
+
+    def work(self) -> None:
+        """Take what has arrived and answer the newest control state once its target is there."""
+        for topic, message in self.inbox.receive():
+            if topic == "state":
+                assert isinstance(message, State)
+                self._on_state(message)
+            else:
+                assert isinstance(message, Target)
+                self._on_target(message)
+        if self._waiting is not None and (not self.goal_names or self._waiting.k in self._goals):
+            state, self._waiting = self._waiting, None
+            self._respond(state)
+
+    def _on_state(self, state: State) -> None:
+        if state.run != self._run:  # the plant has started, or started anew
+            self._run = self.outbox.run = state.run
+            self._goals.clear()
+            self._answer = None
+        if not state.control:
+            return
+        if self._answer is not None and state.seq == self._answer.re:
+            self.outbox.send(
+                Command, self._answer.k, self._answer.t, seq=self._answer.seq, re=self._answer.re,
+                target_seq=self._answer.target_seq, input=self._answer.input, fault=self._answer.fault,
+            )  # fmt: skip
+            return
+        if self._waiting is not None and self._waiting.seq != state.seq:
+            self.counts["skipped_states"] += 1
+        self._waiting = state
+
+    def _on_target(self, target: Target) -> None:
+        if target.run != self._run:
+            self.counts["refused_run"] += 1
+        elif any(name not in target.target for name in self.goal_names):
+            self.counts["refused_shape"] += 1
+        else:
+            self._goals[target.k] = target
+            if len(self._goals) > GOALS:
+                del self._goals[min(self._goals)]
+
+    def _respond(self, state: State) -> None:
+        """Compute the law on a state, publish command and report, record the residuals."""
+        if any(name not in state.state for name in self.state_names):
+            self.counts["refused_shape"] += 1
+            return
+        begin = self.clock()
+        self._x[:] = [state.state[name] for name in self.state_names]
+        goal = self._goals.get(state.k)
+        if goal is not None:
+            self._y[: len(self.goal_names)] = [goal.target[name] for name in self.goal_names]
+        self.control.signals.evaluate(state.t, self._y[len(self.goal_names) :])
+        status = self.law.compute(state.t, self._x, self._y)
+        asked = self.law.inputs if not status else np.zeros(len(self.input_names))
+        self.compute_time.add((self.clock() - begin) / 1e9)
+        fault = self.law.explain(status) if status else ""
+        if fault and not self.faults:
+            self.faults.append(Fault("law", fault, state.t, CONTROLLER))
+        self._answer = self.outbox.send(  # type: ignore[assignment]
+            Command, state.k, state.t, re=state.seq, target_seq=goal.seq if goal else -1,
+            input=dict(zip(self.input_names, asked.tolist(), strict=True)), fault=fault,
+        )  # fmt: skip
+        self.record.add(state.k, self.law.out[len(self.input_names) :])
+        np.maximum(self._size, np.abs(self.law.residuals), out=self._size)
+        self._report(state)
+        self._drop_goals(state.k)
+        self.finished = state.final or bool(fault)
+
+    def _report(self, state: State) -> None:
+        now = self.clock()
+        if now < self._status_due:
+            return
+        self._status_due = now + STATUS_PERIOD_NS
+        residuals = dict(zip(self.residual_names, self.law.residuals.tolist(), strict=True))
+        condition = min(abs(self.law.condition), 1e300)
+        self.outbox.send(
+            Report, state.k, state.t, residual=residuals, condition=condition, saturated=False,
+            compute_s=self.compute_time.recent(1), re=state.seq,
+        )  # fmt: skip
+        self.outbox.send(
+            Status, state.k, state.t, lifecycle="fault" if self.faults else "active",
+            fault=self.faults[0].name if self.faults else "", counts=dict(self.counts), values=residuals,
+        )  # fmt: skip
+
+    def _drop_goals(self, k: int) -> None:
+        for old in [each for each in self._goals if each < k]:
+            del self._goals[old]
+
+    def summary(self) -> dict[str, Any]:
+        """What the launcher needs of the controller when the run is over."""
+        return {
+            "faults": [fault.as_dict() for fault in self.faults],
+            "counts": dict(self.counts) | {f"refused_{name}": n for name, n in self.inbox.counts.items()},
+            "residual_max": dict(zip(self.residual_names, self._size.tolist(), strict=True)),
+            "compute_s": self.compute_time.percentiles(),
+        }

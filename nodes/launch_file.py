@@ -1,0 +1,461 @@
+"""A launch file (TOML) as frozen structs: every key with its default, bounds, unit and one sentence.
+
+`msgspec.inspect.type_info` of these structs is the reference of the keys. A file that does not fit gives one
+LaunchError with file, section and key; no malformed input gives anything else.
+"""
+
+import json
+import math
+import tomllib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from decimal import Decimal
+from difflib import get_close_matches
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+
+import msgspec
+from msgspec import Meta, Struct, inspect
+from msgspec.structs import FieldInfo, asdict, fields
+
+MAX_BYTES = 1_000_000
+MAX_SECONDS = 9e9  # 285 years; in nanoseconds within 64 bits
+
+Seconds = Annotated[float, Meta(gt=0, le=MAX_SECONDS)]
+OptionalSeconds = Seconds | None
+Positive = Annotated[float, Meta(gt=0)]
+Size = Annotated[float, Meta(ge=0)]
+Chance = Annotated[float, Meta(ge=0, lt=1)]
+Whole = Annotated[int, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=1)]
+Text = Annotated[str, Meta(min_length=1)]
+Numbers = float | dict[str, float] | None  # one for all names, or by name; None: the effect is absent
+Sizes = Size | dict[str, Size] | None
+Setting = float | int | str | bool | list[float]
+Integrator = Literal["euler", "rk2", "heun", "ralston", "rk4"]
+S = TypeVar("S", bound=Struct)
+
+
+def _key(sentence: str, unit: str = "") -> Meta:
+    return Meta(description=sentence, extra={"unit": unit})
+
+
+class Section(Struct, frozen=True, forbid_unknown_fields=True):
+    """A section of a launch file; each key has its unit and sentence in its annotation."""
+
+
+class Run(Section, frozen=True):
+    """[run]: how long and against which clock."""
+
+    duration: Annotated[Seconds, _key("the plant time after which the run ends", "s")]
+    mode: Annotated[Literal["realtime", "lockstep"], _key("the clock: the wall's, or wait for answers")] = (
+        "realtime"
+    )
+    speed: Annotated[Positive, _key("plant seconds per wall second in real time")] = 1.0
+    seed: Annotated[Whole, _key("the number every random effect derives from")] = 1
+    lockstep_timeout: Annotated[Seconds, _key("how long an answer may take in lockstep", "wall s")] = 5.0
+
+
+class Actuator(Section, frozen=True):
+    """[plant.actuator]: the physics of the drives; a number for all inputs or a table by input."""
+
+    limit: Annotated[Sizes, _key("the largest magnitude of an input", "its unit")] = None
+    rate_limit: Annotated[Sizes, _key("the fastest change of an input", "its unit per s")] = None
+    lag: Annotated[Sizes, _key("the time constant of a first-order lag", "s")] = None
+    delay: Annotated[Sizes, _key("the dead time before an input acts", "s")] = None
+    quantum: Annotated[Sizes, _key("the step to which an input is rounded", "its unit")] = None
+    dead_zone: Annotated[Sizes, _key("the magnitude up to which an input has no effect", "its unit")] = None
+
+
+class Sensor(Section, frozen=True):
+    """[plant.sensor]: how a published state differs from the true one; numbers for all states or by state."""
+
+    noise: Annotated[Sizes, _key("the standard deviation of white noise", "its unit")] = None
+    bias: Annotated[Numbers, _key("the constant error", "its unit")] = None
+    quantum: Annotated[Sizes, _key("the step to which a state is rounded", "its unit")] = None
+    delay: Annotated[Size, _key("the age of a state message when it is published", "s")] = 0.0
+    drop: Annotated[Chance, _key("the probability that a state message is lost")] = 0.0
+
+
+class Safety(Section, frozen=True):
+    """[plant.safety]: what the filter in front of the plant enforces; absent limits are the actuator's."""
+
+    limit: Annotated[Sizes, _key("the largest magnitude let through", "its unit")] = None
+    rate_limit: Annotated[Sizes, _key("the fastest change let through", "its unit per s")] = None
+    command_timeout: Annotated[
+        OptionalSeconds, _key("the longest wait for a command (absent: 3 periods, at least the floor)", "s")
+    ] = None
+    command_timeout_floor: Annotated[
+        Seconds, _key("the least wait where the timeout is absent", "wall s")
+    ] = 0.02
+    on_fault: Annotated[Literal["stop", "resume"], _key("what follows a fault: the end, or go on")] = "stop"
+
+
+class Plant(Section, frozen=True):
+    """[plant]: the machine, how it is integrated, and its imperfections."""
+
+    machine: Annotated[Text, _key('the machine: a name, "package.module:model" or "./file.py:model"')]
+    driver: Annotated[Literal["simulated"], _key("what stands behind the plant node")] = "simulated"
+    step: Annotated[Seconds, _key("the integrator step", "s")] = 0.001
+    integrator: Annotated[Integrator, _key("the integration rule; rk2 is the midpoint rule")] = "rk4"
+    publish_every: Annotated[Count, _key("how many steps pass per state message", "steps")] = 1
+    parameters: Annotated[dict[str, float], _key("what differs from the machine's defaults", "SI")] = {}
+    settings: Annotated[dict[str, str | float | bool], _key("the machine's named options")] = {}
+    initial: Annotated[dict[str, float | list[float] | bool], _key("state values at t = 0", "SI")] = {}
+    actuator: Actuator = Actuator()
+    sensor: Sensor = Sensor()
+    safety: Safety = Safety()
+
+
+class Controller(Section, frozen=True):
+    """[controller]: the program and how often it runs; without it, zero input and no command watchdog."""
+
+    program: Annotated[Text, _key('the program: a name, "package.module:program" or "./file.py:program"')]
+    period: Annotated[Seconds, _key("the time between control instants", "s")] = 0.01
+    delay: Annotated[Whole, _key("the time after which a command acts", "periods")] = 0
+    parameters: Annotated[dict[str, float], _key("what differs in the model the law believes", "SI")] = {}
+    gains: Annotated[dict[str, float | str], _key('feedback rates, or "auto"', "1/s")] = {}
+    settings: Annotated[dict[str, Setting], _key("the program's own options")] = {}
+
+
+class Sections(Section, frozen=True):
+    """The sections of a launch file."""
+
+    run: Run
+    plant: Plant
+    controller: Controller | None = None
+    target: Annotated[dict[str, str | float], _key("expressions of t by name", "SI")] = {}
+
+
+class LaunchFile(Sections, frozen=True, kw_only=True):
+    """A launch file that fits together, with its times in whole ns; no period without controller."""
+
+    path: Path
+    name: str
+    step_ns: int
+    duration_ns: int
+    steps: int  # in the whole run
+    period_ns: int | None
+    steps_per_period: int | None
+
+
+class LaunchError(ValueError):
+    """One line: `file [section] key: what is wrong; how to mend`.
+
+    Where the value came from the command line, `option` is named instead: `file --set option: ...`.
+    """
+
+    def __init__(
+        self, file: str | Path, section: str | None, key: str | None, text: str, option: str | None = None
+    ) -> None:
+        super().__init__(file, section, key, text, option)
+        self.file, self.section, self.key, self.text, self.option = str(file), section, key, text, option
+
+    def __str__(self) -> str:
+        section = f"[{self.section}]" if self.section else None
+        place = (f"--set {self.option}",) if self.option is not None else (section, self.key)
+        line = " ".join([self.file or '""', *(part for part in place if part)]) + f": {self.text}"
+        return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+
+
+def read_launch(file: str | Path, overrides: Sequence[str] = ()) -> LaunchFile:
+    """The launch file at a path, or the packaged one of that bare name, after `overrides` ("key.sub=value").
+
+    Raises LaunchError, and nothing else, whatever the file and the overrides hold.
+    """
+    path = _packaged_paths().get(str(file), Path(file))
+    table = _load(str(file), path)
+    reader = _Reader(str(file))
+    for text in overrides:
+        reader.override(table, text)
+    return reader.launch(path, table)
+
+
+def packaged() -> dict[str, str]:
+    """The bare name of each packaged launch file with its first comment line, by name."""
+    return {name: _first_comment(path) for name, path in _packaged_paths().items()}
+
+
+def check_names(file: str | Path, section: str, given: Iterable[str], valid: Collection[str]) -> None:
+    """Raise LaunchError for the first of `given` not in `valid`, with the nearest one and the list."""
+    for name in given:
+        if name not in valid:
+            raise LaunchError(file, section, name, _unknown("unknown name", name, valid))
+
+
+def per_name(
+    file: str | Path,
+    section: str,
+    key: str,
+    value: float | Mapping[str, float] | None,
+    names: Sequence[str],
+    default: float,
+) -> tuple[float, ...]:
+    """The values of `key` in the order of `names`: a number stands for all, a table for those it names.
+
+    What is absent is `default`. Raises LaunchError for a name in the table that is not in `names`.
+    """
+    if not isinstance(value, Mapping):
+        return (default if value is None else float(value),) * len(names)
+    check_names(file, f"{section}.{key}", value, names)
+    return tuple(float(value.get(name, default)) for name in names)
+
+
+def _packaged_paths() -> dict[str, Path]:
+    found = (Path(str(entry)) for entry in files("servonode.launch").iterdir())
+    return {path.stem: path for path in sorted(found) if path.suffix == ".toml"}
+
+
+def _first_comment(path: Path) -> str:
+    line = path.read_text("utf-8", "replace").partition("\n")[0]
+    return line.lstrip("# ").rstrip() if line.startswith("#") else ""
+
+
+def _load(file: str, path: Path) -> dict[str, Any]:
+    """The TOML table of a file, read whole."""
+    content = _read(file, path)
+    try:
+        return tomllib.loads(content)
+    except tomllib.TOMLDecodeError as error:
+        last = content.count("\n") + 1
+        problem = str(error).replace("at end of document", f"at line {last}, the last")
+        text = f"bad TOML: {problem}; write key = value lines below [section] lines, with texts in quotes"
+    except RecursionError:
+        text = "nested too deeply; write fewer brackets"
+    except ValueError:
+        text = "a whole number has thousands of digits; write a decimal such as 1e18"
+    raise LaunchError(file, None, None, text)
+
+
+def _read(file: str, path: Path) -> str:
+    """The text of a file."""
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+        if len(data) <= MAX_BYTES:
+            return data.decode("utf-8-sig")
+        text = "longer than 1 MB; give a launch file"
+    except FileNotFoundError:
+        text = _unknown("no such file", path.stem, _packaged_paths()) + ", or give the path of a TOML file"
+    except IsADirectoryError:
+        text = "a directory; give the path of a TOML file in it"
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        text = f"not UTF-8 at line {line}; save it as UTF-8"
+    except (OSError, ValueError) as error:
+        text = f"cannot be read ({getattr(error, 'strerror', None) or error}); give the path of a TOML file"
+    raise LaunchError(file, None, None, text)
+
+
+class _Reader:
+    """Turns the table of one file into structs; knows which keys came from the command line."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.options: list[str] = []
+
+    def override(self, table: dict[str, Any], text: str) -> None:
+        """Put one "key.sub=value" into the table."""
+        key, equals, raw = text.partition("=")
+        names = [name.strip() for name in key.split(".")]
+        option = ".".join(names)
+        if not equals or not all(names) or len(names) < 2:
+            problem = "not SECTION.KEY=VALUE; write for example --set run.duration=10"
+            raise LaunchError(self.file, None, None, problem, option)
+        for depth, name in enumerate(names[:-1], 1):
+            inner = table.setdefault(name, {})
+            if not isinstance(inner, dict):
+                problem = f"{'.'.join(names[:depth])} is not a table in the file; set it as a whole"
+                raise LaunchError(self.file, None, None, problem, option)
+            table = inner
+        table[names[-1]] = _toml_value(raw)
+        self.options.append(option)
+
+    def launch(self, path: Path, table: dict[str, Any]) -> LaunchFile:
+        """The launch file of a table, with its times in nanoseconds."""
+        parts = self._struct(Sections, "", table)
+        step = self._nanoseconds("plant", "step", parts.plant.step)
+        duration = self._whole("run", "duration", parts.run.duration, step)
+        controller = parts.controller
+        period = self._whole("controller", "period", controller.period, step) if controller else None
+        return LaunchFile(
+            **asdict(parts),
+            path=path,
+            name=path.stem,
+            step_ns=step,
+            duration_ns=duration,
+            steps=duration // step,
+            period_ns=period,
+            steps_per_period=None if period is None else period // step,
+        )
+
+    def _struct(self, kind: type[S], section: str, table: dict[str, Any]) -> S:
+        """The struct of one section."""
+        known = {field.name: field for field in fields(kind)}
+        for name, value in table.items():
+            if name not in known:
+                raise self._unknown_key(section, name, value, known)
+        values = {name: self._value(section, known[name], value) for name, value in table.items()}
+        for name, field in known.items():
+            if field.required and name not in values:
+                if _part(field.type, Struct) is None:
+                    words = _words(inspect.type_info(field.type))
+                    raise self._error(section, name, f"missing; {_mend(field)}: {words}")
+                values[name] = self._value(section, field, {})
+        return kind(**values)
+
+    def _value(self, section: str, field: FieldInfo, value: object) -> Any:
+        """The value of one key: a struct, a table by name, or a leaf."""
+        inside = f"{section}.{field.name}" if section else field.name
+        if struct := _part(field.type, Struct):
+            if isinstance(value, dict):
+                return self._struct(struct, inside, value)
+            problem = f"{_shown(value)} is not a section; write its keys below [{inside}]"
+            raise self._error(inside, None, problem)
+        by_name = _part(field.type, dict)
+        if by_name is None or not isinstance(value, dict):
+            key = field.name if section else None
+            return self._leaf(section or field.name, key, field, field.type, value)
+        entry = get_args(by_name)[1]
+        if get_args(field.type)[0] == by_name:  # always a table, so a section of its own
+            return {name: self._leaf(inside, name, field, entry, item) for name, item in value.items()}
+        return {
+            name: self._leaf(section, f"{field.name}.{name}", field, entry, item)
+            for name, item in value.items()
+        }
+
+    def _leaf(self, section: str, key: str | None, field: FieldInfo, kind: Any, value: object) -> Any:
+        """The value converted to its kind, with finite numbers only."""
+        try:
+            result = msgspec.convert(value, kind)
+        except (msgspec.ValidationError, UnicodeError):
+            raise self._error(section, key, _misfit(field, kind, value)) from None
+        for number in result if isinstance(result, list) else [result]:
+            if isinstance(number, int | float) and not abs(number) < math.inf:
+                raise self._error(section, key, f"{_shown(value)} is not finite; {_mend(field)}")
+            if isinstance(number, int) and abs(number) > 2**53:
+                raise self._error(section, key, f"{_shown(value)} is above 2**53; give a smaller number")
+        return result
+
+    def _nanoseconds(self, section: str, key: str, seconds: float) -> int:
+        """The decimal number as written, in ns: 0.3 s is 300000000."""
+        nanoseconds = int(Decimal(repr(seconds)).scaleb(9).to_integral_value())
+        if nanoseconds < 1:
+            raise self._error(section, key, f"{seconds!r} s is 0 when rounded to ns; use at least 1e-9")
+        return nanoseconds
+
+    def _whole(self, section: str, key: str, seconds: float, step: int) -> int:
+        """The time in ns, which must be a whole number of plant steps."""
+        time = self._nanoseconds(section, key, seconds)
+        below = time - time % step
+        if below == time:
+            return time
+        choices = " or ".join(_seconds(choice) for choice in (below, below + step) if choice)
+        text = f"{_seconds(time)} s is not a whole number of plant steps of {_seconds(step)} s; use {choices}"
+        raise self._error(section, key, text)
+
+    def _unknown_key(self, section: str, name: str, value: object, known: Collection[str]) -> LaunchError:
+        if section:
+            return self._error(section, name, _unknown("unknown key", name, known))
+        if isinstance(value, dict):
+            return self._error(name, None, _unknown("unknown section", name, known))
+        sections = _choices(f"[{section}]" for section in known)
+        return self._error("", name, f"outside every section; write it below {sections}")
+
+    def _error(self, section: str, key: str | None, text: str) -> LaunchError:
+        """The error, at the command-line option that set this key, something in it, or the table it is in."""
+        dotted = ".".join(part for part in (section, key) if part)
+        for option in reversed(self.options):
+            if f"{dotted}.".startswith(f"{option}.") or option.startswith(f"{dotted}."):
+                return LaunchError(self.file, section, key, text, option)
+        return LaunchError(self.file, section or None, key, text)
+
+
+def _toml_value(raw: str) -> object:
+    """The TOML value of a text, or the text itself."""
+    try:
+        table = tomllib.loads(f"value = {raw}")
+    except (ValueError, RecursionError):
+        return raw
+    return table["value"] if len(table) == 1 else raw
+
+
+def _part(kind: Any, wanted: type) -> Any:
+    """The part of an annotation that is a Struct or a dict, or None."""
+    if isinstance(kind, type) and issubclass(kind, wanted):
+        return kind
+    if get_origin(kind) is wanted:
+        return kind
+    parts = get_args(kind)[:1] if get_origin(kind) is Annotated else get_args(kind)
+    return next((found for part in parts if (found := _part(part, wanted)) is not None), None)
+
+
+def _misfit(field: FieldInfo, kind: Any, value: object) -> str:
+    info = _bare(inspect.type_info(kind))
+    if isinstance(info, inspect.LiteralType):
+        return _unknown(f"{_shown(value)} is unknown", str(value), [str(choice) for choice in info.values])
+    return f"{_shown(value)} is not {_words(info)}; {_mend(field)}"
+
+
+def _mend(field: FieldInfo) -> str:
+    """What to write for a key: its sentence, unit and default."""
+    info = inspect.type_info(field.type)
+    assert isinstance(info, inspect.Metadata)
+    sentence, unit = (info.extra_json_schema or {})["description"], (info.extra or {})["unit"]
+    default = f" (default {_shown(field.default)})" if isinstance(field.default, str | int | float) else ""
+    return f"give {sentence}{unit and ', in ' + unit}{default}"
+
+
+def _bare(info: inspect.Type) -> inspect.Type:
+    return info.type if isinstance(info, inspect.Metadata) else info
+
+
+def _words(info: inspect.Type) -> str:
+    """The kind of value in words, such as "a number > 0"."""
+    match _bare(info):
+        case inspect.FloatType() | inspect.IntType() as number:
+            signs = {">": number.gt, ">=": number.ge, "<": number.lt, "<=": number.le}
+            bounds = " and ".join(f"{sign} {bound:g}" for sign, bound in signs.items() if bound is not None)
+            return f"a {'whole ' if isinstance(number, inspect.IntType) else ''}number {bounds}".rstrip()
+        case inspect.StrType(min_length=length):
+            return "a text that is not empty" if length else "a text"
+        case inspect.LiteralType(values=values):
+            return _choices(_shown(value) for value in values)
+        case inspect.UnionType(types=types):
+            return _choices(_words(part) for part in types if not isinstance(part, inspect.NoneType))
+        case other:
+            names = {inspect.BoolType: "a truth value", inspect.ListType: "a list of numbers"}
+            return names.get(type(other), "a table by name")
+
+
+def _unknown(problem: str, name: str, valid: Collection[str]) -> str:
+    """The problem with the nearest valid name and the list."""
+    close = get_close_matches(name, valid, n=1)
+    hint = f"did you mean {close[0]}? Choose" if close else "choose"
+    return f"{problem}; {hint} {_choices(sorted(valid))}"
+
+
+def _choices(names: Iterable[str]) -> str:
+    *most, last = list(names) or ["nothing: none is known here"]
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def _seconds(nanoseconds: int) -> str:
+    """The shortest decimal of a time, without exponent."""
+    text = f"{Decimal(nanoseconds).scaleb(-9):f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _shown(value: object) -> str:
+    """The value as TOML would write it, cut after 60 characters; a nested one by its kind only."""
+    if isinstance(value, dict):
+        return "a table"
+    if isinstance(value, list):
+        text = f"[{', '.join('[...]' if isinstance(item, list) else _shown(item) for item in value[:9])}]"
+    elif isinstance(value, str):
+        text = json.dumps(value[:61], ensure_ascii=False)
+    elif isinstance(value, bool):
+        text = str(value).lower()
+    else:
+        text = "a huge number" if isinstance(value, int) and abs(value) > 10**60 else str(value)
+    return text if len(text) <= 62 else text[:57] + "..."

@@ -1,0 +1,97 @@
+"""What every node has: an identity, an outbox that stamps its messages, a running summary."""
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from servonode.bus import Applied, Command, Message, PublisherFace, Report, State, Status, Target
+from servonode.bus.messages import EXACT
+
+PLANT, CONTROLLER, TARGET, LAUNCHER = "plant", "controller", "target", "launcher"
+WANTED: dict[str, dict[str, list[str]]] = {  # who listens to what of whom
+    PLANT: {CONTROLLER: ["command"]},
+    CONTROLLER: {PLANT: ["state"], TARGET: ["target"]},
+    TARGET: {PLANT: ["state"]},
+}
+STATUS_PERIOD_NS = 200_000_000
+_TOPIC_OF = {
+    State: "state",
+    Command: "command",
+    Applied: "applied",
+    Target: "target",
+    Report: "report",
+    Status: "status",
+}
+Clock = Callable[[], int]  # monotonic ns
+
+
+def start_id() -> int:
+    """A new number that tells this start from every other, exact as a float."""
+    return secrets.randbelow(EXACT - 1) + 1
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that stopped or would have endangered the run: a name for programs, a sentence for people."""
+
+    name: str
+    text: str
+    t: float  # plant time, s
+    node: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "text": self.text, "t": self.t, "node": self.node}
+
+
+class Outbox:
+    """Publishes messages of one node with the common header: numbers per topic, clocks, ids."""
+
+    def __init__(self, node: str, publisher: PublisherFace, clock: Clock = time.monotonic_ns) -> None:
+        self.node = node
+        self.src = start_id()
+        self.run = self.src  # the plant's own id; others echo the plant's
+        self.clock = clock
+        self._publisher = publisher
+        self._seq = dict.fromkeys(_TOPIC_OF.values(), -1)
+
+    def send(self, kind: type[Message], k: int, t: float, *, seq: int | None = None, **values: Any) -> Message:
+        """Publish one message; `seq` repeats an earlier number (the same message once more)."""
+        topic = _TOPIC_OF[kind]
+        if seq is None:
+            seq = self._seq[topic] = self._seq[topic] + 1
+        message = kind(
+            t=t, seq=seq, run=self.run, k=k, mono=self.clock(), node=self.node, src=self.src, **values
+        )
+        self._publisher.publish(topic, message)
+        return message
+
+
+class Durations:
+    """Durations [s] in a ring of fixed size, for percentiles; `maximum` covers all that were ever added."""
+
+    def __init__(self, size: int = 200_000) -> None:
+        self._ring = np.zeros(size)
+        self.count = 0
+        self.maximum = 0.0
+
+    def add(self, seconds: float) -> None:
+        self._ring[self.count % len(self._ring)] = seconds
+        self.count += 1
+        self.maximum = max(self.maximum, seconds)
+
+    def recent(self, n: int = 200) -> float:
+        """The median of the last n; 0 when there are none."""
+        newest = [self._ring[i % len(self._ring)] for i in range(max(self.count - n, 0), self.count)]
+        return float(np.median(newest)) if newest else 0.0
+
+    def percentiles(self) -> dict[str, float]:
+        """p50, p99, p999 and max [s]; empty when nothing was added."""
+        if not self.count:
+            return {}
+        kept = self._ring[: min(self.count, len(self._ring))]
+        p50, p99, p999 = np.percentile(kept, [50, 99, 99.9])
+        return {"p50": float(p50), "p99": float(p99), "p999": float(p999), "max": self.maximum}

@@ -1,0 +1,274 @@
+"""The plant node: publishes states, takes commands through the safety filter, keeps plant time.
+
+Liveness is a fresh command that answers a state. In lockstep the plant waits for each answer; in real time it
+keeps an absolute grid, and commands that stay away lead to zero input.
+"""
+
+import time
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.bus import Applied, BusFace, Command, State, Status, subscriptions_expected
+from servonode.bus.faces import Wanted
+from servonode.nodes.assembly import Assembly
+from servonode.nodes.node import PLANT, STATUS_PERIOD_NS, WANTED, Clock, Durations, Fault, Outbox
+from servonode.nodes.recorder import Recorder
+from servonode.nodes.safety import Expected, limited, refusal
+
+Array = npt.NDArray[np.float64]
+RESEND_NS = 100_000_000  # in lockstep an unanswered state is published again after this long
+OUTSTANDING = 64  # control states that may wait for an answer at once
+
+
+class PlantNode:
+    """One run of the plant; `lockstep` or `realtime` (in `realtime.py`) drive it from instant to instant."""
+
+    def __init__(
+        self, assembly: Assembly, bus: BusFace, listeners: list[Wanted], every: int, clock: Clock = time.monotonic_ns
+    ) -> None:
+        launch = assembly.launch
+        self.assembly = assembly
+        self.clock = clock
+        self.bus = bus
+        self.plant = assembly.plant()
+        self.info = self.plant.open()
+        self.outbox = Outbox(PLANT, bus.publisher(subscriptions_expected(PLANT, listeners)), clock)
+        self.commands = bus.subscriber(WANTED[PLANT]) if assembly.control else None
+        self.steps, self.steps_per_period = launch.steps, launch.steps_per_period
+        self.publish_every, self.every = launch.plant.publish_every, every
+        self.delay = launch.controller.delay if launch.controller else 0
+        columns = [*self.info.state_names, "work", *self.info.input_names]
+        self.record = Recorder(columns, self.steps // every + 2)
+        self.applied = np.zeros(len(self.info.input_names))  # acts from now on
+        self.faults: list[Fault] = []
+        self.counts: Counter[str] = Counter()
+        self.warnings: dict[str, float] = {}  # text -> first time it held
+        self.round_trip = Durations()
+        self.stop = False  # asked from outside
+        self._later: dict[int, Array] = {}  # control instant -> inputs that act from it on
+        self._outstanding: dict[int, int] = {}
+        self._published: dict[int, int] = {}  # seq -> clock when it was published
+        self._answered = self._newest = -1
+        self._last_state: State | None = None
+        self._status_due = 0
+        self._start_energy = self.plant.energy()
+
+    @property
+    def k(self) -> int:
+        return self.plant.k
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.faults)
+
+    def is_control(self, k: int) -> bool:
+        """Whether step k is a control instant."""
+        return self.steps_per_period is not None and k % self.steps_per_period == 0
+
+    def next_event(self) -> int:
+        """The next step at which a state is published: for telemetry, for control, or the last one."""
+        following = self.k - self.k % self.publish_every + self.publish_every
+        if self.steps_per_period:
+            following = min(following, self.k - self.k % self.steps_per_period + self.steps_per_period)
+        return min(following, self.steps)
+
+    def publish_state(self) -> None:
+        """Publish the measured state of this step; at a control instant an answer is expected."""
+        reading, control = self.plant.read(), self.is_control(self.k)
+        if control and self.k < self.steps:
+            self._watch()
+        if control and self.plant.sensor.drops():
+            self.counts["dropped_states"] += 1
+            return
+        values = dict(zip(self.info.state_names, reading.state.tolist(), strict=True))
+        held = dict(zip(self.info.input_names, self.applied.tolist(), strict=True))
+        final = self.k == self.steps
+        message = self.outbox.send(State, self.k, reading.t, state=values, input=held, control=control, final=final)
+        if control:
+            self._last_state = message  # type: ignore[assignment]
+            self._newest = message.seq
+            self._outstanding[message.seq] = self.k // (self.steps_per_period or 1)
+            self._published[message.seq] = message.mono
+            if len(self._outstanding) > OUTSTANDING:
+                self._forget(next(iter(self._outstanding)))
+                self.counts["missed_commands"] += 1
+
+    def _forget(self, seq: int) -> None:
+        del self._outstanding[seq], self._published[seq]
+
+    def _watch(self) -> None:
+        """Keep the first time at which each of the machine's warnings holds."""
+        for text in self.assembly.machine.warnings(self.plant.t, self.plant.x, self.applied):
+            self.warnings.setdefault(text, self.plant.t)
+
+    def publish_again(self) -> None:
+        """Send the unanswered state once more, as the same message (lockstep: heals a lost frame)."""
+        state = self._last_state
+        if state is not None:
+            self.outbox.send(
+                State, state.k, state.t, seq=state.seq, state=state.state, input=state.input, control=True,
+                final=state.final,
+            )  # fmt: skip
+            self.counts["resent_states"] += 1
+
+    def awaits_answer(self) -> bool:
+        """Whether the newest control state has no answer yet."""
+        return self._newest > self._answered
+
+    def take_commands(self) -> bool:
+        """Drain the commands; whether a good one came (the newest wins). A law's fault is latched."""
+        if self.commands is None:
+            return False
+        fresh = False
+        for _, command in self.commands.receive():
+            assert isinstance(command, Command)
+            fresh = self._consider(command) or fresh
+        return fresh
+
+    def _consider(self, command: Command) -> bool:
+        expected = Expected(
+            self.outbox.run, self._newest, self._answered, self._outstanding, self.info.input_names
+        )
+        reason = refusal(command, expected)
+        if reason is not None:
+            self.counts[f"refused_{reason}"] += 1
+            return False
+        instant = self._outstanding[command.re]
+        self.round_trip.add((self.clock() - self._published[command.re]) / 1e9)
+        for seq in [seq for seq in self._outstanding if seq <= command.re]:
+            if seq < command.re:
+                self.counts["missed_commands"] += 1
+            self._forget(seq)
+        self._answered = command.re
+        if command.fault:
+            self.fault("law", command.fault, "controller")
+            return False
+        asked = [command.input[name] for name in self.info.input_names]
+        values, reasons = limited(asked, self.assembly.limits.tolist(), self.info.input_names)
+        self.counts["saturated"] += bool(reasons)
+        self._later[instant + self.delay] = np.array(values)
+        self._publish_applied(command, values, reasons)
+        return True
+
+    def _publish_applied(self, command: Command, values: list[float], reasons: list[str]) -> None:
+        names = self.info.input_names
+        self.outbox.send(
+            Applied, self.k, self.plant.t, input=dict(zip(names, values, strict=True)), desired=command.input,
+            re=command.seq, reasons=reasons, repeats=0,
+        )  # fmt: skip
+
+    def act(self) -> None:
+        """Let the inputs that are due at the present control instant reach the plant."""
+        if self.steps_per_period is None:
+            return
+        instant = self.k // self.steps_per_period
+        for due in sorted(each for each in self._later if each <= instant):
+            self.applied = self._later.pop(due)
+            self.plant.write(self.applied)
+
+    def advance_to(self, k: int) -> None:
+        """Integrate up to step k under the inputs that are due, recording every `every`-th step."""
+        while self.k < k:
+            self.act()
+            self._record()
+            chunk = min(k, self.k - self.k % self.every + self.every)
+            if self.steps_per_period and self._later:
+                chunk = min(chunk, self.k - self.k % self.steps_per_period + self.steps_per_period)
+            self.plant.advance(chunk - self.k)
+        if not np.isfinite(self.plant.x.sum()):
+            self.fault("diverged", "the state is no longer finite: the machine's motion escaped", PLANT)
+
+    def _record(self) -> None:
+        if self.k % self.every == 0 or self.k == self.steps:
+            self.record.add(self.k, self.plant.x, self.plant.actuator.output)
+
+    def fault(self, name: str, text: str, node: str) -> None:
+        """Latch a fault: zero input from now on."""
+        self.faults.append(Fault(name, text, self.plant.t, node))
+        self.safe()
+
+    def safe(self) -> None:
+        """Zero input, and nothing that was still to come."""
+        self._later.clear()
+        self.applied = np.zeros(len(self.applied))
+        self.plant.safe()
+
+    def finish(self) -> None:
+        """The last row of the record, the plant safe, and the last status."""
+        self.act()
+        if not self.record.count or self.record.rows[-1, 0] != self.k:
+            self.record.add(self.k, self.plant.x, self.plant.actuator.output)
+        self.plant.close()
+        self.publish_status("fault" if self.failed else "finished")
+
+    def publish_status(self, lifecycle: str, **values: float) -> None:
+        """Publish lifecycle, faults, counters and what the status line shows."""
+        shown = {"round_trip": self.round_trip.recent(), **values}
+        fault = self.faults[0].name if self.faults else ""
+        self.outbox.send(
+            Status, self.k, self.plant.t, lifecycle=lifecycle, fault=fault, counts=dict(self.counts), values=shown
+        )
+        self._status_due = self.clock() + STATUS_PERIOD_NS
+
+    def status_if_due(self, **values: float) -> None:
+        if self.clock() >= self._status_due:
+            self.publish_status("active", **values)
+
+    def summary(self) -> dict[str, Any]:
+        """What the launcher needs of the plant when the run is over."""
+        refused = self.commands.counts if self.commands else {}
+        return {
+            "k": self.k,
+            "faults": [fault.as_dict() for fault in self.faults],
+            "counts": dict(self.counts) | {f"refused_{name}": n for name, n in refused.items()},
+            "warnings": self.warnings,
+            "round_trip_s": self.round_trip.percentiles(),
+            "energy_error": self.plant.energy() - self._start_energy - float(self.plant.x[-1]),
+        }
+
+
+def lockstep(node: PlantNode, timeout_s: float) -> None:
+    """Drive the plant from answer to answer; an answer that stays away for `timeout_s` [wall s] is a fault.
+
+    Works on both buses: `bus.wait` sleeps on sockets, and steps the other nodes on the bus in memory.
+    """
+    while not node.stop:
+        node.publish_state()
+        if node.awaits_answer() and not _await_answer(node, timeout_s):
+            break
+        node.status_if_due()
+        if node.k == node.steps:
+            break
+        node.advance_to(node.next_event())
+        if node.failed:
+            break
+    node.finish()
+
+
+def _await_answer(node: PlantNode, timeout_s: float) -> bool:
+    """Whether the newest control state was answered by a good command."""
+    asked = node.clock()
+    limit = asked + round(timeout_s * 1e9)
+    again = asked + RESEND_NS
+    while not node.stop:
+        if node.take_commands() and not node.awaits_answer():
+            return True
+        if node.failed:
+            return False
+        if node.bus.wait(min(again, limit)):
+            continue
+        now = node.clock()
+        if now >= limit:
+            node.fault(
+                "lockstep_timeout",
+                f"no answer to the state of step {node.k} within {timeout_s:g} s; is the controller alive?",
+                PLANT,
+            )
+            return False
+        if now >= again:
+            node.publish_again()
+            again = now + RESEND_NS
+    return False

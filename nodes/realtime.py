@@ -1,0 +1,134 @@
+"""The plant in real time: an absolute grid on the monotonic clock, and the watch over stale commands.
+
+A command that arrives between two grid points acts from the step in which it arrives: steps whose time has
+passed are first integrated under the old input. So an answer that comes within one step is a perfect
+zero-order hold, and a later one is late by whole steps, as on a device that is written at its own rate.
+"""
+
+from servonode.nodes.node import PLANT, Durations
+from servonode.nodes.plant_node import PlantNode
+
+STALL_SHARE = 0.5  # own lateness above this share of the command timeout is a stall of the host, not of a node
+
+
+class RealTime:
+    """Drives a plant node at `speed` plant seconds per wall second."""
+
+    def __init__(self, node: PlantNode, speed: float, command_timeout: float | None, on_fault: str) -> None:
+        self.node = node
+        self.step_wall_ns = node.plant.step_ns / speed
+        self.timeout_ns = None if command_timeout is None else round(command_timeout * 1e9)
+        self.on_fault = on_fault
+        self.lateness = Durations()
+        self.misses = 0
+        self.stalls = 0
+        self.start_ns = 0
+        self.end_ns = 0
+        self._unanswered_since: int | None = None
+        self._stale = False
+
+    def run(self) -> None:
+        """From the first state to the last, or to the first fault that is not to be resumed from."""
+        node = self.node
+        self.start_ns = node.clock()
+        node.publish_state()
+        self._expect()
+        while node.k < node.steps and not node.stop:
+            event = node.next_event()
+            deadline = self._deadline(event)
+            if not self._wait(event, deadline):
+                break
+            node.advance_to(event)
+            if node.failed and not self._resumes():
+                break
+            self._keep_time(event, deadline)
+            node.publish_state()
+            self._expect()
+            node.status_if_due(
+                rate=self.rate(), lateness=self.lateness.recent(), misses=float(self.misses)
+            )
+        self.end_ns = node.clock()
+        node.finish()
+
+    def _deadline(self, step: int) -> int:
+        """The monotonic time [ns] of a plant step: computed anew from the start, so nothing adds up."""
+        return self.start_ns + round(step * self.step_wall_ns)
+
+    def rate(self) -> float:
+        """Plant seconds per wall second since the start."""
+        wall = (self.end_ns or self.node.clock()) - self.start_ns
+        return self.node.k * self.node.plant.step_ns / wall if wall > 0 else 0.0
+
+    def _wait(self, event: int, deadline: int) -> bool:
+        """Sleep to the deadline, taking commands as they arrive; False when the run must end."""
+        node = self.node
+        while True:
+            fresh = node.take_commands()  # drained before anything is judged
+            now = node.clock()
+            if fresh:
+                self._answered(now)
+                passed = int((now - self.start_ns) / self.step_wall_ns)
+                node_step = max(node.k, min(passed, event - 1))
+                self._integrate_old(node_step)
+            if node.stop or (node.failed and not self._resumes()):
+                return False
+            if now >= deadline:
+                return True
+            if self._is_stale(now):
+                self._go_stale()
+                if not self._resumes():
+                    return False
+            node.bus.wait(deadline)
+
+    def _integrate_old(self, step: int) -> None:
+        """Integrate what has passed under the input that was acting, before the new one acts."""
+        node = self.node
+        if step > node.k:
+            waiting, node._later = node._later, {}
+            node.advance_to(step)
+            node._later = waiting
+
+    def _keep_time(self, event: int, deadline: int) -> None:
+        """Count lateness; a whole event late is a miss, half a command timeout late is a stall of the host."""
+        now = self.node.clock()
+        late = now - deadline
+        self.lateness.add(late / 1e9)
+        following = self._deadline(event + 1)
+        self.misses += now >= following + (following - deadline) * 0
+        if self.timeout_ns is not None and late > STALL_SHARE * self.timeout_ns:
+            self.stalls += 1
+            if self._unanswered_since is not None:
+                self._unanswered_since = now  # whoever shares this host was stalled too: wait afresh
+
+    def _expect(self) -> None:
+        if self.node.awaits_answer() and self._unanswered_since is None:
+            self._unanswered_since = self.node.clock()
+
+    def _answered(self, now: int) -> None:
+        self._unanswered_since = now if self.node.awaits_answer() else None
+        if self._stale:
+            self._stale = False
+            self.node.counts["resumed"] += 1
+
+    def _is_stale(self, now: int) -> bool:
+        return (
+            self.timeout_ns is not None
+            and not self._stale
+            and self._unanswered_since is not None
+            and now - self._unanswered_since > self.timeout_ns
+        )
+
+    def _go_stale(self) -> None:
+        """Zero input because no fresh command answers the states."""
+        assert self.timeout_ns is not None
+        self._stale = True
+        text = f"no fresh command for {self.timeout_ns / 1e6:.0f} ms: zero input; is the controller alive?"
+        if self._resumes():
+            self.node.counts["stale_commands"] += 1
+            self.node.safe()
+        else:
+            self.node.fault("stale_command", text, PLANT)
+
+    def _resumes(self) -> bool:
+        """Whether a stale command only stops the inputs; other faults always end the run."""
+        return self.on_fault == "resume" and not self.node.failed

@@ -1,0 +1,158 @@
+"""A finished run: columns by name, the final values, the summary that is printed and drawn."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.nodes.assembly import Assembly
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass
+class Run:
+    """What a run gave. Arrays have one entry a recorded row; `t` [s] is the time of the rows.
+
+    state, input, residual: arrays by name. energy [J]: kinetic plus potential. energy_error [J]: change of
+    energy less the work of inputs and losses, at the end. fault: None, or name, text, t, node of the first one.
+    stats: what only a run on processes has (rate, misses, round_trip_s, counts).
+    """
+
+    assembly: Assembly
+    control: str
+    t: Array
+    k: npt.NDArray[np.int64]
+    state: dict[str, Array]
+    input: dict[str, Array]
+    residual: dict[str, Array]
+    energy: Array
+    work: Array
+    steps: int
+    wall_s: float
+    faults: list[dict[str, Any]] = field(default_factory=list)
+    warnings: dict[str, float] = field(default_factory=dict)
+    residual_max: dict[str, float] = field(default_factory=dict)
+    stats: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def fault(self) -> dict[str, Any] | None:
+        return self.faults[0] if self.faults else None
+
+    @property
+    def energy_error(self) -> float:
+        """The largest |E(t) - E(0) - work(t)| over the rows [J]."""
+        if not len(self.energy):
+            return 0.0
+        return float(np.max(np.abs(self.energy - self.energy[0] - self.work)))
+
+    def outputs(self) -> dict[str, Array]:
+        """Contact forces and other monitored values of every row, by name."""
+        machine = self.assembly.machine
+        names = [each.name for each in machine.description.outputs]
+        table = np.zeros((len(self.t), len(names)))
+        x, u = np.zeros(machine.n_state + 1), np.zeros(machine.n_inputs)
+        states, inputs = np.array(list(self.state.values())), np.array(list(self.input.values()))
+        for i, t in enumerate(self.t):
+            x[:-1], u[:] = states[:, i], inputs[:, i]
+            table[i] = machine.monitor(t, x, u)[: len(names)]
+        return {name: table[:, j] for j, name in enumerate(names)}
+
+    def targets(self) -> dict[str, Array]:
+        """Position of each target at every row, by name."""
+        signals = self.assembly.targets
+        values = np.zeros(self.assembly.n_targets)
+        table = np.zeros((len(self.t), len(signals.names)))
+        for i, t in enumerate(self.t):
+            signals.evaluate(t, values)
+            table[i] = values[:: signals.order + 1]
+        return {name: table[:, j] for j, name in enumerate(signals.names)}
+
+    def final(self) -> dict[str, Any]:
+        """The object that `--json` prints: values at the final time, fault, counts."""
+
+        def last(columns: Mapping[str, Array]) -> dict[str, Any]:
+            return {name: plain(column[-1]) for name, column in columns.items() if len(column)}
+
+        machine = self.assembly.machine
+        x = machine.state(last(self.state))
+        u = np.array([self.input[name][-1] for name in machine.description.input_names])
+        t = float(self.t[-1])
+        outputs = {name: plain(value) for name, value in machine.outputs(t, x, u).items()}
+        return {
+            "t": t,
+            "state": last(self.state),
+            "input": last(self.input),
+            "residual": last(self.residual),
+            "output": outputs,
+            "program_state": {},
+            "energy": plain(self.energy[-1]),
+            "fault": self.fault,
+            "steps": self.steps,
+            "wall_s": self.wall_s,
+            "residual_max": {name: plain(value) for name, value in self.residual_max.items()},
+            "energy_error": plain(self.energy_error),
+            "warnings": self.warnings,
+            **self.stats,
+        }
+
+    def write_csv(self, file: Path, every: int = 1) -> None:
+        """Write t, states, inputs, residuals and energy, every `every`-th row, all digits."""
+        columns = {"t": self.t, **self.state, **self.input, **self.residual, "energy": self.energy}
+        with file.open("w", encoding="utf-8") as stream:
+            stream.write(",".join(columns) + "\n")
+            for row in zip(*(column[::every] for column in columns.values()), strict=True):
+                stream.write(",".join(repr(float(value)) for value in row) + "\n")
+
+
+def plain(value: float) -> float | str:
+    """A float for JSON; non-finite ones as text, which JSON cannot carry as numbers."""
+    number = float(value)
+    return number if np.isfinite(number) else str(number)
+
+
+def run_of_rows(
+    assembly: Assembly, control: str, rows: Array, answers: Array, wall_s: float, **more: Any
+) -> Run:
+    """A Run from the plant's rows (k, x, work, u) and the controller's rows (k, f, f', condition).
+
+    Residuals stand at control instants; between them the last one is repeated.
+    """
+    machine = assembly.machine
+    n, names = machine.n_state, machine.description.state_names
+    k = rows[:, 0].astype(np.int64)
+    t = k * assembly.launch.step_ns / 1e9
+    residuals = _held(k, answers, _residual_names(assembly))
+    energy = np.array([machine.energy(time, np.ascontiguousarray(row)) for time, row in zip(t, rows[:, 1 : n + 2], strict=True)])
+    inputs = machine.description.input_names
+    return Run(
+        assembly=assembly,
+        control=control,
+        t=t,
+        k=k,
+        state={name: rows[:, 1 + i] for i, name in enumerate(names)},
+        input={name: rows[:, n + 2 + i] for i, name in enumerate(inputs)},
+        residual=residuals,
+        energy=energy,
+        work=rows[:, n + 1],
+        wall_s=wall_s,
+        steps=int(k[-1]) if len(k) else 0,
+        **more,
+    )
+
+
+def _residual_names(assembly: Assembly) -> Sequence[str]:
+    return [each.name for each in assembly.control.law.description.residuals] if assembly.control else []
+
+
+def _held(k: npt.NDArray[np.int64], answers: Array, names: Sequence[str]) -> dict[str, Array]:
+    """The newest answer's residuals at each row; NaN before the first."""
+    index = np.searchsorted(answers[:, 0], k, side="right") - 1
+    held = {}
+    for i, name in enumerate(names):
+        values = np.append(answers[:, 1 + i], np.nan)
+        held[name] = values[index]
+    return held

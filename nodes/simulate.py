@@ -1,0 +1,167 @@
+"""The rungs within one process: the papers' continuous mathematics, and the sampled loop as nodes or fused."""
+
+import time
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.bus import MemoryBus, Switchboard
+from servonode.nodes.assembly import Assembly, Control
+from servonode.nodes.controller_node import ControllerNode
+from servonode.nodes.fused import fused_loop
+from servonode.nodes.node import CONTROLLER, PLANT, TARGET, WANTED
+from servonode.nodes.plant_node import PlantNode, lockstep
+from servonode.nodes.recorder import Recorder
+from servonode.nodes.result import Run, run_of_rows
+from servonode.nodes.target_node import TargetNode
+
+Array = npt.NDArray[np.float64]
+ROWS = 20_000  # rows a run keeps unless asked for more
+
+
+class SimulationError(RuntimeError):
+    """The integration cannot go on; the text says where and why."""
+
+
+def default_every(assembly: Assembly) -> int:
+    """Steps per recorded row: at most ROWS rows, on control instants where there are any."""
+    launch = assembly.launch
+    unit = launch.steps_per_period or 1
+    periods = -(-launch.steps // unit)
+    return unit * max(1, -(-periods // ROWS))
+
+
+class _SteppedBus(MemoryBus):
+    """The plant's bus in memory: waiting for an answer lets the other nodes work."""
+
+    peers: Iterable[ControllerNode | TargetNode] = ()
+
+    def wait(self, deadline_ns: int | None, fds: Iterable[int] = ()) -> bool:
+        for peer in self.peers:
+            peer.work()
+        return super().wait(deadline_ns, fds)
+
+
+def simulate_nodes(assembly: Assembly, every: int) -> Run:
+    """The sampled loop with the very nodes of a run, stepped in one process on the bus in memory."""
+    begin = time.monotonic_ns()
+    switchboard = Switchboard()
+    bus = _SteppedBus(switchboard, PLANT)
+    listeners = [WANTED[CONTROLLER], WANTED[TARGET]] if assembly.control else []
+    plant = PlantNode(assembly, bus, listeners, every)
+    answers, more = np.zeros((0, 1)), {}
+    if assembly.control:
+        target = TargetNode(assembly, MemoryBus(switchboard, TARGET), [WANTED[CONTROLLER]])
+        controller = ControllerNode(assembly, MemoryBus(switchboard, CONTROLLER), [WANTED[PLANT]])
+        bus.peers = (target, controller)
+    lockstep(plant, assembly.launch.run.lockstep_timeout)
+    if assembly.control:
+        answers, more = controller.record.rows, {"residual_max": controller.summary()["residual_max"]}
+    summary = plant.summary()
+    wall_s = (time.monotonic_ns() - begin) / 1e9
+    return run_of_rows(
+        assembly, "sampled", plant.record.rows, answers, wall_s, faults=summary["faults"],
+        warnings=summary["warnings"], **more,
+    )  # fmt: skip
+
+
+def simulate_fused(assembly: Assembly, every: int) -> Run:
+    """The sampled loop as one compiled function: the same bits as the nodes, where nothing is imperfect.
+
+    A run that meets a fault is given to the nodes, which know what follows from it.
+    """
+    if not can_fuse(assembly):
+        return simulate_nodes(assembly, every)
+    begin = time.monotonic_ns()
+    launch, machine = assembly.launch, assembly.machine
+    record = Recorder([*machine.description.state_names, "work", *machine.description.input_names], launch.steps // every + 2)
+    answers = _answers(assembly)
+    finished = fused_loop(assembly, every, record, answers)
+    if not finished:
+        return simulate_nodes(assembly, every)
+    wall_s = (time.monotonic_ns() - begin) / 1e9
+    return run_of_rows(
+        assembly, "sampled", record.rows, answers.rows, wall_s, residual_max=_largest(assembly, answers.rows),
+        warnings=_warnings(assembly, record.rows),
+    )  # fmt: skip
+
+
+def can_fuse(assembly: Assembly) -> bool:
+    """Whether plant, drives and sensors are perfect, so that the fused loop is exact."""
+    return assembly.actuator.ideal and assembly.sensor.ideal
+
+
+def _answers(assembly: Assembly) -> Recorder:
+    n_s = assembly.control.law.n_s if assembly.control else 0
+    launch = assembly.launch
+    rows = launch.steps // launch.steps_per_period + 2 if launch.steps_per_period else 0
+    return Recorder([f"{i}" for i in range(2 * n_s + 1)], rows)
+
+
+def _largest(assembly: Assembly, answers: Array) -> dict[str, float]:
+    """The largest magnitude of each residual over the control instants."""
+    if not assembly.control or not len(answers):
+        return {}
+    names = [each.name for each in assembly.control.law.description.residuals]
+    return {name: float(np.max(np.abs(answers[:, 1 + i]))) for i, name in enumerate(names)}
+
+
+def _warnings(assembly: Assembly, rows: Array) -> dict[str, float]:
+    """The first recorded time at which each warning holds."""
+    machine, found = assembly.machine, {}
+    n = machine.n_state
+    for row in rows[:-1]:
+        t = row[0] * assembly.launch.step_ns / 1e9
+        for text in machine.warnings(t, np.ascontiguousarray(row[1 : n + 2]), np.ascontiguousarray(row[n + 2 :])):
+            found.setdefault(text, float(t))
+    return found
+
+
+def simulate_continuous(assembly: Assembly, every: int, rtol: float, atol: float) -> Run:
+    """The law inside the right-hand side, integrated by DOP853: the papers' mathematics.
+
+    Raises:
+        SimulationError: the law fails on the way, or the integrator cannot go on.
+    """
+    from scipy.integrate import solve_ivp
+
+    begin = time.monotonic_ns()
+    launch, machine, control = assembly.launch, assembly.machine, assembly.control
+    u = np.zeros(machine.n_inputs)
+    dx = np.zeros(len(assembly.start))
+    steps = np.unique(np.append(np.arange(0, launch.steps, every), launch.steps))
+    times = steps * launch.step_ns / 1e9
+
+    def right_hand_side(t: float, x: Array) -> Array:
+        if control:
+            _closed_loop_input(assembly, control, t, x, u)
+        machine.kernel.derivatives(t, np.ascontiguousarray(x), u, machine.c, dx)
+        return dx.copy()  # the integrator keeps what it is given
+
+    solution = solve_ivp(
+        right_hand_side, (0.0, times[-1]), assembly.start, method="DOP853", t_eval=times, rtol=rtol, atol=atol
+    )
+    if not solution.success:
+        raise SimulationError(f"the continuous integration stopped at t = {solution.t[-1]:g} s: {solution.message}")
+    n_s = control.law.n_s if control else 0
+    rows, answers = np.zeros((len(times), 1 + len(assembly.start) + len(u))), np.zeros((len(times), 2 * n_s + 2))
+    for i, (k, t) in enumerate(zip(steps, times, strict=True)):
+        x = np.ascontiguousarray(solution.y[:, i])
+        if control:
+            _closed_loop_input(assembly, control, t, x, u)
+            answers[i] = [k, *control.law.out[len(u) :]]
+        rows[i] = [k, *x, *u]
+    wall_s = (time.monotonic_ns() - begin) / 1e9
+    return run_of_rows(
+        assembly, "continuous", rows, answers if control else np.zeros((0, 1)), wall_s,
+        residual_max=_largest(assembly, answers), warnings=_warnings(assembly, rows),
+    )  # fmt: skip
+
+
+def _closed_loop_input(assembly: Assembly, control: Control, t: float, x: Array, u: Array) -> None:
+    """Write the law's input at this state into u, limited as the plant's filter would."""
+    status = control.law.compute(t, x, assembly.goal(t))
+    if status:
+        raise SimulationError(f"at t = {t:g} s {control.law.explain(status)}")
+    np.clip(control.law.inputs, -assembly.limits, assembly.limits, out=u)

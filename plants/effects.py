@@ -1,0 +1,115 @@
+"""Imperfections of a simulated device: what its drives make of an input, what its sensors make of a state."""
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ActuatorEffects:
+    """Physics of the drives, one value an input; infinity or 0 switches an effect off.
+
+    limit and quantum and dead_zone in the input's unit, rate_limit in that per second, lag and delay in seconds.
+    """
+
+    limit: tuple[float, ...]
+    rate_limit: tuple[float, ...]
+    lag: tuple[float, ...]
+    delay: tuple[float, ...]
+    quantum: tuple[float, ...]
+    dead_zone: tuple[float, ...]
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether the torque changes between two writes."""
+        return any(rate < np.inf for rate in self.rate_limit) or any(self.lag) or any(self.delay)
+
+    @property
+    def ideal(self) -> bool:
+        """Whether nothing but a limit acts."""
+        return not (self.dynamic or any(self.quantum) or any(self.dead_zone))
+
+
+class Actuator:
+    """The drives' state: what they were told and what they do.
+
+    An input passes delay, dead zone, rounding, limit, rate limit and lag, in this order.
+    """
+
+    def __init__(self, effects: ActuatorEffects, step: float) -> None:
+        self.effects = effects
+        self.output = np.zeros(len(effects.limit))
+        self._demand = np.zeros(len(effects.limit))
+        self._limit = np.array(effects.limit)
+        self._change = np.array(effects.rate_limit) * step
+        lag = np.array(effects.lag)
+        # exact zero-order-hold answer of a first-order lag over one step
+        self._blend = np.where(lag > 0, -np.expm1(-step / np.where(lag > 0, lag, 1.0)), 1.0)
+        depth = [round(delay / step) for delay in effects.delay]
+        self._pipes = [deque([0.0] * n) for n in depth]
+
+    def write(self, demand: Array) -> None:
+        """Take a new demand, to be held."""
+        self._demand[:] = demand
+        if not self.effects.dynamic:
+            self.output[:] = self._shaped(self._demand)
+
+    def advance(self) -> None:
+        """Let one plant step pass."""
+        if not self.effects.dynamic:
+            return
+        delayed = self._demand.copy()
+        for i, pipe in enumerate(self._pipes):
+            if pipe:
+                pipe.append(delayed[i])
+                delayed[i] = pipe.popleft()
+        wanted = self._shaped(delayed)
+        wanted = self.output + np.clip(wanted - self.output, -self._change, self._change)
+        self.output += self._blend * (wanted - self.output)
+
+    def _shaped(self, demand: Array) -> Array:
+        value = np.where(np.abs(demand) < self.effects.dead_zone, 0.0, demand)
+        quantum = np.array(self.effects.quantum)
+        value = np.where(quantum > 0, np.round(value / np.where(quantum > 0, quantum, 1.0)) * quantum, value)
+        return np.clip(value, -self._limit, self._limit)
+
+
+@dataclass(frozen=True)
+class SensorEffects:
+    """What the published state differs by, one value a state; delay [s] and drop act on whole messages."""
+
+    noise: tuple[float, ...]
+    bias: tuple[float, ...]
+    quantum: tuple[float, ...]
+    delay: float
+    drop: float
+
+    @property
+    def ideal(self) -> bool:
+        """Whether the published state is the true one, every time."""
+        return not (any(self.noise) or any(self.bias) or any(self.quantum) or self.delay or self.drop)
+
+
+class Sensor:
+    """Measures a state with the effects; all random numbers come from `rng`."""
+
+    def __init__(self, effects: SensorEffects, rng: np.random.Generator) -> None:
+        self.effects = effects
+        self._rng = rng
+        self._noise, self._bias, self._quantum = map(np.array, (effects.noise, effects.bias, effects.quantum))
+
+    def measure(self, state: Array) -> Array:
+        """The measured state; a new array unless the sensor is ideal."""
+        if self.effects.ideal:
+            return state
+        value = state + self._bias + self._noise * self._rng.standard_normal(len(state))
+        scale = np.where(self._quantum > 0, self._quantum, 1.0)
+        return np.where(self._quantum > 0, np.round(value / scale) * scale, value)
+
+    def drops(self) -> bool:
+        """Whether this state message is lost."""
+        return self.effects.drop > 0 and bool(self._rng.random() < self.effects.drop)

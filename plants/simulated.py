@@ -1,0 +1,82 @@
+"""The simulated plant: a machine's kernel stepped on a fixed grid, behind the plant contract."""
+
+from collections import deque
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.mechanics.machine import Machine
+from servonode.plants.effects import Actuator, ActuatorEffects, Sensor, SensorEffects
+from servonode.plants.plant import Info, Reading
+
+Array = npt.NDArray[np.float64]
+
+
+class SimulatedPlant:
+    """A machine integrated with a fixed step of `step_ns`; plant time is k * step_ns / 1e9 exactly.
+
+    `x` is the true kernel state (its last entry the work [J] of inputs and losses).
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        start: Array,
+        step_ns: int,
+        integrator: str,
+        actuator: ActuatorEffects,
+        sensor: SensorEffects,
+        seed: int,
+    ) -> None:
+        self.machine = machine
+        self.step_ns = step_ns
+        self.k = 0
+        self.x = start.copy()
+        self.actuator = Actuator(actuator, step_ns / 1e9)
+        self.sensor = Sensor(sensor, np.random.default_rng(seed))
+        self._h = step_ns / 1e9
+        self._advance = machine.advancer(integrator)
+        self._stepwise = actuator.dynamic or sensor.delay > 0
+        self._late: deque[Array] = deque(maxlen=round(sensor.delay / self._h) + 1)
+        self._late.append(self.x.copy())
+
+    @property
+    def t(self) -> float:
+        """Plant time [s]."""
+        return self.k * self.step_ns / 1e9
+
+    def open(self) -> Info:
+        description = self.machine.description
+        limits = self.actuator.effects.limit
+        return Info(description.name, description.state_names, description.input_names, self._h, limits, True)
+
+    def read(self) -> Reading:
+        """The measured state; with a sensor delay, the state of that long ago under the present stamp."""
+        true = self.x if not self.sensor.effects.delay else self._late[0]
+        return Reading(self.k, self.t, self.sensor.measure(true[: self.machine.n_state]))
+
+    def write(self, applied: Array) -> None:
+        self.actuator.write(applied)
+
+    def advance(self, steps: int) -> None:
+        """Integrate `steps` steps under the held input."""
+        c = self.machine.c
+        if not self._stepwise:
+            self._advance(self.k, steps, self.step_ns, self.x, self.actuator.output, c)
+            self.k += steps
+            return
+        for _ in range(steps):
+            self.actuator.advance()
+            self._advance(self.k, 1, self.step_ns, self.x, self.actuator.output, c)
+            self.k += 1
+            self._late.append(self.x.copy())
+
+    def energy(self) -> float:
+        """Kinetic plus potential energy of the true state [J]."""
+        return self.machine.energy(self.t, self.x)
+
+    def safe(self) -> None:
+        self.write(np.zeros(self.machine.n_inputs))
+
+    def close(self) -> None:
+        self.safe()
