@@ -1,0 +1,81 @@
+"""The bus: typed two-frame messages over ZeroMQ, and the same within one process."""
+
+from servonode.bus.codec import REASONS, MessageError, decode, encode
+from servonode.bus.faces import (
+    BusFace,
+    Identity,
+    PublisherFace,
+    RequestsFace,
+    SubscriberFace,
+    Wanted,
+    subscriptions_expected,
+)
+from servonode.bus.folder import (
+    BusError,
+    RunFolder,
+    RunNameTaken,
+    endpoint,
+    read_registry,
+    run_folder,
+    run_path,
+)
+from servonode.bus.maps import decode_map, encode_map
+from servonode.bus.memory import MemoryBus, MemoryPublisher, MemoryRequests, MemorySubscriber, Switchboard
+from servonode.bus.messages import (
+    LARGEST,
+    Applied,
+    Command,
+    Lifecycle,
+    Message,
+    Report,
+    State,
+    Status,
+    Target,
+)
+from servonode.bus.requests import Requester, Requests
+from servonode.bus.sockets import Bus, Publisher, Subscriber
+from servonode.bus.topics import TOPICS, Topic
+
+__all__ = [
+    "LARGEST",
+    "REASONS",
+    "TOPICS",
+    "Applied",
+    "Bus",
+    "BusError",
+    "BusFace",
+    "Command",
+    "Identity",
+    "Lifecycle",
+    "MemoryBus",
+    "MemoryPublisher",
+    "MemoryRequests",
+    "MemorySubscriber",
+    "Message",
+    "MessageError",
+    "Publisher",
+    "PublisherFace",
+    "Report",
+    "Requester",
+    "Requests",
+    "RequestsFace",
+    "RunFolder",
+    "RunNameTaken",
+    "State",
+    "Status",
+    "Subscriber",
+    "SubscriberFace",
+    "Switchboard",
+    "Target",
+    "Topic",
+    "Wanted",
+    "decode",
+    "decode_map",
+    "encode",
+    "encode_map",
+    "endpoint",
+    "read_registry",
+    "run_folder",
+    "run_path",
+    "subscriptions_expected",
+]

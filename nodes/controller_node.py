@@ -41,7 +41,6 @@ class ControllerNode:
         self.compute_time = Durations()
         self.counts: Counter[str] = Counter()
         self.faults: list[Fault] = []
-        self.finished = False
         self.stop = False
         self._x = np.zeros(len(self.state_names))
         self._y = np.zeros(assembly.n_y)
@@ -117,7 +116,6 @@ class ControllerNode:
         np.maximum(self._size, np.abs(self.law.residuals), out=self._size)
         self._report(state)
         self._drop_goals(state.k)
-        self.finished = state.final or bool(fault)
 
     def _report(self, state: State) -> None:
         now = self.clock()

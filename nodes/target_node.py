@@ -37,7 +37,6 @@ class TargetNode:
         self.names = [derivative_name(name, i) for name in self.targets.names for i in range(order + 1)]
         self.counts: Counter[str] = Counter()
         self.faults: list[Fault] = []
-        self.finished = False
         self.stop = False
         self._values = np.zeros(len(self.names))
         self._next = 0  # first control instant not yet published
@@ -61,7 +60,6 @@ class TargetNode:
         now = newest.k // self.steps_per_period
         if self._next - now <= AHEAD // 2:
             self._publish_from(max(self._next, now))
-        self.finished = newest.final
         self._report(newest)
 
     def _publish_from(self, instant: int) -> None:

@@ -1,0 +1,148 @@
+"""Messages to bytes and back; whatever the bytes are, a refusal is a MessageError with a counted word.
+
+A message is one msgpack map with string keys, its values numbers, texts, flags, and lists or maps of them, so
+that viewers such as PlotJuggler read it as it is. Typed decoding checks shape, limits and finiteness in C.
+"""
+
+from typing import Any
+
+import msgspec
+
+from servonode.bus import messages as wire
+from servonode.bus.messages import MAX_ITEMS, MAX_PAYLOAD, Message
+from servonode.bus.topics import TOPICS, topic_named
+
+REASONS = ("topic", "frames", "length", "malformed", "missing", "type", "non_finite", "limits")
+
+_FIXMAP_END = b"\x8f"  # first byte of a map with 15 keys; larger maps carry their size in the bytes after
+_FLOAT_BOUND = "Expected `float` "  # "... <= 1.0"; of a wrong type it says "Expected `float`, got `str`"
+_OTHER_BOUNDS = ("Expected `int` ", *(f"Expected `{kind}` of length" for kind in ("str", "array", "object")))
+_WIDER = {
+    wire.Number: wire.WideNumber,
+    wire.Values: wire.WideValues,
+    wire.Vectors: wire.WideVectors,
+}
+
+
+class MessageError(ValueError):
+    """Bytes that are no message; `reason` is one of REASONS, for counting."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"message refused ({reason}): {detail}" if detail else f"message refused ({reason})")
+        self.reason = reason
+
+
+def _to_plain(value: Any) -> Any:
+    """Numpy scalars and arrays as numbers and lists; called only for what the encoder does not know."""
+    try:
+        return value.tolist()
+    except AttributeError:
+        raise TypeError(f"{type(value).__name__} cannot travel; send numbers, lists, texts or maps") from None
+
+
+pack = msgspec.msgpack.Encoder(enc_hook=_to_plain).encode
+
+
+def encode(message: Message) -> bytes:
+    """The message as one msgpack map.
+
+    Values are not looked at: it is the receiver that refuses what is not finite. Raises TypeError for a value
+    that msgpack has no word for, MessageError ("length") beyond 64 KiB.
+    """
+    payload = pack(message)
+    if len(payload) > MAX_PAYLOAD:
+        raise MessageError("length", f"{len(payload)} bytes, at most {MAX_PAYLOAD} travel")
+    return payload
+
+
+_ROUTES = {word: (word.encode(), topic.message) for word, topic in TOPICS.items()}
+
+
+def encode_frames(topic: str, message: Message) -> tuple[bytes, bytes]:
+    """The two frames (topic, payload); ValueError for an unknown topic or a message of another topic."""
+    frame, kind = _ROUTES.get(topic) or (b"", None)
+    if type(message) is not kind:
+        kind = topic_named(topic).message
+        raise ValueError(f"topic {topic!r} carries {kind.__name__}, not {type(message).__name__}")
+    return frame, encode(message)
+
+
+def _wide_twin(kind: type[Message]) -> type[msgspec.Struct]:
+    """The same fields, numbers typed as bounded integer or any finite float, so that the two differ."""
+    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+    for f in msgspec.structs.fields(kind):
+        wide = _WIDER.get(f.type, f.type)
+        fields.append((f.name, wide) if f.required else (f.name, wide, f.default))
+    return msgspec.defstruct(kind.__name__, fields, kw_only=True, frozen=True)
+
+
+def _rebuild(kind: type[Message], twin: msgspec.Struct) -> Message:
+    """The message that the twin stands for, all its numbers floats again."""
+    values = msgspec.structs.asdict(twin)
+    return kind(**{name: _as_floats(v) if name in _NUMERIC[kind] else v for name, v in values.items()})
+
+
+def _as_floats(value: Any) -> Any:
+    """The same number, list or map with floats only."""
+    if isinstance(value, dict):
+        return {name: _as_floats(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [float(item) for item in value]
+    return float(value)
+
+
+_KINDS = {word.encode(): topic.message for word, topic in TOPICS.items()}
+_FAST = {word: msgspec.msgpack.Decoder(kind).decode for word, kind in _KINDS.items()}
+_WIDE = {word: msgspec.msgpack.Decoder(_wide_twin(kind)).decode for word, kind in _KINDS.items()}
+_NUMERIC = {
+    kind: {f.name for f in msgspec.structs.fields(kind) if f.type in _WIDER} for kind in _KINDS.values()
+}
+
+
+def decode(topic: bytes, payload: bytes) -> Message:
+    """The message in `payload`; MessageError for anything else, whatever the bytes.
+
+    Integers where floats are expected become floats; beyond 2^53, where that would lose digits, they are
+    refused ("limits").
+    """
+    read = _FAST.get(topic)
+    if read is None:
+        raise MessageError("topic", repr(topic[:40]))
+    if len(payload) > MAX_PAYLOAD:
+        raise MessageError("length", f"{len(payload)} bytes")
+    if payload[:1] > _FIXMAP_END:
+        _check_large_map(payload)
+    try:
+        return read(payload)
+    except (ValueError, RecursionError, MemoryError) as error:
+        if not str(error).startswith(_FLOAT_BOUND):
+            raise _refusal(error) from None
+    try:  # a number of 2^53 and more, or none at all: the wide types tell which
+        return _rebuild(_KINDS[topic], _WIDE[topic](payload))
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise _refusal(error) from None
+
+
+def _check_large_map(payload: bytes) -> None:
+    """MessageError unless the payload opens with a map header of at most MAX_ITEMS keys."""
+    if payload[0] not in (0xDE, 0xDF):
+        raise MessageError("type", "not a map")
+    size = int.from_bytes(payload[1:3] if payload[0] == 0xDE else payload[1:5])
+    if size > MAX_ITEMS:
+        raise MessageError("limits", f"{size} keys")
+
+
+def _refusal(error: Exception) -> MessageError:
+    """The refusal that the decoder's error stands for; its texts are pinned by the tests."""
+    text = str(error)
+    if isinstance(error, (RecursionError, MemoryError)):
+        return MessageError("limits", "nested too deep or too large")
+    if not isinstance(error, msgspec.ValidationError):
+        return MessageError("malformed", text)
+    if text.startswith("Object missing required field"):
+        return MessageError("missing", text)
+    if text.startswith(_FLOAT_BOUND):
+        return MessageError("non_finite", text)
+    if text.startswith(_OTHER_BOUNDS):
+        return MessageError("limits", text)
+    return MessageError("type", text)

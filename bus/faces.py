@@ -1,0 +1,107 @@
+"""The faces a node sees, whether its bus is made of sockets or of memory, and the intake both share."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from servonode.bus.codec import MessageError, decode
+from servonode.bus.messages import Message
+from servonode.bus.topics import topic_named
+
+HWM = 1000  # messages a queue holds; at 1 kHz a reader may stall for a second and lose nothing
+BOUND = 1000  # messages taken in one drain, so that a flooding peer cannot pin the loop
+
+Identity = tuple[bytes, ...]  # whom to reply to; opaque
+Wanted = Mapping[str, Sequence[str]]  # publisher node -> topic words
+
+
+class PublisherFace(Protocol):
+    """What a node publishes with."""
+
+    def publish(self, topic: str, message: Message) -> None:
+        """Send to all that listen now; never blocks."""
+
+    def subscriptions_seen(self) -> int:
+        """How many subscriptions are held at present."""
+
+    def ready(self) -> bool:
+        """Whether the expected subscriptions are held."""
+
+    def wait_ready(self, deadline_ns: int) -> bool:
+        """Sleep until `ready`; False if the monotonic deadline [ns] comes first."""
+
+
+class SubscriberFace(Protocol):
+    """What a node listens with."""
+
+    counts: Counter[str]
+
+    def receive(self, bound: int = BOUND) -> list[tuple[str, Message]]:
+        """What waits, oldest first; never blocks."""
+
+    def wait(self, deadline_ns: int | None) -> bool:
+        """Whether something came before the monotonic deadline [ns]; None waits for ever."""
+
+
+class RequestsFace(Protocol):
+    """What a node answers requests with."""
+
+    def poll_request(self) -> tuple[Identity, dict[str, Any]] | None:
+        """The oldest request and whom to reply to, or None; never blocks."""
+
+    def reply(self, identity: Identity, content: dict[str, Any]) -> None:
+        """Answer it; never blocks, and nobody minds if the asker has gone."""
+
+
+class BusFace(Protocol):
+    """One node's bus; `Bus` and `MemoryBus` have it."""
+
+    node: str
+
+    def publisher(self, expected_subscriptions: int = 0) -> PublisherFace:
+        """The node's one publisher."""
+
+    def subscriber(self, wanted: Wanted) -> SubscriberFace:
+        """A subscriber to topics of other nodes."""
+
+    def requests(self) -> RequestsFace:
+        """The node's one door for requests."""
+
+    def wait(self, deadline_ns: int | None, fds: Iterable[int] = ()) -> bool:
+        """Whether a subscriber, a request or one of `fds` became readable before the deadline [ns]."""
+
+    def close(self) -> None:
+        """Free everything; a second call does nothing."""
+
+
+class Intake:
+    """Turns frames into messages for one subscriber and counts the refused ones by reason."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        words = sorted({word for asked in wanted.values() for word in asked})
+        for word in words:
+            topic_named(word)
+        self.words = {word.encode(): word for word in words}
+        self.counts: Counter[str] = Counter()
+
+    def take(self, topic: bytes, payload: bytes) -> tuple[str, Message] | None:
+        """The message with its topic word, or None after counting why not."""
+        # ZeroMQ matches by prefix: a subscription to "state" also lets "state2" through.
+        word = self.words.get(topic)
+        if word is None:
+            self.counts["topic"] += 1
+            return None
+        try:
+            return word, decode(topic, payload)
+        except MessageError as error:
+            self.counts[error.reason] += 1
+            return None
+
+
+def subscriptions_expected(node: str, subscribers: Iterable[Wanted]) -> int:
+    """How many subscriptions the publisher of `node` will see from these subscribers.
+
+    A subscriber's socket sends all its topic words to every node it connects to, so each counts with all of
+    its words at each of its nodes.
+    """
+    return sum(len(Intake(wanted).words) for wanted in subscribers if node in wanted)

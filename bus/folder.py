@@ -1,0 +1,188 @@
+"""The private folder of one run: endpoints, the lock on the run's name, the registry that tools read."""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import re
+import stat
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+IPC_LIMIT = 107  # bytes of a Unix socket's path
+LOCK = "lock"
+REGISTRY = "registry.json"
+
+_NODE_NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
+
+
+class BusError(RuntimeError):
+    """The bus cannot be set up here; the text says how to mend it."""
+
+
+class RunNameTaken(BusError):
+    """Another run of this name is going on; `pid` holds it (0: not known)."""
+
+    def __init__(self, name: str, pid: int) -> None:
+        holder = f"process {pid} (or a child it left behind)" if pid else "another process"
+        super().__init__(f"run {name!r} is held by {holder}; stop it, or give this run another --name")
+        self.pid = pid
+
+
+def endpoint(folder: Path, node: str, kind: str) -> str:
+    """`ipc://` address of a node's "pub" or "req" socket; BusError if the system cannot hold it."""
+    if not _NODE_NAME.fullmatch(node):
+        raise BusError(f"node name {node!r} is not usable; take 1 to 40 of letters, digits, _ and -")
+    path = folder / f"{node}.{kind}"
+    length = len(os.fsencode(path))
+    if length > IPC_LIMIT:
+        raise BusError(
+            f"endpoint {path} has {length} bytes, a Unix socket takes {IPC_LIMIT}; "
+            "set XDG_RUNTIME_DIR to a shorter folder or shorten the node's name"
+        )
+    return f"ipc://{path}"
+
+
+def base_folder() -> Path:
+    """Where this user's runs live: below XDG_RUNTIME_DIR if that is ours, else below the temporary folder."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if runtime.startswith("/"):
+        with contextlib.suppress(OSError):
+            found = Path(runtime).stat()
+            if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid():
+                return Path(runtime) / "servonode"
+    return Path(tempfile.gettempdir()) / f"servonode-{os.getuid()}"
+
+
+def run_path(name: str) -> Path:
+    """The folder of the run of this name, whether it exists or not; short, because socket paths are."""
+    return base_folder() / hashlib.sha256(name.encode()).hexdigest()[:8]
+
+
+def read_registry(name: str) -> dict[str, Any]:
+    """What the run of this name wrote about itself; BusError if no such run lives."""
+    try:
+        registry: dict[str, Any] = json.loads((run_path(name) / REGISTRY).read_text())
+        os.kill(int(registry["pid"]), 0)
+    except (OSError, ValueError, KeyError, TypeError):
+        raise BusError(f"no run named {name!r} is going on; start it, or give its --name") from None
+    return registry
+
+
+def run_folder(name: str) -> "RunFolder":
+    """The folder of run `name`, made, locked and cleaned of what a dead run left.
+
+    Raises RunNameTaken if a run of this name lives, BusError if the folder is not private to this user.
+    """
+    path = run_path(name)
+    for _ in range(100):  # a run that ends meanwhile removes what we have just opened
+        try:
+            _private(path.parent)
+            _private(path)
+            lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except FileNotFoundError:
+            continue
+        if _locked(lock, path / LOCK, name):
+            return RunFolder(name, path, lock)
+    raise BusError(f"{path} keeps vanishing while it is set up; is something cleaning that folder?")
+
+
+def _private(path: Path) -> None:
+    """Make the folder 0700; BusError if what is there belongs to or is open to others."""
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    found = path.lstat()
+    mode = stat.S_IMODE(found.st_mode)
+    if not stat.S_ISDIR(found.st_mode):
+        problem = "is not a folder"  # lstat: nor is a link to one
+    elif found.st_uid != os.getuid():
+        problem = f"belongs to user {found.st_uid}"
+    elif mode & 0o077:
+        problem = f"has mode {mode:04o}, open to others"
+    else:
+        return
+    raise BusError(f"{path} {problem}; remove it, or set XDG_RUNTIME_DIR to a folder of yours with mode 0700")
+
+
+def _locked(lock: int, path: Path, name: str) -> bool:
+    """Whether `lock` is now held and still the file at `path`; raises RunNameTaken. Closes it otherwise."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        pid = os.pread(lock, 20, 0).decode("ascii", "replace")
+        os.close(lock)
+        raise RunNameTaken(name, int(pid) if pid.isdecimal() else 0) from None
+    with contextlib.suppress(FileNotFoundError):
+        if os.fstat(lock).st_ino == path.stat().st_ino:
+            return True
+    os.close(lock)
+    return False
+
+
+class RunFolder:
+    """One run's folder while its lock is held. Get it from `run_folder`; a context manager that releases."""
+
+    def __init__(self, name: str, path: Path, lock: int) -> None:
+        self.name = name
+        self.path = path
+        self.started_ns = time.monotonic_ns()
+        self._lock = lock  # -1: given back
+        self._owner = os.getpid()
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, str(self._owner).encode(), 0)
+        self._clean()
+        self.register(())
+
+    def register(self, nodes: Iterable[str], extra: Mapping[str, Any] | None = None) -> None:
+        """Write the registry, whole or not at all: run, pid, start [monotonic ns], endpoints, `extra`."""
+        registry = {
+            "run": self.name,
+            "pid": self._owner,
+            "started_ns": self.started_ns,
+            "nodes": {
+                node: {kind: endpoint(self.path, node, kind) for kind in ("pub", "req")} for node in nodes
+            },
+            **(extra or {}),
+        }
+        draft = self.path / f"{REGISTRY}.tmp"
+        draft.write_text(json.dumps(registry, indent=1))
+        draft.replace(self.path / REGISTRY)
+
+    def forget(self) -> None:
+        """Drop this process's copy of the lock; every forked child calls it at its start.
+
+        The lock lives until the last copy is closed, so a child that kept one would hold the name after the
+        launcher's death. Nothing is unlocked here.
+        """
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def release(self) -> None:
+        """Remove the folder and give the name back. In a forked child it only forgets; twice is harmless."""
+        if self._lock >= 0 and os.getpid() == self._owner:
+            self._clean()
+            (self.path / LOCK).unlink(missing_ok=True)
+            for folder in (self.path, self.path.parent):
+                with contextlib.suppress(OSError):  # not empty: another run is there
+                    folder.rmdir()
+        self.forget()
+
+    def _clean(self) -> None:
+        """Remove every file of a run but the lock; none is in use while the lock is ours."""
+        for entry in self.path.iterdir():
+            if entry.name != LOCK and not (entry.is_dir() and not entry.is_symlink()):
+                entry.unlink(missing_ok=True)
+
+    def __enter__(self) -> "RunFolder":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()

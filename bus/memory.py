@@ -1,0 +1,165 @@
+"""The bus within one process: the same faces, the same bytes, no sockets and no threads.
+
+`simulate` steps all nodes on it. Each message is encoded once and decoded by each reader, so what arrives is
+what would have arrived over the wire, refusals included, in the order in which it was published.
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterable
+from typing import Any
+
+from servonode.bus.codec import MessageError, encode_frames
+from servonode.bus.faces import BOUND, HWM, Identity, Intake, Wanted
+from servonode.bus.folder import BusError
+from servonode.bus.maps import decode_map, encode_map
+from servonode.bus.messages import Message
+
+
+class Switchboard:
+    """Joins the memory buses of one process, as the run's folder joins those of processes."""
+
+    def __init__(self) -> None:
+        self.subscribers: dict[str, list[MemorySubscriber]] = {}  # by publisher node, in order of arrival
+        self.publishers: set[str] = set()
+        self.requests: dict[str, MemoryRequests] = {}
+
+    def ask(self, node: str, request: dict[str, Any]) -> "deque[dict[str, Any]]":
+        """Put a request to `node`; the deque holds its reply once the node has been stepped.
+
+        Raises TimeoutError if the node takes no requests, as `Requester.ask` does.
+        """
+        if node not in self.requests:
+            raise TimeoutError(f"node {node!r} is not there; is it part of the run?")
+        return self.requests[node].put(request)
+
+
+class MemoryPublisher:
+    """Delivers to the queues of all subscribers of its node at once."""
+
+    def __init__(self, switchboard: Switchboard, node: str, expected_subscriptions: int) -> None:
+        self._readers = switchboard.subscribers.setdefault(node, [])
+        self.expected_subscriptions = expected_subscriptions
+
+    def publish(self, topic: str, message: Message) -> None:
+        """Deliver to all that listen now; a full queue drops the message, as on the wire. Raises as there."""
+        frames = encode_frames(topic, message)
+        for reader in self._readers:
+            reader.deliver(frames)
+
+    def subscriptions_seen(self) -> int:
+        """How many subscriptions are held at present."""
+        return sum(len(reader.words) for reader in self._readers)
+
+    def ready(self) -> bool:
+        """Whether the expected subscriptions are held."""
+        return self.subscriptions_seen() >= self.expected_subscriptions
+
+    def wait_ready(self, deadline_ns: int) -> bool:  # noqa: ARG002
+        """The same as `ready`: nothing comes of waiting in one process."""
+        return self.ready()
+
+
+class MemorySubscriber:
+    """A queue of frames."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._intake = Intake(wanted)
+        self.words = frozenset(self._intake.words)
+        self.counts: Counter[str] = self._intake.counts  # refused messages by reason
+        self._queue: deque[tuple[bytes, bytes]] = deque()
+
+    def deliver(self, frames: tuple[bytes, bytes]) -> None:
+        """Queue the frames if their topic was asked for and there is room."""
+        if frames[0] in self.words and len(self._queue) < HWM:
+            self._queue.append(frames)
+
+    def receive(self, bound: int = BOUND) -> list[tuple[str, Message]]:
+        """What waits, oldest first, at most `bound` messages."""
+        taken = []
+        for _ in range(min(bound, len(self._queue))):
+            if (message := self._intake.take(*self._queue.popleft())) is not None:
+                taken.append(message)
+        return taken
+
+    def wait(self, deadline_ns: int | None) -> bool:  # noqa: ARG002
+        """Whether something waits; returns at once."""
+        return bool(self._queue)
+
+
+class MemoryRequests:
+    """A queue of requests, each with the place for its reply."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self._queue: deque[tuple[Identity, bytes]] = deque()
+        self._replies: dict[Identity, deque[dict[str, Any]]] = {}
+        self._number = 0
+
+    def put(self, request: dict[str, Any]) -> "deque[dict[str, Any]]":
+        """Queue a request; the reply will be appended to what is returned."""
+        self._number += 1
+        identity = (self._number.to_bytes(8),)
+        self._queue.append((identity, encode_map(request)))
+        return self._replies.setdefault(identity, deque())
+
+    def poll_request(self) -> tuple[Identity, dict[str, Any]] | None:
+        """The oldest good request and whom to reply to, or None."""
+        while self._queue:
+            identity, payload = self._queue.popleft()
+            try:
+                return identity, decode_map(payload)
+            except MessageError as error:
+                self.counts[error.reason] += 1
+        return None
+
+    def reply(self, identity: Identity, content: dict[str, Any]) -> None:
+        """Answer the request."""
+        self._replies.pop(identity, deque()).append(decode_map(encode_map(content)))
+
+    def waiting(self) -> bool:
+        """Whether a request waits."""
+        return bool(self._queue)
+
+
+class MemoryBus:
+    """The faces of `Bus` on a switchboard."""
+
+    def __init__(self, switchboard: Switchboard, node: str) -> None:
+        self.node = node
+        self._switchboard = switchboard
+        self._subscribers: list[tuple[Wanted, MemorySubscriber]] = []
+
+    def publisher(self, expected_subscriptions: int = 0) -> MemoryPublisher:
+        """The node's publisher; BusError if the node has one."""
+        if self.node in self._switchboard.publishers:
+            raise BusError(f"node {self.node!r} publishes already; rename one of the two")
+        self._switchboard.publishers.add(self.node)
+        return MemoryPublisher(self._switchboard, self.node, expected_subscriptions)
+
+    def subscriber(self, wanted: Wanted) -> MemorySubscriber:
+        """A subscriber to `{publisher node: [topic words]}`; ValueError for an unknown word."""
+        made = MemorySubscriber(wanted)
+        for node in wanted:
+            self._switchboard.subscribers.setdefault(node, []).append(made)
+        self._subscribers.append((wanted, made))
+        return made
+
+    def requests(self) -> MemoryRequests:
+        """The node's door for requests; BusError if the node has one."""
+        if self.node in self._switchboard.requests:
+            raise BusError(f"node {self.node!r} takes requests already; rename one of the two")
+        return self._switchboard.requests.setdefault(self.node, MemoryRequests())
+
+    def wait(self, deadline_ns: int | None, fds: Iterable[int] = ()) -> bool:  # noqa: ARG002
+        """Whether a message or a request waits; returns at once, for nothing comes of waiting here."""
+        door = self._switchboard.requests.get(self.node)
+        return any(made.wait(None) for _, made in self._subscribers) or (door is not None and door.waiting())
+
+    def close(self) -> None:
+        """Leave the switchboard; a second call does nothing."""
+        for wanted, made in self._subscribers:
+            for node in wanted:
+                self._switchboard.subscribers[node].remove(made)
+        self._subscribers.clear()
+        self._switchboard.publishers.discard(self.node)
+        self._switchboard.requests.pop(self.node, None)

@@ -1,0 +1,107 @@
+"""What the nodes say to each other: one frozen struct per topic, all values in SI units and radians.
+
+On the wire each message is one msgpack map whose keys are the field names below. Unknown keys are ignored; a
+missing or ill-typed one refuses the message. The bounds stand in the types, so that the decoder checks them
+in C while it reads: NaN and infinity fail the comparison and never become a message.
+"""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+EXACT = 2**53  # largest integer up to which every integer is also a float64, so that viewers read ids exactly
+LARGEST = 1.7976931348623157e308  # largest finite float64
+MAX_ITEMS = 256  # items in a list, keys in a map
+MAX_TEXT = 1024  # characters in a string
+MAX_PAYLOAD = 65536  # bytes of one encoded map
+
+Text = Annotated[str, Meta(max_length=MAX_TEXT)]
+Count = Annotated[int, Meta(ge=0, le=EXACT)]
+CountOrNone = Annotated[int, Meta(ge=-1, le=EXACT)]  # -1: none
+StartId = Annotated[int, Meta(gt=0, le=EXACT)]
+Nanoseconds = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
+# What the fast decoder takes. A value of 2^53 and more is rare and is looked at again with the wide types: a
+# float is kept, an integer has lost digits on its way through float64 and is refused. The bound is one less
+# than 2^53, because the integer 2^53 + 1 arrives here rounded to 2^53.
+Number = Annotated[float, Meta(ge=1 - EXACT, le=EXACT - 1)]
+Numbers = Annotated[list[Number], Meta(max_length=MAX_ITEMS)]
+Values = Annotated[dict[Text, Number], Meta(max_length=MAX_ITEMS)]
+Vectors = Annotated[dict[Text, Number | Numbers], Meta(max_length=MAX_ITEMS)]
+
+_Integer = Annotated[int, Meta(ge=-EXACT, le=EXACT)]
+_Finite = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
+WideNumber = _Integer | _Finite
+WideNumbers = Annotated[list[WideNumber], Meta(max_length=MAX_ITEMS)]
+WideValues = Annotated[dict[Text, WideNumber], Meta(max_length=MAX_ITEMS)]
+WideVectors = Annotated[dict[Text, _Integer | _Finite | WideNumbers], Meta(max_length=MAX_ITEMS)]
+
+Texts = Annotated[list[Text], Meta(max_length=MAX_ITEMS)]
+Counts = Annotated[dict[Text, Count], Meta(max_length=MAX_ITEMS)]
+Lifecycle = Literal["unconfigured", "inactive", "active", "fault", "finished"]
+
+
+# gc=False: a message holds only numbers, texts and maps of them, so it can never be part of a cycle.
+class Message(Struct, frozen=True, kw_only=True, gc=False):
+    """The header that every message carries; the values sit beside it in nested maps."""
+
+    t: Number  # s, plant time
+    seq: Count  # number of this message at its sender, per topic
+    run: StartId  # the plant's start id, echoed by all others
+    k: Count  # plant step
+    mono: Nanoseconds  # ns, the sender's monotonic clock; never compared across machines
+    node: Text  # the sender's name
+    src: StartId  # the sender's start id
+
+
+class State(Message, frozen=True, kw_only=True, gc=False):
+    """What the plant measured at step `k`."""
+
+    state: Vectors  # by the sheets' names; vectors as lists
+    input: Values  # what was applied in the step that led here
+    control: bool  # a control instant: an answer is expected
+    final: bool = False  # the explicit end of the run
+
+
+class Command(Message, frozen=True, kw_only=True, gc=False):
+    """What the law asks for, as the answer to one state."""
+
+    re: Count  # seq of the state it answers
+    target_seq: CountOrNone  # seq of the target it used; -1: none
+    input: Values
+    fault: Text = ""  # not empty: the law failed for this reason, apply zero and stop
+
+
+class Applied(Message, frozen=True, kw_only=True, gc=False):
+    """What the safety filter let through, beside what was asked."""
+
+    input: Values  # applied
+    desired: Values  # asked
+    re: CountOrNone  # seq of the command it came from; -1: none
+    reasons: Texts  # why applied differs from desired; empty: it does not
+    repeats: Count  # periods in a row for which the command before was held
+
+
+class Target(Message, frozen=True, kw_only=True, gc=False):
+    """Where to be: position, velocity and acceleration by name (`x`, `x_dot`, `x_ddot`)."""
+
+    target: Values
+
+
+class Report(Message, frozen=True, kw_only=True, gc=False):
+    """How the law fared on one state. A singular law sends `condition = LARGEST`: infinity is refused."""
+
+    residual: Values
+    condition: Number  # condition number of the matrix it solved with
+    saturated: bool
+    compute_s: Number  # s, wall time the law took
+    re: CountOrNone  # seq of the state; -1: none
+
+
+class Status(Message, frozen=True, kw_only=True, gc=False):
+    """Where a node stands in its life, what went wrong, and what it counted."""
+
+    lifecycle: Lifecycle
+    fault: Text = ""
+    counts: Counts
+    values: Values

@@ -1,0 +1,272 @@
+"""The launcher: kernels loaded once, nodes forked, started together, watched, stopped, accounted for."""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from servonode.bus import Bus, Requester, RunFolder, Status, run_folder
+from servonode.nodes.assembly import Assembly
+from servonode.nodes.node import CONTROLLER, LAUNCHER, PLANT, TARGET
+from servonode.nodes.process import MONITORED, die_with_parent, run_node
+from servonode.nodes.result import Run, run_of_rows
+
+READY_TIMEOUT_S = 20.0
+STOP_LADDER = ((signal.SIGINT, 5.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
+LOOK_NS = 50_000_000  # how often the launcher looks after its nodes
+
+
+@dataclass
+class Child:
+    """A node's process as the launcher sees it."""
+
+    name: str
+    pid: int
+    output: int  # reading end of its stdout and stderr
+    code: int | None = None  # exit code; minus the signal that killed it
+    partial: bytes = b""
+
+    def describe(self) -> str:
+        """How it ended, in words."""
+        if self.code is not None and self.code < 0:
+            return f"{self.name} was killed by {signal.Signals(-self.code).name}"
+        return f"{self.name} ended early with exit code {self.code}"
+
+
+@dataclass
+class Outcome:
+    """What a launch gave: the run as far as it was recorded, faults of nodes, whether the user broke it off."""
+
+    run: Run | None = None
+    faults: list[dict[str, Any]] = field(default_factory=list)
+    interrupted: bool = False
+    first_tick_s: float = 0.0
+
+    @property
+    def exit_code(self) -> int:
+        return 130 if self.interrupted else 1 if self.faults else 0
+
+
+Progress = Callable[[dict[str, Status]], None]
+
+
+class Launcher:
+    """One run on processes. `progress` is called a few times a second with the newest status of each node."""
+
+    def __init__(self, assembly: Assembly, name: str, every: int, progress: Progress) -> None:
+        self.assembly = assembly
+        self.name = name
+        self.every = every
+        self.progress = progress
+        self.children: dict[str, Child] = {}
+        self.outcome = Outcome()
+        self._status: dict[str, Status] = {}
+        self._interrupts = 0
+
+    def launch(self) -> Outcome:
+        """Start, watch and stop the nodes; everything that was made is gone when this returns.
+
+        Raises:
+            RunNameTaken: a run of this name is going on; BusError: the private folder cannot be had.
+        """
+        begin = time.monotonic_ns()
+        with run_folder(self.name) as folder:
+            names = [TARGET, CONTROLLER, PLANT] if self.assembly.control else [PLANT]
+            previous = [(n, signal.signal(n, self._on_signal)) for n in (signal.SIGINT, signal.SIGTERM)]
+            try:
+                for node in names:
+                    self._fork(node, folder)
+                folder.register(names)
+                with Bus(folder.path, LAUNCHER) as bus:
+                    inbox = bus.subscriber({node: MONITORED[node] for node in names})
+                    if self._gate(bus, folder.path):
+                        self.outcome.first_tick_s = (time.monotonic_ns() - begin) / 1e9
+                        self._watch(bus, inbox)
+            finally:
+                self._stop_all()
+                for number, handler in previous:
+                    signal.signal(number, handler)
+            self._collect(folder.path, (time.monotonic_ns() - begin) / 1e9)
+        return self.outcome
+
+    def _on_signal(self, *_: Any) -> None:
+        self._interrupts += 1
+        self.outcome.interrupted = True
+
+    def _fork(self, name: str, folder: RunFolder) -> None:
+        """Start a node as a child in a process group of its own, so that Ctrl-C reaches only the launcher."""
+        read, write = os.pipe()
+        parent = os.getpid()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                os.setpgid(0, 0)
+                # the plant ends in good order even when the launcher is killed; the others hold nothing
+                die_with_parent(parent, signal.SIGTERM if name == PLANT else signal.SIGKILL)
+                os.dup2(write, 1)
+                os.dup2(write, 2)
+                os.close(read)
+                os.close(write)
+                for other in self.children.values():
+                    os.close(other.output)
+                folder.forget()
+                code = run_node(name, self.assembly, folder.path, self.every)
+            except BaseException:  # noqa: BLE001  (the last frame of a process: print and exit)
+                import traceback
+
+                traceback.print_exc()
+            finally:
+                sys.stderr.flush()
+                os._exit(code)
+        os.close(write)
+        os.set_blocking(read, False)
+        with contextlib.suppress(OSError):
+            os.setpgid(pid, pid)
+        self.children[name] = Child(name, pid, read)
+
+    def _gate(self, bus: Bus, folder: Path) -> bool:
+        """Open the start gate once every node is ready; False when that cannot be."""
+        with contextlib.ExitStack() as stack:
+            askers = {name: stack.enter_context(Requester(folder, name)) for name in self.children}
+            limit = time.monotonic_ns() + round(READY_TIMEOUT_S * 1e9)
+            waiting = list(askers)
+            while waiting:
+                if self._reap() or self.outcome.interrupted:
+                    return False
+                if time.monotonic_ns() > limit:
+                    self._fault("not_ready", f"{', '.join(waiting)} not ready within {READY_TIMEOUT_S:g} s")
+                    return False
+                waiting = [name for name in waiting if not _is_ready(askers[name])]
+            for name in (TARGET, CONTROLLER, PLANT):
+                if name in askers:
+                    askers[name].ask({"ask": "start"}, READY_TIMEOUT_S)
+        return True
+
+    def _watch(self, bus: Bus, inbox: Any) -> None:
+        """Show progress until the plant is done, a node dies, or the user breaks off."""
+        patience: int | None = None  # when the plant must have stopped by itself
+        while self.children[PLANT].code is None and not self.outcome.interrupted:
+            bus.wait(time.monotonic_ns() + LOOK_NS)
+            for _, message in inbox.receive():
+                self._status[message.node] = message
+            self._forward_output()
+            dead = self._reap()
+            now = time.monotonic_ns()
+            if dead and patience is None:
+                patience = now + round(((self.assembly.command_timeout or 0.0) + 1.0) * 1e9)
+            if patience is not None and (now > patience or self.assembly.launch.run.mode == "lockstep"):
+                return
+            self.progress(self._status)
+
+    def _reap(self) -> bool:
+        """Note which children have ended; whether one ended that should not have."""
+        early = False
+        for child in self.children.values():
+            if child.code is not None:
+                continue
+            pid, status = os.waitpid(child.pid, os.WNOHANG)
+            if pid:
+                child.code = os.waitstatus_to_exitcode(status)
+                if child.name != PLANT or child.code not in (0, 1):
+                    early = True
+                    self._fault("node_died", child.describe(), child.name)
+        return early
+
+    def _fault(self, name: str, text: str, node: str = LAUNCHER) -> None:
+        newest = self._status.get(PLANT)
+        self.outcome.faults.append({"name": name, "text": text, "t": newest.t if newest else 0.0, "node": node})
+
+    def _stop_all(self) -> None:
+        """SIGINT, then SIGTERM, then SIGKILL, each with its time; a second Ctrl-C skips the waiting."""
+        for number, patience in STOP_LADDER:
+            for child in self._living():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(child.pid, number)
+                    os.kill(child.pid, signal.SIGCONT)  # a stopped process cannot end
+            limit = time.monotonic_ns() + round(patience * 1e9)
+            while self._living() and time.monotonic_ns() < limit and (self._interrupts < 2 or number is signal.SIGKILL):
+                self._forward_output()
+                self._reap_stopped()
+                time.sleep(0.002)
+            if not self._living():
+                break
+        self._forward_output()
+        for child in self.children.values():
+            os.close(child.output)
+
+    def _living(self) -> list[Child]:
+        return [child for child in self.children.values() if child.code is None]
+
+    def _reap_stopped(self) -> None:
+        for child in self._living():
+            pid, status = os.waitpid(child.pid, os.WNOHANG)
+            if pid:
+                child.code = os.waitstatus_to_exitcode(status)
+                if child.code < 0:
+                    self._fault("node_died", child.describe(), child.name)
+
+    def _forward_output(self) -> None:
+        """Print what the nodes wrote, each line behind the node's name."""
+        for child in self.children.values():
+            with contextlib.suppress(BlockingIOError):
+                while chunk := os.read(child.output, 65536):
+                    *lines, child.partial = (child.partial + chunk).split(b"\n")
+                    for line in lines:
+                        print(f"[{child.name}] {line.decode(errors='replace')}", file=sys.stderr)  # noqa: T201
+
+    def _collect(self, folder: Path, wall_s: float) -> None:
+        """Read what the nodes left in the run's folder."""
+        summaries = {name: _read_json(folder / f"{name}.json") for name in self.children}
+        plant, controller = summaries[PLANT], summaries.get(CONTROLLER, {})
+        faults = [*plant.get("faults", []), *controller.get("faults", [])]
+        known = {fault["text"] for fault in self.outcome.faults}
+        self.outcome.faults += _unique(fault for fault in faults if fault["text"] not in known)
+        if not (folder / f"{PLANT}.npy").exists() or not plant:
+            return
+        rows = np.load(folder / f"{PLANT}.npy")
+        if not len(rows):
+            return
+        n_s = self.assembly.control.law.n_s if self.assembly.control else 0
+        file = folder / f"{CONTROLLER}.npy"
+        answers = np.load(file) if file.exists() else np.zeros((0, 2 * n_s + 2))
+        stats = {name: plant[name] for name in ("rate", "misses", "round_trip_s", "counts") if name in plant}
+        stats |= {name: plant[name] for name in ("lateness_s", "stalls") if name in plant}
+        stats["node_counts"] = {name: summary.get("counts", {}) for name, summary in summaries.items()}
+        self.outcome.run = run_of_rows(
+            self.assembly, self.assembly.launch.run.mode, rows, answers, plant.get("wall_s", wall_s),
+            faults=self.outcome.faults, warnings=plant["warnings"],
+            residual_max=controller.get("residual_max", {}), stats=stats,
+        )  # fmt: skip
+
+
+def _is_ready(asker: Requester) -> bool:
+    try:
+        return bool(asker.ask({"ask": "ready"}, 0.2).get("ready"))
+    except TimeoutError:
+        return False
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = json.loads(file.read_text())
+    except (OSError, ValueError):
+        return {}
+    return content
+
+
+def _unique(faults: Any) -> list[dict[str, Any]]:
+    seen: dict[str, dict[str, Any]] = {}
+    for fault in faults:
+        seen.setdefault(fault["text"], fault)
+    return list(seen.values())

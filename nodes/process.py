@@ -1,0 +1,166 @@
+"""A node as a process: what happens between the fork and the exit."""
+
+import ctypes
+import gc
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Protocol
+
+from servonode.bus import Bus
+from servonode.bus.faces import Wanted
+from servonode.nodes.assembly import Assembly
+from servonode.nodes.controller_node import ControllerNode
+from servonode.nodes.node import CONTROLLER, LAUNCHER, PLANT, TARGET, WANTED
+from servonode.nodes.plant_node import PlantNode, lockstep
+from servonode.nodes.realtime import RealTime
+from servonode.nodes.recorder import Recorder
+from servonode.nodes.target_node import TargetNode
+
+IDLE_NS = 200_000_000  # how often a node that waits looks up even if nothing comes
+MONITORED = {PLANT: ["status"], CONTROLLER: ["status"], TARGET: ["status"]}
+_PR_SET_PDEATHSIG, _PR_SET_TIMERSLACK = 1, 29
+
+
+class _Worker(Protocol):
+    stop: bool
+
+    def work(self) -> None: ...
+
+
+class NodeBus(Bus):
+    """A node's bus that also wakes for signals and answers requests (ready, start, stop)."""
+
+    def __init__(self, folder: Path, node: str) -> None:
+        super().__init__(folder, node)
+        self.started = self.stopped = False
+        self.on_stop: Callable[[], None] = lambda: None
+        self.is_ready: Callable[[], bool] = lambda: False
+        self._door = self.requests()
+        self._wake, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: self.halt())
+
+    def halt(self) -> None:
+        """Ask the node to end in good order."""
+        self.stopped = True
+        self.on_stop()
+
+    def wait(self, deadline_ns: int | None, fds: Iterable[int] = ()) -> bool:
+        came = super().wait(deadline_ns, (*fds, self._wake))
+        if came:
+            self._drain_signals()
+            self.answer_requests()
+        return came
+
+    def answer_requests(self) -> None:
+        while (request := self._door.poll_request()) is not None:
+            identity, content = request
+            self._door.reply(identity, self._answer(content))
+
+    def _answer(self, content: dict[str, Any]) -> dict[str, Any]:
+        match content.get("ask"):
+            case "ready":
+                return {"ready": self.is_ready()}
+            case "start":
+                self.started = True
+                return {"started": True}
+            case "stop":
+                self.halt()
+                return {"stopped": True}
+            case other:
+                return {"error": f"unknown request {other!r}; ask ready, start or stop"}
+
+    def _drain_signals(self) -> None:
+        try:
+            while os.read(self._wake, 512):
+                pass
+        except BlockingIOError:
+            pass
+
+
+def die_with_parent(parent: int, number: int) -> None:
+    """Have this process receive signal `number` when its parent dies (Linux; elsewhere the caller's task)."""
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None)
+        libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
+        libc.prctl(_PR_SET_TIMERSLACK, 1000, 0, 0, 0)  # wake within a microsecond of the deadline, not 50
+        if os.getppid() != parent:
+            os._exit(1)
+
+
+def run_node(name: str, assembly: Assembly, folder: Path, every: int) -> int:
+    """The life of one node process; returns its exit code."""
+    with NodeBus(folder, name) as bus:
+        node, record, drive = _BUILD[name](assembly, bus, every)
+        bus.is_ready = node.outbox._publisher.ready
+        bus.on_stop = lambda: setattr(node, "stop", True)
+        gc.collect()
+        gc.freeze()  # what exists now lives to the end: never scan it again
+        while not (bus.started or bus.stopped):
+            bus.wait(time.monotonic_ns() + IDLE_NS)
+        extra = drive() if not bus.stopped else {}
+        if record is not None:
+            record.save(folder / f"{name}.npy")
+        summary = folder / f"{name}.json.tmp"
+        summary.write_text(json.dumps(node.summary() | extra))
+        summary.rename(folder / f"{name}.json")
+        return 1 if node.faults else 0
+
+
+def _plant(assembly: Assembly, bus: NodeBus, every: int) -> tuple[PlantNode, Recorder, Callable[[], dict[str, Any]]]:
+    listeners: list[Wanted] = [MONITORED]
+    if assembly.control:
+        listeners += [WANTED[CONTROLLER], WANTED[TARGET]]
+    node = PlantNode(assembly, bus, listeners, every)
+    run = assembly.launch.run
+
+    def drive() -> dict[str, Any]:
+        begin = time.monotonic_ns()
+        if run.mode == "lockstep":
+            lockstep(node, run.lockstep_timeout)
+            wall = (time.monotonic_ns() - begin) / 1e9
+            return {"rate": node.plant.t / wall if wall else 0.0, "misses": 0, "wall_s": wall}
+        pace = RealTime(node, run.speed, assembly.command_timeout, assembly.launch.plant.safety.on_fault)
+        pace.run()
+        return {
+            "rate": pace.rate(),
+            "misses": pace.misses,
+            "stalls": pace.stalls,
+            "lateness_s": pace.lateness.percentiles(),
+            "wall_s": (pace.end_ns - pace.start_ns) / 1e9,
+        }
+
+    return node, node.record, drive
+
+
+def _controller(
+    assembly: Assembly, bus: NodeBus, every: int
+) -> tuple[ControllerNode, Recorder, Callable[[], dict[str, Any]]]:
+    node = ControllerNode(assembly, bus, [MONITORED, WANTED[PLANT]])
+    return node, node.record, lambda: _work(node, bus)
+
+
+def _target(assembly: Assembly, bus: NodeBus, every: int) -> tuple[TargetNode, None, Callable[[], dict[str, Any]]]:
+    node = TargetNode(assembly, bus, [MONITORED, WANTED[CONTROLLER]])
+    return node, None, lambda: _work(node, bus)
+
+
+def _work(node: _Worker, bus: NodeBus) -> dict[str, Any]:
+    """Event-driven life until told to stop: also after the last state, whose answer may have been lost."""
+    while not node.stop:
+        node.work()
+        bus.wait(time.monotonic_ns() + IDLE_NS)
+    return {}
+
+
+_BUILD: dict[str, Callable[[Assembly, NodeBus, int], tuple[Any, Recorder | None, Callable[[], dict[str, Any]]]]] = {
+    PLANT: _plant,
+    CONTROLLER: _controller,
+    TARGET: _target,
+}

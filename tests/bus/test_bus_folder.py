@@ -1,0 +1,160 @@
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from servonode.bus import BusError, RunNameTaken, read_registry, run_folder, run_path
+
+
+@pytest.fixture
+def runtime(monkeypatch):
+    made = Path(tempfile.mkdtemp(prefix="sn", dir="/tmp"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(made))
+    yield made
+    shutil.rmtree(made)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_the_folder_is_private_short_and_gone_after_release(runtime):
+    with run_folder("trailer") as run:
+        assert run.path.parent == runtime / "servonode"
+        assert len(run.path.name) == 8
+        assert mode(run.path) == mode(run.path.parent) == 0o700
+        (run.path / "plant.pub").touch()
+    assert list(runtime.iterdir()) == []
+    run.release()
+
+
+@pytest.mark.parametrize("value", ["", "relative", "/nowhere/at/all", __file__])
+def test_without_a_runtime_folder_of_ours_the_temporary_one_is_taken(monkeypatch, runtime, value):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", value)
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(runtime))
+    assert run_path("a").parent == runtime / f"servonode-{os.getuid()}"
+
+
+def test_the_same_name_is_refused_and_another_one_is_not(runtime):
+    with run_folder("trailer"):
+        with pytest.raises(RunNameTaken, match="--name") as caught:
+            run_folder("trailer")
+        assert caught.value.pid == os.getpid()
+        run_folder("trailer2").release()
+    run_folder("trailer").release()
+
+
+def test_the_registry_names_run_process_and_endpoints(runtime):
+    with pytest.raises(BusError, match="no run named"):
+        read_registry("trailer")
+    before = time.monotonic_ns()
+    with run_folder("trailer") as run:
+        run.register(["plant", "controller"], {"viewers": "tcp://127.0.0.1:9872"})
+        registry = read_registry("trailer")
+        assert (registry["run"], registry["pid"]) == ("trailer", os.getpid())
+        assert before <= registry["started_ns"] <= time.monotonic_ns()
+        assert registry["nodes"]["plant"]["pub"] == f"ipc://{run.path}/plant.pub"
+        assert registry["nodes"]["controller"]["req"] == f"ipc://{run.path}/controller.req"
+        assert registry["viewers"] == "tcp://127.0.0.1:9872"
+        assert sorted(p.name for p in run.path.iterdir()) == ["lock", "registry.json"]
+
+
+def test_a_killed_run_blocks_nothing_and_its_files_are_cleared(runtime):
+    code = (
+        "import time; from servonode.bus import Bus, run_folder\n"
+        "run = run_folder('trailer'); bus = Bus(run.path, 'plant'); bus.publisher(); bus.requests()\n"
+        "print('up', flush=True); time.sleep(30)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
+        assert child.stdout.readline() == b"up\n"
+        with pytest.raises(RunNameTaken) as caught:
+            run_folder("trailer")
+        assert caught.value.pid == child.pid
+        child.send_signal(signal.SIGKILL)
+    assert {"plant.pub", "plant.req"} <= {p.name for p in run_path("trailer").iterdir()}
+    with pytest.raises(BusError, match="no run named"):
+        read_registry("trailer")
+    with run_folder("trailer") as run:
+        assert sorted(p.name for p in run.path.iterdir()) == ["lock", "registry.json"]
+        assert json.loads((run.path / "registry.json").read_text())["pid"] == os.getpid()
+
+
+def forked(child) -> int:
+    """Exit status of a forked child that runs `child`."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            child()
+            status = 0
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@pytest.mark.parametrize("act", ["forget", "release"])
+def test_a_forked_child_can_drop_its_copy_without_unlocking(runtime, act):
+    with run_folder("trailer") as run:
+        assert forked(getattr(run, act)) == 0
+        assert (run.path / "registry.json").exists()
+        with pytest.raises(RunNameTaken):
+            run_folder("trailer")
+
+
+def test_a_child_that_forgot_does_not_hold_the_name(runtime):
+    run = run_folder("trailer")
+    ready, hold = os.pipe(), os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        run.forget()
+        os.write(ready[1], b"x")
+        os.read(hold[0], 1)
+        os._exit(0)
+    os.read(ready[0], 1)
+    run.release()
+    run_folder("trailer").release()
+    os.write(hold[1], b"x")
+    assert os.waitpid(pid, 0)[1] == 0
+    for fd in (*ready, *hold):
+        os.close(fd)
+
+
+@pytest.mark.parametrize("which", ["base", "run"])
+def test_a_folder_open_to_others_or_a_link_is_refused(runtime, which):
+    path = run_path("trailer") if which == "run" else run_path("trailer").parent
+    path.mkdir(mode=0o700, parents=True)
+    path.parent.chmod(0o700)
+    path.chmod(0o750)
+    with pytest.raises(BusError, match="0750, open to others; remove it"):
+        run_folder("trailer")
+    path.rmdir()
+    (runtime / "elsewhere").mkdir(mode=0o700)
+    path.symlink_to(runtime / "elsewhere")
+    with pytest.raises(BusError, match="is not a folder"):
+        run_folder("trailer")
+
+
+def test_a_folder_of_another_user_is_refused(runtime, monkeypatch):
+    run_path("trailer").mkdir(mode=0o700, parents=True)
+    path = run_path("trailer")
+    monkeypatch.setattr("servonode.bus.folder.run_path", lambda _name: path)
+    monkeypatch.setattr(os, "getuid", lambda: 4242)
+    with pytest.raises(BusError, match="belongs to user"):
+        run_folder("trailer")
+
+
+def test_the_umask_does_not_open_the_folder(runtime):
+    old = os.umask(0)
+    try:
+        with run_folder("trailer") as run:
+            assert mode(run.path) == 0o700
+    finally:
+        os.umask(old)

@@ -1,0 +1,317 @@
+import gc
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import zmq
+
+from servonode.bus import Bus, BusError, Requester, State, encode, subscriptions_expected
+from servonode.bus.faces import HWM
+
+HEADER = {"t": 0.1, "run": 1, "k": 1, "mono": 1, "node": "plant", "src": 1}
+SECOND = 10**9  # ns
+
+
+def state(seq: int) -> State:
+    return State(**HEADER, seq=seq, state={"x": 0.1}, input={}, control=True)
+
+
+def soon(seconds: float = 3.0) -> int:
+    return time.monotonic_ns() + round(seconds * SECOND)
+
+
+def received(subscriber, n: int = 1):
+    """Messages until n have come or 3 s have gone."""
+    got, deadline = [], soon()
+    while len(got) < n and subscriber.wait(deadline):
+        got += subscriber.receive()
+    return got
+
+
+@pytest.fixture
+def folder():
+    made = Path(tempfile.mkdtemp(prefix="sn", dir="/tmp"))  # short: a socket's path has 107 bytes
+    yield made
+    shutil.rmtree(made)
+
+
+@pytest.fixture
+def plant(folder):
+    with Bus(folder, "plant") as bus:
+        yield bus
+
+
+@pytest.fixture
+def controller(folder):
+    with Bus(folder, "controller") as bus:
+        yield bus
+
+
+@pytest.fixture
+def raw(folder):
+    """A foreign publisher bound in the plant's place."""
+    context = zmq.Context()
+    opened = context.socket(zmq.XPUB)
+    opened.bind(f"ipc://{folder}/plant.pub")
+    yield opened
+    context.destroy(linger=0)
+
+
+@pytest.mark.parametrize("subscriber_first", [True, False])
+def test_the_first_message_after_the_subscription_was_seen_arrives(plant, controller, subscriber_first):
+    if subscriber_first:
+        subscriber = controller.subscriber({"plant": ["state"]})
+    publisher = plant.publisher(1)
+    assert not publisher.ready() or subscriber_first
+    if not subscriber_first:
+        subscriber = controller.subscriber({"plant": ["state"]})
+    assert publisher.wait_ready(soon())
+    publisher.publish("state", state(1))
+    assert received(subscriber) == [("state", state(1))]
+
+
+def test_subscriptions_are_counted_for_each_subscriber_and_go_with_it(folder, plant, controller):
+    wanted = {"plant": ["state", "applied"]}
+    publisher = plant.publisher(subscriptions_expected("plant", [wanted, wanted, {"target": ["target"]}]))
+    controller.subscriber(wanted)
+    with Bus(folder, "recorder") as recorder:
+        recorder.subscriber(wanted)
+        assert publisher.wait_ready(soon())
+        assert publisher.subscriptions == {"state": 2, "applied": 2}
+    deadline = soon()
+    while publisher.subscriptions_seen() > 2 and time.monotonic_ns() < deadline:
+        time.sleep(0.001)
+    assert publisher.subscriptions_seen() == 2
+
+
+def test_a_drain_keeps_order_up_to_its_bound_and_ends_with_the_newest(plant, controller):
+    publisher, subscriber = plant.publisher(1), controller.subscriber({"plant": ["state"]})
+    assert publisher.wait_ready(soon())
+    for i in range(100):
+        publisher.publish("state", state(i))
+    time.sleep(0.1)
+    first, rest = subscriber.receive(bound=30), subscriber.receive()
+    assert [m.seq for _, m in first + rest] == list(range(100))
+    assert len(first) == 30
+
+
+def test_a_stalled_reader_blocks_nobody_and_then_sees_the_newest(folder, plant, controller):
+    publisher, stalled = plant.publisher(2), controller.subscriber({"plant": ["state"]})
+    with Bus(folder, "echo") as other:
+        reader = other.subscriber({"plant": ["state"]})
+        assert publisher.wait_ready(soon())
+        longest = 0.0
+        for i in range(6 * HWM):
+            start = time.perf_counter()
+            publisher.publish("state", state(i))
+            longest = max(longest, time.perf_counter() - start)
+            if i % 100 == 0:
+                reader.receive()
+        assert longest < 0.5  # s: it never waits for a reader; the rest is the machine's own stalls
+    while stalled.receive():
+        time.sleep(0.02)
+    publisher.publish("state", state(10**6))
+    assert received(stalled)[-1][1].seq == 10**6
+
+
+def test_what_is_not_two_good_frames_of_an_asked_topic_is_counted(raw, controller):
+    subscriber = controller.subscriber({"plant": ["state"]})
+    assert raw.poll(3000)
+    good = encode(state(5))
+    raw.send(b"state")
+    raw.send_multipart([b"state", good, b"third"])
+    raw.send_multipart([b"state", *[b""] * 50])
+    raw.send_multipart([b"state2", good])
+    raw.send_multipart([b"state", b"\x91" * 60000])
+    raw.send_multipart([b"state", good + b"\x00"])
+    raw.send_multipart([b"status", good])  # not subscribed: ZeroMQ drops it
+    raw.send_multipart([b"state", good])
+    assert received(subscriber) == [("state", state(5))]
+    assert subscriber.counts == {"frames": 3, "topic": 1, "type": 1, "malformed": 1}
+
+
+def test_a_message_beyond_the_size_limit_is_never_delivered(raw, controller):
+    subscriber = controller.subscriber({"plant": ["state"]})
+    assert raw.poll(3000)
+    raw.send_multipart([b"state", b"x" * 70000])
+    assert not subscriber.wait(soon(0.05))
+    assert subscriber.receive() == []
+
+
+def test_waiting_ends_at_the_deadline_to_well_below_a_millisecond(plant, controller):
+    plant.publisher()
+    subscriber = controller.subscriber({"plant": ["state"]})
+    lateness = []
+    for _ in range(21):
+        deadline = soon(0.0023)
+        assert not subscriber.wait(deadline)
+        lateness.append(time.monotonic_ns() - deadline)
+    assert min(lateness) >= 0
+    assert sorted(lateness)[10] < 0.7e6  # ns; zmq's own poll would round 2.3 ms up to 3
+
+
+def test_waiting_sleeps_rather_than_spins(controller):
+    controller.subscriber({"plant": ["state"]})
+    controller.requests()
+    used = time.thread_time()
+    assert not controller.wait(soon(0.2))
+    assert time.thread_time() - used < 0.05
+
+
+def test_waiting_ends_when_a_message_a_request_or_a_descriptor_comes(folder, plant, controller):
+    publisher, subscriber = plant.publisher(1), controller.subscriber({"plant": ["state"]})
+    door = controller.requests()
+    assert publisher.wait_ready(soon())
+    assert not controller.wait(time.monotonic_ns())
+
+    threading.Timer(0.05, publisher.publish, ("state", state(1))).start()
+    start = time.monotonic_ns()
+    assert controller.wait(soon())
+    assert time.monotonic_ns() - start < SECOND
+    assert len(subscriber.receive()) == 1
+    assert not controller.wait(soon(0.01))
+
+    asker = threading.Thread(target=ask_once, args=(folder,))
+    asker.start()
+    assert controller.wait(soon())
+    identity, request = door.poll_request()
+    door.reply(identity, request)
+    asker.join()
+    assert door.poll_request() is None
+
+    read_end, write_end = os.pipe()
+    os.write(write_end, b"x")
+    assert controller.wait(soon(), [read_end])
+    assert controller.wait(0, [read_end])
+    os.close(read_end)
+    os.close(write_end)
+
+
+def ask_once(folder: Path) -> None:
+    with Requester(folder, "controller") as requester:
+        assert requester.ask({"verb": "ping"}, 3.0) == {"verb": "ping"}
+
+
+def test_no_arrival_is_slept_through_in_a_long_exchange(folder, plant):
+    """Two nodes answer each other; each also answers requests, whose sends touch the same descriptors."""
+    publisher, echoes = plant.publisher(1), plant.subscriber({"controller": ["state"]})
+    echo = threading.Thread(target=echo_states, args=(folder,))
+    echo.start()
+    assert publisher.wait_ready(soon())
+    with Requester(folder, "controller") as requester:
+        for i in range(500):
+            publisher.publish("state", state(i))
+            assert received(echoes)[0][1].seq == i
+            if i % 10 == 0:
+                assert requester.ask({"i": i}, 3.0) == {"i": i}
+    publisher.publish("state", state(10**6))
+    echo.join()
+
+
+def echo_states(folder: Path) -> None:
+    with Bus(folder, "controller") as bus:
+        publisher, subscriber, door = bus.publisher(1), bus.subscriber({"plant": ["state"]}), bus.requests()
+        assert publisher.wait_ready(soon())
+        while bus.wait(soon()):
+            for _, message in subscriber.receive():
+                if message.seq == 10**6:
+                    return
+                publisher.publish("state", message)
+            while (request := door.poll_request()) is not None:
+                door.reply(*request)
+
+
+def test_asking_a_node_that_is_not_there_or_does_not_answer_says_so(folder, plant):
+    with Requester(folder, "plant") as requester:
+        with pytest.raises(TimeoutError, match="is not there"):
+            requester.ask({"verb": "arm"}, 0.05)
+        door = plant.requests()
+        with pytest.raises(TimeoutError, match="did not answer"):
+            requester.ask({"verb": "arm"}, 0.3)
+        assert door.poll_request() is None  # the asker was told that it failed
+        assert door.counts == {"expired": 1}
+        with pytest.raises(TimeoutError, match="did not answer"):
+            requester.ask({"verb": "stop"}, 0.05, expires=False)
+        late = door.poll_request()
+        assert late is not None
+        assert late[1] == {"verb": "stop"}
+        door.reply(late[0], {"late": True})
+        threading.Timer(0.05, lambda: door.reply(door.poll_request()[0], {"fresh": True})).start()
+        assert requester.ask({"verb": "arm"}, 3.0) == {"fresh": True}  # not the late one
+
+
+def test_garbage_requests_are_counted_and_the_next_good_one_is_served(folder, plant):
+    door = plant.requests()
+    context = zmq.Context()
+    foreign = context.socket(zmq.DEALER)
+    foreign.connect(f"ipc://{folder}/plant.req")
+    never = b"\xff" * 16
+    for frames in ([b"x"], [b"", b"\x80"], [never, b"\xc1"], [never, b"\x80", b"\x80"], [never, b"\x80"]):
+        foreign.send_multipart(frames)
+    assert plant.wait(soon())
+    time.sleep(0.05)
+    assert door.poll_request()[1] == {}
+    assert door.counts == {"frames": 3, "malformed": 1}
+    context.destroy(linger=0)
+
+
+def test_a_second_node_of_the_same_name_is_refused(folder, plant):
+    plant.publisher()
+    with Bus(folder, "plant") as second, pytest.raises(BusError, match="rename"):
+        second.publisher()
+
+
+def test_a_killed_publisher_leaves_a_path_that_the_next_takes_and_readers_follow(folder, controller):
+    subscriber = controller.subscriber({"plant": ["state"]})
+    code = (
+        "import sys, time; from servonode.bus import Bus\n"
+        "bus = Bus(sys.argv[1], 'plant'); p = bus.publisher(1)\n"
+        "p.wait_ready(time.monotonic_ns() + 3 * 10**9)\n"
+        "print(p.ready(), flush=True); time.sleep(30)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE) as child:
+        assert child.stdout.readline() == b"True\n"
+        child.send_signal(signal.SIGKILL)
+    assert (folder / "plant.pub").exists()
+    with Bus(folder, "plant") as bus:
+        publisher = bus.publisher(1)
+        deadline = soon()
+        while not publisher.ready() and time.monotonic_ns() < deadline:
+            assert not subscriber.wait(soon(0.005))
+        publisher.publish("state", state(2))
+        assert received(subscriber) == [("state", state(2))]
+
+
+def test_closing_with_unsent_messages_is_quick_and_twice_is_harmless(folder):
+    bus = Bus(folder, "plant")
+    publisher = bus.publisher()
+    other = Bus(folder, "controller")
+    other.subscriber({"plant": ["state"]})
+    publisher.wait_ready(soon(0.2))
+    for i in range(3000):
+        publisher.publish("state", state(i))
+    start = time.perf_counter()
+    for closing in (bus, other, bus, other):
+        closing.close()
+    assert time.perf_counter() - start < 1.0
+    assert list(folder.iterdir()) == []
+    gc.collect()  # a leaked socket or context would warn here, and warnings are errors
+
+
+def test_endpoints_that_cannot_be_are_refused_with_the_remedy(folder):
+    with pytest.raises(BusError, match="XDG_RUNTIME_DIR"):
+        Bus(folder / ("x" * 100), "plant")
+    for name in ("", "a/b", "..", "a b", "n" * 41):
+        with pytest.raises(BusError, match="letters, digits"):
+            Bus(folder, name)
+    with Bus(folder / "none", "plant") as bus, pytest.raises(BusError, match="exist"):
+        bus.publisher()
+    with Bus(folder, "plant") as bus, pytest.raises(ValueError, match="choose"):
+        bus.subscriber({"controller": ["comand"]})
