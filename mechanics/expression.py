@@ -104,7 +104,10 @@ class Expression:
         """
         import sympy
 
-        result = _to_sympy(self.tree, symbols, sympy)
+        try:
+            result = _to_sympy(self.tree, symbols, sympy)
+        except ValueError:  # min and max of what cannot be ordered
+            result = sympy.nan
         if result.has(sympy.zoo, sympy.oo, -sympy.oo, sympy.nan, sympy.I):
             raise self._error("has no real value", "remove the division by zero or root of a negative number")
         if any(power.exp.is_number and abs(power.exp) > MAX_EXPONENT for power in result.atoms(sympy.Pow)):
@@ -345,6 +348,8 @@ def _to_sympy(node: Node, symbols: Mapping[str, Any], sympy: Any) -> Any:
         return _to_number(node.value, sympy)
     if node.function == "pi":
         return sympy.pi
+    if node.value is not None and node.function not in ("+", "-", "*", "/", "neg"):
+        return _to_double(node.value, sympy)
     if node.function == "**":
         return _to_power(node, symbols, sympy)
     arguments = [_to_sympy(argument, symbols, sympy) for argument in node.arguments]
@@ -353,10 +358,13 @@ def _to_sympy(node: Node, symbols: Mapping[str, Any], sympy: Any) -> Any:
     return known(*arguments)
 
 
+def _to_double(value: float, sympy: Any) -> Any:
+    """A constant root or sine as plain Python has it; as a nested exact power it would fill the memory."""
+    whole = value.is_integer() and abs(value) <= MAX_INTEGER
+    return _to_number(int(value) if whole else value, sympy)
+
+
 def _to_power(node: Apply, symbols: Mapping[str, Any], sympy: Any) -> Any:
-    if node.value is not None:  # as a double: an exact rational to the 64th, nested, would fill the memory
-        whole = node.value.is_integer() and abs(node.value) <= MAX_INTEGER
-        return _to_number(int(node.value) if whole else node.value, sympy)
     exponent = node.arguments[1].value
     assert exponent is not None  # the builder made it a Number
     half = (2 * exponent) % 1 == 0  # t**0.5 is sqrt(t)

@@ -89,12 +89,11 @@ class RealTime:
             node._later = waiting
 
     def _keep_time(self, event: int, deadline: int) -> None:
-        """Count lateness; a whole event late is a miss, half a command timeout late is a stall of the host."""
+        """Count lateness: past the next event is a miss, half a command timeout late a stall of the host."""
         now = self.node.clock()
         late = now - deadline
         self.lateness.add(late / 1e9)
-        following = self._deadline(event + 1)
-        self.misses += now >= following + (following - deadline) * 0
+        self.misses += event < self.node.steps and now >= self._deadline(self.node.next_event())
         if self.timeout_ns is not None and late > STALL_SHARE * self.timeout_ns:
             self.stalls += 1
             if self._unanswered_since is not None:

@@ -1,5 +1,6 @@
 """Plants: one file per machine, the plant contract, the simulated plant."""
 
+import importlib
 import importlib.util
 import json
 from collections.abc import Callable, Mapping
@@ -10,6 +11,7 @@ from servonode import mechanics
 from servonode.mechanics import cache
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.machine import load_machine as _load
+from servonode.plants.view import View
 
 PLANTS: dict[str, str] = {
     "diff_drive_trailer": "differential-drive robot with a passive trailer",
@@ -38,3 +40,9 @@ def load_machine(name: str, parameters: Mapping[str, float], settings: Mapping[s
         CacheError, ModelError, ParameterError: see `servonode.mechanics.machine.load_machine`.
     """
     return _load(machine_key(name, settings), lambda: model_factory(name)(**settings), parameters)
+
+
+def load_view(name: str) -> View:
+    """How the machine of this name is drawn (this imports sympy)."""
+    view: View = importlib.import_module(f"servonode.plants.{name}").VIEW
+    return view

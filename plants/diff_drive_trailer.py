@@ -26,6 +26,7 @@ from servonode.mechanics import (
     parameter,
     velocity,
 )
+from servonode.plants.view import View
 
 
 def model() -> Model:
@@ -133,10 +134,7 @@ def model() -> Model:
     )
 
 
-Outline = list[npt.NDArray[np.float64]]
-
-
-def outline(state: Mapping[str, float], parameters: Mapping[str, float]) -> Outline:
+def outline(state: Mapping[str, float], parameters: Mapping[str, float]) -> list[npt.NDArray[np.float64]]:
     """Closed and open polylines (n, 2) [m] of the robot, its wheels, the drawbar and the trailer, from above."""
     half, radius, b = parameters["l"], parameters["r"], parameters["b"]
     platform = np.array([[-0.6, -1], [1.0, -1], [1.7, 0], [1.0, 1], [-0.6, 1], [-0.6, -1]]) * half
@@ -149,6 +147,14 @@ def outline(state: Mapping[str, float], parameters: Mapping[str, float]) -> Outl
     robot = [_turned(line, state["psi"]) + origin for line in (platform, *wheels)]
     heading = state["psi"] + state["phi"]
     return robot + [_turned(line, heading) + origin for line in (bed, drawbar, *trailer_wheels)]
+
+
+VIEW = View(
+    trails={"robot": ("X", "Y"), "trailer": ("X2", "Y2")},
+    goal=("x", "y"),
+    axes=("x [m]", "y [m]"),
+    outline=outline,
+)
 
 
 def _turned(points: npt.NDArray[np.float64], angle: float) -> npt.NDArray[np.float64]:

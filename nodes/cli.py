@@ -1,0 +1,279 @@
+"""The command line `servonode`."""
+
+import functools
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from servonode import __version__
+
+EXIT_HELP = "Exit codes: 0 ended well, 1 a fault during the run, 2 bad usage or input, 130 interrupted."
+
+
+class _Examples(click.Command):
+    """A command whose help begins with examples."""
+
+    def __init__(self, *args: Any, examples: tuple[str, ...] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.examples = examples
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Examples"):
+            formatter.write("".join(f"  {line}\n" for line in self.examples))
+        formatter.write_paragraph()
+        super().format_help(ctx, formatter)
+
+
+def _reports_errors(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Turn what is wrong with the user's input into one line and exit code 2."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        from servonode.bus import BusError
+        from servonode.mechanics.cache import CacheError
+        from servonode.nodes.launch_file import LaunchError
+        from servonode.nodes.recorder import RecordTooLarge
+        from servonode.nodes.simulate import SimulationError
+
+        try:
+            return function(*args, **kwargs)
+        except (LaunchError, CacheError, BusError, RecordTooLarge) as error:
+            click.echo(f"servonode: {error}", err=True)
+            sys.exit(2)
+        except SimulationError as error:
+            click.echo(f"servonode: fault: {error}", err=True)
+            sys.exit(1)
+        except KeyboardInterrupt:
+            click.echo("servonode: interrupted", err=True)
+            sys.exit(130)
+
+    return wrapped
+
+
+_file = click.argument("file", metavar="FILE")
+_set = click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a launch-file key (repeatable)."
+)
+_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+_out = click.option("--out", type=click.Path(path_type=Path), metavar="FILE.csv", help="Write the whole run.")
+_every = click.option("--every", type=click.IntRange(min=1), help="Plant steps per recorded row.")
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=EXIT_HELP,
+    invoke_without_command=True,
+)
+@click.version_option(__version__, message="servonode %(version)s")
+@click.pass_context
+def main(ctx: click.Context) -> None:
+    """Turn equations into a running control system.
+
+    FILE is the path of a launch file or the bare name of a packaged one (servonode list launch).
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one thread per node; must precede numpy
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+@main.command(
+    cls=_Examples,
+    examples=(
+        "servonode run trailer_pursuit",
+        "servonode run trailer_pursuit --set run.speed=1 --report pursuit.png",
+        "servonode run my_robot.toml --json --out my_robot.csv",
+    ),
+    epilog=EXIT_HELP,
+)
+@_file
+@_set
+@_json
+@_out
+@_every
+@click.option("--name", help="Name of the run (default: the file's stem).")
+@click.option("--report", type=click.Path(path_type=Path), metavar="FILE.png", help="Where the picture goes.")
+@click.option("--no-report", is_flag=True, help="Draw no picture.")
+@_reports_errors
+def run(
+    file: str,
+    overrides: tuple[str, ...],
+    as_json: bool,
+    out: Path | None,
+    every: int | None,
+    name: str | None,
+    report: Path | None,
+    no_report: bool,
+) -> None:
+    """Start the nodes of FILE as processes over ZeroMQ and run to the end."""
+    from servonode.nodes.assembly import assemble
+    from servonode.nodes.launch_file import read_launch
+    from servonode.nodes.launcher import Launcher
+    from servonode.nodes.simulate import default_every
+    from servonode.nodes.summary import StatusLine
+
+    _check_writable(out, report)
+    assembly = assemble(read_launch(file, overrides))
+    name = name or assembly.launch.name
+    line = StatusLine(assembly, name)
+    outcome = Launcher(assembly, name, every or (1 if out else default_every(assembly)), line).launch()
+    line.close()
+    picture = None if no_report else report or Path(f"{name}.png")
+    _deliver(outcome.run, name, as_json, out, picture, outcome.interrupted, outcome.faults, outcome.exit_code)
+    sys.exit(outcome.exit_code)
+
+
+@main.command(
+    cls=_Examples,
+    examples=(
+        "servonode simulate trailer_pursuit",
+        "servonode simulate trailer_pursuit --control continuous --set run.duration=10 --json",
+        "servonode simulate trailer_pursuit --out pursuit.csv --every 10 --report pursuit.png",
+    ),
+    epilog=EXIT_HELP,
+)
+@_file
+@_set
+@_json
+@_out
+@_every
+@click.option(
+    "--control",
+    type=click.Choice(["sampled", "continuous"]),
+    default="sampled",
+    show_default=True,
+    help="Zero-order hold as in a run, or the law inside the right-hand side (DOP853).",
+)
+@click.option(
+    "--loop",
+    type=click.Choice(["fused", "nodes"]),
+    default="fused",
+    show_default=True,
+    help="Sampled control as one compiled loop or as nodes on a bus in memory: the same bits.",
+)
+@click.option("--rtol", type=click.FloatRange(min=1e-14, max=0.1), default=1e-12, show_default=True)
+@click.option("--atol", type=click.FloatRange(min=1e-300, max=0.1), default=1e-12, show_default=True)
+@click.option("--report", type=click.Path(path_type=Path), metavar="FILE.png", help="Draw the report picture.")
+@_reports_errors
+def simulate(
+    file: str,
+    overrides: tuple[str, ...],
+    as_json: bool,
+    out: Path | None,
+    every: int | None,
+    control: str,
+    loop: str,
+    rtol: float,
+    atol: float,
+    report: Path | None,
+) -> None:
+    """Simulate FILE in this process, as fast as it goes."""
+    from servonode.nodes.assembly import assemble
+    from servonode.nodes.launch_file import read_launch
+    from servonode.nodes.simulate import default_every, simulate_continuous, simulate_fused, simulate_nodes
+
+    _check_writable(out, report)
+    assembly = assemble(read_launch(file, overrides))
+    rows = every or (1 if out else default_every(assembly))
+    if control == "continuous":
+        result = simulate_continuous(assembly, rows, rtol, atol)
+    else:
+        result = (simulate_nodes if loop == "nodes" else simulate_fused)(assembly, rows)
+    code = 1 if result.faults else 0
+    _deliver(result, assembly.launch.name, as_json, out, report, False, result.faults, code)
+    sys.exit(code)
+
+
+@main.command(
+    cls=_Examples,
+    examples=("servonode check trailer_pursuit", "servonode check my_robot.toml --json"),
+    epilog=EXIT_HELP,
+)
+@_file
+@_set
+@_json
+@_reports_errors
+def check(file: str, overrides: tuple[str, ...], as_json: bool) -> None:
+    """Read and resolve FILE, and print what would run. Nothing moves."""
+    from servonode.nodes.assembly import assemble
+    from servonode.nodes.check import report
+    from servonode.nodes.launch_file import read_launch
+    from servonode.nodes.summary import check_text
+
+    result = report(assemble(read_launch(file, overrides)))
+    click.echo(json.dumps(result.as_dict()) if as_json else check_text(result))
+
+
+@main.command(
+    "list",
+    cls=_Examples,
+    examples=("servonode list launch", "servonode list machines", "servonode list programs --json"),
+    epilog=EXIT_HELP,
+)
+@click.argument("what", type=click.Choice(["machines", "programs", "launch"]))
+@_json
+@_reports_errors
+def list_(what: str, as_json: bool) -> None:
+    """List the machines, programs or launch files that come with servonode."""
+    from servonode.controllers import PROGRAMS
+    from servonode.nodes.launch_file import packaged
+    from servonode.plants import PLANTS
+
+    if what == "machines":
+        found = dict(PLANTS)
+    elif what == "programs":
+        found = {name: f"{entry.summary} ({entry.machine or 'any machine'})" for name, entry in PROGRAMS.items()}
+    else:
+        found = packaged()
+    width = max(map(len, found), default=0)
+    click.echo(json.dumps(found) if as_json else "\n".join(f"{n:<{width}}  {text}" for n, text in found.items()))
+
+
+def _check_writable(*files: Path | None) -> None:
+    """Refuse a file that cannot be written before the run, not after it."""
+    for file in files:
+        if file is not None and not (file.parent.is_dir() and os.access(file.parent, os.W_OK)):
+            raise click.UsageError(f"{file}: the folder {file.parent} is not there or cannot be written")
+        if file is not None and file.is_dir():
+            raise click.UsageError(f"{file} is a folder; give the name of a file")
+
+
+def _deliver(
+    result: Any,
+    name: str,
+    as_json: bool,
+    out: Path | None,
+    picture: Path | None,
+    interrupted: bool,
+    faults: list[dict[str, Any]],
+    code: int,
+) -> None:
+    """Print the table or the JSON object; write the picture and the CSV."""
+    from servonode.nodes.summary import table
+
+    if result is None:
+        for fault in faults:
+            click.echo(f"servonode: {name}: {fault['name']}: {fault['text']}", err=True)
+        if as_json:
+            click.echo(json.dumps({"faults": faults, "exit": code}))
+        return
+    text = table(result, name, interrupted)
+    if picture is not None:
+        from servonode.nodes.report import write_report
+
+        write_report(result, name, picture)
+        text += f"\n  {'report':<17} {picture}"
+    if out is not None:
+        result.write_csv(out)
+        text += f"\n  {'data':<17} {out} ({len(result.t)} rows)"
+    click.echo(text, err=as_json)
+    if as_json:
+        click.echo(json.dumps(result.final() | {"faults": faults, "exit": code}))
+
+
+if __name__ == "__main__":
+    main()

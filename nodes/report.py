@@ -1,0 +1,122 @@
+"""The report picture of a run: the machine's path from above, and what it did over time."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.nodes.result import Run
+from servonode.plants import load_view
+
+Array = npt.NDArray[np.float64]
+SNAPSHOTS = 9  # instants at which the outline is drawn
+INK, GOAL = "#1b2733", "#d1495b"
+PALETTE = ("#00798c", "#edae49", "#5c4d7d", "#66a182")
+STYLE = {
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#8a97a3",
+    "axes.labelcolor": INK,
+    "axes.grid": True,
+    "grid.color": "#e4e9ed",
+    "xtick.color": "#5b6873",
+    "ytick.color": "#5b6873",
+    "font.size": 9,
+    "legend.frameon": False,
+    "lines.linewidth": 1.3,
+}
+
+
+def write_report(run: Run, name: str, file: Path) -> None:
+    """Draw the report picture of a run into `file` (PNG or another format that matplotlib knows by its ending)."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(STYLE):
+        panels = _panels(run)
+        figure = Figure(figsize=(14, 8.2), layout="constrained")
+        FigureCanvasAgg(figure)
+        left, right = figure.subfigures(1, 2, width_ratios=(1.05, 1.0))
+        _draw_path(left.add_subplot(), run)
+        axes = right.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+        for axis, (title, curves, logarithmic) in zip(axes, panels, strict=True):
+            _draw_panel(axis, run.t, title, curves, logarithmic)
+        axes[-1].set_xlabel("t [s]")
+        figure.suptitle(_title(run, name), color=INK, fontsize=12, x=0.01, ha="left")
+        figure.savefig(file, dpi=110)
+
+
+def _title(run: Run, name: str) -> str:
+    law = run.assembly.control
+    program = f", {law.law.description.name}" if law else ""
+    text = f"{name}: {run.assembly.machine.description.description}{program} ({run.control})"
+    return f"{text}\nFAULT at {run.fault['t']:.2f} s: {run.fault['name']}" if run.fault else text
+
+
+Panel = tuple[str, dict[str, Array], bool]
+
+
+def _panels(run: Run) -> list[Panel]:
+    """Axis label, curves by name, logarithmic or not: the machine's own panels, the inputs, the residuals."""
+    description = run.assembly.machine.description
+    known = {**run.state, **run.outputs()}
+    units = {each.name: each.unit for each in (*description.state, *description.outputs, *description.inputs)}
+    panels: list[Panel] = []
+    for names in description.panels:
+        panels.append((_label(names, units), {name: known[name] for name in names}, False))
+    panels.append((_label(description.input_names, units), dict(run.input), False))
+    if run.residual:
+        sizes = {name: np.abs(values) for name, values in run.residual.items()}
+        panels.append(("|residual|", sizes, True))
+    return panels
+
+
+def _label(names: Sequence[str], units: dict[str, str]) -> str:
+    return f"{', '.join(names)} [{units[names[0]]}]"
+
+
+def _draw_panel(axis: Any, t: Array, title: str, curves: dict[str, Array], logarithmic: bool) -> None:
+    for color, (name, values) in zip(PALETTE, curves.items(), strict=False):
+        shown = np.where(values > 0, values, np.nan) if logarithmic else values
+        axis.plot(t, shown, color=color, label=name)
+    if logarithmic and any(np.nanmax(values, initial=0.0) > 0 for values in curves.values()):
+        axis.set_yscale("log")
+    axis.set_ylabel(title)
+    axis.margins(x=0)
+    if len(curves) > 1:
+        axis.legend(loc="upper right", ncols=len(curves), fontsize=8, borderaxespad=0.1)
+
+
+def _draw_path(axis: Any, run: Run) -> None:
+    """Paths of machine and goal, with the machine's outline at a few instants, later ones darker."""
+    machine = run.assembly.machine
+    view = load_view(machine.description.name)
+    known = {**run.state, **run.outputs()}
+    for color, (label, (across, up)) in zip(PALETTE, view.trails.items(), strict=False):
+        axis.plot(known[across], known[up], color=color, label=label, zorder=2)
+    instants = _snapshots(run)
+    goals = run.targets()
+    if all(name in goals for name in view.goal):
+        x, y = (goals[name] for name in view.goal)
+        axis.plot(x, y, color=GOAL, linewidth=1.0, linestyle="--", label="target", zorder=1)
+        axis.plot(x[instants], y[instants], "o", color=GOAL, markersize=4, zorder=4)
+        for i in instants:
+            first = next(iter(view.trails.values()))
+            axis.plot([known[first[0]][i], x[i]], [known[first[1]][i], y[i]], color=GOAL, linewidth=0.5, alpha=0.6)
+    for number, i in enumerate(instants):
+        state = {name: float(values[i]) for name, values in run.state.items()}
+        shade = 0.35 + 0.65 * number / max(len(instants) - 1, 1)
+        for line in view.outline(state, machine.parameters):
+            axis.plot(line[:, 0], line[:, 1], color=INK, linewidth=0.9, alpha=shade, zorder=3)
+    axis.set_aspect("equal", adjustable="datalim")
+    axis.set_xlabel(view.axes[0])
+    axis.set_ylabel(view.axes[1])
+    axis.legend(loc="upper left")
+
+
+def _snapshots(run: Run) -> list[int]:
+    """Rows spread evenly over time, both ends included."""
+    return sorted({int(i) for i in np.linspace(0, len(run.t) - 1, SNAPSHOTS)})

@@ -1,0 +1,117 @@
+"""What a person reads: the live status line and the table at the end."""
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+from servonode.bus import Status
+from servonode.nodes.assembly import Assembly
+from servonode.nodes.check import Report
+from servonode.nodes.node import CONTROLLER, PLANT
+from servonode.nodes.result import Run
+
+BAR = 24  # characters of the progress bar
+TERMINAL_PERIOD_S, LOG_PERIOD_S = 0.2, 5.0
+
+
+class StatusLine:
+    """One live line on stderr: rewritten in place on a terminal, one now and then in a log."""
+
+    def __init__(self, assembly: Assembly, name: str, stream: TextIO | None = None) -> None:
+        self.stream = stream or sys.stderr
+        self.name = name
+        self.duration = assembly.launch.duration_ns / 1e9
+        units = assembly.control.law.description.residuals if assembly.control else ()
+        self.units = {each.name: each.unit for each in units}
+        self._terminal = self.stream.isatty()
+        self._due = time.monotonic()
+        self._begun: tuple[float, float] | None = None
+        self._width = 0
+
+    def __call__(self, status: Mapping[str, Status]) -> None:
+        now = time.monotonic()
+        if PLANT not in status or now < self._due:
+            return
+        self._due = now + (TERMINAL_PERIOD_S if self._terminal else LOG_PERIOD_S)
+        text = self._text(status[PLANT], status.get(CONTROLLER), now)
+        if self._terminal:
+            self.stream.write("\r" + text.ljust(self._width))
+            self._width = len(text)
+        else:
+            self.stream.write(text + "\n")
+        self.stream.flush()
+
+    def _text(self, plant: Status, controller: Status | None, now: float) -> str:
+        if self._begun is None:
+            self._begun = (now, plant.t)
+        passed, driven = now - self._begun[0], plant.t - self._begun[1]
+        rate = plant.values.get("rate") or (driven / passed if passed > 0 else 0.0)
+        filled = round(BAR * plant.t / self.duration)
+        bar = f"[{'#' * filled}{'.' * (BAR - filled)}] " if self._terminal else ""
+        parts = [f"{self.name} {bar}{plant.t:.1f}/{self.duration:g} s", f"{rate:.3g}x"]
+        if plant.values.get("round_trip"):
+            parts.append(f"round trip {plant.values['round_trip'] * 1e3:.2f} ms")
+        if controller is not None:
+            parts += [f"{n} {controller.values[n]:+.1e} {unit}" for n, unit in self.units.items() if n in controller.values]
+        return "  ".join(parts)
+
+    def close(self) -> None:
+        """Leave the line."""
+        if self._terminal and self._width:
+            self.stream.write("\n")
+            self.stream.flush()
+
+
+def table(run: Run, name: str, interrupted: bool = False) -> str:
+    """The table at the end of a run or simulation."""
+    ending = "broken off" if interrupted else "ended by a fault" if run.faults else "ended well"
+    rows = [("", f"{name}: {ending} after {float(run.t[-1]):.3f} s of plant time in {run.wall_s:.2f} s")]
+    stats = run.stats
+    if "rate" in stats:
+        asked = f" (asked {run.assembly.launch.run.speed:g})" if run.control == "realtime" else ""
+        rows.append(("rate", f"{stats['rate']:.5g} plant seconds per second{asked}"))
+    if run.control == "realtime" and "misses" in stats:
+        missed = stats["counts"].get("missed_commands", 0)
+        rows.append(("missed", f"{stats['misses']} deadlines, {missed} commands, {stats.get('stalls', 0)} host stalls"))
+    if stats.get("round_trip_s"):
+        trip = stats["round_trip_s"]
+        rows.append(("round trip", "   ".join(f"{key} {trip[key] * 1e3:.3f} ms" for key in ("p50", "p99", "max"))))
+    law = run.assembly.control.law if run.assembly.control else None
+    if law and run.residual_max:
+        units = {each.name: each.unit for each in law.description.residuals}
+        shown = "   ".join(f"{key} {value:.2e} {units[key]}" for key, value in run.residual_max.items())
+        rows.append(("largest residual", shown))
+    if run.stats.get("counts", {}).get("saturated"):
+        rows.append(("saturated", f"{run.stats['counts']['saturated']} commands were limited"))
+    rows.append(("energy check", f"{run.energy_error:.1e} J between energy and work (energy {float(run.energy[-1]):.4g} J)"))
+    rows += [("warning", f"{text} (from t = {t:.2f} s)") for text, t in run.warnings.items()]
+    rows += [("fault", f"{each['name']} at t = {each['t']:.3f} s: {each['text']}") for each in run.faults]
+    rows += [] if run.faults else [("faults", "none")]
+    return "\n".join(f"  {key:<17} {text}" if key else text for key, text in rows)
+
+
+def check_text(report: Report) -> str:
+    """The Report of `check` for a person."""
+    rows: list[tuple[str, Any]] = [
+        ("file", report.file),
+        ("machine", f"{report.machine}, {report.degrees_of_freedom} degrees of freedom"),
+        ("state", ", ".join(report.state)),
+        ("inputs", ", ".join(report.inputs)),
+        ("contact forces", ", ".join(report.constraints)),
+        ("program", report.program or "none: zero input"),
+    ]
+    for name, values in report.residuals.items():
+        rows.append((f"  {name}", f"degree {values['degree']:.0f}, rate {values['rate']:g} 1/s"))
+    rows += [("settings", ", ".join(f"{n} = {v:g}" for n, v in report.settings.items()) or "none")]
+    if report.targets:
+        rows.append(("targets", ", ".join(report.targets)))
+    if report.condition is not None:
+        rows.append(("condition", f"{report.condition:.4g} at the start (1-norm of W, units as they are)"))
+    pace = f"real time at speed {report.speed:g}" if report.mode == "realtime" else "lockstep"
+    period = f", control every {report.period:g} s" if report.period else ""
+    rows.append(("time", f"{report.duration:g} s, {pace}, step {report.step:g} s ({report.integrator}){period}"))
+    if report.command_timeout is not None and report.mode == "realtime":
+        rows.append(("command timeout", f"{report.command_timeout * 1e3:.0f} ms of wall time"))
+    rows += [("warning", text) for text in report.warnings]
+    return "\n".join(f"{key:<16} {text}" for key, text in rows)

@@ -1,0 +1,390 @@
+"""Expressions: the grammar, its values, its refusals, and that no text can run code."""
+
+import math
+import pickle
+import random
+import subprocess
+import sys
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from servonode.mechanics.expression import FUNCTIONS, Expression, ExpressionError, parse
+
+
+def value_at(text: str, **values: float) -> float:
+    """The value through sympy, at 30 digits."""
+    sympy = pytest.importorskip("sympy")
+    symbols = {name: sympy.Symbol(name, real=True) for name in values}
+    tree = parse(text, tuple(values) or ("t",)).sympy(symbols)
+    return float(
+        tree.subs({symbols[name]: sympy.Float(value, 30) for name, value in values.items()}).evalf(30)
+    )
+
+
+def refusal(text: object, *names: str) -> ExpressionError:
+    with pytest.raises(ExpressionError) as caught:
+        parse(text, names or ("t",))  # type: ignore[arg-type]
+    assert "\n" not in str(caught.value)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("text", "t", "expected"),
+    [
+        ("6*sin(0.05*t) - sin(0.3*t) + 2", 3.0, 6 * math.sin(0.15) - math.sin(0.9) + 2),
+        ("-t**2", 3.0, -9.0),
+        ("2*-t", 3.0, -6.0),
+        ("t**-2", 2.0, 0.25),
+        ("t**(1/3)", 8.0, 2.0),
+        ("t**0.5", 9.0, 3.0),
+        ("+t - -t", 1.5, 3.0),
+        ("2 - 3 - t", 1.0, -2.0),
+        ("12/t/2", 3.0, 2.0),
+        ("2**3**2*t", 1.0, 512.0),
+        ("atan2(t, -1)", 1.0, 3 * math.pi / 4),
+        ("min(t, 2, 3) + max(t, 2)", 5.0, 7.0),
+        ("abs(-t)*tanh(t)*exp(-t)*tan(t)*sqrt(t)", 0.3, None),
+        ("  cos(pi)*t\n + 1 ", 2.0, -1.0),
+        ("1e-3*t + .5 + 2.", 1.0, 2.501),
+    ],
+)
+def test_an_expression_has_the_value_of_plain_python_math(
+    text: str, t: float, expected: float | None
+) -> None:
+    if expected is None:
+        expected = 0.3 * math.tanh(0.3) * math.exp(-0.3) * math.tan(0.3) * math.sqrt(0.3)
+    assert value_at(text, t=t) == pytest.approx(expected, rel=1e-14)  # a few roundings
+
+
+def random_text(rng: random.Random, depth: int) -> str:
+    """An expression of t and x that is defined everywhere and stays moderate."""
+    if depth == 0:
+        return rng.choice(["t", "x", "pi", "2", "0.3", "1.25e-1", "7"])
+    a, b = random_text(rng, depth - 1), random_text(rng, depth - 1)
+    forms = ["{a} + {b}", "({a}) - ({b})", "({a})*({b})", "({a})/(1 + ({b})**2)", "-({a})", "sin({a})"]
+    forms += [
+        "cos({a})",
+        "tanh({a})",
+        "sqrt(1 + ({a})**2)",
+        "(2 + sin({a}))**1.5",
+        "exp(-({a})**2)",
+        "abs({a})",
+    ]
+    forms += ["min({a}, {b})", "max({a}, {b}, 1)", "atan2({a}, 2 + cos({b}))", "tan(sin({a})/2)"]
+    return rng.choice(forms).format(a=a, b=b)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_expressions_agree_with_python(seed: int) -> None:
+    import sympy
+
+    rng = random.Random(seed)
+    text = random_text(rng, 4)
+    environment = {"__builtins__": {}, "pi": math.pi, **FUNCTIONS}
+    t, x = sympy.symbols("t x", real=True)
+    compiled = sympy.lambdify((t, x), parse(text, ("t", "x")).sympy({"t": t, "x": x}), "math")
+    for _ in range(5):
+        values = {"t": rng.uniform(-2, 2), "x": rng.uniform(-2, 2)}
+        expected = eval(text, environment, values)  # noqa: S307 -- the test's own text
+        assert compiled(**values) == pytest.approx(expected, rel=1e-9, abs=1e-9)  # cancellation
+
+
+@settings(deadline=None)
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_double_survives_the_way_through_sympy_and_its_code_printer(value: float) -> None:
+    import sympy
+
+    tree = parse(value).sympy({})
+    assert float(tree) == value
+    assert float(eval(sympy.pycode(tree), {"__builtins__": {}})) == value  # noqa: S307 -- a printed number
+
+
+def test_integers_and_fractions_of_them_stay_exact() -> None:
+    import sympy
+
+    t = sympy.Symbol("t", real=True)
+    assert parse("t**2.0/3").sympy({"t": t}) == t**2 / 3
+    assert parse("t**0.5").sympy({"t": t}) == sympy.sqrt(t)
+
+
+def test_constant_functions_enter_as_the_doubles_of_plain_python() -> None:
+    import sympy
+
+    assert float(parse("sin(pi)").sympy({})) == math.sin(math.pi)
+    assert parse("cos(pi) + sqrt(9)").sympy({}) == sympy.Integer(2)
+    t = sympy.Symbol("t", real=True)
+    assert (
+        parse("min(atan2(tan(tan(7)), -exp(7)), t)").sympy({"t": t}).has(t)
+    )  # sympy cannot order it exactly
+
+
+def test_an_expression_tells_which_names_it_uses() -> None:
+    assert parse("phi*t + sin(pi)", ("t", "phi", "psi")).names == {"t", "phi"}
+    assert parse("2*pi").names == frozenset()
+
+
+def test_equal_texts_give_equal_hashable_expressions() -> None:
+    assert parse("t + 1") == parse("t + 1")
+    assert len({parse("t + 1"), parse("t + 1"), parse("t + 2")}) == 2
+
+
+def test_a_constant_expression_has_a_value_and_others_have_none() -> None:
+    assert parse("2*pi/3 + abs(-1)").constant() == 2 * math.pi / 3 + 1
+    assert parse(-2).constant() == -2.0
+    assert parse(1e-5).constant() == 1e-5
+    assert parse("t - t").constant() is None
+
+
+@pytest.mark.parametrize(
+    ("text", "smooth"),
+    [
+        ("sin(t)**3 + exp(t)/(1 + t**2)", True),
+        ("abs(-2)*t + max(1, 2)", True),
+        ("sqrt(1 + t**2)", True),
+        ("sqrt(4)*t", True),
+        ("abs(t)", False),
+        ("abs(t)**2", False),
+        ("1 + min(t, 0)", False),
+        ("sqrt(t**2)", False),
+        ("sqrt(4*t*t)", False),
+        ("(t**2)**0.5", False),
+    ],
+)
+def test_only_kinks_that_move_limit_the_derivatives(text: str, smooth: bool) -> None:
+    assert parse(text).smoothness() == (None if smooth else 0)
+
+
+def test_a_kink_is_refused_only_when_a_derivative_is_needed() -> None:
+    expression = parse("1 + abs(t)")
+    expression.require_derivatives(0, "target x")
+    parse("sin(t)").require_derivatives(4, "target x")
+    with pytest.raises(
+        ExpressionError, match=r"target x: abs has no derivative at 0 and the program needs 2; use"
+    ) as e:
+        expression.require_derivatives(2, "target x")
+    assert "sqrt(u**2 + 0.01**2) for abs(u)" in str(e.value)
+    with pytest.raises(ExpressionError, match=r"switch between its arguments .* for max\(a, b\)"):
+        parse("max(t, 1)").require_derivatives(1, "target x")
+    with pytest.raises(ExpressionError, match=r"for sqrt\(u\*\*2\)"):
+        parse("sqrt(t**2)").require_derivatives(1, "target x")
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        (
+            "6*sinn(t)",
+            r"unknown name 'sinn' at position 2 .*did you mean 'sin'\? An expression may use t, pi, num",
+        ),
+        ("6*speed", r"unknown name 'speed'.* An expression may use .*functions abs, atan2, cos"),
+        ("t^2", r"position 1 of 't\^2'; write \*\* for a power"),
+        ("2t", r"write \* between a number and a name"),
+        ("1e5t", r"follows the number 1e5 at position 3"),
+        ("0x10", r"follows the number 0"),
+        ("1_000", r"follows the number 1 "),
+        ("1j", r"follows the number 1 "),
+        ("sin", r"write sin\(\.\.\.\)"),
+        ("t(2)", r"write t\*\(\.\.\.\) for a product"),
+        ("pi(2)", r"'pi' is not a function"),
+        ("sin(t, t)", r"sin has 2 arguments .*; give it 1"),
+        ("atan2(t)", r"atan2 has 1 argument at .*; give it 2"),
+        ("min(t)", r"give it 2 to 16"),
+        ("t**t", r"write exp\(0\.69\*t\) for 2\*\*t"),
+        ("t**65", r"exponent 65 .*within -64\.\.64"),
+        ("t**-64.5", r"exponent -64\.5"),
+        ("(t + 1", r"was never closed"),
+        ("", r"empty expression"),
+        (" \n ", r"empty expression"),
+        ("t, t", r"Tuple is not part"),
+        ("t // 2", r"not part of an expression"),
+        ("1/0", r"division by zero at position 0 of '1/0'"),
+        ("t + 1/(2 - 2)", r"division by zero at position 4"),
+        ("t/0", r"division by zero"),
+        ("0**-1", r"division by zero"),
+        ("sqrt(-1)*t", r"sqrt has no real value here at position 0"),
+        ("(-8)**(1/3)", r"\*\* has no real value"),
+        ("exp(1000)", r"result of exp is out of range"),
+        ("1e200*1e200", r"result of \* is out of range"),
+        ("((0.1**64)**64)", r"result of \*\* is out of range"),
+        ("1e999", r"number too large"),
+        ("99999999999999999999", r"write it as a decimal such as 1e18"),
+        ("9" * 2001, r"at most 2000 characters"),
+        ("+".join("t" * 200), r"at most 100 terms in a sum and 20 nested functions"),
+        ("sin(" * 21 + "t" + ")" * 21, r"20 nested functions"),
+        ("(" * 900 + "t" + ")" * 900, r"parentheses"),
+        ("-" * 1999 + "t", r"too many terms or levels"),
+        ("max(" + ",".join(["t"] * 17) + ")", r"2 to 16"),
+        (True, r"write a number or a text"),
+        (None, r"write a number or a text"),
+        ([1.0], r"write a number or a text"),
+        (math.nan, r"write a finite number"),
+        (-math.inf, r"write a finite number"),
+        (10**400, r"above 2\*\*53"),
+    ],
+)
+def test_a_refusal_says_how_to_mend(text: object, remedy: str) -> None:
+    with pytest.raises(ExpressionError, match=remedy):
+        parse(text)  # type: ignore[arg-type]
+
+
+def test_an_error_carries_its_text_and_position_and_survives_pickling() -> None:
+    error = pickle.loads(pickle.dumps(refusal("  1 + foo*t")))
+    assert (error.text, error.position) == ("  1 + foo*t", 6)
+    assert "foo" in str(error)
+
+
+@pytest.mark.parametrize("text", ["1/(t - t)", "(-1 - abs(t) + abs(t))**0.5 + t", "max(sqrt(-exp(t)), 1)"])
+def test_an_expression_without_a_real_value_is_refused_before_it_is_compiled(text: str) -> None:
+    import sympy
+
+    with pytest.raises(ExpressionError, match="no real value; remove the division by zero"):
+        parse(text).sympy({"t": sympy.Symbol("t", real=True)})
+
+
+def test_towers_of_powers_cost_no_memory() -> None:
+    import sympy
+
+    t = sympy.Symbol("t", real=True)
+    exact = parse("((((1000001/1000000)**64)**64)**64)").sympy({})
+    assert float(exact) == pytest.approx((1000001 / 1000000) ** 262144)
+    with pytest.raises(ExpressionError, match="keep exponents within"):
+        parse("((t**64)**64)**64").sympy({"t": t})
+
+
+_ATTACKS = r"""
+__import__('os').system('echo hacked')   __import__   __builtins__   __class__   __debug__   t.__class__
+t.real   1 .real   1..real   ().__class__   sin.__self__   sin(t).__class__   eval(t)   exec(t)   open(t)
+print(t)   getattr(t, t)   breakpoint()   globals()   math.sin(t)   sys.exit()   sin.t(t)   os   nan   inf   I
+lambda: 1   lambda   (lambda t)   [t for t in t]   (t for t in t)   {t}   {t: t}   [t]   t[0]   t[0:1]   ()
+f'{t}'   'a'   "a"   b'a'   r'a'   'a' 'b'   (t := 1)   t = 1   t == 1   t < 1   t != 1   t if t else t
+t and t   t or t   not t   ~t   t in t   t is t   t % 2   t // 2   t << 1   t & 1   t | t   t @ t   t, t
+sin(*t)   sin(**t)   max(*t, t)   sin(x=t)   max(t, t, key=t)   sin(t)(t)   sin(sin)   (sin)(sin(t))(t)   2(t)
+(t)(t)   sin()   await t   yield t   (yield)   import os   t; t   t # c   t\   t!   t?   $t   `t`   True
+None
+Ellipsis   ...   1j   1J   _   __   e   E   oo   zoo   del t   pass   return t   assert t   t t   async t
+"""
+ATTACKS = _ATTACKS.strip().replace("\n", "   ").split("   ")
+
+
+@pytest.mark.parametrize("text", ATTACKS)
+def test_nothing_outside_the_grammar_is_accepted(text: str) -> None:
+    refusal(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ｓｉｎ(t)",
+        "𝐬𝐢𝐧(t)",
+        "ｔ",
+        "２*t",
+        "＿＿import＿＿(t)",
+        "π*t",
+        "t²",
+        "t−1",
+        "a\u0301",
+        "t\u00a0\u200b",
+    ],
+)
+def test_look_alikes_outside_ascii_are_refused(text: str) -> None:
+    assert "unexpected character" in str(refusal(text))
+
+
+def test_reading_hostile_texts_executes_imports_and_opens_nothing() -> None:
+    code = """
+import sys
+from servonode.mechanics.expression import ExpressionError, parse
+seen = set()
+def read(text):
+    try:
+        parse(text)
+    except ExpressionError:
+        pass
+texts = sys.argv[1:]
+read("foo")  # loads what the standard library loads late
+sys.addaudithook(lambda event, args: seen.add(event))
+for text in texts:
+    read(text)
+sys.exit(str(seen) if seen - {"compile"} else 0)
+"""
+    done = subprocess.run([sys.executable, "-c", code, *ATTACKS], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_even_a_permitted_name_cannot_reach_an_attribute_or_a_call() -> None:
+    for text in ("os.system(t)", "os(t)", "os[0]", "os.path"):
+        refusal(text, "os", "t")
+
+
+def test_parsing_and_values_import_no_sympy() -> None:
+    code = (
+        "import sys; from servonode.mechanics.expression import parse; e = parse('6*sin(t) + 1/3');"
+        "e.constant(); e.smoothness(); e.require_derivatives(2, 'x'); sys.exit('sympy' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+WORDS = [
+    "t",
+    "pi",
+    "sin",
+    "max",
+    "atan2",
+    "abs",
+    "sqrt",
+    "exp",
+    "(",
+    ")",
+    ",",
+    "+",
+    "-",
+    "*",
+    "/",
+    "**",
+    " ",
+    "2",
+]
+WORDS += [
+    "0",
+    "0.5",
+    "1e3",
+    "64",
+    ".",
+    "lambda",
+    "if",
+    "else",
+    "for",
+    "in",
+    "not",
+    "_",
+    "e",
+    "j",
+    "\n",
+    "^",
+    "[",
+    ":",
+]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.one_of(
+        st.text(), st.lists(st.sampled_from(WORDS), max_size=30).map("".join), st.floats(), st.integers()
+    )
+)
+@example("1if t else 2")
+@example("0or t")
+@example("\x00")
+@example("\ud800")
+@example("t\\\n+1")
+def test_random_text_gives_an_expression_or_an_expression_error(text: str | float) -> None:
+    try:
+        expression = parse(text)
+    except ExpressionError as error:
+        assert str(error).isprintable()  # noqa: PT017 -- either outcome is right
+        return
+    assert isinstance(expression, Expression)
+    assert expression.names <= {"t"}
+    assert (expression.constant() is None) == ("t" in expression.names)

@@ -1,0 +1,553 @@
+"""Launch files: what they mean, and that every mistake gives one line that says how to mend it."""
+
+import math
+import pickle
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from servonode.nodes import launch_file
+from servonode.nodes.launch_file import LaunchError, LaunchFile, check_names, packaged, per_name, read_launch
+
+SMALL = """# Watch for: the robot settles behind the target.
+[run]
+duration = 10
+[plant]
+machine = "diff_drive_trailer"
+[controller]
+program = "pursuit"
+"""
+FULL = (
+    SMALL
+    + """period = 0.02
+delay = 1
+parameters.m1 = 4
+gains = {lambda = "auto", lambda_speed = 2}
+settings = {a = 1.5, n = 3, variant = "finite", strict = true, point = [1, 2.5]}
+[plant.parameters]
+m1 = 3
+[plant.settings]
+gravity = false
+scheme = "dual"
+[plant.initial]
+x = 1
+n = [0, 0, 1]
+on_program = true
+[plant.actuator]
+limit = 5
+lag = {left = 0.01}
+[plant.sensor]
+noise = {phi = 0.001}
+bias = -1
+drop = 0.25
+[plant.safety]
+limit = {left = 3}
+on_fault = "resume"
+[target]
+x = "6*sin(0.05*t)"
+y = 2
+"""
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL)
+    return path
+
+
+def read(tmp_path: Path, text: str, *overrides: str) -> LaunchFile:
+    path = tmp_path / "a.toml"
+    path.write_text(text)
+    return read_launch(path, overrides)
+
+
+def refusal(file: str | Path, *overrides: str) -> LaunchError:
+    with pytest.raises(LaunchError) as caught:
+        read_launch(file, overrides)
+    assert str(caught.value).isprintable()
+    assert "; " in str(caught.value)
+    return caught.value
+
+
+def test_a_small_file_has_the_defaults(file: Path) -> None:
+    launch = read_launch(file)
+    run, plant, controller = launch.run, launch.plant, launch.controller
+    assert (run.mode, run.speed, run.duration, run.seed, run.lockstep_timeout) == (
+        "realtime",
+        1.0,
+        10.0,
+        1,
+        5.0,
+    )
+    assert (plant.driver, plant.step, plant.integrator, plant.publish_every) == ("simulated", 0.001, "rk4", 1)
+    assert controller is not None
+    assert (controller.period, controller.delay, controller.settings) == (0.01, 0, {})
+    assert (plant.sensor.drop, plant.sensor.delay, plant.actuator.limit) == (0.0, 0.0, None)
+    assert (plant.safety.command_timeout, plant.safety.command_timeout_floor) == (None, 0.02)
+    assert plant.safety.on_fault == "stop"
+    assert (launch.name, launch.path, launch.target) == ("small", file, {})
+    assert (launch.step_ns, launch.period_ns, launch.duration_ns) == (10**6, 10**7, 10**10)
+    assert (launch.steps, launch.steps_per_period) == (10_000, 10)
+
+
+def test_every_key_is_read_and_keeps_its_type(tmp_path: Path) -> None:
+    launch = read(tmp_path, FULL)
+    plant, controller = launch.plant, launch.controller
+    assert controller is not None
+    assert (controller.period, controller.delay, controller.parameters) == (0.02, 1, {"m1": 4.0})
+    assert controller.gains == {"lambda": "auto", "lambda_speed": 2.0}
+    assert controller.settings == {"a": 1.5, "n": 3, "variant": "finite", "strict": True, "point": [1.0, 2.5]}
+    assert type(controller.settings["n"]) is int
+    assert controller.settings["strict"] is True
+    assert plant.parameters == {"m1": 3.0}
+    assert type(plant.parameters["m1"]) is float
+    assert plant.settings == {"gravity": False, "scheme": "dual"}
+    assert plant.initial == {"x": 1.0, "n": [0.0, 0.0, 1.0], "on_program": True}
+    assert (plant.actuator.limit, plant.actuator.lag) == (5.0, {"left": 0.01})
+    assert (plant.sensor.noise, plant.sensor.bias, plant.sensor.drop) == ({"phi": 0.001}, -1.0, 0.25)
+    assert (plant.safety.limit, plant.safety.on_fault) == ({"left": 3.0}, "resume")
+    assert launch.target == {"x": "6*sin(0.05*t)", "y": 2.0}
+
+
+def test_a_file_without_controller_has_no_period(tmp_path: Path) -> None:
+    launch = read(tmp_path, SMALL.partition("[controller]")[0])
+    assert (launch.controller, launch.period_ns, launch.steps_per_period) == (None, None, None)
+
+
+def test_a_launch_file_cannot_be_changed(file: Path) -> None:
+    with pytest.raises(AttributeError):
+        read_launch(file).run.speed = 2.0  # type: ignore[misc]
+
+
+def test_a_byte_order_mark_and_windows_lines_do_no_harm(tmp_path: Path) -> None:
+    path = tmp_path / "a.toml"
+    path.write_bytes(b"\xef\xbb\xbf" + SMALL.replace("\n", "\r\n").encode())
+    assert read_launch(path).steps == 10_000
+
+
+@pytest.mark.parametrize(
+    ("step", "period", "steps"),
+    [
+        (0.1, 0.3, 3),
+        (0.001, 0.007, 7),
+        (0.0001, 0.0029, 29),
+        (1e-9, 3e-9, 3),
+        (0.01, 0.57, 57),
+        (0.3, 0.9, 3),
+    ],
+)
+def test_times_divide_as_decimals_not_as_doubles(file: Path, step: float, period: float, steps: int) -> None:
+    launch = read_launch(
+        file, [f"plant.step={step}", f"controller.period={period}", f"run.duration={period}"]
+    )
+    assert (launch.steps_per_period, launch.steps) == (steps, steps)
+    assert launch.step_ns * steps == launch.period_ns == launch.duration_ns
+
+
+@given(step_ns=st.integers(1, 10**9), steps=st.integers(1, 10**6))
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_every_whole_number_of_steps_is_accepted_exactly(file: Path, step_ns: int, steps: int) -> None:
+    step, duration = (f"{ns // 10**9}.{ns % 10**9:09d}" for ns in (step_ns, step_ns * steps))
+    launch = read_launch(
+        file, [f"plant.step={step}", f"run.duration={duration}", f"controller.period={step}"]
+    )
+    assert (launch.step_ns, launch.steps) == (step_ns, steps)
+
+
+def test_the_last_period_may_be_cut_short(file: Path) -> None:
+    assert read_launch(file, ["run.duration=0.015"]).steps == 15
+
+
+@pytest.mark.parametrize(
+    ("override", "remedy"),
+    [
+        (
+            "controller.period=0.0105",
+            r"0\.0105 s is not a whole number of plant steps of 0\.001 s; use 0\.01 or 0\.011",
+        ),
+        ("controller.period=0.0004", r"0\.0004 s .*; use 0\.001$"),
+        ("run.duration=1.0005", r"1\.0005 s is not .* use 1 or 1\.001"),
+        (
+            "plant.step=0.003",
+            r"\[run\] duration: 10 s is not a whole number of plant steps of 0\.003 s; use 9\.999 or",
+        ),
+        ("plant.step=1e-10", r"1e-10 s is 0 when rounded to ns; use at least 1e-9"),
+    ],
+)
+def test_times_that_do_not_divide_are_refused_with_the_nearest_ones(
+    file: Path, override: str, remedy: str
+) -> None:
+    with pytest.raises(LaunchError, match=remedy):
+        read_launch(file, [override])
+
+
+SECTIONS = r"choose controller, plant, run or target"
+MISTAKES = [
+    ("[rnu]", "rnu", None, r"unknown section; did you mean run\? C" + SECTIONS[1:]),
+    ("[zzz]", "zzz", None, r"unknown section; " + SECTIONS),
+    ("run = 3", "run", None, r"3 is not a section; write its keys below \[run\]"),
+    ("[[run]]", "run", None, r"not a section"),
+    (
+        "speed = 3",
+        None,
+        "speed",
+        r"outside every section; write it below \[run\], \[plant\], \[controller\] or \[tar",
+    ),
+    (
+        "[run]\nsped = 3",
+        "run",
+        "sped",
+        r"unknown key; did you mean speed\? Choose duration, lockstep_timeout, mode",
+    ),
+    ("[plant.actuator]\nlimt = 3", "plant.actuator", "limt", r"did you mean limit\?"),
+    ("plant.sensor = 3", "plant.sensor", None, r"write its keys below \[plant\.sensor\]"),
+    (
+        "[run]",
+        "run",
+        "duration",
+        r"missing; give the plant time after which the run ends, in s: a number > 0",
+    ),
+    ("", "run", "duration", r"missing"),
+    ("run.duration = 1", "plant", "machine", r"missing; give the machine: a name, "),
+    (
+        "run.duration = 1\nplant.machine = 'a'\n[controller]",
+        "controller",
+        "program",
+        r"missing; give the program",
+    ),
+    (
+        'run.speed = "fast"',
+        "run",
+        "speed",
+        r'"fast" is not a number > 0; give plant seconds .*\(default 1\.0\)',
+    ),
+    ("run.speed = true", "run", "speed", r"true is not a number > 0"),
+    ("run.speed = 0", "run", "speed", r"0 is not a number > 0"),
+    ("run.speed = nan", "run", "speed", r"nan is not a number > 0"),
+    ("run.speed = inf", "run", "speed", r"inf is not finite; give plant seconds"),
+    ("run.speed = []", "run", "speed", r"\[\] is not a number"),
+    ("run.duration = 0", "run", "duration", r"0 is not a number > 0 and <= 9e\+09; give the plant time"),
+    ("run.duration = 1e300", "run", "duration", r"1e\+300 is not a number"),
+    ("run.seed = 1.0", "run", "seed", r"1\.0 is not a whole number >= 0"),
+    ("run.seed = -1", "run", "seed", r"-1 is not a whole number >= 0"),
+    ("run.seed = true", "run", "seed", r"true is not a whole number"),
+    ("run.seed = 99999999999999999999", "run", "seed", r"above 2\*\*53; give a smaller number"),
+    (
+        'run.mode = "realtme"',
+        "run",
+        "mode",
+        r'"realtme" is unknown; did you mean realtime\? Choose lockstep or realt',
+    ),
+    ("run.mode = 3", "run", "mode", r"3 is unknown; choose lockstep or realtime"),
+    ('plant.driver = "serial"', "plant", "driver", r"choose simulated"),
+    ('plant.integrator = "rk5"', "plant", "integrator", r"Choose euler, heun, ralston, rk2 or rk4"),
+    ("plant.step = -0.001", "plant", "step", r"-0\.001 is not a number > 0"),
+    ("plant.publish_every = 0", "plant", "publish_every", r"0 is not a whole number >= 1"),
+    ('plant.machine = ""', "plant", "machine", r'"" is not a text that is not empty'),
+    ("plant.machine = 3", "plant", "machine", r"3 is not a text"),
+    ("plant.parameters = 3", "plant", "parameters", r"3 is not a table by name"),
+    (
+        "plant.parameters.m = nan",
+        "plant.parameters",
+        "m",
+        r"nan is not finite; give what differs from the machine",
+    ),
+    ("plant.parameters.m = true", "plant.parameters", "m", r"true is not a number"),
+    ("plant.parameters.m = 1" + "0" * 400, "plant.parameters", "m", r"a huge number is not a number"),
+    ("plant.settings.a = []", "plant.settings", "a", r"not a text, a number or a truth value"),
+    ("plant.settings.a = -inf", "plant.settings", "a", r"-inf is not finite"),
+    ("plant.initial.n = [0, nan]", "plant.initial", "n", r"\[0, nan\] is not finite"),
+    ("plant.initial.n = [0, true]", "plant.initial", "n", r"\[0, true\] is not a"),
+    ("plant.initial.n = {a = 1}", "plant.initial", "n", r"a table is not a"),
+    ("plant.actuator.limit = -1", "plant.actuator", "limit", r"-1 is not a number >= 0 or a table by name"),
+    (
+        "plant.actuator.limit = {l = -1}",
+        "plant.actuator",
+        "limit.l",
+        r"-1 is not a number >= 0; give the largest",
+    ),
+    (
+        "plant.actuator.lag = {l = inf}",
+        "plant.actuator",
+        "lag.l",
+        r"inf is not finite; give the time constant",
+    ),
+    ("plant.sensor.bias = {x = nan}", "plant.sensor", "bias.x", r"nan is not finite"),
+    (
+        "plant.sensor.drop = 1",
+        "plant.sensor",
+        "drop",
+        r"1 is not a number >= 0 and < 1; give the probability",
+    ),
+    ("plant.sensor.drop = {x = 0.5}", "plant.sensor", "drop", r"a table is not a number"),
+    ("plant.safety.command_timeout = 0", "plant.safety", "command_timeout", r"0 is not a number > 0"),
+    (
+        'plant.safety.on_fault = "stp"',
+        "plant.safety",
+        "on_fault",
+        r"did you mean stop\? Choose resume or stop",
+    ),
+    ("controller.delay = -1", "controller", "delay", r"whole number >= 0; give the time after .* in periods"),
+    ("controller.settings.a = 1" + "0" * 30, "controller.settings", "a", r"above 2\*\*53"),
+    ("controller.settings.a = [[1]]", "controller.settings", "a", r"\[\[\.\.\.\]\] is not a"),
+    ("controller.gains.a = 1979-05-27", "controller.gains", "a", r"1979-05-27 is not a number or a text"),
+    ("target.x = true", "target", "x", r"true is not a text or a number; give expressions of t by name"),
+    ("target = 3", "target", None, r"3 is not a table by name"),
+    ("run = {duration =", None, None, r"bad TOML: .*line 1.*; write key = value lines"),
+    ("[run]\nduration = ten", None, None, r"bad TOML: Invalid value \(at line 2, column 12\)"),
+    ("[run]\nduration = 1\nduration = 2\n", None, None, r"bad TOML: .*line "),
+    ("x = " + "[" * 3000, None, None, r"nested too deeply; write fewer brackets"),
+    ("x = 1" + "0" * 5000, None, None, r"thousands of digits; write a decimal such as 1e18"),
+    ("#" * 1_000_001, None, None, r"longer than 1 MB; give a launch file"),
+    ('[run]\n"a\\nb\\u0000" = 1', "run", "a\nb\0", r"\[run\] a\\nb\\x00: unknown key"),
+    (".".join("a" * 5000) + " = 1", "a", None, r"unknown section"),
+    ("plant.initial." + ".".join("a" * 5000) + " = 1", "plant.initial", "a", r"a table is not"),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "section", "key", "remedy"), MISTAKES, ids=[case[0][:40] for case in MISTAKES]
+)
+def test_a_mistake_names_file_section_key_and_remedy(
+    tmp_path: Path, text: str, section: str | None, key: str | None, remedy: str
+) -> None:
+    path = tmp_path / "a.toml"
+    path.write_text(text)
+    error = refusal(path)
+    assert (error.file, error.section, error.key) == (str(path), section, key)
+    with pytest.raises(LaunchError, match=remedy):
+        raise error
+    place = f"{path} [{section}]" if section else str(path)
+    assert str(error).startswith(place)
+
+
+def test_an_error_reads_like_the_house_example(tmp_path: Path) -> None:
+    error = LaunchError("launch/a.toml", "controller", "period", "0.0105 s is wrong; use 0.01")
+    assert str(error) == "launch/a.toml [controller] period: 0.0105 s is wrong; use 0.01"
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+    assert "a directory; give the path of a TOML file" in str(refusal(tmp_path))
+    assert "no such file" in str(refusal(tmp_path / "none.toml"))
+    assert "cannot be read (Not a directory)" in str(refusal(__file__ + "/a.toml"))
+    assert "cannot be read (File name too long)" in str(refusal("x" * 300))
+    assert "cannot be read (embedded null byte)" in str(refusal("a\0b"))
+    assert "longer than 1 MB" in str(refusal("/dev/zero"))
+    assert "cannot be read" in str(refusal("/proc/self/mem"))
+    refusal("")
+    refusal("\udcff")
+    (tmp_path / "latin.toml").write_bytes(b"# good\n# \xe9\n")
+    assert "not UTF-8 at line 2; save it as UTF-8" in str(refusal(tmp_path / "latin.toml"))
+
+
+@pytest.fixture
+def gallery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in the place of the packaged launch files."""
+    folder = tmp_path / "gallery"
+    folder.mkdir()
+    (folder / "trailer_pursuit.toml").write_text(SMALL)
+    (folder / "hoop_source.toml").write_text("[run]\nduration = 1\n")
+    (folder / "__init__.py").write_text("")
+    monkeypatch.setattr(launch_file, "files", lambda package: {"servonode.launch": folder}[package])
+    return folder
+
+
+def test_packaged_files_are_listed_with_their_first_comment(gallery: Path) -> None:
+    assert packaged() == {
+        "hoop_source": "",
+        "trailer_pursuit": "Watch for: the robot settles behind the target.",
+    }
+
+
+def test_a_bare_name_is_a_packaged_file(gallery: Path) -> None:
+    launch = read_launch("trailer_pursuit", ["run.duration=1"])
+    assert (launch.name, launch.path) == ("trailer_pursuit", gallery / "trailer_pursuit.toml")
+
+
+def test_an_unknown_bare_name_gives_the_nearest_and_the_list(gallery: Path) -> None:
+    expected = (
+        "did you mean trailer_pursuit? Choose hoop_source or trailer_pursuit, or give the path of a TOML file"
+    )
+    assert expected in str(refusal("trailer_persuit"))
+    assert expected in str(refusal("trailer_persuit.toml"))
+    assert "choose hoop_source or trailer_pursuit" in str(refusal("zzz"))
+
+
+def test_the_real_packaged_files_can_be_listed() -> None:
+    assert all(isinstance(line, str) for line in packaged().values())
+
+
+@pytest.mark.parametrize(
+    ("override", "where", "value"),
+    [
+        ("run.speed=6", "run.speed", 6.0),
+        ("run.mode=lockstep", "run.mode", "lockstep"),
+        ('run.mode="lockstep"', "run.mode", "lockstep"),
+        (" plant.machine = ./my.py:model", "plant.machine", " ./my.py:model"),
+        ("plant.parameters.m1=3", "plant.parameters", {"m1": 3.0}),
+        ("plant.initial={x = 1, n = [1, 2]}", "plant.initial", {"x": 1.0, "n": [1.0, 2.0]}),
+        ("plant.actuator.limit.left=2", "plant.actuator.limit", {"left": 2.0}),
+        ("target.x=6*sin(t) + 1", "target", {"x": "6*sin(t) + 1"}),
+        ("target.x=a=b", "target", {"x": "a=b"}),
+        ("target.x=1\ny=2", "target", {"x": "1\ny=2"}),
+        ("target.x=", "target", {"x": ""}),
+        ("controller.settings.list=[1, 2]", "controller.settings", {"list": [1.0, 2.0]}),
+    ],
+)
+def test_an_override_is_a_toml_value_or_else_the_raw_text(
+    file: Path, override: str, where: str, value: Any
+) -> None:
+    found: Any = read_launch(file, [override])
+    for name in where.split("."):
+        found = getattr(found, name)
+    assert found == value
+
+
+def test_the_last_override_wins_and_may_make_a_section(tmp_path: Path) -> None:
+    text = SMALL.partition("[controller]")[0]
+    launch = read(tmp_path, text, "controller.program=a", "controller.period=0.1", "controller.period=0.2")
+    assert launch.controller is not None
+    assert launch.controller.period == 0.2
+
+
+@pytest.mark.parametrize(
+    ("override", "place", "remedy"),
+    [
+        ("run.sped=1", "run.sped", "did you mean speed?"),
+        ("rnu.speed=1", "rnu.speed", "did you mean run?"),
+        ("run.speed=-1", "run.speed", "-1 is not a number > 0"),
+        ("run.speed=fast", "run.speed", '"fast" is not a number > 0'),
+        ("run.speed=nan", "run.speed", "nan is not"),
+        ("run.speed.x=1", "run.speed.x", "table"),
+        (
+            "plant.machine.x=1",
+            "plant.machine.x",
+            "plant.machine is not a table in the file; set it as a whole",
+        ),
+        ("plant=5", "plant", "not SECTION.KEY=VALUE; write for example --set run.duration=10"),
+        ("plant.sensor=5", "plant.sensor", "write its keys below [plant.sensor]"),
+        ("plant.actuator={lag = -1}", "plant.actuator", "-1 is not a number >= 0"),
+        ("run.duration", "run.duration", "not SECTION.KEY=VALUE"),
+        ("=3", "", "not SECTION.KEY=VALUE"),
+        ("", "", "not SECTION.KEY=VALUE"),
+        ("run..speed=3", "run..speed", "not SECTION.KEY=VALUE"),
+        ("run.duration=0.0005", "run.duration", "use 0.001"),
+        ("target.x=" + "[" * 3000 + "]" * 3000, None, ""),
+        (".".join("a" * 5000) + "=1", ".".join("a" * 5000), "unknown section"),
+    ],
+)
+def test_an_override_that_does_not_fit_is_named_as_one(
+    file: Path, override: str, place: str | None, remedy: str
+) -> None:
+    if place is None:
+        assert read_launch(file, [override]).target["x"] == override.partition("=")[2]  # no TOML, so raw
+        return
+    error = str(refusal(file, override))
+    assert error.startswith(f"{file} --set {place}: ")
+    assert remedy in error
+
+
+def test_a_name_that_is_not_valid_gives_the_nearest_and_the_list() -> None:
+    check_names("a.toml", "plant.initial", ["x"], ("x", "phi"))
+    with pytest.raises(
+        LaunchError, match=r"a\.toml \[plant\.initial\] ph: unknown name; did you mean phi\? Choose phi or x"
+    ):
+        check_names("a.toml", "plant.initial", {"x": 1, "ph": 2}, ("x", "phi"))
+    with pytest.raises(LaunchError, match=r"choose nothing"):
+        check_names("a.toml", "plant.initial", ["x"], ())
+
+
+def test_a_number_stands_for_all_names_and_a_table_for_those_it_names() -> None:
+    def expand(value: float | dict[str, float] | None) -> tuple[float, ...]:
+        return per_name("a.toml", "plant.actuator", "limit", value, ("left", "right"), math.inf)
+
+    assert expand(2) == (2.0, 2.0)
+    assert expand(None) == (math.inf, math.inf)
+    assert expand({"right": 3}) == (math.inf, 3.0)
+    with pytest.raises(LaunchError, match=r"\[plant\.actuator\.limit\] lft: .*did you mean left\?"):
+        expand({"lft": 3})
+
+
+def test_every_key_has_a_sentence_and_a_unit() -> None:
+    sections: list[Any] = [launch_file.Run, launch_file.Plant, launch_file.Controller, launch_file.Sensor]
+    for section in [*sections, launch_file.Actuator, launch_file.Safety]:
+        for field in msgspec.structs.fields(section):
+            info = msgspec.inspect.type_info(field.type)
+            if isinstance(info, msgspec.inspect.StructType):
+                continue
+            assert isinstance(info, msgspec.inspect.Metadata)
+            assert (info.extra_json_schema or {})["description"]
+            assert "unit" in (info.extra or {})
+
+
+KEYS = [
+    "run.speed",
+    "run.duration",
+    "run.mode",
+    "run.seed",
+    "plant.step",
+    "plant.initial.x",
+    "plant.actuator.limit",
+]
+KEYS += [
+    "plant.sensor.drop",
+    "plant.parameters",
+    "controller.settings.a",
+    "target.x",
+    "controller.period",
+    "run",
+    "x",
+]
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.dates(), st.times()),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+fuzz = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@fuzz
+@given(
+    st.lists(st.one_of(st.text(), st.builds("{}={}".format, st.sampled_from(KEYS), st.text())), max_size=3)
+)
+@example(["run.speed='\ud800'"])
+@example(["target.\ud800=1", "target.x='''\n'''"])
+def test_random_overrides_give_a_launch_file_or_a_launch_error(file: Path, overrides: list[str]) -> None:
+    try:
+        assert isinstance(read_launch(file, overrides), LaunchFile)
+    except LaunchError as error:
+        assert str(error).isprintable()  # noqa: PT017 -- either outcome is right
+
+
+@fuzz
+@given(st.sampled_from(KEYS), VALUES)
+def test_random_values_give_a_launch_file_or_a_launch_error(file: Path, key: str, value: object) -> None:
+    table: dict[str, Any] = tomllib.loads(FULL)
+    inner = table
+    *parents, last = key.split(".")
+    for name in parents:
+        inner = inner.setdefault(name, {})
+    inner[last] = value
+    try:
+        launch = launch_file._Reader("a.toml").launch(file, table)
+    except LaunchError as error:
+        assert str(error).isprintable()  # noqa: PT017 -- either outcome is right
+    else:
+        assert "nan" not in repr(launch.plant.initial)
+
+
+@fuzz
+@given(st.binary() | st.text().map(lambda text: text.encode("utf-8", "surrogatepass")))
+def test_random_files_give_a_launch_error(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "fuzz.toml"
+    path.write_bytes(content)
+    with pytest.raises(LaunchError):
+        read_launch(path)
