@@ -24,6 +24,9 @@ class PublisherFace(Protocol):
     def subscriptions_seen(self) -> int:
         """How many subscriptions are held at present."""
 
+    def listened(self, topic: str) -> bool:
+        """Whether somebody held a subscription to this topic when they were last counted."""
+
     def ready(self) -> bool:
         """Whether the expected subscriptions are held."""
 

@@ -50,6 +50,10 @@ class MemoryPublisher:
         """How many subscriptions are held at present."""
         return sum(len(reader.words) for reader in self._readers)
 
+    def listened(self, topic: str) -> bool:
+        """Whether somebody holds a subscription to this topic."""
+        return any(topic.encode() in reader.words for reader in self._readers)
+
     def ready(self) -> bool:
         """Whether the expected subscriptions are held."""
         return self.subscriptions_seen() >= self.expected_subscriptions

@@ -53,6 +53,10 @@ class Publisher:
                 self.subscriptions[word] -= 1
         return self.subscriptions.total()
 
+    def listened(self, topic: str) -> bool:
+        """Whether somebody held a subscription to this topic when they were last counted."""
+        return self.subscriptions[topic] > 0
+
     def ready(self) -> bool:
         """Whether the expected subscriptions are held, so that the next message reaches all."""
         return self.subscriptions_seen() >= self.expected_subscriptions

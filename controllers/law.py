@@ -47,21 +47,24 @@ class ServoLaw:
         return np.array([*self.machine.parameters.values(), *self.parameters.values()])
 
     def start(self, t: float, x: Array, y: Array, given: Mapping[str, float]) -> None:
-        """Fill parameters without default from the start state, then check all bounds.
-
-        Raises:
-            ParameterError: a parameter is out of its bounds.
-        """
+        """Fill the parameters without default from the start state."""
         names = [each.name for each in self.description.parameters if each.default is None]
         values = np.zeros(len(names))
         self.kernel.start(t, x, y, self._p(), values)
         computed = dict(zip(names, map(float, values), strict=True))
         self.parameters |= {name: value for name, value in computed.items() if name not in given}
+        self._prepare()
+
+    def check_parameters(self) -> None:
+        """Check the bounds of all parameters.
+
+        Raises:
+            ParameterError: a parameter is out of its bounds.
+        """
         for quantity in self.description.parameters:
             complaint = quantity.complaint(self.parameters[quantity.name])
             if complaint:
                 raise ParameterError(quantity.name, f"{complaint} ({quantity.description})")
-        self._prepare()
 
     def stabilise(self, rates: Mapping[str, float]) -> None:
         """Give each residual its rate lambda [1/s]: f' = -lambda f, or f'' = -2 lambda f' - lambda^2 f."""

@@ -36,6 +36,7 @@ class Requirement(msgspec.Struct, frozen=True):
 
     text: str
     strict: bool
+    names: tuple[str, ...] = ()  # the parameters it speaks of
 
 
 class MachineDescription(msgspec.Struct, frozen=True):

@@ -66,8 +66,10 @@ class Machine:
         self.kernel.requirements(np.array(list(values.values())), margins)
         for requirement, margin in zip(self.description.requirements, margins, strict=True):
             if not (margin > 0 or (margin == 0 and not requirement.strict)):
-                changed = next(iter(given), self.description.parameters[0].name)
-                raise ParameterError(changed, f"{requirement.text} (margin {margin:g})")
+                present = ", ".join(f"{name} = {values[name]:g}" for name in requirement.names)
+                defaults = {each.name: each.default for each in self.description.parameters}
+                changed = [name for name in requirement.names if values[name] != defaults[name]]
+                raise ParameterError((changed or ["?"])[0], f"violates {requirement.text} (now {present})")
         return values
 
     def state(self, values: Mapping[str, float]) -> Array:

@@ -127,11 +127,11 @@ class Condition:
 
 def condition(relation: Expr, text: str) -> Condition:
     """A condition from a sympy relation such as `I1 >= m1 * d1**2`; `text` says what a violation means."""
-    if isinstance(relation, (sympy.GreaterThan, sympy.StrictGreaterThan)):
-        return Condition(relation.lhs - relation.rhs, Requirement(text, isinstance(relation, sympy.Gt)))
-    if isinstance(relation, (sympy.LessThan, sympy.StrictLessThan)):
-        return Condition(relation.rhs - relation.lhs, Requirement(text, isinstance(relation, sympy.Lt)))
-    raise ModelError(f"condition {relation!r}: state it as a relation, for example I1 >= m1*d1**2")
+    if not isinstance(relation, (sympy.Ge, sympy.Gt, sympy.Le, sympy.Lt)):
+        raise ModelError(f"condition {relation!r}: state it as a relation, for example I1 >= m1*d1**2")
+    names = sorted(s.name for s in relation.free_symbols if isinstance(s, Parameter))
+    strict = isinstance(relation, (sympy.Gt, sympy.Lt))
+    return Condition(relation.gts - relation.lts, Requirement(text, strict, tuple(names)))
 
 
 @dataclass(frozen=True)

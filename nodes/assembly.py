@@ -86,7 +86,7 @@ def assemble(launch: LaunchFile) -> Assembly:
         LaunchError: something in the launch file does not fit.
         CacheError: the kernel cache is damaged or cannot be written.
     """
-    path, plant = launch.path, launch.plant
+    path, plant = launch.file, launch.plant
     entry = _program_entry(launch)
     machine = _machine(launch)
     state_names, input_names = machine.description.state_names, machine.description.input_names
@@ -141,7 +141,7 @@ def _choices(name: str, known: Collection[str]) -> str:
 
 
 def _machine(launch: LaunchFile) -> Machine:
-    plant, path = launch.plant, launch.path
+    plant, path = launch.plant, launch.file
     if plant.machine not in PLANTS:
         raise LaunchError(
             path, "plant", "machine", f"{plant.machine!r} is unknown; {_choices(plant.machine, PLANTS)}"
@@ -154,17 +154,17 @@ def _machine(launch: LaunchFile) -> Machine:
 
 
 def _with_parameters(launch: LaunchFile, section: str, machine: Machine, given: Mapping[str, float]) -> Machine:
-    check_names(launch.path, section, given, [each.name for each in machine.description.parameters])
+    check_names(launch.file, section, given, [each.name for each in machine.description.parameters])
     try:
         return machine.with_parameters(given)
     except ParameterError as error:
-        raise LaunchError(launch.path, section, error.name, str(error)) from error
+        raise LaunchError(launch.file, section, error.name, str(error)) from error
 
 
 def _numbers(launch: LaunchFile, initial: Mapping[str, Any]) -> dict[str, float]:
     for name, value in initial.items():
         if isinstance(value, (bool, list)):
-            raise LaunchError(launch.path, "plant.initial", name, f"{value!r} is not a number; give one")
+            raise LaunchError(launch.file, "plant.initial", name, f"{value!r} is not a number; give one")
     return dict(initial)
 
 
@@ -180,15 +180,15 @@ def _program_entry(launch: LaunchFile) -> ProgramEntry | None:
     fitting = [each for each, entry in PROGRAMS.items() if entry.machine in (None, launch.plant.machine)]
     if name not in PROGRAMS:
         text = f"{name!r} is unknown; {_choices(name, fitting or PROGRAMS)}"
-        raise LaunchError(launch.path, "controller", "program", text)
+        raise LaunchError(launch.file, "controller", "program", text)
     if name not in fitting and launch.plant.machine in PLANTS:
         text = f"{name!r} is a program of {PROGRAMS[name].machine}; {_choices(name, fitting)}"
-        raise LaunchError(launch.path, "controller", "program", text)
+        raise LaunchError(launch.file, "controller", "program", text)
     return PROGRAMS[name]
 
 
 def _control(launch: LaunchFile, entry: ProgramEntry, machine: Machine) -> tuple[Control, Signals]:
-    controller, path = launch.controller, launch.path
+    controller, path = launch.controller, launch.file
     assert controller is not None
     options = _options(launch, entry, controller)
     believed = _with_parameters(launch, "controller.parameters", machine, controller.parameters)
@@ -222,7 +222,7 @@ def _options(launch: LaunchFile, entry: ProgramEntry, controller: Controller) ->
         value = controller.settings.get(name, choices[0])
         if value not in choices:
             text = f"{value!r} is unknown; {_choices(str(value), choices)}"
-            raise LaunchError(launch.path, "controller.settings", name, text)
+            raise LaunchError(launch.file, "controller.settings", name, text)
         options[name] = str(value)
     return options
 
@@ -230,13 +230,13 @@ def _options(launch: LaunchFile, entry: ProgramEntry, controller: Controller) ->
 def _program_parameters(launch: LaunchFile, given: Mapping[str, Any]) -> dict[str, float]:
     for name, value in given.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise LaunchError(launch.path, "controller.settings", name, f"{value!r} is not a number; give one")
+            raise LaunchError(launch.file, "controller.settings", name, f"{value!r} is not a number; give one")
     return {name: float(value) for name, value in given.items()}
 
 
 def _text(launch: LaunchFile, section: str, name: str, value: Any) -> str | float:
     if isinstance(value, (bool, list)):
-        raise LaunchError(launch.path, section, name, f"{value!r} is no expression; give a number or a text of t")
+        raise LaunchError(launch.file, section, name, f"{value!r} is no expression; give a number or a text of t")
     result: str | float = value
     return result
 
@@ -246,7 +246,7 @@ def _signals(launch: LaunchFile, section: str, texts: Mapping[str, str | float],
         try:
             parse(text).require_derivatives(order, name)
         except ExpressionError as error:
-            raise LaunchError(launch.path, section, name, str(error)) from error
+            raise LaunchError(launch.file, section, name, str(error)) from error
     return load_signals(texts, order)
 
 
@@ -254,11 +254,11 @@ def _rates(launch: LaunchFile, law: ServoLaw) -> dict[str, float]:
     """The stabilisation rate of each residual: its own gain, else `lambda`, else the program's default."""
     assert launch.controller is not None
     gains, names = launch.controller.gains, [each.name for each in law.description.residuals]
-    check_names(launch.path, "controller.gains", gains, ["lambda", *(f"lambda_{name}" for name in names)])
+    check_names(launch.file, "controller.gains", gains, ["lambda", *(f"lambda_{name}" for name in names)])
     for key, value in gains.items():
         if not isinstance(value, (int, float)) or isinstance(value, bool) or not value >= 0:
             text = f"{value!r} is not a rate; give a number of 1/s, 0 or more (0: not stabilised)"
-            raise LaunchError(launch.path, "controller.gains", key, text)
+            raise LaunchError(launch.file, "controller.gains", key, text)
     defaults = {each.name: each.default or 0.0 for each in law.description.residuals}
     return {name: float(gains.get(f"lambda_{name}", gains.get("lambda", defaults[name]))) for name in names}
 
@@ -278,13 +278,16 @@ def _check_start(assembly: Assembly, control: Control) -> None:
     launch, law = assembly.launch, control.law
     assert launch.controller is not None
     y = assembly.goal(0.0)
-    try:
-        law.start(0.0, assembly.start, y, launch.controller.settings)
-    except ParameterError as error:
-        raise LaunchError(launch.path, "controller.settings", error.name, str(error)) from error
+    law.start(0.0, assembly.start, y, launch.controller.settings)
     status = law.compute(0.0, assembly.start, y)
+    if status > 0:
+        raise LaunchError(launch.file, "plant.initial", None, f"at the start {law.explain(status)}")
+    try:
+        law.check_parameters()
+    except ParameterError as error:
+        raise LaunchError(launch.file, "controller.settings", error.name, str(error)) from error
     if status:
-        raise LaunchError(launch.path, "plant.initial", None, f"at the start {law.explain(status)}")
+        raise LaunchError(launch.file, "plant.initial", None, f"at the start {law.explain(status)}")
     if not law.description.explicit:
         _check_degrees(assembly, law, y)
 
@@ -304,4 +307,4 @@ def _check_degrees(assembly: Assembly, law: ServoLaw, y: Array) -> None:
                 f"residual {quantity.name} cannot be served at degree {degree}: no input reaches its derivative "
                 f"{degree}; state another residual"
             )
-            raise LaunchError(assembly.launch.path, "controller", "program", text)
+            raise LaunchError(assembly.launch.file, "controller", "program", text)

@@ -44,7 +44,7 @@ def report(assembly: Assembly) -> Report:
             residuals[quantity.name] = {"degree": degree, "rate": control.rates[quantity.name]}
     u = law.inputs.copy() if law else assembly.limits * 0.0
     return Report(
-        file=str(launch.path),
+        file=launch.file,
         machine=description.name,
         state=description.state_names,
         inputs=description.input_names,

@@ -109,7 +109,7 @@ def run(
     report: Path | None,
     no_report: bool,
 ) -> None:
-    """Start the nodes of FILE as processes over ZeroMQ and run to the end."""
+    """Run FILE: its nodes as processes over ZeroMQ."""
     from servonode.nodes.assembly import assemble
     from servonode.nodes.launch_file import read_launch
     from servonode.nodes.launcher import Launcher
@@ -171,7 +171,7 @@ def simulate(
     atol: float,
     report: Path | None,
 ) -> None:
-    """Simulate FILE in this process, as fast as it goes."""
+    """Simulate FILE in one process, at full speed."""
     from servonode.nodes.assembly import assemble
     from servonode.nodes.launch_file import read_launch
     from servonode.nodes.simulate import default_every, simulate_continuous, simulate_fused, simulate_nodes
@@ -198,7 +198,7 @@ def simulate(
 @_json
 @_reports_errors
 def check(file: str, overrides: tuple[str, ...], as_json: bool) -> None:
-    """Read and resolve FILE, and print what would run. Nothing moves."""
+    """Check FILE and print what would run."""
     from servonode.nodes.assembly import assemble
     from servonode.nodes.check import report
     from servonode.nodes.launch_file import read_launch
@@ -218,7 +218,7 @@ def check(file: str, overrides: tuple[str, ...], as_json: bool) -> None:
 @_json
 @_reports_errors
 def list_(what: str, as_json: bool) -> None:
-    """List the machines, programs or launch files that come with servonode."""
+    """List packaged machines, programs, launch files."""
     from servonode.controllers import PROGRAMS
     from servonode.nodes.launch_file import packaged
     from servonode.plants import PLANTS

@@ -13,7 +13,7 @@ from servonode.nodes.assembly import Assembly
 from servonode.nodes.node import CONTROLLER, STATUS_PERIOD_NS, WANTED, Clock, Durations, Fault, Outbox
 from servonode.nodes.recorder import Recorder
 
-GOALS = 256  # targets kept for states that are still to come
+GOALS = 2048  # targets kept for states that are still to come
 
 
 class ControllerNode:
@@ -51,8 +51,8 @@ class ControllerNode:
         self._status_due = 0
         self._size = np.zeros(len(self.residual_names))  # largest residuals so far
 
-    def work(self) -> None:
-        """Take what has arrived and answer the newest control state once its target is there."""
+    def work(self) -> float:
+        """Take what has arrived, answer the newest control state once its target is there; sleep till more comes."""
         for topic, message in self.inbox.receive():
             if topic == "state":
                 assert isinstance(message, State)
@@ -63,6 +63,7 @@ class ControllerNode:
         if self._waiting is not None and (not self.goal_names or self._waiting.k in self._goals):
             state, self._waiting = self._waiting, None
             self._respond(state)
+        return np.inf
 
     def _on_state(self, state: State) -> None:
         if state.run != self._run:  # the plant has started, or started anew
@@ -87,9 +88,10 @@ class ControllerNode:
         elif any(name not in target.target for name in self.goal_names):
             self.counts["refused_shape"] += 1
         else:
+            self._goals.pop(target.k, None)
             self._goals[target.k] = target
             if len(self._goals) > GOALS:
-                del self._goals[min(self._goals)]
+                del self._goals[next(iter(self._goals))]
 
     def _respond(self, state: State) -> None:
         """Compute the law on a state, publish command and report, record the residuals."""
@@ -134,8 +136,9 @@ class ControllerNode:
         )  # fmt: skip
 
     def _drop_goals(self, k: int) -> None:
-        for old in [each for each in self._goals if each < k]:
-            del self._goals[old]
+        """Forget goals of the past; they stand in the order of their steps."""
+        while self._goals and (oldest := next(iter(self._goals))) < k:
+            del self._goals[oldest]
 
     def summary(self) -> dict[str, Any]:
         """What the launcher needs of the controller when the run is over."""

@@ -131,6 +131,7 @@ class LaunchFile(Sections, frozen=True, kw_only=True):
     """A launch file that fits together, with its times in whole ns; no period without controller."""
 
     path: Path
+    file: str  # as the user named it
     name: str
     step_ns: int
     duration_ns: int
@@ -281,6 +282,7 @@ class _Reader:
         return LaunchFile(
             **asdict(parts),
             path=path,
+            file=self.file,
             name=path.stem,
             step_ns=step,
             duration_ns=duration,

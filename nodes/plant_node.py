@@ -19,6 +19,7 @@ from servonode.nodes.recorder import Recorder
 from servonode.nodes.safety import Expected, limited, refusal
 
 Array = npt.NDArray[np.float64]
+STATUS_INSTANTS = 64  # control instants after which a status is due at the latest; the target node goes by it
 RESEND_NS = 100_000_000  # in lockstep an unanswered state is published again after this long
 OUTSTANDING = 64  # control states that may wait for an answer at once
 
@@ -53,7 +54,7 @@ class PlantNode:
         self._published: dict[int, int] = {}  # seq -> clock when it was published
         self._answered = self._newest = -1
         self._last_state: State | None = None
-        self._status_due = 0
+        self._status_due = self._status_k = 0
         self._start_energy = self.plant.energy()
 
     @property
@@ -113,6 +114,7 @@ class PlantNode:
                 final=state.final,
             )  # fmt: skip
             self.counts["resent_states"] += 1
+            self.publish_status("active")  # a plant that stands still gets its goals again
 
     def awaits_answer(self) -> bool:
         """Whether the newest control state has no answer yet."""
@@ -154,6 +156,8 @@ class PlantNode:
         return True
 
     def _publish_applied(self, command: Command, values: list[float], reasons: list[str]) -> None:
+        if not self.outbox.heard("applied"):
+            return
         names = self.info.input_names
         self.outbox.send(
             Applied, self.k, self.plant.t, input=dict(zip(names, values, strict=True)), desired=command.input,
@@ -212,9 +216,12 @@ class PlantNode:
             Status, self.k, self.plant.t, lifecycle=lifecycle, fault=fault, counts=dict(self.counts), values=shown
         )
         self._status_due = self.clock() + STATUS_PERIOD_NS
+        self._status_k = self.k
 
     def status_if_due(self, **values: float) -> None:
-        if self.clock() >= self._status_due:
+        """Publish a status a few times a second, and at least every STATUS_INSTANTS control instants."""
+        passed = (self.k - self._status_k) // (self.steps_per_period or 1)
+        if self.clock() >= self._status_due or passed >= STATUS_INSTANTS:
             self.publish_status("active", **values)
 
     def summary(self) -> dict[str, Any]:
@@ -235,6 +242,7 @@ def lockstep(node: PlantNode, timeout_s: float) -> None:
 
     Works on both buses: `bus.wait` sleeps on sockets, and steps the other nodes on the bus in memory.
     """
+    node.publish_status("active")
     while not node.stop:
         node.publish_state()
         if node.awaits_answer() and not _await_answer(node, timeout_s):

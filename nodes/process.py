@@ -22,6 +22,7 @@ from servonode.nodes.recorder import Recorder
 from servonode.nodes.target_node import TargetNode
 
 IDLE_NS = 200_000_000  # how often a node that waits looks up even if nothing comes
+LOOK_NS = 5_000_000  # requests are answered at most this often, for a look costs as much as a receive
 MONITORED = {PLANT: ["status"], CONTROLLER: ["status"], TARGET: ["status"]}
 _PR_SET_PDEATHSIG, _PR_SET_TIMERSLACK = 1, 29
 
@@ -29,7 +30,7 @@ _PR_SET_PDEATHSIG, _PR_SET_TIMERSLACK = 1, 29
 class _Worker(Protocol):
     stop: bool
 
-    def work(self) -> None: ...
+    def work(self) -> float: ...
 
 
 class NodeBus(Bus):
@@ -40,6 +41,7 @@ class NodeBus(Bus):
         self.started = self.stopped = False
         self.on_stop: Callable[[], None] = lambda: None
         self.is_ready: Callable[[], bool] = lambda: False
+        self._look_due = 0
         self._door = self.requests()
         self._wake, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
@@ -53,7 +55,9 @@ class NodeBus(Bus):
 
     def wait(self, deadline_ns: int | None, fds: Iterable[int] = ()) -> bool:
         came = super().wait(deadline_ns, (*fds, self._wake))
-        if came:
+        now = time.monotonic_ns()
+        if came and now > self._look_due:
+            self._look_due = now + LOOK_NS
             self._drain_signals()
             self.answer_requests()
         return came
@@ -102,6 +106,7 @@ def run_node(name: str, assembly: Assembly, folder: Path, every: int) -> int:
         bus.on_stop = lambda: setattr(node, "stop", True)
         gc.collect()
         gc.freeze()  # what exists now lives to the end: never scan it again
+        gc.disable()  # messages hold no cycles; a collection would come in the middle of a tick
         while not (bus.started or bus.stopped):
             bus.wait(time.monotonic_ns() + IDLE_NS)
         extra = drive() if not bus.stopped else {}
@@ -154,8 +159,8 @@ def _target(assembly: Assembly, bus: NodeBus, every: int) -> tuple[TargetNode, N
 def _work(node: _Worker, bus: NodeBus) -> dict[str, Any]:
     """Event-driven life until told to stop: also after the last state, whose answer may have been lost."""
     while not node.stop:
-        node.work()
-        bus.wait(time.monotonic_ns() + IDLE_NS)
+        sleep_s = node.work()
+        bus.wait(time.monotonic_ns() + min(IDLE_NS, round(min(sleep_s, 1.0) * 1e9)))
     return {}
 
 

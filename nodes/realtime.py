@@ -30,6 +30,7 @@ class RealTime:
     def run(self) -> None:
         """From the first state to the last, or to the first fault that is not to be resumed from."""
         node = self.node
+        node.publish_status("active")
         self.start_ns = node.clock()
         node.publish_state()
         self._expect()

@@ -75,7 +75,8 @@ def _panels(run: Run) -> list[Panel]:
 
 
 def _label(names: Sequence[str], units: dict[str, str]) -> str:
-    return f"{', '.join(names)} [{units[names[0]]}]"
+    """The quantity's name where it stands alone; where there are several the legend names them."""
+    return f"{names[0] if len(names) == 1 else ''} [{units[names[0]]}]".strip()
 
 
 def _draw_panel(axis: Any, t: Array, title: str, curves: dict[str, Array], logarithmic: bool) -> None:
@@ -87,7 +88,7 @@ def _draw_panel(axis: Any, t: Array, title: str, curves: dict[str, Array], logar
     axis.set_ylabel(title)
     axis.margins(x=0)
     if len(curves) > 1:
-        axis.legend(loc="upper right", ncols=len(curves), fontsize=8, borderaxespad=0.1)
+        axis.legend(loc="lower right", bbox_to_anchor=(1.0, 0.97), ncols=len(curves), fontsize=8, borderpad=0)
 
 
 def _draw_path(axis: Any, run: Run) -> None:

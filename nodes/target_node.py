@@ -2,6 +2,7 @@
 
 A goal that is a known function of time is published ahead of the states, so that the controller never waits
 for it: the answer to a state costs one round trip, and every rung uses the goal at exactly the state's stamp.
+The plant's status messages tell how far it is; the states themselves need not come here.
 """
 
 import time
@@ -10,23 +11,27 @@ from typing import Any
 
 import numpy as np
 
-from servonode.bus import BusFace, State, Status, Target, subscriptions_expected
+from servonode.bus import BusFace, Status, Target, subscriptions_expected
 from servonode.bus.faces import Wanted
 from servonode.controllers.program import derivative_name
 from servonode.nodes.assembly import Assembly
 from servonode.nodes.node import STATUS_PERIOD_NS, TARGET, WANTED, Clock, Fault, Outbox
 
-AHEAD = 32  # control instants published ahead; refilled when half of them are used
+CHUNK = 32  # goals published at once, so that the controller is never held up by reading them
+LEAST_AHEAD = 256  # control instants published ahead at least
+STATUSES_AHEAD = 4  # in real time: as many as pass while this many status messages come
+PAUSE_S = 0.001  # between two chunks
 
 
 class TargetNode:
-    """Event-driven by the plant's states; `work` handles what has arrived and returns."""
+    """Event-driven by the plant's status; `work` handles what has arrived and publishes one chunk."""
 
     def __init__(
         self, assembly: Assembly, bus: BusFace, listeners: list[Wanted], clock: Clock = time.monotonic_ns
     ) -> None:
         launch = assembly.launch
         assert launch.steps_per_period is not None
+        assert launch.period_ns is not None
         self.bus = bus
         self.clock = clock
         self.targets = assembly.targets
@@ -35,50 +40,49 @@ class TargetNode:
         self.outbox = Outbox(TARGET, bus.publisher(subscriptions_expected(TARGET, listeners)), clock)
         order = self.targets.order
         self.names = [derivative_name(name, i) for name in self.targets.names for i in range(order + 1)]
-        self.counts: Counter[str] = Counter()
+        passing = STATUSES_AHEAD * STATUS_PERIOD_NS * launch.run.speed / launch.period_ns
+        self.ahead = max(LEAST_AHEAD, round(passing))
         self.faults: list[Fault] = []
+        self.counts: Counter[str] = Counter()
         self.stop = False
         self._values = np.zeros(len(self.names))
+        self._plant_at = -1  # control instant of the newest status
         self._next = 0  # first control instant not yet published
-        self._seen = -1  # seq of the newest control state
         self._status_due = 0
 
-    def work(self) -> None:
-        """Keep the published goals ahead of the newest state."""
-        newest: State | None = None
+    def work(self) -> float:
+        """Take the plant's news and publish a chunk; how long to sleep [s] before there is more to publish."""
         for _, message in self.inbox.receive():
-            assert isinstance(message, State)
-            if message.control:
-                if message.seq == self._seen and message.run == self.outbox.run:
-                    self._publish_from(message.k // self.steps_per_period)  # the plant asked again: resend
-                newest = message
-        if newest is None:
-            return
-        if newest.run != self.outbox.run:
-            self.outbox.run, self._next = newest.run, newest.k // self.steps_per_period
-        self._seen = newest.seq
-        now = newest.k // self.steps_per_period
-        if self._next - now <= AHEAD // 2:
-            self._publish_from(max(self._next, now))
-        self._report(newest)
+            assert isinstance(message, Status)
+            self._on_status(message)
+        if self._plant_at < 0:
+            return np.inf
+        last = min(self._plant_at + self.ahead, self.steps // self.steps_per_period)
+        self._publish(self._next, min(self._next + CHUNK - 1, last))
+        return PAUSE_S if self._next <= last else np.inf
 
-    def _publish_from(self, instant: int) -> None:
-        """Publish the goals of `instant` and the AHEAD ones that follow."""
-        last = self.steps // self.steps_per_period
-        for each in range(instant, min(instant + AHEAD, last) + 1):
-            k = each * self.steps_per_period
+    def _on_status(self, status: Status) -> None:
+        instant = status.k // self.steps_per_period
+        anew = status.run != self.outbox.run
+        self.outbox.run = status.run
+        if anew or instant == self._plant_at:  # the plant has started, or stands still: it may lack a goal
+            self._next = instant
+        self._plant_at = instant
+        self._report(status)
+
+    def _publish(self, first: int, last: int) -> None:
+        for instant in range(first, last + 1):
+            k = instant * self.steps_per_period
             t = k * self.step_ns / 1e9
             self.targets.evaluate(t, self._values)
             self.outbox.send(Target, k, t, target=dict(zip(self.names, self._values.tolist(), strict=True)))
-            self._next = each + 1
+        self._next = max(self._next, last + 1)
 
-    def _report(self, state: State) -> None:
+    def _report(self, status: Status) -> None:
         if self.clock() < self._status_due:
             return
         self._status_due = self.clock() + STATUS_PERIOD_NS
-        self.outbox.send(
-            Status, state.k, state.t, lifecycle="active", counts=dict(self.counts), values={}
-        )
+        self.outbox.send(Status, status.k, status.t, lifecycle="active", counts=dict(self.counts), values={})
 
     def summary(self) -> dict[str, Any]:
         """What the launcher needs of the target when the run is over."""

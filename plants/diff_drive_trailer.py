@@ -117,7 +117,8 @@ def model() -> Model:
         ),
         requirements=(
             condition(
-                I1 >= m1 * d1**2, "I1 >= m1*d1^2: about its own centre of mass no inertia is left; raise I1"
+                I1 >= m1 * d1**2,
+                "I1 >= m1*d1^2, without which no inertia is left about the platform's own centre of mass; raise I1",
             ),
         ),
         warnings=(

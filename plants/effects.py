@@ -42,6 +42,7 @@ class Actuator:
 
     def __init__(self, effects: ActuatorEffects, step: float) -> None:
         self.effects = effects
+        self._ideal = effects.ideal
         self.output = np.zeros(len(effects.limit))
         self._demand = np.zeros(len(effects.limit))
         self._limit = np.array(effects.limit)
@@ -54,6 +55,10 @@ class Actuator:
 
     def write(self, demand: Array) -> None:
         """Take a new demand, to be held."""
+        if self._ideal:
+            np.minimum(demand, self._limit, out=self.output)
+            np.maximum(self.output, -self._limit, out=self.output)
+            return
         self._demand[:] = demand
         if not self.effects.dynamic:
             self.output[:] = self._shaped(self._demand)

@@ -1,0 +1,262 @@
+"""Compiled kernels against C written by hand: one plant step, one evaluation of the pursuit law.
+
+    python benchmarks/kernels.py            the table
+    python benchmarks/kernels.py --json     the same numbers for machines
+
+Both sides loop inside, so that kernels are compared and not calls: C in kernels.c (compiled here with cc),
+ours in a small driver that calls the functions which simulation and controller nodes call. The runs are
+interleaved on one core; the times are those of the fastest run, the ratio is the median over the pairs.
+Before anything is timed the results must agree.
+"""
+
+import argparse
+import ctypes
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from servonode.controllers import ServoLaw, load_law
+from servonode.mechanics.machine import Machine
+from servonode.plants import load_machine, machine_key, model_factory
+
+Array = npt.NDArray[np.float64]
+
+NAME = "diff_drive_trailer"
+FLAGS = ("-O3", "-ffp-contract=off", "-shared", "-fPIC")
+TOLERANCE = 1e-12  # relative; both sides round differently, a wrong formula is far outside
+SAMPLES = 200  # random states for the comparison
+STEP = 1e-3  # [s]
+RUN = 20_000  # evaluations in one timed run, about 2 ms
+PAIRS = 40  # timed pairs of runs
+SHIFT = 1e-6  # change of the state from one law evaluation to the next
+RATE = 2.0  # lambda of both residuals [1/s]
+
+
+@dataclass(frozen=True)
+class Row:
+    """Nanoseconds per evaluation, best of all runs, and the median of the paired ratios."""
+
+    kernel: str
+    c_ns: float
+    ours_ns: float
+    ratio: float
+    python_call_ns: float
+
+
+class HandWritten:
+    """The C functions of kernels.c behind the same faces as ours."""
+
+    def __init__(self, library: Path, machine: Machine, law: ServoLaw) -> None:
+        self._c = ctypes.CDLL(str(library))
+        vector = np.ctypeslib.ndpointer(np.float64, 1, flags="C_CONTIGUOUS")
+        self._c.steps.argtypes = (ctypes.c_long, vector, vector, vector, ctypes.c_double)
+        self._c.steps.restype = None
+        self._c.laws.argtypes = (ctypes.c_long, vector, ctypes.c_double, vector, vector, vector, vector)
+        self._c.laws.restype = ctypes.c_double
+        self._p = np.array(list(machine.parameters.values()))
+        names = ("a", "rho0", "rho_min")
+        self._goal = np.array([*(law.parameters[name] for name in names), RATE, RATE])
+        self.out = np.zeros(5)
+
+    def steps(self, n: int, x: Array, u: Array, h: float) -> None:
+        self._c.steps(n, x, u, self._p, h)
+
+    def laws(self, n: int, x: Array, y: Array) -> float:
+        result: float = self._c.laws(n, x, SHIFT, y, self._p, self._goal, self.out)
+        return result
+
+
+class Generated:
+    """Our kernels, looped in compiled drivers."""
+
+    def __init__(self, machine: Machine, law: ServoLaw) -> None:
+        self.machine, self.law = machine, law
+        self._steps, self._laws = _drivers(machine.kernel.step_rk4, law.kernel.law)
+
+    def steps(self, n: int, x: Array, u: Array, h: float) -> None:
+        self._steps(n, x, u, self.machine.c, h)
+
+    def laws(self, n: int, x: Array, y: Array) -> float:
+        total: float = self._laws(n, x, SHIFT, y, self.law.c, self.law.K, self.law.out)
+        return total
+
+
+def _drivers(
+    step: Callable[..., None], law: Callable[..., int]
+) -> tuple[Callable[..., None], Callable[..., float]]:
+    @njit
+    def steps(n, x, u, c, h):  # type: ignore[no-untyped-def]
+        for i in range(n):
+            step(i * h, x, u, c, h)
+
+    @njit
+    def laws(n, x, dx, y, c, K, out):  # type: ignore[no-untyped-def]
+        at, total = x.copy(), 0.0
+        for i in range(n):
+            for j in range(2, 6):  # psi, phi, V, Omega
+                at[j] = x[j] + i * dx
+            if law(0.0, at, y, c, K, out) != 0:
+                return np.nan
+            total += out[0] + out[1]
+        return total
+
+    return steps, laws
+
+
+def compile_c(folder: Path) -> Path:
+    """The shared library of kernels.c.
+
+    Raises:
+        SystemExit: there is no C compiler, or it refuses.
+    """
+    compiler = shutil.which("cc")
+    if compiler is None:
+        raise SystemExit(
+            "kernels.py compares with C and found no compiler: there is no 'cc' on PATH; install gcc or clang"
+        )
+    library = folder / "kernels.so"
+    source = Path(__file__).with_suffix(".c")
+    done = subprocess.run(
+        [compiler, *FLAGS, str(source), "-o", str(library), "-lm"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"cc could not compile {source.name}:\n{done.stderr}")
+    return library
+
+
+def our_kernels() -> tuple[Machine, ServoLaw]:
+    """The machine with friction (so that no term is zero) and its finite pursuit law."""
+    machine = load_machine(NAME, {"c_w": 0.002}, {})
+    options = {"variant": "finite"}
+    law = load_law("pursuit", machine, machine_key(NAME, {}), model_factory(NAME), options, {"rho0": 2.0})
+    law.stabilise({"speed": RATE, "heading": RATE})
+    return machine, law
+
+
+def random_case(rng: np.random.Generator) -> tuple[Array, Array, Array]:
+    """A state with its work entry, torques, and a target some metres away."""
+    x = rng.uniform(-3.0, 3.0, 9)
+    y = rng.uniform(-1.0, 1.0, 6)
+    y[[0, 3]] += [8.0, -6.0]
+    return x, rng.uniform(-1.0, 1.0, 2), y
+
+
+def check_agreement(c: HandWritten, ours: Generated) -> float:
+    """The largest relative difference of steps and law results at random states.
+
+    Raises:
+        SystemExit: it is above TOLERANCE.
+    """
+    rng = np.random.default_rng(1)
+    worst = 0.0
+    for _ in range(SAMPLES):
+        x, u, y = random_case(rng)
+        one, other = x.copy(), x.copy()
+        c.steps(1, one, u, STEP)
+        ours.steps(1, other, u, STEP)
+        worst = max(worst, _difference(one, other))
+        c.laws(1, x, y)
+        ours.laws(1, x, y)
+        out = ours.law.out
+        worst = max(worst, _difference(c.out[:2], out[:2]), _difference(c.out[2:], out[[2, 3, 5]]))
+    if not worst <= TOLERANCE:
+        raise SystemExit(
+            f"C and generated kernels differ by {worst:.1e} (allowed {TOLERANCE:g}): nothing was timed"
+        )
+    return worst
+
+
+def _difference(one: Array, other: Array) -> float:
+    return float(np.max(np.abs(one - other)) / np.max(np.abs(other)))
+
+
+def timed(run: Callable[[], object]) -> float:
+    """Nanoseconds of one run."""
+    start = perf_counter()
+    run()
+    return (perf_counter() - start) * 1e9
+
+
+def compare(
+    kernel: str, c: Callable[[], object], ours: Callable[[], object], call: Callable[[], object]
+) -> Row:
+    """Interleaved runs of RUN evaluations each, and single calls from Python."""
+    c(), ours(), call()
+    pairs = [(timed(c) / RUN, timed(ours) / RUN) for _ in range(PAIRS)]
+    calls = [timed(lambda: [call() for _ in range(RUN // 10)]) / (RUN // 10) for _ in range(10)]
+    return Row(
+        kernel=kernel,
+        c_ns=min(pair[0] for pair in pairs),
+        ours_ns=min(pair[1] for pair in pairs),
+        ratio=median(pair[1] / pair[0] for pair in pairs),
+        python_call_ns=min(calls),
+    )
+
+
+def compare_all(c: HandWritten, ours: Generated) -> list[Row]:
+    """The table's rows: the plant step, the law."""
+    machine, law = ours.machine, ours.law
+    start = machine.state({"phi": 0.3, "V": 0.4, "Omega": 0.1})
+    u = np.array([0.02, 0.03])
+    y = np.array([2.0, 0.3, -0.02, 0.5, -0.1, 0.09])
+    x = start.copy()
+    return [
+        compare(
+            "rk4 step of the plant",
+            lambda: c.steps(RUN, start.copy(), u, STEP),
+            lambda: ours.steps(RUN, start.copy(), u, STEP),
+            lambda: machine.kernel.step_rk4(0.0, x, u, machine.c, STEP),
+        ),
+        compare(
+            "pursuit law",
+            lambda: c.laws(RUN, start, y),
+            lambda: ours.laws(RUN, start, y),
+            lambda: law.compute(0.0, start, y),
+        ),
+    ]
+
+
+def table(rows: list[Row]) -> str:
+    """Three columns: C, ours and their ratio; below them what one call from Python costs."""
+    lines = [f"{'ns per evaluation':<46}{'C':>8}{'ours':>8}{'ratio':>8}"]
+    lines += [f"{row.kernel:<46}{row.c_ns:>8.1f}{row.ours_ns:>8.1f}{row.ratio:>8.2f}" for row in rows]
+    lines += [f"{row.kernel + ', one call from Python':<46}{'':>8}{row.python_call_ns:>8.0f}" for row in rows]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    arguments = parser.parse_args()
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    with tempfile.TemporaryDirectory() as folder:
+        machine, law = our_kernels()
+        c, ours = HandWritten(compile_c(Path(folder)), machine, law), Generated(machine, law)
+        worst = check_agreement(c, ours)
+        rows = compare_all(c, ours)
+    if arguments.json:
+        result = {"flags": FLAGS, "difference": worst, "rows": [asdict(row) for row in rows]}
+        print(json.dumps(result, indent=1))
+    else:
+        print(f"cc {' '.join(FLAGS)}; largest relative difference of the results {worst:.1e}\n")
+        print(table(rows))
+
+
+if __name__ == "__main__":
+    main()

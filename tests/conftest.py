@@ -1,0 +1,89 @@
+"""Fixtures of all rooms. Helper modules live in tests/helpers and reach the tests as fixtures."""
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+from servonode.mechanics.machine import Machine
+from servonode.plants import load_machine
+
+Array = Any
+SOLVER = {"method": "DOP853", "rtol": 1e-13, "atol": 1e-13}
+
+
+def _helper(name: str) -> ModuleType:
+    """A module of tests/helpers, loaded by its file (test folders are no packages)."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).parent / "helpers" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """Random numbers that are the same in every run."""
+    return np.random.default_rng(20241)
+
+
+@pytest.fixture(scope="session")
+def trailer() -> Machine:
+    """The robot with trailer, default parameters."""
+    return load_machine("diff_drive_trailer", {}, {})
+
+
+@pytest.fixture(scope="session")
+def sheet() -> ModuleType:
+    """The robot with trailer once more, written by hand from its model sheet."""
+    return _helper("trailer_sheet")
+
+
+@pytest.fixture(scope="session")
+def small() -> ModuleType:
+    """Small textbook machines and a way to compile them."""
+    return _helper("small_machines")
+
+
+@pytest.fixture(scope="session")
+def flow() -> Callable[..., Array]:
+    """Motion of a machine, far more accurate than what is tested: states (n_x, n_times) at the times."""
+
+    def flow(machine: Machine, x: Array, times: Any, inputs: Any, t0: float = 0.0, **solver: Any) -> Array:
+        """`inputs` is a held array or a function of (t, x)."""
+
+        def rates(t: float, x: Array) -> Array:
+            return machine.derivatives(t, x, inputs(t, x) if callable(inputs) else inputs)
+
+        states = []
+        for time in np.atleast_1d(
+            times
+        ):  # one solve an interval: the solver's steps are better than its dense output
+            result = solve_ivp(rates, (t0, time), x, **{**SOLVER, **solver})
+            assert result.success, result.message
+            t0, x = time, result.y[:, -1].copy()
+            states.append(x)
+        return np.array(states).T  # each column is contiguous, as kernels demand
+
+    return flow
+
+
+@pytest.fixture(scope="session")
+def agree_in_print() -> Callable[[Any, str], None]:
+    """Compares numbers with printed ones, separated by commas, to all printed digits."""
+
+    def agree(values: Any, printed: str) -> None:
+        texts = [text.strip() for text in printed.split(",")]
+        assert len(texts) == len(np.atleast_1d(values))
+        for value, text in zip(np.atleast_1d(values), texts, strict=True):
+            last_digit = 10.0 ** -len(text.partition(".")[2])
+            # half a unit of rounding, a tenth of a unit for the integration
+            assert abs(value - float(text)) <= 0.6 * last_digit, f"{value!r} is printed as {text}"
+
+    return agree

@@ -1,0 +1,108 @@
+"""Joystick and open loop: torques against the torque map, exact decay, signals."""
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from servonode.controllers import ServoLaw, load_law
+from servonode.controllers.signals import ExpressionError, load_signals
+from servonode.mechanics.machine import Machine
+from servonode.plants import machine_key, model_factory
+
+
+def law_of(name: str, machine: Machine, **rates: float) -> ServoLaw:
+    def build() -> Any:
+        return model_factory("diff_drive_trailer")()
+
+    law = load_law(name, machine, machine_key("diff_drive_trailer", {}), build, {}, {})
+    law.start(0.0, machine.state({}), np.zeros(law.n_y), {})
+    law.stabilise(rates)
+    return law
+
+
+def test_torques_of_the_printed_state(trailer: Machine, agree_in_print: Any) -> None:
+    law = law_of("rates", trailer, speed=0.0, yaw_rate=0.0)
+    x = trailer.state({"phi": 0.6, "V": 0.5, "Omega": 0.4})
+    assert law.compute(0.0, x, np.array([0.0, 0.2, 0.0, -0.3])) == 0
+    agree_in_print(law.inputs, "0.0587319014612, 0.0605024014612")
+
+
+@pytest.mark.parametrize("friction", [False, True])
+def test_torques_are_those_of_the_torque_map(
+    trailer: Machine, sheet: ModuleType, rng: np.random.Generator, friction: bool
+) -> None:
+    for _ in range(20):
+        machine = trailer.with_parameters(sheet.random_parameters(rng, friction))
+        law, x, y = law_of("rates", machine, speed=3.0, yaw_rate=1.5), sheet.random_state(rng), rng.normal(size=4)
+        law.compute(0.0, x, y)
+        alpha = y[1] - 3.0 * (x[4] - y[0]), y[3] - 1.5 * (x[5] - y[2])
+        expected = sheet.Trailer(machine.parameters).torques(x, *alpha)
+        assert_allclose(law.inputs, expected, rtol=0, atol=1e-12 * np.abs(expected).max())  # a few roundings
+
+
+@pytest.mark.parametrize("friction", [0.0, 0.02])
+def test_speed_and_yaw_rate_errors_decay_exactly(trailer: Machine, flow: Any, friction: float) -> None:
+    machine = trailer.with_parameters({"c_w": friction})
+    law, times = law_of("rates", machine, speed=2.0, yaw_rate=3.0), np.array([0.5, 1.0, 3.0])
+    signals = load_signals({"v": "0.4 + 0.2*sin(t)", "Omega_d": "0.5*cos(2*t)"}, law.description.signal_order)
+
+    def inputs(t: float, x: Any) -> Any:
+        y = np.zeros(law.n_y)
+        signals.evaluate(t, y)
+        assert law.compute(t, x, y) == 0
+        return law.inputs
+
+    x0 = machine.state({"phi": 0.5, "V": -0.3, "Omega": 1.2})
+    for t, x in zip(times, flow(machine, x0, times, inputs, rtol=1e-12, atol=1e-12).T, strict=True):
+        inputs(t, x)
+        expected = [(-0.3 - 0.4) * np.exp(-2 * t), (1.2 - 0.5) * np.exp(-3 * t)]
+        assert_allclose(law.residuals, expected, rtol=0, atol=1e-10)  # the solver's error
+
+
+def test_the_joystick_has_the_defaults_of_the_sheet(trailer: Machine) -> None:
+    description = law_of("rates", trailer, speed=2.0, yaw_rate=2.0).description
+    assert description.signal_defaults == ("0.4", "0")
+    assert [each.default for each in description.residuals] == [2.0, 2.0]
+
+
+def test_open_loop_gives_the_stated_inputs(trailer: Machine, sheet: ModuleType, rng: Any) -> None:
+    law = law_of("open_loop", trailer)
+    assert law.compute(1.0, sheet.random_state(rng), np.array([0.3, -0.7])) == 0
+    assert_allclose(law.inputs, [0.3, -0.7], rtol=0)
+    assert law.condition == 1.0
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_an_input_that_is_not_finite_is_reported_with_what_to_check(trailer: Machine, bad: float) -> None:
+    law = law_of("open_loop", trailer)
+    status = law.compute(0.0, trailer.state({}), np.array([0.0, bad]))
+    assert status == -2
+    assert "not finite; check parameters and start state" in law.explain(status)
+
+
+def test_signals_have_their_value_and_derivatives() -> None:
+    signals = load_signals({"x": "6*sin(0.05*t) - sin(0.3*t) + 2", "y": 3}, 2)
+    out, t = np.zeros(6), 7.0
+    signals.evaluate(t, out)
+    expected = [
+        6 * np.sin(0.35) - np.sin(2.1) + 2,
+        0.3 * np.cos(0.35) - 0.3 * np.cos(2.1),
+        -0.015 * np.sin(0.35) + 0.09 * np.sin(2.1),
+    ]
+    assert_allclose(out, [*expected, 3.0, 0.0, 0.0], rtol=0, atol=1e-15)  # a few roundings
+
+
+def test_a_target_without_the_needed_derivative_is_refused_with_the_mend() -> None:
+    with pytest.raises(ExpressionError) as caught:
+        load_signals({"x": "2 + abs(sin(t))", "y": "0"}, 2)
+    assert "x: abs has no derivative at 0 and the program needs 2" in str(caught.value)
+    assert "sqrt(u**2 + 0.01**2) for abs(u)" in str(caught.value)
+
+
+def test_a_kink_is_accepted_where_no_derivative_is_needed() -> None:
+    out = np.zeros(1)
+    load_signals({"x": "2 + abs(t - 5)"}, 0).evaluate(3.0, out)
+    assert out[0] == 4.0

@@ -1,0 +1,233 @@
+"""Emitted source: the value of the expression, powers as products, refusals, symmetric solves."""
+
+import math
+import re
+from textwrap import dedent
+from typing import Any
+
+import numpy as np
+import pytest
+import sympy
+from numpy.testing import assert_allclose
+from sympy import (
+    Abs,
+    Max,
+    Min,
+    Rational,
+    acos,
+    asin,
+    atan,
+    atan2,
+    cos,
+    cosh,
+    exp,
+    log,
+    sign,
+    sin,
+    sinh,
+    sqrt,
+    tan,
+    tanh,
+)
+
+from servonode.mechanics import ModelError, wrap
+from servonode.mechanics.emit import Block, Constants, combine, solve_spd
+
+x, y = sympy.symbols("x y", real=True)
+m, k = sympy.symbols("m k", positive=True)
+
+
+def python_wrap(angle: float) -> float:
+    return angle - 2 * math.pi * math.floor((angle + math.pi) / (2 * math.pi))
+
+
+def run(text: str, names: dict[str, Any]) -> dict[str, Any]:
+    """What emitted lines give when plain Python runs them."""
+    own = {"wrap": python_wrap, "sign": lambda v: math.copysign(1.0, v) if v else 0.0}
+    scope = {**vars(math), **own, "njit": lambda *_, **__: lambda function: function, **names}
+    exec(dedent(text), scope)  # noqa: S102
+    return scope
+
+
+def value(expression: Any, **names: float) -> float:
+    block = Block(None)
+    block.store("out", block.evaluate([expression]))
+    out = [0.0]
+    run(str(block), {"out": out, **{f"{name}_": number for name, number in names.items()}})
+    return out[0]
+
+
+def text_of(expression: Any) -> str:
+    block = Block(None)
+    block.evaluate([expression])
+    return str(block)
+
+
+@pytest.mark.parametrize(
+    ("power", "text"),
+    [
+        (x**2, "x_*x_"),
+        (x**3, "x_*x_*x_"),
+        (x ** Rational(3, 2), "x_*sqrt(x_)"),
+        (1 / x, "1.0/(x_)"),
+        (x**-2, "1.0/(x_*x_)"),
+        (x ** Rational(-1, 2), "1.0/(sqrt(x_))"),
+        (sqrt(x), "sqrt(x_)"),
+        ((x + y) ** 2, "(x_ + y_)*(x_ + y_)"),
+    ],
+)
+def test_powers_are_printed_as_products(power: Any, text: str) -> None:
+    printed = re.sub(r"(?<!sqrt)\((x_)\)", r"\1", text_of(power))  # the printer's spare parentheses
+    assert text in printed
+    assert "**" not in printed
+
+
+def test_a_power_of_a_variable_stays_a_power() -> None:
+    assert "**" in text_of(x**y)
+
+
+EXPRESSIONS = [
+    sin(x) + cos(y) - tan(x),
+    asin(x / 3) + acos(y / 3) + atan(x),
+    atan2(x, y) + atan2(-y, x),
+    exp(-x) * log(y) + sinh(x) + cosh(y) - tanh(x),
+    Abs(x - y) + sign(x - y) + Abs(y),
+    Max(x, y, 1) - Min(x, y),
+    -(x**3) / 3 + Rational(-2, 7) * y / x**2,
+    (x - y) / (x + y) ** 2 - x ** Rational(5, 2) / y ** Rational(1, 2),
+    x**y + y**-1.5 + x**0.25,
+    sympy.pi * x - sympy.E * y,
+    x - (y - (x - 1)) - -x,
+    -((x + y) ** 2) / -(x - 3),
+]
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS, ids=str)
+def test_emitted_text_has_the_value_of_the_expression(expression: Any) -> None:
+    for first, second in ((0.7, 1.3), (1.9, 0.4)):
+        expected = float(expression.subs({x: first, y: second}))
+        assert value(expression, x=first, y=second) == pytest.approx(expected, rel=1e-14)  # a few roundings
+
+
+@pytest.mark.parametrize("angle", [-10.0, -math.pi, -3.0, 0.0, 3.0, math.pi, 7.0])
+def test_wrap_brings_an_angle_to_the_half_open_turn(angle: float) -> None:
+    wrapped = value(wrap(x), x=angle)
+    assert -math.pi <= wrapped < math.pi
+    assert math.cos(wrapped) == pytest.approx(math.cos(angle), abs=1e-15)
+    assert math.sin(wrapped) == pytest.approx(math.sin(angle), abs=1e-15)
+
+
+def test_the_derivative_of_wrap_is_one() -> None:
+    assert sympy.diff(wrap(3 * x), x) == 3
+
+
+slips_through = pytest.mark.xfail(
+    strict=True, reason="sympy's printer knows the name, the generated module does not"
+)
+REFUSED = [
+    sympy.diff(sign(x), x),
+    sympy.diff(Max(x, y), x),
+    sympy.Function("f")(x),
+    sympy.cot(x),
+    sympy.sinc(x),
+]
+PRINTED_BY_SYMPY = [
+    sympy.gamma(x),
+    sympy.erf(x),
+    sympy.asinh(x),
+    sympy.acosh(x),
+    sympy.atanh(x),
+    sympy.ceiling(x),
+]
+
+
+@pytest.mark.parametrize(
+    "expression", [*REFUSED, *(pytest.param(each, marks=slips_through) for each in PRINTED_BY_SYMPY)], ids=str
+)
+def test_a_function_without_text_is_refused_with_the_choices(expression: Any) -> None:
+    with pytest.raises(ModelError, match="cannot be compiled") as caught:
+        text_of(expression)
+    assert "use Abs, acos, asin, atan, atan2, cos" in str(caught.value)
+
+
+def test_a_subexpression_is_computed_once() -> None:
+    block = Block(None)
+    block.evaluate([sin(x) + y, sin(x) * y, sin(x) ** 2])
+    assert str(block).count("sin(") == 1
+
+
+def test_an_atom_needs_no_line() -> None:
+    block = Block(None)
+    assert block.evaluate([x, sympy.Integer(0), Rational(1, 2)]) == ["x_", "0.0", "0.5"]
+    assert str(block) == ""
+
+
+def test_constants_are_hoisted_with_their_value() -> None:
+    expressions = [m * k * sin(x) + sqrt(m + k), (m - k) * x**2 - m * k, -m * k * y, x + y, 3 * m]
+    constants = Constants([m, k])
+    block = Block(constants)
+    block.store("out", block.evaluate(expressions))
+    numbers = {x: 0.7, y: -1.3, m: 2.0, k: 0.3}
+    scope = run(constants.source(), {})
+    c, out = np.zeros(scope["N_CONSTANTS"]), np.zeros(5)
+    scope["constants"]([2.0, 0.3], c)
+    run(str(block), {"c": c, "out": out, "x_": 0.7, "y_": -1.3})
+    assert_allclose(out, [float(each.subs(numbers)) for each in expressions], rtol=1e-14)
+
+
+def test_a_constant_and_its_negative_are_shared() -> None:
+    constants = Constants([m, k])
+    Block(constants).evaluate([m * k * x, -m * k * y])
+    assert list(constants.table) == [m * k]
+
+
+def test_parameters_do_not_appear_in_the_hot_lines() -> None:
+    block = Block(Constants([m, k]))
+    block.evaluate([m * sin(k * x) / (m + k)])
+    assert "m_" not in str(block)
+    assert "k_" not in str(block)
+
+
+@pytest.mark.parametrize(
+    ("terms", "start", "text"),
+    [
+        ([("+", "a", "b")], "0.0", "a*b"),
+        ([("-", "a", "b")], "0.0", "-a*b"),
+        ([("-", "a", "0.0"), ("+", "1.0", "b")], "s", "s + b"),
+        ([("+", "-0.0", "b")], "0.0", "0.0"),
+    ],
+)
+def test_combining_leaves_out_zeros_and_ones(terms: Any, start: str, text: str) -> None:
+    assert combine(terms, start) == text
+
+
+def symmetric_with_zeros(n: int, rng: np.random.Generator) -> Any:
+    """A symmetric positive definite matrix; about half of what is off its diagonal is exactly zero."""
+    A = np.tril(rng.normal(size=(n, n)) * (rng.random((n, n)) < 0.5), -1)
+    A += A.T
+    return A + np.diag(np.abs(A).sum(axis=1) + rng.uniform(0.1, 1.0, size=n))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+def test_the_emitted_solve_is_that_of_numpy(n: int, rng: np.random.Generator) -> None:
+    for _ in range(20):
+        M, right = symmetric_with_zeros(n, rng), rng.normal(size=(2, n)) * (rng.random((2, n)) < 0.7)
+        block = Block(None)
+        texts = [[f"M[{i}, {j}]" if M[i, j] else "0.0" for j in range(n)] for i in range(n)]
+        columns = [
+            [f"b[{c}, {i}]" if b else "0.0" for i, b in enumerate(column)] for c, column in enumerate(right)
+        ]
+        solution = solve_spd(block, texts, columns)
+        for c, column in enumerate(solution):
+            block.store(f"out[{c}]", column)
+        out = np.zeros((2, n))
+        run(str(block), {"M": M, "b": right, "out": out})
+        assert_allclose(out.T, np.linalg.solve(M, right.T), rtol=0, atol=1e-12)  # condition up to 100
+
+
+def test_the_solve_of_a_diagonal_matrix_couples_nothing() -> None:
+    block = Block(None)
+    ((first, second),) = solve_spd(block, [["a", "0.0"], ["0.0", "b"]], [["0.0", "e"]])
+    assert first == "0.0"
+    scope = run(str(block), {"a": 2.0, "b": 4.0, "e": 3.0})
+    assert scope[second] == 0.75

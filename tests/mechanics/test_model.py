@@ -1,0 +1,149 @@
+"""Models: what cannot be a machine is refused with a text that says how to mend it."""
+
+from typing import Any
+
+import pytest
+import sympy
+
+from servonode.mechanics import (
+    Model,
+    ModelError,
+    condition,
+    constraint,
+    coordinate,
+    input_,
+    output,
+    parameter,
+    time,
+    velocity,
+)
+from servonode.mechanics.derive import derive
+
+x, y, z = (coordinate(name, f"coordinate {name}", "m") for name in "xyz")
+v, w = (velocity(name, f"speed {name}", "m/s") for name in "vw")
+m = parameter("m", "mass", "kg", default=1.0, above=0)
+F = input_("F", "force", "N")
+KINETIC = m * (x.rate**2 + y.rate**2) / 2
+
+
+def particle(**changes: Any) -> Model:
+    """A particle in a plane, with changes."""
+    stated = {
+        "name": "particle",
+        "description": "particle in a plane",
+        "parameters": (m,),
+        "kinematics": {x: v, y: w},
+        "velocities": (v, w),
+        "kinetic": KINETIC,
+        "inputs": {F: x.rate},
+    }
+    return Model(**{**stated, **changes})
+
+
+def refusal(**changes: Any) -> str:
+    with pytest.raises(ModelError) as caught:
+        derive(particle(**changes))
+    return str(caught.value)
+
+
+def test_a_particle_is_derived() -> None:
+    equations = derive(particle())
+    assert equations.M_r == sympy.diag(m, m)
+    assert equations.h_r == sympy.zeros(2, 1)
+    assert equations.B_r == sympy.Matrix([1, 0])
+
+
+def test_a_kinetic_energy_that_is_not_quadratic_is_refused_by_its_rates() -> None:
+    text = refusal(kinetic=KINETIC + y.rate**4)
+    assert "kinetic energy is not quadratic in the rates y_dot" in text
+
+
+def test_kinematics_that_break_a_constraint_are_refused_with_what_is_left_over() -> None:
+    line = constraint("N1", "force of the line", x.rate - 2 * y.rate)
+    text = refusal(kinematics={x: v, y: v}, velocities=(v,), constraints=(line,))
+    assert "do not satisfy the constraint N1 (left over: -1)" in text
+    assert "correct the row or the kinematics" in text
+
+
+def test_kinematics_that_forget_a_given_motion_are_refused() -> None:
+    belt = constraint("N1", "force of the belt", x.rate - sympy.cos(time))
+    text = refusal(kinematics={x: sympy.Integer(0), y: w}, velocities=(w,), constraints=(belt,))
+    assert "do not satisfy the constraint N1 (left over: -cos(t))" in text
+
+
+def test_a_constraint_stated_twice_is_refused() -> None:
+    rows = tuple(constraint(name, "force of the line", x.rate - y.rate) for name in ("N1", "N2"))
+    text = refusal(kinematics={x: v, y: v}, velocities=(v,), constraints=rows)
+    assert "2 coordinates less 2 constraints leave 0 velocities, but 1 are stated" in text
+    assert "redundant or missing" in text
+
+
+def test_a_missing_constraint_is_refused() -> None:
+    line = constraint("N1", "force of the line", x.rate - y.rate)
+    text = refusal(kinematics={x: v, y: v, z: v}, velocities=(v,), constraints=(line,))
+    assert "3 coordinates less 1 constraints leave 2 velocities, but 1 are stated" in text
+
+
+def test_a_constraint_on_coordinates_is_refused_with_the_mend() -> None:
+    text = refusal(constraints=(constraint("N1", "force", x.rate**2 - y.rate),))
+    assert "constraint N1: the row must be linear in the rates" in text
+    assert "differentiate a finite constraint once" in text
+
+
+def test_kinematics_must_be_linear_in_the_velocities() -> None:
+    assert "the rate of y must be linear in the velocities" in refusal(kinematics={x: v, y: v * w})
+
+
+def test_a_name_used_twice_is_refused() -> None:
+    text = refusal(parameters=(m, parameter("F", "factor", default=1.0)))
+    assert "machine particle: the name 'F' is used twice; rename one of them" in text
+
+
+def test_an_output_may_not_take_the_name_of_a_state() -> None:
+    assert "the name 'v' is used twice" in refusal(outputs=(output("v", "speed", v),))
+
+
+def test_a_parameter_without_default_is_refused_with_the_mend() -> None:
+    text = refusal(parameters=(m, parameter("k", "stiffness", "N/m")))
+    assert "parameter 'k' has no default; give it one with default=" in text
+
+
+def test_an_order_must_list_every_state() -> None:
+    assert "order must list each coordinate and velocity once" in refusal(order=(x, y, v))
+
+
+@pytest.mark.parametrize("name", ["", "2x", "m 1", "m-1", "φ", "t", "x_dot", "x_ddot"])
+def test_a_name_that_is_no_plain_identifier_is_refused(name: str) -> None:
+    with pytest.raises(ModelError, match="names are ASCII identifiers") as caught:
+        coordinate(name, "something")
+    assert repr(name) in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["lambda", "c", "u", "w1", "k0", "sin", "x_", "_p"])
+def test_a_name_that_generated_code_uses_itself_is_accepted(name: str) -> None:
+    assert parameter(name, "something").name == name
+
+
+def test_a_condition_that_is_no_inequality_is_refused_with_an_example() -> None:
+    with pytest.raises(ModelError, match=r"for example I1 >= m1\*d1\*\*2"):
+        condition(sympy.Eq(m, 1), "mass is not one")
+
+
+@pytest.mark.parametrize(
+    ("relation", "margin", "strict"),
+    [(m > 2, m - 2, True), (m >= 2, m - 2, False), (m < 2, 2 - m, True), (m <= 2, 2 - m, False)],
+)
+def test_a_condition_becomes_a_margin(relation: Any, margin: Any, strict: bool) -> None:
+    stated = condition(relation, "text")
+    assert stated.margin == margin
+    assert stated.requirement.strict is strict
+
+
+def test_an_unknown_symbol_of_a_machine_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ModelError, match="machine particle has no symbol 'V'; it has F, m, v, w, x, y"):
+        particle()["V"]
+
+
+def test_the_rate_of_a_coordinate_is_a_symbol_of_its_own() -> None:
+    assert x.rate != x
+    assert x.rate.name == "x_dot"

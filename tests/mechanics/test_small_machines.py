@@ -1,0 +1,145 @@
+"""Textbook machines: a bead on a hoop that is forced to turn (time in its constraint), a cart with a pole."""
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.integrate import solve_ivp
+
+from servonode.mechanics.integrate import INTEGRATORS
+from servonode.mechanics.machine import Machine
+
+Flow = Callable[..., Any]
+BEAD = {"m": 0.3, "R": 0.8, "I": 0.05, "g": 9.81, "k": 0.02, "w0": 3.0, "w1": 0.7}
+
+
+@pytest.fixture(scope="module")
+def bead(small: ModuleType) -> Machine:
+    return small.machine(small.bead)
+
+
+@pytest.fixture(scope="module")
+def cart_pole(small: ModuleType) -> Machine:
+    return small.machine(small.cart_pole)
+
+
+def drive(t: float) -> tuple[float, float]:
+    """Rate and acceleration of the hoop."""
+    return 3.0 + 0.7 * np.sin(t), 0.7 * np.cos(t)
+
+
+def test_the_bead_obeys_its_textbook_equation(bead: Machine, rng: np.random.Generator) -> None:
+    for _ in range(20):
+        t, (theta, alpha, q, F) = rng.uniform(0, 9), rng.normal(size=4)
+        w, _ = drive(t)
+        inertia = BEAD["m"] * BEAD["R"] ** 2
+        expected = (
+            np.sin(theta) * (np.cos(theta) * w**2 - BEAD["g"] / BEAD["R"]) + (F - BEAD["k"] * q) / inertia
+        )
+        rates = bead.derivatives(t, np.array([theta, alpha, q, 0.0]), np.array([F]))
+        assert_allclose(rates, [q, w, expected, (F - BEAD["k"] * q) * q], rtol=0, atol=1e-13)
+
+
+def test_the_drive_gives_the_hoop_its_angular_momentum(bead: Machine, rng: np.random.Generator) -> None:
+    for _ in range(20):
+        t, (theta, alpha, q, F) = rng.uniform(0, 9), rng.normal(size=4)
+        w, w_dot = drive(t)
+        inertia = BEAD["m"] * BEAD["R"] ** 2
+        expected = (inertia * np.sin(theta) ** 2 + BEAD["I"]) * w_dot
+        expected += 2 * inertia * np.sin(theta) * np.cos(theta) * q * w
+        x, u = np.array([theta, alpha, q, 0.0]), np.array([F])
+        accelerations, (torque,) = bead.full(t, x, u)
+        assert torque == pytest.approx(expected, abs=1e-13)
+        assert_allclose(accelerations, [bead.derivatives(t, x, u)[2], w_dot], rtol=0, atol=1e-13)
+
+
+def test_an_output_may_contain_an_acceleration(bead: Machine, rng: np.random.Generator) -> None:
+    x, u = rng.normal(size=4), rng.normal(size=1)
+    assert bead.outputs(2.0, x, u)["acceleration"] == bead.derivatives(2.0, x, u)[2]
+
+
+def test_the_hoop_turns_as_it_is_forced_to(bead: Machine, rng: np.random.Generator) -> None:
+    for t in rng.uniform(0, 9, size=10):
+        assert_allclose(bead.constraint_residual(t, rng.normal(size=4)), 0.0, atol=1e-12)
+
+
+def test_energy_grows_by_work_and_by_the_power_of_the_drive(bead: Machine) -> None:
+    u = np.array([0.4])
+
+    def rates(t: float, z: Any) -> Any:
+        x = z[:4].copy()
+        return [*bead.derivatives(t, x, u), bead.full(t, x, u)[1][0] * drive(t)[0]]
+
+    z0 = np.array([0.5, 0.0, -1.0, 0.0, 0.0])
+    z = solve_ivp(rates, (0.0, 4.0), z0, method="DOP853", rtol=1e-13, atol=1e-13).y[:, -1]
+    grown = bead.energy(4.0, z[:4].copy()) - bead.energy(0.0, z0[:4].copy())
+    assert grown == pytest.approx(z[3] + z[4], abs=1e-11)  # the solver's error over 4 s
+
+
+def test_an_evenly_turning_hoop_keeps_the_Jacobi_integral(bead: Machine, flow: Flow) -> None:
+    even = bead.with_parameters({"w1": 0.0, "k": 0.0})
+    inertia, w = BEAD["m"] * BEAD["R"] ** 2, 3.0
+    x0 = np.array([1.2, 0.0, 0.3, 0.0])
+    states = [x0, *flow(even, x0, [1.0, 2.0, 5.0], np.zeros(1)).T]
+    jacobi = [even.energy(0.0, x) - (inertia * np.sin(x[0]) ** 2 + BEAD["I"]) * w**2 for x in states]
+    assert_allclose(jacobi, jacobi[0], rtol=0, atol=1e-12)
+
+
+def test_above_the_critical_rate_the_bead_rests_off_the_bottom(bead: Machine) -> None:
+    even = bead.with_parameters({"w0": 5.0, "w1": 0.0})
+    theta = np.arccos(9.81 / (0.8 * 25.0))
+    assert even.derivatives(0.0, np.array([theta, 0.0, 0.0, 0.0]), np.zeros(1))[2] == pytest.approx(
+        0.0, abs=1e-13
+    )
+
+
+@pytest.mark.parametrize("integrator", ["euler", "rk2", "heun", "ralston", "rk4"])
+def test_steps_of_a_machine_that_depends_on_time_have_the_stated_order(
+    bead: Machine, flow: Flow, integrator: str
+) -> None:
+    x0, u, steps = np.array([0.5, 0.0, -1.0, 0.0]), np.array([0.4]), [100, 200, 400]
+    end, errors = flow(bead, x0, 2.0, u)[:, -1], []
+    for n in steps:
+        x = x0.copy()
+        bead.advancer(integrator)(0, n, 2_000_000_000 // n, x, u, bead.c)
+        errors.append(np.abs(x - end).max())
+    order = -np.polyfit(np.log(steps), np.log(errors), 1)[0]
+    assert order == pytest.approx(INTEGRATORS[integrator].order, abs=0.2)
+
+
+def test_the_cart_with_pole_obeys_its_textbook_equations(
+    cart_pole: Machine, rng: np.random.Generator
+) -> None:
+    M, m, L, g = 1.3, 0.4, 0.6, 9.81
+    for _ in range(20):
+        place, theta, v, w, F = rng.normal(size=5)
+        matrix = [[M + m, m * L * np.cos(theta)], [np.cos(theta), L]]
+        expected = np.linalg.solve(matrix, [F + m * L * w**2 * np.sin(theta), -g * np.sin(theta)])
+        rates = cart_pole.derivatives(0.0, np.array([place, theta, v, w, 0.0]), np.array([F]))
+        assert_allclose(rates, [v, w, *expected, F * v], rtol=0, atol=1e-12)  # condition about 10
+
+
+def test_without_constraints_the_full_form_is_the_minimal_form(
+    cart_pole: Machine, rng: np.random.Generator
+) -> None:
+    x, u = rng.normal(size=5), rng.normal(size=1)
+    accelerations, forces = cart_pole.full(0.0, x, u)
+    assert_allclose(accelerations, cart_pole.derivatives(0.0, x, u)[2:4], rtol=1e-12)
+    assert len(forces) == 0
+
+
+def test_the_energy_of_the_cart_with_pole_grows_by_the_work_of_its_force(
+    cart_pole: Machine, flow: Flow
+) -> None:
+    x0 = np.array([0.0, 2.0, 0.1, -0.4, 0.0])
+    x = flow(cart_pole, x0, [1.0, 3.0], lambda t, _: np.array([2.0 * np.sin(t)]))
+    for each in x.T:
+        assert cart_pole.energy(0.0, each) - cart_pole.energy(0.0, x0) == pytest.approx(each[4], abs=1e-11)
+
+
+def test_the_energy_of_a_pole_at_rest_is_its_height(cart_pole: Machine) -> None:
+    assert cart_pole.energy(0.0, np.array([0.0, np.pi / 2, 0.0, 0.0, 0.0])) == pytest.approx(0.0, abs=1e-15)
+    assert cart_pole.energy(0.0, np.zeros(5)) == pytest.approx(-0.4 * 9.81 * 0.6, rel=1e-15)

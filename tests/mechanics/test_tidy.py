@@ -1,0 +1,73 @@
+"""tidy: the value stays, what cancels on paper cancels."""
+
+import numpy as np
+import pytest
+import sympy
+from sympy import cos, sin, sqrt
+
+from servonode.mechanics.tidy import tidy, tidy_matrix
+
+a, b, c = sympy.symbols("a b c", real=True)
+m, k = sympy.symbols("m k", positive=True)
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        (sin(a) ** 2 + cos(a) ** 2, 1),
+        (m * sin(a) ** 2 + m * cos(a) ** 2 - m, 0),
+        (cos(a) * cos(a + b) + sin(a) * sin(a + b), cos(b)),
+        (sin(a + b) ** 2 + cos(a + b) ** 2, 1),
+        (sin(a) ** 4 - cos(a) ** 4 - sin(a) ** 2 + cos(a) ** 2, 0),
+        ((sin(a) + cos(a)) ** 2 - 2 * sin(a) * cos(a), 1),
+        (k * (a / k) - a, 0),
+        (sin(a) ** 2 * b / m + cos(a) ** 2 * b / m, b / m),
+        (sympy.Integer(3), 3),
+        (a, a),
+    ],
+)
+def test_what_cancels_on_paper_cancels(expression: sympy.Expr, expected: sympy.Expr) -> None:
+    assert sympy.expand(tidy(expression, {m, k}) - expected) == 0
+
+
+def test_one_minus_cosine_squared_is_the_shorter_square_of_the_sine() -> None:
+    assert tidy(1 - cos(a) ** 2, set()) == sin(a) ** 2
+
+
+def test_each_term_that_moves_occurs_once() -> None:
+    tidied = tidy(m * a * sin(b) + k * a * sin(b) + m * a * sin(b) ** 2 + k * a * cos(b) ** 2, {m, k})
+    moving = [sympy.Mul(*(f for f in term.args if not f.free_symbols <= {m, k})) for term in tidied.args]
+    assert len(moving) == len(set(moving))
+
+
+def random_expression(rng: np.random.Generator) -> sympy.Expr:
+    """A sum of products as they come out of Euler and Lagrange."""
+    factors = [sin(a), cos(a), sin(b), cos(b), sin(a + b), cos(a - c), a, c, m, k, 1 / k, 1 / m, sqrt(m + k)]
+    factors += [1 / (m + k), sympy.Rational(2, 3)]
+    terms = []
+    for _ in range(6):
+        picked = [factors[i] for i in rng.integers(len(factors), size=5)]
+        terms.append(int(rng.integers(-3, 4)) * sympy.Mul(*picked))
+    return sympy.Add(*terms)
+
+
+def test_the_value_stays(rng: np.random.Generator) -> None:
+    for _ in range(40):
+        expression = random_expression(rng)
+        values = dict(zip((a, b, c, m, k), map(float, rng.uniform(0.3, 2.0, size=5)), strict=True))
+        before = float(sympy.sympify(expression).subs(values))
+        # rounding of terms of size 100
+        assert float(tidy(expression, {m, k}).subs(values)) == pytest.approx(before, abs=1e-12)
+
+
+def test_what_is_no_polynomial_keeps_its_value() -> None:
+    expression = sqrt(1 + sin(a) ** 2) / (2 + cos(b)) + sin(a) ** 2 + cos(a) ** 2
+    values = {a: 0.7, b: 1.9}
+    assert float(tidy(expression, set()).subs(values)) == pytest.approx(
+        float(expression.subs(values)), rel=1e-14
+    )
+
+
+def test_a_matrix_is_tidied_entry_by_entry() -> None:
+    matrix = sympy.Matrix([[sin(a) ** 2 + cos(a) ** 2, 0], [a, m * cos(b) ** 2 + m * sin(b) ** 2]])
+    assert tidy_matrix(matrix, {m}) == sympy.Matrix([[1, 0], [a, m]])

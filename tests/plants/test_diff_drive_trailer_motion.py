@@ -1,0 +1,221 @@
+"""Robot with trailer in motion: analytic solutions, printed runs, energy, symmetry, order of integrators."""
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from servonode.mechanics.integrate import INTEGRATORS
+from servonode.mechanics.machine import Machine
+
+Flow = Callable[..., Any]
+X, Y, PSI, PHI, V, OMEGA, THETA1, THETA2, WORK = range(9)
+OPEN_LOOP = ({"phi": 0.3, "V": 0.4, "Omega": 0.1}, np.array([0.02, 0.03]))
+TIMES = np.linspace(0.5, 4.0, 8)
+REST = np.zeros(2)
+
+
+@pytest.fixture(scope="module")
+def open_loop_end(trailer: Machine, flow: Flow) -> Any:
+    """The state at t = 10 of the sheet's open-loop run."""
+    start, u = OPEN_LOOP
+    return flow(trailer, trailer.state(start), 10.0, u)[:, -1]
+
+
+def root_of_Delta(sheet: ModuleType, machine: Machine, phi: Any) -> Any:
+    return np.sqrt(sheet.Trailer(machine.parameters).Delta(phi))
+
+
+def test_equal_torques_drive_straight_with_constant_acceleration(
+    trailer: Machine, sheet: ModuleType, flow: Flow
+) -> None:
+    x = flow(trailer, trailer.state({"V": 0.3}), TIMES, np.array([0.05, 0.05]))
+    M0 = sheet.Trailer(trailer.parameters).M0
+    assert_allclose(x[V], 0.3 + 2 * 0.05 * TIMES / (0.075 * M0), rtol=1e-12)
+    assert_allclose(x[[PSI, PHI, OMEGA, Y]], 0.0, atol=1e-12)
+
+
+def test_with_the_mass_on_the_axle_the_yaw_acceleration_is_constant(
+    trailer: Machine, sheet: ModuleType, flow: Flow
+) -> None:
+    machine = trailer.with_parameters({"d1": 0.0})
+    x = flow(machine, machine.state({"phi": 0.9, "V": 0.5, "Omega": -0.3}), TIMES, np.array([-0.02, 0.03]))
+    J1 = sheet.Trailer(machine.parameters).J1
+    assert_allclose(x[OMEGA], -0.3 + 0.2 * 0.05 / (0.075 * J1) * TIMES, rtol=1e-12)
+
+
+@pytest.mark.parametrize("speed", [0.5, -0.5])
+def test_coasting_straight_the_hitch_angle_decays_with_the_distance(
+    trailer: Machine, sheet: ModuleType, flow: Flow, speed: float
+) -> None:
+    x = flow(trailer, trailer.state({"phi": 0.7, "V": speed}), TIMES, REST)
+    assert_allclose(np.tan(x[PHI] / 2), np.tan(0.35) * np.exp(-x[X] / 1.0), rtol=1e-12)
+    expected = speed * root_of_Delta(sheet, trailer, 0.7)
+    assert_allclose(x[V] * root_of_Delta(sheet, trailer, x[PHI]), expected, rtol=1e-12)
+    assert_allclose(x[OMEGA], 0.0, atol=1e-15)
+
+
+def test_coasting_with_the_mass_on_the_axle_keeps_two_integrals(
+    trailer: Machine, sheet: ModuleType, flow: Flow
+) -> None:
+    machine = trailer.with_parameters({"d1": 0.0})
+    x = flow(machine, machine.state({"phi": 0.7, "V": 0.6, "Omega": 0.8}), TIMES, REST)
+    assert_allclose(x[OMEGA], 0.8, rtol=1e-12)
+    expected = 0.6 * root_of_Delta(sheet, machine, 0.7)
+    assert_allclose(x[V] * root_of_Delta(sheet, machine, x[PHI]), expected, rtol=1e-12)
+
+
+def test_a_trailer_without_back_action_leaves_a_Chaplygin_sleigh(
+    trailer: Machine, sheet: ModuleType, flow: Flow
+) -> None:
+    machine = trailer.with_parameters({"I2": 2.0})  # = m2 b^2
+    by_hand = sheet.Trailer(machine.parameters)
+    V0, Omega0, psi0 = -0.2, 0.8, 0.4
+    x = flow(machine, machine.state({"phi": 0.3, "V": V0, "Omega": Omega0, "psi": psi0}), TIMES, REST)
+    v = np.sqrt(V0**2 + by_hand.J1 * Omega0**2 / by_hand.M0)
+    c = np.arctanh(V0 / v)
+    xi = by_hand.kd * v * TIMES / by_hand.J1 + c
+    assert_allclose(x[V], v * np.tanh(xi), rtol=0, atol=1e-12)
+    assert_allclose(x[OMEGA], Omega0 * np.cosh(c) / np.cosh(xi), rtol=0, atol=1e-12)
+    swing = 2 * by_hand.J1 * Omega0 * np.cosh(c) / (by_hand.kd * v)
+    expected = psi0 + swing * (np.arctan(np.tanh(xi / 2)) - np.arctan(np.tanh(c / 2)))
+    assert_allclose(x[PSI], expected, rtol=0, atol=1e-12)
+
+
+def test_on_a_steady_circle_hitch_speed_and_yaw_rate_stay(
+    trailer: Machine, sheet: ModuleType, flow: Flow
+) -> None:
+    phi, speed = -0.5, 0.6
+    turn = -speed * np.sin(phi)
+    kd = sheet.Trailer(trailer.parameters).kd
+    total, difference = -0.075 * kd * turn**2, 0.075 / 0.2 * kd * speed * turn
+    u = np.array([total - difference, total + difference]) / 2
+    x = flow(trailer, trailer.state({"phi": phi, "V": speed, "Omega": turn}), TIMES, u)
+    expected = np.tile([[phi], [speed], [turn]], len(TIMES))
+    assert_allclose(x[[PHI, V, OMEGA]], expected, rtol=0, atol=1e-12)
+
+
+def test_open_loop_run_ends_in_the_printed_state(
+    trailer: Machine, open_loop_end: Any, agree_in_print: Callable[..., None]
+) -> None:
+    printed = "7.747870639, 2.265676658, 0.3961714094, -0.01788905940, 1.222945370, 0.01891360789"
+    agree_in_print(open_loop_end[:8], printed + ", 107.0633284, 109.1762426")
+    agree_in_print(trailer.energy(10.0, open_loop_end), "6.0565624225")
+
+
+def test_coasting_run_ends_in_the_printed_state(
+    trailer: Machine, flow: Flow, agree_in_print: Callable[..., None]
+) -> None:
+    x = flow(trailer, trailer.state({"phi": 0.9, "V": 0.5, "Omega": 0.8}), 5.0, REST)[:, -1]
+    printed = "1.817483285, 1.769904614, 0.9948208579, -0.09181604148, 0.5293836356, 0.01449962972"
+    agree_in_print(x[:8], printed + ", 32.2946412, 37.60035244")
+
+
+def test_coasting_keeps_the_printed_energy(
+    trailer: Machine, flow: Flow, agree_in_print: Callable[..., None]
+) -> None:
+    for x in flow(trailer, trailer.state({"phi": 0.9, "V": 0.5, "Omega": 0.8}), TIMES, REST).T:
+        agree_in_print(trailer.energy(0.0, x), "1.13301813299")
+
+
+def test_energy_grows_by_the_work_of_torques_and_friction(
+    trailer: Machine, sheet: ModuleType, flow: Flow, rng: np.random.Generator
+) -> None:
+    for _ in range(4):
+        machine = trailer.with_parameters(sheet.random_parameters(rng))
+        size = 0.3 * rng.normal(size=2)
+        x0 = sheet.random_state(rng)
+        x = flow(machine, x0, TIMES, lambda t, _, size=size: size * [np.sin(t), np.cos(t)])
+        grown = np.array([machine.energy(0.0, each) for each in x.T]) - machine.energy(0.0, x0)
+        assert_allclose(grown, x[WORK] - x0[WORK], rtol=0, atol=1e-11)  # the solver's error over 4 s
+
+
+def test_the_work_under_held_torques_is_torque_times_wheel_angle(
+    trailer: Machine, rng: np.random.Generator
+) -> None:
+    x = trailer.state({"phi": 0.3, "V": 0.4, "Omega": 0.1})
+    advance = trailer.advancer("rk4")
+    for k in range(100):
+        u, before, energy = 0.05 * rng.normal(size=2), x.copy(), trailer.energy(0.0, x)
+        advance(20 * k, 20, 1_000_000, x, u, trailer.c)
+        work = u @ (x - before)[[THETA1, THETA2]]
+        assert trailer.energy(0.0, x) - energy == pytest.approx(work, abs=1e-13)  # rk4 at 1 ms: 1e-14
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_the_heading_belongs_to_the_wheel_angles(
+    trailer: Machine, rng: np.random.Generator, integrator: str
+) -> None:
+    x = trailer.state({"psi": 0.3, "phi": 0.3, "V": 0.4, "Omega": 0.1, "theta2": 2.0})
+    before = x[PSI] - 0.075 / 0.4 * (x[THETA2] - x[THETA1])
+    for k in range(100):
+        trailer.advancer(integrator)(10 * k, 10, 10_000_000, x, 0.1 * rng.normal(size=2), trailer.c)
+    # a linear invariant, kept by every integrator; wheel angles near 100 rad, a thousand roundings
+    assert x[PSI] - 0.075 / 0.4 * (x[THETA2] - x[THETA1]) == pytest.approx(before, abs=1e-12)
+
+
+def test_a_mirrored_run_is_the_mirror_image(trailer: Machine, flow: Flow) -> None:
+    def torques(t: float, x: Any) -> Any:
+        return 0.1 * np.array([np.sin(t), np.cos(2 * t)])
+
+    x = flow(trailer, trailer.state({"phi": 0.4, "V": 0.3, "Omega": 0.7}), TIMES, torques)
+    start = trailer.state({"phi": -0.4, "V": 0.3, "Omega": -0.7})
+    mirrored = flow(trailer, start, TIMES, lambda t, x: torques(t, x)[::-1].copy())
+    assert_allclose(mirrored[[X, V, THETA1, THETA2]], x[[X, V, THETA2, THETA1]], rtol=0, atol=1e-11)
+    assert_allclose(mirrored[[Y, PSI, PHI, OMEGA]], -x[[Y, PSI, PHI, OMEGA]], rtol=0, atol=1e-11)
+
+
+def test_a_run_reversed_returns_to_its_start(trailer: Machine, flow: Flow) -> None:
+    def torques(t: float, x: Any) -> Any:
+        return 0.1 * np.array([np.sin(t), np.cos(2 * t)])
+
+    reverse = np.array([1, 1, 1, 1, -1, -1, 1, 1, 1])
+    start = trailer.state({"phi": 0.4, "V": 0.3, "Omega": 0.7})
+    end = flow(trailer, start, 3.0, torques)[:, -1]
+    back = flow(trailer, reverse * end, 3.0, lambda t, x: torques(3.0 - t, x))[:, -1]
+    assert_allclose(reverse * back, start, rtol=0, atol=1e-11)  # reversing, hitch errors grow by e^s
+
+
+def errors_in_open_loop(machine: Machine, integrator: str, end: Any, steps: list[int]) -> Any:
+    """Largest error of the eight states at t = 10."""
+    start, u = OPEN_LOOP
+    errors = []
+    for n in steps:
+        x = machine.state(start)
+        machine.advancer(integrator)(0, n, 10_000_000_000 // n, x, u, machine.c)
+        errors.append(np.abs(x - end)[:8].max())
+    return np.array(errors)
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_errors_fall_at_the_stated_order(trailer: Machine, open_loop_end: Any, integrator: str) -> None:
+    steps = [25, 50, 100, 200]
+    errors = errors_in_open_loop(trailer, integrator, open_loop_end, steps)
+    order = -np.polyfit(np.log(steps), np.log(errors), 1)[0]
+    assert order == pytest.approx(INTEGRATORS[integrator].order, abs=0.2)
+
+
+@pytest.mark.parametrize(
+    ("integrator", "printed"),
+    [("euler", "2.25, 0.281"), ("rk2", "0.0046, 0.000066"), ("rk4", "0.000022, 0.0000000041")],
+)
+def test_errors_are_the_printed_ones(
+    trailer: Machine, open_loop_end: Any, agree_in_print: Callable[..., None], integrator: str, printed: str
+) -> None:
+    for error, text in zip(
+        errors_in_open_loop(trailer, integrator, open_loop_end, [25, 200]), printed.split(","), strict=True
+    ):
+        agree_in_print(error, text)
+
+
+def test_advancing_equals_stepping(trailer: Machine) -> None:
+    start, u = OPEN_LOOP
+    stepped, advanced = trailer.state(start), trailer.state(start)
+    step = trailer.stepper("rk4")
+    for k in range(50):
+        step(k * 3_000_000 / 1e9, stepped, u, trailer.c, 0.003)
+    trailer.advancer("rk4")(0, 50, 3_000_000, advanced, u, trailer.c)
+    assert np.array_equal(stepped, advanced)
