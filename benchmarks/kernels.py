@@ -92,9 +92,7 @@ class Generated:
         return total
 
 
-def _drivers(
-    step: Callable[..., None], law: Callable[..., int]
-) -> tuple[Callable[..., None], Callable[..., float]]:
+def _drivers(step: Callable[..., None], law: Callable[..., int]) -> tuple[Callable[..., None], Callable[..., float]]:
     @njit
     def steps(n, x, u, c, h):  # type: ignore[no-untyped-def]
         for i in range(n):
@@ -174,9 +172,7 @@ def check_agreement(c: HandWritten, ours: Generated) -> float:
         out = ours.law.out
         worst = max(worst, _difference(c.out[:2], out[:2]), _difference(c.out[2:], out[[2, 3, 5]]))
     if not worst <= TOLERANCE:
-        raise SystemExit(
-            f"C and generated kernels differ by {worst:.1e} (allowed {TOLERANCE:g}): nothing was timed"
-        )
+        raise SystemExit(f"C and generated kernels differ by {worst:.1e} (allowed {TOLERANCE:g}): nothing was timed")
     return worst
 
 
@@ -191,9 +187,7 @@ def timed(run: Callable[[], object]) -> float:
     return (perf_counter() - start) * 1e9
 
 
-def compare(
-    kernel: str, c: Callable[[], object], ours: Callable[[], object], call: Callable[[], object]
-) -> Row:
+def compare(kernel: str, c: Callable[[], object], ours: Callable[[], object], call: Callable[[], object]) -> Row:
     """Interleaved runs of RUN evaluations each, and single calls from Python."""
     c(), ours(), call()
     pairs = [(timed(c) / RUN, timed(ours) / RUN) for _ in range(PAIRS)]

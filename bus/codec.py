@@ -94,9 +94,7 @@ def _as_floats(value: Any) -> Any:
 _KINDS = {word.encode(): topic.message for word, topic in TOPICS.items()}
 _FAST = {word: msgspec.msgpack.Decoder(kind).decode for word, kind in _KINDS.items()}
 _WIDE = {word: msgspec.msgpack.Decoder(_wide_twin(kind)).decode for word, kind in _KINDS.items()}
-_NUMERIC = {
-    kind: {f.name for f in msgspec.structs.fields(kind) if f.type in _WIDER} for kind in _KINDS.values()
-}
+_NUMERIC = {kind: {f.name for f in msgspec.structs.fields(kind) if f.type in _WIDER} for kind in _KINDS.values()}
 
 
 def decode(topic: bytes, payload: bytes) -> Message:

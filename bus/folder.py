@@ -144,9 +144,7 @@ class RunFolder:
             "run": self.name,
             "pid": self._owner,
             "started_ns": self.started_ns,
-            "nodes": {
-                node: {kind: endpoint(self.path, node, kind) for kind in ("pub", "req")} for node in nodes
-            },
+            "nodes": {node: {kind: endpoint(self.path, node, kind) for kind in ("pub", "req")} for node in nodes},
             **(extra or {}),
         }
         draft = self.path / f"{REGISTRY}.tmp"

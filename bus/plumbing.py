@@ -51,9 +51,7 @@ def bind_socket(opened: Socket, address: str) -> Path:
         except OSError as error:
             raise BusError(f"{address} cannot be used ({error}); remove that file") from None
         else:
-            raise BusError(
-                f"{address} is served already, by another node of this name; stop it or rename this one"
-            )
+            raise BusError(f"{address} is served already, by another node of this name; stop it or rename this one")
     try:
         opened.bind(address)
     except zmq.ZMQError as error:

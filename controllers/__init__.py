@@ -15,7 +15,7 @@ from servonode.mechanics.description import ProgramDescription
 from servonode.mechanics.machine import Machine
 
 _WORDS = ("Program", "residual", "signal", "target")
-__all__ = ["PROGRAMS", "ProgramEntry", "ServoLaw", "load_law", *_WORDS]  # noqa: PLE0604
+__all__ = ["PROGRAMS", "ProgramEntry", "ServoLaw", "load_law", *_WORDS]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,9 @@ PROGRAMS: dict[str, ProgramEntry] = {
         {"variant": ("finite", "differential", "plain", "literal")},
     ),
     "rates": ProgramEntry(
-        "diff_drive_trailer_rates", "forward speed and yaw rate follow functions of time", "diff_drive_trailer"
+        "diff_drive_trailer_rates",
+        "forward speed and yaw rate follow functions of time",
+        "diff_drive_trailer",
     ),
 }
 

@@ -28,13 +28,20 @@ def program(machine: Model, variant: str = "finite") -> Program:
     heading_error = wrap(psi - atan2(dy, dx))
     bearing_rate = (dx * (y.rate - Y.rate) - dy * (x.rate - X.rate)) / rho**2
     stabilised = 0.0 if variant in ("plain", "literal") else 2.0
-    heading = psi.rate - bearing_rate if variant == "differential" else heading_error
+    rate_only = variant == "differential"
+    heading = residual(
+        "heading",
+        psi.rate - bearing_rate if rate_only else heading_error,
+        "heading rate less bearing rate" if rate_only else "heading less bearing of the target",
+        "rad/s" if rate_only else "rad",
+        rate=stabilised,
+    )
     return Program(
         name="pursuit",
         description="the heading points at a moving target, the speed keeps a distance",
         residuals=(
             residual("speed", V - a * (rho - rho0), "speed less a (rho - rho0)", "m/s", rate=stabilised),
-            residual("heading", heading, "heading less bearing of the target", "rad", rate=stabilised),
+            heading,
         ),
         parameters=(a, rho0, guard),
         targets=(x, y),
@@ -52,7 +59,24 @@ def program(machine: Model, variant: str = "finite") -> Program:
 
 def _printed_torques(machine: Model, x: Target, y: Target, a: object, rho: object) -> dict[object, object]:
     """The source's torques with their signs restored; exact only on the program."""
-    names = ("psi", "phi", "V", "Omega", "m1", "m_k", "m2", "I1", "I2", "Iky", "Ikz", "b", "d1", "l", "r", "c_w")
+    names = (
+        "psi",
+        "phi",
+        "V",
+        "Omega",
+        "m1",
+        "m_k",
+        "m2",
+        "I1",
+        "I2",
+        "Iky",
+        "Ikz",
+        "b",
+        "d1",
+        "l",
+        "r",
+        "c_w",
+    )
     psi, phi, V, Omega, m1, mk, m2, I1, I2, Iky, Ikz, b, d1, l, r, c_w = (machine[name] for name in names)  # noqa: E741
     M0 = m1 + m2 + 2 * mk + 2 * Iky / r**2
     J1 = I1 + 2 * mk * l**2 + 2 * Ikz + 2 * l**2 * Iky / r**2

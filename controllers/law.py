@@ -1,6 +1,6 @@
 """A servo law ready to compute: its description and compiled kernel behind plain numpy faces."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import ModuleType
 
 import numpy as np
@@ -20,7 +20,11 @@ class ServoLaw:
     """
 
     def __init__(
-        self, description: ProgramDescription, kernel: ModuleType, machine: Machine, parameters: Mapping[str, float]
+        self,
+        description: ProgramDescription,
+        kernel: ModuleType,
+        machine: Machine,
+        parameters: Mapping[str, float],
     ) -> None:
         self.description = description
         self.kernel = kernel
@@ -46,7 +50,7 @@ class ServoLaw:
     def _p(self) -> Array:
         return np.array([*self.machine.parameters.values(), *self.parameters.values()])
 
-    def start(self, t: float, x: Array, y: Array, given: Mapping[str, float]) -> None:
+    def start(self, t: float, x: Array, y: Array, given: Collection[str]) -> None:
         """Fill the parameters without default from the start state."""
         names = [each.name for each in self.description.parameters if each.default is None]
         values = np.zeros(len(names))
@@ -69,9 +73,7 @@ class ServoLaw:
     def stabilise(self, rates: Mapping[str, float]) -> None:
         """Give each residual its rate lambda [1/s]: f' = -lambda f, or f'' = -2 lambda f' - lambda^2 f."""
         self.K[:] = 0.0
-        for i, (quantity, degree) in enumerate(
-            zip(self.description.residuals, self.description.degrees, strict=True)
-        ):
+        for i, (quantity, degree) in enumerate(zip(self.description.residuals, self.description.degrees, strict=True)):
             rate = rates[quantity.name]
             self.K[0, i, i] = rate if degree == 1 else rate * rate
             self.K[1, i, i] = 0.0 if degree == 1 else 2.0 * rate

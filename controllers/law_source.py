@@ -95,9 +95,7 @@ class _Texts:
         parts = [lower_triangle(equations), list(-equations.h_r), list(equations.B_r.T)]
         parts += [servo.f, servo.f_dot, list(servo.J), servo.delta, guards]
         flat = iter(block.evaluate([expression for part in parts for expression in part]))
-        lower, free, B, self.f, self.f_dot, J, self.delta, self.guards = (
-            [next(flat) for _ in part] for part in parts
-        )
+        lower, free, B, self.f, self.f_dot, J, self.delta, self.guards = ([next(flat) for _ in part] for part in parts)
         columns = [free, *(B[k * n_v : (k + 1) * n_v] for k in range(n_tau))]
         a0, *R = emit.solve_spd(block, unpack_lower(lower, n_v), columns)
         self.J = [J[i * n_v : (i + 1) * n_v] for i in range(n_s)]
@@ -142,17 +140,25 @@ def _law(servo: Servo, constants: Constants) -> str:
     else:
         texts = _Texts(servo, block, guards)
         f, f_dot, guard_texts = texts.f, texts.f_dot, texts.guards
-        tau, condition = _solve(block, texts.W, _wanted(block, servo, texts))
+        tau, condition = _solve(block, texts.W, _wanted(block, texts))
     block.store("out", [*tau, *f, *f_dot, condition])
-    block.lines += [f"    if not {text} > 0.0:\n        return {i}" for i, text in enumerate(guard_texts, 1)]
-    block.lines.append(f"    if not fabs(out[{n_tau + 2 * n_s}]) < {CONDITION_LIMIT!r}:\n        return {SINGULAR}")
-    finite = " and ".join(f"isfinite(out[{i}])" for i in range(n_tau))
-    block.lines.append(f"    if not ({finite}):\n        return {NOT_FINITE}\n    return {GOOD}")
+    block.lines += _status(guard_texts, condition, tau)
     decorator = njit("i8(f8, f8[::1], f8[::1], f8[::1], f8[:, :, ::1], f8[::1])")
     return f"{decorator}def law(t_, x, y, c, K, out):\n{block}\n"
 
 
-def _wanted(block: Block, servo: Servo, texts: _Texts) -> list[str]:
+def _status(guards: list[str], condition: str, tau: list[str]) -> list[str]:
+    """Lines that return the status; one return only, as numba counts references of arrays around early ones."""
+    finite = " and ".join(f"isfinite({text})" for text in tau)
+    tests = [(f"{text} > 0.0", i) for i, text in enumerate(guards, 1)]
+    tests += [(f"fabs({condition}) < {CONDITION_LIMIT!r}", SINGULAR), (finite, NOT_FINITE)]
+    lines = [f"    status = {GOOD}"]
+    for word, (test, status) in zip(["if", *["elif"] * len(tests)], tests, strict=False):
+        lines.append(f"    {word} not ({test}):\n        status = {status}")
+    return [*lines, "    return status"]
+
+
+def _wanted(block: Block, texts: _Texts) -> list[str]:
     """z = -K1 f' - K0 f - b, the right-hand side of W tau = z."""
     wanted = []
     for i, b in enumerate(texts.b):

@@ -49,6 +49,7 @@ def derive_servo(equations: Equations, program: Program) -> Servo:
         ModelError: a residual contains a symbol that neither machine nor program knows, is reached by no
             velocity within two differentiations, or needs more target derivatives than a target has.
     """
+    _check_names(equations, program)
     rows = [_row(equations, program, each.expression, each.quantity.name) for each in program.residuals]
     explicit = [sympy.sympify(each) for each in program.inputs.values()]
     used = _orders(program, [entry for row in rows for entry in row[:4]] + explicit)
@@ -89,13 +90,53 @@ def _row(equations: Equations, program: Program, expression: Expr, name: str) ->
 
 
 def along(equations: Equations, program: Program, expression: Expr) -> Expr:
-    """Time derivative of an expression along the motion, without its J v' part."""
-    result = equations.along_motion(expression)
+    """Time derivative of an expression along the motion, without its J v' part.
+
+    The rule is applied node by node and the results are not expanded, so that x - X moves with x' - X' as one
+    factor and the compiled law stays as short as a hand-written one.
+    """
+    rates = equations.rates
     for each in (*program.targets, *program.signals):
-        for order in range(_ORDERS):
-            if each.derivative(order) in expression.free_symbols:
-                result += sympy.diff(expression, each.derivative(order)) * each.derivative(order + 1)
-    return result
+        rates |= {each.derivative(order): each.derivative(order + 1) for order in range(_ORDERS)}
+    return _derivative(sympy.sympify(expression), rates, {})
+
+
+def _derivative(node: Expr, rates: dict[Expr, Expr], known: dict[Expr, Expr]) -> Expr:
+    if node in rates:
+        return rates[node]
+    if not node.free_symbols & rates.keys():
+        return sympy.Integer(0)
+    if node not in known:
+        inner = [_derivative(argument, rates, known) for argument in node.args]
+        known[node] = sympy.Add(*(_through(node, i, rate) for i, rate in enumerate(inner) if rate != 0))
+    return known[node]
+
+
+def _through(node: Expr, i: int, rate: Expr) -> Expr:
+    """The derivative of a node by its i-th argument, times that argument's rate, as one product."""
+    if node.is_Add:
+        return rate
+    if node.is_Mul:
+        return node.func(*node.args[:i], *node.args[i + 1 :], rate)
+    argument = sympy.Dummy(real=True)
+    partial = node.func(*node.args[:i], argument, *node.args[i + 1 :]).diff(argument)
+    # multiplied before the argument returns: sympy would spread a number over a sum, and 2 (x - X) be lost
+    return sympy.Mul(*sympy.Mul.make_args(partial), rate).xreplace({argument: node.args[i]})
+
+
+def _check_names(equations: Equations, program: Program) -> None:
+    """A program's names must differ from the machine's, but for signals that state an input of that name."""
+    machine = {symbol.name for symbol in equations.model.symbols}
+    inputs = {u.name for u in program.inputs}
+    own = [each.name for each in program.parameters]
+    own += [each.name for each in program.targets] + [each.name for each in program.signals]
+    signals = {each.name for each in program.signals}
+    for name in own:
+        if own.count(name) > 1 or (name in machine and not (name in signals and name in inputs)):
+            raise ModelError(
+                f"program {program.name}: the name {name!r} is used twice, or by machine "
+                f"{equations.model.name} as well; rename it in the program"
+            )
 
 
 def _check_symbols(equations: Equations, program: Program, expression: Expr, name: str) -> None:

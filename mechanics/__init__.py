@@ -17,7 +17,7 @@ _WORDS = (
     "time",
     "velocity",
 )
-__all__ = [*_WORDS, "wrap"]  # noqa: PLE0604
+__all__ = [*_WORDS, "wrap"]
 
 
 def __getattr__(name: str) -> Any:

@@ -125,10 +125,7 @@ def _write(folder: Path, name: str, build: Callable[[], tuple[str, bytes]]) -> N
         folder.parent.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=".building-", dir=folder.parent))
     except OSError as error:
-        raise CacheError(
-            f"the kernel cache {folder.parent} cannot be written ({error.strerror}); free the disk, or set "
-            "XDG_CACHE_HOME to a folder that can be written"
-        ) from error
+        raise _not_written(folder.parent, error) from error
     try:
         (work / _SOURCE).write_text(source, encoding="utf-8")
         (work / _DESCRIPTION).write_bytes(description)
@@ -136,11 +133,22 @@ def _write(folder: Path, name: str, build: Callable[[], tuple[str, bytes]]) -> N
         manifest = {str(file.relative_to(work)): _digest(file.read_bytes()) for file in _content(work)}
         (work / _MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True), encoding="utf-8")
         _publish(work, folder)
+        sys.modules[name].__file__ = str(folder / _SOURCE)
+    except OSError as error:
+        sys.modules.pop(name, None)
+        raise _not_written(folder.parent, error) from error
     except BaseException:
         sys.modules.pop(name, None)
         raise
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _not_written(folder: Path, error: OSError) -> CacheError:
+    return CacheError(
+        f"the kernel cache {folder} cannot be written ({error.strerror}); free the disk, or set "
+        "XDG_CACHE_HOME to a folder that can be written"
+    )
 
 
 def _publish(work: Path, folder: Path) -> None:

@@ -42,10 +42,11 @@ class Equations:
     potential: Expr
     power: Expr  # of the inputs, losses taken off [W]
 
-    def along_motion(self, expression: Expr) -> Expr:
-        """Time derivative of f(q, t) along q' = G v + g0 (velocities held; add the J v' part yourself)."""
-        rates = zip(self.model.coordinates, self.G * _column(self.model.velocities) + self.g0, strict=True)
-        return sympy.diff(expression, time) + sum(sympy.diff(expression, q) * rate for q, rate in rates)
+    @property
+    def rates(self) -> dict[Expr, Expr]:
+        """Time and coordinates -> their rates along the motion, q' = G v + g0."""
+        qdot = self.G * _column(self.model.velocities) + self.g0
+        return {time: sympy.Integer(1), **dict(zip(self.model.coordinates, qdot, strict=True))}
 
 
 def derive(model: Model) -> Equations:
@@ -58,10 +59,9 @@ def derive(model: Model) -> Equations:
     """
     constants = set(model.parameters)
     rates = [q.rate for q in model.coordinates]
+    _check_speaks_in_rates(model)
     M, h = _euler_lagrange(model, rates)
-    B = sympy.Matrix(
-        [[sympy.diff(on, rate) for on in map(sympy.sympify, model.inputs.values())] for rate in rates]
-    )
+    B = sympy.Matrix([[sympy.diff(on, rate) for on in map(sympy.sympify, model.inputs.values())] for rate in rates])
     A, b, gamma = _constraint_rows(model, rates)
     G, g0 = _kinematics(model)
     _check_constraints_hold(model, A, b, G, g0)
@@ -89,6 +89,26 @@ def derive(model: Model) -> Equations:
         potential=sympy.sympify(model.potential),
         power=tidy((power - loss).xreplace(in_velocities), constants),
     )
+
+
+def _check_speaks_in_rates(model: Model) -> None:
+    """Energies, constraints and inputs must be stated in rates: a velocity in them would count as a constant."""
+    stated = {"the kinetic energy": model.kinetic, "the potential": model.potential}
+    stated |= {"the dissipation": model.dissipation}
+    stated |= {f"the constraint {each.quantity.name}": each.row for each in model.constraints}
+    stated |= {f"the rate of input {u.name}": on for u, on in model.inputs.items()}
+    for what, expression in stated.items():
+        wrong = sympy.sympify(expression).free_symbols & set(model.velocities)
+        if wrong:
+            name = min(symbol.name for symbol in wrong)
+            raise ModelError(
+                f"machine {model.name}: {what} contains the velocity {name}; state it in rates of coordinates "
+                "such as x.rate (the kinematics say what these are in velocities)"
+            )
+    known = {q.rate for q in model.coordinates}
+    for u, on in model.inputs.items():
+        if not sympy.sympify(on).free_symbols & known:
+            raise ModelError(f"machine {model.name}: input {u.name} does work on no coordinate's rate; state one")
 
 
 def _column(entries: Any) -> Matrix:
@@ -130,9 +150,7 @@ def _constraint_rows(model: Model, rates: list[Expr]) -> tuple[Matrix, Matrix, M
         A[i, :] = sympy.Matrix([row])
         b[i] = -each.row.xreplace(dict.fromkeys(rates, sympy.Integer(0)))
         change = [sympy.diff(each.row, time)]
-        change += [
-            sympy.diff(each.row, q) * rate for q, rate in zip(model.coordinates, rates, strict=True)
-        ]
+        change += [sympy.diff(each.row, q) * rate for q, rate in zip(model.coordinates, rates, strict=True)]
         gamma[i] = -sympy.Add(*change)
     return A, b, gamma
 

@@ -26,7 +26,7 @@ from numpy import empty
 
 @njit("f8(f8)", cache=True, error_model="numpy")
 def wrap(angle):
-    return angle - 6.283185307179586 * floor((angle + 3.141592653589793) / 6.283185307179586)
+    return angle - 6.283185307179586 * floor((angle + 3.141592653589793) * 0.15915494309189535)
 
 
 @njit("f8(f8)", cache=True, error_model="numpy")
@@ -41,8 +41,7 @@ def sign(x):
 '''
 
 _FUNCTIONS = {
-    name: name
-    for name in ("acos", "asin", "atan", "atan2", "cos", "cosh", "exp", "log", "sin", "sinh", "tan", "tanh")
+    name: name for name in ("acos", "asin", "atan", "atan2", "cos", "cosh", "exp", "log", "sin", "sinh", "tan", "tanh")
 } | {"Abs": "fabs", "sign": "sign", "wrap": "wrap"}
 
 
@@ -82,7 +81,7 @@ class _Printer(PythonCodePrinter):  # type: ignore[misc]
 
     _print_Pi = _print_Exp1 = _print_NumberSymbol
 
-    def _print_Pow(self, expr: Expr, rational: bool = False) -> str:
+    def _print_Pow(self, expr: Expr, rational: bool = False) -> str:  # noqa: ARG002  (sympy calls it so)
         base, power = expr.as_base_exp()
         if power.is_number and 2 * power == int(2 * power) and abs(power) <= 64:
             return self._product(base, int(2 * power))
@@ -136,7 +135,8 @@ class Constants:
         return expression.func(*map(self.hoist, expression.args)) if expression.args else expression
 
     def _split(self, expression: Expr) -> Expr:
-        fixed, moving = [], []
+        fixed: list[Expr] = []
+        moving: list[Expr] = []
         for part in expression.args:
             (fixed if part.free_symbols <= set(self.parameters) else moving).append(part)
         keeps_sign = expression.is_Mul and expression.args[0] == -1  # so that -x and x share their constant
@@ -269,4 +269,3 @@ def _substitute(block: Block, L: list[list[str]], inverse: list[str], column: Se
         text = combine((("-", L[k][i], x[k]) for k in range(i + 1, n)), start)
         x[i] = "0.0" if is_zero(text) else block.let(text)
     return x
-

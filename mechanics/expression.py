@@ -111,9 +111,7 @@ class Expression:
         if result.has(sympy.zoo, sympy.oo, -sympy.oo, sympy.nan, sympy.I):
             raise self._error("has no real value", "remove the division by zero or root of a negative number")
         if any(power.exp.is_number and abs(power.exp) > MAX_EXPONENT for power in result.atoms(sympy.Pow)):
-            raise self._error(
-                "has a power too high", f"keep exponents within -{MAX_EXPONENT}..{MAX_EXPONENT}"
-            )
+            raise self._error("has a power too high", f"keep exponents within -{MAX_EXPONENT}..{MAX_EXPONENT}")
         return result
 
     def smoothness(self) -> int | None:
@@ -168,9 +166,7 @@ def _as_text(text: object) -> str:
     if isinstance(text, str):
         return text
     if isinstance(text, bool) or not isinstance(text, int | float):
-        raise ExpressionError(
-            f"{_shown(str(text))} is not an expression; write a number or a text such as 't**2'"
-        )
+        raise ExpressionError(f"{_shown(str(text))} is not an expression; write a number or a text such as 't**2'")
     if not abs(text) < math.inf:
         raise ExpressionError(f"{text} is not an expression; write a finite number")
     if isinstance(text, int) and abs(text) > MAX_INTEGER:
@@ -293,9 +289,7 @@ class _Builder:
         if isinstance(value, complex) or math.isnan(value):
             raise self._error(f"{_label(function)} has no real value here", node, "change its argument")
         if math.isinf(value) or (function == "**" and value == 0 and values[0] != 0):
-            raise self._error(
-                f"the result of {_label(function)} is out of range", node, "use smaller numbers"
-            )
+            raise self._error(f"the result of {_label(function)} is out of range", node, "use smaller numbers")
         return Apply(function, arguments, float(value))
 
     def _unknown(self, node: ast.expr, name: str) -> ExpressionError:
@@ -306,15 +300,11 @@ class _Builder:
     def _grammar(self) -> str:
         names = ", ".join([*sorted(self.names), "pi"])
         functions = ", ".join(FUNCTIONS)
-        return (
-            f"An expression may use {names}, numbers, + - * / **, parentheses and the functions {functions}"
-        )
+        return f"An expression may use {names}, numbers, + - * / **, parentheses and the functions {functions}"
 
     def _error(self, problem: str, where: ast.expr | int, mend: str) -> ExpressionError:
         position = where if isinstance(where, int) else self.indent + where.col_offset
-        return ExpressionError(
-            f"{problem} at position {position} of {_shown(self.text)}; {mend}", self.text, position
-        )
+        return ExpressionError(f"{problem} at position {position} of {_shown(self.text)}; {mend}", self.text, position)
 
 
 def _shown(text: str) -> str:

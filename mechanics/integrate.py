@@ -54,13 +54,20 @@ def step_source(tableau: Tableau, n: int, inputs: Sequence[str]) -> str:
 
 
 def advance_source(tableau: Tableau) -> str:
-    """Generated `advance_<name>(k, n, step_ns, x, u, c)`: n steps from step k on, plant time k * step_ns / 1e9."""
-    decorator = '@njit("void(i8, i8, i8, f8[::1], f8[::1], f8[::1])", cache=True, error_model="numpy")\n'
+    """Generated `advance_<name>(k, n, step_ns, x, u, c)`: n steps from step k on, plant time k * step_ns / 1e9.
+
+    It returns whether the state is still finite.
+    """
+    decorator = '@njit("b1(i8, i8, i8, f8[::1], f8[::1], f8[::1])", cache=True, error_model="numpy")\n'
     return decorator + (
         f"def advance_{tableau.name}(k, n, step_ns, x, u, c):\n"
         "    h = step_ns / 1e9\n"
         "    for i in range(k, k + n):\n"
         f"        step_{tableau.name}(i * step_ns / 1e9, x, u, c, h)\n"
+        "    total = 0.0\n"
+        "    for i in range(len(x)):\n"
+        "        total += x[i]\n"
+        "    return isfinite(total)\n"
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from types import ModuleType
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -83,11 +84,9 @@ class Machine:
         step: Callable[[float, Array, Array, Array, float], None] = getattr(self.kernel, f"step_{integrator}")
         return step
 
-    def advancer(self, integrator: str) -> Callable[[int, int, int, Array, Array, Array], None]:
-        """The compiled `(k, n, step_ns, x, u, c)`: n steps from step k on under a held input."""
-        advance: Callable[[int, int, int, Array, Array, Array], None] = getattr(
-            self.kernel, f"advance_{integrator}"
-        )
+    def advancer(self, integrator: str) -> Callable[[int, int, int, Array, Array, Array], bool]:
+        """The compiled `(k, n, step_ns, x, u, c)`: n steps under a held input; whether x is still finite."""
+        advance: Callable[[int, int, int, Array, Array, Array], bool] = getattr(self.kernel, f"advance_{integrator}")
         return advance
 
     def derivatives(self, t: float, x: Array, u: Array) -> Array:
@@ -131,7 +130,7 @@ class Machine:
         return [text for text, margin in zip(self.description.warnings, margins, strict=True) if not margin > 0]
 
 
-def load_machine(key: str, build_model: Callable[[], object], parameters: Mapping[str, float]) -> Machine:
+def load_machine(key: str, build_model: Callable[[], Any], parameters: Mapping[str, float]) -> Machine:
     """The machine of a cache key with these parameters; `build_model` is only called when it is not cached.
 
     Raises:
@@ -143,9 +142,9 @@ def load_machine(key: str, build_model: Callable[[], object], parameters: Mappin
     return Machine(msgspec.json.decode(description, type=MachineDescription), kernel, parameters)
 
 
-def _build(build_model: Callable[[], object]) -> tuple[str, bytes]:
+def _build(build_model: Callable[[], Any]) -> tuple[str, bytes]:
     from servonode.mechanics.derive import derive
     from servonode.mechanics.machine_source import describe, machine_source
 
-    equations = derive(build_model())  # type: ignore[arg-type]  (a Model; its type would import sympy)
+    equations = derive(build_model())
     return machine_source(equations), msgspec.json.encode(describe(equations.model))

@@ -153,8 +153,8 @@ class Model:
     velocities: Sequence[Velocity]
     kinetic: Expr
     inputs: Mapping[Input, Expr]
-    potential: Expr = sympy.Integer(0)
-    dissipation: Expr = sympy.Integer(0)
+    potential: Expr = 0
+    dissipation: Expr = 0
     constraints: Sequence[Constraint] = ()
     outputs: Sequence[Output] = ()
     requirements: Sequence[Condition] = ()
@@ -164,7 +164,8 @@ class Model:
 
     def __post_init__(self) -> None:
         names = [symbol.name for symbol in self.symbols]
-        names += [each.quantity.name for each in (*self.constraints, *self.outputs)]
+        names += [each.quantity.name for each in self.constraints]
+        names += [each.quantity.name for each in self.outputs]
         for name in names:
             if names.count(name) > 1:
                 raise ModelError(f"machine {self.name}: the name {name!r} is used twice; rename one of them")
@@ -193,9 +194,7 @@ class Model:
         """The symbol of this name, for programs: `machine["psi"]`."""
         by_name = {symbol.name: symbol for symbol in self.symbols}
         if name not in by_name:
-            raise ModelError(
-                f"machine {self.name} has no symbol {name!r}; it has {', '.join(sorted(by_name))}"
-            )
+            raise ModelError(f"machine {self.name} has no symbol {name!r}; it has {', '.join(sorted(by_name))}")
         return by_name[name]
 
     @property

@@ -45,9 +45,7 @@ def _trig_as_symbols(expression: Expr) -> tuple[dict[Expr, tuple[Expr, Expr]], E
     return pairs, expression.xreplace(forward)
 
 
-def _reduced(
-    flat: Expr, pairs: dict[Expr, tuple[Expr, Expr]], first: int, constants: Collection[sympy.Symbol]
-) -> Expr:
+def _reduced(flat: Expr, pairs: dict[Expr, tuple[Expr, Expr]], first: int, constants: Collection[sympy.Symbol]) -> Expr:
     """Remainder modulo sin^2 + cos^2 = 1; `first` = 0 eliminates the squares of sines, 1 of cosines."""
     _, polynomial = sring(flat, order=lex)
     gens = list(polynomial.ring.symbols)

@@ -143,9 +143,7 @@ def _choices(name: str, known: Collection[str]) -> str:
 def _machine(launch: LaunchFile) -> Machine:
     plant, path = launch.plant, launch.file
     if plant.machine not in PLANTS:
-        raise LaunchError(
-            path, "plant", "machine", f"{plant.machine!r} is unknown; {_choices(plant.machine, PLANTS)}"
-        )
+        raise LaunchError(path, "plant", "machine", f"{plant.machine!r} is unknown; {_choices(plant.machine, PLANTS)}")
     if plant.settings:
         name = next(iter(plant.settings))
         raise LaunchError(path, "plant.settings", name, f"machine {plant.machine} has no settings; remove it")

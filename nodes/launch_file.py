@@ -48,9 +48,7 @@ class Run(Section, frozen=True):
     """[run]: how long and against which clock."""
 
     duration: Annotated[Seconds, _key("the plant time after which the run ends", "s")]
-    mode: Annotated[Literal["realtime", "lockstep"], _key("the clock: the wall's, or wait for answers")] = (
-        "realtime"
-    )
+    mode: Annotated[Literal["realtime", "lockstep"], _key("the clock: the wall's, or wait for answers")] = "realtime"
     speed: Annotated[Positive, _key("plant seconds per wall second in real time")] = 1.0
     seed: Annotated[Whole, _key("the number every random effect derives from")] = 1
     lockstep_timeout: Annotated[Seconds, _key("how long an answer may take in lockstep", "wall s")] = 5.0
@@ -85,9 +83,7 @@ class Safety(Section, frozen=True):
     command_timeout: Annotated[
         OptionalSeconds, _key("the longest wait for a command (absent: 3 periods, at least the floor)", "s")
     ] = None
-    command_timeout_floor: Annotated[
-        Seconds, _key("the least wait where the timeout is absent", "wall s")
-    ] = 0.02
+    command_timeout_floor: Annotated[Seconds, _key("the least wait where the timeout is absent", "wall s")] = 0.02
     on_fault: Annotated[Literal["stop", "resume"], _key("what follows a fault: the end, or go on")] = "stop"
 
 
@@ -321,10 +317,7 @@ class _Reader:
         entry = get_args(by_name)[1]
         if get_args(field.type)[0] == by_name:  # always a table, so a section of its own
             return {name: self._leaf(inside, name, field, entry, item) for name, item in value.items()}
-        return {
-            name: self._leaf(section, f"{field.name}.{name}", field, entry, item)
-            for name, item in value.items()
-        }
+        return {name: self._leaf(section, f"{field.name}.{name}", field, entry, item) for name, item in value.items()}
 
     def _leaf(self, section: str, key: str | None, field: FieldInfo, kind: Any, value: object) -> Any:
         """The value converted to its kind, with finite numbers only."""

@@ -87,7 +87,7 @@ class Launcher:
                 folder.register(names)
                 with Bus(folder.path, LAUNCHER) as bus:
                     inbox = bus.subscriber({node: MONITORED[node] for node in names})
-                    if self._gate(bus, folder.path):
+                    if self._gate(folder.path):
                         self.outcome.first_tick_s = (time.monotonic_ns() - begin) / 1e9
                         self._watch(bus, inbox)
             finally:
@@ -135,7 +135,7 @@ class Launcher:
             os.setpgid(pid, pid)
         self.children[name] = Child(name, pid, read)
 
-    def _gate(self, bus: Bus, folder: Path) -> bool:
+    def _gate(self, folder: Path) -> bool:
         """Open the start gate once every node is ready; False when that cannot be."""
         with contextlib.ExitStack() as stack:
             askers = {name: stack.enter_context(Requester(folder, name)) for name in self.children}
@@ -240,13 +240,12 @@ class Launcher:
         n_s = self.assembly.control.law.n_s if self.assembly.control else 0
         file = folder / f"{CONTROLLER}.npy"
         answers = np.load(file) if file.exists() else np.zeros((0, 2 * n_s + 2))
-        stats = {name: plant[name] for name in ("rate", "misses", "round_trip_s", "counts") if name in plant}
-        stats |= {name: plant[name] for name in ("lateness_s", "stalls") if name in plant}
+        shown = ("rate", "misses", "round_trip_s", "counts", "lateness_s", "stalls")
+        stats: dict[str, Any] = {name: plant[name] for name in shown if name in plant}
         stats["node_counts"] = {name: summary.get("counts", {}) for name, summary in summaries.items()}
         self.outcome.run = run_of_rows(
             self.assembly, self.assembly.launch.run.mode, rows, answers, plant.get("wall_s", wall_s),
-            faults=self.outcome.faults, warnings=plant["warnings"],
-            residual_max=controller.get("residual_max", {}), stats=stats,
+            faults=self.outcome.faults, residual_max=controller.get("residual_max", {}), stats=stats,
         )  # fmt: skip
 
 

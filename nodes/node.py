@@ -60,6 +60,10 @@ class Outbox:
         self._counted_due = 0
         self._seq = dict.fromkeys(_TOPIC_OF.values(), -1)
 
+    def ready(self) -> bool:
+        """Whether all expected subscriptions are held, so that the next message reaches everybody."""
+        return self._publisher.ready()
+
     def heard(self, topic: str) -> bool:
         """Whether a message of this topic would reach anybody; looked at a few times a second."""
         now = self.clock()
@@ -74,9 +78,7 @@ class Outbox:
         topic = _TOPIC_OF[kind]
         if seq is None:
             seq = self._seq[topic] = self._seq[topic] + 1
-        message = kind(
-            t=t, seq=seq, run=self.run, k=k, mono=self.clock(), node=self.node, src=self.src, **values
-        )
+        message = kind(t=t, seq=seq, run=self.run, k=k, mono=self.clock(), node=self.node, src=self.src, **values)
         self._publisher.publish(topic, message)
         return message
 

@@ -6,6 +6,7 @@ keeps an absolute grid, and commands that stay away lead to zero input.
 
 import time
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,12 @@ class PlantNode:
     """One run of the plant; `lockstep` or `realtime` (in `realtime.py`) drive it from instant to instant."""
 
     def __init__(
-        self, assembly: Assembly, bus: BusFace, listeners: list[Wanted], every: int, clock: Clock = time.monotonic_ns
+        self,
+        assembly: Assembly,
+        bus: BusFace,
+        listeners: Sequence[Wanted],
+        every: int,
+        clock: Clock = time.monotonic_ns,
     ) -> None:
         launch = assembly.launch
         self.assembly = assembly
@@ -44,9 +50,9 @@ class PlantNode:
         columns = [*self.info.state_names, "work", *self.info.input_names]
         self.record = Recorder(columns, self.steps // every + 2)
         self.applied = np.zeros(len(self.info.input_names))  # acts from now on
+        self._limits = tuple(assembly.limits.tolist())
         self.faults: list[Fault] = []
         self.counts: Counter[str] = Counter()
-        self.warnings: dict[str, float] = {}  # text -> first time it held
         self.round_trip = Durations()
         self.stop = False  # asked from outside
         self._later: dict[int, Array] = {}  # control instant -> inputs that act from it on
@@ -79,8 +85,6 @@ class PlantNode:
     def publish_state(self) -> None:
         """Publish the measured state of this step; at a control instant an answer is expected."""
         reading, control = self.plant.read(), self.is_control(self.k)
-        if control and self.k < self.steps:
-            self._watch()
         if control and self.plant.sensor.drops():
             self.counts["dropped_states"] += 1
             return
@@ -99,11 +103,6 @@ class PlantNode:
 
     def _forget(self, seq: int) -> None:
         del self._outstanding[seq], self._published[seq]
-
-    def _watch(self) -> None:
-        """Keep the first time at which each of the machine's warnings holds."""
-        for text in self.assembly.machine.warnings(self.plant.t, self.plant.x, self.applied):
-            self.warnings.setdefault(text, self.plant.t)
 
     def publish_again(self) -> None:
         """Send the unanswered state once more, as the same message (lockstep: heals a lost frame)."""
@@ -131,9 +130,7 @@ class PlantNode:
         return fresh
 
     def _consider(self, command: Command) -> bool:
-        expected = Expected(
-            self.outbox.run, self._newest, self._answered, self._outstanding, self.info.input_names
-        )
+        expected = Expected(self.outbox.run, self._newest, self._answered, self._outstanding, self.info.input_names)
         reason = refusal(command, expected)
         if reason is not None:
             self.counts[f"refused_{reason}"] += 1
@@ -149,7 +146,7 @@ class PlantNode:
             self.fault("law", command.fault, "controller")
             return False
         asked = [command.input[name] for name in self.info.input_names]
-        values, reasons = limited(asked, self.assembly.limits.tolist(), self.info.input_names)
+        values, reasons = limited(asked, self._limits, self.info.input_names)
         self.counts["saturated"] += bool(reasons)
         self._later[instant + self.delay] = np.array(values)
         self._publish_applied(command, values, reasons)
@@ -182,7 +179,7 @@ class PlantNode:
             if self.steps_per_period and self._later:
                 chunk = min(chunk, self.k - self.k % self.steps_per_period + self.steps_per_period)
             self.plant.advance(chunk - self.k)
-        if not np.isfinite(self.plant.x.sum()):
+        if not self.plant.finite:
             self.fault("diverged", "the state is no longer finite: the machine's motion escaped", PLANT)
 
     def _record(self) -> None:
@@ -213,7 +210,13 @@ class PlantNode:
         shown = {"round_trip": self.round_trip.recent(), **values}
         fault = self.faults[0].name if self.faults else ""
         self.outbox.send(
-            Status, self.k, self.plant.t, lifecycle=lifecycle, fault=fault, counts=dict(self.counts), values=shown
+            Status,
+            self.k,
+            self.plant.t,
+            lifecycle=lifecycle,
+            fault=fault,
+            counts=dict(self.counts),
+            values=shown,
         )
         self._status_due = self.clock() + STATUS_PERIOD_NS
         self._status_k = self.k
@@ -231,7 +234,6 @@ class PlantNode:
             "k": self.k,
             "faults": [fault.as_dict() for fault in self.faults],
             "counts": dict(self.counts) | {f"refused_{name}": n for name, n in refused.items()},
-            "warnings": self.warnings,
             "round_trip_s": self.round_trip.percentiles(),
             "energy_error": self.plant.energy() - self._start_energy - float(self.plant.x[-1]),
         }

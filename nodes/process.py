@@ -15,7 +15,7 @@ from servonode.bus import Bus
 from servonode.bus.faces import Wanted
 from servonode.nodes.assembly import Assembly
 from servonode.nodes.controller_node import ControllerNode
-from servonode.nodes.node import CONTROLLER, LAUNCHER, PLANT, TARGET, WANTED
+from servonode.nodes.node import CONTROLLER, PLANT, TARGET, WANTED
 from servonode.nodes.plant_node import PlantNode, lockstep
 from servonode.nodes.realtime import RealTime
 from servonode.nodes.recorder import Recorder
@@ -98,18 +98,22 @@ def die_with_parent(parent: int, number: int) -> None:
             os._exit(1)
 
 
+Life = Callable[[], dict[str, Any]]
+
+
 def run_node(name: str, assembly: Assembly, folder: Path, every: int) -> int:
     """The life of one node process; returns its exit code."""
-    with NodeBus(folder, name) as bus:
-        node, record, drive = _BUILD[name](assembly, bus, every)
-        bus.is_ready = node.outbox._publisher.ready
+    bus = NodeBus(folder, name)
+    with bus:
+        node, record, live = _build(name, assembly, bus, every)
+        bus.is_ready = node.outbox.ready
         bus.on_stop = lambda: setattr(node, "stop", True)
         gc.collect()
         gc.freeze()  # what exists now lives to the end: never scan it again
         gc.disable()  # messages hold no cycles; a collection would come in the middle of a tick
         while not (bus.started or bus.stopped):
             bus.wait(time.monotonic_ns() + IDLE_NS)
-        extra = drive() if not bus.stopped else {}
+        extra = live() if not bus.stopped else {}
         if record is not None:
             record.save(folder / f"{name}.npy")
         summary = folder / f"{name}.json.tmp"
@@ -118,42 +122,38 @@ def run_node(name: str, assembly: Assembly, folder: Path, every: int) -> int:
         return 1 if node.faults else 0
 
 
-def _plant(assembly: Assembly, bus: NodeBus, every: int) -> tuple[PlantNode, Recorder, Callable[[], dict[str, Any]]]:
-    listeners: list[Wanted] = [MONITORED]
-    if assembly.control:
-        listeners += [WANTED[CONTROLLER], WANTED[TARGET]]
-    node = PlantNode(assembly, bus, listeners, every)
+def _build(name: str, assembly: Assembly, bus: NodeBus, every: int) -> tuple[Any, Recorder | None, Life]:
+    """The node of this name, what it records, and how it lives."""
+    if name == PLANT:
+        listeners: list[Wanted] = [MONITORED]
+        if assembly.control:
+            listeners += [WANTED[CONTROLLER], WANTED[TARGET]]
+        plant = PlantNode(assembly, bus, listeners, every)
+        return plant, plant.record, lambda: _drive(plant, assembly)
+    if name == CONTROLLER:
+        controller = ControllerNode(assembly, bus, [MONITORED, WANTED[PLANT]])
+        return controller, controller.record, lambda: _work(controller, bus)
+    target = TargetNode(assembly, bus, [MONITORED, WANTED[CONTROLLER]])
+    return target, None, lambda: _work(target, bus)
+
+
+def _drive(node: PlantNode, assembly: Assembly) -> dict[str, Any]:
+    """The plant's life, from the first state to the last, and how it kept time."""
     run = assembly.launch.run
-
-    def drive() -> dict[str, Any]:
-        begin = time.monotonic_ns()
-        if run.mode == "lockstep":
-            lockstep(node, run.lockstep_timeout)
-            wall = (time.monotonic_ns() - begin) / 1e9
-            return {"rate": node.plant.t / wall if wall else 0.0, "misses": 0, "wall_s": wall}
-        pace = RealTime(node, run.speed, assembly.command_timeout, assembly.launch.plant.safety.on_fault)
-        pace.run()
-        return {
-            "rate": pace.rate(),
-            "misses": pace.misses,
-            "stalls": pace.stalls,
-            "lateness_s": pace.lateness.percentiles(),
-            "wall_s": (pace.end_ns - pace.start_ns) / 1e9,
-        }
-
-    return node, node.record, drive
-
-
-def _controller(
-    assembly: Assembly, bus: NodeBus, every: int
-) -> tuple[ControllerNode, Recorder, Callable[[], dict[str, Any]]]:
-    node = ControllerNode(assembly, bus, [MONITORED, WANTED[PLANT]])
-    return node, node.record, lambda: _work(node, bus)
-
-
-def _target(assembly: Assembly, bus: NodeBus, every: int) -> tuple[TargetNode, None, Callable[[], dict[str, Any]]]:
-    node = TargetNode(assembly, bus, [MONITORED, WANTED[CONTROLLER]])
-    return node, None, lambda: _work(node, bus)
+    begin = time.monotonic_ns()
+    if run.mode == "lockstep":
+        lockstep(node, run.lockstep_timeout)
+        wall = (time.monotonic_ns() - begin) / 1e9
+        return {"rate": node.plant.t / wall if wall else 0.0, "misses": 0, "wall_s": wall}
+    pace = RealTime(node, run.speed, assembly.command_timeout, assembly.launch.plant.safety.on_fault)
+    pace.run()
+    return {
+        "rate": pace.rate(),
+        "misses": pace.misses,
+        "stalls": pace.stalls,
+        "lateness_s": pace.lateness.percentiles(),
+        "wall_s": (pace.end_ns - pace.start_ns) / 1e9,
+    }
 
 
 def _work(node: _Worker, bus: NodeBus) -> dict[str, Any]:
@@ -162,10 +162,3 @@ def _work(node: _Worker, bus: NodeBus) -> dict[str, Any]:
         sleep_s = node.work()
         bus.wait(time.monotonic_ns() + min(IDLE_NS, round(min(sleep_s, 1.0) * 1e9)))
     return {}
-
-
-_BUILD: dict[str, Callable[[Assembly, NodeBus, int], tuple[Any, Recorder | None, Callable[[], dict[str, Any]]]]] = {
-    PLANT: _plant,
-    CONTROLLER: _controller,
-    TARGET: _target,
-}

@@ -45,9 +45,7 @@ class RealTime:
             self._keep_time(event, deadline)
             node.publish_state()
             self._expect()
-            node.status_if_due(
-                rate=self.rate(), lateness=self.lateness.recent(), misses=float(self.misses)
-            )
+            node.status_if_due(rate=self.rate(), lateness=self.lateness.recent(), misses=float(self.misses))
         self.end_ns = node.clock()
         node.finish()
 

@@ -14,7 +14,7 @@ Array = npt.NDArray[np.float64]
 SNAPSHOTS = 9  # instants at which the outline is drawn
 INK, GOAL = "#1b2733", "#d1495b"
 PALETTE = ("#00798c", "#edae49", "#5c4d7d", "#66a182")
-STYLE = {
+STYLE: Any = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.edgecolor": "#8a97a3",
@@ -35,11 +35,13 @@ def write_report(run: Run, name: str, file: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context():
+        mpl.rcParams.update(STYLE)
         panels = _panels(run)
         figure = Figure(figsize=(14, 8.2), layout="constrained")
         FigureCanvasAgg(figure)
-        left, right = figure.subfigures(1, 2, width_ratios=(1.05, 1.0))
+        halves: Any = figure.subfigures(1, 2, width_ratios=(1.05, 1.0))
+        left, right = halves
         _draw_path(left.add_subplot(), run)
         axes = right.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
         for axis, (title, curves, logarithmic) in zip(axes, panels, strict=True):

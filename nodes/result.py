@@ -114,9 +114,7 @@ def plain(value: float) -> float | str:
     return number if np.isfinite(number) else str(number)
 
 
-def run_of_rows(
-    assembly: Assembly, control: str, rows: Array, answers: Array, wall_s: float, **more: Any
-) -> Run:
+def run_of_rows(assembly: Assembly, control: str, rows: Array, answers: Array, wall_s: float, **more: Any) -> Run:
     """A Run from the plant's rows (k, x, work, u) and the controller's rows (k, f, f', condition).
 
     Residuals stand at control instants; between them the last one is repeated.
@@ -126,8 +124,11 @@ def run_of_rows(
     k = rows[:, 0].astype(np.int64)
     t = k * assembly.launch.step_ns / 1e9
     residuals = _held(k, answers, _residual_names(assembly))
-    energy = np.array([machine.energy(time, np.ascontiguousarray(row)) for time, row in zip(t, rows[:, 1 : n + 2], strict=True)])
+    energy = np.array(
+        [machine.energy(time, np.ascontiguousarray(row)) for time, row in zip(t, rows[:, 1 : n + 2], strict=True)]
+    )
     inputs = machine.description.input_names
+    more.setdefault("warnings", _warnings(assembly, t, rows))
     return Run(
         assembly=assembly,
         control=control,
@@ -142,6 +143,17 @@ def run_of_rows(
         steps=int(k[-1]) if len(k) else 0,
         **more,
     )
+
+
+def _warnings(assembly: Assembly, t: Array, rows: Array) -> dict[str, float]:
+    """The machine's warnings with the first recorded time at which each holds."""
+    machine = assembly.machine
+    found: dict[str, float] = {}
+    n = machine.n_state
+    for time, row in zip(t, rows, strict=True):
+        for text in machine.warnings(time, row[1 : n + 2], row[n + 2 :]):
+            found.setdefault(text, float(time))
+    return found
 
 
 def _residual_names(assembly: Assembly) -> Sequence[str]:

@@ -61,8 +61,7 @@ def simulate_nodes(assembly: Assembly, every: int) -> Run:
     summary = plant.summary()
     wall_s = (time.monotonic_ns() - begin) / 1e9
     return run_of_rows(
-        assembly, "sampled", plant.record.rows, answers, wall_s, faults=summary["faults"],
-        warnings=summary["warnings"], **more,
+        assembly, "sampled", plant.record.rows, answers, wall_s, faults=summary["faults"], **more
     )  # fmt: skip
 
 
@@ -75,15 +74,17 @@ def simulate_fused(assembly: Assembly, every: int) -> Run:
         return simulate_nodes(assembly, every)
     begin = time.monotonic_ns()
     launch, machine = assembly.launch, assembly.machine
-    record = Recorder([*machine.description.state_names, "work", *machine.description.input_names], launch.steps // every + 2)
+    record = Recorder(
+        [*machine.description.state_names, "work", *machine.description.input_names],
+        launch.steps // every + 2,
+    )
     answers = _answers(assembly)
     finished = fused_loop(assembly, every, record, answers)
     if not finished:
         return simulate_nodes(assembly, every)
     wall_s = (time.monotonic_ns() - begin) / 1e9
     return run_of_rows(
-        assembly, "sampled", record.rows, answers.rows, wall_s, residual_max=_largest(assembly, answers.rows),
-        warnings=_warnings(assembly, record.rows),
+        assembly, "sampled", record.rows, answers.rows, wall_s, residual_max=_largest(assembly, answers.rows)
     )  # fmt: skip
 
 
@@ -105,17 +106,6 @@ def _largest(assembly: Assembly, answers: Array) -> dict[str, float]:
         return {}
     names = [each.name for each in assembly.control.law.description.residuals]
     return {name: float(np.max(np.abs(answers[:, 1 + i]))) for i, name in enumerate(names)}
-
-
-def _warnings(assembly: Assembly, rows: Array) -> dict[str, float]:
-    """The first recorded time at which each warning holds."""
-    machine, found = assembly.machine, {}
-    n = machine.n_state
-    for row in rows[:-1]:
-        t = row[0] * assembly.launch.step_ns / 1e9
-        for text in machine.warnings(t, np.ascontiguousarray(row[1 : n + 2]), np.ascontiguousarray(row[n + 2 :])):
-            found.setdefault(text, float(t))
-    return found
 
 
 def simulate_continuous(assembly: Assembly, every: int, rtol: float, atol: float) -> Run:
@@ -145,7 +135,10 @@ def simulate_continuous(assembly: Assembly, every: int, rtol: float, atol: float
     if not solution.success:
         raise SimulationError(f"the continuous integration stopped at t = {solution.t[-1]:g} s: {solution.message}")
     n_s = control.law.n_s if control else 0
-    rows, answers = np.zeros((len(times), 1 + len(assembly.start) + len(u))), np.zeros((len(times), 2 * n_s + 2))
+    rows, answers = (
+        np.zeros((len(times), 1 + len(assembly.start) + len(u))),
+        np.zeros((len(times), 2 * n_s + 2)),
+    )
     for i, (k, t) in enumerate(zip(steps, times, strict=True)):
         x = np.ascontiguousarray(solution.y[:, i])
         if control:
@@ -155,7 +148,7 @@ def simulate_continuous(assembly: Assembly, every: int, rtol: float, atol: float
     wall_s = (time.monotonic_ns() - begin) / 1e9
     return run_of_rows(
         assembly, "continuous", rows, answers if control else np.zeros((0, 1)), wall_s,
-        residual_max=_largest(assembly, answers), warnings=_warnings(assembly, rows),
+        residual_max=_largest(assembly, answers),
     )  # fmt: skip
 
 

@@ -53,7 +53,9 @@ class StatusLine:
         if plant.values.get("round_trip"):
             parts.append(f"round trip {plant.values['round_trip'] * 1e3:.2f} ms")
         if controller is not None:
-            parts += [f"{n} {controller.values[n]:+.1e} {unit}" for n, unit in self.units.items() if n in controller.values]
+            parts += [
+                f"{n} {controller.values[n]:+.1e} {unit}" for n, unit in self.units.items() if n in controller.values
+            ]
         return "  ".join(parts)
 
     def close(self) -> None:
@@ -73,7 +75,12 @@ def table(run: Run, name: str, interrupted: bool = False) -> str:
         rows.append(("rate", f"{stats['rate']:.5g} plant seconds per second{asked}"))
     if run.control == "realtime" and "misses" in stats:
         missed = stats["counts"].get("missed_commands", 0)
-        rows.append(("missed", f"{stats['misses']} deadlines, {missed} commands, {stats.get('stalls', 0)} host stalls"))
+        rows.append(
+            (
+                "missed",
+                f"{stats['misses']} deadlines, {missed} commands, {stats.get('stalls', 0)} host stalls",
+            )
+        )
     if stats.get("round_trip_s"):
         trip = stats["round_trip_s"]
         rows.append(("round trip", "   ".join(f"{key} {trip[key] * 1e3:.3f} ms" for key in ("p50", "p99", "max"))))
@@ -84,7 +91,12 @@ def table(run: Run, name: str, interrupted: bool = False) -> str:
         rows.append(("largest residual", shown))
     if run.stats.get("counts", {}).get("saturated"):
         rows.append(("saturated", f"{run.stats['counts']['saturated']} commands were limited"))
-    rows.append(("energy check", f"{run.energy_error:.1e} J between energy and work (energy {float(run.energy[-1]):.4g} J)"))
+    rows.append(
+        (
+            "energy check",
+            f"{run.energy_error:.1e} J between energy and work (energy {float(run.energy[-1]):.4g} J)",
+        )
+    )
     rows += [("warning", f"{text} (from t = {t:.2f} s)") for text, t in run.warnings.items()]
     rows += [("fault", f"{each['name']} at t = {each['t']:.3f} s: {each['text']}") for each in run.faults]
     rows += [] if run.faults else [("faults", "none")]

@@ -35,7 +35,11 @@ class TargetNode:
         self.bus = bus
         self.clock = clock
         self.targets = assembly.targets
-        self.steps_per_period, self.step_ns, self.steps = launch.steps_per_period, launch.step_ns, launch.steps
+        self.steps_per_period, self.step_ns, self.steps = (
+            launch.steps_per_period,
+            launch.step_ns,
+            launch.steps,
+        )
         self.inbox = bus.subscriber(WANTED[TARGET])
         self.outbox = Outbox(TARGET, bus.publisher(subscriptions_expected(TARGET, listeners)), clock)
         order = self.targets.order

@@ -11,6 +11,7 @@ with the corrections listed in docs/machines/diff_drive_trailer.md.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -58,10 +59,10 @@ def model() -> Model:
     U1 = input_("U1", "torque of the left wheel", "N m")
     U2 = input_("U2", "torque of the right wheel", "N m")
 
-    def e(a):  # type: ignore[no-untyped-def]
+    def e(a: Any) -> Any:
         return Matrix([cos(a), sin(a)])
 
-    def n(a):  # type: ignore[no-untyped-def]
+    def n(a: Any) -> Any:
         return Matrix([-sin(a), cos(a)])
 
     heading_rate, trailer = psi.rate, psi + phi
@@ -117,14 +118,15 @@ def model() -> Model:
         ),
         requirements=(
             condition(
-                I1 >= m1 * d1**2,
+                m1 * d1**2 <= I1,
                 "I1 >= m1*d1^2, without which no inertia is left about the platform's own centre of mass; raise I1",
             ),
         ),
         warnings=(
             condition(Abs(phi) < pi / 2, "hitch angle beyond pi/2: a real trailer touches the robot"),
             condition(
-                Abs(trailer_sideways) < mu * m2 * g, "the trailer's wheels would slip sideways (Lambda2 > mu m2 g)"
+                Abs(trailer_sideways) < mu * m2 * g,
+                "the trailer's wheels would slip sideways (Lambda2 > mu m2 g)",
             ),
             condition(
                 sqrt(sideways**2 + traction**2) < mu * (m1 + 2 * mk) * g,
@@ -140,9 +142,9 @@ def outline(state: Mapping[str, float], parameters: Mapping[str, float]) -> list
     half, radius, b = parameters["l"], parameters["r"], parameters["b"]
     platform = np.array([[-0.6, -1], [1.0, -1], [1.7, 0], [1.0, 1], [-0.6, 1], [-0.6, -1]]) * half
     wheel = np.array([[-radius, 0.0], [radius, 0.0]])
-    wheels = [wheel + [0.0, side * half] for side in (1.15, -1.15)]
-    bed = np.array([[-0.9, -0.8], [0.9, -0.8], [0.9, 0.8], [-0.9, 0.8], [-0.9, -0.8]]) * half - [b, 0.0]
-    trailer_wheels = [wheel + [-b, side * half] for side in (1.0, -1.0)]
+    wheels = [wheel + np.array([0.0, side * half]) for side in (1.15, -1.15)]
+    bed = np.array([[-0.9, -0.8], [0.9, -0.8], [0.9, 0.8], [-0.9, 0.8], [-0.9, -0.8]]) * half - np.array([b, 0.0])
+    trailer_wheels = [wheel + np.array([-b, side * half]) for side in (1.0, -1.0)]
     drawbar = np.array([[0.0, 0.0], [-b, 0.0]])
     origin = np.array([state["X"], state["Y"]])
     robot = [_turned(line, state["psi"]) + origin for line in (platform, *wheels)]
@@ -160,4 +162,5 @@ VIEW = View(
 
 def _turned(points: npt.NDArray[np.float64], angle: float) -> npt.NDArray[np.float64]:
     c, s = np.cos(angle), np.sin(angle)
-    return points @ np.array([[c, s], [-s, c]])
+    turned: npt.NDArray[np.float64] = points @ np.array([[c, s], [-s, c]])
+    return turned

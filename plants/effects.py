@@ -80,7 +80,8 @@ class Actuator:
         value = np.where(np.abs(demand) < self.effects.dead_zone, 0.0, demand)
         quantum = np.array(self.effects.quantum)
         value = np.where(quantum > 0, np.round(value / np.where(quantum > 0, quantum, 1.0)) * quantum, value)
-        return np.clip(value, -self._limit, self._limit)
+        limited: Array = np.clip(value, -self._limit, self._limit)
+        return limited
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,8 @@ class Sensor:
             return state
         value = state + self._bias + self._noise * self._rng.standard_normal(len(state))
         scale = np.where(self._quantum > 0, self._quantum, 1.0)
-        return np.where(self._quantum > 0, np.round(value / scale) * scale, value)
+        rounded: Array = np.where(self._quantum > 0, np.round(value / scale) * scale, value)
+        return rounded
 
     def drops(self) -> bool:
         """Whether this state message is lost."""

@@ -31,6 +31,7 @@ class SimulatedPlant:
         self.machine = machine
         self.step_ns = step_ns
         self.k = 0
+        self.finite = True  # as of the last advance
         self.x = start.copy()
         self.actuator = Actuator(actuator, step_ns / 1e9)
         self.sensor = Sensor(sensor, np.random.default_rng(seed))
@@ -62,12 +63,12 @@ class SimulatedPlant:
         """Integrate `steps` steps under the held input."""
         c = self.machine.c
         if not self._stepwise:
-            self._advance(self.k, steps, self.step_ns, self.x, self.actuator.output, c)
+            self.finite = self._advance(self.k, steps, self.step_ns, self.x, self.actuator.output, c)
             self.k += steps
             return
         for _ in range(steps):
             self.actuator.advance()
-            self._advance(self.k, 1, self.step_ns, self.x, self.actuator.output, c)
+            self.finite = self._advance(self.k, 1, self.step_ns, self.x, self.actuator.output, c)
             self.k += 1
             self._late.append(self.x.copy())
 

@@ -62,9 +62,7 @@ def flow() -> Callable[..., Array]:
             return machine.derivatives(t, x, inputs(t, x) if callable(inputs) else inputs)
 
         states = []
-        for time in np.atleast_1d(
-            times
-        ):  # one solve an interval: the solver's steps are better than its dense output
+        for time in np.atleast_1d(times):  # one solve an interval: the solver's steps are better than its dense output
             result = solve_ivp(rates, (t0, time), x, **{**SOLVER, **solver})
             assert result.success, result.message
             t0, x = time, result.y[:, -1].copy()

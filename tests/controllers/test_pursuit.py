@@ -143,7 +143,13 @@ def test_all_laws_agree_on_the_program(
 
 @pytest.mark.parametrize(
     ("variant", "rates"),
-    [("finite", STABLE), ("finite", {"speed": 5.0, "heading": 3.0}), ("plain", PLAIN), ("differential", STABLE), ("literal", PLAIN)],
+    [
+        ("finite", STABLE),
+        ("finite", {"speed": 5.0, "heading": 3.0}),
+        ("plain", PLAIN),
+        ("differential", STABLE),
+        ("literal", PLAIN),
+    ],
 )
 def test_the_figure_2_run_has_the_printed_states_for_every_law(
     trailer: Machine, epicycloid: Motion, run: Any, agree_in_print: Any, variant: str, rates: dict[str, float]
@@ -190,9 +196,7 @@ def test_residuals_of_the_finite_law_decay_exactly(
     assert_allclose(got[1], (e + (e_dot + 3 * e) * TIMES) * np.exp(-3 * TIMES), rtol=0, atol=1e-10)
 
 
-def test_residuals_of_the_plain_law_are_constant_and_linear(
-    trailer: Machine, epicycloid: Motion, run: Any
-) -> None:
+def test_residuals_of_the_plain_law_are_constant_and_linear(trailer: Machine, epicycloid: Motion, run: Any) -> None:
     law = pursuit(trailer, "plain", rho0=2.0)
     times = TIMES[:-1]  # later the growing error turns the robot away from the target
     x = run(law, trailer.state(OFF), times, epicycloid, PLAIN)
@@ -229,8 +233,14 @@ def test_the_differential_law_leaves_a_heading_error(
     ],
 )
 def test_laws_that_only_watch_derivatives_keep_the_printed_heading_error(
-    trailer: Machine, sheet: ModuleType, straight: Motion, run: Any, agree_in_print: Any,
-    variant: str, yaw_rate: float, printed: str,
+    trailer: Machine,
+    sheet: ModuleType,
+    straight: Motion,
+    run: Any,
+    agree_in_print: Any,
+    variant: str,
+    yaw_rate: float,
+    printed: str,
 ) -> None:
     law = pursuit(trailer, variant, a=1.0, rho0=2.0)
     rates = STABLE if variant == "differential" else PLAIN
@@ -260,9 +270,18 @@ def test_the_distance_at_the_start_is_kept_unless_another_is_given(trailer: Mach
 
 
 def test_a_start_on_the_target_is_refused(trailer: Machine) -> None:
+    law = pursuit(trailer)
+    begin(law, trailer.state({}), np.zeros(6))
     with pytest.raises(ParameterError, match="0 m must be greater than 0") as caught:
-        begin(pursuit(trailer), trailer.state({}), np.zeros(6))
+        law.check_parameters()
     assert caught.value.name == "rho0"
+
+
+@pytest.mark.parametrize(("name", "value"), [("a", -1.0), ("rho0", 0.0), ("rho_min", -0.1)])
+def test_a_program_parameter_out_of_bounds_is_refused(trailer: Machine, name: str, value: float) -> None:
+    with pytest.raises(ParameterError, match=f"{value:g} .* must be greater than 0") as caught:
+        pursuit(trailer, **{"rho0": 2.0, name: value}).check_parameters()
+    assert caught.value.name == name
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -307,7 +326,9 @@ def test_full_turns_of_the_heading_do_not_matter(trailer: Machine, sheet: Module
     assert_allclose(law.inputs, once, rtol=0, atol=1e-12)  # rounding of an angle of 20 rad
 
 
-@pytest.mark.parametrize(("variant", "rate"), [("finite", 2.0), ("differential", 2.0), ("plain", 0.0), ("literal", 0.0)])
+@pytest.mark.parametrize(
+    ("variant", "rate"), [("finite", 2.0), ("differential", 2.0), ("plain", 0.0), ("literal", 0.0)]
+)
 def test_each_variant_has_its_default_rates(trailer: Machine, variant: str, rate: float) -> None:
     description = pursuit(trailer, variant).description
     assert [each.default for each in description.residuals] == [rate, rate]

@@ -36,7 +36,11 @@ def test_torques_are_those_of_the_torque_map(
 ) -> None:
     for _ in range(20):
         machine = trailer.with_parameters(sheet.random_parameters(rng, friction))
-        law, x, y = law_of("rates", machine, speed=3.0, yaw_rate=1.5), sheet.random_state(rng), rng.normal(size=4)
+        law, x, y = (
+            law_of("rates", machine, speed=3.0, yaw_rate=1.5),
+            sheet.random_state(rng),
+            rng.normal(size=4),
+        )
         law.compute(0.0, x, y)
         alpha = y[1] - 3.0 * (x[4] - y[0]), y[3] - 1.5 * (x[5] - y[2])
         expected = sheet.Trailer(machine.parameters).torques(x, *alpha)

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-
 from sympy import cos, sin
 
 from servonode import controllers, mechanics
@@ -83,7 +82,7 @@ def cart_pole() -> Model:
 
 
 def plate() -> Model:
-    """Plate on a frictionless plane, pushed by two forces at P and a torque; its centre of mass is d ahead."""
+    """Plate on a frictionless plane, pushed by two forces at P and a torque; centre of mass d ahead."""
     x, y = coordinate("x", "position of P", "m"), coordinate("y", "position of P", "m")
     psi = coordinate("psi", "heading", "rad")
     vx, vy = velocity("vx", "speed of P along x", "m/s"), velocity("vy", "speed of P along y", "m/s")
@@ -131,6 +130,3 @@ def law(
 def _key(kind: str, name: str, *definitions: Path) -> str:
     rooms = (Path(mechanics.__file__).parent, Path(controllers.__file__).parent)
     return cache.key_of("test", kind, name, cache.sources_digest(*rooms, Path(__file__), *definitions))
-
-
-

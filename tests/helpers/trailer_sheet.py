@@ -57,9 +57,7 @@ class Trailer:
         p = self.p
         self.Mt = p["m1"] + p["m2"] + 2 * p["m_k"]
         self.M0 = self.Mt + 2 * p["Iky"] / p["r"] ** 2
-        self.J1 = (
-            p["I1"] + 2 * p["m_k"] * p["l"] ** 2 + 2 * p["Ikz"] + 2 * p["l"] ** 2 * p["Iky"] / p["r"] ** 2
-        )
+        self.J1 = p["I1"] + 2 * p["m_k"] * p["l"] ** 2 + 2 * p["Ikz"] + 2 * p["l"] ** 2 * p["Iky"] / p["r"] ** 2
         self.J2 = p["I2"] - p["m2"] * p["b"] ** 2
         self.kd = p["m1"] * p["d1"]
 

@@ -121,9 +121,7 @@ def test_the_derivative_of_wrap_is_one() -> None:
     assert sympy.diff(wrap(3 * x), x) == 3
 
 
-slips_through = pytest.mark.xfail(
-    strict=True, reason="sympy's printer knows the name, the generated module does not"
-)
+slips_through = pytest.mark.xfail(strict=True, reason="sympy's printer knows the name, the generated module does not")
 REFUSED = [
     sympy.diff(sign(x), x),
     sympy.diff(Max(x, y), x),
@@ -214,9 +212,7 @@ def test_the_emitted_solve_is_that_of_numpy(n: int, rng: np.random.Generator) ->
         M, right = symmetric_with_zeros(n, rng), rng.normal(size=(2, n)) * (rng.random((2, n)) < 0.7)
         block = Block(None)
         texts = [[f"M[{i}, {j}]" if M[i, j] else "0.0" for j in range(n)] for i in range(n)]
-        columns = [
-            [f"b[{c}, {i}]" if b else "0.0" for i, b in enumerate(column)] for c, column in enumerate(right)
-        ]
+        columns = [[f"b[{c}, {i}]" if b else "0.0" for i, b in enumerate(column)] for c, column in enumerate(right)]
         solution = solve_spd(block, texts, columns)
         for c, column in enumerate(solution):
             block.store(f"out[{c}]", column)

@@ -18,9 +18,7 @@ def value_at(text: str, **values: float) -> float:
     sympy = pytest.importorskip("sympy")
     symbols = {name: sympy.Symbol(name, real=True) for name in values}
     tree = parse(text, tuple(values) or ("t",)).sympy(symbols)
-    return float(
-        tree.subs({symbols[name]: sympy.Float(value, 30) for name, value in values.items()}).evalf(30)
-    )
+    return float(tree.subs({symbols[name]: sympy.Float(value, 30) for name, value in values.items()}).evalf(30))
 
 
 def refusal(text: object, *names: str) -> ExpressionError:
@@ -50,9 +48,7 @@ def refusal(text: object, *names: str) -> ExpressionError:
         ("1e-3*t + .5 + 2.", 1.0, 2.501),
     ],
 )
-def test_an_expression_has_the_value_of_plain_python_math(
-    text: str, t: float, expected: float | None
-) -> None:
+def test_an_expression_has_the_value_of_plain_python_math(text: str, t: float, expected: float | None) -> None:
     if expected is None:
         expected = 0.3 * math.tanh(0.3) * math.exp(-0.3) * math.tan(0.3) * math.sqrt(0.3)
     assert value_at(text, t=t) == pytest.approx(expected, rel=1e-14)  # a few roundings
@@ -115,9 +111,7 @@ def test_constant_functions_enter_as_the_doubles_of_plain_python() -> None:
     assert float(parse("sin(pi)").sympy({})) == math.sin(math.pi)
     assert parse("cos(pi) + sqrt(9)").sympy({}) == sympy.Integer(2)
     t = sympy.Symbol("t", real=True)
-    assert (
-        parse("min(atan2(tan(tan(7)), -exp(7)), t)").sympy({"t": t}).has(t)
-    )  # sympy cannot order it exactly
+    assert parse("min(atan2(tan(tan(7)), -exp(7)), t)").sympy({"t": t}).has(t)  # sympy cannot order it exactly
 
 
 def test_an_expression_tells_which_names_it_uses() -> None:
@@ -369,11 +363,7 @@ WORDS += [
 
 
 @settings(max_examples=300, deadline=None)
-@given(
-    st.one_of(
-        st.text(), st.lists(st.sampled_from(WORDS), max_size=30).map("".join), st.floats(), st.integers()
-    )
-)
+@given(st.one_of(st.text(), st.lists(st.sampled_from(WORDS), max_size=30).map("".join), st.floats(), st.integers()))
 @example("1if t else 2")
 @example("0or t")
 @example("\x00")

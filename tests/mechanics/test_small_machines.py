@@ -36,9 +36,7 @@ def test_the_bead_obeys_its_textbook_equation(bead: Machine, rng: np.random.Gene
         t, (theta, alpha, q, F) = rng.uniform(0, 9), rng.normal(size=4)
         w, _ = drive(t)
         inertia = BEAD["m"] * BEAD["R"] ** 2
-        expected = (
-            np.sin(theta) * (np.cos(theta) * w**2 - BEAD["g"] / BEAD["R"]) + (F - BEAD["k"] * q) / inertia
-        )
+        expected = np.sin(theta) * (np.cos(theta) * w**2 - BEAD["g"] / BEAD["R"]) + (F - BEAD["k"] * q) / inertia
         rates = bead.derivatives(t, np.array([theta, alpha, q, 0.0]), np.array([F]))
         assert_allclose(rates, [q, w, expected, (F - BEAD["k"] * q) * q], rtol=0, atol=1e-13)
 
@@ -91,9 +89,7 @@ def test_an_evenly_turning_hoop_keeps_the_Jacobi_integral(bead: Machine, flow: F
 def test_above_the_critical_rate_the_bead_rests_off_the_bottom(bead: Machine) -> None:
     even = bead.with_parameters({"w0": 5.0, "w1": 0.0})
     theta = np.arccos(9.81 / (0.8 * 25.0))
-    assert even.derivatives(0.0, np.array([theta, 0.0, 0.0, 0.0]), np.zeros(1))[2] == pytest.approx(
-        0.0, abs=1e-13
-    )
+    assert even.derivatives(0.0, np.array([theta, 0.0, 0.0, 0.0]), np.zeros(1))[2] == pytest.approx(0.0, abs=1e-13)
 
 
 @pytest.mark.parametrize("integrator", ["euler", "rk2", "heun", "ralston", "rk4"])
@@ -110,9 +106,7 @@ def test_steps_of_a_machine_that_depends_on_time_have_the_stated_order(
     assert order == pytest.approx(INTEGRATORS[integrator].order, abs=0.2)
 
 
-def test_the_cart_with_pole_obeys_its_textbook_equations(
-    cart_pole: Machine, rng: np.random.Generator
-) -> None:
+def test_the_cart_with_pole_obeys_its_textbook_equations(cart_pole: Machine, rng: np.random.Generator) -> None:
     M, m, L, g = 1.3, 0.4, 0.6, 9.81
     for _ in range(20):
         place, theta, v, w, F = rng.normal(size=5)
@@ -122,18 +116,14 @@ def test_the_cart_with_pole_obeys_its_textbook_equations(
         assert_allclose(rates, [v, w, *expected, F * v], rtol=0, atol=1e-12)  # condition about 10
 
 
-def test_without_constraints_the_full_form_is_the_minimal_form(
-    cart_pole: Machine, rng: np.random.Generator
-) -> None:
+def test_without_constraints_the_full_form_is_the_minimal_form(cart_pole: Machine, rng: np.random.Generator) -> None:
     x, u = rng.normal(size=5), rng.normal(size=1)
     accelerations, forces = cart_pole.full(0.0, x, u)
     assert_allclose(accelerations, cart_pole.derivatives(0.0, x, u)[2:4], rtol=1e-12)
     assert len(forces) == 0
 
 
-def test_the_energy_of_the_cart_with_pole_grows_by_the_work_of_its_force(
-    cart_pole: Machine, flow: Flow
-) -> None:
+def test_the_energy_of_the_cart_with_pole_grows_by_the_work_of_its_force(cart_pole: Machine, flow: Flow) -> None:
     x0 = np.array([0.0, 2.0, 0.1, -0.4, 0.0])
     x = flow(cart_pole, x0, [1.0, 3.0], lambda t, _: np.array([2.0 * np.sin(t)]))
     for each in x.T:

@@ -63,9 +63,7 @@ def test_the_value_stays(rng: np.random.Generator) -> None:
 def test_what_is_no_polynomial_keeps_its_value() -> None:
     expression = sqrt(1 + sin(a) ** 2) / (2 + cos(b)) + sin(a) ** 2 + cos(a) ** 2
     values = {a: 0.7, b: 1.9}
-    assert float(tidy(expression, set()).subs(values)) == pytest.approx(
-        float(expression.subs(values)), rel=1e-14
-    )
+    assert float(tidy(expression, set()).subs(values)) == pytest.approx(float(expression.subs(values)), rel=1e-14)
 
 
 def test_a_matrix_is_tidied_entry_by_entry() -> None:

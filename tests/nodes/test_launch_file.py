@@ -144,9 +144,7 @@ def test_a_byte_order_mark_and_windows_lines_do_no_harm(tmp_path: Path) -> None:
     ],
 )
 def test_times_divide_as_decimals_not_as_doubles(file: Path, step: float, period: float, steps: int) -> None:
-    launch = read_launch(
-        file, [f"plant.step={step}", f"controller.period={period}", f"run.duration={period}"]
-    )
+    launch = read_launch(file, [f"plant.step={step}", f"controller.period={period}", f"run.duration={period}"])
     assert (launch.steps_per_period, launch.steps) == (steps, steps)
     assert launch.step_ns * steps == launch.period_ns == launch.duration_ns
 
@@ -155,9 +153,7 @@ def test_times_divide_as_decimals_not_as_doubles(file: Path, step: float, period
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_every_whole_number_of_steps_is_accepted_exactly(file: Path, step_ns: int, steps: int) -> None:
     step, duration = (f"{ns // 10**9}.{ns % 10**9:09d}" for ns in (step_ns, step_ns * steps))
-    launch = read_launch(
-        file, [f"plant.step={step}", f"run.duration={duration}", f"controller.period={step}"]
-    )
+    launch = read_launch(file, [f"plant.step={step}", f"run.duration={duration}", f"controller.period={step}"])
     assert (launch.step_ns, launch.steps) == (step_ns, steps)
 
 
@@ -181,9 +177,7 @@ def test_the_last_period_may_be_cut_short(file: Path) -> None:
         ("plant.step=1e-10", r"1e-10 s is 0 when rounded to ns; use at least 1e-9"),
     ],
 )
-def test_times_that_do_not_divide_are_refused_with_the_nearest_ones(
-    file: Path, override: str, remedy: str
-) -> None:
+def test_times_that_do_not_divide_are_refused_with_the_nearest_ones(file: Path, override: str, remedy: str) -> None:
     with pytest.raises(LaunchError, match=remedy):
         read_launch(file, [override])
 
@@ -312,9 +306,7 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("text", "section", "key", "remedy"), MISTAKES, ids=[case[0][:40] for case in MISTAKES]
-)
+@pytest.mark.parametrize(("text", "section", "key", "remedy"), MISTAKES, ids=[case[0][:40] for case in MISTAKES])
 def test_a_mistake_names_file_section_key_and_remedy(
     tmp_path: Path, text: str, section: str | None, key: str | None, remedy: str
 ) -> None:
@@ -373,9 +365,7 @@ def test_a_bare_name_is_a_packaged_file(gallery: Path) -> None:
 
 
 def test_an_unknown_bare_name_gives_the_nearest_and_the_list(gallery: Path) -> None:
-    expected = (
-        "did you mean trailer_pursuit? Choose hoop_source or trailer_pursuit, or give the path of a TOML file"
-    )
+    expected = "did you mean trailer_pursuit? Choose hoop_source or trailer_pursuit, or give the path of a TOML file"
     assert expected in str(refusal("trailer_persuit"))
     assert expected in str(refusal("trailer_persuit.toml"))
     assert "choose hoop_source or trailer_pursuit" in str(refusal("zzz"))
@@ -402,9 +392,7 @@ def test_the_real_packaged_files_can_be_listed() -> None:
         ("controller.settings.list=[1, 2]", "controller.settings", {"list": [1.0, 2.0]}),
     ],
 )
-def test_an_override_is_a_toml_value_or_else_the_raw_text(
-    file: Path, override: str, where: str, value: Any
-) -> None:
+def test_an_override_is_a_toml_value_or_else_the_raw_text(file: Path, override: str, where: str, value: Any) -> None:
     found: Any = read_launch(file, [override])
     for name in where.split("."):
         found = getattr(found, name)
@@ -515,9 +503,7 @@ fuzz = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCh
 
 
 @fuzz
-@given(
-    st.lists(st.one_of(st.text(), st.builds("{}={}".format, st.sampled_from(KEYS), st.text())), max_size=3)
-)
+@given(st.lists(st.one_of(st.text(), st.builds("{}={}".format, st.sampled_from(KEYS), st.text())), max_size=3))
 @example(["run.speed='\ud800'"])
 @example(["target.\ud800=1", "target.x='''\n'''"])
 def test_random_overrides_give_a_launch_file_or_a_launch_error(file: Path, overrides: list[str]) -> None:

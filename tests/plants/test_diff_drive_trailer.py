@@ -23,9 +23,7 @@ def at(machine: Machine, **values: float) -> Any:
 
 
 @pytest.fixture
-def samples(
-    trailer: Machine, sheet: ModuleType, rng: np.random.Generator
-) -> list[tuple[Machine, Any, Any, Any]]:
+def samples(trailer: Machine, sheet: ModuleType, rng: np.random.Generator) -> list[tuple[Machine, Any, Any, Any]]:
     """Machine, its sheet, state and torques: random machines, half of them with friction."""
     machines = [trailer.with_parameters(sheet.random_parameters(rng, friction=i % 2 > 0)) for i in range(40)]
     machines[:2] = [trailer, trailer.with_parameters({"c_w": 0.02})]
@@ -120,9 +118,7 @@ def test_the_mirrored_machine_moves_as_the_mirror_image(samples: Any) -> None:
         mirrored[[6, 7]] = mirrored[[7, 6]]
         expected = mirror * machine.derivatives(0.0, x, u)
         expected[[6, 7]] = expected[[7, 6]]
-        close(
-            machine.derivatives(0.0, mirrored, u[::-1].copy()), expected, 1e-14
-        )  # the order of sums changes
+        close(machine.derivatives(0.0, mirrored, u[::-1].copy()), expected, 1e-14)  # the order of sums changes
 
 
 def test_without_friction_time_runs_backward_as_forward(samples: Any) -> None:
@@ -178,7 +174,7 @@ def test_too_little_platform_inertia_is_refused_with_the_mend() -> None:
     assert error.name == "I1"
     assert "I1 >= m1*d1^2" in str(error)
     assert "raise I1" in str(error)
-    assert "margin -0.06" in str(error)
+    assert "I1 = 0.3" in str(error)
 
 
 def test_an_offset_too_large_for_the_inertia_is_refused_under_its_name() -> None:
@@ -199,9 +195,7 @@ def test_an_inertia_exactly_at_its_limit_is_accepted() -> None:
         ("r", np.inf, "inf is not a finite number"),
     ],
 )
-def test_a_parameter_out_of_bounds_is_refused_with_value_and_bound(
-    name: str, value: float, text: str
-) -> None:
+def test_a_parameter_out_of_bounds_is_refused_with_value_and_bound(name: str, value: float, text: str) -> None:
     error = refusal(**{name: value})
     assert error.name == name
     assert text in str(error)

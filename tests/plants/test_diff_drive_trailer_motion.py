@@ -85,9 +85,7 @@ def test_a_trailer_without_back_action_leaves_a_Chaplygin_sleigh(
     assert_allclose(x[PSI], expected, rtol=0, atol=1e-12)
 
 
-def test_on_a_steady_circle_hitch_speed_and_yaw_rate_stay(
-    trailer: Machine, sheet: ModuleType, flow: Flow
-) -> None:
+def test_on_a_steady_circle_hitch_speed_and_yaw_rate_stay(trailer: Machine, sheet: ModuleType, flow: Flow) -> None:
     phi, speed = -0.5, 0.6
     turn = -speed * np.sin(phi)
     kd = sheet.Trailer(trailer.parameters).kd
@@ -114,9 +112,7 @@ def test_coasting_run_ends_in_the_printed_state(
     agree_in_print(x[:8], printed + ", 32.2946412, 37.60035244")
 
 
-def test_coasting_keeps_the_printed_energy(
-    trailer: Machine, flow: Flow, agree_in_print: Callable[..., None]
-) -> None:
+def test_coasting_keeps_the_printed_energy(trailer: Machine, flow: Flow, agree_in_print: Callable[..., None]) -> None:
     for x in flow(trailer, trailer.state({"phi": 0.9, "V": 0.5, "Omega": 0.8}), TIMES, REST).T:
         agree_in_print(trailer.energy(0.0, x), "1.13301813299")
 
@@ -133,9 +129,7 @@ def test_energy_grows_by_the_work_of_torques_and_friction(
         assert_allclose(grown, x[WORK] - x0[WORK], rtol=0, atol=1e-11)  # the solver's error over 4 s
 
 
-def test_the_work_under_held_torques_is_torque_times_wheel_angle(
-    trailer: Machine, rng: np.random.Generator
-) -> None:
+def test_the_work_under_held_torques_is_torque_times_wheel_angle(trailer: Machine, rng: np.random.Generator) -> None:
     x = trailer.state({"phi": 0.3, "V": 0.4, "Omega": 0.1})
     advance = trailer.advancer("rk4")
     for k in range(100):
@@ -146,9 +140,7 @@ def test_the_work_under_held_torques_is_torque_times_wheel_angle(
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
-def test_the_heading_belongs_to_the_wheel_angles(
-    trailer: Machine, rng: np.random.Generator, integrator: str
-) -> None:
+def test_the_heading_belongs_to_the_wheel_angles(trailer: Machine, rng: np.random.Generator, integrator: str) -> None:
     x = trailer.state({"psi": 0.3, "phi": 0.3, "V": 0.4, "Omega": 0.1, "theta2": 2.0})
     before = x[PSI] - 0.075 / 0.4 * (x[THETA2] - x[THETA1])
     for k in range(100):
