@@ -91,11 +91,6 @@ def load(key: str, build: Callable[[], tuple[str, bytes]]) -> tuple[ModuleType, 
     return _import(folder, name), (folder / _DESCRIPTION).read_bytes()
 
 
-def is_cached(key: str) -> bool:
-    """Whether a kernel of this key is in the cache (not yet verified)."""
-    return (cache_root() / key).exists()
-
-
 def verify(folder: Path) -> None:
     """Check every file of a kernel against its manifest.
 

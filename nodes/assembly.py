@@ -16,7 +16,8 @@ from servonode.controllers import PROGRAMS, ProgramEntry, ServoLaw, load_law
 from servonode.controllers.signals import ExpressionError, Signals, load_signals
 from servonode.mechanics.expression import parse
 from servonode.mechanics.machine import Machine, ParameterError
-from servonode.nodes.launch_file import Controller, LaunchError, LaunchFile, check_names, per_name
+from servonode.nodes.launch_file import LaunchError, check_names, per_name
+from servonode.nodes.launch_keys import Controller, LaunchFile
 from servonode.plants import PLANTS, load_machine, machine_key, model_factory
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.simulated import SimulatedPlant
@@ -116,8 +117,6 @@ def assemble(launch: LaunchFile) -> Assembly:
         drop=plant.sensor.drop,
     )
     allowed = per_input("plant.safety", "limit", plant.safety.limit, np.inf)
-    if plant.safety.rate_limit is not None:
-        raise LaunchError(path, "plant.safety", "rate_limit", "is not enforced yet; limit the actuator's rate instead")
     assembly = Assembly(
         launch=launch,
         machine=machine,

@@ -1,7 +1,6 @@
-"""A launch file (TOML) as frozen structs: every key with its default, bounds, unit and one sentence.
+"""Reads a launch file (TOML) into the structs of `launch_keys.py`.
 
-`msgspec.inspect.type_info` of these structs is the reference of the keys. A file that does not fit gives one
-LaunchError with file, section and key; no malformed input gives anything else.
+A file that does not fit gives one LaunchError with file, section and key; no malformed input gives anything else.
 """
 
 import json
@@ -12,128 +11,16 @@ from decimal import Decimal
 from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import msgspec
-from msgspec import Meta, Struct, inspect
+from msgspec import Struct, inspect
 from msgspec.structs import FieldInfo, asdict, fields
 
+from servonode.nodes.launch_keys import LaunchFile, Sections
+
 MAX_BYTES = 1_000_000
-MAX_SECONDS = 9e9  # 285 years; in nanoseconds within 64 bits
-
-Seconds = Annotated[float, Meta(gt=0, le=MAX_SECONDS)]
-OptionalSeconds = Seconds | None
-Positive = Annotated[float, Meta(gt=0)]
-Size = Annotated[float, Meta(ge=0)]
-Chance = Annotated[float, Meta(ge=0, lt=1)]
-Whole = Annotated[int, Meta(ge=0)]
-Count = Annotated[int, Meta(ge=1)]
-Text = Annotated[str, Meta(min_length=1)]
-Numbers = float | dict[str, float] | None  # one for all names, or by name; None: the effect is absent
-Sizes = Size | dict[str, Size] | None
-Setting = float | int | str | bool | list[float]
-Integrator = Literal["euler", "rk2", "heun", "ralston", "rk4"]
 S = TypeVar("S", bound=Struct)
-
-
-def _key(sentence: str, unit: str = "") -> Meta:
-    return Meta(description=sentence, extra={"unit": unit})
-
-
-class Section(Struct, frozen=True, forbid_unknown_fields=True):
-    """A section of a launch file; each key has its unit and sentence in its annotation."""
-
-
-class Run(Section, frozen=True):
-    """[run]: how long and against which clock."""
-
-    duration: Annotated[Seconds, _key("the plant time after which the run ends", "s")]
-    mode: Annotated[Literal["realtime", "lockstep"], _key("the clock: the wall's, or wait for answers")] = "realtime"
-    speed: Annotated[Positive, _key("plant seconds per wall second in real time")] = 1.0
-    seed: Annotated[Whole, _key("the number every random effect derives from")] = 1
-    lockstep_timeout: Annotated[Seconds, _key("how long an answer may take in lockstep", "wall s")] = 5.0
-
-
-class Actuator(Section, frozen=True):
-    """[plant.actuator]: the physics of the drives; a number for all inputs or a table by input."""
-
-    limit: Annotated[Sizes, _key("the largest magnitude of an input", "its unit")] = None
-    rate_limit: Annotated[Sizes, _key("the fastest change of an input", "its unit per s")] = None
-    lag: Annotated[Sizes, _key("the time constant of a first-order lag", "s")] = None
-    delay: Annotated[Sizes, _key("the dead time before an input acts", "s")] = None
-    quantum: Annotated[Sizes, _key("the step to which an input is rounded", "its unit")] = None
-    dead_zone: Annotated[Sizes, _key("the magnitude up to which an input has no effect", "its unit")] = None
-
-
-class Sensor(Section, frozen=True):
-    """[plant.sensor]: how a published state differs from the true one; numbers for all states or by state."""
-
-    noise: Annotated[Sizes, _key("the standard deviation of white noise", "its unit")] = None
-    bias: Annotated[Numbers, _key("the constant error", "its unit")] = None
-    quantum: Annotated[Sizes, _key("the step to which a state is rounded", "its unit")] = None
-    delay: Annotated[Size, _key("the age of a state message when it is published", "s")] = 0.0
-    drop: Annotated[Chance, _key("the probability that a state message is lost")] = 0.0
-
-
-class Safety(Section, frozen=True):
-    """[plant.safety]: what the filter in front of the plant enforces; absent limits are the actuator's."""
-
-    limit: Annotated[Sizes, _key("the largest magnitude let through", "its unit")] = None
-    rate_limit: Annotated[Sizes, _key("the fastest change let through", "its unit per s")] = None
-    command_timeout: Annotated[
-        OptionalSeconds, _key("the longest wait for a command (absent: 3 periods, at least the floor)", "s")
-    ] = None
-    command_timeout_floor: Annotated[Seconds, _key("the least wait where the timeout is absent", "wall s")] = 0.02
-    on_fault: Annotated[Literal["stop", "resume"], _key("what follows a fault: the end, or go on")] = "stop"
-
-
-class Plant(Section, frozen=True):
-    """[plant]: the machine, how it is integrated, and its imperfections."""
-
-    machine: Annotated[Text, _key('the machine: a name, "package.module:model" or "./file.py:model"')]
-    driver: Annotated[Literal["simulated"], _key("what stands behind the plant node")] = "simulated"
-    step: Annotated[Seconds, _key("the integrator step", "s")] = 0.001
-    integrator: Annotated[Integrator, _key("the integration rule; rk2 is the midpoint rule")] = "rk4"
-    publish_every: Annotated[Count, _key("how many steps pass per state message", "steps")] = 1
-    parameters: Annotated[dict[str, float], _key("what differs from the machine's defaults", "SI")] = {}
-    settings: Annotated[dict[str, str | float | bool], _key("the machine's named options")] = {}
-    initial: Annotated[dict[str, float | list[float] | bool], _key("state values at t = 0", "SI")] = {}
-    actuator: Actuator = Actuator()
-    sensor: Sensor = Sensor()
-    safety: Safety = Safety()
-
-
-class Controller(Section, frozen=True):
-    """[controller]: the program and how often it runs; without it, zero input and no command watchdog."""
-
-    program: Annotated[Text, _key('the program: a name, "package.module:program" or "./file.py:program"')]
-    period: Annotated[Seconds, _key("the time between control instants", "s")] = 0.01
-    delay: Annotated[Whole, _key("the time after which a command acts", "periods")] = 0
-    parameters: Annotated[dict[str, float], _key("what differs in the model the law believes", "SI")] = {}
-    gains: Annotated[dict[str, float | str], _key('feedback rates, or "auto"', "1/s")] = {}
-    settings: Annotated[dict[str, Setting], _key("the program's own options")] = {}
-
-
-class Sections(Section, frozen=True):
-    """The sections of a launch file."""
-
-    run: Run
-    plant: Plant
-    controller: Controller | None = None
-    target: Annotated[dict[str, str | float], _key("expressions of t by name", "SI")] = {}
-
-
-class LaunchFile(Sections, frozen=True, kw_only=True):
-    """A launch file that fits together, with its times in whole ns; no period without controller."""
-
-    path: Path
-    file: str  # as the user named it
-    name: str
-    step_ns: int
-    duration_ns: int
-    steps: int  # in the whole run
-    period_ns: int | None
-    steps_per_period: int | None
 
 
 class LaunchError(ValueError):

@@ -247,7 +247,7 @@ def lockstep(node: PlantNode, timeout_s: float) -> None:
     node.publish_status("active")
     while not node.stop:
         node.publish_state()
-        if node.awaits_answer() and not _await_answer(node, timeout_s):
+        if node.awaits_answer() and not await_answer(node, timeout_s):
             break
         node.status_if_due()
         if node.k == node.steps:
@@ -258,7 +258,7 @@ def lockstep(node: PlantNode, timeout_s: float) -> None:
     node.finish()
 
 
-def _await_answer(node: PlantNode, timeout_s: float) -> bool:
+def await_answer(node: PlantNode, timeout_s: float) -> bool:
     """Whether the newest control state was answered by a good command."""
     asked = node.clock()
     limit = asked + round(timeout_s * 1e9)

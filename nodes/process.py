@@ -145,7 +145,8 @@ def _drive(node: PlantNode, assembly: Assembly) -> dict[str, Any]:
         lockstep(node, run.lockstep_timeout)
         wall = (time.monotonic_ns() - begin) / 1e9
         return {"rate": node.plant.t / wall if wall else 0.0, "misses": 0, "wall_s": wall}
-    pace = RealTime(node, run.speed, assembly.command_timeout, assembly.launch.plant.safety.on_fault)
+    on_fault = assembly.launch.plant.safety.on_fault
+    pace = RealTime(node, run.speed, assembly.command_timeout, on_fault, run.lockstep_timeout)
     pace.run()
     return {
         "rate": pace.rate(),

@@ -6,7 +6,7 @@ zero-order hold, and a later one is late by whole steps, as on a device that is 
 """
 
 from servonode.nodes.node import PLANT, Durations
-from servonode.nodes.plant_node import PlantNode
+from servonode.nodes.plant_node import PlantNode, await_answer
 
 STALL_SHARE = 0.5  # own lateness above this share of the command timeout is a stall of the host, not of a node
 
@@ -14,11 +14,14 @@ STALL_SHARE = 0.5  # own lateness above this share of the command timeout is a s
 class RealTime:
     """Drives a plant node at `speed` plant seconds per wall second."""
 
-    def __init__(self, node: PlantNode, speed: float, command_timeout: float | None, on_fault: str) -> None:
+    def __init__(
+        self, node: PlantNode, speed: float, command_timeout: float | None, on_fault: str, first_timeout_s: float
+    ) -> None:
         self.node = node
         self.step_wall_ns = node.plant.step_ns / speed
         self.timeout_ns = None if command_timeout is None else round(command_timeout * 1e9)
         self.on_fault = on_fault
+        self.first_timeout_s = first_timeout_s  # wall s that the first answer may take
         self.lateness = Durations()
         self.misses = 0
         self.stalls = 0
@@ -31,9 +34,11 @@ class RealTime:
         """From the first state to the last, or to the first fault that is not to be resumed from."""
         node = self.node
         node.publish_status("active")
-        self.start_ns = node.clock()
         node.publish_state()
-        self._expect()
+        if node.awaits_answer() and not await_answer(node, self.first_timeout_s):
+            node.finish()  # the clock starts with the first answer: nobody is late for a run that has not begun
+            return
+        self.start_ns = node.clock()
         while node.k < node.steps and not node.stop:
             event = node.next_event()
             deadline = self._deadline(event)

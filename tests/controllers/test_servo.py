@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 from servonode.controllers import PROGRAMS, Program, ServoLaw, load_law, residual, signal, target
 from servonode.controllers.law_source import law_source
 from servonode.controllers.servo import derive_servo
-from servonode.mechanics import Model, ModelError, parameter
+from servonode.mechanics import Model, ModelError, parameter, time
 from servonode.mechanics.derive import Equations, derive
 from servonode.mechanics.machine import Machine
 from servonode.plants import machine_key, model_factory
@@ -41,7 +41,7 @@ def place_and_turn(machine: Model) -> Program:
     k = parameter("k", "bend of the program", "1/m", default=0.3)
     rows = (
         residual("x", machine["x"] - px + k * machine["y"] * machine["psi"], "", "m"),
-        residual("y", machine["y"] - py, "", "m"),
+        residual("y", machine["y"] - py - sympy.sin(2 * time) / 3, "", "m"),
         residual("turn", machine["psi"].rate - 0.5 * machine["vx"] * sympy.cos(machine["psi"]), "", "rad/s"),
     )
     return Program("place_and_turn", "a plate on a path", rows, parameters=(k,), targets=(px, py))

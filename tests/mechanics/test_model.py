@@ -18,6 +18,7 @@ from servonode.mechanics import (
     velocity,
 )
 from servonode.mechanics.derive import derive
+from servonode.mechanics.machine_source import machine_source
 
 x, y, z = (coordinate(name, f"coordinate {name}", "m") for name in "xyz")
 v, w = (velocity(name, f"speed {name}", "m/s") for name in "vw")
@@ -51,6 +52,13 @@ def test_a_particle_is_derived() -> None:
     assert equations.M_r == sympy.diag(m, m)
     assert equations.h_r == sympy.zeros(2, 1)
     assert equations.B_r == sympy.Matrix([1, 0])
+
+
+@pytest.mark.xfail(
+    strict=True, raises=sympy.matrices.exceptions.ShapeError, reason="the column of no inputs has no rows"
+)
+def test_a_machine_without_inputs_is_derived() -> None:
+    assert "def rhs(t_, x_, y_, v_, w_, c)" in machine_source(derive(particle(inputs={})))
 
 
 def test_a_kinetic_energy_that_is_not_quadratic_is_refused_by_its_rates() -> None:

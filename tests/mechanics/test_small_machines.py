@@ -106,6 +106,21 @@ def test_steps_of_a_machine_that_depends_on_time_have_the_stated_order(
     assert order == pytest.approx(INTEGRATORS[integrator].order, abs=0.2)
 
 
+def test_a_shaken_pendulum_feels_the_pivot_as_gravity(small: ModuleType, rng: np.random.Generator) -> None:
+    pendulum = small.machine(small.shaken_pendulum)
+    m, L, g, A, W = 0.4, 0.6, 9.81, 0.1, 5.0
+    for _ in range(20):
+        t, (y, theta, w, N) = rng.uniform(0, 9), rng.normal(size=4)
+        lift = -A * W**2 * np.sin(W * t)
+        expected = -(g + lift) / L * np.sin(theta) + N / (m * L**2)
+        x, u = np.array([y, theta, w, 0.0]), np.array([N])
+        assert_allclose(pendulum.derivatives(t, x, u), [A * W * np.cos(W * t), w, expected, N * w], rtol=0, atol=1e-13)
+        accelerations, (force,) = pendulum.full(t, x, u)
+        assert_allclose(accelerations, [lift, expected], rtol=0, atol=1e-12)
+        up = lift + L * (expected * np.sin(theta) + w**2 * np.cos(theta))  # acceleration of the bob
+        assert force == pytest.approx(m * (g + up), abs=1e-12)
+
+
 def test_the_cart_with_pole_obeys_its_textbook_equations(cart_pole: Machine, rng: np.random.Generator) -> None:
     M, m, L, g = 1.3, 0.4, 0.6, 9.81
     for _ in range(20):

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from servonode.nodes import launch_file
-from servonode.nodes.launch_file import LaunchError, LaunchFile, check_names, packaged, per_name, read_launch
+from servonode.nodes import launch_keys
+from servonode.nodes.launch_file import LaunchError, check_names, packaged, per_name, read_launch
+from servonode.nodes.launch_keys import LaunchFile
 
 SMALL = """# Watch for: the robot settles behind the target.
 [run]
@@ -209,7 +210,7 @@ MISTAKES = [
         r"missing; give the plant time after which the run ends, in s: a number > 0",
     ),
     ("", "run", "duration", r"missing"),
-    ("run.duration = 1", "plant", "machine", r"missing; give the machine: a name, "),
+    ("run.duration = 1", "plant", "machine", r"missing; give the machine; `servonode list machines`"),
     (
         "run.duration = 1\nplant.machine = 'a'\n[controller]",
         "controller",
@@ -465,7 +466,7 @@ def test_a_number_stands_for_all_names_and_a_table_for_those_it_names() -> None:
 
 
 def test_every_key_has_a_sentence_and_a_unit() -> None:
-    sections: list[Any] = [launch_file.Run, launch_file.Plant, launch_file.Controller, launch_file.Sensor]
+    sections: list[Any] = [launch_keys.Run, launch_keys.Plant, launch_keys.Controller, launch_keys.Sensor]
     for section in [*sections, launch_file.Actuator, launch_file.Safety]:
         for field in msgspec.structs.fields(section):
             info = msgspec.inspect.type_info(field.type)
