@@ -99,6 +99,7 @@ class _Texts:
         columns = [free, *(B[k * n_v : (k + 1) * n_v] for k in range(n_tau))]
         a0, *R = emit.solve_spd(block, unpack_lower(lower, n_v), columns)
         self.J = [J[i * n_v : (i + 1) * n_v] for i in range(n_s)]
+        self.R = R
         self.W = [[_dot(block, row, column) for column in R] for row in self.J]
         self.b = [
             block.let(emit.combine((("+", j, a) for j, a in zip(row, a0, strict=True)), delta))
@@ -140,7 +141,7 @@ def _law(servo: Servo, constants: Constants) -> str:
     else:
         texts = _Texts(servo, block, guards)
         f, f_dot, guard_texts = texts.f, texts.f_dot, texts.guards
-        tau, condition = _solve(block, texts.W, _wanted(block, texts))
+        tau, condition = _solve(block, texts, _wanted(block, texts))
     block.store("out", [*tau, *f, *f_dot, condition])
     block.lines += _status(guard_texts, condition, tau)
     decorator = njit("i8(f8, f8[::1], f8[::1], f8[::1], f8[:, :, ::1], f8[::1])")
@@ -168,10 +169,17 @@ def _wanted(block: Block, texts: _Texts) -> list[str]:
     return wanted
 
 
-def _solve(block: Block, W: list[list[str]], z: list[str]) -> tuple[list[str], str]:
-    """Emit tau of W tau = z, and the condition number of W in the 1-norm, norm(W) norm(W^-1)."""
+def _solve(block: Block, texts: _Texts, z: list[str]) -> tuple[list[str], str]:
+    """Emit tau of W tau = z, and the condition number of W in the 1-norm, norm(W) norm(W^-1).
+
+    A single W = J R has no condition of its own; there it is norm(J) norm(R) / |W|: how nearly the input's
+    response R misses the residual's row J.
+    """
+    W = texts.W
     if len(z) == 1:
-        return [block.let(f"{z[0]}/{W[0][0]}")], block.let(f"1.0 if fabs({W[0][0]}) > 0.0 else 1e300")
+        row = " + ".join(f"fabs({each})" for each in texts.J[0])
+        response = " + ".join(f"fabs({each})" for each in texts.R[0])
+        return [block.let(f"{z[0]}/{W[0][0]}")], block.let(f"({row})*({response})/fabs({W[0][0]})")
     if len(z) == 2:
         (a, b), (c, d) = W
         inverse = block.let(f"1.0/({emit.combine([('+', a, d), ('-', b, c)])})")

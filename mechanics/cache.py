@@ -81,7 +81,7 @@ def load(key: str, build: Callable[[], tuple[str, bytes]]) -> tuple[ModuleType, 
     """
     folder = cache_root() / key
     name = f"servonode_kernel_{key}"
-    if name in sys.modules:
+    if name in sys.modules and folder.exists():
         return sys.modules[name], (folder / _DESCRIPTION).read_bytes()
     if not folder.exists():
         _write(folder, name, build)
@@ -99,6 +99,8 @@ def verify(folder: Path) -> None:
     """
     try:
         manifest = json.loads((folder / _MANIFEST).read_bytes())
+        if not isinstance(manifest, dict):
+            raise ValueError("not a table")
         found = {str(file.relative_to(folder)): _digest(file.read_bytes()) for file in _content(folder)}
     except (OSError, ValueError):
         manifest, found = {}, {_MANIFEST: ""}

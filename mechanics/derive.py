@@ -8,6 +8,8 @@ M_r = G^T M G, h_r = G^T [M (G' v + g0') + h], B_r = G^T B (Maggi's projection).
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import sympy
 
 from servonode.mechanics.model import Model, ModelError, time
@@ -43,6 +45,11 @@ class Equations:
     power: Expr  # of the inputs, losses taken off [W]
 
     @property
+    def tau(self) -> Matrix:
+        """The inputs as a column (n_tau, 1)."""
+        return sympy.Matrix(len(self.model.inputs), 1, list(self.model.inputs))
+
+    @property
     def rates(self) -> dict[Expr, Expr]:
         """Time and coordinates -> their rates along the motion, q' = G v + g0."""
         qdot = self.G * _column(self.model.velocities) + self.g0
@@ -59,12 +66,15 @@ def derive(model: Model) -> Equations:
     """
     constants = set(model.parameters)
     rates = [q.rate for q in model.coordinates]
+    _check_symbols(model)
     _check_speaks_in_rates(model)
     M, h = _euler_lagrange(model, rates)
-    B = sympy.Matrix([[sympy.diff(on, rate) for on in map(sympy.sympify, model.inputs.values())] for rate in rates])
+    works_on = [sympy.sympify(on) for on in model.inputs.values()]
+    B = sympy.Matrix(len(rates), len(works_on), [sympy.diff(on, rate) for rate in rates for on in works_on])
     A, b, gamma = _constraint_rows(model, rates)
     G, g0 = _kinematics(model)
     _check_constraints_hold(model, A, b, G, g0)
+    _check_rank(model, M, A, G)
     v = _column(model.velocities)
     in_velocities = dict(zip(rates, G * v + g0, strict=True))
     h_moving = M * _drift_of_kinematics(model, G, g0, v) + h
@@ -89,6 +99,25 @@ def derive(model: Model) -> Equations:
         potential=sympy.sympify(model.potential),
         power=tidy((power - loss).xreplace(in_velocities), constants),
     )
+
+
+def _check_symbols(model: Model) -> None:
+    """Every symbol of a model's expressions must be one of the model's own."""
+    known = {*model.symbols, time, *(q.rate for q in model.coordinates)}
+    later = known | {v.rate for v in model.velocities} | {each.multiplier for each in model.constraints}
+    stated = [("the kinetic energy", model.kinetic, known), ("the potential", model.potential, known)]
+    stated += [("the dissipation", model.dissipation, known)]
+    stated += [(f"the constraint {each.quantity.name}", each.row, known) for each in model.constraints]
+    stated += [(f"the rate of {q.name}", rate, known) for q, rate in model.kinematics.items()]
+    stated += [(f"the output {each.quantity.name}", each.expression, later) for each in model.outputs]
+    stated += [(f"the warning {each.requirement.text!r}", each.margin, later) for each in model.warnings]
+    for what, expression, symbols in stated:
+        unknown = sorted(symbol.name for symbol in sympy.sympify(expression).free_symbols - symbols)
+        if unknown:
+            raise ModelError(
+                f"machine {model.name}: {what} contains {unknown[0]!r}, which the model does not list; "
+                f"add it to the model or use one of {', '.join(sorted(symbol.name for symbol in symbols))}"
+            )
 
 
 def _check_speaks_in_rates(model: Model) -> None:
@@ -153,6 +182,27 @@ def _constraint_rows(model: Model, rates: list[Expr]) -> tuple[Matrix, Matrix, M
         change += [sympy.diff(each.row, q) * rate for q, rate in zip(model.coordinates, rates, strict=True)]
         gamma[i] = -sympy.Add(*change)
     return A, b, gamma
+
+
+def _check_rank(model: Model, M: Matrix, A: Matrix, G: Matrix) -> None:
+    """At a generic state the constraints are independent and every velocity has inertia."""
+    rng = np.random.default_rng(0)
+    values = {p: p.quantity.default for p in model.parameters}
+    values |= {q: rng.uniform(0.2, 0.9) for q in model.coordinates} | {time: 0.3}
+
+    def at_state(matrix: Matrix) -> npt.NDArray[np.float64]:
+        return np.array(matrix.subs(values).evalf(), dtype=float).reshape(matrix.shape)
+
+    rows = at_state(A)
+    if len(rows) and np.linalg.matrix_rank(rows) < len(rows):
+        names = ", ".join(each.quantity.name for each in model.constraints)
+        raise ModelError(f"machine {model.name}: the constraints {names} are redundant; leave out what others imply")
+    inertia = at_state(G.T * M * G)
+    if len(inertia) and np.linalg.eigvalsh((inertia + inertia.T) / 2)[0] <= 1e-12 * np.abs(inertia).max():
+        raise ModelError(
+            f"machine {model.name}: a velocity among {', '.join(v.name for v in model.velocities)} has no inertia "
+            "(the mass matrix is singular); give it mass, or leave it out"
+        )
 
 
 def _kinematics(model: Model) -> tuple[Matrix, Matrix]:

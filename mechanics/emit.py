@@ -183,6 +183,8 @@ class Block:
     def evaluate(self, expressions: Sequence[Expr]) -> list[str]:
         """Emit the expressions with common subexpressions shared; the text (a name or number) of each."""
         sympified = [sympy.sympify(each) for each in expressions]
+        for each in sympified:
+            _refuse_unknown_functions(each)
         if self.constants is not None:
             sympified = [self.constants.hoist(each) for each in sympified]
             self._load(sympified)
@@ -218,6 +220,13 @@ class Block:
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
+
+
+def _refuse_unknown_functions(expression: Expr) -> None:
+    """sympy's printer knows functions that the generated module does not; refuse what is not in our table."""
+    for each in expression.atoms(sympy.Function):
+        if type(each).__name__ not in _FUNCTIONS:
+            _printer._print_Function(each)
 
 
 def is_zero(text: str) -> bool:

@@ -90,8 +90,7 @@ def machine_source(equations: Equations) -> str:
 def accelerations(block: Block, equations: Equations, beside: list[Expr]) -> tuple[list[str], list[str]]:
     """Emit v' of the minimal form under the inputs, and other expressions with it; the texts of both."""
     n = len(equations.model.velocities)
-    tau = sympy.Matrix(list(equations.model.inputs))
-    force = equations.B_r * tau - equations.h_r
+    force = equations.B_r * equations.tau - equations.h_r
     texts = block.evaluate([*_lower(equations.M_r), *force, *beside])
     size = n * (n + 1) // 2
     (solution,) = emit.solve_spd(block, unpack_lower(texts[:size], n), [texts[size : size + n]])
@@ -173,7 +172,7 @@ def _full(equations: Equations, constants: Constants) -> str:
     block.load("u", equations.model.inputs)
     n_q, n_c = len(equations.model.coordinates), len(equations.model.constraints)
     S = sympy.Matrix(sympy.BlockMatrix([[equations.M, -equations.A.T], [equations.A, sympy.zeros(n_c)]]))
-    y = [*(equations.B * sympy.Matrix(list(equations.model.inputs)) - equations.h), *equations.gamma]
+    y = [*(equations.B * equations.tau - equations.h), *equations.gamma]
     texts = block.evaluate([*S, *y])
     n = n_q + n_c
     for i in range(n):

@@ -21,6 +21,11 @@ class ModelError(ValueError):
     """A machine or program that cannot be derived; the text names the object and the mend."""
 
 
+def _check_name(kind: str, name: str) -> None:
+    if not (name.isascii() and name.isidentifier()):
+        raise ModelError(f"{kind} name {name!r}: names are ASCII identifiers (phi, m1, c_w)")
+
+
 class _Named(sympy.Symbol):  # type: ignore[misc]
     """A real symbol that carries its quantity (description, unit, default, bounds)."""
 
@@ -66,6 +71,7 @@ class Constraint:
     """A passive constraint `row = 0`, linear in the rates: the row of A q' - b; its multiplier is a force."""
 
     def __init__(self, quantity: Quantity, row: Expr) -> None:
+        _check_name("constraint", quantity.name)
         self.quantity = quantity
         self.row = sympy.sympify(row)
         self.multiplier = sympy.Symbol(quantity.name, real=True)
@@ -91,7 +97,11 @@ def parameter(
     at_least: float | None = None,
 ) -> Parameter:
     """A constant with its default [unit] and bounds (`above`: strict, `at_least`: inclusive)."""
-    return Parameter(Quantity(name, description, unit, default, above, at_least))
+    quantity = Quantity(name, description, unit, default, above, at_least)
+    complaint = None if default is None else quantity.complaint(default)
+    if complaint:
+        raise ModelError(f"parameter {name}: its default {complaint}; correct the default or the bound")
+    return Parameter(quantity)
 
 
 def input_(name: str, description: str, unit: str = "1") -> Input:
@@ -114,6 +124,7 @@ class Output:
 
 def output(name: str, description: str, expression: Expr, unit: str = "1") -> Output:
     """A monitored value, never fed back."""
+    _check_name("output", name)
     return Output(Quantity(name, description, unit), sympy.sympify(expression))
 
 

@@ -53,8 +53,7 @@ def model() -> Model:
     l = parameter("l", "half of the track", "m", default=0.2, above=0)  # noqa: E741
     r = parameter("r", "driven wheel radius", "m", default=0.075, above=0)
     c_w = parameter("c_w", "viscous friction at a driven wheel", "N m s/rad", default=0.0, at_least=0)
-    mu = parameter("mu", "friction coefficient of the tyres, for the warnings only", "1", default=0.8, above=0)
-    g = parameter("g", "gravity, for the warnings only", "m/s^2", default=9.81, above=0)
+    a_slip = parameter("a_slip", "contact force per mass that the tyres transmit", "m/s^2", default=7.848, above=0)
 
     U1 = input_("U1", "torque of the left wheel", "N m")
     U2 = input_("U2", "torque of the right wheel", "N m")
@@ -94,7 +93,7 @@ def model() -> Model:
     return Model(
         name="diff_drive_trailer",
         description="differential-drive robot with a passive trailer",
-        parameters=(m1, mk, m2, I1, I2, Iky, Ikz, b, d1, l, r, c_w, mu, g),
+        parameters=(m1, mk, m2, I1, I2, Iky, Ikz, b, d1, l, r, c_w, a_slip),
         kinematics={
             X: V * cos(psi),
             Y: V * sin(psi),
@@ -125,12 +124,12 @@ def model() -> Model:
         warnings=(
             condition(Abs(phi) < pi / 2, "hitch angle beyond pi/2: a real trailer touches the robot"),
             condition(
-                Abs(trailer_sideways) < mu * m2 * g,
-                "the trailer's wheels would slip sideways (Lambda2 > mu m2 g)",
+                Abs(trailer_sideways) < a_slip * m2,
+                "the trailer's wheels would slip sideways (Lambda2 > a_slip m2)",
             ),
             condition(
-                sqrt(sideways**2 + traction**2) < mu * (m1 + 2 * mk) * g,
-                "the driven wheels would slip (contact force > mu times the robot's weight)",
+                sqrt(sideways**2 + traction**2) < a_slip * (m1 + 2 * mk),
+                "the driven wheels would slip (contact force > a_slip times the robot's mass)",
             ),
         ),
         panels=(("V",), ("Omega",), ("phi",), ("theta1_dot", "theta2_dot")),

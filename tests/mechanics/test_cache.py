@@ -100,12 +100,6 @@ def test_within_a_process_a_key_is_one_module() -> None:
     assert load(KEY, build)[0] is load(KEY, no_build)[0]
 
 
-def test_is_cached_tells_whether_there_is_a_kernel(root: Path, compiled: Path) -> None:
-    assert not cache.is_cached(KEY)
-    shutil.copytree(compiled, root / KEY)
-    assert cache.is_cached(KEY)
-
-
 def is_refused(folder: Path, file: str) -> bool:
     """Whether loading is refused with folder, file and mend in the text, and nothing is imported."""
     with pytest.raises(CacheError) as caught:
@@ -168,7 +162,6 @@ def test_an_empty_folder_is_refused(root: Path) -> None:
     assert is_refused(root / KEY, "manifest.json")
 
 
-@pytest.mark.xfail(strict=True, raises=AttributeError, reason="verify takes every JSON value for a table")
 def test_a_manifest_that_is_no_table_is_refused(folder: Path) -> None:
     (folder / "manifest.json").write_text("[]")
     assert is_refused(folder, "manifest.json")
@@ -182,7 +175,6 @@ def test_after_the_mend_the_kernel_is_built_again(folder: Path) -> None:
     assert load(KEY, build)[0].twice(1.5) == 3.0
 
 
-@pytest.mark.xfail(strict=True, raises=FileNotFoundError, reason="a loaded module is taken for a cached one")
 def test_a_kernel_removed_while_it_is_loaded_can_be_loaded_again(folder: Path) -> None:
     load(KEY, no_build)
     shutil.rmtree(folder)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from servonode.nodes import launch_keys
+from servonode.nodes import launch_file, launch_keys
 from servonode.nodes.launch_file import LaunchError, check_names, packaged, per_name, read_launch
 from servonode.nodes.launch_keys import LaunchFile
 
@@ -467,7 +467,7 @@ def test_a_number_stands_for_all_names_and_a_table_for_those_it_names() -> None:
 
 def test_every_key_has_a_sentence_and_a_unit() -> None:
     sections: list[Any] = [launch_keys.Run, launch_keys.Plant, launch_keys.Controller, launch_keys.Sensor]
-    for section in [*sections, launch_file.Actuator, launch_file.Safety]:
+    for section in [*sections, launch_keys.Actuator, launch_keys.Safety]:
         for field in msgspec.structs.fields(section):
             info = msgspec.inspect.type_info(field.type)
             if isinstance(info, msgspec.inspect.StructType):

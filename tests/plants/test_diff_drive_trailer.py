@@ -146,17 +146,17 @@ def test_the_hitch_warning_begins_at_a_right_angle(trailer: Machine, side: int) 
 @pytest.mark.parametrize("turn", [0.4, -0.4])
 def test_the_trailer_slip_warning_begins_at_friction_times_load(trailer: Machine, turn: float) -> None:
     x, u = at(trailer, phi=0.6 * np.sign(turn), V=0.5, Omega=turn), [0.03, -0.01]
-    limit = abs(trailer.outputs(0.0, x, np.array(u))["Lambda2"]) / (2.0 * 9.81)
-    assert not warns(trailer.with_parameters({"mu": limit * (1 + 1e-9)}), x, u, TRAILER_SLIPS)
-    assert warns(trailer.with_parameters({"mu": limit * (1 - 1e-9)}), x, u, TRAILER_SLIPS)
+    limit = abs(trailer.outputs(0.0, x, np.array(u))["Lambda2"]) / 2.0
+    assert not warns(trailer.with_parameters({"a_slip": limit * (1 + 1e-9)}), x, u, TRAILER_SLIPS)
+    assert warns(trailer.with_parameters({"a_slip": limit * (1 - 1e-9)}), x, u, TRAILER_SLIPS)
 
 
 def test_the_wheel_slip_warning_begins_at_friction_times_load(trailer: Machine) -> None:
     x, u = at(trailer, phi=0.6, V=0.5, Omega=0.4), [0.3, 0.1]
     side, _, left, right = trailer.full(0.0, x, np.array(u))[1]
-    limit = np.hypot(side, left + right) / (6.0 * 9.81)
-    assert not warns(trailer.with_parameters({"mu": limit * (1 + 1e-9)}), x, u, WHEELS_SLIP)
-    assert warns(trailer.with_parameters({"mu": limit * (1 - 1e-9)}), x, u, WHEELS_SLIP)
+    limit = np.hypot(side, left + right) / 6.0
+    assert not warns(trailer.with_parameters({"a_slip": limit * (1 + 1e-9)}), x, u, WHEELS_SLIP)
+    assert warns(trailer.with_parameters({"a_slip": limit * (1 - 1e-9)}), x, u, WHEELS_SLIP)
 
 
 def test_a_fast_turn_slips_sideways(trailer: Machine) -> None:

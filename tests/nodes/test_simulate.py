@@ -1,0 +1,283 @@
+"""The sampled loop in one process: nodes on the bus in memory and the fused loop end in the same bits."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from servonode.mechanics.integrate import INTEGRATORS
+from servonode.nodes import simulate as rungs
+from servonode.nodes.api import simulate
+from servonode.nodes.result import Run
+
+PURSUIT: dict[str, Any] = {"run__duration": 4.0}
+RATES = {"controller__program": "rates", "target": {}, "plant__initial__phi": 0.4, "run__duration": 3.0}
+RATES["controller__settings"] = {"v": "0.4 + 0.1*sin(2*t)", "Omega_d": "0.2*cos(t)"}
+PUSHED = {"controller__settings": {"U1": "0.02*sin(3*t)", "U2": 0.03}, "run__duration": 3.0}
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "pursuit": ("trailer_pursuit", PURSUIT),
+    "one_period_late": ("trailer_pursuit", {**PURSUIT, "controller__delay": 1}),
+    "two_periods_late": ("trailer_pursuit", {**PURSUIT, "controller__delay": 2}),
+    "later_than_the_run": ("trailer_pursuit", {"run__duration": 0.05, "controller__delay": 9}),
+    "saturated_drives": ("trailer_pursuit", {**PURSUIT, "plant__actuator__limit": 0.01}),
+    "saturated_and_late": ("trailer_pursuit", {**PURSUIT, "plant__actuator__limit": 0.01, "controller__delay": 1}),
+    "one_wheel_limited": ("trailer_pursuit", {**PURSUIT, "plant__safety__limit": {"U2": 0.004}}),
+    "cut_last_period": ("trailer_pursuit", {"run__duration": 1.237}),
+    "shorter_than_a_period": ("trailer_pursuit", {"run__duration": 0.007}),
+    "a_step_a_period": ("trailer_pursuit", {"run__duration": 0.5, "controller__period": 0.001}),
+    "publishing_rarely": ("trailer_pursuit", {**PURSUIT, "plant__publish_every": 7}),
+    "publishing_often": ("trailer_pursuit", {"run__duration": 0.5, "plant__publish_every": 1}),
+    "believing_another_machine": ("trailer_pursuit", {**PURSUIT, "controller__parameters__m1": 5.0}),
+    "another_machine": ("trailer_pursuit", {**PURSUIT, "plant__parameters": {"c_w": 0.003, "b": 0.8}}),
+    "other_gains": ("trailer_pursuit", {**PURSUIT, "controller__gains": {"lambda": 3.0, "lambda_speed": 1.0}}),
+    "differential": ("trailer_pursuit", {**PURSUIT, "controller__settings__variant": "differential"}),
+    "literal": ("trailer_pursuit", {**PURSUIT, "controller__settings__variant": "literal"}),
+    "rates": ("trailer_pursuit", RATES),
+    "open_loop": ("trailer_open_loop", PUSHED),
+    "coasting": ("trailer_coast", {"run__duration": 3.0}),
+}
+
+
+def columns(run: Run) -> dict[str, Any]:
+    table = {"t": run.t, "k": run.k, "energy": run.energy, "work": run.work}
+    return {**table, **run.state, **run.input, **{f"residual {n}": each for n, each in run.residual.items()}}
+
+
+def assert_same_bits(one: Run, other: Run) -> None:
+    ours, theirs = columns(one), columns(other)
+    assert list(ours) == list(theirs)
+    for name, column in ours.items():
+        np.testing.assert_array_equal(column.view(np.int64), theirs[name].view(np.int64), name)
+    assert one.residual_max == other.residual_max
+    assert one.steps == other.steps
+
+
+@pytest.fixture
+def fused(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`simulate` that must run the compiled loop: handing over to the nodes is an error."""
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("the fused loop gave up")
+
+    monkeypatch.setattr(rungs, "simulate_nodes", refuse)
+    return simulate
+
+
+def both(fused: Any, name: str, **options: Any) -> Run:
+    """The run of the fused loop, after comparing it with the nodes'."""
+    run: Run = fused(name, **options)
+    assert_same_bits(run, simulate(name, loop="nodes", **options))
+    return run
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_nodes_and_fused_loop_end_in_the_same_bits_at_every_step(fused: Any, case: str) -> None:
+    name, options = CASES[case]
+    run = both(fused, name, every=1, **options)
+    assert len(run.t) == run.steps + 1
+
+
+def test_the_whole_pursuit_has_the_same_bits_on_both_loops(fused: Any) -> None:
+    run = both(fused, "trailer_pursuit", every=1)
+    assert run.steps == 125_664
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_every_integrator_has_the_same_bits_on_both_loops(fused: Any, integrator: str) -> None:
+    both(fused, "trailer_pursuit", every=1, run__duration=0.5, plant__integrator=integrator)
+
+
+@pytest.mark.parametrize("every", [3, 7, 10, 40, 999, 5000])
+@pytest.mark.parametrize("loop", ["fused", "nodes"])
+def test_fewer_rows_are_rows_of_the_full_record(loop: Any, every: int) -> None:
+    options: dict[str, Any] = {"run__duration": 1.237, "controller__delay": 1}
+    full, thin = (simulate("trailer_pursuit", every=each, loop=loop, **options) for each in (1, every))
+    kept = np.unique(np.append(np.arange(0, 1237, every), 1237))
+    np.testing.assert_array_equal(thin.k, kept)
+    for name, column in columns(full).items():
+        if name != "energy":  # computed from the rows
+            np.testing.assert_array_equal(columns(thin)[name], column[kept], name)
+
+
+def test_a_run_keeps_at_most_twenty_thousand_rows_on_control_instants() -> None:
+    run = simulate("trailer_pursuit", plant__step=0.0005, controller__period=0.001, run__duration=30.0)
+    assert len(run.t) == 15_001
+    assert set(np.diff(run.k)) == {4}
+
+
+def test_a_command_acts_for_one_period_and_late_by_the_stated_delay() -> None:
+    prompt, late = (
+        simulate("trailer_open_loop", every=1, controller__delay=delay, controller__settings={"U1": "1 + t", "U2": "t"})
+        for delay in (0, 2)
+    )
+    held = prompt.t - prompt.k % 10 * 0.001
+    assert_allclose(prompt.input["U1"], 1 + held, rtol=1e-15)
+    np.testing.assert_array_equal(late.input["U1"][20:], prompt.input["U1"][:-20])
+    np.testing.assert_array_equal(late.input["U1"][:20], 0.0)
+
+
+def test_limits_hold_at_every_step_and_are_reached() -> None:
+    run = simulate("trailer_pursuit", every=1, plant__actuator__limit=0.01, plant__safety__limit={"U1": 0.004})
+    assert np.max(np.abs(run.input["U1"])) == 0.004
+    assert np.max(np.abs(run.input["U2"])) == 0.01
+
+
+def test_residuals_stand_at_control_instants_and_are_held_between_them() -> None:
+    run = simulate("trailer_pursuit", every=1, run__duration=0.5, plant__initial__psi=0.1)
+    for column in run.residual.values():
+        np.testing.assert_array_equal(column, column[run.k - run.k % 10])
+    error = run.state["psi"] - np.arctan2(run.targets()["y"] - run.state["Y"], run.targets()["x"] - run.state["X"])
+    assert_allclose(run.residual["heading"][::10], error[::10], rtol=0, atol=1e-15)
+
+
+def test_the_python_call_takes_every_kind_of_override() -> None:
+    run = simulate(
+        "trailer_pursuit",
+        run__duration=0.1,
+        target={"x": "3 + 0*t", "y": 1.5},
+        controller__settings={"variant": "finite"},
+        plant__initial={"psi": 0.25, "X": 1},
+    )
+    assert (run.state["psi"][0], run.state["X"][0], run.targets()["x"][0], run.targets()["y"][-1]) == (0.25, 1, 3, 1.5)
+
+
+# energy
+
+
+def test_energy_changes_by_the_work_of_the_torques_to_rounding() -> None:
+    run = simulate("trailer_pursuit", every=1)
+    assert np.ptp(run.energy) > 1.0
+    assert_allclose(run.energy - run.energy[0], run.work, rtol=0, atol=1e-12)
+    assert run.energy_error == np.max(np.abs(run.energy - run.energy[0] - run.work)) < 1e-12
+
+
+def test_friction_takes_energy_and_the_check_accounts_for_it() -> None:
+    run = simulate("trailer_coast", every=1, plant__parameters__c_w=0.01)
+    assert run.energy[-1] < 0.5 * run.energy[0]
+    assert run.energy_error < 1e-12
+
+
+def test_the_energy_check_shows_a_poor_integrator() -> None:
+    # Euler at 20 ms: the error of one step is about h^2 / 2 of the energy's second derivative
+    poor, good = (simulate("trailer_coast", plant__step=0.02, plant__integrator=rule) for rule in ("euler", "rk4"))
+    assert poor.energy_error > 1e-3
+    assert good.energy_error < 1e-8
+
+
+def test_coasting_keeps_the_energy() -> None:
+    run = simulate("trailer_coast", every=1)
+    assert_allclose(run.energy, 1.13301813299, rtol=0, atol=1e-11)
+    np.testing.assert_array_equal(run.work, 0.0)
+
+
+def test_the_heading_belongs_to_the_wheel_angles_at_every_step() -> None:
+    run = simulate("trailer_pursuit", every=1, plant__initial__psi=0.3)
+    drift = run.state["psi"] - 0.075 / 0.4 * (run.state["theta2"] - run.state["theta1"])
+    assert_allclose(drift, 0.3, rtol=0, atol=1e-11)  # wheel angles of hundreds of rad, 125 664 roundings
+
+
+# faults
+
+
+INTO_THE_ROBOT: dict[str, Any] = {
+    "target": {"x": "2 - 0.5*t", "y": 0.0},
+    "controller__settings__rho0": 0.06,
+    "run__duration": 10.0,
+}
+
+
+@pytest.mark.parametrize("loop", ["fused", "nodes"])
+def test_a_law_that_fails_stops_the_run_with_zero_torque(loop: Any) -> None:
+    run = simulate("trailer_pursuit", every=1, loop=loop, **INTO_THE_ROBOT)
+    assert run.fault is not None
+    assert (run.fault["name"], run.fault["node"]) == ("law", "controller")
+    assert "guard radius" in run.fault["text"]
+    assert run.t[-1] == run.fault["t"] == 2.14
+    assert run.input["U1"][-1] == run.input["U2"][-1] == 0.0
+    distance = 2 - 0.5 * run.t - run.state["X"]
+    assert distance[-1] < 0.05 < distance[-11]
+
+
+def test_a_law_that_fails_is_an_error_of_the_continuous_rung() -> None:
+    with pytest.raises(rungs.SimulationError, match=r"at t = 2\.1\d* s the target is inside the guard radius"):
+        simulate("trailer_pursuit", control="continuous", **INTO_THE_ROBOT)
+
+
+@pytest.mark.parametrize("loop", ["fused", "nodes"])
+def test_a_motion_that_escapes_is_a_fault(loop: Any) -> None:
+    run = simulate("trailer_pursuit", loop=loop, controller__gains__lambda=300.0, run__duration=5.0)
+    assert run.fault is not None
+    assert run.fault["name"] == "diverged"
+    assert run.t[-1] == run.fault["t"] < 1.0
+    assert run.final()["energy"] in ("nan", "inf")
+
+
+# imperfections
+
+
+IMPERFECT: dict[str, dict[str, Any]] = {
+    "noise": {"plant__sensor__noise": {"X": 0.002, "Y": 0.002, "psi": 0.002, "V": 0.005}},
+    "drop": {"plant__sensor__drop": 0.2},
+}
+
+
+@pytest.mark.parametrize("effect", IMPERFECT)
+def test_chance_derives_from_the_seed(effect: str) -> None:
+    one, again, other = (
+        simulate("trailer_pursuit", every=1, run__duration=2.0, run__seed=seed, **IMPERFECT[effect])
+        for seed in (1, 1, 2)
+    )
+    assert_same_bits(one, again)
+    assert not np.array_equal(one.input["U1"], other.input["U1"])
+
+
+@pytest.mark.parametrize(
+    "effect",
+    [
+        {"plant__actuator__rate_limit": 0.01},
+        {"plant__actuator__lag": 0.05},
+        {"plant__actuator__delay": 0.02},
+        {"plant__actuator__quantum": 0.005},
+        {"plant__actuator__dead_zone": 0.005},
+        {"plant__sensor__bias": {"psi": 0.01}},
+        {"plant__sensor__quantum": {"psi": 0.001}},
+        {"plant__sensor__delay": 0.02},
+        *IMPERFECT.values(),
+    ],
+    ids=lambda effect: next(iter(effect)),
+)
+def test_an_imperfection_changes_the_run_and_keeps_the_energy_balance(effect: dict[str, Any]) -> None:
+    options: dict[str, Any] = {"every": 1, "run__duration": 2.0}
+    perfect, imperfect = (simulate("trailer_pursuit", **options, **more) for more in ({}, effect))
+    assert not imperfect.faults
+    assert not np.array_equal(imperfect.state["X"], perfect.state["X"])
+    assert imperfect.energy_error < 1e-12
+
+
+def test_a_biased_heading_sensor_turns_the_robot_by_the_bias() -> None:
+    target = {"x": 5.0, "y": 0.0}
+    run = simulate("trailer_pursuit", target=target, run__duration=15.0, plant__sensor__bias={"psi": 0.02})
+    assert run.state["psi"][-1] == pytest.approx(-0.02, abs=1e-6)  # settled: exp(-2 * 15)
+    assert run.residual["heading"][-1] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_lost_states_leave_the_last_command_in_place() -> None:
+    run = simulate("trailer_open_loop", every=10, controller__settings={"U1": "t", "U2": 0}, plant__sensor__drop=0.3)
+    held = np.diff(run.input["U1"]) == 0
+    assert np.mean(held) == pytest.approx(0.3, abs=0.06)  # 1000 instants: four standard deviations
+    fresh = np.flatnonzero(~held) + 1
+    assert_allclose(run.input["U1"][fresh], run.t[fresh], rtol=1e-15)
+
+
+def test_a_lagging_drive_answers_with_its_time_constant() -> None:
+    run = simulate("trailer_open_loop", every=1, controller__settings={"U1": 0.02, "U2": 0}, plant__actuator__lag=0.05)
+    assert_allclose(run.input["U1"], 0.02 * -np.expm1(-run.t / 0.05), rtol=1e-9)
+
+
+def test_a_late_sensor_shows_the_state_of_its_delay_ago() -> None:
+    # V = u t: the speed residual is measured on a state 0.05 s old
+    options: dict[str, Any] = {"controller__program": "rates", "target": {}, "controller__gains__lambda": 0.0}
+    run = simulate("trailer_pursuit", every=1, plant__sensor__delay=0.05, run__duration=1.0, **options)
+    measured = run.residual["speed"][50:] + 0.4
+    assert_allclose(measured[::10], run.state["V"][:-50:10], rtol=0, atol=1e-15)
