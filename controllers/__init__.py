@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from servonode.mechanics import cache
 from servonode.mechanics.description import ProgramDescription
 from servonode.mechanics.machine import Machine
 
+_log = logging.getLogger(__name__)
 _WORDS = ("Program", "residual", "signal", "target")
 __all__ = ["PROGRAMS", "ProgramEntry", "ServoLaw", "load_law", *_WORDS]
 
@@ -71,6 +73,7 @@ def _build(name: str, build_model: Callable[[], Any], options: Mapping[str, str]
     from servonode.controllers.servo import derive_servo
     from servonode.mechanics.derive import derive
 
+    _log.info("deriving and compiling the law of program %s, once", name)
     model = build_model()
     module = importlib.import_module(f"servonode.controllers.{PROGRAMS[name].module}")
     servo = derive_servo(derive(model), module.program(model, **options))

@@ -1,5 +1,6 @@
 """A machine ready to compute: its description and compiled kernels behind plain numpy faces."""
 
+import logging
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from servonode.mechanics import cache
 from servonode.mechanics.description import MachineDescription
 
+_log = logging.getLogger(__name__)
 Array = npt.NDArray[np.float64]
 
 
@@ -146,5 +148,7 @@ def _build(build_model: Callable[[], Any]) -> tuple[str, bytes]:
     from servonode.mechanics.derive import derive
     from servonode.mechanics.machine_source import describe, machine_source
 
-    equations = derive(build_model())
+    model = build_model()
+    _log.info("deriving and compiling machine %s, once", model.name)
+    equations = derive(model)
     return machine_source(equations), msgspec.json.encode(describe(equations.model))

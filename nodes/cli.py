@@ -2,6 +2,7 @@
 
 import functools
 import json
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import click
 
 from servonode import __version__
 
+PICTURES = (".png", ".pdf", ".svg", ".jpg")
 EXIT_HELP = "Exit codes: 0 ended well, 1 a fault during the run, 2 bad usage or input, 130 interrupted."
 
 
@@ -77,6 +79,7 @@ def main(ctx: click.Context) -> None:
     FILE is the path of a launch file or the bare name of a packaged one (servonode list launch).
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one thread per node; must precede numpy
+    logging.basicConfig(level=logging.INFO, format="servonode: %(message)s", stream=sys.stderr)
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 
@@ -116,13 +119,14 @@ def run(
     from servonode.nodes.simulate import default_every
     from servonode.nodes.summary import StatusLine
 
-    _check_writable(out, report)
     assembly = assemble(read_launch(file, overrides))
     name = name or assembly.launch.name
+    picture = None if no_report else report or Path(f"{name}.png")
+    _check_writable(out)
+    _check_picture(picture)
     line = StatusLine(assembly, name)
     outcome = Launcher(assembly, name, every or (1 if out else default_every(assembly)), line).launch()
     line.close()
-    picture = None if no_report else report or Path(f"{name}.png")
     _deliver(outcome.run, name, as_json, out, picture, outcome.interrupted, outcome.faults, outcome.exit_code)
     sys.exit(outcome.exit_code)
 
@@ -176,7 +180,8 @@ def simulate(
     from servonode.nodes.launch_file import read_launch
     from servonode.nodes.simulate import default_every, simulate_continuous, simulate_fused, simulate_nodes
 
-    _check_writable(out, report)
+    _check_writable(out)
+    _check_picture(report)
     assembly = assemble(read_launch(file, overrides))
     rows = every or (1 if out else default_every(assembly))
     if control == "continuous":
@@ -233,13 +238,19 @@ def list_(what: str, as_json: bool) -> None:
     click.echo(json.dumps(found) if as_json else "\n".join(f"{n:<{width}}  {text}" for n, text in found.items()))
 
 
-def _check_writable(*files: Path | None) -> None:
+def _check_writable(file: Path | None) -> None:
     """Refuse a file that cannot be written before the run, not after it."""
-    for file in files:
-        if file is not None and not (file.parent.is_dir() and os.access(file.parent, os.W_OK)):
-            raise click.UsageError(f"{file}: the folder {file.parent} is not there or cannot be written")
-        if file is not None and file.is_dir():
-            raise click.UsageError(f"{file} is a folder; give the name of a file")
+    if file is not None and not (file.parent.is_dir() and os.access(file.parent, os.W_OK)):
+        raise click.UsageError(f"{file}: the folder {file.parent} is not there or cannot be written; name another")
+    if file is not None and file.is_dir():
+        raise click.UsageError(f"{file} is a folder; give the name of a file")
+
+
+def _check_picture(file: Path | None) -> None:
+    """Refuse a picture that cannot be written or drawn."""
+    _check_writable(file)
+    if file is not None and file.suffix.lower() not in PICTURES:
+        raise click.UsageError(f"{file}: no picture ends like this; choose {', '.join(PICTURES)}")
 
 
 def _deliver(
