@@ -28,9 +28,19 @@ class ProgramEntry:
     summary: str
     machine: str | None = None
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # the first choice is the default
+    implied: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # a setting that chooses an option
 
 
 PROGRAMS: dict[str, ProgramEntry] = {
+    "hitch_angle": ProgramEntry(
+        "diff_drive_trailer_hitch_angle",
+        "the hitch angle follows a function of time",
+        "diff_drive_trailer",
+        {"completion": ("speed", "opposed", "least_norm", "one_motor", "yaw_rate")},
+    ),
+    "look_ahead": ProgramEntry(
+        "diff_drive_trailer_look_ahead", "a point ahead of the robot follows a target", "diff_drive_trailer"
+    ),
     "open_loop": ProgramEntry("open_loop", "every input is a stated function of time"),
     "pursuit": ProgramEntry(
         "diff_drive_trailer_pursuit",
@@ -42,6 +52,13 @@ PROGRAMS: dict[str, ProgramEntry] = {
         "diff_drive_trailer_rates",
         "forward speed and yaw rate follow functions of time",
         "diff_drive_trailer",
+    ),
+    "trailer_path": ProgramEntry(
+        "diff_drive_trailer_path",
+        "the trailer drives along a line or a circle, forward or backward",
+        "diff_drive_trailer",
+        {"path": ("line", "circle"), "travel": ("forward", "backward"), "far": ("plain", "soft")},
+        {"radius": ("path", "circle"), "turn": ("path", "circle"), "direction": ("path", "line")},
     ),
 }
 

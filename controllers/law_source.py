@@ -48,18 +48,33 @@ def law_source(servo: Servo) -> str:
         ModelError: there are not as many residuals as inputs and the program states no inputs itself.
     """
     model, program = servo.equations.model, servo.program
-    if not program.inputs and len(program.residuals) != len(model.inputs):
-        raise ModelError(
-            f"program {program.name} states {len(program.residuals)} servo-constraints for the "
-            f"{len(model.inputs)} inputs of {model.name} ({', '.join(u.name for u in model.inputs)}): "
-            "state as many residuals as inputs, for example by adding one for the speed"
-        )
+    if not program.inputs:
+        _check_count(servo)
     constants = Constants([*model.parameters, *program.parameters])
     body = [_start(servo)]
     if not program.inputs:
         body.append(_terms(servo, constants))
     body.append(_law(servo, constants))
     return "\n\n".join([emit.HEADER + constants.source(), SOLVE_SOURCE, *body])
+
+
+def _check_count(servo: Servo) -> None:
+    """As many rows as inputs, or fewer with the least norm."""
+    model, program = servo.equations.model, servo.program
+    n_s, n_rows, n_tau = len(program.residuals), len(program.residuals) + len(program.relations), len(model.inputs)
+    if n_rows == n_tau or (program.least_norm and n_rows == n_s < n_tau):
+        return
+    inputs = ", ".join(u.name for u in model.inputs)
+    mend = (
+        "state fewer: with more than the inputs they cannot all be served"
+        if n_rows > n_tau
+        else "complete it with another residual (for example for the speed), with relations between the inputs, "
+        "or with least_norm=True"
+    )
+    raise ModelError(
+        f"program {program.name} states {n_s} servo-constraints and {len(program.relations)} relations for the "
+        f"{n_tau} inputs of {model.name} ({inputs}); {mend}"
+    )
 
 
 def signal_symbols(program: Program, target_order: int, signal_order: int) -> list[Expr]:
@@ -141,7 +156,7 @@ def _law(servo: Servo, constants: Constants) -> str:
     else:
         texts = _Texts(servo, block, guards)
         f, f_dot, guard_texts = texts.f, texts.f_dot, texts.guards
-        tau, condition = _solve(block, texts, _wanted(block, texts))
+        tau, condition = _inputs(block, servo, texts)
     block.store("out", [*tau, *f, *f_dot, condition])
     block.lines += _status(guard_texts, condition, tau)
     decorator = njit("i8(f8, f8[::1], f8[::1], f8[::1], f8[:, :, ::1], f8[::1])")
@@ -169,17 +184,45 @@ def _wanted(block: Block, texts: _Texts) -> list[str]:
     return wanted
 
 
-def _solve(block: Block, texts: _Texts, z: list[str]) -> tuple[list[str], str]:
+def _inputs(block: Block, servo: Servo, texts: _Texts) -> tuple[list[str], str]:
+    """Emit the inputs that serve the residuals, completed by relations or by the least norm, and the condition."""
+    z, W = _wanted(block, texts), texts.W
+    if servo.program.least_norm:
+        return _least_norm(block, texts, z)
+    tau = list(servo.equations.model.inputs)
+    still = dict.fromkeys(tau, sympy.Integer(0))
+    for relation in map(sympy.sympify, servo.program.relations):
+        row = block.evaluate([*(sympy.diff(relation, u) for u in tau), -relation.xreplace(still)])
+        W, z = [*W, row[:-1]], [*z, row[-1]]
+    return _solve(block, W, z, _single_condition(block, texts))
+
+
+def _least_norm(block: Block, texts: _Texts, z: list[str]) -> tuple[list[str], str]:
+    """tau = W^T (W W^T)^-1 z; the condition is that of W, the root of that of W W^T."""
+    W = texts.W
+    gram = [[_dot(block, row, other) for other in W] for row in W]
+    y, squared = _solve(block, gram, z, "1.0")
+    tau = [block.let(emit.combine(("+", row[k], each) for row, each in zip(W, y, strict=True))) for k in range(len(W[0]))]
+    return tau, _single_condition(block, texts) if len(W) == 1 else block.let(f"sqrt({squared})")
+
+
+def _single_condition(block: Block, texts: _Texts) -> str:
+    """norm(J) norm(R) / norm(W) of a single row: how nearly the inputs' responses R miss the residual's row J."""
+    if len(texts.W) != 1:
+        return ""
+    row, response, reached = (
+        " + ".join(f"fabs({each})" for each in entries) for entries in (texts.J[0], sum(texts.R, []), texts.W[0])
+    )
+    return block.let(f"({row})*({response})/({reached})")
+
+
+def _solve(block: Block, W: list[list[str]], z: list[str], single: str) -> tuple[list[str], str]:
     """Emit tau of W tau = z, and the condition number of W in the 1-norm, norm(W) norm(W^-1).
 
-    A single W = J R has no condition of its own; there it is norm(J) norm(R) / |W|: how nearly the input's
-    response R misses the residual's row J.
+    A single number has no condition of its own; there `single` is returned.
     """
-    W = texts.W
     if len(z) == 1:
-        row = " + ".join(f"fabs({each})" for each in texts.J[0])
-        response = " + ".join(f"fabs({each})" for each in texts.R[0])
-        return [block.let(f"{z[0]}/{W[0][0]}")], block.let(f"({row})*({response})/fabs({W[0][0]})")
+        return [block.let(f"{z[0]}/{W[0][0]}")], single
     if len(z) == 2:
         (a, b), (c, d) = W
         inverse = block.let(f"1.0/({emit.combine([('+', a, d), ('-', b, c)])})")

@@ -81,6 +81,10 @@ def residual(name: str, expression: Expr, description: str, unit: str = "1", *, 
 class Program:
     """A goal: residuals to be held at zero, with their targets, parameters, guards.
 
+    With fewer residuals than inputs the program must be completed: by `relations`, linear expressions of the inputs
+    that vanish (such as U1 + U2), or by `least_norm`, the smallest inputs that serve the residuals. The motion
+    depends on that choice.
+
     `start` gives parameters that have no default their value at the start of the run (expressions of state and
     targets). `inputs` states the inputs directly; the residuals are then only watched. Where a guard's margin is
     not positive the law stops with its text.
@@ -95,6 +99,8 @@ class Program:
     guards: Sequence[Condition] = ()
     start: Mapping[Parameter, Expr] = field(default_factory=dict)
     inputs: Mapping[Any, Expr] = field(default_factory=dict)
+    relations: Sequence[Expr] = ()
+    least_norm: bool = False
 
     def __post_init__(self) -> None:
         for each in self.parameters:

@@ -18,6 +18,7 @@ from servonode.mechanics.expression import parse
 from servonode.mechanics.machine import Machine, ParameterError
 from servonode.nodes.launch_file import LaunchError, check_names, per_name
 from servonode.nodes.launch_keys import Controller, LaunchFile
+from servonode.nodes.start import NoStart, start_on_program
 from servonode.plants import PLANTS, load_machine, machine_key, model_factory
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.simulated import SimulatedPlant
@@ -91,7 +92,7 @@ def assemble(launch: LaunchFile) -> Assembly:
     entry = _program_entry(launch)
     machine = _machine(launch)
     state_names, input_names = machine.description.state_names, machine.description.input_names
-    check_names(path, "plant.initial", plant.initial, state_names)
+    check_names(path, "plant.initial", plant.initial, [*state_names, "on_program"])
     start = machine.state(_numbers(launch, plant.initial))
     control, targets = _control(launch, entry, machine) if launch.controller and entry else (None, _no_targets())
     if launch.target and control is None:
@@ -159,10 +160,11 @@ def _with_parameters(launch: LaunchFile, section: str, machine: Machine, given: 
 
 
 def _numbers(launch: LaunchFile, initial: Mapping[str, Any]) -> dict[str, float]:
-    for name, value in initial.items():
+    numbers = {name: value for name, value in initial.items() if name != "on_program"}
+    for name, value in numbers.items():
         if isinstance(value, (bool, list)):
             raise LaunchError(launch.file, "plant.initial", name, f"{value!r} is not a number; give one")
-    return dict(initial)
+    return numbers
 
 
 def _no_targets() -> Signals:
@@ -195,7 +197,7 @@ def _control(launch: LaunchFile, entry: ProgramEntry, machine: Machine) -> tuple
     description = law.description
     parameter_names = [each.name for each in description.parameters]
     signal_names = [each.name for each in description.signals]
-    settings = {name: value for name, value in controller.settings.items() if name not in options}
+    settings = _unpacked({name: value for name, value in controller.settings.items() if name not in options})
     check_names(path, "controller.settings", settings, [*entry.options, *parameter_names, *signal_names])
     law.parameters |= _program_parameters(launch, {n: settings[n] for n in parameter_names if n in settings})
     defaults = dict(zip(signal_names, description.signal_defaults, strict=True))
@@ -213,10 +215,19 @@ def _control(launch: LaunchFile, entry: ProgramEntry, machine: Machine) -> tuple
     return Control(law, signals, rates), targets
 
 
+def _unpacked(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Lists as one setting an entry: point = [1, 2] becomes point_0 = 1, point_1 = 2."""
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        flat |= {f"{name}_{i}": each for i, each in enumerate(value)} if isinstance(value, list) else {name: value}
+    return flat
+
+
 def _options(launch: LaunchFile, entry: ProgramEntry, controller: Controller) -> dict[str, str]:
     options = {name: choices[0] for name, choices in entry.options.items()}
+    options |= dict(choice for setting, choice in entry.implied.items() if setting in controller.settings)
     for name, choices in entry.options.items():
-        value = controller.settings.get(name, choices[0])
+        value = controller.settings.get(name, options[name])
         if value not in choices:
             text = f"{value!r} is unknown; {_choices(str(value), choices)}"
             raise LaunchError(launch.file, "controller.settings", name, text)
@@ -275,6 +286,12 @@ def _check_start(assembly: Assembly, control: Control) -> None:
     launch, law = assembly.launch, control.law
     assert launch.controller is not None
     y = assembly.goal(0.0)
+    if _wants_program_start(launch):
+        given = [name for name in launch.plant.initial if name != "on_program"]
+        try:
+            assembly.start[:] = start_on_program(law, assembly.start, y, given)
+        except NoStart as error:
+            raise LaunchError(launch.file, "plant.initial", "on_program", str(error)) from error
     law.start(0.0, assembly.start, y, launch.controller.settings)
     status = law.compute(0.0, assembly.start, y)
     if status > 0:
@@ -287,6 +304,13 @@ def _check_start(assembly: Assembly, control: Control) -> None:
         raise LaunchError(launch.file, "plant.initial", None, f"at the start {law.explain(status)}")
     if not law.description.explicit:
         _check_degrees(assembly, law, y)
+
+
+def _wants_program_start(launch: LaunchFile) -> bool:
+    wanted = launch.plant.initial.get("on_program", False)
+    if not isinstance(wanted, bool):
+        raise LaunchError(launch.file, "plant.initial", "on_program", f"{wanted!r} is not true or false; give one")
+    return wanted
 
 
 def _check_degrees(assembly: Assembly, law: ServoLaw, y: Array) -> None:
