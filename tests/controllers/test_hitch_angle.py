@@ -1,0 +1,156 @@
+"""Hitch angle, look-ahead point and trailer path: torques against the sheet's closed forms at random states."""
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from servonode.controllers import PROGRAMS, ServoLaw, load_law
+from servonode.mechanics.machine import Machine
+from servonode.plants import machine_key, model_factory
+
+RATE, SPEED_RATE = 2.5, 1.5
+
+
+def law_of(program: str, machine: Machine, **options: str) -> ServoLaw:
+    chosen = {name: choices[0] for name, choices in PROGRAMS[program].options.items()} | options
+
+    def build() -> Any:
+        return model_factory("diff_drive_trailer")()
+
+    law = load_law(program, machine, machine_key("diff_drive_trailer", {}), build, chosen, {})
+    rates = {each.name: SPEED_RATE for each in law.description.residuals}
+    law.stabilise(rates | {"phi": RATE} if "phi" in rates else rates)
+    return law
+
+
+def wanted(trailer: Any, x: Any, g: Any) -> float:
+    """w of sheet 3.3: the hitch angle's wanted acceleration."""
+    return float(g[2] - 2 * RATE * (trailer.phi_dot(x) - g[1]) - RATE**2 * (x[3] - g[0]))
+
+
+def free_acceleration(trailer: Any, x: Any) -> float:
+    """phi'' at zero torque."""
+    V_dot, Omega_dot = trailer.rates(x, np.zeros(2))[4:6]
+    b, phi, V = trailer.p["b"], x[3], x[4]
+    return float(-(V_dot * np.sin(phi) + V * trailer.phi_dot(x) * np.cos(phi)) / b - Omega_dot)
+
+
+def reach(trailer: Any, x: Any) -> Any:
+    """A_1, A_2 of sheet 3.3: what each torque adds to phi''."""
+    p = trailer.p
+    along = -p["b"] * np.sin(x[3]) / (p["r"] * trailer.Delta(x[3]))
+    turn = p["l"] / (p["r"] * trailer.J1)
+    return np.array([along + turn, along - turn])
+
+
+@pytest.fixture
+def cases(trailer: Machine, sheet: ModuleType, rng: np.random.Generator) -> Any:
+    """Random machines and states, with the hand-written machine beside ours."""
+    found = []
+    for _ in range(20):
+        machine = trailer.with_parameters({"c_w": 0.0, **sheet.random_parameters(rng, friction=False)})
+        x = sheet.random_state(rng)
+        x[4] = np.clip(x[4], -5, 5)
+        found.append((machine, sheet.Trailer(machine.parameters), x, rng.normal(size=3)))
+    return found
+
+
+def same(law: ServoLaw, expected: Any) -> None:
+    # a solve of two equations and about a hundred roundings
+    assert_allclose(law.inputs, expected, rtol=0, atol=1e-10 * max(np.abs(expected).max(), 1.0))
+
+
+def test_opposed_torques_serve_the_hitch_angle(cases: Any) -> None:
+    for machine, hand, x, g in cases:
+        law = law_of("hitch_angle", machine, completion="opposed")
+        law.compute(0.0, x, g)
+        A1, A2 = reach(hand, x)
+        U1 = (wanted(hand, x, g) - free_acceleration(hand, x)) / (A1 - A2)
+        same(law, [U1, -U1])
+
+
+def test_the_opposed_torque_is_the_printed_formula(cases: Any) -> None:
+    for machine, hand, x, g in cases:
+        law = law_of("hitch_angle", machine, completion="opposed")
+        law.compute(0.0, x, g)
+        p, (phi, V, Omega) = machine.parameters, x[3:6]
+        inner = hand.kd * Omega**2 * np.sin(phi) + hand.M0 * V * hand.phi_dot(x) * np.cos(phi)
+        U1 = p["r"] * hand.J1 / (2 * p["l"]) * (wanted(hand, x, g) + p["b"] * inner / hand.Delta(phi))
+        U1 -= p["r"] * hand.kd * V * Omega / (2 * p["l"])
+        same(law, [U1, -U1])
+
+
+def test_least_norm_torques_lie_along_what_reaches_the_hitch(cases: Any) -> None:
+    for machine, hand, x, g in cases:
+        law = law_of("hitch_angle", machine, completion="least_norm")
+        law.compute(0.0, x, g)
+        A = reach(hand, x)
+        same(law, A * (wanted(hand, x, g) - free_acceleration(hand, x)) / (A @ A))
+
+
+def test_one_motor_alone_serves_the_hitch_angle(cases: Any) -> None:
+    for machine, hand, x, g in cases:
+        law = law_of("hitch_angle", machine, completion="one_motor")
+        law.compute(0.0, x, g)
+        same(law, [(wanted(hand, x, g) - free_acceleration(hand, x)) / reach(hand, x)[0], 0.0])
+
+
+def test_the_speed_completion_is_the_torque_map_of_the_sheet(cases: Any) -> None:
+    for machine, hand, x, g in cases:
+        law = law_of("hitch_angle", machine, completion="speed")
+        v, v_dot = 0.3, -0.2
+        law.compute(0.0, x, np.array([*g, v, v_dot, 0.0]))
+        alpha_V = v_dot - SPEED_RATE * (x[4] - v)
+        coast = (alpha_V * np.sin(x[3]) + x[4] * hand.phi_dot(x) * np.cos(x[3])) / machine.parameters["b"]
+        same(law, hand.torques(x, alpha_V, -coast - wanted(hand, x, g)))
+
+
+def test_hitch_and_yaw_rate_cannot_be_served_when_the_trailer_is_straight(trailer: Machine) -> None:
+    law = law_of("hitch_angle", trailer, completion="yaw_rate")
+    y = np.zeros(law.n_y)
+    assert law.compute(0.0, trailer.state({"phi": 0.3, "V": 0.4}), y) == 0
+    assert law.compute(0.0, trailer.state({"V": 0.4}), y) == -1
+
+
+def test_beyond_the_speed_limit_the_hitch_law_stops_and_says_why(trailer: Machine) -> None:
+    law = law_of("hitch_angle", trailer, completion="opposed")
+    status = law.compute(0.0, trailer.state({"V": 10.1}), np.zeros(3))
+    assert status == 1
+    assert "escapes in finite time" in law.explain(status)
+
+
+def test_the_look_ahead_law_is_the_torque_map_of_the_sheet(cases: Any, rng: np.random.Generator) -> None:
+    for machine, hand, x, _ in cases:
+        law, y = law_of("look_ahead", machine), rng.normal(size=6)
+        law.compute(0.0, x, y)
+        L, psi, V, Omega = 0.3, x[2], x[4], x[5]
+        e, n = np.array([np.cos(psi), np.sin(psi)]), np.array([-np.sin(psi), np.cos(psi)])
+        position, velocity, acceleration = y.reshape(2, 3).T
+        error, rate = x[:2] + L * e - position, V * e + L * Omega * n - velocity
+        w = acceleration - 2 * SPEED_RATE * rate - SPEED_RATE**2 * error
+        same(law, hand.torques(x, w @ e + L * Omega**2, (w @ n - V * Omega) / L))
+
+
+@pytest.mark.parametrize("travel", ["forward", "backward"])
+@pytest.mark.parametrize("path", ["line", "circle"])
+def test_the_residual_of_the_path_is_the_sheet_s(
+    trailer: Machine, rng: np.random.Generator, path: str, travel: str
+) -> None:
+    law = law_of("trailer_path", trailer, path=path, travel=travel)
+    sign = 1 if travel == "forward" else -1
+    for _ in range(20):
+        x = np.array([*rng.uniform(-4, 4, size=3), *rng.uniform(-1, 1, size=6)])
+        law.compute(0.0, x, np.zeros(law.n_y))
+        heading = x[2] + x[3]
+        O2 = x[:2] - np.array([np.cos(heading), np.sin(heading)])
+        if path == "line":
+            offset, eta, kappa, nu = O2[1], heading, 0.0, 1.0
+        else:
+            distance = np.hypot(*O2)
+            eta = heading - np.arctan2(O2[1], O2[0]) - np.pi / 2
+            offset, kappa, nu = 3.0 - distance, 1 / 3.0, distance / 3.0
+        F = 2 * sign * np.sin(eta) + offset - kappa * np.cos(eta) / nu
+        assert law.residuals[1] == pytest.approx(x[3] - np.arctan(F), abs=1e-13)  # some twenty roundings
