@@ -70,8 +70,11 @@ def load_law(
     build_model: Callable[[], Any],
     options: Mapping[str, str],
     parameters: Mapping[str, float],
+    damping: float = 0.0,
 ) -> ServoLaw:
     """The law of a program in PROGRAMS on a machine, derived and compiled, or from the cache.
+
+    `damping` > 0: what the law does where W is singular, see `law_source`.
 
     Raises:
         CacheError: the kernel cache is damaged or cannot be written.
@@ -80,12 +83,12 @@ def load_law(
     folder = Path(__file__).parent
     file = folder / f"{PROGRAMS[name].module}.py"
     sources = cache.sources_digest(*(folder / each for each in ("program.py", "servo.py", "law_source.py")), file)
-    key = cache.key_of("law", machine_key, name, sources, json.dumps(dict(options), sort_keys=True))
-    kernel, description = cache.load(key, lambda: _build(name, build_model, options))
+    key = cache.key_of("law", machine_key, name, sources, json.dumps(dict(options), sort_keys=True), repr(damping))
+    kernel, description = cache.load(key, lambda: _build(name, build_model, options, damping))
     return ServoLaw(msgspec.json.decode(description, type=ProgramDescription), kernel, machine, parameters)
 
 
-def _build(name: str, build_model: Callable[[], Any], options: Mapping[str, str]) -> tuple[str, bytes]:
+def _build(name: str, build_model: Callable[[], Any], options: Mapping[str, str], damping: float) -> tuple[str, bytes]:
     from servonode.controllers.law_source import describe_program, law_source
     from servonode.controllers.servo import derive_servo
     from servonode.mechanics.derive import derive
@@ -94,7 +97,7 @@ def _build(name: str, build_model: Callable[[], Any], options: Mapping[str, str]
     model = build_model()
     module = importlib.import_module(f"servonode.controllers.{PROGRAMS[name].module}")
     servo = derive_servo(derive(model), module.program(model, **options))
-    return law_source(servo), msgspec.json.encode(describe_program(servo))
+    return law_source(servo, damping), msgspec.json.encode(describe_program(servo))
 
 
 def __getattr__(name: str) -> Any:

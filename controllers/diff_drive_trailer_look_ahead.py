@@ -11,7 +11,7 @@ from servonode.mechanics import Model, parameter
 
 
 def program(machine: Model) -> Program:
-    """P = O1 + L e(psi) follows (x(t), y(t)): two finite constraints. Forward only: backwards the heading turns over."""
+    """P = O1 + L e(psi) follows (x(t), y(t)): two finite constraints. Backwards the heading turns over."""
     x = target("x", "position of the target along x", "m")
     y = target("y", "position of the target along y", "m")
     L = parameter("L", "distance of the point ahead of the axle", "m", default=0.3, above=0)

@@ -41,8 +41,11 @@ def describe_program(servo: Servo) -> ProgramDescription:
     )
 
 
-def law_source(servo: Servo) -> str:
+def law_source(servo: Servo, damping: float = 0.0) -> str:
     """The text of the generated module of a program.
+
+    With `damping` > 0 a singular W is answered by damped least squares, tau = W^T (W W^T + eps^2 1)^-1 z with eps
+    that share of the norm of W, instead of the status that stops the law.
 
     Raises:
         ModelError: there are not as many residuals as inputs and the program states no inputs itself.
@@ -54,7 +57,7 @@ def law_source(servo: Servo) -> str:
     body = [_start(servo)]
     if not program.inputs:
         body.append(_terms(servo, constants))
-    body.append(_law(servo, constants))
+    body.append(_law(servo, constants, damping))
     return "\n\n".join([emit.HEADER + constants.source(), SOLVE_SOURCE, *body])
 
 
@@ -141,7 +144,7 @@ def _terms(servo: Servo, constants: Constants) -> str:
     return f"{decorator}def terms(t_, x, y, c, f, f_dot, J, delta, W, b):\n{block}\n"
 
 
-def _law(servo: Servo, constants: Constants) -> str:
+def _law(servo: Servo, constants: Constants, damping: float) -> str:
     """Generated `law(t, x, y, c, K, out)`; out = inputs, f, f', condition."""
     block = Block(constants)
     _arguments(servo, block)
@@ -156,9 +159,9 @@ def _law(servo: Servo, constants: Constants) -> str:
     else:
         texts = _Texts(servo, block, guards)
         f, f_dot, guard_texts = texts.f, texts.f_dot, texts.guards
-        tau, condition = _inputs(block, servo, texts)
+        tau, condition = _inputs(block, servo, texts, damping)
     block.store("out", [*tau, *f, *f_dot, condition])
-    block.lines += _status(guard_texts, condition, tau)
+    block.lines += _status(guard_texts, "1.0" if damping else condition, tau)
     decorator = njit("i8(f8, f8[::1], f8[::1], f8[::1], f8[:, :, ::1], f8[::1])")
     return f"{decorator}def law(t_, x, y, c, K, out):\n{block}\n"
 
@@ -184,7 +187,7 @@ def _wanted(block: Block, texts: _Texts) -> list[str]:
     return wanted
 
 
-def _inputs(block: Block, servo: Servo, texts: _Texts) -> tuple[list[str], str]:
+def _inputs(block: Block, servo: Servo, texts: _Texts, damping: float) -> tuple[list[str], str]:
     """Emit the inputs that serve the residuals, completed by relations or by the least norm, and the condition."""
     z, W = _wanted(block, texts), texts.W
     if servo.program.least_norm:
@@ -194,7 +197,23 @@ def _inputs(block: Block, servo: Servo, texts: _Texts) -> tuple[list[str], str]:
     for relation in map(sympy.sympify, servo.program.relations):
         row = block.evaluate([*(sympy.diff(relation, u) for u in tau), -relation.xreplace(still)])
         W, z = [*W, row[:-1]], [*z, row[-1]]
-    return _solve(block, W, z, _single_condition(block, texts))
+    tau_exact, condition = _solve(block, W, z, _single_condition(block, texts))
+    return (_damped(block, W, z, tau_exact, condition, damping) if damping else tau_exact), condition
+
+
+def _damped(
+    block: Block, W: list[list[str]], z: list[str], exact: list[str], condition: str, damping: float
+) -> list[str]:
+    """The exact inputs where W is regular, else those of damped least squares."""
+    square = " + ".join(f"{each}*{each}" for row in W for each in row)
+    shift = block.let(f"{damping**2!r}*({square}) + 1e-300")
+    gram = [[_dot(block, row, other) for other in W] for row in W]
+    for i, row in enumerate(gram):
+        row[i] = block.let(f"{row[i]} + {shift}")
+    y, _ = _solve(block, gram, z, "1.0")
+    columns = [emit.combine(("+", row[k], each) for row, each in zip(W, y, strict=True)) for k in range(len(W[0]))]
+    regular = f"fabs({condition}) < {CONDITION_LIMIT!r}"
+    return [block.let(f"{tau} if {regular} else {text}") for tau, text in zip(exact, columns, strict=True)]
 
 
 def _least_norm(block: Block, texts: _Texts, z: list[str]) -> tuple[list[str], str]:
@@ -202,7 +221,9 @@ def _least_norm(block: Block, texts: _Texts, z: list[str]) -> tuple[list[str], s
     W = texts.W
     gram = [[_dot(block, row, other) for other in W] for row in W]
     y, squared = _solve(block, gram, z, "1.0")
-    tau = [block.let(emit.combine(("+", row[k], each) for row, each in zip(W, y, strict=True))) for k in range(len(W[0]))]
+    tau = [
+        block.let(emit.combine(("+", row[k], each) for row, each in zip(W, y, strict=True))) for k in range(len(W[0]))
+    ]
     return tau, _single_condition(block, texts) if len(W) == 1 else block.let(f"sqrt({squared})")
 
 
@@ -210,8 +231,9 @@ def _single_condition(block: Block, texts: _Texts) -> str:
     """norm(J) norm(R) / norm(W) of a single row: how nearly the inputs' responses R miss the residual's row J."""
     if len(texts.W) != 1:
         return ""
+    responses = [each for column in texts.R for each in column]
     row, response, reached = (
-        " + ".join(f"fabs({each})" for each in entries) for entries in (texts.J[0], sum(texts.R, []), texts.W[0])
+        " + ".join(f"fabs({each})" for each in entries) for entries in (texts.J[0], responses, texts.W[0])
     )
     return block.let(f"({row})*({response})/({reached})")
 

@@ -193,7 +193,7 @@ def _control(launch: LaunchFile, entry: ProgramEntry, machine: Machine) -> tuple
     believed = _with_parameters(launch, "controller.parameters", machine, controller.parameters)
     key = machine_key(launch.plant.machine, {})
     build: Callable[[], Any] = lambda: model_factory(launch.plant.machine)()  # noqa: E731
-    law = load_law(controller.program, believed, key, build, options, {})
+    law = load_law(controller.program, believed, key, build, options, {}, controller.damping)
     description = law.description
     parameter_names = [each.name for each in description.parameters]
     signal_names = [each.name for each in description.signals]

@@ -154,3 +154,33 @@ def test_the_residual_of_the_path_is_the_sheet_s(
             offset, kappa, nu = 3.0 - distance, 1 / 3.0, distance / 3.0
         F = 2 * sign * np.sin(eta) + offset - kappa * np.cos(eta) / nu
         assert law.residuals[1] == pytest.approx(x[3] - np.arctan(F), abs=1e-13)  # some twenty roundings
+
+
+def test_where_the_goal_is_singular_damped_least_squares_keep_the_inputs_finite(trailer: Machine) -> None:
+    def build() -> Any:
+        return model_factory("diff_drive_trailer")()
+
+    key, options = machine_key("diff_drive_trailer", {}), {"completion": "yaw_rate"}
+    law = load_law("hitch_angle", trailer, key, build, options, {}, damping=1e-3)
+    law.stabilise({"phi": RATE, "yaw_rate": SPEED_RATE})
+    straight, y = trailer.state({"V": 0.4}), np.zeros(law.n_y)
+    y[0] = 0.1  # a hitch angle is wanted that the yaw rate forbids
+    assert law.compute(0.0, straight, y) == 0
+    W, z = law.terms(0.0, straight, y)["W"], RATE**2 * np.array([0.1, 0.0]) - law.terms(0.0, straight, y)["b"]
+    z -= [2 * RATE * law.out[4], 0.0]
+    eps = 1e-3 * np.linalg.norm(W)
+    expected = W.T @ np.linalg.solve(W @ W.T + eps**2 * np.eye(2), z)
+    assert_allclose(law.inputs, expected, rtol=1e-6)  # the damped system's condition is 1e6
+
+
+def test_damping_leaves_a_regular_law_to_the_bit(trailer: Machine) -> None:
+    def build() -> Any:
+        return model_factory("diff_drive_trailer")()
+
+    key, options = machine_key("diff_drive_trailer", {}), {"completion": "yaw_rate"}
+    plain, damped = (load_law("hitch_angle", trailer, key, build, options, {}, d) for d in (0.0, 1e-3))
+    x = trailer.state({"V": 0.4, "phi": 0.5})
+    for law in (plain, damped):
+        law.stabilise({"phi": RATE, "yaw_rate": SPEED_RATE})
+        law.compute(0.0, x, np.zeros(law.n_y))
+    assert plain.inputs.tolist() == damped.inputs.tolist()
