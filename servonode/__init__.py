@@ -5,7 +5,11 @@ are subpackages of `servonode` everywhere: import `servonode.mechanics`, never `
 """
 
 from pathlib import Path as _Path
+from typing import TYPE_CHECKING
 from typing import Any as _Any
+
+if TYPE_CHECKING:
+    from servonode.nodes.api import check, simulate
 
 __version__ = "0.1.0"
 __all__ = ["check", "simulate"]
