@@ -36,7 +36,7 @@ PROGRAMS: dict[str, ProgramEntry] = {
         "diff_drive_trailer_hitch_angle",
         "the hitch angle follows a function of time",
         "diff_drive_trailer",
-        {"completion": ("speed", "opposed", "least_norm", "one_motor", "yaw_rate")},
+        {"completion": ("speed", "opposed", "least_norm", "one_motor", "yaw_rate", "equal", "none")},
     ),
     "look_ahead": ProgramEntry(
         "diff_drive_trailer_look_ahead", "a point ahead of the robot follows a target", "diff_drive_trailer"
@@ -71,10 +71,11 @@ def load_law(
     options: Mapping[str, str],
     parameters: Mapping[str, float],
     damping: float = 0.0,
+    integral: bool = False,
 ) -> ServoLaw:
     """The law of a program in PROGRAMS on a machine, derived and compiled, or from the cache.
 
-    `damping` > 0: what the law does where W is singular, see `law_source`.
+    `damping` > 0: what the law does where W is singular; `integral`: feed back integrals too; see `law_source`.
 
     Raises:
         CacheError: the kernel cache is damaged or cannot be written.
@@ -83,12 +84,16 @@ def load_law(
     folder = Path(__file__).parent
     file = folder / f"{PROGRAMS[name].module}.py"
     sources = cache.sources_digest(*(folder / each for each in ("program.py", "servo.py", "law_source.py")), file)
-    key = cache.key_of("law", machine_key, name, sources, json.dumps(dict(options), sort_keys=True), repr(damping))
-    kernel, description = cache.load(key, lambda: _build(name, build_model, options, damping))
+    key = cache.key_of(
+        "law", machine_key, name, sources, json.dumps(dict(options), sort_keys=True), repr((damping, integral))
+    )
+    kernel, description = cache.load(key, lambda: _build(name, build_model, options, damping, integral))
     return ServoLaw(msgspec.json.decode(description, type=ProgramDescription), kernel, machine, parameters)
 
 
-def _build(name: str, build_model: Callable[[], Any], options: Mapping[str, str], damping: float) -> tuple[str, bytes]:
+def _build(
+    name: str, build_model: Callable[[], Any], options: Mapping[str, str], damping: float, integral: bool
+) -> tuple[str, bytes]:
     from servonode.controllers.law_source import describe_program, law_source
     from servonode.controllers.servo import derive_servo
     from servonode.mechanics.derive import derive
@@ -97,7 +102,7 @@ def _build(name: str, build_model: Callable[[], Any], options: Mapping[str, str]
     model = build_model()
     module = importlib.import_module(f"servonode.controllers.{PROGRAMS[name].module}")
     servo = derive_servo(derive(model), module.program(model, **options))
-    return law_source(servo, damping), msgspec.json.encode(describe_program(servo))
+    return law_source(servo, damping, integral), msgspec.json.encode(describe_program(servo, integral))
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,9 @@ def program(machine: Model, completion: str = "speed") -> Program:
 
     speed: V = v(t), the one to use, never singular. opposed: U1 = -U2 (the source). least_norm: the smallest torques.
     one_motor: the right wheel is free, U2 = 0. yaw_rate: Omega = Omega_d(t), singular where the trailer is straight.
-    With opposed, least_norm and one_motor the speed is left to itself and may escape in finite time.
+    With opposed, least_norm and one_motor the speed is left to itself and may escape in finite time. equal and none
+    are there to be refused: equal torques U1 = U2 cannot turn a straight trailer's hitch, and without any completion
+    the program is incomplete.
     """
     phi, V, Omega = machine["phi"], machine["V"], machine["Omega"]
     g = signal("g", "wanted hitch angle", "rad", default="pi/4*sin(0.1*t)")
@@ -26,7 +28,8 @@ def program(machine: Model, completion: str = "speed") -> Program:
         "speed": (residual("speed", V - v, "speed less v(t)", "m/s"), v),
         "yaw_rate": (residual("yaw_rate", Omega - Omega_d, "yaw rate less Omega_d(t)", "rad/s"), Omega_d),
     }
-    relations = {"opposed": (machine["U1"] + machine["U2"],), "one_motor": (machine["U2"],)}
+    U1, U2 = machine["U1"], machine["U2"]
+    relations = {"opposed": (U1 + U2,), "one_motor": (U2,), "equal": (U1 - U2,)}
     rows = second.get(completion)
     return Program(
         name="hitch_angle",

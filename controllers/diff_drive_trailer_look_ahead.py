@@ -14,7 +14,7 @@ def program(machine: Model) -> Program:
     """P = O1 + L e(psi) follows (x(t), y(t)): two finite constraints. Backwards the heading turns over."""
     x = target("x", "position of the target along x", "m")
     y = target("y", "position of the target along y", "m")
-    L = parameter("L", "distance of the point ahead of the axle", "m", default=0.3, above=0)
+    L = parameter("L", "distance of the point ahead of the axle", "m", default=0.3, at_least=0)
     psi = machine["psi"]
     return Program(
         name="look_ahead",

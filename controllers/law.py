@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from servonode.mechanics.description import ProgramDescription, values_by_name
 from servonode.mechanics.machine import Machine, ParameterError
+from servonode.mechanics.stabilize import Gains
 
 Array = npt.NDArray[np.float64]
 
@@ -39,8 +40,10 @@ class ServoLaw:
         self.n_s = len(description.residuals)
         self.n_y = len(description.targets) * (description.target_order + 1)
         self.n_y += len(description.signals) * (description.signal_order + 1)
+        self.n_integrals = self.n_s if description.integral else 0  # at the end of y
+        self.n_y += self.n_integrals
         self.out = np.zeros(machine.n_inputs + 2 * self.n_s + 1)
-        self.K = np.zeros((2, self.n_s, self.n_s))
+        self.K = np.zeros((3, self.n_s, self.n_s))
         self.c = np.zeros(kernel.N_CONSTANTS)
         self._prepare()
 
@@ -72,11 +75,12 @@ class ServoLaw:
 
     def stabilise(self, rates: Mapping[str, float]) -> None:
         """Give each residual its rate lambda [1/s]: f' = -lambda f, or f'' = -2 lambda f' - lambda^2 f."""
-        self.K[:] = 0.0
-        for i, (quantity, degree) in enumerate(zip(self.description.residuals, self.description.degrees, strict=True)):
-            rate = rates[quantity.name]
-            self.K[0, i, i] = rate if degree == 1 else rate * rate
-            self.K[1, i, i] = 0.0 if degree == 1 else 2.0 * rate
+        names = [each.name for each in self.description.residuals]
+        self.use(Gains.from_rates([rates[name] for name in names], self.description.degrees))
+
+    def use(self, gains: Gains) -> None:
+        """Feed the residuals back with these gains: f^(r) = -K1 f' - K0 f - KI s."""
+        self.K[0], self.K[1], self.K[2] = gains.K0, gains.K1, gains.KI
 
     def compute(self, t: float, x: Array, y: Array) -> int:
         """Evaluate the law into `out` and return its status (see `law_source`)."""

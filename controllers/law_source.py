@@ -2,7 +2,8 @@
 
 `law(t, x, y, c, K, out)` writes the inputs, the residuals, their rates and the condition number of W, and
 returns a status: 0 good, i > 0: guard i is violated, -1: W is singular, -2: a result is not finite.
-y holds targets, then signals, each with its derivatives; K (2, n_s, n_s) holds K0 and K1.
+y holds targets, then signals, each with its derivatives, then the integrals if there are any; K (3, n_s, n_s) holds
+K0, K1 and KI.
 """
 
 from typing import Any
@@ -22,7 +23,7 @@ CONDITION_LIMIT = 1e8  # above it a solve with W has lost half of its digits
 GOOD, SINGULAR, NOT_FINITE = 0, -1, -2
 
 
-def describe_program(servo: Servo) -> ProgramDescription:
+def describe_program(servo: Servo, integral: bool = False) -> ProgramDescription:
     """The names, units, defaults and texts of a program on a machine, without its expressions."""
     program = servo.program
     return ProgramDescription(
@@ -37,15 +38,29 @@ def describe_program(servo: Servo) -> ProgramDescription:
         target_order=servo.target_order,
         signal_order=servo.signal_order,
         guards=tuple(each.requirement for each in program.guards),
+        relations=tuple(_relation_row(servo, relation) for relation in program.relations),
+        least_norm=program.least_norm,
+        integral=integral,
         explicit=bool(program.inputs),
     )
 
 
-def law_source(servo: Servo, damping: float = 0.0) -> str:
+def _relation_row(servo: Servo, relation: Expr) -> tuple[float, ...]:
+    row = [sympy.diff(relation, u) for u in servo.equations.model.inputs]
+    if not all(sympy.sympify(each).is_number for each in row):
+        raise ModelError(
+            f"program {servo.program.name}: the relation {relation} must be linear in the inputs, with numbers as "
+            "coefficients; state it as such, for example U1 + U2"
+        )
+    return tuple(float(each) for each in row)
+
+
+def law_source(servo: Servo, damping: float = 0.0, integral: bool = False) -> str:
     """The text of the generated module of a program.
 
     With `damping` > 0 a singular W is answered by damped least squares, tau = W^T (W W^T + eps^2 1)^-1 z with eps
-    that share of the norm of W, instead of the status that stops the law.
+    that share of the norm of W, instead of the status that stops the law. With `integral` the array y ends with the
+    integrals s of the residuals, and K[2] s is fed back as well.
 
     Raises:
         ModelError: there are not as many residuals as inputs and the program states no inputs itself.
@@ -57,7 +72,7 @@ def law_source(servo: Servo, damping: float = 0.0) -> str:
     body = [_start(servo)]
     if not program.inputs:
         body.append(_terms(servo, constants))
-    body.append(_law(servo, constants, damping))
+    body.append(_law(servo, constants, damping, integral))
     return "\n\n".join([emit.HEADER + constants.source(), SOLVE_SOURCE, *body])
 
 
@@ -68,15 +83,16 @@ def _check_count(servo: Servo) -> None:
     if n_rows == n_tau or (program.least_norm and n_rows == n_s < n_tau):
         return
     inputs = ", ".join(u.name for u in model.inputs)
-    mend = (
-        "state fewer: with more than the inputs they cannot all be served"
-        if n_rows > n_tau
-        else "complete it with another residual (for example for the speed), with relations between the inputs, "
-        "or with least_norm=True"
+    relations = f" and {len(program.relations)} relations" if program.relations else ""
+    more = "state as many residuals as inputs; with more they cannot all be served"
+    fewer = (
+        "state as many residuals as inputs: complete it with another one (for example for the speed), with relations "
+        "between the inputs, or with least_norm=True"
     )
+    mend = more if n_rows > n_tau else fewer
     raise ModelError(
-        f"program {program.name} states {n_s} servo-constraints and {len(program.relations)} relations for the "
-        f"{n_tau} inputs of {model.name} ({inputs}); {mend}"
+        f"program {program.name} states {n_s} servo-constraints{relations} for the {n_tau} inputs of {model.name} "
+        f"({inputs}): {mend}"
     )
 
 
@@ -86,10 +102,12 @@ def signal_symbols(program: Program, target_order: int, signal_order: int) -> li
     return symbols + [each.derivative(n) for each in program.signals for n in range(signal_order + 1)]
 
 
-def _arguments(servo: Servo, block: Block) -> None:
-    """Load state, targets and signals (targets in y come first)."""
+def _arguments(servo: Servo, block: Block, integral: bool = False) -> list[str]:
+    """Load state, targets and signals (targets in y come first); the texts of the integrals at the end of y."""
     block.load("x", servo.equations.model.state)
-    block.load("y", signal_symbols(servo.program, servo.target_order, servo.signal_order))
+    signals = signal_symbols(servo.program, servo.target_order, servo.signal_order)
+    block.load("y", signals)
+    return [f"y[{len(signals) + i}]" for i in range(len(servo.f))] if integral else []
 
 
 def _start(servo: Servo) -> str:
@@ -144,10 +162,10 @@ def _terms(servo: Servo, constants: Constants) -> str:
     return f"{decorator}def terms(t_, x, y, c, f, f_dot, J, delta, W, b):\n{block}\n"
 
 
-def _law(servo: Servo, constants: Constants, damping: float) -> str:
+def _law(servo: Servo, constants: Constants, damping: float, integral: bool) -> str:
     """Generated `law(t, x, y, c, K, out)`; out = inputs, f, f', condition."""
     block = Block(constants)
-    _arguments(servo, block)
+    integrals = _arguments(servo, block, integral)
     guards = [each.margin.xreplace(servo.equations.model.rates) for each in servo.program.guards]
     n_s, n_tau = len(servo.f), len(servo.equations.model.inputs)
     if servo.program.inputs:
@@ -159,7 +177,7 @@ def _law(servo: Servo, constants: Constants, damping: float) -> str:
     else:
         texts = _Texts(servo, block, guards)
         f, f_dot, guard_texts = texts.f, texts.f_dot, texts.guards
-        tau, condition = _inputs(block, servo, texts, damping)
+        tau, condition = _inputs(block, servo, texts, _wanted(block, texts, integrals), damping)
     block.store("out", [*tau, *f, *f_dot, condition])
     block.lines += _status(guard_texts, "1.0" if damping else condition, tau)
     decorator = njit("i8(f8, f8[::1], f8[::1], f8[::1], f8[:, :, ::1], f8[::1])")
@@ -177,19 +195,20 @@ def _status(guards: list[str], condition: str, tau: list[str]) -> list[str]:
     return [*lines, "    return status"]
 
 
-def _wanted(block: Block, texts: _Texts) -> list[str]:
-    """z = -K1 f' - K0 f - b, the right-hand side of W tau = z."""
+def _wanted(block: Block, texts: _Texts, integrals: list[str]) -> list[str]:
+    """z = -K1 f' - K0 f - KI s - b, the right-hand side of W tau = z."""
     wanted = []
     for i, b in enumerate(texts.b):
         terms = [("-", f"K[0, {i}, {j}]", f) for j, f in enumerate(texts.f)]
         terms += [("-", f"K[1, {i}, {j}]", rate) for j, rate in enumerate(texts.f_dot)]
+        terms += [("-", f"K[2, {i}, {j}]", s) for j, s in enumerate(integrals)]
         wanted.append(block.let(emit.combine([*terms, ("-", "1.0", b)])))
     return wanted
 
 
-def _inputs(block: Block, servo: Servo, texts: _Texts, damping: float) -> tuple[list[str], str]:
+def _inputs(block: Block, servo: Servo, texts: _Texts, z: list[str], damping: float) -> tuple[list[str], str]:
     """Emit the inputs that serve the residuals, completed by relations or by the least norm, and the condition."""
-    z, W = _wanted(block, texts), texts.W
+    W = texts.W
     if servo.program.least_norm:
         return _least_norm(block, texts, z)
     tau = list(servo.equations.model.inputs)

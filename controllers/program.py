@@ -10,7 +10,7 @@ from typing import Any
 
 import sympy
 
-from servonode.mechanics.description import Quantity
+from servonode.mechanics.description import Quantity, derivative_name
 from servonode.mechanics.model import Condition, ModelError, Parameter
 
 Expr = Any
@@ -47,11 +47,6 @@ class Target(_Signal):
 
 class Signal(_Signal):
     """A function of time that the program's own settings state, evaluated in the controller."""
-
-
-def derivative_name(name: str, order: int) -> str:
-    """`x`, `x_dot`, `x_ddot`, `x_d3`, ...: how derivatives are called everywhere."""
-    return name + ("", "_dot", "_ddot")[order] if order < 3 else f"{name}_d{order}"
 
 
 def target(name: str, description: str, unit: str = "1") -> Target:

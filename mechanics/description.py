@@ -10,6 +10,10 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 
+class ModelError(ValueError):
+    """A machine or program that cannot be derived; the text names the object and the mend."""
+
+
 class Quantity(msgspec.Struct, frozen=True):
     """A named number: its ASCII name, what it is, its unit, and for parameters a default and bounds."""
 
@@ -78,9 +82,17 @@ class ProgramDescription(msgspec.Struct, frozen=True):
     target_order: int
     signal_order: int
     guards: tuple[Requirement, ...]
+    relations: tuple[tuple[float, ...], ...]  # rows F of F tau = tau_0, one coefficient an input
+    least_norm: bool
+    integral: bool  # y ends with the integrals of the residuals
     explicit: bool  # the program states the inputs itself; residuals are only watched
 
 
 def values_by_name(quantities: Sequence[Quantity], given: Mapping[str, float]) -> tuple[float, ...]:
     """The value of each quantity: the given one, else its default (names are checked by the caller)."""
     return tuple(float(given.get(quantity.name, quantity.default or 0.0)) for quantity in quantities)
+
+
+def derivative_name(name: str, order: int) -> str:
+    """`x`, `x_dot`, `x_ddot`, `x_d3`, ...: how derivatives are called everywhere."""
+    return name + ("", "_dot", "_ddot")[order] if order < 3 else f"{name}_d{order}"

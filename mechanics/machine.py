@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -22,6 +23,17 @@ class ParameterError(ValueError):
     def __init__(self, name: str, text: str) -> None:
         super().__init__(text)
         self.name = name
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """The full form at one state, in rates: M q'' + h = B tau + A^T Lambda, A q'' = gamma (README eq. 1)."""
+
+    M: Array  # mass matrix (n_q, n_q)
+    h: Array  # bias (n_q,)
+    B: Array  # input map (n_q, n_tau)
+    A: Array  # passive constraints (n_c, n_q)
+    gamma: Array  # (n_c,)
 
 
 class Machine:
@@ -115,6 +127,14 @@ class Machine:
         if not self.kernel.full(t, x, u, self.c, self._S, self._y):
             raise ValueError("the full form is singular here: the constraints are redundant at this state")
         return self._y[:n_q].copy(), self._y[n_q:].copy()
+
+    def matrices(self, t: float, x: Array) -> Matrices:
+        """M, h, B, A, gamma of the full form at a state: new arrays."""
+        n_q, n_c = len(self.description.coordinates), len(self.description.constraints)
+        empty = ((n_q, n_q), (n_q,), (n_q, self.n_inputs), (n_c, n_q), (n_c,))
+        result = Matrices(*map(np.zeros, empty))
+        self.kernel.matrices(t, x, self.c, result.M, result.h, result.B, result.A, result.gamma)
+        return result
 
     def monitor(self, t: float, x: Array, u: Array) -> Array:
         """Outputs, then the margins of the warnings (negative: the warning holds). One array, reused."""

@@ -81,6 +81,7 @@ def machine_source(equations: Equations) -> str:
         _energy(equations, constants),
         _constraint_residual(equations, constants),
         _full(equations, constants),
+        _matrices(equations, constants),
         _outputs(equations, constants),
         _requirements(model),
     ]
@@ -181,6 +182,19 @@ def _full(equations: Equations, constants: Constants) -> str:
     types = "f8, f8[::1], f8[::1], f8[::1], f8[:, ::1], f8[::1]"
     text = _function("full", "t_, x, u, c, S, y", types, block)
     return text.replace("void(", "i8(", 1) + f"    return solve_in_place({n}, S, y)\n"
+
+
+def _matrices(equations: Equations, constants: Constants) -> str:
+    """Generated `matrices(t, x, c, M, h, B, A, gamma)`: the terms of the full form, for checks and reports."""
+    block = _with_rates(equations, constants)
+    tables = {"M": equations.M, "h": equations.h, "B": equations.B, "A": equations.A, "gamma": equations.gamma}
+    texts = iter(block.evaluate([entry for table in tables.values() for entry in table]))
+    for name, table in tables.items():
+        for i in range(table.rows):
+            places = [f"{i}"] if name in ("h", "gamma") else [f"{i}, {j}" for j in range(table.cols)]
+            block.lines += [f"    {name}[{place}] = {next(texts)}" for place in places]
+    types = "f8, f8[::1], f8[::1], f8[:, ::1], f8[::1], f8[:, ::1], f8[:, ::1], f8[::1]"
+    return _function("matrices", "t_, x, c, M, h, B, A, gamma", types, block)
 
 
 def _outputs(equations: Equations, constants: Constants) -> str:

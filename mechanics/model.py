@@ -11,14 +11,11 @@ from typing import Any
 
 import sympy
 
+from servonode.mechanics.description import ModelError as ModelError
 from servonode.mechanics.description import Quantity, Requirement
 
 time = sympy.Symbol("t", real=True)
 Expr = Any  # sympy ships no types; every expression is a sympy.Expr
-
-
-class ModelError(ValueError):
-    """A machine or program that cannot be derived; the text names the object and the mend."""
 
 
 def _check_name(kind: str, name: str) -> None:

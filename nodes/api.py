@@ -1,13 +1,15 @@
 """The public functions: `servonode.simulate` and `servonode.check`."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from servonode.nodes.assembly import assemble
-from servonode.nodes.check import Report, report
 from servonode.nodes.launch_file import read_launch
 from servonode.nodes.result import Run
 from servonode.nodes.simulate import default_every, simulate_continuous, simulate_fused, simulate_nodes
+
+if TYPE_CHECKING:
+    from servonode.nodes.check import Report
 
 
 def simulate(
@@ -32,8 +34,14 @@ def simulate(
 
     Raises:
         LaunchError: the launch file or an override does not fit; CacheError: the kernel cache is damaged;
-        SimulationError: the law failed, or the continuous integration cannot go on.
+        SimulationError: the law failed, or the continuous integration cannot go on;
+        ValueError: `control`, `loop` or `every` is not one of the choices.
     """
+    for word, choices in ((control, ("sampled", "continuous")), (loop, ("fused", "nodes"))):
+        if word not in choices:
+            raise ValueError(f"{word!r} is unknown; choose {' or '.join(choices)}")
+    if every is not None and every < 1:
+        raise ValueError(f"every = {every} is not a number of plant steps; give 1 or more")
     assembly = assemble(read_launch(launch, override_texts(overrides)))
     rows = every or default_every(assembly)
     if control == "continuous":
@@ -41,9 +49,11 @@ def simulate(
     return simulate_nodes(assembly, rows) if loop == "nodes" else simulate_fused(assembly, rows)
 
 
-def check(launch: str | Path, **overrides: Any) -> Report:
+def check(launch: str | Path, **overrides: Any) -> "Report":
     """What would run: machine, program, constraints, degrees, gains, times; raises as `simulate`."""
-    return report(assemble(read_launch(launch, override_texts(overrides))))
+    from servonode.nodes.check import report
+
+    return report(assemble(read_launch(launch, override_texts(overrides)), strict=False))
 
 
 def override_texts(overrides: dict[str, Any]) -> list[str]:
@@ -52,10 +62,14 @@ def override_texts(overrides: dict[str, Any]) -> list[str]:
 
 
 def _toml(value: Any) -> str:
+    if hasattr(value, "tolist"):  # of numpy, whose repr is no TOML
+        value = value.tolist()
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):
         return "{" + ", ".join(f'"{key}" = {_toml(each)}' for key, each in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_toml, value)) + "]"
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
     return repr(value)

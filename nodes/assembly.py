@@ -14,8 +14,12 @@ import numpy.typing as npt
 
 from servonode.controllers import PROGRAMS, ProgramEntry, ServoLaw, load_law
 from servonode.controllers.signals import ExpressionError, Signals, load_signals
+from servonode.mechanics.description import ModelError
 from servonode.mechanics.expression import parse
 from servonode.mechanics.machine import Machine, ParameterError
+from servonode.mechanics.stabilize import Gains
+from servonode.nodes.examine import Examination, examine, total_delay
+from servonode.nodes.gains import resolve_gains, wants_integral
 from servonode.nodes.launch_file import LaunchError, check_names, per_name
 from servonode.nodes.launch_keys import Controller, LaunchFile
 from servonode.nodes.start import NoStart, start_on_program
@@ -24,17 +28,16 @@ from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.simulated import SimulatedPlant
 
 Array = npt.NDArray[np.float64]
-DEGREE_TOLERANCE = 1e-10  # a row of W below this share of its row of J cannot be moved by the inputs
-DEGREE_STATES = 8  # random states at which the degree is checked
 
 
-@dataclass(frozen=True)
+@dataclass
 class Control:
     """The controller's half of a run; arrays are reused by whoever computes with them."""
 
     law: ServoLaw
     signals: Signals
-    rates: dict[str, float]  # stabilisation rate of each residual [1/s]
+    gains: Gains
+    examination: Examination
 
 
 @dataclass(frozen=True)
@@ -81,11 +84,17 @@ class Assembly:
         return len(self.targets.names) * (self.targets.order + 1)
 
 
-def assemble(launch: LaunchFile) -> Assembly:
-    """Resolve a launch file: load or build the kernels, check every name and number.
+class ProgramRefused(LaunchError):
+    """The program is stated well, but it cannot or must not run on this machine."""
+
+
+def assemble(launch: LaunchFile, strict: bool = True) -> Assembly:
+    """Resolve a launch file: load or build the kernels, check every name and number, examine the closed loop.
+
+    With `strict` a refusal of the examination is raised; without, it is only kept in `control.examination`.
 
     Raises:
-        LaunchError: something in the launch file does not fit.
+        LaunchError: something in the launch file does not fit; ProgramRefused: the examination's verdict is no.
         CacheError: the kernel cache is damaged or cannot be written.
     """
     path, plant = launch.file, launch.plant
@@ -131,6 +140,9 @@ def assemble(launch: LaunchFile) -> Assembly:
     )
     if control:
         _check_start(assembly, control)
+        if strict and control.examination.refusals:
+            first = control.examination.refusals[0]
+            raise ProgramRefused(path, "controller", None, f"{first.subject}: {first.text}")
     return assembly
 
 
@@ -193,7 +205,11 @@ def _control(launch: LaunchFile, entry: ProgramEntry, machine: Machine) -> tuple
     believed = _with_parameters(launch, "controller.parameters", machine, controller.parameters)
     key = machine_key(launch.plant.machine, {})
     build: Callable[[], Any] = lambda: model_factory(launch.plant.machine)()  # noqa: E731
-    law = load_law(controller.program, believed, key, build, options, {}, controller.damping)
+    integral = wants_integral(launch)
+    try:
+        law = load_law(controller.program, believed, key, build, options, {}, controller.damping, integral)
+    except ModelError as error:
+        raise ProgramRefused(path, "controller", "program", str(error)) from error
     description = law.description
     parameter_names = [each.name for each in description.parameters]
     signal_names = [each.name for each in description.signals]
@@ -210,9 +226,9 @@ def _control(launch: LaunchFile, entry: ProgramEntry, machine: Machine) -> tuple
             raise LaunchError(path, "target", name, text)
     ordered = {name: launch.target[name] for name in description.targets}
     targets = _signals(launch, "target", ordered, description.target_order)
-    rates = _rates(launch, law)
-    law.stabilise(rates)
-    return Control(law, signals, rates), targets
+    gains = resolve_gains(launch, description, total_delay(launch))
+    law.use(gains)
+    return Control(law, signals, gains, Examination()), targets
 
 
 def _unpacked(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -258,19 +274,6 @@ def _signals(launch: LaunchFile, section: str, texts: Mapping[str, str | float],
     return load_signals(texts, order)
 
 
-def _rates(launch: LaunchFile, law: ServoLaw) -> dict[str, float]:
-    """The stabilisation rate of each residual: its own gain, else `lambda`, else the program's default."""
-    assert launch.controller is not None
-    gains, names = launch.controller.gains, [each.name for each in law.description.residuals]
-    check_names(launch.file, "controller.gains", gains, ["lambda", *(f"lambda_{name}" for name in names)])
-    for key, value in gains.items():
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or not value >= 0:
-            text = f"{value!r} is not a rate; give a number of 1/s, 0 or more (0: not stabilised)"
-            raise LaunchError(launch.file, "controller.gains", key, text)
-    defaults = {each.name: each.default or 0.0 for each in law.description.residuals}
-    return {name: float(gains.get(f"lambda_{name}", gains.get("lambda", defaults[name]))) for name in names}
-
-
 def _command_timeout(launch: LaunchFile) -> float | None:
     """W [wall s]: max(3 periods, the floor) unless stated [plant s]; None without a controller."""
     if launch.period_ns is None:
@@ -300,10 +303,11 @@ def _check_start(assembly: Assembly, control: Control) -> None:
         law.check_parameters()
     except ParameterError as error:
         raise LaunchError(launch.file, "controller.settings", error.name, str(error)) from error
+    control.examination = examine(launch, law, control.gains, assembly.start, y)
     if status:
-        raise LaunchError(launch.file, "plant.initial", None, f"at the start {law.explain(status)}")
-    if not law.description.explicit:
-        _check_degrees(assembly, law, y)
+        rank = [each.text for each in control.examination.findings if each.subject == "rank" and each.level != "good"]
+        text = "; ".join([f"at the start {law.explain(status)}", *rank])
+        raise ProgramRefused(launch.file, "plant.initial", None, text)
 
 
 def _wants_program_start(launch: LaunchFile) -> bool:
@@ -311,21 +315,3 @@ def _wants_program_start(launch: LaunchFile) -> bool:
     if not isinstance(wanted, bool):
         raise LaunchError(launch.file, "plant.initial", "on_program", f"{wanted!r} is not true or false; give one")
     return wanted
-
-
-def _check_degrees(assembly: Assembly, law: ServoLaw, y: Array) -> None:
-    """Each row of W must be moved by the inputs at some random state near the start (theory: degree check)."""
-    rng = np.random.default_rng(0)
-    reached = np.zeros(law.n_s, dtype=bool)
-    for _ in range(DEGREE_STATES):
-        x = assembly.start + rng.uniform(-0.5, 0.5, len(assembly.start))
-        terms = law.terms(0.0, x, y)
-        size = np.linalg.norm(terms["J"], axis=1)
-        reached |= np.linalg.norm(terms["W"], axis=1) > DEGREE_TOLERANCE * size
-    for quantity, degree, fine in zip(law.description.residuals, law.description.degrees, reached, strict=True):
-        if not fine:
-            text = (
-                f"residual {quantity.name} cannot be served at degree {degree}: no input reaches its derivative "
-                f"{degree}; state another residual"
-            )
-            raise LaunchError(assembly.launch.file, "controller", "program", text)

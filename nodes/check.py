@@ -1,16 +1,25 @@
-"""`servonode check`: what a launch file says, resolved."""
+"""`servonode check`: the report an engineer wants before power-on."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from servonode.nodes.assembly import Assembly
+from servonode.nodes.examine import Examination, Finding
+from servonode.nodes.prospect import prospect
 
 
 @dataclass(frozen=True)
 class Report:
-    """What would run. Times in s, rates in 1/s; `condition` is that of W at the start."""
+    """What would run, and what servonode thinks of it. Times in s, rates in 1/s.
+
+    verdict: "yes" or "no"; findings: level, subject and sentence each; numbers: margins, conditions, peaks,
+    judgement of the free motion, by name.
+    """
 
     file: str
+    verdict: str
     machine: str
     state: tuple[str, ...]
     inputs: tuple[str, ...]
@@ -20,7 +29,6 @@ class Report:
     residuals: dict[str, dict[str, float]]
     settings: dict[str, float]
     targets: tuple[str, ...]
-    condition: float | None
     mode: str
     speed: float
     duration: float
@@ -28,33 +36,37 @@ class Report:
     period: float | None
     integrator: str
     command_timeout: float | None
-    warnings: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    numbers: dict[str, Any]
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
 def report(assembly: Assembly) -> Report:
-    """Resolve the assembly into a Report; the checks themselves were made while assembling."""
+    """Examine an assembly: the static part was found while assembling, the rest is simulated here."""
     launch, description, control = assembly.launch, assembly.machine.description, assembly.control
     law = control.law if control else None
-    residuals: dict[str, dict[str, float]] = {}
-    if control and law:
-        for quantity, degree in zip(law.description.residuals, law.description.degrees, strict=True):
-            residuals[quantity.name] = {"degree": degree, "rate": control.rates[quantity.name]}
-    u = law.inputs.copy() if law else assembly.limits * 0.0
+    found = control.examination if control else Examination()
+    if law:
+        law.compute(0.0, assembly.start, assembly.goal(0.0))  # the examination has left other states in it
+    u = law.inputs.copy() if law else np.zeros(assembly.machine.n_inputs)
+    for text in assembly.machine.warnings(0.0, assembly.start, u):
+        found.add("warn", "start", text)
+    if not found.refusals:
+        prospect(assembly, found)
     return Report(
         file=launch.file,
+        verdict="no" if found.refusals else "yes",
         machine=description.name,
         state=description.state_names,
         inputs=description.input_names,
         constraints=description.constraints,
         degrees_of_freedom=len(description.velocities),
         program=law.description.name if law else None,
-        residuals=residuals,
+        residuals=_residuals(assembly),
         settings=dict(law.parameters) if law else {},
         targets=assembly.targets.names,
-        condition=law.condition if law and not law.description.explicit else None,
         mode=launch.run.mode,
         speed=launch.run.speed,
         duration=launch.duration_ns / 1e9,
@@ -62,5 +74,19 @@ def report(assembly: Assembly) -> Report:
         period=launch.period_ns / 1e9 if launch.period_ns else None,
         integrator=launch.plant.integrator,
         command_timeout=assembly.command_timeout,
-        warnings=tuple(assembly.machine.warnings(0.0, assembly.start, u)),
+        findings=tuple(found.findings),
+        numbers=found.numbers,
     )
+
+
+def _residuals(assembly: Assembly) -> dict[str, dict[str, float]]:
+    """Degree and gains of each residual; the rate is that of f' = -rate f or f'' = -2 rate f' - rate^2 f."""
+    control = assembly.control
+    if control is None:
+        return {}
+    found: dict[str, dict[str, float]] = {}
+    description = control.law.description
+    for i, (quantity, degree) in enumerate(zip(description.residuals, description.degrees, strict=True)):
+        K0, K1 = float(control.gains.K0[i, i]), float(control.gains.K1[i, i])
+        found[quantity.name] = {"degree": degree, "rate": K0 if degree == 1 else K1 / 2, "K0": K0, "K1": K1}
+    return found

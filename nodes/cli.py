@@ -204,13 +204,20 @@ def simulate(
 @_reports_errors
 def check(file: str, overrides: tuple[str, ...], as_json: bool) -> None:
     """Check FILE and print what would run."""
-    from servonode.nodes.assembly import assemble
+    from servonode.nodes.assembly import ProgramRefused, assemble
     from servonode.nodes.check import report
     from servonode.nodes.launch_file import read_launch
     from servonode.nodes.summary import check_text
 
-    result = report(assemble(read_launch(file, overrides)))
+    try:
+        result = report(assemble(read_launch(file, overrides), strict=False))
+    except ProgramRefused as refusal:
+        findings = [{"level": "refuse", "subject": "program", "text": refusal.text}]
+        answer = {"file": file, "verdict": "no", "findings": findings}
+        click.echo(json.dumps(answer) if as_json else f"NO               {refusal.text}\nverdict          no")
+        sys.exit(1)
     click.echo(json.dumps(result.as_dict()) if as_json else check_text(result))
+    sys.exit(0 if result.verdict == "yes" else 1)
 
 
 @main.command(

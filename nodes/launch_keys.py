@@ -98,11 +98,12 @@ class Controller(Section, frozen=True):
     program: Annotated[Text, _key("the program; `servonode list programs`")]
     period: Annotated[Seconds, _key("the time between control instants", "s")] = 0.01
     delay: Annotated[Whole, _key("the time after which a command acts", "periods")] = 0
+    predictor: Annotated[bool, _key("whether the law computes from the state predicted over the delay")] = False
     damping: Annotated[
         Size, _key("0: stop where the goal is singular; else damped least squares, with this share of W")
     ] = 0.0
     parameters: Annotated[dict[str, float], _key("what differs in the model the law believes", "SI")] = {}
-    gains: Annotated[dict[str, float | str], _key('feedback rates, or "auto"', "1/s")] = {}
+    gains: Annotated[dict[str, float | str | list[list[float]]], _key('rates, "auto", or matrices', "1/s")] = {}
     settings: Annotated[dict[str, Setting], _key("the program's own options")] = {}
 
 

@@ -103,6 +103,9 @@ def table(run: Run, name: str, interrupted: bool = False) -> str:
     return "\n".join(f"  {key:<17} {text}" if key else text for key, text in rows)
 
 
+MARKS = {"good": "ok  ", "warn": "warn", "refuse": "NO  "}
+
+
 def check_text(report: Report) -> str:
     """The Report of `check` for a person."""
     rows: list[tuple[str, Any]] = [
@@ -110,20 +113,37 @@ def check_text(report: Report) -> str:
         ("machine", f"{report.machine}, {report.degrees_of_freedom} degrees of freedom"),
         ("state", ", ".join(report.state)),
         ("inputs", ", ".join(report.inputs)),
-        ("contact forces", ", ".join(report.constraints)),
+        ("contact forces", ", ".join(report.constraints) or "none"),
         ("program", report.program or "none: zero input"),
     ]
     for name, values in report.residuals.items():
-        rows.append((f"  {name}", f"degree {values['degree']:.0f}, rate {values['rate']:g} 1/s"))
+        rows.append((f"  {name}", f"degree {values['degree']:.0f}, rate {values['rate']:.4g} 1/s"))
     rows += [("settings", ", ".join(f"{n} = {v:g}" for n, v in report.settings.items()) or "none")]
     if report.targets:
         rows.append(("targets", ", ".join(report.targets)))
-    if report.condition is not None:
-        rows.append(("condition", f"{report.condition:.4g} at the start (1-norm of W, units as they are)"))
     pace = f"real time at speed {report.speed:g}" if report.mode == "realtime" else "lockstep"
     period = f", control every {report.period:g} s" if report.period else ""
     rows.append(("time", f"{report.duration:g} s, {pace}, step {report.step:g} s ({report.integrator}){period}"))
     if report.command_timeout is not None and report.mode == "realtime":
         rows.append(("command timeout", f"{report.command_timeout * 1e3:.0f} ms of wall time"))
-    rows += [("warning", text) for text in report.warnings]
+    rows += _numbers(report.numbers)
+    rows += [(MARKS[each.level], f"{each.subject}: {each.text}") for each in report.findings]
+    rows.append(("verdict", report.verdict))
     return "\n".join(f"{key:<16} {text}" for key, text in rows)
+
+
+def _numbers(numbers: dict[str, Any]) -> list[tuple[str, str]]:
+    """Rows for the condition, the peaks and the residuals to expect."""
+    rows = []
+    simulated = numbers.get("simulated", {})
+    if "condition_max" in simulated:
+        at = f"{simulated['condition_max']:.4g} at t = {simulated['condition_max_t']:.2f} s"
+        rows.append(("  along the run", f"{at} (1-norm, units as they are)"))
+    if simulated:
+        peaks = ", ".join(f"{name} {value:.4g}" for name, value in simulated["input_max"].items())
+        power = f"power {simulated['power_min']:.3g} to {simulated['power_max']:.3g} W"
+        rows.append(("peaks", f"{peaks}; {power}"))
+    for key, title in (("steady_residual", "hold leaves"), ("noise_residual", "noise leaves")):
+        if key in numbers:
+            rows.append((title, ", ".join(f"{name} up to {value:.2g}" for name, value in numbers[key].items())))
+    return rows

@@ -1,0 +1,249 @@
+"""Sampled laws: which gains are stable under hold and delay, and what hold and noise leave behind.
+
+The demand u_k = -K0 f - K1 f' - KI s of sample k, the wanted f^(r), acts from d periods after its sample on, for one
+period T. With d = n + delta, n whole, the first delta T of period k is under u_{k-n-1} and the rest under u_{k-n}, so
+
+    f_{k+1} = f_k + T [delta u_{k-n-1} + (1 - delta) u_{k-n}]                                      (degree 1; f' of 2)
+    f_{k+1} = f_k + T f'_k + T^2 [(delta - delta^2 / 2) u_{k-n-1} + (1 - delta)^2 / 2 u_{k-n}]     (degree 2)
+
+exactly, and s_{k+1} = s_k + T f_k. The state is X = (f; f' of degree 2; s; u_{k-1}; u_{k-2}; ...), residuals in the
+program's order. Limits follow from the spectral radius of its map; nothing is looked up. Numbers without unit are in
+periods: x = lambda T. A model that is integrated over the torques already sent (predictor) has the limits of d = 0. A
+law that is evaluated in every stage of an integrator has `integrator_limit`; frozen over a step it is a sampled law.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.mechanics.integrate import INTEGRATORS, Tableau
+from servonode.mechanics.stabilize import Gains, UnstableGains, eigenvalues, is_stable
+
+Array = npt.NDArray[np.float64]
+REFUSE = 0.8  # of the limit: beyond it the model's errors decide about stability
+SHARE = 1 / 3  # of the limit: what `auto_rate` takes at most
+_WHOLE = 1e-9  # a delay nearer to a whole number than this is whole
+_ROUNDING = 1e-10  # spectral radii that exceed 1 by less are rounded; also where it separates slow from no decay
+
+
+def sampled(gains: Gains, period: float, delay: float) -> tuple[Array, Array, Array]:
+    """A, B, L of X_{k+1} = A X_k + B u_k, u_k = -L X_k, with X (n_X,) as above; period [s], delay [periods].
+    Raises ValueError for a period that is not positive and a delay that is negative, or one that is not finite.
+    """
+    if not 0.0 < period < math.inf:
+        raise ValueError(f"period is {period:g} s; it must be above 0")
+    whole, delta = _split(delay)
+    n, n_u = len(gains.degrees), whole + (delta > 0.0)
+    n_2, n_I = len(gains.two), len(gains.integrated)
+    motion = np.eye(n + n_2 + n_I)
+    motion[gains.two, n + np.arange(n_2)] = period
+    motion[n + n_2 + np.arange(n_I), gains.integrated] = period
+    effect = {whole: (1 - delta, (1 - delta) ** 2 / 2), whole + 1: (delta, delta - delta**2 / 2)}
+    columns = [_entry(gains, period, *effect.get(age, (0.0, 0.0))) for age in range(n_u + 1)]
+    past = np.hstack([*columns[1:], np.zeros((len(motion), 0))])
+    shift = np.eye(n * n_u, n * (n_u + 1), 0)  # u_k becomes u_{k-1}, and so on
+    A = np.block([[motion, past], [np.zeros((n * n_u, len(motion))), shift[:, n:]]])
+    L = np.hstack([gains.K0, gains.K1[:, gains.two], gains.KI[:, gains.integrated], np.zeros((n, n * n_u))])
+    return A, np.vstack([columns[0], shift[:, :n]]), L
+
+
+def _split(delay: float) -> tuple[int, float]:
+    """The whole and the fractional part of a delay."""
+    if not 0.0 <= delay < math.inf:
+        raise ValueError(f"delay is {delay:g} periods; it must be 0 or more")
+    whole = math.floor(delay + _WHOLE)
+    return whole, delay - whole if delay - whole > _WHOLE else 0.0
+
+
+def _entry(gains: Gains, period: float, rate: float, value: float) -> Array:
+    """How a demand enters f, f', s: `rate` T is its integral over the period, `value` T^2 its double integral."""
+    eye, degrees = period * rate * np.eye(len(gains.degrees)), np.array(gains.degrees)
+    f = np.where(degrees == 2, period**2 * value * np.eye(len(degrees)), eye)
+    return np.vstack([f, eye[gains.two], np.zeros((len(gains.integrated), len(degrees)))])
+
+
+def sampled_map(gains: Gains, period: float, delay: float) -> Array:
+    """The closed loop Phi = A - B L, X_{k+1} = Phi X_k (n_X, n_X). Raises as `sampled`."""
+    A, B, L = sampled(gains, period, delay)
+    return np.asarray(A - B @ L)
+
+
+def spectral_radius(gains: Gains, period: float, delay: float) -> float:
+    """The factor of the residuals per period [s] in the long run; stable below 1. Raises as `sampled`."""
+    return float(np.abs(np.linalg.eigvals(sampled_map(gains, period, delay))).max(initial=0.0))
+
+
+def _radii(gains: Gains, delay: float) -> Callable[[Array], Array]:
+    """The spectral radii as a function of many periods at once: in units of T only the gains depend on it."""
+    A, B, L = sampled(gains, 1.0, delay)
+    units = np.repeat([0, -1, 1], [len(gains.degrees), len(gains.two), len(gains.integrated)])
+    powers = np.array(gains.degrees)[:, None] + np.pad(units, (0, L.shape[1] - len(units)))
+
+    def radii(periods: Array) -> Array:
+        maps = A - B @ (L * periods[:, None, None] ** powers)
+        return np.asarray(np.abs(np.linalg.eigvals(maps)).max(axis=1))
+
+    return radii
+
+
+def longest_period(gains: Gains, delay: float) -> float:
+    """The period [s] where the spectral radius first exceeds 1, looked for upwards in steps of 2 %.
+
+    Raises:
+        UnstableGains: the gains are not stable in continuous time either.
+        ValueError: as `sampled`.
+    """
+    mu, radii = eigenvalues(gains), _radii(gains, delay)
+    if not mu.size or not is_stable(gains):
+        worst = complex(mu[0]) if mu.size else 0j
+        raise UnstableGains(f"no period is stable: eigenvalue {worst:.4g} 1/s; take gains that `check` passes", worst)
+    low, found = 0.02 * float(np.min(-mu.real / np.abs(mu) ** 2)) / (1.0 + delay), False
+    while not found:
+        low, high, found = _first_above(radii, np.geomspace(low, 7.0 * low, 101))
+    for _ in range(5):
+        low, high, _ = _first_above(radii, np.linspace(low, high, 65))
+    return low
+
+
+def _first_above(radii: Callable[[Array], Array], grid: Array) -> tuple[float, float, bool]:
+    """The interval of the grid in which the radius passes 1, or twice its end and False; it starts stable."""
+    above = radii(grid[1:]) > 1.0 + _ROUNDING
+    i = int(np.argmax(above)) if above.any() else len(grid) - 2
+    return float(grid[i + (not above.any())]), float(grid[i + 1]), bool(above.any())
+
+
+def best_period(gains: Gains, delay: float) -> tuple[float, float]:
+    """The period [s] with the smallest spectral radius, and that radius. Raises as `longest_period`."""
+    radii, low, high = _radii(gains, delay), 0.0, longest_period(gains, delay)
+    for _ in range(6):
+        grid = np.linspace(low, high, 102)[1:-1]
+        i = int(np.argmin(values := radii(grid)))
+        low, high = grid[max(i - 1, 0)], grid[min(i + 1, 99)]
+    return float(grid[i]), float(values[i])
+
+
+@cache
+def limit(degree: int, delay: float) -> float:
+    """The largest stable lambda T of one residual (both roots -lambda for degree 2). Raises ValueError as `sampled`."""
+    return longest_period(Gains.from_rates([1.0], [degree]), delay)
+
+
+@cache
+def best(degree: int, delay: float) -> tuple[float, float]:
+    """The lambda T with the smallest spectral radius, and that radius. Raises ValueError as `sampled`."""
+    return best_period(Gains.from_rates([1.0], [degree]), delay)
+
+
+@dataclass(frozen=True)
+class Margin:
+    """How far a rate is from its limit, in lambda T."""
+
+    value: float
+    limit: float
+    best: float  # fastest convergence per period
+    radius: float  # spectral radius at `value`
+
+    @property
+    def ratio(self) -> float:
+        """Share of the limit that is used."""
+        return self.value / self.limit
+
+    @property
+    def verdict(self) -> Literal["good", "warn", "refuse"]:
+        """refuse above 0.8 of the limit; warn above the best value, where more gain is slower; else good."""
+        if self.ratio > REFUSE:
+            return "refuse"
+        return "warn" if self.value > self.best else "good"
+
+
+def margin(degree: int, rate: float, period: float, delay: float) -> Margin:
+    """The margin of one residual with rate lambda [1/s], 0 for a plain one. Raises ValueError as `sampled`."""
+    radius = spectral_radius(Gains.from_rates([rate], [degree]), period, delay)
+    return Margin(rate * period, limit(degree, delay), best(degree, delay)[0], radius)
+
+
+def margin_of(gains: Gains, period: float, delay: float) -> Margin:
+    """The margin of coupled gains, none plain; lambda is the largest eigenvalue's size. Raises as `longest_period`."""
+    fastest = float(np.abs(eigenvalues(gains)).max(initial=0.0))
+    longest, quickest = longest_period(gains, delay), best_period(gains, delay)[0]
+    radius = spectral_radius(gains, period, delay)
+    return Margin(fastest * period, fastest * longest, fastest * quickest, radius)
+
+
+def auto_rate(degree: int, period: float, delay: float) -> float:
+    """The rate lambda [1/s] to take when none is given: a third of the limit or the best value, if that is less."""
+    return min(SHARE * limit(degree, delay), best(degree, delay)[0]) / period
+
+
+def demand_noise(gains: Gains, s_f: npt.ArrayLike, s_f_dot: npt.ArrayLike = 0.0) -> Array:
+    """Standard deviations (n_s,) of the demands f^(r) under white noise s_f, s_f_dot of the measured f and f'."""
+    return np.asarray(np.sqrt(gains.K0**2 @ _each(s_f, gains) ** 2 + gains.K1**2 @ _each(s_f_dot, gains) ** 2))
+
+
+def held_noise(gains: Gains, period: float, delay: float, s_f: npt.ArrayLike, s_f_dot: npt.ArrayLike = 0.0) -> Array:
+    """Standard deviations (n_s,) of the true residuals at the samples under that noise; each a number or (n_s,).
+
+    From P = Phi P Phi^T + G G^T with the noise's entry G; for degree 1 and d = 0 it is sqrt(x / (2 - x)) s_f.
+    Raises UnstableGains where the sampled law is not stable, and as `sampled`.
+    """
+    power = _stable_map(gains, period, delay)
+    _, B, L = sampled(gains, period, delay)
+    s = np.concatenate([_each(s_f, gains), _each(s_f_dot, gains)[gains.two]])
+    G = B @ L[:, : len(s)] * s
+    total = G @ G.T
+    while np.abs(power).max(initial=0.0) > 1e-18:  # doubling: the first 2^i terms of the sum of Phi^k G G^T Phi^kT
+        total, power = total + power @ total @ power.T, power @ power
+    return np.sqrt(np.diag(total)[: len(gains.degrees)])
+
+
+def steady_hold_residual(gains: Gains, period: float, delay: float, drift_rate: npt.ArrayLike) -> Array:
+    """The residuals (n_s,) at the samples that remain because inputs are held while the motion asks for changing ones.
+
+    drift_rate (n_s,) [unit of f^(r) / s]: how fast f^(r) changes while the inputs are held, w. What is in force is
+    older by T (d + 1/2) on average, which acts as a disturbance w T (d + 1/2). Exact for steady w:
+    f = w T (d + 1/2) / lambda, and for degree 2 f = w [T (d + 1/2) - lambda T^2 (1/6 - delta (1 - delta))] / lambda^2,
+    at most |w| T (d + 1/2 + x/12) / lambda^2. Up to x = best the first also bounds f under varying |w| <= that w.
+    Raises UnstableGains where the sampled law is not stable, and as `sampled`.
+    """
+    Phi, (whole, delta), w = _stable_map(gains, period, delay), _split(delay), _each(drift_rate, gains)
+    once = period**2 * (whole + delta + 0.5) * w  # the disturbance's integral over a period
+    twice = period**3 * (1 / 6 + whole / 2 + delta - delta**2 / 2) * w  # its double integral
+    lag = np.concatenate([np.where(np.array(gains.degrees) == 2, twice, once), once[gains.two]])
+    return np.linalg.solve(np.eye(len(Phi)) - Phi, np.pad(lag, (0, len(Phi) - len(lag))))[: len(w)]
+
+
+def _stable_map(gains: Gains, period: float, delay: float) -> Array:
+    if (radius := spectral_radius(gains, period, delay)) >= 1.0:
+        text = f"residuals grow by {radius:.4g} a period of {period:g} s with a delay of {delay:g} periods"
+        raise UnstableGains(f"{text}; lower the gains or shorten period and delay", complex(math.log(radius) / period))
+    return sampled_map(gains, period, delay)
+
+
+def _each(values: npt.ArrayLike, gains: Gains) -> Array:
+    return np.broadcast_to(np.asarray(values, dtype=float), (len(gains.degrees),))
+
+
+def stability_polynomial(tableau: Tableau) -> np.polynomial.Polynomial:
+    """R of the factor R(-lambda h) per step: 1 + sum_j b^T A^j 1 z^(j+1)."""
+    b, power = np.array(tableau.b), np.ones(len(tableau.b))
+    A = np.array([[*row, *(0.0,) * (len(b) - len(row))] for row in tableau.a])
+    coefficients = [1.0]
+    for _ in b:
+        coefficients.append(float(b @ power))
+        power = A @ power
+    return np.polynomial.Polynomial(coefficients)
+
+
+def integrator_limit(method: str | Tableau) -> float:
+    """The largest stable lambda h of a law evaluated in every stage, any degree; ValueError for an unknown name."""
+    if isinstance(method, str) and method not in INTEGRATORS:
+        raise ValueError(f"integrator {method!r} is unknown; choose {', '.join(INTEGRATORS)}")
+    R = stability_polynomial(INTEGRATORS[method] if isinstance(method, str) else method)
+    roots = np.asarray((1.0 - R * R).roots(), dtype=complex)
+    candidates = -roots.real[(np.abs(roots.imag) < 1e-7) & (roots.real < -1e-7)]
+    return float(min(x for x in candidates if abs(R(-1.0001 * x)) > 1.0))

@@ -1,0 +1,148 @@
+"""What servonode finds out about a closed loop before it moves: gains, margins, realisability."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.controllers import ServoLaw, realize
+from servonode.mechanics import discrete, stabilize
+from servonode.mechanics.stabilize import Gains
+from servonode.nodes.launch_keys import LaunchFile
+
+Array = npt.NDArray[np.float64]
+Level = Literal["good", "warn", "refuse"]
+STATES, SPREAD = 40, 0.5  # random states that are surveyed, and how far from the start (m, rad, m/s, rad/s)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One sentence of the examination: good, a warning, or a reason to refuse."""
+
+    level: Level
+    subject: str
+    text: str
+
+
+@dataclass
+class Examination:
+    """All that was found; `numbers` hold what a report prints."""
+
+    findings: list[Finding] = field(default_factory=list)
+    numbers: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def refusals(self) -> list[Finding]:
+        return [each for each in self.findings if each.level == "refuse"]
+
+    def add(self, level: Level, subject: str, text: str) -> None:
+        self.findings.append(Finding(level, subject, text))
+
+
+def total_delay(launch: LaunchFile) -> float:
+    """The delay from sample to action in control periods: the command's, the drives' and the sensors'."""
+    controller, plant = launch.controller, launch.plant
+    if controller is None or launch.period_ns is None:
+        return 0.0
+    drive = plant.actuator.delay
+    slowest = max(drive.values(), default=0.0) if isinstance(drive, dict) else (drive or 0.0)
+    commanded = 0 if controller.predictor else controller.delay
+    return commanded + (slowest + plant.sensor.delay) / (launch.period_ns / 1e9)
+
+
+def examine(launch: LaunchFile, law: ServoLaw, gains: Gains, start: Array, goal: Array) -> Examination:
+    """The static part: stability of the residuals, margins of the sampled law, rank and condition near the start."""
+    found = Examination()
+    if law.description.explicit:
+        found.add("good", "program", "states its inputs itself: nothing is fed back, residuals are only watched")
+        return found
+    _gains(found, law, gains)
+    _sampling(found, launch, law, gains)
+    _rank(found, law, start, goal)
+    return found
+
+
+def _names(law: ServoLaw) -> list[str]:
+    return [each.name for each in law.description.residuals]
+
+
+def _gains(found: Examination, law: ServoLaw, gains: Gains) -> None:
+    try:
+        certificate = stabilize.check(gains, allow_plain=True, names=_names(law))
+    except stabilize.UnstableGains as error:
+        found.add("refuse", "gains", str(error))
+        return
+    found.numbers["eigenvalues"] = [[float(mu.real), float(mu.imag)] for mu in certificate.eigenvalues]
+    found.numbers["proved_decay_rate"] = certificate.decay_rate
+    if certificate.plain:
+        plain = ", ".join(_names(law)[i] for i in certificate.plain)
+        found.add("warn", "gains", f"{plain} is not stabilised (rate 0): errors stay and grow; for demonstrations only")
+    else:
+        slowest = float(certificate.eigenvalues[0].real)
+        text = f"residuals decay, slowest eigenvalue {slowest:.3g} 1/s (proved by a Lyapunov function: "
+        found.add("good", "gains", f"{text}{certificate.decay_rate:.3g} 1/s)")
+
+
+def _sampling(found: Examination, launch: LaunchFile, law: ServoLaw, gains: Gains) -> None:
+    """Margins against the limits of the held law at this period and delay."""
+    assert launch.period_ns is not None
+    period, delay = launch.period_ns / 1e9, total_delay(launch)
+    found.numbers |= {"delay": delay, "margins": {}}
+    coupled = bool(
+        np.any(gains.K0 - np.diag(np.diag(gains.K0))) or gains.KI.any() or np.any(gains.K1 - np.diag(np.diag(gains.K1)))
+    )
+    simple = not coupled and all(_is_rate(gains, i) for i in range(law.n_s))
+    if simple:
+        for i, (name, degree) in enumerate(zip(_names(law), gains.degrees, strict=True)):
+            rate = float(gains.K0[i, i]) if degree == 1 else float(gains.K1[i, i]) / 2
+            _margin(found, name, discrete.margin(degree, rate, period, delay), period, delay, degree)
+    elif not gains.plain and stabilize.is_stable(gains):
+        _margin(found, "coupled gains", discrete.margin_of(gains, period, delay), period, delay, None)
+
+
+def _is_rate(gains: Gains, i: int) -> bool:
+    """Whether a residual's gains are those of one rate, f'' = -2 lambda f' - lambda^2 f."""
+    return gains.degrees[i] == 1 or bool(np.isclose(gains.K0[i, i], (gains.K1[i, i] / 2) ** 2, rtol=1e-12, atol=0))
+
+
+def _margin(
+    found: Examination, name: str, margin: discrete.Margin, period: float, delay: float, degree: int | None
+) -> None:
+    found.numbers["margins"][name] = {
+        "value": margin.value, "limit": margin.limit, "best": margin.best, "radius": margin.radius
+    }  # fmt: skip
+    advice = f"; auto would take {discrete.auto_rate(degree, period, delay):.3g} 1/s" if degree else ""
+    text = (
+        f"lambda T = {margin.value:.3g} at a period of {period:g} s and a delay of {delay:g} periods, limit "
+        f"{margin.limit:.4g}, best {margin.best:.3g}"
+    )
+    if margin.verdict == "refuse":
+        found.add("refuse", name, f"{text}: above 0.8 of the limit; lower the rate or shorten period and delay{advice}")
+    elif margin.verdict == "warn":
+        found.add("warn", name, f"{text}: beyond the best value more gain decays more slowly{advice}")
+    else:
+        found.add("good", name, text + advice)
+
+
+def _rank(found: Examination, law: ServoLaw, start: Array, goal: Array) -> None:
+    """Rank and condition of W at random admissible states around the start."""
+    rng = np.random.default_rng(0)
+    states = realize.random_states(law.machine.description, start, rng, STATES, SPREAD)
+    F = np.array(law.description.relations) if law.description.relations else None
+    n = len(states)
+    survey = realize.survey(law, states, np.zeros(n), np.tile(goal, (n, 1)), F)
+    try:
+        verdict = realize.verdict(
+            survey, law.n_s, law.machine.n_inputs, 0 if F is None else len(F), law.description.least_norm
+        )
+    except ValueError as error:
+        found.add("warn", "rank", str(error))
+        return
+    found.numbers["case"] = verdict.case
+    if survey.worst is not None:
+        worst = dict(zip(survey.states, map(float, survey.worst.state), strict=False))
+        found.numbers |= {"rank": survey.lowest_rank, "worst_condition": survey.worst.condition, "worst_state": worst}
+    text = verdict.text + (f"; {verdict.remedy}" if verdict.remedy else "")
+    somewhere = verdict.case == "singular" and survey.highest_rank > survey.lowest_rank
+    found.add("good" if verdict.realisable else "warn" if somewhere else "refuse", "rank", text)

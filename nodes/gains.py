@@ -1,0 +1,90 @@
+"""The gains of a launch file: rates, automatic rates, coupled matrices, or inertia, dissipation and stiffness."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from servonode.mechanics import discrete
+from servonode.mechanics.description import ProgramDescription
+from servonode.mechanics.stabilize import Gains, with_integral
+from servonode.nodes.launch_file import LaunchError, check_names
+from servonode.nodes.launch_keys import LaunchFile
+
+MATRICES, PERTURBATION = ("K0", "K1"), ("inertia", "dissipation", "stiffness")
+
+
+def wants_integral(launch: LaunchFile) -> bool:
+    """Whether the launch file asks for integral action."""
+    return launch.controller is not None and any(key.startswith("integral") for key in launch.controller.gains)
+
+
+def resolve_gains(launch: LaunchFile, description: ProgramDescription, delay: float) -> Gains:
+    """The gains of a program's residuals; `delay` in control periods, for automatic rates.
+
+    Raises:
+        LaunchError: an unknown key, a value that is no rate or no matrix, or forms that exclude each other.
+    """
+    assert launch.controller is not None
+    given, names = launch.controller.gains, [each.name for each in description.residuals]
+    rate_keys = ["lambda", *(f"lambda_{name}" for name in names)]
+    integral_keys = ["integral", *(f"integral_{name}" for name in names)]
+    check_names(launch.file, "controller.gains", given, [*rate_keys, *integral_keys, *MATRICES, *PERTURBATION])
+    forms = [keys for keys in (rate_keys, MATRICES, PERTURBATION) if any(key in given for key in keys)]
+    if len(forms) > 1:
+        texts = " or ".join(", ".join(key for key in keys if key in given) for keys in forms)
+        raise LaunchError(launch.file, "controller.gains", None, f"give either {texts}, not both")
+    try:
+        gains = _form(launch, description, given, delay)
+        integral = [_integral_rate(launch, given, name) for name in names]
+        return with_integral(gains, integral) if any(integral) else gains
+    except ValueError as error:
+        if isinstance(error, LaunchError):
+            raise
+        raise LaunchError(launch.file, "controller.gains", None, str(error)) from error
+
+
+def _form(launch: LaunchFile, description: ProgramDescription, given: Mapping[str, Any], delay: float) -> Gains:
+    degrees = description.degrees
+    if any(key in given for key in PERTURBATION):
+        a, c, k = (_matrix(launch, given, key) for key in PERTURBATION)
+        return Gains.from_perturbation(a, c, k, degrees)
+    if any(key in given for key in MATRICES):
+        n = len(degrees)
+        K1 = _matrix(launch, given, "K1") if "K1" in given else np.zeros((n, n))
+        return Gains.from_matrices(_matrix(launch, given, "K0"), K1, degrees)
+    rates = [
+        _rate(launch, given, quantity, degree, delay)
+        for quantity, degree in zip(description.residuals, degrees, strict=True)
+    ]
+    return Gains.from_rates(rates, degrees)
+
+
+def _rate(launch: LaunchFile, given: Mapping[str, Any], quantity: Any, degree: int, delay: float) -> float:
+    """The stabilisation rate of a residual [1/s]: its own, else `lambda`, else the program's default."""
+    own = f"lambda_{quantity.name}"
+    key = own if own in given else "lambda"
+    value = given.get(key, quantity.default or 0.0)
+    if value == "auto":
+        assert launch.period_ns is not None
+        return discrete.auto_rate(degree, launch.period_ns / 1e9, delay)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
+        text = f'{value!r} is not a rate; give a number of 1/s, 0 or more (0: not stabilised), or "auto"'
+        raise LaunchError(launch.file, "controller.gains", key, text)
+    return float(value)
+
+
+def _integral_rate(launch: LaunchFile, given: Mapping[str, Any], name: str) -> float:
+    key = f"integral_{name}" if f"integral_{name}" in given else "integral"
+    value = given.get(key, 0.0)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
+        raise LaunchError(launch.file, "controller.gains", key, f"{value!r} is not a rate; give a number of 1/s")
+    return float(value)
+
+
+def _matrix(launch: LaunchFile, given: Mapping[str, Any], key: str) -> Any:
+    value = given.get(key)
+    if not isinstance(value, list):
+        text = "is missing" if value is None else f"{value!r} is not a matrix"
+        raise LaunchError(launch.file, "controller.gains", key, f"{text}; give rows of numbers, as [[4, 0], [0, 4]]")
+    return np.array(value, dtype=float)

@@ -1,0 +1,136 @@
+"""What a launch file will do, found by simulating it: peaks, conditions, steady residuals, the free motion."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.mechanics import discrete
+from servonode.mechanics.stabilize import UnstableGains
+from servonode.nodes.assembly import Assembly, Control
+from servonode.nodes.examine import Examination, total_delay
+from servonode.nodes.result import Run
+from servonode.nodes.simulate import default_every, simulate_fused
+from servonode.nodes.zero_dynamics import judge
+
+Array = npt.NDArray[np.float64]
+ROWS = 400  # rows of the run at which W and the drift are looked at
+
+
+def prospect(assembly: Assembly, found: Examination) -> None:
+    """Simulate the sampled run and the free motion; add findings and numbers to the examination."""
+    run = simulate_fused(assembly, default_every(assembly))
+    found.numbers["simulated"] = _peaks(assembly, run)
+    if run.fault:
+        found.add("refuse", "run", f"ends by a fault at t = {run.fault['t']:.4g} s: {run.fault['text']}")
+    for text, t in run.warnings.items():
+        found.add("warn", "run", f"{text} (from t = {t:.2f} s)")
+    _judge_peaks(assembly, found)
+    control = assembly.control
+    if control is None or control.law.description.explicit:
+        return
+    _along(assembly, control, run, found)
+    _noise(assembly, control, found)
+    _free_motion(assembly, found)
+
+
+def _peaks(assembly: Assembly, run: Run) -> dict[str, Any]:
+    """Largest demanded inputs, rates on which they work, and power [W], over the rows."""
+    peaks = {name: float(np.max(np.abs(values))) for name, values in run.input.items()}
+    machine = assembly.machine
+    power = np.zeros(len(run.t))
+    states, inputs = np.array(list(run.state.values())), np.array(list(run.input.values()))
+    x = np.zeros(machine.n_state + 1)
+    for i in range(0, len(run.t), max(1, len(run.t) // ROWS)):
+        x[:-1] = states[:, i]
+        power[i] = machine.derivatives(float(run.t[i]), x, np.ascontiguousarray(inputs[:, i]))[-1]
+    return {
+        "input_max": peaks,
+        "power_max": float(np.max(power, initial=0.0)),
+        "power_min": float(np.min(power, initial=0.0)),
+        "residual_max": run.residual_max,
+    }
+
+
+def _judge_peaks(assembly: Assembly, found: Examination) -> None:
+    peaks = found.numbers["simulated"]["input_max"]
+    for name, limit in zip(assembly.machine.description.input_names, assembly.limits, strict=True):
+        if np.isfinite(limit) and peaks[name] >= limit * (1 - 1e-12):
+            text = f"reaches its limit {limit:g}: while it is limited the residuals do not follow their equations"
+            found.add("warn", name, text)
+
+
+def _along(assembly: Assembly, control: Control, run: Run, found: Examination) -> None:
+    """Condition of W along the run, and how fast the demand drifts while the inputs are held."""
+    law, launch, machine = control.law, assembly.launch, assembly.machine
+    assert launch.steps_per_period is not None
+    assert launch.period_ns is not None
+    period = launch.period_ns / 1e9
+    advance = machine.advancer(launch.plant.integrator)
+    states, inputs = np.array(list(run.state.values())), np.array(list(run.input.values()))
+    conditions, drift = [], np.zeros(law.n_s)
+    for i in range(0, len(run.t) - 1, max(1, len(run.t) // ROWS)):
+        x, u = np.append(states[:, i], 0.0), np.ascontiguousarray(inputs[:, i])
+        t = float(run.t[i])
+        y = assembly.goal(t)
+        if law.compute(t, x, y):
+            continue
+        conditions.append((law.condition, t))
+        before = _top_derivative(law, t, x, u, y)
+        advance(int(run.k[i]), launch.steps_per_period, launch.step_ns, x, u, machine.c)
+        after = _top_derivative(law, t + period, x, u, assembly.goal(t + period))
+        drift = np.maximum(drift, np.abs(after - before) / period)
+    if not conditions:
+        return
+    worst, when = max(conditions)
+    found.numbers["simulated"] |= {"condition_max": worst, "condition_max_t": when}
+    try:
+        steady = discrete.steady_hold_residual(control.gains, period, total_delay(launch), drift)
+    except (UnstableGains, np.linalg.LinAlgError):
+        return
+    names = [each.name for each in law.description.residuals]
+    found.numbers["steady_residual"] = dict(zip(names, map(float, np.abs(steady)), strict=True))
+
+
+def _top_derivative(law: Any, t: float, x: Array, u: Array, y: Array) -> Array:
+    """f^(r) = W u + b of each residual under the inputs u."""
+    terms = law.terms(t, x, y)
+    result: Array = terms["W"] @ u + terms["b"]
+    return result
+
+
+def _noise(assembly: Assembly, control: Control, found: Examination) -> None:
+    """Standard deviation of the residuals caused by the sensors' noise, at the start."""
+    noise = np.array(assembly.sensor.noise)
+    if not noise.any() or control.gains.plain:
+        return
+    law, launch = control.law, assembly.launch
+    assert launch.period_ns is not None
+    n, y = law.machine.n_inputs, assembly.goal(0.0)
+    slopes = []
+    for i in range(len(noise)):
+        values = []
+        for side in (1e-6, -1e-6):
+            x = assembly.start.copy()
+            x[i] += side
+            law.compute(0.0, x, y)
+            values.append(law.out[n : n + 2 * law.n_s].copy())
+        slopes.append((values[0] - values[1]) / 2e-6)
+    spread = np.sqrt((np.array(slopes).T ** 2) @ noise**2)
+    period, delay = launch.period_ns / 1e9, total_delay(launch)
+    sigma = discrete.held_noise(control.gains, period, delay, spread[: law.n_s], spread[law.n_s :])
+    names = [each.name for each in law.description.residuals]
+    found.numbers["noise_residual"] = dict(zip(names, map(float, sigma), strict=True))
+
+
+def _free_motion(assembly: Assembly, found: Examination) -> None:
+    """The judgement on what the program leaves free."""
+    judgement = judge(assembly)
+    found.numbers["zero_dynamics"] = {
+        "judgement": judgement.judgement,
+        "internal": list(judgement.internal),
+        "rate": judgement.rate,
+        "time": judgement.time,
+    }
+    level = "good" if judgement.judgement == "bounded" else "refuse"
+    found.add(level, "free motion", judgement.text)  # type: ignore[arg-type]

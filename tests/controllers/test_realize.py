@@ -1,0 +1,294 @@
+"""Realisability: responses by two formulas, ranks and conditions, and the verdict with its remedy."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sympy import cos, sin
+
+from servonode.controllers import Program, ServoLaw, load_law, residual, signal, target
+from servonode.controllers.realize import (
+    Survey,
+    Verdict,
+    random_states,
+    response,
+    response_by_null_space,
+    response_by_projector,
+    survey,
+    unsurveyed,
+    verdict,
+)
+from servonode.mechanics import Model
+from servonode.mechanics.machine import Machine
+from servonode.plants import machine_key, model_factory
+
+HERE = Path(__file__)
+EQUAL, OPPOSED = np.array([[1.0, -1.0]]), np.array([[1.0, 1.0]])
+
+
+def axle_centre(machine: Model) -> Program:
+    x, y = target("x", "", "m"), target("y", "", "m")
+    rows = residual("axle_x", machine["X"] - x, "", "m"), residual("axle_y", machine["Y"] - y, "", "m")
+    return Program("axle_centre", "rank 1 everywhere", rows, targets=(x, y))
+
+
+def equal_torques(machine: Model) -> Program:
+    g = signal("g", "hitch program", "rad", default="0")
+    rows = (residual("phi", machine["phi"] - g, "", "rad"),)
+    relations = (machine["U1"] - machine["U2"],)
+    return Program("equal_torques", "singular when straight", rows, signals=(g,), relations=relations)
+
+
+def passive_row(machine: Model) -> Program:
+    """The trailer axle must not move sideways, which its wheels see to already."""
+    X, Y, psi, phi, b = (machine[name] for name in ("X", "Y", "psi", "phi", "b"))
+    trailer = psi + phi
+    sideways = -sin(trailer) * X.rate + cos(trailer) * Y.rate - b * (psi.rate + phi.rate)
+    rows = residual("sideways", sideways, "", "m/s"), residual("speed", machine["V"], "", "m/s")
+    return Program("passive_row", "asks for what a passive constraint fixes", rows)
+
+
+def pole_angle(machine: Model) -> Program:
+    return Program("pole_angle", "", (residual("angle", machine["theta"], "", "rad"),))
+
+
+@pytest.fixture
+def laws(trailer: Machine, small: ModuleType) -> Callable[[str], ServoLaw]:
+    """'hitch_angle opposed', 'look_ahead', 'axle_centre', ..."""
+
+    def build() -> Model:
+        return model_factory("diff_drive_trailer")()
+
+    def law(name: str) -> ServoLaw:
+        program, _, option = name.partition(" ")
+        if program in ("hitch_angle", "look_ahead"):
+            options = {"completion": option} if option else {}
+            result = load_law(program, trailer, machine_key("diff_drive_trailer", {}), build, options, {})
+        elif program == "pole_angle":
+            result = small.law(program, small.cart_pole, pole_angle, small.machine(small.cart_pole), HERE)
+        else:
+            result = small.law(program, build, globals()[program], trailer, HERE)
+        result.start(0.0, result.machine.state({}), np.zeros(result.n_y), {})
+        return result
+
+    return law
+
+
+def surveyed(law: ServoLaw, F: Any = None, spread: float = 0.5, **start: float) -> Survey:
+    """A survey of 50 states about a start, the goal at the origin."""
+    rng = np.random.default_rng(3)
+    states = random_states(law.machine.description, law.machine.state(start), rng, 50, spread)
+    return survey(law, states, np.zeros(50), np.zeros((50, law.n_y)), F)
+
+
+def judged(law: ServoLaw, F: Any = None, least_norm: bool = False, **start: float) -> Verdict:
+    n_relations = 0 if F is None else len(F)
+    return verdict(surveyed(law, F, **start), law.n_s, law.machine.n_inputs, n_relations, least_norm)
+
+
+def worst_phi(found: Survey) -> float:
+    assert found.worst is not None
+    return abs(float(found.worst.state[found.states.index("phi")]))
+
+
+@pytest.fixture
+def samples(trailer: Machine, sheet: ModuleType, rng: np.random.Generator) -> list[Any]:
+    return [sheet.random_state(rng) for _ in range(20)]
+
+
+def test_projector_and_null_space_give_the_same_response(trailer: Machine, samples: Any) -> None:
+    for x in samples:
+        m = trailer.matrices(0.0, x)
+        assert_allclose(
+            response_by_projector(m.M, m.A, m.B), response_by_null_space(m.M, m.A, m.B), atol=1e-12, rtol=1e-12
+        )
+
+
+def test_a_machine_without_passive_constraints_responds_with_its_inverse_mass(small: ModuleType, rng: Any) -> None:
+    cart = small.machine(small.cart_pole)
+    m = cart.matrices(0.0, rng.normal(size=5))
+    for way in (response_by_projector, response_by_null_space):
+        assert_allclose(way(m.M, m.A, m.B), np.linalg.inv(m.M) @ m.B, rtol=1e-13)
+
+
+def test_the_full_form_is_that_of_the_multipliers(trailer: Machine, samples: Any, rng: Any) -> None:
+    for x in samples:
+        u, m = rng.normal(size=2), trailer.matrices(0.0, x)
+        acceleration, force = trailer.full(0.0, x, u)
+        terms = [m.M @ acceleration, m.h, -m.B @ u, -m.A.T @ force]
+        # roundings of the solve and of each term
+        assert_allclose(np.sum(terms, axis=0), 0.0, atol=1e-13 * np.abs(terms).max())
+        assert_allclose(m.A @ acceleration, m.gamma, atol=1e-12 * np.abs(acceleration).max())
+
+
+def kinematics(machine: Machine, x: Any) -> Any:
+    """G (n_q, n_v): the coordinates' rates at unit velocities."""
+    names, d = machine.description.state_names, machine.description
+    rows, columns = [names.index(q) for q in d.coordinates], [names.index(v) for v in d.velocities]
+    result = []
+    for column in columns:
+        moving = x.copy()
+        moving[columns] = 0.0
+        moving[column] = 1.0
+        result.append(machine.derivatives(0.0, moving, np.zeros(machine.n_inputs))[rows])
+    return np.array(result).T
+
+
+def test_the_response_in_rates_is_that_in_velocities_through_the_kinematics(trailer: Machine, samples: Any) -> None:
+    for x in samples:
+        m = trailer.matrices(0.0, x)
+        expected = kinematics(trailer, x) @ response(trailer, 0.0, x)
+        assert_allclose(response_by_projector(m.M, m.A, m.B), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["hitch_angle speed", "hitch_angle opposed", "look_ahead"])
+def test_W_of_the_law_is_J_times_the_response(laws: Any, samples: Any, name: str) -> None:
+    law = laws(name)
+    for x in samples:
+        terms = law.terms(0.0, x, np.zeros(law.n_y))
+        assert_allclose(terms["W"], terms["J"] @ response(law.machine, 0.0, x), rtol=1e-12, atol=1e-12)
+
+
+def test_random_states_stay_near_the_start_and_have_done_no_work(trailer: Machine, rng: Any) -> None:
+    start = trailer.state({"phi": 0.3})
+    states = random_states(trailer.description, start, rng, 40, 0.2)
+    assert states.shape == (40, 9)
+    assert np.abs(states - start).max() <= 0.2
+    assert not states[:, 8].any()
+
+
+def test_hitch_and_speed_are_determined_and_regular(laws: Any) -> None:
+    law = laws("hitch_angle speed")
+    for x in random_states(law.machine.description, law.machine.state({}), np.random.default_rng(1), 20, 2.0):
+        J = law.terms(0.0, x, np.zeros(law.n_y))["J"]
+        assert abs(np.linalg.det(J)) == pytest.approx(1.0, rel=1e-14)
+    found = judged(law)
+    assert (found.realisable, found.case, found.remedy) == (True, "determined", "")
+    assert "phi, speed can be served by U1 and U2, in one way; condition at most" in found.text
+
+
+def test_the_look_ahead_point_is_determined_and_regular(laws: Any) -> None:
+    assert judged(laws("look_ahead"), V=0.3).case == "determined"
+
+
+def test_units_of_a_residual_do_not_change_the_condition(laws: Any) -> None:
+    """A row in mm instead of m: what `terms` gives is scaled by 1000."""
+    law = laws("look_ahead")
+    expected = surveyed(law).worst
+    law.terms = lambda *at, terms=law.terms: {
+        name: value * np.array([[1000.0], [1.0]]) if value.ndim == 2 else value for name, value in terms(*at).items()
+    }
+    found = surveyed(law).worst
+    assert expected is not None
+    assert found is not None
+    assert found.condition == pytest.approx(expected.condition, rel=1e-12)
+
+
+def test_the_axle_centre_has_rank_one_everywhere_and_a_look_ahead_point_mends_it(laws: Any) -> None:
+    law = laws("axle_centre")
+    assert surveyed(law).highest_rank == 1
+    found = judged(law)
+    assert (found.realisable, found.case) == (False, "singular")
+    assert "axle_x and axle_y depend on each other at all 50 states" in found.text
+    assert "U1 and U2 move them by 1 combination(s) only, rank 1 of 2" in found.text
+    assert "look-ahead point" in found.remedy
+
+
+@pytest.mark.parametrize(("name", "F"), [("hitch_angle yaw_rate", None), ("equal_torques", EQUAL)])
+def test_hitch_with_yaw_rate_or_equal_torques_is_singular_only_when_straight(laws: Any, name: str, F: Any) -> None:
+    found = surveyed(laws(name), F)
+    assert worst_phi(found) < 1e-6
+    assert (found.highest_rank, found.lowest_rank) == (2, 1)
+    assert found.worst is not None
+    assert [found.states[i] for i in found.worst.decisive] == ["phi"]
+    assert judged(laws(name), F).case == "singular"
+    assert judged(laws(name), F, phi=0.9).realisable  # the survey keeps to 0.4 .. 1.4 rad
+
+
+def test_a_singular_surface_is_named_with_its_state_and_remedy(laws: Any) -> None:
+    found = judged(laws("hitch_angle yaw_rate"))
+    assert not found.realisable
+    assert "U1 and U2 lose their hold of phi and yaw_rate at some states: condition" in found.text
+    assert "at t = 0 s, phi = " in found.text
+    assert "psi" not in found.text
+    assert "a residual for the speed" in found.remedy
+
+
+def test_equal_torques_fight_the_relation_by_name(laws: Any) -> None:
+    assert "hold of phi and relation 1 at some states" in judged(laws("equal_torques"), EQUAL).text
+
+
+def test_opposed_torques_complete_the_hitch(laws: Any) -> None:
+    found = judged(laws("hitch_angle opposed"), OPPOSED)
+    assert (found.realisable, found.case) == (True, "completed")
+    assert "completed by 1 relation; what this leaves free moves by itself" in found.text
+
+
+def test_the_least_norm_completes_the_hitch(laws: Any) -> None:
+    found = judged(laws("hitch_angle least_norm"), least_norm=True)
+    assert (found.realisable, found.case) == (True, "completed")
+    assert "completed by the least norm" in found.text
+
+
+def test_one_residual_for_two_motors_is_incomplete_and_the_remedies_are_named(laws: Any) -> None:
+    found = judged(laws("hitch_angle least_norm"))
+    assert (found.realisable, found.case) == (False, "incomplete")
+    assert "1 servo-constraint (phi) for 2 inputs (U1, U2): 1 combination of the inputs left open" in found.text
+    assert "another residual" in found.remedy
+    assert "a relation between U1 and U2, or least_norm=True" in found.remedy
+
+
+def test_three_residuals_for_two_motors_are_too_many(laws: Any) -> None:
+    names = replace(unsurveyed(laws("hitch_angle speed")), residuals=("phi", "speed", "yaw_rate"))
+    found = verdict(names, 3, 2)
+    assert (found.realisable, found.case) == (False, "overdetermined")
+    assert "3 servo-constraints (phi, speed, yaw_rate) for 2 inputs (U1, U2): 1 too many" in found.text
+    assert found.remedy == "leave out 1 of them"
+
+
+def test_a_row_that_the_passive_constraints_fix_is_named_and_left_out(laws: Any) -> None:
+    law = laws("passive_row")
+    assert surveyed(law).reach[0] == 0.0
+    found = judged(law)
+    assert (found.realisable, found.case) == (False, "singular")
+    assert "residual sideways is fixed by the passive constraints" in found.text
+    assert "leave sideways out" in found.remedy
+
+
+def test_a_row_that_no_input_reaches_is_named_with_its_degree(laws: Any) -> None:
+    found = surveyed(laws("hitch_angle speed"))
+    found = replace(found, reach=np.array([1e-12, found.reach[1]]))
+    text = verdict(found, 2, 2)
+    assert text.text == "no input (U1, U2) reaches derivative 2 of residual phi"
+    assert "its degree is higher than 2" in text.remedy
+
+
+def test_one_input_that_loses_its_only_residual_is_found(laws: Any) -> None:
+    law = laws("pole_angle")
+    assert judged(law).case == "determined"
+    assert judged(law, theta=1.4).case == "singular"  # the cart cannot turn a pole that is level
+
+
+def test_states_beyond_a_guard_are_left_out(laws: Any) -> None:
+    law = laws("hitch_angle speed")
+    found = surveyed(law, V=10.0)
+    assert found.outside > 10
+    assert found.count + found.outside == 50
+    assert found.worst is not None
+    assert abs(found.worst.state[4]) < 10.0
+
+
+def test_a_survey_beyond_the_guards_gives_no_verdict(laws: Any) -> None:
+    with pytest.raises(ValueError, match="none of 50 states is inside the program's domain; survey nearer"):
+        judged(laws("hitch_angle speed"), V=20.0)
+
+
+def test_relations_that_were_not_surveyed_are_refused(laws: Any) -> None:
+    law = laws("hitch_angle opposed")
+    with pytest.raises(ValueError, match="the survey has no 1 relations; hand their matrix F"):
+        verdict(surveyed(law), 1, 2, 1)

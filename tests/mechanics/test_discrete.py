@@ -1,0 +1,377 @@
+"""Sampled laws: the tables of limits, and loops simulated under hold and delay without the module's matrices."""
+
+import itertools
+import math
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.linalg import expm, solve_discrete_lyapunov
+
+from servonode.mechanics.discrete import (
+    Margin,
+    auto_rate,
+    best,
+    best_period,
+    demand_noise,
+    held_noise,
+    integrator_limit,
+    limit,
+    longest_period,
+    margin,
+    margin_of,
+    sampled,
+    sampled_map,
+    spectral_radius,
+    stability_polynomial,
+    steady_hold_residual,
+)
+from servonode.mechanics.integrate import INTEGRATORS, Tableau
+from servonode.mechanics.stabilize import Gains, eigenvalues, is_stable, with_integral
+
+Array = Any
+RK3 = Tableau("rk3", "Kutta", 3, ((), (0.5,), (-1.0, 2.0)), (1 / 6, 2 / 3, 1 / 6), (0.0, 0.5, 1.0))
+TABLE = [  # delay; degree 1: limit, best, radius; degree 2: the same, as printed
+    (0, "2, 1.000, 0", "1, 0.828, 0.560"),
+    (0.25, "4, 0.444, 0.333", "1.1053, 0.618, 0.667"),
+    (0.5, "2, 0.343, 0.414", "0.7085, 0.442, 0.747"),
+    (1, "1, 0.250, 0.500", "0.42616, 0.298, 0.820"),
+    (1.5, "0.8284, 0.180, 0.618", "0.3318, 0.223, 0.863"),
+    (2, "0.6180, 0.148, 0.667", "0.2579, 0.178, 0.888"),
+    (3, "0.4450, 0.105, 0.750", "0.1846, 0.127, 0.919"),
+]
+CASES = [(degree, delay) for delay, *_ in TABLE for degree in (1, 2)]
+
+
+def one(degree: int, rate: float) -> Gains:
+    return Gains.from_rates([rate], [degree])
+
+
+def held_loop(
+    gains: Gains, period: float, delay: float, periods: int, drift: Callable[[float], float] = lambda _: 0.0
+) -> Array:
+    """f at the samples (periods + 1, n_s), from f = f' = 1: pieces of constant demand, each moved in closed form.
+
+    `drift` (t) is the part of f^(r) that the law cancels as it was when the demand was computed.
+    """
+    n, finite = len(gains.degrees), np.array(gains.degrees) == 2
+    f, f_dot, s = np.ones(n), np.where(finite, 1.0, 0.0), np.zeros(n)
+    demands: deque[tuple[float, Array]] = deque()  # (instant from which it acts, demand)
+    in_force, path, fine = np.zeros(n), [f], 16 if np.any(drift(0.3) != drift(0.0)) else 1
+    for k in range(periods):
+        demands.append((k + delay, -gains.K0 @ f - gains.K1 @ f_dot - gains.KI @ s - drift(k * period)))
+        s = s + period * f
+        inside = [k + delay - math.floor(delay)] if delay % 1 else []
+        edges = sorted({*np.linspace(k, k + 1, fine + 1), *inside})
+        for start, end in itertools.pairwise(edges):
+            while demands and demands[0][0] <= start + 1e-9:
+                in_force = demands.popleft()[1]
+            h, top = (end - start) * period, in_force + drift((start + end) / 2 * period)  # midpoint of the drift
+            f = f + np.where(finite, h * f_dot + h * h / 2 * top, h * top)
+            f_dot = np.where(finite, f_dot + h * top, 0.0)
+        path.append(f)
+    return np.array(path)
+
+
+@pytest.mark.parametrize(("delay", "first", "second"), TABLE)
+def test_limits_and_best_values_are_those_of_the_table(
+    delay: float, first: str, second: str, agree_in_print: Callable[[Any, str], None]
+) -> None:
+    for degree, printed in ((1, first), (2, second)):
+        agree_in_print([limit(degree, delay), *best(degree, delay)], printed)
+
+
+@pytest.mark.parametrize(("degree", "delay"), CASES)
+@pytest.mark.parametrize(("share", "grows"), [(0.98, False), (1.02, True)])
+def test_a_held_loop_decays_just_below_its_limit_and_grows_just_above(
+    degree: int, delay: float, share: float, grows: bool
+) -> None:
+    path = np.abs(held_loop(one(degree, share * limit(degree, delay)), 1.0, delay, 2000))
+    early, late = path[1000:1300].max(), path[1700:].max()
+    assert (late > 1.2 * early) if grows else (late < 0.8 * early)
+
+
+@pytest.mark.parametrize("delay", range(7))
+def test_the_limit_of_degree_one_has_a_closed_form_for_whole_delays(delay: int) -> None:
+    expected = 2.0 * math.sin(math.pi / (2 * (2 * delay + 1)))
+    assert limit(1, delay) == pytest.approx(expected, rel=1e-8)  # the radius may exceed 1 by its rounding
+
+
+@pytest.mark.parametrize("delay", [0.05, 0.1, 0.2, 0.24, 0.25, 0.26, 0.4, 0.5, 0.7, 0.95])
+def test_the_limit_of_degree_one_follows_from_its_quadratic_for_delays_below_one(delay: float) -> None:
+    # z^2 - [1 - x (1 - d)] z + x d: the roots are inside for x d < 1 and x (1 - 2 d) < 2
+    expected = min(1.0 / delay, 2.0 / (1.0 - 2.0 * delay) if delay < 0.5 else math.inf)
+    assert limit(1, delay) == pytest.approx(expected, rel=1e-8)
+
+
+def test_the_limit_of_degree_two_one_period_late_is_the_root_of_a_cubic() -> None:
+    (root,) = (x.real for x in np.roots([1.0, -8.0, 22.0, -8.0]) if abs(x.imag) < 1e-9)
+    assert limit(2, 1) == pytest.approx(root, rel=1e-8)
+
+
+def test_the_map_has_the_characteristic_equations_of_the_sheet(rng: np.random.Generator) -> None:
+    for _ in range(20):
+        x, x1, x0, d, T = rng.uniform(0.1, 1.5, size=5) * [1, 1, 1, 0.6, 1]
+        of_rate, of_gains = one(1, x / T), Gains.from_matrices([[x0 / T**2]], [[x1 / T]], [2])
+        fractional = [1.0, -(1.0 - x * (1.0 - d)), x * d]
+        late = np.array([1.0, -2.0, 1.0 + x0 / 2 + x1, x0 / 2 - x1])
+        for gains, delay, polynomial in (
+            (of_rate, d, fractional),
+            (of_rate, 3, [1.0, -1.0, 0.0, 0.0, x]),
+            (of_gains, 1, late),
+        ):
+            assert_allclose(np.poly(sampled_map(gains, T, delay)), polynomial, rtol=0, atol=1e-12)
+
+
+def test_general_gains_without_delay_have_a_triangle_of_stability(rng: np.random.Generator) -> None:
+    for x0, x1 in rng.uniform([-1, -1], [5, 3], size=(300, 2)):
+        radius = spectral_radius(Gains.from_matrices([[x0 / 0.04]], [[x1 / 0.2]], [2]), 0.2, 0)
+        assert (radius < 1.0) == (0.0 < x0 / 2 < x1 < 2.0)
+
+
+@pytest.mark.parametrize("delay", [0, 0.3, 1, 1.6, 2])
+@pytest.mark.parametrize("degrees", [(1,), (2,), (1, 2), (2, 1), (2, 1, 2)])
+def test_the_map_reproduces_a_held_loop(degrees: tuple[int, ...], delay: float, rng: np.random.Generator) -> None:
+    n, T = len(degrees), 0.1
+    K0, K1 = rng.normal(size=(2, n, n)) + np.eye(n)
+    gains = Gains.from_matrices(K0, K1 * (np.array(degrees) == 2), degrees)
+    gains = with_integral(gains, [0.7, *(0.0,) * (n - 1)])
+    Phi = sampled_map(gains, T, delay)
+    X = np.zeros(len(Phi))
+    X[: n + len(gains.two)] = 1.0
+    path = [(X := Phi @ X)[:n] for _ in range(30)]
+    assert_allclose(path, held_loop(gains, T, delay, 30)[1:], rtol=1e-11, atol=1e-11)
+
+
+def test_uncoupled_residuals_have_the_eigenvalues_of_each(rng: np.random.Generator) -> None:
+    rates, degrees, T, d = rng.uniform(1, 4, size=3), (2, 1, 2), 0.05, 1.4
+    together = np.linalg.eigvals(sampled_map(Gains.from_rates(rates.tolist(), degrees), T, d))
+    single = [np.linalg.eigvals(sampled_map(one(r, rate), T, d)) for r, rate in zip(degrees, rates, strict=True)]
+    assert_allclose(np.poly(together), np.poly(np.concatenate(single)), rtol=0, atol=1e-9)
+
+
+def test_short_periods_approach_the_continuous_residual_system(rng: np.random.Generator) -> None:
+    gains = Gains.from_matrices(rng.normal(size=(2, 2)) + 3 * np.eye(2), np.diag([0.0, 3.0]), (1, 2))
+    assert is_stable(gains)
+    slowest = math.log(spectral_radius(gains, 1e-5, 1.3)) / 1e-5
+    assert slowest == pytest.approx(eigenvalues(gains)[0].real, rel=1e-3)  # the hold's error is of order T
+
+
+def test_coupled_gains_are_stable_up_to_their_longest_period(rng: np.random.Generator) -> None:
+    for delay in (0, 0.4, 1, 2.5):
+        mix = rng.normal(size=(2, 2)) + 2 * np.eye(2)
+        a, b = rng.uniform(1, 6, size=2)
+        K0, K1 = (mix @ np.diag(each) @ np.linalg.inv(mix) for each in ([a * a, b * b], [2 * a, 2 * b]))
+        gains = Gains.from_matrices(K0, K1, (2, 2))
+        longest = longest_period(gains, delay)
+        assert longest == pytest.approx(limit(2, delay) / max(a, b), rel=1e-5)  # the faster mode leaves first
+        assert spectral_radius(gains, 0.98 * longest, delay) < 1.0 < spectral_radius(gains, 1.02 * longest, delay)
+
+
+def test_lightly_damped_gains_have_their_own_limit() -> None:
+    zeta = 1e-3  # stable iff x0 / 2 < x1: T < 4 zeta / omega
+    gains = Gains.from_matrices([[100.0]], [[2 * zeta * 10.0]], [2])
+    assert longest_period(gains, 0) == pytest.approx(4 * zeta / 10.0, rel=1e-4)  # a radius so near to 1 is rounded
+
+
+def test_the_best_period_is_nowhere_beaten() -> None:
+    for gains, delay in ((one(2, 3.0), 0.7), (Gains.from_rates([2.0, 5.0], [2, 1]), 1)):
+        period, radius = best_period(gains, delay)
+        periods = np.linspace(0.01, 1.0, 300) * longest_period(gains, delay)
+        assert radius <= min(spectral_radius(gains, each, delay) for each in periods) + 1e-12
+        assert spectral_radius(gains, period, delay) == pytest.approx(radius, abs=1e-9)
+
+
+@pytest.mark.parametrize("degree", [1, 2])
+def test_a_small_integral_rate_costs_little_margin_and_a_large_one_much(degree: int) -> None:
+    gains = one(degree, 1.0)
+    without, small, large = (longest_period(with_integral(gains, [rate]), 1) for rate in (0.0, 0.1, 1.5))
+    assert small == pytest.approx(without, rel=0.02)
+    assert large < 0.6 * without
+
+
+def test_a_small_integral_rate_is_the_slowest_decay() -> None:
+    gains = with_integral(one(2, 10.0), [0.5])
+    assert spectral_radius(gains, 0.005, 1) == pytest.approx(math.exp(-0.5 * 0.005), rel=5e-4)
+
+
+@pytest.mark.parametrize(
+    ("x", "verdict"), [(0.0, "good"), (0.14, "good"), (0.29, "good"), (0.31, "warn"), (0.34, "warn"), (0.35, "refuse")]
+)
+def test_rates_above_the_best_are_warned_of_and_near_the_limit_refused(x: float, verdict: str) -> None:
+    assert margin(2, x / 0.01, 0.01, 1).verdict == verdict
+
+
+def test_a_margin_names_its_numbers() -> None:
+    found = margin(1, 50.0, 0.01, 1)
+    assert_allclose([found.value, found.limit, found.best], [0.5, 1.0, 0.25], rtol=1e-6)
+    assert found.radius == pytest.approx(math.sqrt(0.5))  # z^2 - z + x has a complex pair of magnitude sqrt(x)
+    assert found.ratio == pytest.approx(0.5)
+    assert Margin(0.81, 1.0, 0.9, 0.5).verdict == "refuse"
+
+
+def test_the_margin_of_matrices_is_that_of_the_rate_they_contain() -> None:
+    alone, coupled = margin(2, 12.0, 0.01, 1.5), margin_of(one(2, 12.0), 0.01, 1.5)
+    assert_allclose([coupled.value, coupled.ratio, coupled.best], [alone.value, alone.ratio, alone.best], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("degree", "expected"), [(1, 0.25), (2, 0.142)])
+def test_the_automatic_rate_is_a_third_of_the_limit_or_the_best(degree: int, expected: float) -> None:
+    rate = auto_rate(degree, 0.01, 1)
+    assert rate * 0.01 == pytest.approx(expected, abs=5e-4)
+    assert margin(degree, rate, 0.01, 1).verdict == "good"
+
+
+@pytest.mark.parametrize(("degree", "delay"), CASES)
+def test_white_noise_leaves_what_the_lyapunov_equation_says(degree: int, delay: float) -> None:
+    T, gains = 0.02, one(degree, 0.5 * limit(degree, delay) / 0.02)
+    A, B, L = sampled(gains, T, delay)
+    G = B @ L[:, :degree] @ np.diag([0.3, 0.7][:degree])
+    P = solve_discrete_lyapunov(A - B @ L, G @ G.T)
+    assert held_noise(gains, T, delay, 0.3, 0.7)[0] == pytest.approx(math.sqrt(P[0, 0]), rel=1e-8)
+
+
+@pytest.mark.parametrize("x", [0.01, 0.3, 1.0, 1.9])
+def test_noise_of_degree_one_without_delay_has_a_closed_form(x: float) -> None:
+    assert held_noise(one(1, x / 0.1), 0.1, 0, 0.2)[0] == pytest.approx(0.2 * math.sqrt(x / (2 - x)), rel=1e-12)
+
+
+def test_noise_in_a_simulated_loop_has_the_computed_size(rng: np.random.Generator) -> None:
+    gains, T = Gains.from_matrices([[4.0, 1.0], [0.5, 3.0]], [[4.0, 0.0], [0.3, 0.0]], (2, 1)), 0.1
+    A, B, L = sampled(gains, T, 1.3)
+    X, noise, squares = np.zeros(len(A)), np.zeros(len(A)), np.zeros(2)
+    for draw in rng.normal(size=(60_000, 3)) * [0.1, 0.2, 0.3]:  # f of both, f' of the first
+        noise[:3] = draw
+        X = A @ X - B @ (L @ (X + noise))
+        squares += X[:2] ** 2
+    assert_allclose(np.sqrt(squares / 60_000), held_noise(gains, T, 1.3, [0.1, 0.2], [0.3, 0.0]), rtol=0.03)
+
+
+def test_demands_are_as_noisy_as_the_sheet_says() -> None:
+    both = Gains.from_rates([5.0, 3.0], [1, 2])
+    assert_allclose(demand_noise(both, 0.1, 0.2), [5 * 0.1, math.sqrt(3**4 * 0.1**2 + 4 * 3**2 * 0.2**2)])
+
+
+@pytest.mark.parametrize(("degree", "delay"), CASES)
+def test_a_steadily_changing_feed_forward_leaves_the_computed_residual(degree: int, delay: float) -> None:
+    T, w, rate = 0.05, 0.8, 0.4 * limit(degree, delay) / 0.05
+    last = held_loop(one(degree, rate), T, delay, 600, lambda t: w * t)[-1, 0]
+    found = steady_hold_residual(one(degree, rate), T, delay, w)[0]
+    # the simulated drift has 16 pieces a period, each with the right mean but a flat course
+    assert last == pytest.approx(found, rel=2e-3)
+    inner = 1 / 6 - delay % 1 * (1 - delay % 1) if degree == 2 else 0.0
+    expected = w * T * (delay + 0.5 - inner * rate * T) / rate**degree
+    assert found == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("delay", [0, 0.5, 1, 2])
+def test_a_varying_feed_forward_stays_below_the_residual_of_its_fastest_change(delay: float) -> None:
+    gains = one(1, best(1, delay)[0] / 0.05)
+    bound = steady_hold_residual(gains, 0.05, delay, 3.0)[0]
+    path = held_loop(gains, 0.05, delay, 800, lambda t: math.sin(3.0 * t))[400:]
+    assert 0.5 * bound < np.abs(path).max() <= bound
+
+
+def test_the_steady_residual_falls_with_the_period() -> None:
+    long, short = (steady_hold_residual(one(2, 3.0), T, 1, 1.0)[0] for T in (0.02, 0.01))
+    assert long / short == pytest.approx(2.0, rel=0.02)
+
+
+INTEGRATOR_TABLE = {  # limit; no sign change up to; fastest decay at; factor there
+    "euler": "2, 1, 1, 0",
+    "heun": "2, inf, 1, 0.5",
+    "rk2": "2, inf, 1, 0.5",
+    "ralston": "2, inf, 1, 0.5",
+    "rk3": "2.5127, 1.5961, 1.5961, 0",
+    "rk4": "2.7853, inf, 1.5961, 0.2704",
+}
+
+
+@pytest.mark.parametrize(("name", "printed"), INTEGRATOR_TABLE.items())
+def test_integrators_have_the_limits_of_the_table(
+    name: str, printed: str, agree_in_print: Callable[[Any, str], None]
+) -> None:
+    tableau = {**INTEGRATORS, "rk3": RK3}[name]
+    x = np.linspace(0.0, 3.0, 300_001)
+    factors = stability_polynomial(tableau)(-x)
+    changes = x[np.flatnonzero(factors < 1e-9)]  # 0 itself is within rounding of the grid
+    fastest = np.argmin(np.abs(factors[x < integrator_limit(tableau)]))
+    limit_text, change_text, *rest = printed.split(",")
+    agree_in_print(integrator_limit(tableau), limit_text)
+    assert len(changes) == 0 if "inf" in change_text else changes[0] == pytest.approx(float(change_text), abs=6e-5)
+    # the grid finds a root to 1e-5, where the factor is not yet 0
+    assert_allclose([x[fastest], abs(factors[fastest])], [float(each) for each in rest], rtol=0, atol=6e-5)
+    if name in INTEGRATORS:
+        assert integrator_limit(name) == integrator_limit(tableau)
+
+
+@pytest.mark.parametrize("name", INTEGRATORS)
+@pytest.mark.parametrize("degree", [1, 2])
+def test_a_law_in_every_stage_is_stable_up_to_the_integrators_limit(name: str, degree: int) -> None:
+    def longest_factor(x: float) -> float:
+        """Spectral radius of one step of the tableau itself on the residual system with h = 1."""
+        K = np.array([[-x]]) if degree == 1 else np.array([[0.0, 1.0], [-x * x, -2.0 * x]])
+        stages: list[Array] = []
+        for row in INTEGRATORS[name].a:
+            increments = [weight * stage for weight, stage in zip(row, stages, strict=False)]
+            stages.append(K @ (np.eye(degree) + sum(increments, np.zeros((degree, degree)))))
+        step = np.eye(degree) + sum(b * stage for b, stage in zip(INTEGRATORS[name].b, stages, strict=True))
+        return float(np.abs(np.linalg.eigvals(step)).max())
+
+    top = integrator_limit(name)
+    assert longest_factor(0.98 * top) < 1.0 < longest_factor(1.02 * top)
+
+
+def test_the_stability_polynomial_is_the_exponential_to_the_order_of_the_method() -> None:
+    for tableau in (*INTEGRATORS.values(), RK3):
+        expected = [1.0 / math.factorial(j) for j in range(tableau.order + 1)]
+        assert_allclose(stability_polynomial(tableau).coef[: tableau.order + 1], expected, rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("build", "text"),
+    [
+        (lambda: spectral_radius(one(1, 1.0), 0.0, 0), "period is 0 s; it must be above 0"),
+        (lambda: spectral_radius(one(1, 1.0), math.nan, 0), "period is nan s"),
+        (lambda: limit(1, -0.5), "delay is -0.5 periods; it must be 0 or more"),
+        (lambda: limit(3, 0), r"degree 3; choose 1 \(differential\) or 2"),
+        (lambda: best(2, math.inf), "delay is inf periods"),
+        (lambda: integrator_limit("rk5"), "integrator 'rk5' is unknown; choose euler, rk2, heun, ralston, rk4"),
+        (lambda: longest_period(one(1, -1.0), 0), r"no period is stable: eigenvalue 1\+0j 1/s; take gains that"),
+        (lambda: longest_period(one(2, 0.0), 0), "no period is stable: eigenvalue 0"),
+        (
+            lambda: held_noise(one(1, 1.1), 1.0, 1, 0.1),
+            "grow by 1.049 a period of 1 s with a delay of 1 periods; lower",
+        ),
+        (lambda: steady_hold_residual(one(1, 0.0), 1.0, 0, 0.1), "lower the gains"),
+    ],
+)
+def test_what_has_no_answer_is_refused_with_a_remedy(build: Callable[[], Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        build()
+
+
+def test_a_delay_that_is_whole_but_for_rounding_is_whole() -> None:
+    assert sampled_map(one(2, 1.0), 0.1, 0.1 * 3 / 0.3).shape == sampled_map(one(2, 1.0), 0.1, 1).shape
+    assert limit(2, 3 * 0.1 / 0.3 + 1e-12) == pytest.approx(limit(2, 1), rel=1e-9)
+
+
+def test_limits_do_not_load_scipy() -> None:
+    code = (
+        "import sys; from servonode.mechanics import discrete, stabilize as s; discrete.auto_rate(2, 0.01, 1.5)\n"
+        "g = s.Gains.from_rates([1.0], [2]); s.check(g); discrete.held_noise(g, 0.1, 1, 0.1)\n"
+        "assert 'scipy' not in sys.modules and 'sympy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_the_exact_map_without_delay_is_the_matrix_exponential_of_the_held_system() -> None:
+    T, gains = 0.3, one(2, 1.7)
+    held = expm(T * np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]))
+    expected = held[:2, :2] - held[:2, 2:] @ np.hstack([gains.K0, gains.K1])
+    assert_allclose(sampled_map(gains, T, 0), expected, rtol=1e-14)
