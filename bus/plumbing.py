@@ -17,7 +17,7 @@ RECONNECT_MAX_MS = 20  # and one that stays away costs little
 CONNECT_S = 1.0  # s, to learn whether an endpoint is alive
 
 # Plain integers: arithmetic on zmq's enumerations costs more than the send itself.
-EVENTS, RCVMORE, NOBLOCK = int(zmq.EVENTS), int(zmq.RCVMORE), int(zmq.NOBLOCK)
+EVENTS, NOBLOCK = int(zmq.EVENTS), int(zmq.NOBLOCK)
 POLLIN, MORE = int(zmq.POLLIN), int(zmq.SNDMORE | zmq.NOBLOCK)
 
 Socket = zmq.Socket[bytes]
@@ -85,13 +85,15 @@ class Reader:
         if not (self.readable or self.look()):
             return None
         self.readable = None
-        get, recv = self._socket.get, self._socket.recv
+        recv = self._socket.recv
         try:
-            frames = [recv(NOBLOCK)]
-            while get(RCVMORE):
-                frame = recv(NOBLOCK)
+            # copy=False, because the frame knows whether more follow, where the socket must be asked
+            frame = recv(NOBLOCK, copy=False)
+            frames = [frame.bytes]
+            while frame.more:
+                frame = recv(NOBLOCK, copy=False)
                 if len(frames) < 4:
-                    frames.append(frame)
+                    frames.append(frame.bytes)
         except zmq.Again:  # its sender went away meanwhile
             return None
         return frames
@@ -105,32 +107,28 @@ class Waiter:
     """
 
     def __init__(self, *readers: Reader) -> None:
-        self._readers = list(readers)
+        self._readers = {reader.fd: reader for reader in readers}
 
     def add(self, reader: Reader) -> None:
         """Watch this socket too."""
-        self._readers.append(reader)
+        self._readers[reader.fd] = reader
 
     def wait(self, deadline_ns: int | None, fds: Iterable[int] = ()) -> bool:
         """Whether a socket or one of `fds` is readable before the monotonic deadline [ns]; None: no deadline.
 
         What is readable already returns at once, so drain all sockets between two waits.
         """
-        extra = tuple(fds)
-        watched = [reader.fd for reader in self._readers]
-        watched.extend(extra)
+        readers = self._readers
+        for reader in readers.values():
+            if reader.readable or (reader.readable is None and reader.look()):
+                return True
+        watched = [*readers, *fds]
         timeout: float | None = None
         while True:
-            for reader in self._readers:
-                if reader.readable or (reader.readable is None and reader.look()):
-                    return True
             if deadline_ns is not None:
                 timeout = max((deadline_ns - time.monotonic_ns()) * 1e-9, 0.0)
-            changed = select.select(watched, (), (), timeout)[0]
-            for reader in self._readers:
-                if reader.fd in changed and reader.look():
+            for fd in select.select(watched, (), (), timeout)[0]:
+                if fd not in readers or readers[fd].look():
                     return True
-            if extra and not set(extra).isdisjoint(changed):
-                return True
             if timeout == 0.0:
                 return False

@@ -69,7 +69,7 @@ class Sample:
     rank: int
     condition: float
     direction: Array
-    decisive: tuple[int, ...] = ()  # entries of the state that the condition depends on, where `survey` searched
+    decisive: tuple[int, ...] | None = None  # state entries on which the condition depends; None: not searched
 
 
 @dataclass(frozen=True)
@@ -191,8 +191,8 @@ def _search(law: ServoLaw, sample: Sample, y: Array, size: Array, F: Array, stat
             best, x = max(found), near[int(np.argmax(found))]
         else:
             share /= 2
-    far = np.where(x - low > high - x, low, high)
-    changed = [condition(np.where(row, far, x)) for row in np.eye(len(x), dtype=bool)]
+    away = low + (high - low) * np.where(2 * x > low + high, 0.2, 0.8)
+    changed = [condition(np.where(row, away, x)) for row in np.eye(len(x), dtype=bool)]
     decisive = tuple(i for i, each in enumerate(changed) if each < 0.99 * min(best, SINGULAR))
     terms = _terms(law, sample.time, x, y)
     assert terms is not None
@@ -280,8 +280,8 @@ def _involved(survey: Survey, share: Array) -> str:
 
 
 def _state(survey: Survey, worst: Sample) -> str:
-    """`t = 0 s, phi = -4e-10`: the decisive entries, or all where none was found to be."""
-    entries = worst.decisive or range(len(survey.states))
+    """`t = 0 s, phi = -4e-10`: the decisive entries, or all where nobody searched for them."""
+    entries = range(len(survey.states)) if worst.decisive is None else worst.decisive
     return ", ".join([f"t = {worst.time:.3g} s", *(f"{survey.states[i]} = {worst.state[i]:.3g}" for i in entries)])
 
 

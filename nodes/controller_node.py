@@ -8,7 +8,7 @@ import numpy as np
 
 from servonode.bus import BusFace, Command, Report, State, Status, Target, subscriptions_expected
 from servonode.bus.faces import Wanted
-from servonode.controllers.program import derivative_name
+from servonode.mechanics.description import derivative_name
 from servonode.nodes.assembly import Assembly
 from servonode.nodes.node import CONTROLLER, STATUS_PERIOD_NS, WANTED, Clock, Durations, Fault, Outbox
 from servonode.nodes.recorder import Recorder
@@ -44,12 +44,12 @@ class ControllerNode:
         self.stop = False
         self._x = np.zeros(len(self.state_names))
         self._y = np.zeros(assembly.n_y)
+        self._goal, self._signals = np.split(self._y, [len(self.goal_names)])  # views: targets, then signals
         self._goals: dict[int, Target] = {}
         self._waiting: State | None = None  # a state whose target has not arrived yet
         self._answer: Command | None = None
-        self._run = 0
+        self._run = 0  # none yet
         self._status_due = 0
-        self._size = np.zeros(len(self.residual_names))  # largest residuals so far
 
     def work(self) -> float:
         """Take what has arrived, answer the newest control state once its target is there; sleep till more comes."""
@@ -68,7 +68,8 @@ class ControllerNode:
     def _on_state(self, state: State) -> None:
         if state.run != self._run:  # the plant has started, or started anew
             self._run = self.outbox.run = state.run
-            self._goals.clear()
+            # the first goals may have come before the first state
+            self._goals = {k: goal for k, goal in self._goals.items() if goal.run == state.run}
             self._answer = None
         if not state.control:
             return
@@ -83,7 +84,7 @@ class ControllerNode:
         self._waiting = state
 
     def _on_target(self, target: Target) -> None:
-        if target.run != self._run:
+        if self._run not in (0, target.run):
             self.counts["refused_run"] += 1
         elif any(name not in target.target for name in self.goal_names):
             self.counts["refused_shape"] += 1
@@ -95,27 +96,28 @@ class ControllerNode:
 
     def _respond(self, state: State) -> None:
         """Compute the law on a state, publish command and report, record the residuals."""
-        if any(name not in state.state for name in self.state_names):
+        begin = self.clock()
+        try:
+            self._x[:] = [state.state[name] for name in self.state_names]
+        except (KeyError, ValueError):  # a name is missing, or has a list for its value
             self.counts["refused_shape"] += 1
             return
-        begin = self.clock()
-        self._x[:] = [state.state[name] for name in self.state_names]
         goal = self._goals.get(state.k)
         if goal is not None:
-            self._y[: len(self.goal_names)] = [goal.target[name] for name in self.goal_names]
-        self.control.signals.evaluate(state.t, self._y[len(self.goal_names) :])
+            self._goal[:] = [goal.target[name] for name in self.goal_names]
+        if len(self._signals):
+            self.control.signals.evaluate(state.t, self._signals)
         status = self.law.compute(state.t, self._x, self._y)
-        asked = self.law.inputs if not status else np.zeros(len(self.input_names))
+        asked = self.law.inputs.tolist() if not status else [0.0] * len(self.input_names)
         self.compute_time.add((self.clock() - begin) / 1e9)
         fault = self.law.explain(status) if status else ""
         if fault and not self.faults:
             self.faults.append(Fault("law", fault, state.t, CONTROLLER))
         self._answer = self.outbox.send(  # type: ignore[assignment]
             Command, state.k, state.t, re=state.seq, target_seq=goal.seq if goal else -1,
-            input=dict(zip(self.input_names, asked.tolist(), strict=True)), fault=fault,
+            input=dict(zip(self.input_names, asked, strict=True)), fault=fault,
         )  # fmt: skip
         self.record.add(state.k, self.law.out[len(self.input_names) :])
-        np.maximum(self._size, np.abs(self.law.residuals), out=self._size)
         self._report(state)
         self._drop_goals(state.k)
 
@@ -142,9 +144,11 @@ class ControllerNode:
 
     def summary(self) -> dict[str, Any]:
         """What the launcher needs of the controller when the run is over."""
+        residuals = self.record.rows[:, 1 : 1 + len(self.residual_names)]
+        largest = np.max(np.abs(residuals), axis=0, initial=0.0)
         return {
             "faults": [fault.as_dict() for fault in self.faults],
             "counts": dict(self.counts) | {f"refused_{name}": n for name, n in self.inbox.counts.items()},
-            "residual_max": dict(zip(self.residual_names, self._size.tolist(), strict=True)),
+            "residual_max": dict(zip(self.residual_names, largest.tolist(), strict=True)),
             "compute_s": self.compute_time.percentiles(),
         }

@@ -88,13 +88,15 @@ class Durations:
 
     def __init__(self, size: int = 200_000) -> None:
         self._ring = np.zeros(size)
+        self._size = size
         self.count = 0
         self.maximum = 0.0
 
     def add(self, seconds: float) -> None:
-        self._ring[self.count % len(self._ring)] = seconds
+        self._ring[self.count % self._size] = seconds
         self.count += 1
-        self.maximum = max(self.maximum, seconds)
+        if seconds > self.maximum:
+            self.maximum = seconds
 
     def recent(self, n: int = 200) -> float:
         """The median of the last n; 0 when there are none."""

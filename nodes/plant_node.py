@@ -55,10 +55,11 @@ class PlantNode:
         self.counts: Counter[str] = Counter()
         self.round_trip = Durations()
         self.stop = False  # asked from outside
-        self._later: dict[int, Array] = {}  # control instant -> inputs that act from it on
-        self._outstanding: dict[int, int] = {}
+        self._later: dict[int, list[float]] = {}  # control instant -> inputs that act from it on, oldest first
+        self._outstanding: dict[int, int] = {}  # seq -> control instant, oldest first
         self._published: dict[int, int] = {}  # seq -> clock when it was published
-        self._answered = self._newest = -1
+        self._expected = Expected(self.outbox.run, -1, -1, self._outstanding, self.info.input_names)
+        self._held = dict.fromkeys(self.info.input_names, 0.0)  # `applied` by name
         self._last_state: State | None = None
         self._status_due = self._status_k = 0
         self._start_energy = self.plant.energy()
@@ -77,9 +78,10 @@ class PlantNode:
 
     def next_event(self) -> int:
         """The next step at which a state is published: for telemetry, for control, or the last one."""
-        following = self.k - self.k % self.publish_every + self.publish_every
+        k = self.k
+        following = k - k % self.publish_every + self.publish_every
         if self.steps_per_period:
-            following = min(following, self.k - self.k % self.steps_per_period + self.steps_per_period)
+            following = min(following, k - k % self.steps_per_period + self.steps_per_period)
         return min(following, self.steps)
 
     def publish_state(self) -> None:
@@ -89,13 +91,14 @@ class PlantNode:
             self.counts["dropped_states"] += 1
             return
         values = dict(zip(self.info.state_names, reading.state.tolist(), strict=True))
-        held = dict(zip(self.info.input_names, self.applied.tolist(), strict=True))
-        final = self.k == self.steps
-        message = self.outbox.send(State, self.k, reading.t, state=values, input=held, control=control, final=final)
+        message = self.outbox.send(
+            State, reading.k, reading.t, state=values, input=self._held, control=control,
+            final=reading.k == self.steps,
+        )  # fmt: skip
         if control:
             self._last_state = message  # type: ignore[assignment]
-            self._newest = message.seq
-            self._outstanding[message.seq] = self.k // (self.steps_per_period or 1)
+            self._expected.newest = message.seq
+            self._outstanding[message.seq] = reading.k // (self.steps_per_period or 1)
             self._published[message.seq] = message.mono
             if len(self._outstanding) > OUTSTANDING:
                 self._forget(next(iter(self._outstanding)))
@@ -117,7 +120,7 @@ class PlantNode:
 
     def awaits_answer(self) -> bool:
         """Whether the newest control state has no answer yet."""
-        return self._newest > self._answered
+        return self._expected.newest > self._expected.answered
 
     def take_commands(self) -> bool:
         """Drain the commands; whether a good one came (the newest wins). A law's fault is latched."""
@@ -130,25 +133,25 @@ class PlantNode:
         return fresh
 
     def _consider(self, command: Command) -> bool:
-        expected = Expected(self.outbox.run, self._newest, self._answered, self._outstanding, self.info.input_names)
-        reason = refusal(command, expected)
+        reason = refusal(command, self._expected)
         if reason is not None:
             self.counts[f"refused_{reason}"] += 1
             return False
         instant = self._outstanding[command.re]
         self.round_trip.add((self.clock() - self._published[command.re]) / 1e9)
-        for seq in [seq for seq in self._outstanding if seq <= command.re]:
-            if seq < command.re:
-                self.counts["missed_commands"] += 1
+        while (seq := next(iter(self._outstanding))) < command.re:
+            self.counts["missed_commands"] += 1
             self._forget(seq)
-        self._answered = command.re
+        self._forget(command.re)
+        self._expected.answered = command.re
         if command.fault:
             self.fault("law", command.fault, "controller")
             return False
         asked = [command.input[name] for name in self.info.input_names]
         values, reasons = limited(asked, self._limits, self.info.input_names)
-        self.counts["saturated"] += bool(reasons)
-        self._later[instant + self.delay] = np.array(values)
+        if reasons:
+            self.counts["saturated"] += 1
+        self._later[instant + self.delay] = values
         self._publish_applied(command, values, reasons)
         return True
 
@@ -166,25 +169,30 @@ class PlantNode:
         if self.steps_per_period is None:
             return
         instant = self.k // self.steps_per_period
-        for due in sorted(each for each in self._later if each <= instant):
-            self.applied = self._later.pop(due)
+        while self._later and (due := next(iter(self._later))) <= instant:
+            self._hold(self._later.pop(due))
             self.plant.write(self.applied)
+
+    def _hold(self, values: list[float]) -> None:
+        self.applied = np.array(values)
+        self._held = dict(zip(self.info.input_names, values, strict=True))
 
     def advance_to(self, k: int) -> None:
         """Integrate up to step k under the inputs that are due, recording every `every`-th step."""
-        while self.k < k:
+        while (at := self.k) < k:
             self.act()
             self._record()
-            chunk = min(k, self.k - self.k % self.every + self.every)
+            until = min(k, at - at % self.every + self.every)
             if self.steps_per_period and self._later:
-                chunk = min(chunk, self.k - self.k % self.steps_per_period + self.steps_per_period)
-            self.plant.advance(chunk - self.k)
+                until = min(until, at - at % self.steps_per_period + self.steps_per_period)
+            self.plant.advance(until - at)
         if not self.plant.finite:
             self.fault("diverged", "the state is no longer finite: the machine's motion escaped", PLANT)
 
     def _record(self) -> None:
-        if self.k % self.every == 0 or self.k == self.steps:
-            self.record.add(self.k, self.plant.x, self.plant.actuator.output)
+        k = self.k
+        if k % self.every == 0 or k == self.steps:
+            self.record.add(k, self.plant.x, self.plant.actuator.output)
 
     def fault(self, name: str, text: str, node: str) -> None:
         """Latch a fault: zero input from now on."""
@@ -194,7 +202,7 @@ class PlantNode:
     def safe(self) -> None:
         """Zero input, and nothing that was still to come."""
         self._later.clear()
-        self.applied = np.zeros(len(self.applied))
+        self._hold([0.0] * len(self.applied))
         self.plant.safe()
 
     def finish(self) -> None:
@@ -264,11 +272,11 @@ def await_answer(node: PlantNode, timeout_s: float) -> bool:
     limit = asked + round(timeout_s * 1e9)
     again = asked + RESEND_NS
     while not node.stop:
-        if node.take_commands() and not node.awaits_answer():
-            return True
-        if node.failed:
-            return False
         if node.bus.wait(min(again, limit)):
+            if node.take_commands() and not node.awaits_answer():
+                return True
+            if node.failed:
+                return False
             continue
         now = node.clock()
         if now >= limit:

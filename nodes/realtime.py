@@ -29,6 +29,7 @@ class RealTime:
         self.end_ns = 0
         self._unanswered_since: int | None = None
         self._stale = False
+        self._excused = False  # a stall of the host has already begun this wait afresh
 
     def run(self) -> None:
         """From the first state to the last, or to the first fault that is not to be resumed from."""
@@ -48,6 +49,8 @@ class RealTime:
             if node.failed and not self._resumes():
                 break
             self._keep_time(event, deadline)
+            if not self._may_go_on():  # also when every deadline has passed before it was waited for
+                break
             node.publish_state()
             self._expect()
             node.status_if_due(rate=self.rate(), lateness=self.lateness.recent(), misses=float(self.misses))
@@ -78,10 +81,8 @@ class RealTime:
                 return False
             if now >= deadline:
                 return True
-            if self._is_stale(now):
-                self._go_stale()
-                if not self._resumes():
-                    return False
+            if not self._may_go_on():
+                return False
             node.bus.wait(deadline)
 
     def _integrate_old(self, step: int) -> None:
@@ -100,8 +101,9 @@ class RealTime:
         self.misses += event < self.node.steps and now >= self._deadline(self.node.next_event())
         if self.timeout_ns is not None and late > STALL_SHARE * self.timeout_ns:
             self.stalls += 1
-            if self._unanswered_since is not None:
-                self._unanswered_since = now  # whoever shares this host was stalled too: wait afresh
+            if self._unanswered_since is not None and not self._excused:
+                self._unanswered_since = now  # whoever shares this host was stalled too: wait afresh, but once
+                self._excused = True
 
     def _expect(self) -> None:
         if self.node.awaits_answer() and self._unanswered_since is None:
@@ -109,9 +111,17 @@ class RealTime:
 
     def _answered(self, now: int) -> None:
         self._unanswered_since = now if self.node.awaits_answer() else None
+        self._excused = False
         if self._stale:
             self._stale = False
             self.node.counts["resumed"] += 1
+
+    def _may_go_on(self) -> bool:
+        """Judge how long a command has been awaited; False when that ends the run."""
+        if not self._is_stale(self.node.clock()):
+            return True
+        self._go_stale()
+        return self._resumes()
 
     def _is_stale(self, now: int) -> bool:
         return (

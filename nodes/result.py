@@ -47,7 +47,8 @@ class Run:
         """The largest |E(t) - E(0) - work(t)| over the rows [J]."""
         if not len(self.energy):
             return 0.0
-        return float(np.max(np.abs(self.energy - self.energy[0] - self.work)))
+        with np.errstate(invalid="ignore"):  # inf - inf where the motion escaped
+            return float(np.max(np.abs(self.energy - self.energy[0] - self.work)))
 
     def outputs(self) -> dict[str, Array]:
         """Contact forces and other monitored values of every row, by name."""

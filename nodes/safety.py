@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from servonode.bus import Command
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Expected:
-    """What a command must answer: the run, the states that may still be answered, the input names."""
+    """What a command must answer: the run, the states that may still be answered, the input names.
+
+    The plant keeps one and brings it up to date, rather than making one for each command.
+    """
 
     run: int
     newest: int  # seq of the newest control state published
     answered: int  # seq of the newest one already answered
     outstanding: Mapping[int, int]  # seq of a control state -> its control instant
-    input_names: Sequence[str]
+    input_names: tuple[str, ...]
 
 
 def refusal(command: Command, expected: Expected) -> str | None:
@@ -31,9 +34,9 @@ def refusal(command: Command, expected: Expected) -> str | None:
         return "repeated" if command.re == expected.answered else "old"
     if command.re not in expected.outstanding:
         return "old"
-    if len(command.input) != len(expected.input_names) or any(n not in command.input for n in expected.input_names):
+    if command.input.keys() != set(expected.input_names):
         return "shape"
-    if not all(math.isfinite(value) for value in command.input.values()):
+    if not all(map(math.isfinite, command.input.values())):
         return "non_finite"
     return None
 

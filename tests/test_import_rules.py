@@ -38,9 +38,8 @@ def imported(tree: ast.Module) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"line {node.lineno}: a relative import"
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if re.fullmatch(r"servonode\.[\w.]+", node.value):
-                yield node.value
+        elif isinstance(node, ast.Constant) and re.fullmatch(r"servonode\.[\w.]+", str(node.value)):
+            yield str(node.value)
 
 
 def parsed(file: Path) -> ast.Module:

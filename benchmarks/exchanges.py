@@ -1,0 +1,177 @@
+"""Control exchanges per second in lockstep against a bare ping-pong of the same messages.
+
+    python benchmarks/exchanges.py            the table
+    python benchmarks/exchanges.py --json     the same numbers for machines
+
+Ours is `servonode launch trailer_pursuit_lockstep`: launcher, plant, controller and target as processes, every
+message checked. Bare are two processes of pyzmq and msgpack that throw the same two-frame maps at each other
+and look at nothing. The runs are interleaved, each pair under the same CPU affinity; the rates are those of the
+fastest run, the ratio is the median over the pairs. Below them stand the same nodes in one process without
+sockets and the loop fused into one compiled function.
+"""
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from statistics import median
+
+import msgpack
+import msgspec
+import zmq
+
+from servonode.bus import Command, Message, State
+from servonode.nodes.assembly import Assembly, assemble
+from servonode.nodes.launch_file import read_launch
+from servonode.nodes.launcher import Launcher
+from servonode.nodes.simulate import simulate_fused, simulate_nodes
+
+LAUNCH = "trailer_pursuit_lockstep"
+EVERY = 10  # plant steps a recorded row
+BARE = 10_000  # exchanges in one bare run
+SETTLE_S = 0.3  # until both subscriptions of a bare pair are held
+PAIRS = 7  # of runs, for each placement
+
+
+@dataclass(frozen=True)
+class Row:
+    """Exchanges per second, best of all runs, and the median of the paired ratios; bare once a pair."""
+
+    case: str
+    bare_per_s: float
+    ours_per_s: float
+    ratio: float
+
+
+def messages(assembly: Assembly) -> tuple[Message, Message]:
+    """A state and the command that answers it, with names and sizes of the launch's own."""
+    names, inputs = assembly.machine.description.state_names, assembly.machine.description.input_names
+    start_ids = (2**52 + 1, 2**52 + 3)  # as long on the wire as real ones
+    torques = {name: 0.0123456789 * (i + 1) for i, name in enumerate(inputs)}
+    state = State(
+        t=1.23, seq=123, run=start_ids[0], k=1230, mono=time.monotonic_ns(), node="plant", src=start_ids[0],
+        state={name: 0.123456789 * (i + 1) for i, name in enumerate(names)}, input=torques, control=True,
+    )  # fmt: skip
+    command = Command(
+        t=1.23, seq=123, run=start_ids[0], k=1230, mono=time.monotonic_ns(), node="controller", src=start_ids[1],
+        re=123, target_seq=123, input=torques,
+    )  # fmt: skip
+    return state, command
+
+
+def bare(assembly: Assembly) -> float:
+    """Exchanges per second of two bare processes; both receive blocking, which is the fastest they can."""
+    state, command = (msgspec.to_builtins(each) for each in messages(assembly))
+    with tempfile.TemporaryDirectory() as folder:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                _echo(folder, command)
+            finally:
+                os._exit(0)
+        with zmq.Context() as context, context.socket(zmq.PUB) as publisher, context.socket(zmq.SUB) as subscriber:
+            publisher.bind(f"ipc://{folder}/plant")
+            subscriber.connect(f"ipc://{folder}/controller")
+            subscriber.subscribe(b"command")
+            time.sleep(SETTLE_S)
+            begin = time.perf_counter()
+            for _ in range(BARE):
+                publisher.send_multipart([b"state", msgpack.packb(state)])
+                msgpack.unpackb(subscriber.recv_multipart()[1])
+            rate = BARE / (time.perf_counter() - begin)
+            publisher.send_multipart([b"state", msgpack.packb(state | {"final": True})])
+            os.waitpid(pid, 0)
+    return rate
+
+
+def _echo(folder: str, command: dict[str, object]) -> None:
+    """The other side: answer every state until the final one."""
+    with zmq.Context() as context, context.socket(zmq.PUB) as publisher, context.socket(zmq.SUB) as subscriber:
+        publisher.bind(f"ipc://{folder}/controller")
+        subscriber.connect(f"ipc://{folder}/plant")
+        subscriber.subscribe(b"state")
+        while not msgpack.unpackb(subscriber.recv_multipart()[1])["final"]:
+            publisher.send_multipart([b"command", msgpack.packb(command)])
+
+
+def ours(assembly: Assembly) -> float:
+    """Exchanges per second of a launch, from the plant's first state to its last.
+
+    Raises:
+        SystemExit: the run met a fault.
+    """
+    outcome = Launcher(assembly, f"{LAUNCH}_{os.getpid()}", EVERY, lambda _: None).launch()
+    if outcome.run is None or outcome.exit_code:
+        raise SystemExit(f"the launch failed, nothing was measured: {outcome.faults or 'interrupted'}")
+    duration = assembly.launch.steps * assembly.launch.step_ns / 1e9
+    return exchanges(assembly) * float(outcome.run.stats["rate"]) / duration
+
+
+def exchanges(assembly: Assembly) -> int:
+    """Control instants of the launch, each one exchange."""
+    return assembly.launch.steps // (assembly.launch.steps_per_period or 1) + 1
+
+
+@contextmanager
+def affinity(cores: set[int]) -> Iterator[None]:
+    """This process and those it starts on these cores only."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def compare(case: str, assembly: Assembly, cores: set[int], run: Callable[[Assembly], float]) -> Row:
+    """Interleaved pairs of a bare run and one of ours on these cores."""
+    pairs = []
+    with affinity(cores):
+        for _ in range(PAIRS):
+            pairs.append((bare(assembly), run(assembly)))
+    return Row(
+        case=case,
+        bare_per_s=max(pair[0] for pair in pairs),
+        ours_per_s=max(pair[1] for pair in pairs),
+        ratio=median(pair[1] / pair[0] for pair in pairs),
+    )
+
+
+def compare_all() -> list[Row]:
+    """The table's rows."""
+    assembly = assemble(read_launch(LAUNCH))
+    n = exchanges(assembly)
+    cores = os.sched_getaffinity(0)
+    one = {max(cores)}
+    return [
+        compare("launched, all processes on one core", assembly, one, ours),
+        compare("launched, free to use all cores", assembly, cores, ours),
+        compare("nodes in one process, no sockets", assembly, one, lambda a: n / simulate_nodes(a, EVERY).wall_s),
+        compare("fused into one function", assembly, one, lambda a: n / simulate_fused(a, EVERY).wall_s),
+    ]
+
+
+def table(rows: list[Row]) -> str:
+    """Three columns: the bare rate, ours, and their ratio."""
+    lines = [f"{'control exchanges per second':<40}{'bare':>10}{'ours':>12}{'ratio':>8}"]
+    lines += [f"{row.case:<40}{row.bare_per_s:>10.0f}{row.ours_per_s:>12.0f}{row.ratio:>8.2f}" for row in rows]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    arguments = parser.parse_args()
+    if not hasattr(os, "sched_setaffinity"):
+        raise SystemExit("exchanges.py pins processes to cores, which this system does not offer; run it on Linux")
+    rows = compare_all()
+    print(json.dumps({"rows": [asdict(row) for row in rows]}, indent=1) if arguments.json else table(rows))
+
+
+if __name__ == "__main__":
+    main()

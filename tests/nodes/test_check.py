@@ -1,0 +1,177 @@
+"""`servonode check`: the right verdict and remedy for each closed loop, and the same refusals by run and simulate."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import servonode
+from servonode.nodes.assembly import ProgramRefused
+from servonode.nodes.cli import main
+
+REVERSING = {
+    "target__x": "-0.3*t",
+    "target__y": "0",
+    "plant__initial": {"V": -0.3, "X": -0.3},
+    "run__duration": 20.0,
+}
+
+
+def check(launch: str, *overrides: str) -> tuple[int, str]:
+    """Exit code and text of the command."""
+    arguments = [part for each in overrides for part in ("--set", each)]
+    result = CliRunner().invoke(main, ["check", launch, *arguments])
+    return result.exit_code, result.output
+
+
+def texts(report: Any, level: str = "refuse") -> str:
+    return "\n".join(f"{each.subject}: {each.text}" for each in report.findings if each.level == level)
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [
+        "trailer_pursuit",
+        "trailer_hitch_swing",
+        "trailer_reverse",
+        "trailer_reverse_circle",
+        "trailer_line",
+        "trailer_look_ahead",
+        "trailer_open_loop",
+        "trailer_coast",
+    ],
+)
+def test_what_comes_with_servonode_may_run(launch: str) -> None:
+    assert servonode.check(launch).verdict == "yes"
+
+
+@pytest.mark.parametrize(
+    ("launch", "overrides", "reason", "remedy"),
+    [
+        (
+            "trailer_look_ahead",
+            ["controller.settings.L=0"],
+            "move them by 1 combination(s) only, rank 1 of 2",
+            "take a look-ahead point",
+        ),
+        (
+            "trailer_hitch_swing",
+            ["controller.settings.completion=equal"],
+            "lost rank",
+            "complete the program otherwise",
+        ),
+        (
+            "trailer_hitch_swing",
+            ["controller.settings.completion=none"],
+            "states 1 servo-constraints for the 2 inputs",
+            "complete it with another one",
+        ),
+        (
+            "trailer_pursuit",
+            ["controller.delay=1", "controller.gains.lambda_heading=46.9"],
+            "above 0.8 of the limit",
+            "lower the rate",
+        ),
+        (
+            "trailer_pursuit",
+            ["controller.gains.K0=[[2,0],[0,-4]]", "controller.gains.K1=[[0,0],[0,4]]"],
+            "eigenvalue +0.8284 1/s",
+            "rates above 0",
+        ),
+        (
+            "trailer_hitch_turning",
+            ["plant.parameters.d1=0.3", "run.duration=30"],
+            "V goes to infinity at t = 17.51 s",
+            "hold V by another residual",
+        ),
+    ],
+)
+def test_a_verdict_of_no_names_reason_and_remedy_and_exits_1(
+    launch: str, overrides: list[str], reason: str, remedy: str
+) -> None:
+    code, text = check(launch, *overrides)
+    assert code == 1
+    assert reason in text
+    assert remedy in text
+    assert text.rstrip().endswith("verdict          no")
+
+
+def test_reversing_with_the_look_ahead_law_is_judged_growing() -> None:
+    report = servonode.check("trailer_look_ahead", **REVERSING)
+    assert report.verdict == "no"
+    assert "turn the direction of travel" in texts(report)
+    judged = report.numbers["zero_dynamics"]
+    assert judged["judgement"] == "growing"
+    assert judged["rate"] == pytest.approx(0.3 / 0.3, rel=0.05)  # V / L; fitted over a finite time
+
+
+def test_simulate_refuses_what_check_refuses() -> None:
+    with pytest.raises(ProgramRefused, match=r"heading: lambda T = 0.469 .* above 0.8 of the limit"):
+        servonode.simulate("trailer_pursuit", controller__delay=1, controller__gains__lambda_heading=46.9)
+
+
+def test_automatic_rates_are_a_third_of_the_limit_or_the_best() -> None:
+    report = servonode.check("trailer_pursuit", controller__delay=1, controller__gains={"lambda": "auto"})
+    margins = report.numbers["margins"]
+    assert margins["speed"]["value"] == pytest.approx(0.25, abs=1e-6)  # the best of degree 1 at one period of delay
+    assert margins["heading"]["value"] == pytest.approx(0.42616 / 3, abs=1e-5)
+    assert report.verdict == "yes"
+
+
+def test_a_rate_beyond_the_best_is_warned_of() -> None:
+    report = servonode.check("trailer_pursuit", controller__gains={"lambda_speed": 120.0})
+    assert "beyond the best value more gain decays more slowly" in texts(report, "warn")
+
+
+def test_a_plain_law_is_warned_of() -> None:
+    report = servonode.check("trailer_pursuit", controller__settings={"variant": "plain"})
+    assert "speed, heading is not stabilised (rate 0)" in texts(report, "warn")
+
+
+def test_the_steady_residual_of_the_hold_is_foretold() -> None:
+    report = servonode.check("trailer_pursuit")
+    reached = report.numbers["simulated"]["residual_max"]
+    for name, foretold in report.numbers["steady_residual"].items():
+        assert reached[name] < 1.05 * foretold  # a bound, sampled at 400 instants
+        assert reached[name] > 0.8 * foretold
+
+
+def test_the_residual_that_noise_leaves_is_foretold() -> None:
+    noise = {"plant__sensor": {"noise": {"X": 2e-3, "Y": 2e-3, "psi": 2e-3, "V": 5e-3, "Omega": 5e-3}}}
+    foretold = servonode.check("trailer_pursuit", **noise).numbers["noise_residual"]
+    run = servonode.simulate("trailer_pursuit", **noise)
+    truth = servonode.simulate("trailer_pursuit")
+    # the recorded residual is the measured one: compare the true motion with the undisturbed one instead
+    deviation = np.std(run.state["psi"] - truth.state["psi"])
+    assert deviation < 5 * foretold["heading"]
+    assert foretold["heading"] == pytest.approx(deviation, rel=0.9)
+
+
+def test_the_json_report_is_one_object_with_the_verdict() -> None:
+    result = CliRunner().invoke(main, ["check", "trailer_reverse", "--json"])
+    report = json.loads(result.stdout)
+    assert report["verdict"] == "yes"
+    assert {"findings", "numbers", "residuals", "machine", "program"} <= report.keys()
+    refused = CliRunner().invoke(
+        main, ["check", "trailer_hitch_swing", "--json", "--set", "controller.settings.completion=none"]
+    )
+    assert refused.exit_code == 1
+    assert json.loads(refused.stdout)["verdict"] == "no"
+
+
+@pytest.mark.parametrize(
+    ("gains", "text"),
+    [
+        ({"K0": [[2.0]]}, "K0 has shape"),
+        ({"K0": [[2.0, 0.0], [0.0, 4.0]], "lambda": 1.0}, "give either lambda or K0, not both"),
+        ({"inertia": [[1.0, 0.0], [0.0, 1.0]]}, "dissipation: is missing"),
+        ({"lambda_heading": -1.0}, "is not a rate"),
+        ({"lambda": "fast"}, "is not a rate"),
+        ({"integral_heading": "much"}, "is not a rate"),
+    ],
+)
+def test_gains_that_do_not_fit_are_refused(gains: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        servonode.check("trailer_pursuit", controller__gains=gains)

@@ -1,0 +1,411 @@
+"""The command line where no process is forked: exit codes, one-line errors, JSON, files, help."""
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import servonode
+from servonode.mechanics.cache import cache_root
+from servonode.nodes.assembly import assemble
+from servonode.nodes.cli import main
+from servonode.nodes.launch_file import packaged, read_launch
+
+KEYS = {"t", "state", "input", "residual", "output", "program_state", "energy", "fault", "steps", "wall_s"}
+ESCAPES = ("--set", "controller.settings.U1=1e200")
+SHORT = ("--set", "run.duration=0.5")
+
+
+def servo(*words: str) -> Result:
+    result = CliRunner().invoke(main, words)
+    if not isinstance(result.exception, SystemExit | None):
+        raise result.exception
+    return result
+
+
+def refused(*words: str) -> str:
+    """The one line on stderr of a command that ends with exit code 2."""
+    result = servo(*words)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    line, end, rest = result.stderr.partition("\n")
+    assert (end, rest) == ("\n", "")
+    assert line.startswith("servonode: ")
+    return line
+
+
+# mistakes
+
+MISTAKES: dict[str, tuple[str, str]] = {  # name: (override, remedy)
+    "unknown_machine": ("plant.machine=diff_drive_trailr", "did you mean diff_drive_trailer?"),
+    "unknown_key": ("plant.intgrator=rk4", "did you mean integrator?"),
+    "unknown_section": ("plnat.step=1", "did you mean plant?"),
+    "unknown_program": ("controller.program=persuit", "did you mean pursuit?"),
+    "unknown_variant": ("controller.settings.variant=finit", "did you mean finite?"),
+    "unknown_setting": ("controller.settings.rho=2", "did you mean rho0?"),
+    "unknown_parameter": ("plant.parameters.mk=2", "did you mean m_k?"),
+    "unknown_believed_parameter": ("controller.parameters.mk=2", "did you mean m_k?"),
+    "unknown_state": ("plant.initial.ph=0.1", "did you mean phi?"),
+    "unknown_gain": ("controller.gains.lambda_heding=1", "did you mean lambda_heading?"),
+    "unknown_input": ("plant.actuator.limit.U3=1", "choose U1 or U2"),
+    "unknown_sensor": ("plant.sensor.noise.ph=1", "did you mean phi?"),
+    "unknown_target": ("target.z=1", "choose x or y"),
+    "text_for_a_number": ("plant.step=fast", "give the integrator step"),
+    "text_for_a_parameter": ("plant.parameters.m1=heavy", "not a number"),
+    "text_for_a_state": ("plant.initial.phi=[1, 2]", "give one"),
+    "negative_mass": ("plant.parameters.m1=-4", "must be greater than 0"),
+    "negative_believed_mass": ("controller.parameters.m1=-4", "must be greater than 0"),
+    "impossible_inertia": ("plant.parameters.I1=0.35", "raise I1"),
+    "nan": ("plant.parameters.m1=nan", "not finite"),
+    "infinite_start": ("plant.initial.V=inf", "not finite"),
+    "zero_duration": ("run.duration=0", "a number > 0"),
+    "period_that_does_not_divide": ("controller.period=0.0105", "use 0.01 or 0.011"),
+    "negative_gain": ("controller.gains.lambda=-1", "0 or more"),
+    "distance_below_zero": ("controller.settings.rho0=-2", "must be greater than 0"),
+    "foreign_name": ("target.x=2 + speed*t", "unknown name 'speed'"),
+    "foreign_function": ("target.x=2 + sinh(t)", "sin, sqrt, tan"),
+    "no_derivative": ("target.x=2 + abs(t)", "abs"),
+    "huge_power": ("target.x=9**9**9", "keep exponents within"),
+    "unfinished_expression": ("target.x=2 +", "target"),
+    "empty_expression": ("target.x=", "target"),
+    "no_settings": ("plant.settings.gravity=true", "remove it"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", ["simulate", "check", "run"])
+def test_a_missing_file_is_refused_with_what_there_is(verb: str) -> None:
+    assert "no such file; did you mean trailer_pursuit?" in refused(verb, "trailer_persuit.toml")
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_refused_in_one_line_with_its_remedy(mistake: str) -> None:
+    override, remedy = MISTAKES[mistake]
+    assert remedy in refused("check", "trailer_pursuit", "--set", override)
+
+
+@pytest.mark.parametrize("verb", ["simulate", "run"])
+@pytest.mark.parametrize("mistake", ["unknown_key", "negative_mass", "foreign_name"])
+def test_simulate_and_run_refuse_what_check_refuses(verb: str, mistake: str) -> None:
+    override, remedy = MISTAKES[mistake]
+    assert remedy in refused(verb, "trailer_pursuit", "--set", override)
+
+
+def test_a_target_inside_the_guard_radius_is_refused_at_the_start() -> None:
+    line = refused("simulate", "trailer_pursuit", "--set", "target.x=0.03", "--set", "target.y=0")
+    assert "at the start the target is inside the guard radius" in line
+    assert "start farther away" in line
+
+
+def test_a_missing_target_is_asked_for_with_an_example(tmp_path: Path) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text('run.duration = 1\nplant.machine = "diff_drive_trailer"\ncontroller.program = "pursuit"\n')
+    assert "give an expression of t, for example" in refused("check", str(file))
+
+
+ATTACKS = [
+    "__import__('os').system('touch {}')",
+    "(lambda: __import__('os').system('touch {}'))()",
+    "[c for c in ().__class__.__base__.__subclasses__()]",
+    "t.__class__.__mro__[1].__subclasses__()",
+    "exec(\"open('{}', 'w')\")",
+    "eval(\"open('{}', 'w')\")",
+    "open('{}', 'w')",
+    "sin(open('{}', 'w'))",
+    "f'{{open(\"{}\")}}'",
+    "t if open('{}', 'w') else t",
+    "(y := t)",
+    "t; import os",
+    "t\nimport os",
+    "Integer(3)",
+    "Symbol('a')",
+    "sin.__globals__",
+    "t.func",
+    "`touch {}`",
+    "$(touch {})",
+    "{{ 1 }}",
+    "\u202e t",
+    "(" * 5000 + "t" + ")" * 5000,
+    "+".join(["t"] * 200_000),
+    "9" * 5000,
+]
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=range(len(ATTACKS)))
+@pytest.mark.parametrize("place", ["target.x", "controller.settings.U1"])
+def test_an_expression_cannot_run_code(tmp_path: Path, attack: str, place: str) -> None:
+    trace = tmp_path / "trace"
+    launch = "trailer_pursuit" if place == "target.x" else "trailer_open_loop"
+    line = refused("simulate", launch, "--set", f"{place}={attack.replace('{}', str(trace))}", *SHORT)
+    assert f"[{place.rpartition('.')[0]}]" in line or "--set" in line
+    assert len(line) < 2000
+    assert not trace.exists()
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path) -> Callable[[], subprocess.CompletedProcess[str]]:
+    """Runs `check trailer_pursuit` in a fresh process on a copy of the kernel cache in tmp_path/cache."""
+    assembly = assemble(read_launch("trailer_pursuit"))
+    assert assembly.control is not None
+    kernels = (assembly.machine, assembly.control.law, assembly.control.signals, assembly.targets)
+    for module in {each.kernel.__name__ for each in kernels}:
+        key = module.removeprefix("servonode_kernel_")
+        shutil.copytree(cache_root() / key, tmp_path / "cache" / "servonode" / "kernels" / key)
+
+    def check() -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, "-m", "servonode.nodes.cli", "check", "trailer_pursuit"]
+        environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+        return subprocess.run(words, capture_output=True, text=True, env=environment, timeout=120, cwd=tmp_path)
+
+    return check
+
+
+ALSO_SLOWLY = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("kernel.py", "description.json", "*.nbi")]
+
+
+@pytest.mark.parametrize("kind", ["manifest.json", "*.nbc", *ALSO_SLOWLY])
+def test_a_damaged_cache_is_refused_until_its_folder_is_removed(
+    own_cache: Callable[[], subprocess.CompletedProcess[str]], tmp_path: Path, kind: str
+) -> None:
+    # the target's kernel: small, so that building it anew is quick
+    kernels = sorted(
+        (tmp_path / "cache" / "servonode" / "kernels").iterdir(), key=lambda each: (each / "kernel.py").stat().st_size
+    )
+    victim = next(kernels[0].rglob(kind))
+    content = bytearray(victim.read_bytes())
+    content[len(content) // 2] ^= 1
+    victim.write_bytes(content)
+    done = own_cache()
+    assert done.returncode == 2
+    assert done.stdout == ""
+    line, _, rest = done.stderr.partition("\n")
+    assert rest == ""
+    assert f"the kernel cache {kernels[0]} is damaged" in line
+    assert "remove that folder" in line
+    shutil.rmtree(kernels[0])
+    done = own_cache()
+    assert done.returncode == 0
+    assert "damaged" not in done.stderr
+
+
+def test_a_cache_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "servonode").write_text("in the way")
+    words = [sys.executable, "-m", "servonode.nodes.cli", "check", "trailer_open_loop"]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=120)
+    assert done.returncode == 2
+    assert "set XDG_CACHE_HOME to a folder that can be written" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("simulate",),
+        ("frobnicate",),
+        ("simulate", "trailer_coast", "--every", "0"),
+        ("simulate", "trailer_coast", "--control", "continous"),
+        ("simulate", "trailer_coast", "--rtol", "0"),
+        ("simulate", "trailer_coast", "--out", "/nonexistent/a.csv"),
+        ("simulate", "trailer_coast", "--report", "/nonexistent/a.png"),
+        ("simulate", "trailer_coast", "--report", "/tmp/a.xyz"),
+        ("simulate", "trailer_coast", "--out", "/tmp"),
+        ("run", "trailer_coast", "--name", "no/such/folder"),
+        ("list", "gnomes"),
+    ],
+)
+def test_bad_usage_ends_with_exit_code_2_before_anything_runs(words: tuple[str, ...]) -> None:
+    result = servo(*words)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert "Error: " in result.stderr
+
+
+def test_a_run_too_long_to_record_is_refused() -> None:
+    assert "larger --every" in refused("simulate", "trailer_coast", "--set", "run.duration=9e9", "--every", "1")
+
+
+# what is printed
+
+
+def test_simulate_prints_one_json_object_and_nothing_else_on_stdout() -> None:
+    result = servo("simulate", "trailer_pursuit", "--json", *SHORT)
+    assert result.exit_code == 0
+    assert result.stdout.count("\n") == 1
+    printed = json.loads(result.stdout)
+    assert printed.keys() >= KEYS
+    assert list(printed["state"]) == ["X", "Y", "psi", "phi", "V", "Omega", "theta1", "theta2"]
+    assert list(printed["input"]) == ["U1", "U2"]
+    assert list(printed["residual"]) == ["speed", "heading"]
+    assert printed["output"].keys() >= {"Lambda1", "Lambda2", "Lambda3", "Lambda4"}
+    assert (printed["t"], printed["steps"], printed["fault"]) == (0.5, 500, None)
+
+
+@pytest.mark.parametrize("control", ["sampled", "continuous"])
+def test_json_has_the_full_precision_of_the_python_call(control: Any) -> None:
+    printed = json.loads(servo("simulate", "trailer_pursuit", "--json", "--control", control, *SHORT).stdout)
+    expected = servonode.simulate("trailer_pursuit", control=control, run__duration=0.5).final()
+    for key in ("t", "state", "input", "residual", "output", "energy"):
+        assert printed[key] == expected[key]
+
+
+def test_numbers_that_are_not_finite_are_printed_as_text() -> None:
+    result = servo("simulate", "trailer_open_loop", "--json", *ESCAPES)
+    assert result.exit_code == 1
+
+    def never(text: str) -> None:
+        raise AssertionError(f"{text} is not JSON")
+
+    printed = json.loads(result.stdout, parse_constant=never)
+    assert printed["energy"] in ("nan", "inf")
+    assert printed["fault"]["name"] == "diverged"
+
+
+def test_a_law_that_fails_midway_ends_with_exit_code_1_and_names_the_guard() -> None:
+    words = ("--set", "target.x=2 - 0.5*t", "--set", "target.y=0", "--set", "controller.settings.rho0=0.06")
+    for more in ((), ("--loop", "nodes"), ("--control", "continuous")):
+        result = servo("simulate", "trailer_pursuit", *words, *more)
+        assert result.exit_code == 1
+        assert "the target is inside the guard radius" in result.output
+    printed = json.loads(servo("simulate", "trailer_pursuit", *words, "--json").stdout)
+    assert printed["fault"]["name"] == "law"
+    assert printed["input"] == {"U1": 0.0, "U2": 0.0}
+
+
+def test_the_table_shows_residuals_energy_and_faults() -> None:
+    result = servo("simulate", "trailer_pursuit", *SHORT)
+    assert result.stderr == ""
+    for word in ("ended well after 0.500 s", "largest residual", "heading", "energy check", "faults            none"):
+        assert word in result.stdout
+
+
+def test_the_table_counts_nothing_that_did_not_happen_and_warns_of_what_did() -> None:
+    result = servo("simulate", "trailer_coast", "--set", "plant.initial.phi=2")
+    assert "warning" in result.stdout
+    assert "hitch angle beyond pi/2" in result.stdout
+    assert "fault " not in result.stdout
+
+
+@pytest.mark.parametrize("every", [1, 7])
+@pytest.mark.parametrize("launch", ["trailer_pursuit", "trailer_coast"])
+def test_the_csv_holds_the_whole_run_in_full_precision(tmp_path: Path, launch: str, every: int) -> None:
+    file = tmp_path / "out.csv"
+    result = servo("simulate", launch, "--out", str(file), "--every", str(every), *SHORT)
+    assert result.exit_code == 0
+    with file.open(newline="") as stream:
+        header, *rows = csv.reader(stream)
+    run = servonode.simulate(launch, every=every, run__duration=0.5)
+    columns = {"t": run.t, **run.state, **run.input, **run.residual, "energy": run.energy}
+    assert header == list(columns)
+    table = np.array(rows, dtype=float).T
+    for name, column in zip(header, table, strict=True):
+        np.testing.assert_array_equal(column, columns[name], name)
+
+
+def test_the_csv_has_every_step_unless_told_otherwise(tmp_path: Path) -> None:
+    file = tmp_path / "out.csv"
+    servo("simulate", "trailer_coast", "--out", str(file), *SHORT)
+    assert len(file.read_text().splitlines()) == 502
+
+
+@pytest.mark.parametrize(
+    "launch", [pytest.param(each, marks=() if each == "trailer_pursuit" else pytest.mark.slow) for each in packaged()]
+)
+def test_the_report_is_a_picture(tmp_path: Path, launch: str) -> None:
+    file = tmp_path / "report.png"
+    assert servo("simulate", launch, "--report", str(file), *SHORT).exit_code == 0
+    content = file.read_bytes()
+    assert content.startswith(b"\x89PNG\r\n\x1a\n")
+    assert content.endswith(b"IEND\xaeB`\x82")
+    assert len(content) > 20_000
+
+
+def test_a_run_that_ended_by_a_fault_is_drawn_too(tmp_path: Path) -> None:
+    file = tmp_path / "report.png"
+    result = servo("simulate", "trailer_open_loop", "--report", str(file), "--json", *ESCAPES)
+    assert result.exit_code == 1
+    assert file.read_bytes().startswith(b"\x89PNG")
+
+
+# list, check, help
+
+
+def test_list_shows_machines_programs_and_launch_files() -> None:
+    assert "diff_drive_trailer " in servo("list", "machines").stdout
+    for name in ("pursuit", "rates", "open_loop"):
+        assert f"{name} " in servo("list", "programs").stdout
+    lines = servo("list", "launch").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == sorted(packaged())
+    assert all("Watch for:" in line for line in lines)
+    assert json.loads(servo("list", "launch", "--json").stdout) == packaged()
+
+
+@pytest.mark.parametrize("launch", sorted(packaged()))
+def test_check_accepts_every_packaged_launch_file(launch: str) -> None:
+    result = servo("check", launch)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "machine " in result.stdout
+    printed = json.loads(servo("check", launch, "--json").stdout)
+    assert printed == json.loads(json.dumps(servonode.check(launch).as_dict()))
+
+
+def test_check_resolves_degrees_rates_and_the_start() -> None:
+    words = ("--set", "controller.gains.lambda_speed=3", "--set", "target.x=2.5")
+    printed = json.loads(servo("check", "trailer_pursuit", "--json", *words).stdout)
+    found = {name: (each["degree"], each["rate"]) for name, each in printed["residuals"].items()}
+    assert found == {"speed": (1, 3.0), "heading": (2, 2.0)}
+    assert printed["settings"]["rho0"] == 2.5
+    assert (printed["period"], printed["step"], printed["duration"]) == (0.01, 0.001, 125.664)
+    assert printed["command_timeout"] == 0.02  # three periods at speed 6 are less than the floor
+
+
+def test_the_last_override_wins() -> None:
+    words = ("--set", "run.duration=3", "--set", "run.duration=0.25")
+    assert json.loads(servo("simulate", "trailer_coast", "--json", *words).stdout)["t"] == 0.25
+
+
+@pytest.mark.parametrize("verb", ["run", "simulate", "check", "list"])
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_the_help_of_a_verb_begins_with_examples(verb: str, flag: str) -> None:
+    result = servo(verb, flag)
+    assert result.exit_code == 0
+    assert result.stdout.startswith(f"Examples:\n  servonode {verb} ")
+    assert "Exit codes" in result.stdout
+
+
+def test_servonode_alone_shows_its_verbs() -> None:
+    result = servo()
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == servo("-h").stdout
+    for verb in ("run", "simulate", "check", "list"):
+        assert f"\n  {verb} " in result.stdout
+
+
+def test_the_version_is_the_packages() -> None:
+    assert servo("--version").stdout == f"servonode {servonode.__version__}\n"
+
+
+def test_stdout_stays_clean_in_a_process_of_its_own(tmp_path: Path) -> None:
+    words = [
+        sys.executable,
+        "-W",
+        "error",
+        "-m",
+        "servonode.nodes.cli",
+        "simulate",
+        "trailer_pursuit",
+        "--json",
+        *SHORT,
+    ]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["t"] == 0.5
