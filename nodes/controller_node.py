@@ -5,14 +5,17 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from servonode.bus import BusFace, Command, Report, State, Status, Target, subscriptions_expected
 from servonode.bus.faces import Wanted
 from servonode.mechanics.description import derivative_name
 from servonode.nodes.assembly import Assembly
 from servonode.nodes.node import CONTROLLER, STATUS_PERIOD_NS, WANTED, Clock, Durations, Fault, Outbox
+from servonode.nodes.predictor import Predictor
 from servonode.nodes.recorder import Recorder
 
+Array = npt.NDArray[np.float64]
 GOALS = 2048  # targets kept for states that are still to come
 
 
@@ -44,7 +47,13 @@ class ControllerNode:
         self.stop = False
         self._x = np.zeros(len(self.state_names))
         self._y = np.zeros(assembly.n_y)
-        self._goal, self._signals = np.split(self._y, [len(self.goal_names)])  # views: targets, then signals
+        # views: targets, the program's signals, integrals of the residuals
+        tail = len(self._y) - self.law.n_integrals
+        self._goal, self._signals, self._integrals = np.split(self._y, [len(self.goal_names), tail])
+        self._period = (launch.period_ns or 0) / 1e9
+        wanted = launch.controller is not None and launch.controller.predictor and launch.controller.delay > 0
+        self._predictor = Predictor(assembly) if wanted else None
+        self._ahead = self._predictor.delay * (launch.steps_per_period or 1) if self._predictor else 0  # steps
         self._goals: dict[int, Target] = {}
         self._waiting: State | None = None  # a state whose target has not arrived yet
         self._answer: Command | None = None
@@ -60,10 +69,13 @@ class ControllerNode:
             else:
                 assert isinstance(message, Target)
                 self._on_target(message)
-        if self._waiting is not None and (not self.goal_names or self._waiting.k in self._goals):
+        if self._waiting is not None and self._has_goals(self._waiting.k):
             state, self._waiting = self._waiting, None
             self._respond(state)
         return np.inf
+
+    def _has_goals(self, k: int) -> bool:
+        return not self.goal_names or (k in self._goals and k + self._ahead in self._goals)
 
     def _on_state(self, state: State) -> None:
         if state.run != self._run:  # the plant has started, or started anew
@@ -103,11 +115,10 @@ class ControllerNode:
             self.counts["refused_shape"] += 1
             return
         goal = self._goals.get(state.k)
-        if goal is not None:
-            self._goal[:] = [goal.target[name] for name in self.goal_names]
-        if len(self._signals):
-            self.control.signals.evaluate(state.t, self._signals)
-        status = self.law.compute(state.t, self._x, self._y)
+        status = self._compute(state.k, state.t, self._x)
+        self.record.add(state.k, self.law.out[len(self.input_names) :])
+        if self._predictor or self.law.n_integrals:
+            status = status or self._look_further(state)
         asked = self.law.inputs.tolist() if not status else [0.0] * len(self.input_names)
         self.compute_time.add((self.clock() - begin) / 1e9)
         fault = self.law.explain(status) if status else ""
@@ -117,9 +128,29 @@ class ControllerNode:
             Command, state.k, state.t, re=state.seq, target_seq=goal.seq if goal else -1,
             input=dict(zip(self.input_names, asked, strict=True)), fault=fault,
         )  # fmt: skip
-        self.record.add(state.k, self.law.out[len(self.input_names) :])
         self._report(state)
         self._drop_goals(state.k)
+
+    def _compute(self, k: int, t: float, x: Array) -> int:
+        """Evaluate the law at step k with the goal of that step; its status."""
+        goal = self._goals.get(k)
+        if goal is not None:
+            self._goal[:] = [goal.target[name] for name in self.goal_names]
+        if len(self._signals):
+            self.control.signals.evaluate(t, self._signals)
+        return self.law.compute(t, x, self._y)
+
+    def _look_further(self, state: State) -> int:
+        """Compute once more from the predicted state, then integrate the residuals of the measured one."""
+        status, f = 0, self.law.residuals.copy()
+        if self._predictor:
+            k = state.k + self._ahead
+            status = self._compute(k, k * self.assembly.launch.step_ns / 1e9, self._predictor.predict(state.k, self._x))
+            if not status:
+                self._predictor.sent(state.k, self.law.inputs)
+        if self.law.n_integrals:
+            self._integrals += self._period * f
+        return status
 
     def _report(self, state: State) -> None:
         now = self.clock()

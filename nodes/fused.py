@@ -21,25 +21,35 @@ from {signals} import signals
 from {targets} import signals as targets
 
 
+@njit("void(f8, f8[::1], f8[::1], f8[::1])", cache=True, error_model="numpy")
+def fill(t, y, y_target, y_signal):
+    """Write targets and signals at time t into y."""
+    targets(t, y_target)
+    signals(t, y_signal)
+    for i in range(len(y_target)):
+        y[i] = y_target[i]
+    for i in range(len(y_signal)):
+        y[len(y_target) + i] = y_signal[i]
+
+
 @njit(
     "i8(i8, i8, i8, i8, f8[::1], f8[::1], f8[:, ::1], f8[::1], f8[::1], f8[:, :, ::1], f8[::1], f8[::1], i8, "
-    "f8[::1], f8[::1], f8[:, ::1], f8[:, ::1])",
+    "f8[::1], f8[::1], f8[:, ::1], f8[:, ::1], i8, f8[::1], f8[::1], f8[::1], f8)",
     cache=True,
     error_model="numpy",
 )
-def loop(steps, per_period, step_ns, every, x, u, queue, c, c_law, K, y_target, y_signal, n_u, y, out, rows, answers):
+def loop(
+    steps, per_period, step_ns, every, x, u, queue, c, c_law, K, y_target, y_signal, n_u, y, out, rows, answers,
+    predicts, x_ahead, c_believed, f, period,
+):
     """Run to the end and return -1, or stop before the control instant whose step is returned."""
+    tail = len(y) - len(f)
     k, row, answer = 0, 0, 0
     depth = len(queue)
     while True:
         if k % per_period == 0:
             t = k * step_ns / 1e9
-            targets(t, y_target)
-            signals(t, y_signal)
-            for i in range(len(y_target)):
-                y[i] = y_target[i]
-            for i in range(len(y_signal)):
-                y[len(y_target) + i] = y_signal[i]
+            fill(t, y, y_target, y_signal)
             if law(t, x, y, c_law, K, out) != 0:
                 return k
             answers[answer, 0] = k
@@ -47,6 +57,20 @@ def loop(steps, per_period, step_ns, every, x, u, queue, c, c_law, K, y_target, 
                 answers[answer, 1 + i - n_u] = out[i]
             instant = answer
             answer += 1
+            for i in range(len(f)):
+                f[i] = out[n_u + i]
+            if predicts:
+                for i in range(len(x)):
+                    x_ahead[i] = x[i]
+                for i in range(depth - 1):
+                    held = queue[(instant + i) % depth]
+                    advance(k + i * per_period, per_period, step_ns, x_ahead, held, c_believed)
+                t = (k + (depth - 1) * per_period) * step_ns / 1e9
+                fill(t, y, y_target, y_signal)
+                if law(t, x_ahead, y, c_law, K, out) != 0:
+                    return k
+            for i in range(len(f)):
+                y[tail + i] += period * f[i]
             for i in range(n_u):
                 queue[(instant + depth - 1) % depth, i] = min(max(out[i], -u[n_u + i]), u[n_u + i])
             for i in range(n_u):
@@ -89,10 +113,12 @@ def fused_loop(assembly: Assembly, every: int, record: Recorder, answers: Record
     x = assembly.start.copy()
     held = np.append(np.zeros(n_u), assembly.limits)  # the held input, then its limits
     queue = np.zeros((launch.controller.delay + 1 if launch.controller else 1, n_u))
+    predicts = int(launch.controller is not None and launch.controller.predictor and launch.controller.delay > 0)
     stopped = module.loop(
         launch.steps, launch.steps_per_period, launch.step_ns, every, x, held, queue, machine.c, law.c, law.K,
-        np.zeros(assembly.n_targets), np.zeros(law.n_y - assembly.n_targets), n_u, np.zeros(law.n_y), law.out,
-        record.data, answers.data,
+        np.zeros(assembly.n_targets), np.zeros(law.n_y - assembly.n_targets - law.n_integrals), n_u,
+        np.zeros(law.n_y), law.out, record.data, answers.data, predicts, np.zeros(len(x)), law.machine.c,
+        np.zeros(law.n_integrals), (launch.period_ns or 0) / 1e9,
     )  # fmt: skip
     if stopped >= 0:
         return False

@@ -123,26 +123,35 @@ def simulate_continuous(assembly: Assembly, every: int, rtol: float, atol: float
     steps = np.unique(np.append(np.arange(0, launch.steps, every), launch.steps))
     times = steps * launch.step_ns / 1e9
 
-    def right_hand_side(t: float, x: Array) -> Array:
+    n_x, n_s = len(assembly.start), control.law.n_s if control else 0
+    integrals = np.zeros(control.law.n_integrals if control else 0)
+
+    def right_hand_side(t: float, extended: Array) -> Array:
+        x = np.ascontiguousarray(extended[:n_x])
         if control:
-            _closed_loop_input(assembly, control, t, x, u)
-        machine.kernel.derivatives(t, np.ascontiguousarray(x), u, machine.c, dx)
-        return dx.copy()  # the integrator keeps what it is given
+            _closed_loop_input(assembly, control, t, x, u, extended[n_x:])
+        machine.kernel.derivatives(t, x, u, machine.c, dx)
+        return np.append(dx, control.law.residuals if control and len(integrals) else integrals)
 
     solution = solve_ivp(
-        right_hand_side, (0.0, times[-1]), assembly.start, method="DOP853", t_eval=times, rtol=rtol, atol=atol
+        right_hand_side,
+        (0.0, times[-1]),
+        np.append(assembly.start, integrals),
+        method="DOP853",
+        t_eval=times,
+        rtol=rtol,
+        atol=atol,
     )
     if not solution.success:
         raise SimulationError(f"the continuous integration stopped at t = {solution.t[-1]:g} s: {solution.message}")
-    n_s = control.law.n_s if control else 0
     rows, answers = (
         np.zeros((len(times), 1 + len(assembly.start) + len(u))),
         np.zeros((len(times), 2 * n_s + 2)),
     )
     for i, (k, t) in enumerate(zip(steps, times, strict=True)):
-        x = np.ascontiguousarray(solution.y[:, i])
+        x = np.ascontiguousarray(solution.y[:n_x, i])
         if control:
-            _closed_loop_input(assembly, control, t, x, u)
+            _closed_loop_input(assembly, control, t, x, u, solution.y[n_x:, i])
             answers[i] = [k, *control.law.out[len(u) :]]
         rows[i] = [k, *x, *u]
     wall_s = (time.monotonic_ns() - begin) / 1e9
@@ -152,9 +161,11 @@ def simulate_continuous(assembly: Assembly, every: int, rtol: float, atol: float
     )  # fmt: skip
 
 
-def _closed_loop_input(assembly: Assembly, control: Control, t: float, x: Array, u: Array) -> None:
+def _closed_loop_input(assembly: Assembly, control: Control, t: float, x: Array, u: Array, integrals: Array) -> None:
     """Write the law's input at this state into u, limited as the plant's filter would."""
-    status = control.law.compute(t, x, assembly.goal(t))
+    y = assembly.goal(t)
+    y[len(y) - len(integrals) :] = integrals
+    status = control.law.compute(t, x, y)
     if status:
         raise SimulationError(f"at t = {t:g} s {control.law.explain(status)}")
     np.clip(control.law.inputs, -assembly.limits, assembly.limits, out=u)

@@ -19,6 +19,7 @@ from servonode.nodes.node import STATUS_PERIOD_NS, TARGET, WANTED, Clock, Fault,
 
 CHUNK = 32  # goals published at once, so that the controller is never held up by reading them
 LEAST_AHEAD = 256  # control instants published ahead at least
+MOST_AHEAD = 1024  # at most: a controller keeps twice as many
 STATUSES_AHEAD = 4  # in real time: as many as pass while this many status messages come
 PAUSE_S = 0.001  # between two chunks
 
@@ -35,17 +36,15 @@ class TargetNode:
         self.bus = bus
         self.clock = clock
         self.targets = assembly.targets
-        self.steps_per_period, self.step_ns, self.steps = (
-            launch.steps_per_period,
-            launch.step_ns,
-            launch.steps,
-        )
+        self.steps_per_period, self.step_ns = launch.steps_per_period, launch.step_ns
+        beyond = launch.controller.delay if launch.controller else 0  # a predictor looks past the end
+        self.last = launch.steps // launch.steps_per_period + beyond
         self.inbox = bus.subscriber(WANTED[TARGET])
         self.outbox = Outbox(TARGET, bus.publisher(subscriptions_expected(TARGET, listeners)), clock)
         order = self.targets.order
         self.names = [derivative_name(name, i) for name in self.targets.names for i in range(order + 1)]
         passing = STATUSES_AHEAD * STATUS_PERIOD_NS * launch.run.speed / launch.period_ns
-        self.ahead = max(LEAST_AHEAD, round(passing))
+        self.ahead = min(max(LEAST_AHEAD, round(passing)), MOST_AHEAD)
         self.faults: list[Fault] = []
         self.counts: Counter[str] = Counter()
         self.stop = False
@@ -61,7 +60,7 @@ class TargetNode:
             self._on_status(message)
         if self._plant_at < 0:
             return np.inf
-        last = min(self._plant_at + self.ahead, self.steps // self.steps_per_period)
+        last = min(self._plant_at + self.ahead, self.last)
         self._publish(self._next, min(self._next + CHUNK - 1, last))
         return PAUSE_S if self._next <= last else np.inf
 
@@ -79,8 +78,20 @@ class TargetNode:
             k = instant * self.steps_per_period
             t = k * self.step_ns / 1e9
             self.targets.evaluate(t, self._values)
+            if not np.isfinite(self._values).all():
+                self._fail(k, t)
+                return
             self.outbox.send(Target, k, t, target=dict(zip(self.names, self._values.tolist(), strict=True)))
         self._next = max(self._next, last + 1)
+
+    def _fail(self, k: int, t: float) -> None:
+        """A goal that is not finite ends the run: the controller gets no goal, and the reason is published."""
+        worst = self.names[int(np.argmin(np.isfinite(self._values)))]
+        text = f"target {worst} is not finite at t = {t:g} s; correct its expression or shorten the run"
+        if not self.faults:
+            self.faults.append(Fault("target", text, t, TARGET))
+            self.outbox.send(Status, k, t, lifecycle="fault", fault="target", counts={}, values={})
+        self._next = self.last + 1
 
     def _report(self, status: Status) -> None:
         if self.clock() < self._status_due:
@@ -90,4 +101,5 @@ class TargetNode:
 
     def summary(self) -> dict[str, Any]:
         """What the launcher needs of the target when the run is over."""
-        return {"faults": [], "counts": {f"refused_{name}": n for name, n in self.inbox.counts.items()}}
+        faults = [fault.as_dict() for fault in self.faults]
+        return {"faults": faults, "counts": {f"refused_{name}": n for name, n in self.inbox.counts.items()}}

@@ -44,6 +44,7 @@ class Actuator:
         self.effects = effects
         self._ideal = effects.ideal
         self.output = np.zeros(len(effects.limit))
+        self._limited = np.zeros(len(effects.limit))  # behind the rate limit, before the lag
         self._demand = np.zeros(len(effects.limit))
         self._limit = np.array(effects.limit)
         self._change = np.array(effects.rate_limit) * step
@@ -72,9 +73,8 @@ class Actuator:
             if pipe:
                 pipe.append(delayed[i])
                 delayed[i] = pipe.popleft()
-        wanted = self._shaped(delayed)
-        wanted = self.output + np.clip(wanted - self.output, -self._change, self._change)
-        self.output += self._blend * (wanted - self.output)
+        self._limited += np.clip(self._shaped(delayed) - self._limited, -self._change, self._change)
+        self.output += self._blend * (self._limited - self.output)
 
     def _shaped(self, demand: Array) -> Array:
         value = np.where(np.abs(demand) < self.effects.dead_zone, 0.0, demand)

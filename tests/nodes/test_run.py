@@ -406,7 +406,6 @@ def test_a_plant_that_is_held_up_does_not_take_its_controller_for_dead(start: St
     assert process.printed["wall_s"] == pytest.approx(3.0, rel=0.01)  # the grid is absolute: it catches up
 
 
-@pytest.mark.xfail(strict=True, reason="target_node.py publishes farther ahead than controller_node.py keeps goals")
 def test_a_fast_run_with_a_fast_controller_gets_its_goals(start: Start) -> None:
     words = ("--set", "run.speed=3", "--set", "controller.period=0.001", "--set", "run.duration=3")
     process = start("trailer_pursuit", *words)

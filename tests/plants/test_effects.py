@@ -93,7 +93,6 @@ def test_a_rate_limit_never_lets_the_drive_change_faster(demands: Any) -> None:
     assert np.max(np.abs(np.diff(outputs))) <= 0.05 * (1 + 1e-12)
 
 
-@pytest.mark.xfail(strict=True, reason="effects.py measures the rate limit from the lagged output: 5 % of the slope")
 def test_a_ramp_passes_the_lag_behind_the_rate_limit_at_its_full_slope() -> None:
     # delay, ..., rate limit, lag: the lag follows the ramp rate * t, late by its time constant
     outputs = answer(drive(rate_limit=1.0, lag=0.02), np.full(300, 10.0))
