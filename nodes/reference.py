@@ -31,7 +31,8 @@ law believes where that differs from the plant's.
 ## [controller.gains]
 
 `lambda = 2.0` stabilises all residuals at that rate [1/s], `lambda_NAME` one of them; 0 switches the stabilisation
-off. Defaults are the program's.
+off, `"auto"` lets servonode choose. Defaults are the program's. Instead: matrices `K0`, `K1`, or `inertia`,
+`dissipation`, `stiffness`. `integral`, `integral_NAME` add integral action. See [check.md](check.md).
 
 ## [controller.settings]
 

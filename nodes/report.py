@@ -11,6 +11,7 @@ from servonode.nodes.result import Run
 from servonode.plants import load_view
 
 Array = npt.NDArray[np.float64]
+WIDE = 2.2  # width over height from which the path stands above the panels
 SNAPSHOTS = 9  # instants at which the outline is drawn
 INK, GOAL = "#1b2733", "#d1495b"
 PALETTE = ("#00798c", "#edae49", "#5c4d7d", "#66a182")
@@ -40,15 +41,39 @@ def write_report(run: Run, name: str, file: Path) -> None:
         panels = _panels(run)
         figure = Figure(figsize=(14, 8.2), layout="constrained")
         FigureCanvasAgg(figure)
-        halves: Any = figure.subfigures(1, 2, width_ratios=(1.05, 1.0))
-        left, right = halves
-        _draw_path(left.add_subplot(), run)
-        axes = right.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
-        for axis, (title, curves, logarithmic) in zip(axes, panels, strict=True):
+        place, axes = _layout(figure, len(panels), _is_wide(run))
+        _draw_path(place, run)
+        for axis, (title, curves, logarithmic) in zip(axes, panels, strict=False):
             _draw_panel(axis, run.t, title, curves, logarithmic)
-        axes[-1].set_xlabel("t [s]")
         figure.suptitle(_title(run, name), color=INK, fontsize=12, x=0.01, ha="left")
         figure.savefig(file, dpi=110)
+
+
+def _is_wide(run: Run) -> bool:
+    """Whether the paths are much wider than high, so that they want the whole width."""
+    view = load_view(run.assembly.machine.description.name)
+    known = {**run.state, **run.outputs()}
+    across, up = (np.concatenate([known[pair[i]] for pair in view.trails.values()]) for i in (0, 1))
+    return bool(np.ptp(across) > WIDE * np.ptp(up))
+
+
+def _layout(figure: Any, n: int, wide: bool) -> tuple[Any, list[Any]]:
+    """The axes of the path and of n panels: beside each other, or the path above two columns of panels."""
+    if wide:
+        top, bottom = figure.subfigures(2, 1, height_ratios=(1.0, 1.6))
+        grid = bottom.subplots(-(-n // 2), 2, sharex=True, squeeze=False)
+        axes = [*grid[:, 0], *grid[:, 1]]
+        for spare in axes[n:]:
+            spare.set_axis_off()
+        lowest = [grid[-1, 0], axes[n - 1]]
+    else:
+        top, right = figure.subfigures(1, 2, width_ratios=(1.05, 1.0))
+        axes = list(right.subplots(n, 1, sharex=True, squeeze=False)[:, 0])
+        lowest = [axes[-1]]
+    for axis in lowest:
+        axis.set_xlabel("t [s]")
+        axis.tick_params(labelbottom=True)
+    return top.add_subplot(), axes
 
 
 def _title(run: Run, name: str) -> str:
