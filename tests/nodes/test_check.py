@@ -31,23 +31,6 @@ def texts(report: Any, level: str = "refuse") -> str:
 
 
 @pytest.mark.parametrize(
-    "launch",
-    [
-        "trailer_pursuit",
-        "trailer_hitch_swing",
-        "trailer_reverse",
-        "trailer_reverse_circle",
-        "trailer_line",
-        "trailer_look_ahead",
-        "trailer_open_loop",
-        "trailer_coast",
-    ],
-)
-def test_what_comes_with_servonode_may_run(launch: str) -> None:
-    assert servonode.check(launch).verdict == "yes"
-
-
-@pytest.mark.parametrize(
     ("launch", "overrides", "reason", "remedy"),
     [
         (

@@ -135,3 +135,52 @@ def test_far_from_the_line_the_offset_decays_as_a_double_root() -> None:
     scaled = offset[late] * np.exp(z[late])
     slope, start = np.polyfit(z[late], scaled, 1)
     assert np.abs(scaled - (slope * z[late] + start)).max() < 0.02 * np.abs(scaled).max()  # small-angle remainder
+
+
+@pytest.mark.parametrize(
+    ("launch", "initial", "settings"),
+    [
+        ("trailer_look_ahead", {"X": 0.2, "psi": 0.3, "V": 0.1}, {}),
+        ("trailer_reverse", {"Y": 1.0, "psi": 0.2, "phi": 0.3, "V": -0.3}, {}),
+        ("trailer_circle", {"X": -1.0, "Y": 1.5, "V": 0.5, "phi": 0.2}, {}),
+        ("trailer_rates", {"V": 0.3, "Omega": -0.2}, {}),
+        ("trailer_hitch_speed", {"V": -0.3, "phi": 0.2, "Omega": 0.1}, {}),
+        *[
+            ("trailer_hitch_swing", {"V": 0.4, "phi": 0.2, "Omega": 0.1}, {"completion": completion})
+            for completion in ("opposed", "least_norm", "one_motor")
+        ],
+        ("trailer_hitch_swing", {"V": 0.4, "phi": 0.6, "Omega": 0.1}, {"completion": "yaw_rate", "g": "0.5"}),
+    ],
+)
+def test_residuals_of_every_law_decay_as_stated(launch: str, initial: dict[str, float], settings: Any) -> None:
+    """f0 exp(-lambda t) for degree 1, [f0 + (f0' + lambda f0) t] exp(-lambda t) for degree 2, from any start."""
+    more = {f"controller__settings__{key}": value for key, value in settings.items()}
+    run = servonode.simulate(
+        launch, control="continuous", run__duration=3.0, plant__initial=initial, rtol=1e-13, atol=1e-13, **more
+    )  # fmt: skip
+    control = run.assembly.control
+    law, start = control.law, run.assembly.start
+    law.compute(0.0, start, run.assembly.goal(0.0))
+    n, n_s = law.machine.n_inputs, law.n_s
+    first = law.out[n : n + 2 * n_s].copy()
+    for i, (name, degree) in enumerate(zip(run.residual, law.description.degrees, strict=True)):
+        f0, rate0 = first[i], first[n_s + i]
+        rate = control.gains.K0[i, i] if degree == 1 else control.gains.K1[i, i] / 2
+        slope = 0.0 if degree == 1 else rate0 + rate * f0
+        expected = (f0 + slope * run.t) * np.exp(-rate * run.t)
+        assert run.residual[name] == pytest.approx(expected, abs=1e-10)  # dense output of the integrator
+
+
+@pytest.mark.parametrize(
+    ("amplitude", "ranges"),
+    [
+        ("pi/2", {"X": (-6.0522, 1.6702), "Y": (-6.6407, 0.7920), "psi": (-10.5528, 0.1943), "V": (0.4, 0.450003)}),
+        ("pi/3", {"X": (-0.2580, 22.6379), "Y": (-23.4130, 0), "psi": (-7.9868, 0.1292), "V": (0.4, 0.435766)}),
+        ("pi/6", {"X": (-10.7912, 3.1405), "Y": (-12.9640, 0.8020), "psi": (-4.2014, 0.0645), "V": (0.4, 0.410926)}),
+    ],
+)
+def test_other_amplitudes_of_figure_5_have_the_printed_ranges(amplitude: str, ranges: Any) -> None:
+    run, _ = end("trailer_hitch_swing", every=50, controller__settings__g=f"{amplitude}*sin(0.1*t)")
+    for name, (low, high) in ranges.items():
+        assert run.state[name].min() == pytest.approx(low, abs=2e-4)
+        assert run.state[name].max() == pytest.approx(high, abs=2e-4)
