@@ -204,8 +204,9 @@ def simulate(
 @_reports_errors
 def check(file: str, overrides: tuple[str, ...], as_json: bool) -> None:
     """Check FILE and print what would run."""
-    from servonode.nodes.assembly import ProgramRefused, assemble
+    from servonode.nodes.assembly import assemble
     from servonode.nodes.check import report
+    from servonode.nodes.control import ProgramRefused
     from servonode.nodes.launch_file import read_launch
     from servonode.nodes.summary import check_text
 

@@ -7,7 +7,8 @@ import numpy.typing as npt
 
 from servonode.mechanics import discrete
 from servonode.mechanics.stabilize import UnstableGains
-from servonode.nodes.assembly import Assembly, Control
+from servonode.nodes.assembly import Assembly
+from servonode.nodes.control import Control
 from servonode.nodes.examine import Examination, total_delay
 from servonode.nodes.result import Run
 from servonode.nodes.simulate import default_every, simulate_fused

@@ -7,7 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.bus import MemoryBus, Switchboard
-from servonode.nodes.assembly import Assembly, Control
+from servonode.nodes.assembly import Assembly
+from servonode.nodes.control import Control
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.fused import fused_loop
 from servonode.nodes.node import CONTROLLER, PLANT, TARGET, WANTED

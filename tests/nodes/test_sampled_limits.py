@@ -10,6 +10,7 @@ import servonode
 from servonode.mechanics import discrete
 from servonode.nodes import assembly as assembling
 from servonode.nodes.assembly import assemble
+from servonode.nodes.examine import Examination
 from servonode.nodes.launch_file import read_launch
 from servonode.nodes.simulate import simulate_fused
 
@@ -20,7 +21,7 @@ START = ["plant.initial.V=1e-4", "plant.initial.psi=1e-4"]
 
 def last_and_first(name: str, x: float, delay: int, *more: str, monkeypatch: Any) -> float:
     """Largest residual in the last second over the one at the start, at lambda T = x."""
-    monkeypatch.setattr(assembling, "examine", lambda *_: assembling.Examination())  # it would refuse these rates
+    monkeypatch.setattr(assembling, "examine", lambda *_: Examination())  # it would refuse these rates
     gains = [f"controller.gains.lambda_{name}={x / PERIOD}", f"controller.delay={delay}"]
     run = simulate_fused(assemble(read_launch("trailer_pursuit_lockstep", [*STRAIGHT, *START, *gains, *more])), 10)
     residual = np.abs(run.residual[name])
