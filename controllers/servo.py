@@ -83,8 +83,9 @@ def _row(equations: Equations, program: Program, expression: Expr, name: str) ->
     J = [sympy.diff(f_dot, v) for v in velocities]
     if all(entry == 0 for entry in J):
         raise ModelError(
-            f"program {program.name}, residual {name}: no velocity of {equations.model.name} moves it; "
-            "state a residual that contains a coordinate or a velocity of the machine"
+            f"program {program.name}, residual {name}: no velocity of {equations.model.name} moves it: it contains "
+            "none, or the passive constraints fix it already; state a residual that contains a coordinate or a "
+            "velocity which they leave free"
         )
     return f, f_dot, J, along(equations, program, f_dot), 2
 

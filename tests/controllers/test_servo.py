@@ -329,3 +329,10 @@ def test_a_program_name_that_the_machine_has_too_is_refused(cart: Equations, kin
     others = CLASHES[kind]()
     ((symbol,),) = others.values()
     assert symbol.name in refusal(cart, residual("place", cart.model["x"] - symbol, ""), **others)
+
+
+def test_a_residual_equal_to_a_passive_row_is_refused_as_fixed_by_the_constraints() -> None:
+    model = trailer_model()
+    sideways = model.constraints[0].row  # n(psi) . O1'
+    with pytest.raises(ModelError, match="the passive constraints fix it already; state a residual"):
+        derive_servo(derive(model), Program("sideways", "", (residual("sideways", sideways, "", "m/s"),)))
