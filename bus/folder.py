@@ -79,6 +79,8 @@ def run_folder(name: str) -> "RunFolder":
 
     Raises RunNameTaken if a run of this name lives, BusError if the folder is not private to this user.
     """
+    if not name.isprintable() or not 0 < len(name) <= 100 or "/" in name:
+        raise BusError(f"run name {name[:40]!r} is not usable; take 1 to 100 printable characters without /")
     path = run_path(name)
     for _ in range(100):  # a run that ends meanwhile removes what we have just opened
         try:

@@ -57,7 +57,7 @@ PROGRAMS: dict[str, ProgramEntry] = {
         "diff_drive_trailer_path",
         "the trailer drives along a line or a circle, forward or backward",
         "diff_drive_trailer",
-        {"path": ("line", "circle"), "travel": ("forward", "backward"), "far": ("plain", "soft")},
+        {"path": ("line", "circle"), "travel": ("forward", "backward"), "far": ("plain", "soft"), "turn": ("1", "-1")},
         {"radius": ("path", "circle"), "turn": ("path", "circle"), "direction": ("path", "line")},
     ),
 }

@@ -14,7 +14,9 @@ from servonode.mechanics import Model, condition, parameter
 Expr = Any
 
 
-def program(machine: Model, path: str = "line", travel: str = "forward", far: str = "plain") -> Program:
+def program(
+    machine: Model, path: str = "line", travel: str = "forward", far: str = "plain", turn: str = "1"
+) -> Program:
     """The path program.
 
     path: line through `point` along `direction`, or circle of `radius` about `point`, `turn` = 1 counterclockwise.
@@ -28,16 +30,20 @@ def program(machine: Model, path: str = "line", travel: str = "forward", far: st
     y_s = parameter("y_s", "offset at which the pull stops to grow", "m", default=1.0, above=0)
     heading = psi + phi
     O2 = (X - b * cos(heading), Y - b * sin(heading))
-    shape = _line if path == "line" else _circle
-    offset, sin_eta, cos_eta, kappa, nu, parameters = shape(O2, heading)
+    shape = _line(O2, heading) if path == "line" else _circle(O2, heading, Integer(int(turn)))
+    offset, sin_eta, cos_eta, kappa, nu, parameters = shape
     pull = mu**2 * offset / (sqrt(1 + (offset / y_s) ** 2) if far == "soft" else 1)
     F = b * (2 * mu * sign * sin_eta + pull - kappa * cos_eta / nu)
     guards = [
         condition(
+            sign * v > -1e-9,
+            "v(t) drives against `travel`, off the path: forward wants v > 0, backward v < 0",
+        ),
+        condition(
             pi / 2 > Abs(phi),
             "the hitch angle has reached pi/2, where the trailer stands; start nearer to the path, "
             'use far = "soft" or a smaller mu',
-        )
+        ),
     ]
     if path == "circle":
         inside = "the trailer is at the circle's centre, which has no nearest point; start nearer to the circle"
@@ -70,13 +76,12 @@ def _line(O2: tuple[Expr, Expr], heading: Expr) -> tuple[Any, ...]:
     return offset, sin(heading - chi), cos(heading - chi), Integer(0), Integer(1), (px, py, chi)
 
 
-def _circle(O2: tuple[Expr, Expr], heading: Expr) -> tuple[Any, ...]:
+def _circle(O2: tuple[Expr, Expr], heading: Expr, turn: Expr) -> tuple[Any, ...]:
     px, py = _point()
     R = parameter("radius", "radius of the circle", "m", default=3.0, above=0)
-    turn = parameter("turn", "1 counterclockwise, -1 clockwise", "1", default=1.0)
     rx, ry = O2[0] - px, O2[1] - py
     distance = sqrt(rx**2 + ry**2)
     tx, ty = -turn * ry / distance, turn * rx / distance
     sin_eta = tx * sin(heading) - ty * cos(heading)
     cos_eta = tx * cos(heading) + ty * sin(heading)
-    return turn * (R - distance), sin_eta, cos_eta, turn / R, distance / R, (px, py, R, turn)
+    return turn * (R - distance), sin_eta, cos_eta, turn / R, distance / R, (px, py, R)

@@ -62,13 +62,15 @@ class ServoLaw:
         self.parameters |= {name: value for name, value in computed.items() if name not in given}
         self._prepare()
 
-    def check_parameters(self) -> None:
-        """Check the bounds of all parameters.
+    def check_parameters(self, names: Collection[str] | None = None) -> None:
+        """Check the bounds of all parameters, or of those named.
 
         Raises:
             ParameterError: a parameter is out of its bounds.
         """
         for quantity in self.description.parameters:
+            if names is not None and quantity.name not in names:
+                continue
             complaint = quantity.complaint(self.parameters[quantity.name])
             if complaint:
                 raise ParameterError(quantity.name, f"{complaint} ({quantity.description})")

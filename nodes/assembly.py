@@ -4,13 +4,14 @@ Every name and number of the launch file is checked here against the machine and
 is one LaunchError, before anything moves.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from servonode.controllers import ServoLaw
 from servonode.controllers.signals import Signals
 from servonode.mechanics.machine import Machine, ParameterError
 from servonode.nodes.control import (
@@ -95,6 +96,9 @@ def assemble(launch: LaunchFile, strict: bool = True) -> Assembly:
     control, targets = resolve_control(launch, entry, machine) if launch.controller and entry else (None, no_targets())
     if launch.target and control is None:
         raise LaunchError(path, "target", next(iter(launch.target)), "there is no [controller] that would use it")
+    if _wants_program_start(launch) and not (control and control.law.n_s):
+        text = "there is no program with residuals to start on; remove it"
+        raise LaunchError(path, "plant.initial", "on_program", text)
 
     def per_input(section: str, key: str, value: Any, default: float) -> tuple[float, ...]:
         return per_name(path, section, key, value, input_names, default)
@@ -169,25 +173,32 @@ def _check_start(assembly: Assembly, control: Control) -> None:
     launch, law = assembly.launch, control.law
     assert launch.controller is not None
     y = assembly.goal(0.0)
+    settings = launch.controller.settings
+    law.start(0.0, assembly.start, y, settings)
+    _check_parameters(launch, law, settings)  # those that are given, before anything is computed with them
     if _wants_program_start(launch):
         given = [name for name in launch.plant.initial if name != "on_program"]
         try:
             assembly.start[:] = start_on_program(law, assembly.start, y, given)
         except NoStart as error:
-            raise LaunchError(launch.file, "plant.initial", "on_program", str(error)) from error
-    law.start(0.0, assembly.start, y, launch.controller.settings)
+            raise ProgramRefused(launch.file, "plant.initial", "on_program", str(error)) from error
     status = law.compute(0.0, assembly.start, y)
     if status > 0:
         raise LaunchError(launch.file, "plant.initial", None, f"at the start {law.explain(status)}")
-    try:
-        law.check_parameters()
-    except ParameterError as error:
-        raise LaunchError(launch.file, "controller.settings", error.name, str(error)) from error
+    _check_parameters(launch, law, law.parameters)
     control.examination = examine(launch, law, control.gains, assembly.start, y)
     if status:
         rank = [each.text for each in control.examination.findings if each.subject == "rank" and each.level != "good"]
         text = "; ".join([f"at the start {law.explain(status)}", *rank])
         raise ProgramRefused(launch.file, "plant.initial", None, text)
+
+
+def _check_parameters(launch: LaunchFile, law: ServoLaw, names: Collection[str]) -> None:
+    """Check the bounds of the program's parameters of these names."""
+    try:
+        law.check_parameters(names)
+    except ParameterError as error:
+        raise LaunchError(launch.file, "controller.settings", error.name, str(error)) from error
 
 
 def _wants_program_start(launch: LaunchFile) -> bool:

@@ -14,7 +14,9 @@ import click
 from servonode import __version__
 
 PICTURES = (".png", ".pdf", ".svg", ".jpg")
-EXIT_HELP = "Exit codes: 0 ended well, 1 a fault during the run, 2 bad usage or input, 130 interrupted."
+EXIT_HELP = (
+    "Exit codes: 0 ended well, 1 a fault during the run or a verdict of no, 2 bad usage or input, 130 interrupted."
+)
 
 
 class _Examples(click.Command):
@@ -46,6 +48,10 @@ def _reports_errors(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args, **kwargs)
         except (LaunchError, CacheError, BusError, RecordTooLarge) as error:
             click.echo(f"servonode: {error}", err=True)
+            sys.exit(2)
+        except OSError as error:
+            where = error.filename or "the output"
+            click.echo(f"servonode: {where}: cannot be written ({error.strerror}); name another file", err=True)
             sys.exit(2)
         except SimulationError as error:
             click.echo(f"servonode: fault: {error}", err=True)
@@ -203,7 +209,7 @@ def simulate(
 @_json
 @_reports_errors
 def check(file: str, overrides: tuple[str, ...], as_json: bool) -> None:
-    """Check FILE and print what would run."""
+    """Check FILE before power-on: the verdict and why."""
     from servonode.nodes.assembly import assemble
     from servonode.nodes.check import report
     from servonode.nodes.control import ProgramRefused

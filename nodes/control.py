@@ -17,6 +17,8 @@ from servonode.nodes.launch_file import LaunchError, check_names
 from servonode.nodes.launch_keys import Controller, LaunchFile
 from servonode.plants import PLANTS, machine_key, model_factory
 
+LONGEST_DELAY = 200  # control periods
+
 
 @dataclass
 class Control:
@@ -81,7 +83,8 @@ def resolve_control(launch: LaunchFile, entry: ProgramEntry, machine: Machine) -
     description = law.description
     parameter_names = [each.name for each in description.parameters]
     signal_names = [each.name for each in description.signals]
-    settings = _unpacked({name: value for name, value in controller.settings.items() if name not in options})
+    given = {name: value for name, value in controller.settings.items() if name not in options}
+    settings = _unpacked(launch, given, parameter_names)
     check_names(path, "controller.settings", settings, [*entry.options, *parameter_names, *signal_names])
     law.parameters |= _program_parameters(launch, {n: settings[n] for n in parameter_names if n in settings})
     defaults = dict(zip(signal_names, description.signal_defaults, strict=True))
@@ -94,24 +97,40 @@ def resolve_control(launch: LaunchFile, entry: ProgramEntry, machine: Machine) -
             raise LaunchError(path, "target", name, text)
     ordered = {name: launch.target[name] for name in description.targets}
     targets = _signals(launch, "target", ordered, description.target_order)
-    gains = resolve_gains(launch, description, total_delay(launch))
+    delay = total_delay(launch)
+    if delay > LONGEST_DELAY or controller.delay > LONGEST_DELAY:
+        text = f"{max(delay, controller.delay):g} periods from sample to action are too many; at most {LONGEST_DELAY}"
+        raise LaunchError(path, "controller", "delay", text)
+    gains = resolve_gains(launch, description, delay)
     law.use(gains)
     return Control(law, signals, gains, Examination()), targets
 
 
-def _unpacked(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _unpacked(launch: LaunchFile, settings: Mapping[str, Any], parameters: Collection[str]) -> dict[str, Any]:
     """Lists as one setting an entry: point = [1, 2] becomes point_0 = 1, point_1 = 2."""
     flat: dict[str, Any] = {}
     for name, value in settings.items():
-        flat |= {f"{name}_{i}": each for i, each in enumerate(value)} if isinstance(value, list) else {name: value}
+        entries = [each for each in parameters if each.rpartition("_")[0] == name and each.rpartition("_")[2].isdigit()]
+        if entries and (not isinstance(value, list) or len(value) != len(entries)):
+            text = f"{value!r} is not a list of {len(entries)} numbers; give one, as {[0.0] * len(entries)}"
+            raise LaunchError(launch.file, "controller.settings", name, text)
+        flat |= dict(zip(entries, value, strict=True)) if entries else {name: value}
     return flat
 
 
 def _options(launch: LaunchFile, entry: ProgramEntry, controller: Controller) -> dict[str, str]:
     options = {name: known[0] for name, known in entry.options.items()}
-    options |= dict(choice for setting, choice in entry.implied.items() if setting in controller.settings)
+    implied = {setting: choice for setting, choice in entry.implied.items() if setting in controller.settings}
+    for option, chosen in implied.values():
+        conflict = [setting for setting, choice in implied.items() if choice[0] == option and choice[1] != chosen]
+        if conflict:
+            kinds = ", ".join(f"{setting} belongs to a {choice[1]}" for setting, choice in implied.items())
+            raise LaunchError(launch.file, "controller.settings", conflict[0], f"{kinds}; give one kind of {option}")
+        options[option] = chosen
     for name, known in entry.options.items():
         value = controller.settings.get(name, options[name])
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            value = f"{value:g}"
         if value not in known:
             text = f"{value!r} is unknown; {choices(str(value), known)}"
             raise LaunchError(launch.file, "controller.settings", name, text)

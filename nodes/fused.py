@@ -21,6 +21,9 @@ from {signals} import signals
 from {targets} import signals as targets
 
 
+PAUSE = 2000000  # steps, about a second: then the interpreter may hear an interrupt
+
+
 @njit("void(f8, f8[::1], f8[::1], f8[::1])", cache=True, error_model="numpy")
 def fill(t, y, y_target, y_signal):
     """Write targets and signals at time t into y."""
@@ -34,17 +37,21 @@ def fill(t, y, y_target, y_signal):
 
 @njit(
     "i8(i8, i8, i8, i8, f8[::1], f8[::1], f8[:, ::1], f8[::1], f8[::1], f8[:, :, ::1], f8[::1], f8[::1], i8, "
-    "f8[::1], f8[::1], f8[:, ::1], f8[:, ::1], i8, f8[::1], f8[::1], f8[::1], f8)",
+    "f8[::1], f8[::1], f8[:, ::1], f8[:, ::1], i8, f8[::1], f8[::1], f8[::1], f8, i8[::1])",
     cache=True,
     error_model="numpy",
 )
 def loop(
     steps, per_period, step_ns, every, x, u, queue, c, c_law, K, y_target, y_signal, n_u, y, out, rows, answers,
-    predicts, x_ahead, c_believed, f, period,
+    predicts, x_ahead, c_believed, f, period, progress,
 ):
-    """Run to the end and return -1, or stop before the control instant whose step is returned."""
+    """Run to the end and return -1, or stop before the control instant whose step is returned.
+
+    After PAUSE steps it returns -2, to be called again: `progress` holds step, row and answer.
+    """
     tail = len(y) - len(f)
-    k, row, answer = 0, 0, 0
+    k, row, answer = progress[0], progress[1], progress[2]
+    pause = k + PAUSE
     depth = len(queue)
     while True:
         if k % per_period == 0:
@@ -87,6 +94,9 @@ def loop(
         until = min(k - k % per_period + per_period, k - k % every + every, steps)
         advance(k, until - k, step_ns, x, u, c)
         k = until
+        if k >= pause:
+            progress[0], progress[1], progress[2] = k, row, answer
+            return -2
         for i in range(len(x)):
             if not isfinite(x[i]):
                 return k
@@ -114,12 +124,15 @@ def fused_loop(assembly: Assembly, every: int, record: Recorder, answers: Record
     held = np.append(np.zeros(n_u), assembly.limits)  # the held input, then its limits
     queue = np.zeros((launch.controller.delay + 1 if launch.controller else 1, n_u))
     predicts = int(launch.controller is not None and launch.controller.predictor and launch.controller.delay > 0)
-    stopped = module.loop(
+    arguments = (
         launch.steps, launch.steps_per_period, launch.step_ns, every, x, held, queue, machine.c, law.c, law.K,
         np.zeros(assembly.n_targets), np.zeros(law.n_y - assembly.n_targets - law.n_integrals), n_u,
         np.zeros(law.n_y), law.out, record.data, answers.data, predicts, np.zeros(len(x)), law.machine.c,
-        np.zeros(law.n_integrals), (launch.period_ns or 0) / 1e9,
+        np.zeros(law.n_integrals), (launch.period_ns or 0) / 1e9, np.zeros(3, dtype=np.int64),
     )  # fmt: skip
+    stopped = -2
+    while stopped == -2:
+        stopped = module.loop(*arguments)
     if stopped >= 0:
         return False
     record.count = len(np.unique(np.append(np.arange(0, launch.steps + 1, every), launch.steps)))

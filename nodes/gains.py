@@ -1,5 +1,6 @@
 """The gains of a launch file: rates, automatic rates, coupled matrices, or inertia, dissipation and stiffness."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,6 +28,9 @@ def resolve_gains(launch: LaunchFile, description: ProgramDescription, delay: fl
     """
     assert launch.controller is not None
     given, names = launch.controller.gains, [each.name for each in description.residuals]
+    if given and not names:
+        text = f"program {description.name} has no residuals and no feedback; remove it"
+        raise LaunchError(launch.file, "controller.gains", next(iter(given)), text)
     rate_keys = ["lambda", *(f"lambda_{name}" for name in names)]
     integral_keys = ["integral", *(f"integral_{name}" for name in names)]
     check_names(launch.file, "controller.gains", given, [*rate_keys, *integral_keys, *MATRICES, *PERTURBATION])
@@ -41,7 +45,8 @@ def resolve_gains(launch: LaunchFile, description: ProgramDescription, delay: fl
     except ValueError as error:
         if isinstance(error, LaunchError):
             raise
-        raise LaunchError(launch.file, "controller.gains", None, str(error)) from error
+        text = re.sub(r"residual (\d+)", lambda found: f"residual {names[int(found[1])]}", str(error))
+        raise LaunchError(launch.file, "controller.gains", None, text) from error
 
 
 def _form(launch: LaunchFile, description: ProgramDescription, given: Mapping[str, Any], delay: float) -> Gains:
@@ -87,4 +92,7 @@ def _matrix(launch: LaunchFile, given: Mapping[str, Any], key: str) -> Any:
     if not isinstance(value, list):
         text = "is missing" if value is None else f"{value!r} is not a matrix"
         raise LaunchError(launch.file, "controller.gains", key, f"{text}; give rows of numbers, as [[4, 0], [0, 4]]")
+    if len({len(row) for row in value}) != 1:
+        text = f"{value!r} has rows of different lengths; give rows of numbers, as [[4, 0], [0, 4]]"
+        raise LaunchError(launch.file, "controller.gains", key, text)
     return np.array(value, dtype=float)

@@ -14,6 +14,7 @@ Seconds = Annotated[float, Meta(gt=0, le=MAX_SECONDS)]
 OptionalSeconds = Seconds | None
 Positive = Annotated[float, Meta(gt=0)]
 Size = Annotated[float, Meta(ge=0)]
+Share = Annotated[float, Meta(ge=0, le=1)]
 Chance = Annotated[float, Meta(ge=0, lt=1)]
 Whole = Annotated[int, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=1)]
@@ -83,7 +84,7 @@ class Plant(Section, frozen=True):
     driver: Annotated[Literal["simulated"], _key("what stands behind the plant node")] = "simulated"
     step: Annotated[Seconds, _key("the integrator step", "s")] = 0.001
     integrator: Annotated[Integrator, _key("the integration rule; rk2 is the midpoint rule")] = "rk4"
-    publish_every: Annotated[Count, _key("how many steps pass per state message", "steps")] = 1
+    publish_every: Annotated[Count, _key("steps per state message; control instants always have one", "steps")] = 1
     parameters: Annotated[dict[str, float], _key("what differs from the machine's defaults", "SI")] = {}
     settings: Annotated[dict[str, str | float | bool], _key("the machine's named options")] = {}
     initial: Annotated[dict[str, float | list[float] | bool], _key("state values at t = 0", "SI")] = {}
@@ -100,7 +101,7 @@ class Controller(Section, frozen=True):
     delay: Annotated[Whole, _key("the time after which a command acts", "periods")] = 0
     predictor: Annotated[bool, _key("whether the law computes from the state predicted over the delay")] = False
     damping: Annotated[
-        Size, _key("0: stop where the goal is singular; else damped least squares, with this share of W")
+        Share, _key("0: stop where the goal is singular; else damped least squares, with this share of W")
     ] = 0.0
     parameters: Annotated[dict[str, float], _key("what differs in the model the law believes", "SI")] = {}
     gains: Annotated[dict[str, float | str | list[list[float]]], _key('rates, "auto", or matrices', "1/s")] = {}

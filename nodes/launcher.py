@@ -161,6 +161,8 @@ class Launcher:
             for _, message in inbox.receive():
                 self._status[message.node] = message
             self._forward_output()
+            if TARGET in self._status and self._status[TARGET].lifecycle == "fault":
+                return
             dead = self._reap()
             now = time.monotonic_ns()
             if dead and patience is None:
@@ -229,7 +231,8 @@ class Launcher:
         """Read what the nodes left in the run's folder."""
         summaries = {name: _read_json(folder / f"{name}.json") for name in self.children}
         plant, controller = summaries[PLANT], summaries.get(CONTROLLER, {})
-        faults = [*plant.get("faults", []), *controller.get("faults", [])]
+        order = (TARGET, CONTROLLER, PLANT)  # a goal or a law that failed is the reason for what the plant found
+        faults = [fault for name in order for fault in summaries.get(name, {}).get("faults", [])]
         known = {fault["text"] for fault in self.outcome.faults}
         self.outcome.faults += _unique(fault for fault in faults if fault["text"] not in known)
         if not (folder / f"{PLANT}.npy").exists() or not plant:

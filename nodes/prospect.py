@@ -9,12 +9,14 @@ from servonode.mechanics import discrete
 from servonode.mechanics.stabilize import UnstableGains
 from servonode.nodes.assembly import Assembly
 from servonode.nodes.control import Control
-from servonode.nodes.examine import Examination, total_delay
+from servonode.nodes.examine import Examination, Level, total_delay
 from servonode.nodes.result import Run
-from servonode.nodes.simulate import default_every, simulate_fused
+from servonode.nodes.simulate import SimulationError, default_every, simulate_fused
 from servonode.nodes.zero_dynamics import judge
 
 Array = npt.NDArray[np.float64]
+GROWTH = 3.0  # perturbations that grow more than this are warned of
+MISSED = 100.0  # times the residual that the hold explains: more than that at the end is a goal not reached
 ROWS = 400  # rows of the run at which W and the drift are looked at
 
 
@@ -32,6 +34,7 @@ def prospect(assembly: Assembly, found: Examination) -> None:
         return
     _along(assembly, control, run, found)
     _noise(assembly, control, found)
+    _arrival(control, run, found)
     _free_motion(assembly, found)
 
 
@@ -80,7 +83,8 @@ def _along(assembly: Assembly, control: Control, run: Run, found: Examination) -
         before = _top_derivative(law, t, x, u, y)
         advance(int(run.k[i]), launch.steps_per_period, launch.step_ns, x, u, machine.c)
         after = _top_derivative(law, t + period, x, u, assembly.goal(t + period))
-        drift = np.maximum(drift, np.abs(after - before) / period)
+        if run.t[i] > run.t[-1] / 2:  # what starts off the program is over by then
+            drift = np.maximum(drift, np.abs(after - before) / period)
     if not conditions:
         return
     worst, when = max(conditions)
@@ -98,6 +102,20 @@ def _top_derivative(law: Any, t: float, x: Array, u: Array, y: Array) -> Array:
     terms = law.terms(t, x, y)
     result: Array = terms["W"] @ u + terms["b"]
     return result
+
+
+def _arrival(control: Control, run: Run, found: Examination) -> None:
+    """Whether the last quarter's residuals are small beside those at the start and what hold and noise leave."""
+    if run.fault:
+        return
+    for i, (name, values) in enumerate(run.residual.items()):
+        explained = found.numbers.get("steady_residual", {}).get(name, 0.0)
+        explained += found.numbers.get("noise_residual", {}).get(name, 0.0)
+        late = float(np.max(np.abs(values[-max(len(values) // 4, 1) :])))
+        if late > max(abs(float(values[0])), MISSED * explained, 1e-6):
+            level: Level = "warn" if i in control.gains.plain else "refuse"
+            text = f"the residual is still {late:.3g} in the last quarter of the run: the goal is not reached"
+            found.add(level, name, f"{text}; look at the limits, the drives and the rate")
 
 
 def _noise(assembly: Assembly, control: Control, found: Examination) -> None:
@@ -126,12 +144,18 @@ def _noise(assembly: Assembly, control: Control, found: Examination) -> None:
 
 def _free_motion(assembly: Assembly, found: Examination) -> None:
     """The judgement on what the program leaves free."""
-    judgement = judge(assembly)
+    try:
+        judgement = judge(assembly)
+    except SimulationError as error:
+        found.add("warn", "free motion", str(error))
+        return
     found.numbers["zero_dynamics"] = {
         "judgement": judgement.judgement,
         "internal": list(judgement.internal),
         "rate": judgement.rate,
         "time": judgement.time,
     }
-    level = "good" if judgement.judgement == "bounded" else "refuse"
-    found.add(level, "free motion", judgement.text)  # type: ignore[arg-type]
+    level: Level = "refuse"
+    if judgement.judgement == "bounded":
+        level = "warn" if judgement.growth > GROWTH else "good"
+    found.add(level, "free motion", judgement.text)

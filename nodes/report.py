@@ -112,6 +112,10 @@ def _draw_panel(axis: Any, t: Array, title: str, curves: dict[str, Array], logar
         axis.plot(t, shown, color=color, label=name)
     if logarithmic and any(np.nanmax(values, initial=0.0) > 0 for values in curves.values()):
         axis.set_yscale("log")
+        highest = max(float(np.nanmax(values, initial=0.0)) for values in curves.values())
+        axis.set_ylim(bottom=max(axis.get_ylim()[0], 1e-9 * highest))
+    else:
+        axis.ticklabel_format(useOffset=False)
     axis.set_ylabel(title)
     axis.margins(x=0)
     if len(curves) > 1:

@@ -1,7 +1,7 @@
 """The rungs within one process: the papers' continuous mathematics, and the sampled loop as nodes or fused."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -37,10 +37,13 @@ class _SteppedBus(MemoryBus):
     """The plant's bus in memory: waiting for an answer lets the other nodes work."""
 
     peers: Iterable[ControllerNode | TargetNode] = ()
+    give_up: Callable[[], None] = lambda: None
 
     def wait(self, deadline_ns: int | None, fds: Iterable[int] = ()) -> bool:
         for peer in self.peers:
             peer.work()
+            if isinstance(peer, TargetNode) and peer.faults:
+                self.give_up()
         return super().wait(deadline_ns, fds)
 
 
@@ -56,10 +59,12 @@ def simulate_nodes(assembly: Assembly, every: int) -> Run:
         target = TargetNode(assembly, MemoryBus(switchboard, TARGET), [WANTED[CONTROLLER]])
         controller = ControllerNode(assembly, MemoryBus(switchboard, CONTROLLER), [WANTED[PLANT]])
         bus.peers = (target, controller)
+    bus.give_up = lambda: setattr(plant, "stop", True)
     lockstep(plant, assembly.launch.run.lockstep_timeout)
+    summary = plant.summary()
     if assembly.control:
         answers, more = controller.record.rows, {"residual_max": controller.summary()["residual_max"]}
-    summary = plant.summary()
+        summary["faults"] = [*target.summary()["faults"], *summary["faults"]]
     wall_s = (time.monotonic_ns() - begin) / 1e9
     return run_of_rows(
         assembly, "sampled", plant.record.rows, answers, wall_s, faults=summary["faults"], **more
@@ -166,6 +171,8 @@ def _closed_loop_input(assembly: Assembly, control: Control, t: float, x: Array,
     """Write the law's input at this state into u, limited as the plant's filter would."""
     y = assembly.goal(t)
     y[len(y) - len(integrals) :] = integrals
+    if not np.isfinite(y).all():
+        raise SimulationError(f"at t = {t:g} s a target is not finite; correct its expression or shorten the run")
     status = control.law.compute(t, x, y)
     if status:
         raise SimulationError(f"at t = {t:g} s {control.law.explain(status)}")

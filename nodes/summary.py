@@ -138,12 +138,12 @@ def _numbers(numbers: dict[str, Any]) -> list[tuple[str, str]]:
     simulated = numbers.get("simulated", {})
     if "condition_max" in simulated:
         at = f"{simulated['condition_max']:.4g} at t = {simulated['condition_max_t']:.2f} s"
-        rows.append(("  along the run", f"{at} (1-norm, units as they are)"))
+        rows.append(("condition", f"{at} at worst along the run (1-norm of W, not scaled as in the rank line)"))
     if simulated:
         peaks = ", ".join(f"{name} {value:.4g}" for name, value in simulated["input_max"].items())
         power = f"power {simulated['power_min']:.3g} to {simulated['power_max']:.3g} W"
         rows.append(("peaks", f"{peaks}; {power}"))
-    for key, title in (("steady_residual", "hold leaves"), ("noise_residual", "noise leaves")):
+    for key, title, word in (("steady_residual", "hold leaves", "up to"), ("noise_residual", "noise leaves", "about")):
         if key in numbers:
-            rows.append((title, ", ".join(f"{name} up to {value:.2g}" for name, value in numbers[key].items())))
+            rows.append((title, ", ".join(f"{name} {word} {value:.2g}" for name, value in numbers[key].items())))
     return rows

@@ -43,6 +43,7 @@ class ZeroDynamics:
     state: str | None = None  # that grows most, or escapes
     rate: float | None = None  # 1/s, of growing
     time: float | None = None  # s, of the escape (extrapolated), or when the law stops
+    growth: float = 0.0  # the largest factor by which a perturbation grew, when bounded
 
 
 def judge(assembly: Assembly, duration: float | None = None) -> ZeroDynamics:
@@ -69,7 +70,9 @@ def judge(assembly: Assembly, duration: float | None = None) -> ZeroDynamics:
         return result("leaves its domain", f"the law stops at t = {time:.4g} s: {text}", time=time)
     rate, direction = _growth(motion)
     if rate is None:
-        return result("bounded", f"over {length:g} s perturbations do not grow and nothing runs away")
+        growth = _largest_rise(motion)
+        text = f"over {length:g} s nothing runs away, and perturbations grow at most {growth:.2g}-fold"
+        return result("bounded", text, growth=growth)
     state = loop.names[int(np.argmax(np.abs(direction)))]
     text = f"perturbations grow as exp({rate:.3g} t), most in {state}; hold {state}, or turn the direction of travel"
     return result("growing", text, state, rate=rate)
@@ -203,6 +206,12 @@ def _growth(motion: _Motion) -> tuple[float | None, Array]:
             rate = float(np.polyfit(grid[middle : last + 1], g[middle : last + 1], 1)[0])
             return rate, motion.directions[min(int(np.searchsorted(times, grid[last])), len(times) - 1)][i]
     return None, np.zeros(0)
+
+
+def _largest_rise(motion: _Motion) -> float:
+    """The largest factor by which a copy's distance grew between two times."""
+    logs = np.array(motion.logs)
+    return float(np.exp(np.max(logs - np.minimum.accumulate(logs, axis=0), initial=0.0)))
 
 
 def _passive(loop: _Loop) -> tuple[str, ...]:

@@ -125,11 +125,15 @@ def test_the_residual_that_noise_leaves_is_foretold() -> None:
     noise = {"plant__sensor": {"noise": {"X": 2e-3, "Y": 2e-3, "psi": 2e-3, "V": 5e-3, "Omega": 5e-3}}}
     foretold = servonode.check("trailer_pursuit", **noise).numbers["noise_residual"]
     run = servonode.simulate("trailer_pursuit", **noise)
-    truth = servonode.simulate("trailer_pursuit")
-    # the recorded residual is the measured one: compare the true motion with the undisturbed one instead
-    deviation = np.std(run.state["psi"] - truth.state["psi"])
-    assert deviation < 5 * foretold["heading"]
-    assert foretold["heading"] == pytest.approx(deviation, rel=0.9)
+    law = run.assembly.control.law
+    true = []  # the recorded residuals are the measured ones: evaluate the law on the true states
+    for i in range(0, len(run.t), 20):
+        x = np.array([*(values[i] for values in run.state.values()), 0.0])
+        law.compute(float(run.t[i]), x, run.assembly.goal(float(run.t[i])))
+        true.append(law.residuals.copy())
+    for deviation, name in zip(np.std(true, axis=0), run.residual, strict=True):
+        # linearised at the start, where the target stands still; one noise sequence of some 60 correlation times
+        assert deviation == pytest.approx(foretold[name], rel=0.4), name
 
 
 def test_the_json_report_is_one_object_with_the_verdict() -> None:
@@ -158,3 +162,53 @@ def test_the_json_report_is_one_object_with_the_verdict() -> None:
 def test_gains_that_do_not_fit_are_refused(gains: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         servonode.check("trailer_pursuit", controller__gains=gains)
+
+
+def test_a_goal_that_the_drives_cannot_reach_is_a_no() -> None:
+    report = servonode.check("trailer_pursuit", plant__actuator__limit=0.0)
+    assert report.verdict == "no"
+    assert "the goal is not reached; look at the limits" in texts(report)
+
+
+def test_what_grows_without_running_away_is_warned_of() -> None:
+    report = servonode.check("trailer_rates", controller__settings__v=-0.4)
+    assert "perturbations grow at most 3.2-fold" in texts(report, "warn")
+
+
+@pytest.mark.parametrize("speed", [0.4, -0.4])
+def test_driving_against_the_stated_travel_is_refused(speed: float) -> None:
+    launch = "trailer_reverse" if speed > 0 else "trailer_line"
+    with pytest.raises(ValueError, match="drives against `travel`"):
+        servonode.check(launch, controller__settings__v=speed)
+
+
+def test_a_start_on_the_program_counts_with_parameters_found_at_the_start() -> None:
+    run = servonode.simulate("trailer_pursuit", run__duration=0.1, plant__initial={"on_program": True, "psi": 0.2})
+    assert run.residual["speed"][0] == pytest.approx(0.0, abs=1e-9)
+    assert run.residual["heading"][0] == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("loop", ["fused", "nodes"])
+def test_a_goal_that_is_not_finite_is_named_as_the_reason(loop: Any) -> None:
+    run = servonode.simulate("trailer_pursuit", loop=loop, target__x="2 + 0.1/(t - 5)")
+    assert run.fault is not None
+    assert run.fault["name"] == "target"
+    assert "target x is not finite at t = 5 s" in run.fault["text"]
+
+
+@pytest.mark.parametrize(
+    ("launch", "overrides", "text"),
+    [
+        ("trailer_reverse", {"controller__settings__point": [1.0]}, "not a list of 2 numbers"),
+        ("trailer_reverse_circle", {"controller__settings__turn": 0.5}, "choose -1, 1"),
+        ("trailer_reverse_circle", {"controller__settings__radius": -2.0}, "must be greater than 0"),
+        ("trailer_reverse", {"controller__settings__turn": 1.0}, "give one kind of path"),
+        ("trailer_open_loop", {"controller__gains": {"lambda": 1.0}}, "has no residuals and no feedback"),
+        ("trailer_pursuit", {"controller__delay": 1_000_000}, "at most 200"),
+        ("trailer_coast", {"plant__initial__on_program": True}, "no program with residuals"),
+        ("trailer_pursuit", {"controller__gains": {"K0": [[1.0, 0.0], [0.0]]}}, "rows of different lengths"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(launch: str, overrides: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        servonode.check(launch, **overrides)
