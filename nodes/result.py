@@ -102,7 +102,8 @@ class Run:
 
     def write_csv(self, file: Path, every: int = 1) -> None:
         """Write t, states, inputs, residuals and energy, every `every`-th row, all digits."""
-        columns = {"t": self.t, **self.state, **self.input, **self.residual, "energy": self.energy}
+        residuals = {f"residual_{name}": values for name, values in self.residual.items()}  # phi is a state as well
+        columns = {"t": self.t, **self.state, **self.input, **residuals, "energy": self.energy}
         with file.open("w", encoding="utf-8") as stream:
             stream.write(",".join(columns) + "\n")
             for row in zip(*(column[::every] for column in columns.values()), strict=True):

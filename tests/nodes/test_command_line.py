@@ -304,11 +304,21 @@ def test_the_csv_holds_the_whole_run_in_full_precision(tmp_path: Path, launch: s
     with file.open(newline="") as stream:
         header, *rows = csv.reader(stream)
     run = servonode.simulate(launch, every=every, run__duration=0.5)
-    columns = {"t": run.t, **run.state, **run.input, **run.residual, "energy": run.energy}
+    residuals = {f"residual_{name}": values for name, values in run.residual.items()}
+    columns = {"t": run.t, **run.state, **run.input, **residuals, "energy": run.energy}
     assert header == list(columns)
     table = np.array(rows, dtype=float).T
     for name, column in zip(header, table, strict=True):
         np.testing.assert_array_equal(column, columns[name], name)
+
+
+def test_the_csv_tells_a_residual_from_a_state_of_the_same_name(tmp_path: Path) -> None:
+    file = tmp_path / "out.csv"
+    servo("simulate", "trailer_reverse", "--set", "run.duration=0.1", "--out", str(file))
+    header = file.read_text().partition("\n")[0].split(",")
+    assert "phi" in header
+    assert "residual_phi" in header
+    assert len(set(header)) == len(header)
 
 
 def test_the_csv_has_every_step_unless_told_otherwise(tmp_path: Path) -> None:
