@@ -375,7 +375,7 @@ def test_check_resolves_degrees_rates_and_the_start() -> None:
     assert found == {"speed": (1, 3.0), "heading": (2, 2.0)}
     assert printed["settings"]["rho0"] == 2.5
     assert (printed["period"], printed["step"], printed["duration"]) == (0.01, 0.001, 125.664)
-    assert printed["command_timeout"] == 0.02  # three periods at speed 6 are less than the floor
+    assert printed["command_timeout"] == 0.1  # three periods at speed 6 are less than the file's floor
 
 
 def test_the_last_override_wins() -> None:

@@ -26,6 +26,7 @@ NODES = (TARGET, CONTROLLER, PLANT)  # in the order in which they are forked
 TIMEOUT = 0.1  # command timeout [s of wall time]: a busy host must not be taken for a dead controller
 PERIOD = 0.01
 ALSO_SLOWLY = pytest.param("trailer_pursuit_lockstep", marks=pytest.mark.slow)
+FORGIVING = ("--set", "plant.safety.command_timeout_floor=0.5")  # a busy host is not what is tested
 WATCHED = ("--set", f"plant.safety.command_timeout={TIMEOUT}", "--set", "run.speed=1", "--set", "run.duration=60")
 
 
@@ -215,7 +216,7 @@ def test_a_machine_without_controller_runs_alone(start: Start) -> None:
 @pytest.mark.slow
 def test_a_minute_in_real_time_is_a_minute_and_steers_as_well_as_stated(start: Start) -> None:
     # issue item 4; on a quiet machine nothing is missed, on a busy one little
-    process = start("trailer_pursuit", "--set", "run.speed=1", "--set", "run.duration=60")
+    process = start("trailer_pursuit", "--set", "run.speed=1", "--set", "run.duration=60", *FORGIVING)
     process.ends_with(0, 120.0)
     assert process.printed["rate"] == pytest.approx(1.0, rel=1e-3)
     assert process.printed["misses"] <= 60  # of 6000
@@ -225,7 +226,7 @@ def test_a_minute_in_real_time_is_a_minute_and_steers_as_well_as_stated(start: S
 
 @pytest.mark.slow
 def test_the_pursuit_in_real_time_steers_as_well_as_stated(start: Start) -> None:
-    process = start("trailer_pursuit", "--set", "run.speed=2")
+    process = start("trailer_pursuit", "--set", "run.speed=2", *FORGIVING)
     process.ends_with(0, 120.0)
     assert process.printed["rate"] == pytest.approx(2.0, rel=1e-3)
     heading = process.columns["residual_heading"][(process.columns["t"] >= 100) & (process.columns["t"] <= 125)]
