@@ -37,10 +37,6 @@ class Servo:
     target_order: int
     signal_order: int
 
-    @property
-    def all_expressions(self) -> list[Expr]:
-        return [*self.f, *self.f_dot, *self.J, *self.delta]
-
 
 def derive_servo(equations: Equations, program: Program) -> Servo:
     """The servo-constraints of a program, differentiated along the machine's motion.

@@ -48,7 +48,6 @@ class Outcome:
     run: Run | None = None
     faults: list[dict[str, Any]] = field(default_factory=list)
     interrupted: bool = False
-    first_tick_s: float = 0.0
 
     @property
     def exit_code(self) -> int:
@@ -88,7 +87,6 @@ class Launcher:
                 with Bus(folder.path, LAUNCHER) as bus:
                     inbox = bus.subscriber({node: MONITORED[node] for node in names})
                     if self._gate(folder.path):
-                        self.outcome.first_tick_s = (time.monotonic_ns() - begin) / 1e9
                         self._watch(bus, inbox)
             finally:
                 self._stop_all()

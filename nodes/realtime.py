@@ -69,6 +69,7 @@ class RealTime:
     def _wait(self, event: int, deadline: int) -> bool:
         """Sleep to the deadline, taking commands as they arrive; False when the run must end."""
         node = self.node
+        node.act()  # what is due at this instant; only an answer that comes now must wait for the steps before it
         while True:
             fresh = node.take_commands()  # drained before anything is judged
             now = node.clock()
