@@ -1,42 +1,56 @@
 """Controllers: servo-constraint programs, the law derived from them, targets."""
 
-import importlib
 import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
+from servonode.controllers.inline import InlineProgram
 from servonode.controllers.law import ServoLaw
 from servonode.mechanics import cache
-from servonode.mechanics.description import ProgramDescription
+from servonode.mechanics.description import ModelError, ProgramDescription
+from servonode.mechanics.locate import Definition, FunctionDefinition, Option, find
 from servonode.mechanics.machine import Machine
 
 _log = logging.getLogger(__name__)
 _WORDS = ("Program", "residual", "signal", "target")
-__all__ = ["PROGRAMS", "ProgramEntry", "ServoLaw", "load_law", *_WORDS]
+__all__ = [
+    "PROGRAMS",
+    "InlineProgram",
+    "ProgramEntry",
+    "ProgramSource",
+    "ServoLaw",
+    "StatedProgram",
+    "load_law",
+    *_WORDS,
+]
+
+ENTRY_POINTS = "servonode.programs"
 
 
 @dataclass(frozen=True)
 class ProgramEntry:
-    """Where a program stands: its module, the machine it is for (None: any), its options and their choices."""
+    """A packaged program: its module, the machine it is for (None: any), and settings that choose an option."""
 
     module: str
     summary: str
     machine: str | None = None
-    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # the first choice is the default
-    implied: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # a setting that chooses an option
+    implied: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    @property
+    def options(self) -> dict[str, tuple[str, ...]]:
+        """The choices of each option, the default first."""
+        stated = find_program(next(name for name, entry in PROGRAMS.items() if entry is self), Path()).options
+        return {name: (str(o.default), *(c for c in o.choices if c != o.default)) for name, o in stated.items()}
 
 
 PROGRAMS: dict[str, ProgramEntry] = {
     "hitch_angle": ProgramEntry(
-        "diff_drive_trailer_hitch_angle",
-        "the hitch angle follows a function of time",
-        "diff_drive_trailer",
-        {"completion": ("speed", "opposed", "least_norm", "one_motor", "yaw_rate", "equal", "none")},
+        "diff_drive_trailer_hitch_angle", "the hitch angle follows a function of time", "diff_drive_trailer"
     ),
     "look_ahead": ProgramEntry(
         "diff_drive_trailer_look_ahead", "a point ahead of the robot follows a target", "diff_drive_trailer"
@@ -46,7 +60,6 @@ PROGRAMS: dict[str, ProgramEntry] = {
         "diff_drive_trailer_pursuit",
         "the heading points at a moving target, the speed keeps a distance",
         "diff_drive_trailer",
-        {"variant": ("finite", "differential", "plain", "literal")},
     ),
     "rates": ProgramEntry(
         "diff_drive_trailer_rates",
@@ -57,23 +70,80 @@ PROGRAMS: dict[str, ProgramEntry] = {
         "diff_drive_trailer_path",
         "the trailer drives along a line or a circle, forward or backward",
         "diff_drive_trailer",
-        {"path": ("line", "circle"), "travel": ("forward", "backward"), "far": ("plain", "soft"), "turn": ("1", "-1")},
         {"radius": ("path", "circle"), "turn": ("path", "circle"), "direction": ("path", "line")},
     ),
 }
 
 
+def find_program(reference: str, folder: Path) -> Definition:
+    """The definition of a program: a name in PROGRAMS, an entry point, "package.module:program", "./file.py:program".
+
+    Raises:
+        NotFound: there is no such program; ModelError: its file is not Python.
+    """
+    packaged = {name: f"servonode.controllers.{entry.module}" for name, entry in PROGRAMS.items()}
+    return find(reference, packaged, ENTRY_POINTS, folder, "program")
+
+
+class ProgramSource(Protocol):
+    """Where a Program comes from: its name, what identifies it in the cache, its options, and how it is made."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def options(self) -> Mapping[str, Option]: ...
+
+    def digest(self, build_model: Callable[[], Any], options: Mapping[str, Any]) -> str: ...
+
+    def build(self, model: Any, options: Mapping[str, Any]) -> Any: ...
+
+
+@dataclass(frozen=True)
+class StatedProgram:
+    """A program that a Python source states."""
+
+    definition: Definition
+
+    @property
+    def name(self) -> str:
+        return self.definition.reference
+
+    @property
+    def options(self) -> Mapping[str, Option]:
+        return self.definition.options
+
+    def digest(self, build_model: Callable[[], Any], options: Mapping[str, Any]) -> str:
+        if isinstance(self.definition, FunctionDefinition):
+            return self.definition.digest(build_model(), **options)
+        return self.definition.digest()
+
+    def build(self, model: Any, options: Mapping[str, Any]) -> Any:
+        """The Program on this Model.
+
+        Raises:
+            ModelError: the definition fails or returns no Program.
+        """
+        from servonode.controllers.program import Program
+
+        program = self.definition.call(model, **options)
+        if not isinstance(program, Program):
+            text = f"{self.definition.function}() returned {type(program).__name__}, not a Program"
+            raise ModelError(f"{text}; end it with return Program(...)", self.definition.place)
+        return program
+
+
 def load_law(
-    name: str,
+    source: ProgramSource | str,
     machine: Machine,
     machine_key: str,
     build_model: Callable[[], Any],
-    options: Mapping[str, str],
+    options: Mapping[str, Any],
     parameters: Mapping[str, float],
     damping: float = 0.0,
     integral: bool = False,
 ) -> ServoLaw:
-    """The law of a program in PROGRAMS on a machine, derived and compiled, or from the cache.
+    """The law of a program (a name: one of PROGRAMS) on a machine, derived and compiled, or from the cache.
 
     `damping` > 0: what the law does where W is singular; `integral`: feed back integrals too; see `law_source`.
 
@@ -81,27 +151,37 @@ def load_law(
         CacheError: the kernel cache is damaged or cannot be written.
         ModelError: the program cannot be derived for this machine.
     """
+    program = StatedProgram(find_program(source, Path())) if isinstance(source, str) else source
     folder = Path(__file__).parent
-    file = folder / f"{PROGRAMS[name].module}.py"
-    sources = cache.sources_digest(*(folder / each for each in ("program.py", "servo.py", "law_source.py")), file)
+    sources = cache.sources_digest(*(folder / f"{name}.py" for name in ("program", "inline", "servo", "law_source")))
+    stated = json.dumps(dict(options), sort_keys=True)
     key = cache.key_of(
-        "law", machine_key, name, sources, json.dumps(dict(options), sort_keys=True), repr((damping, integral))
+        "law", machine_key, program.digest(build_model, options), sources, stated, repr((damping, integral))
     )
-    kernel, description = cache.load(key, lambda: _build(name, build_model, options, damping, integral))
+    kernel, description = cache.load(key, lambda: _build(program, build_model, options, damping, integral))
     return ServoLaw(msgspec.json.decode(description, type=ProgramDescription), kernel, machine, parameters)
 
 
-def _build(
-    name: str, build_model: Callable[[], Any], options: Mapping[str, str], damping: float, integral: bool
-) -> tuple[str, bytes]:
-    from servonode.controllers.law_source import describe_program, law_source
+def derive_program(program: ProgramSource, build_model: Callable[[], Any], options: Mapping[str, Any]) -> Any:
+    """The symbolic Servo of a program on a machine; its `equations` are the machine's (this takes seconds).
+
+    Raises:
+        ModelError: machine or program cannot be derived.
+    """
     from servonode.controllers.servo import derive_servo
     from servonode.mechanics.derive import derive
 
-    _log.info("deriving and compiling the law of program %s, once", name)
     model = build_model()
-    module = importlib.import_module(f"servonode.controllers.{PROGRAMS[name].module}")
-    servo = derive_servo(derive(model), module.program(model, **options))
+    return derive_servo(derive(model), program.build(model, options))
+
+
+def _build(
+    program: ProgramSource, build_model: Callable[[], Any], options: Mapping[str, Any], damping: float, integral: bool
+) -> tuple[str, bytes]:
+    from servonode.controllers.law_source import describe_program, law_source
+
+    _log.info("deriving and compiling the law of program %s, once", program.name)
+    servo = derive_program(program, build_model, options)
     return law_source(servo, damping, integral), msgspec.json.encode(describe_program(servo, integral))
 
 

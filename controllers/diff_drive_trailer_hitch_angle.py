@@ -3,13 +3,18 @@
 phi = g(t) is one servo-constraint of degree 2 for two motors, so it must be completed, and the motion depends on how.
 """
 
+from typing import Literal
+
 from sympy import Abs
 
 from servonode.controllers.program import Program, residual, signal
 from servonode.mechanics import Model, condition, parameter
 
 
-def program(machine: Model, completion: str = "speed") -> Program:
+def program(
+    machine: Model,
+    completion: Literal["speed", "opposed", "least_norm", "one_motor", "yaw_rate", "equal", "none"] = "speed",
+) -> Program:
     """The hitch program; `completion` says what the second motor does.
 
     speed: V = v(t), the one to use, never singular. opposed: U1 = -U2 (the source). least_norm: the smallest torques.

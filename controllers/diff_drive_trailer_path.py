@@ -4,7 +4,7 @@ Open loop backwards jackknifes. Here the hitch angle is given a program of the t
 which steers the trailer's offset y and heading error eta onto the path as a double root exp(-mu distance).
 """
 
-from typing import Any
+from typing import Any, Literal
 
 from sympy import Abs, Integer, atan, cos, pi, sin, sqrt
 
@@ -15,7 +15,11 @@ Expr = Any
 
 
 def program(
-    machine: Model, path: str = "line", travel: str = "forward", far: str = "plain", turn: str = "1"
+    machine: Model,
+    path: Literal["line", "circle"] = "line",
+    travel: Literal["forward", "backward"] = "forward",
+    far: Literal["plain", "soft"] = "plain",
+    turn: Literal["1", "-1"] = "1",
 ) -> Program:
     """The path program.
 

@@ -4,13 +4,15 @@ The heading points at the target p(t) = (x, y), and the speed is V = a (rho - rh
 rho0, back off when nearer. Both are servo-constraints: the speed of degree 1, the heading finite, of degree 2.
 """
 
+from typing import Literal
+
 from sympy import atan2, cos, sin, sqrt
 
 from servonode.controllers.program import Program, Target, residual, target
 from servonode.mechanics import Model, condition, parameter, wrap
 
 
-def program(machine: Model, variant: str = "finite") -> Program:
+def program(machine: Model, variant: Literal["finite", "differential", "plain", "literal"] = "finite") -> Program:
     """The pursuit program; `variant` chooses how the heading constraint is held.
 
     finite: e = 0 stabilised as a finite constraint (degree 2), the one to use. differential: only e' = 0, so a

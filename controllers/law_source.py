@@ -11,7 +11,7 @@ from typing import Any
 import sympy
 
 from servonode.controllers.program import Program
-from servonode.controllers.servo import Servo
+from servonode.controllers.servo import Servo, in_velocities
 from servonode.mechanics import emit
 from servonode.mechanics.description import ProgramDescription
 from servonode.mechanics.emit import Block, Constants, njit
@@ -42,6 +42,7 @@ def describe_program(servo: Servo, integral: bool = False) -> ProgramDescription
         least_norm=program.least_norm,
         integral=integral,
         explicit=bool(program.inputs),
+        places=tuple(str(each.place) for each in program.residuals),
     )
 
 
@@ -50,7 +51,8 @@ def _relation_row(servo: Servo, relation: Expr) -> tuple[float, ...]:
     if not all(sympy.sympify(each).is_number for each in row):
         raise ModelError(
             f"program {servo.program.name}: the relation {relation} must be linear in the inputs, with numbers as "
-            "coefficients; state it as such, for example U1 + U2"
+            "coefficients; state it as such, for example U1 + U2",
+            servo.program.place.argument("relations"),
         )
     return tuple(float(each) for each in row)
 
@@ -92,7 +94,8 @@ def _check_count(servo: Servo) -> None:
     mend = more if n_rows > n_tau else fewer
     raise ModelError(
         f"program {program.name} states {n_s} servo-constraints{relations} for the {n_tau} inputs of {model.name} "
-        f"({inputs}): {mend}"
+        f"({inputs}): {mend}",
+        program.place.argument("residuals"),
     )
 
 
@@ -115,7 +118,7 @@ def _start(servo: Servo) -> str:
     block = Block(None)
     _arguments(servo, block)
     block.load("p", [*servo.equations.model.parameters, *servo.program.parameters])
-    expressions = [sympy.sympify(each).xreplace(servo.equations.model.rates) for each in servo.program.start.values()]
+    expressions = [in_velocities(servo.equations, each) for each in servo.program.start.values()]
     block.store("out", block.evaluate(expressions))
     body = str(block) or "    pass"
     return njit("void(f8, f8[::1], f8[::1], f8[::1], f8[::1])") + f"def start(t_, x, y, p, out):\n{body}\n"
@@ -166,11 +169,10 @@ def _law(servo: Servo, constants: Constants, damping: float, integral: bool) -> 
     """Generated `law(t, x, y, c, K, out)`; out = inputs, f, f', condition."""
     block = Block(constants)
     integrals = _arguments(servo, block, integral)
-    guards = [each.margin.xreplace(servo.equations.model.rates) for each in servo.program.guards]
+    guards = [in_velocities(servo.equations, each.margin) for each in servo.program.guards]
     n_s, n_tau = len(servo.f), len(servo.equations.model.inputs)
     if servo.program.inputs:
-        stated = [sympy.sympify(servo.program.inputs[u]) for u in servo.equations.model.inputs]
-        stated = [each.xreplace(servo.equations.model.rates) for each in stated]
+        stated = [in_velocities(servo.equations, servo.program.inputs[u]) for u in servo.equations.model.inputs]
         flat = block.evaluate([*stated, *servo.f, *servo.f_dot, *guards])
         tau, f, f_dot = flat[:n_tau], flat[n_tau : n_tau + n_s], flat[n_tau + n_s : n_tau + 2 * n_s]
         guard_texts, condition = flat[n_tau + 2 * n_s :], "1.0"

@@ -12,7 +12,9 @@ import sympy
 
 from servonode.mechanics.description import Quantity, derivative_name
 from servonode.mechanics.model import Condition, ModelError, Parameter
+from servonode.mechanics.place import Place, here
 
+WORDS = True  # lines of this module are not a user's, see place.here
 Expr = Any
 
 
@@ -21,11 +23,11 @@ class _Signal(sympy.Symbol):  # type: ignore[misc]
 
     quantity: Quantity
     default: str
+    place: Place
 
     def __new__(cls, quantity: Quantity, default: str = "") -> "_Signal":
         symbol: _Signal = sympy.Symbol.__xnew__(cls, quantity.name, real=True)
-        symbol.quantity = quantity
-        symbol.default = default
+        symbol.quantity, symbol.default, symbol.place = quantity, default, here()
         return symbol
 
     def __getnewargs_ex__(self) -> tuple[tuple[Quantity, str], dict[str, Any]]:
@@ -65,6 +67,7 @@ class Residual:
 
     quantity: Quantity
     expression: Expr
+    place: Place = field(default_factory=here)
 
 
 def residual(name: str, expression: Expr, description: str, unit: str = "1", *, rate: float = 2.0) -> Residual:
@@ -96,10 +99,12 @@ class Program:
     inputs: Mapping[Any, Expr] = field(default_factory=dict)
     relations: Sequence[Expr] = ()
     least_norm: bool = False
+    place: Place = field(default_factory=here)
 
     def __post_init__(self) -> None:
         for each in self.parameters:
             if each.quantity.default is None and each not in self.start:
                 raise ModelError(
-                    f"program {self.name}: parameter {each.name!r} has neither default= nor a value in start="
+                    f"program {self.name}: parameter {each.name!r} has neither default= nor a value in start=",
+                    each.place,
                 )

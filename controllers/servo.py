@@ -10,9 +10,10 @@ from typing import Any
 
 import sympy
 
-from servonode.controllers.program import Program
+from servonode.controllers.program import Program, Residual
 from servonode.mechanics.derive import Equations
 from servonode.mechanics.model import ModelError
+from servonode.mechanics.place import Place
 
 Expr = Any
 MAX_TARGET_ORDER = 2  # a target message carries position, velocity and acceleration
@@ -46,7 +47,8 @@ def derive_servo(equations: Equations, program: Program) -> Servo:
             velocity within two differentiations, or needs more target derivatives than a target has.
     """
     _check_names(equations, program)
-    rows = [_row(equations, program, each.expression, each.quantity.name) for each in program.residuals]
+    rows = [_row(equations, program, each) for each in program.residuals]
+    _check_other_expressions(equations, program)
     explicit = [sympy.sympify(each) for each in program.inputs.values()]
     used = _orders(program, [entry for row in rows for entry in row[:4]] + explicit)
     if used[0] > MAX_TARGET_ORDER:
@@ -67,23 +69,31 @@ def derive_servo(equations: Equations, program: Program) -> Servo:
     )
 
 
-def _row(equations: Equations, program: Program, expression: Expr, name: str) -> tuple[Expr, Expr, Any, Expr, int]:
+def _row(equations: Equations, program: Program, residual: Residual) -> tuple[Expr, Expr, Any, Expr, int]:
     """f, f', J row, delta and degree of one residual."""
-    velocities = equations.model.velocities
-    f = expression.xreplace(equations.model.rates)
-    _check_symbols(equations, program, f, name)
-    J = [sympy.diff(f, v) for v in velocities]
+    model, name = equations.model, residual.quantity.name
+    f = in_velocities(equations, residual.expression)
+    _check_symbols(equations, program, f, f"residual {name}", residual.place)
+    J = [sympy.diff(f, v) for v in model.velocities]
     if any(entry != 0 for entry in J):
         return f, sympy.Integer(0), J, along(equations, program, f), 1
     f_dot = along(equations, program, f)
-    J = [sympy.diff(f_dot, v) for v in velocities]
+    J = [sympy.diff(f_dot, v) for v in model.velocities]
     if all(entry == 0 for entry in J):
         raise ModelError(
-            f"program {program.name}, residual {name}: no velocity of {equations.model.name} moves it: it contains "
+            f"program {program.name}, residual {name}: no velocity of {model.name} moves it: it contains "
             "none, or the passive constraints fix it already; state a residual that contains a coordinate or a "
-            "velocity which they leave free"
+            "velocity which they leave free",
+            residual.place,
         )
     return f, f_dot, J, along(equations, program, f_dot), 2
+
+
+def in_velocities(equations: Equations, expression: Expr) -> Expr:
+    """An expression of the program with coordinates' rates and varying parameters put in."""
+    model = equations.model
+    result: Expr = sympy.sympify(expression).xreplace(model.rates).xreplace(model.varying)
+    return result
 
 
 def along(equations: Equations, program: Program, expression: Expr) -> Expr:
@@ -125,27 +135,52 @@ def _check_names(equations: Equations, program: Program) -> None:
     """A program's names must differ from the machine's, but for signals that state an input of that name."""
     machine = {symbol.name for symbol in equations.model.symbols}
     inputs = {u.name for u in program.inputs}
-    own = [each.name for each in program.parameters]
-    own += [each.name for each in program.targets] + [each.name for each in program.signals]
+    own: list[Any] = [*program.parameters, *program.targets, *program.signals]
+    names = [each.name for each in own]
     signals = {each.name for each in program.signals}
-    for name in own:
-        if own.count(name) > 1 or (name in machine and not (name in signals and name in inputs)):
+    for each in own:
+        if names.count(each.name) > 1 or (each.name in machine and not (each.name in signals and each.name in inputs)):
             raise ModelError(
-                f"program {program.name}: the name {name!r} is used twice, or by machine "
-                f"{equations.model.name} as well; rename it in the program"
+                f"program {program.name}: the name {each.name!r} is used twice, or by machine "
+                f"{equations.model.name} as well; rename it in the program",
+                each.place,
             )
+    residuals = [each.quantity.name for each in program.residuals]
+    for row in program.residuals:
+        if residuals.count(row.quantity.name) > 1:
+            text = f"program {program.name}: two residuals are called {row.quantity.name!r}; rename one of them"
+            raise ModelError(text, row.place)
 
 
-def _check_symbols(equations: Equations, program: Program, expression: Expr, name: str) -> None:
-    known = {symbol.name for symbol in (*equations.model.symbols, *program.parameters)} | {"t"}
+def _check_symbols(equations: Equations, program: Program, expression: Expr, what: str, place: Place) -> None:
+    model = equations.model
+    known = {symbol.name for symbol in (*model.state, *model.parameters, *program.parameters)} | {"t"}
     for each in (*program.targets, *program.signals):
         known |= {each.derivative(order).name for order in range(_ORDERS)}
     unknown = sorted(symbol.name for symbol in expression.free_symbols if symbol.name not in known)
     if unknown:
         raise ModelError(
-            f"program {program.name}, residual {name}: {unknown[0]!r} is neither a symbol of machine "
-            f"{equations.model.name} nor of the program; known are {', '.join(sorted(known))}"
+            f"program {program.name}, {what}: {unknown[0]!r} is neither a state or parameter of machine "
+            f"{model.name} nor of the program; known are {', '.join(sorted(known))}",
+            place,
         )
+
+
+def _check_other_expressions(equations: Equations, program: Program) -> None:
+    """Guards, start values and stated inputs contain known symbols only; every input is stated or none is."""
+    model, place = equations.model, program.place
+    for guard in program.guards:
+        _check_symbols(equations, program, in_velocities(equations, guard.margin), "a guard", guard.place)
+    for symbol, value in program.start.items():
+        what = f"the start value of {symbol.name}"
+        _check_symbols(equations, program, in_velocities(equations, value), what, place.argument("start"))
+    for u, value in program.inputs.items():
+        stated = place.argument("inputs")
+        _check_symbols(equations, program, in_velocities(equations, value), f"the input {u.name}", stated)
+    if program.inputs and set(program.inputs) != set(model.inputs):
+        names = ", ".join(u.name for u in model.inputs)
+        text = f"program {program.name}: inputs= must state each input of {model.name} ({names}), or be left out"
+        raise ModelError(text, place.argument("inputs"))
 
 
 def _orders(program: Program, expressions: list[Any]) -> tuple[int, int]:

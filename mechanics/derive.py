@@ -12,11 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import sympy
 
-from servonode.mechanics.model import Model, ModelError, time
+from servonode.mechanics.model import Input, Model, ModelError, Rate, time
+from servonode.mechanics.place import Place
 from servonode.mechanics.tidy import tidy, tidy_matrix
 
 Matrix = Any  # sympy.Matrix
 Expr = Any
+Stated = tuple[str, Expr, set[Any], Place]  # what, its expression, the symbols it may contain, where
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,9 @@ class Equations:
 
     Shapes: M, h, B full (n_q, n_q), (n_q,), (n_q, n_tau); A (n_c, n_q); b, gamma (n_c,); G (n_q, n_v);
     g0 (n_q,); minimal M_r (n_v, n_v), h_r (n_v,), B_r (n_v, n_tau). The full form speaks in rates `q_dot`, the
-    minimal form, the energies and the powers in velocities.
+    minimal form, the energies and the power in velocities. kinetic + potential is the generalized energy
+    T2 - T0 + U, which is T + U where the kinetic energy is quadratic in the rates without a remainder; the power is
+    its rate of change: of inputs and disturbances, of constraints that move, of explicit time, losses taken off.
     """
 
     model: Model
@@ -42,7 +46,7 @@ class Equations:
     B_r: Matrix
     kinetic: Expr
     potential: Expr
-    power: Expr  # of the inputs, losses taken off [W]
+    power: Expr  # [W]; where constraints move it contains the accelerations v'
 
     @property
     def tau(self) -> Matrix:
@@ -73,19 +77,21 @@ def derive(model: Model) -> Equations:
     B = sympy.Matrix(len(rates), len(works_on), [sympy.diff(on, rate) for rate in rates for on in works_on])
     A, b, gamma = _constraint_rows(model, rates)
     G, g0 = _kinematics(model)
+    _check_independent(model, A)
     _check_constraints_hold(model, A, b, G, g0)
-    _check_rank(model, M, A, G)
+    _check_inertia(model, M, G)
     v = _column(model.velocities)
     in_velocities = dict(zip(rates, G * v + g0, strict=True))
     h_moving = M * _drift_of_kinematics(model, G, g0, v) + h
     substituted = h_moving.xreplace(in_velocities)
-    kinetic = sympy.sympify(model.kinetic).xreplace(in_velocities)
-    power = sum((u * sympy.sympify(on) for u, on in model.inputs.items()), sympy.Integer(0))
-    loss = sum(rate * sympy.diff(model.dissipation, rate) for rate in rates)
+    Q = _disturbances(model, B)
+    moving = _moving_constraints(model, M, h_moving - Q, B, G, g0) + _explicit_time(model)
+    power = _input_power(model, rates) + moving
+    h_r = tidy_matrix(G.T * substituted, constants) - (G.T * Q).xreplace(in_velocities)
     return Equations(
         model=model,
         M=M,
-        h=h,
+        h=h - Q,
         B=B,
         A=A,
         b=b,
@@ -93,51 +99,119 @@ def derive(model: Model) -> Equations:
         G=G,
         g0=g0,
         M_r=tidy_matrix(G.T * M * G, constants),
-        h_r=tidy_matrix(G.T * substituted, constants),
+        h_r=h_r,
         B_r=tidy_matrix(G.T * B, constants),
-        kinetic=tidy(kinetic, constants),
+        kinetic=tidy(_generalized_kinetic(model, rates).xreplace(in_velocities), constants),
         potential=sympy.sympify(model.potential),
-        power=tidy((power - loss).xreplace(in_velocities), constants),
+        power=tidy(power.xreplace(in_velocities), constants) + _disturbance_power(rates, Q).xreplace(in_velocities),
     )
+
+
+def _input_power(model: Model, rates: list[Expr]) -> Expr:
+    """Power of the inputs, losses taken off [W]."""
+    power = sympy.Add(*(u * sympy.sympify(on) for u, on in model.inputs.items()))
+    return power - sympy.Add(*(rate * sympy.diff(model.dissipation, rate) for rate in rates))
+
+
+def _generalized_kinetic(model: Model, rates: list[Expr]) -> Expr:
+    """T2 - T0, the kinetic part of the generalized energy; T itself where it is purely quadratic."""
+    T, still = sympy.sympify(model.kinetic), dict.fromkeys(rates, sympy.Integer(0))
+    momenta = [sympy.diff(T, rate) for rate in rates]
+    if T.xreplace(still) == 0 and all(p.xreplace(still) == 0 for p in momenta):
+        return T
+    return sympy.Add(*(p * rate for p, rate in zip(momenta, rates, strict=True))) - T
+
+
+def _explicit_time(model: Model) -> Expr:
+    """-dL/dt at fixed q and q': what a machine that changes with time adds to its generalized energy [W]."""
+    result: Expr = sympy.diff(model.potential, time) - sympy.diff(model.kinetic, time)
+    return result
+
+
+def _moving_constraints(model: Model, M: Matrix, bias: Matrix, B: Matrix, G: Matrix, g0: Matrix) -> Expr:
+    """Power of the constraint forces, Lambda^T b = g0^T (M q'' + h - B tau); `bias` is h + M (q'' - G v')."""
+    if all(entry == 0 for entry in g0):
+        return sympy.Integer(0)
+    accelerations = _column([v.rate for v in model.velocities])
+    force = M * G * accelerations + bias - B * _column(model.inputs) if model.inputs else M * G * accelerations + bias
+    return (g0.T * force)[0]
+
+
+def _disturbances(model: Model, B: Matrix) -> Matrix:
+    """The generalized forces Q (n_q,) of the disturbances, stated by coordinate or by input."""
+    Q = sympy.zeros(len(model.coordinates), 1)
+    for name, force in model.disturbances.items():
+        if isinstance(name, Input):
+            Q += B[:, list(model.inputs).index(name)] * force
+        else:
+            Q[model.coordinates.index(name)] += force
+    return Q
+
+
+def _disturbance_power(rates: list[Expr], Q: Matrix) -> Expr:
+    return sympy.Add(*(rate * force for rate, force in zip(rates, Q, strict=True)))
 
 
 def _check_symbols(model: Model) -> None:
     """Every symbol of a model's expressions must be one of the model's own."""
     known = {*model.symbols, time, *(q.rate for q in model.coordinates)}
-    later = known | {v.rate for v in model.velocities} | {each.multiplier for each in model.constraints}
-    stated = [("the kinetic energy", model.kinetic, known), ("the potential", model.potential, known)]
-    stated += [("the dissipation", model.dissipation, known)]
-    stated += [(f"the constraint {each.quantity.name}", each.row, known) for each in model.constraints]
-    stated += [(f"the rate of {q.name}", rate, known) for q, rate in model.kinematics.items()]
-    stated += [(f"the output {each.quantity.name}", each.expression, later) for each in model.outputs]
-    stated += [(f"the warning {each.requirement.text!r}", each.margin, later) for each in model.warnings]
-    for what, expression, symbols in stated:
+    later = known | {v.rate for v in model.velocities} | {q.acceleration for q in model.coordinates}
+    later |= {each.multiplier for each in model.constraints}
+    kinematics = enumerate(model.kinematics.items())
+    stated = [(f"the constraint {each.quantity.name}", each.row, known, each.place) for each in model.constraints]
+    stated += [*_energies(model), *_input_rates(model)]
+    stated += [(f"the rate of {q.name}", rate, known, _place(model, "kinematics", i)) for i, (q, rate) in kinematics]
+    stated += [(f"the output {each.quantity.name}", each.expression, later, each.place) for each in model.outputs]
+    stated += [(f"the warning {each.requirement.text!r}", each.margin, later, each.place) for each in model.warnings]
+    stated += [
+        (f"the requirement {each.requirement.text!r}", each.margin, set(model.parameters), each.place)
+        for each in model.requirements
+    ]
+    for what, expression, symbols, place in stated:
         unknown = sorted(symbol.name for symbol in sympy.sympify(expression).free_symbols - symbols)
         if unknown:
             raise ModelError(
                 f"machine {model.name}: {what} contains {unknown[0]!r}, which the model does not list; "
-                f"add it to the model or use one of {', '.join(sorted(symbol.name for symbol in symbols))}"
+                f"add it to the model or use one of {', '.join(sorted({symbol.name for symbol in symbols}))}",
+                place,
             )
+
+
+def _place(model: Model, keyword: str, entry: int | None = None) -> Place:
+    return model.place.argument(keyword, entry)
+
+
+def _energies(model: Model) -> list[Stated]:
+    """The energies with the symbols they may contain and where they are stated."""
+    known = {*model.state, *model.parameters, time, *(q.rate for q in model.coordinates)}
+    words = {"kinetic": "the kinetic energy", "potential": "the potential", "dissipation": "the dissipation"}
+    return [(text, getattr(model, word), known, _place(model, word)) for word, text in words.items()]
+
+
+def _input_rates(model: Model) -> list[Stated]:
+    known = {*model.symbols, time, *(q.rate for q in model.coordinates)}
+    inputs = enumerate(model.inputs.items())
+    return [(f"the rate of input {u.name}", on, known, _place(model, "inputs", i)) for i, (u, on) in inputs]
 
 
 def _check_speaks_in_rates(model: Model) -> None:
     """Energies, constraints and inputs must be stated in rates: a velocity in them would count as a constant."""
-    stated = {"the kinetic energy": model.kinetic, "the potential": model.potential}
-    stated |= {"the dissipation": model.dissipation}
-    stated |= {f"the constraint {each.quantity.name}": each.row for each in model.constraints}
-    stated |= {f"the rate of input {u.name}": on for u, on in model.inputs.items()}
-    for what, expression in stated.items():
+    rows: list[Stated]
+    rows = [(f"the constraint {each.quantity.name}", each.row, set(), each.place) for each in model.constraints]
+    for what, expression, _, place in [*_energies(model), *rows, *_input_rates(model)]:
         wrong = sympy.sympify(expression).free_symbols & set(model.velocities)
         if wrong:
             name = min(symbol.name for symbol in wrong)
             raise ModelError(
                 f"machine {model.name}: {what} contains the velocity {name}; state it in rates of coordinates "
-                "such as x.rate (the kinematics say what these are in velocities)"
+                "such as x.rate (the kinematics say what these are in velocities)",
+                place,
             )
-    known = {q.rate for q in model.coordinates}
-    for u, on in model.inputs.items():
-        if not sympy.sympify(on).free_symbols & known:
-            raise ModelError(f"machine {model.name}: input {u.name} does work on no coordinate's rate; state one")
+    rates = {q.rate for q in model.coordinates}
+    for i, (u, on) in enumerate(model.inputs.items()):
+        if not sympy.sympify(on).free_symbols & rates:
+            text = f"machine {model.name}: input {u.name} does work on no coordinate's rate; state one such as x.rate"
+            raise ModelError(text, _place(model, "inputs", i))
 
 
 def _column(entries: Any) -> Matrix:
@@ -154,7 +228,9 @@ def _euler_lagrange(model: Model, rates: list[Expr]) -> tuple[Matrix, Matrix]:
     if unwanted:
         raise ModelError(
             f"machine {model.name}: the kinetic energy is not quadratic in the rates "
-            f"{', '.join(sorted(map(str, unwanted)))}; its second derivative still contains them"
+            f"{', '.join(sorted(map(str, unwanted)))}; its second derivative still contains them: state it as a sum "
+            "of inertia times products of two rates (potential energy and losses have arguments of their own)",
+            _place(model, "kinetic"),
         )
     pairs = list(zip(model.coordinates, rates, strict=True))
     bias = []
@@ -174,7 +250,8 @@ def _constraint_rows(model: Model, rates: list[Expr]) -> tuple[Matrix, Matrix, M
         if any(entry.free_symbols & set(rates) for entry in row):
             raise ModelError(
                 f"machine {model.name}, constraint {each.quantity.name}: the row must be linear in the rates; "
-                "differentiate a finite constraint once before stating it"
+                "a constraint on coordinates is stated without rates, it is differentiated for you",
+                each.place,
             )
         A[i, :] = sympy.Matrix([row])
         b[i] = -each.row.xreplace(dict.fromkeys(rates, sympy.Integer(0)))
@@ -184,38 +261,61 @@ def _constraint_rows(model: Model, rates: list[Expr]) -> tuple[Matrix, Matrix, M
     return A, b, gamma
 
 
-def _check_rank(model: Model, M: Matrix, A: Matrix, G: Matrix) -> None:
-    """At a generic state the constraints are independent and every velocity has inertia."""
-    rng = np.random.default_rng(0)
-    values = {p: p.quantity.default for p in model.parameters}
-    values |= {q: rng.uniform(0.2, 0.9) for q in model.coordinates} | {time: 0.3}
-
-    def at_state(matrix: Matrix) -> npt.NDArray[np.float64]:
-        return np.array(matrix.subs(values).evalf(), dtype=float).reshape(matrix.shape)
-
-    rows = at_state(A)
-    if len(rows) and np.linalg.matrix_rank(rows) < len(rows):
+def _check_independent(model: Model, A: Matrix) -> None:
+    """At a generic state no constraint follows from the others."""
+    rows = _at_generic_state(model, A)
+    if rows is not None and len(rows) and np.linalg.matrix_rank(rows) < len(rows):
         names = ", ".join(each.quantity.name for each in model.constraints)
-        raise ModelError(f"machine {model.name}: the constraints {names} are redundant; leave out what others imply")
-    inertia = at_state(G.T * M * G)
-    if len(inertia) and np.linalg.eigvalsh((inertia + inertia.T) / 2)[0] <= 1e-12 * np.abs(inertia).max():
+        implied = next(i for i in range(len(rows)) if np.linalg.matrix_rank(rows[: i + 1]) <= i)
+        text = f"machine {model.name}: the constraints {names} are redundant; leave out what others imply"
+        raise ModelError(f"{text} ({model.constraints[implied].quantity.name})", model.constraints[implied].place)
+
+
+def _check_inertia(model: Model, M: Matrix, G: Matrix) -> None:
+    """At a generic state every velocity has inertia."""
+    inertia = _at_generic_state(model, G.T * M * G)
+    if inertia is None or not len(inertia):
+        return
+    eigenvalues, vectors = np.linalg.eigh((inertia + inertia.T) / 2)
+    if eigenvalues[0] <= 1e-12 * np.abs(inertia).max():
+        names = ", ".join(v.name for v, part in zip(model.velocities, vectors[:, 0], strict=True) if abs(part) > 1e-6)
         raise ModelError(
-            f"machine {model.name}: a velocity among {', '.join(v.name for v in model.velocities)} has no inertia "
-            "(the mass matrix is singular); give it mass, or leave it out"
+            f"machine {model.name}: a velocity among {names} has no inertia (the mass matrix is singular): no kinetic "
+            "energy belongs to it, or no coordinate moves with it; give it mass, state kinematics= in which it moves "
+            "a coordinate, or leave it out",
+            _place(model, "kinetic"),
         )
+
+
+def _at_generic_state(model: Model, matrix: Matrix) -> npt.NDArray[np.float64] | None:
+    """The matrix at a random state with default parameters, None where it has no real value at any that was tried."""
+    parameters = {p: p.quantity.default for p in model.parameters}
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        values = parameters | {q: rng.uniform(0.2, 0.9) for q in model.coordinates} | {time: 0.3}
+        try:
+            return np.array(matrix.subs(values).evalf(), dtype=float).reshape(matrix.shape)
+        except TypeError:  # a root of a negative number, or a division by zero
+            continue
+    return None
 
 
 def _kinematics(model: Model) -> tuple[Matrix, Matrix]:
     """G (n_q, n_v) and g0 (n_q,) of q' = G v + g0."""
     rows = []
-    for q, rate in model.kinematics.items():
+    for i, (q, rate) in enumerate(model.kinematics.items()):
         row = [sympy.diff(rate, v) for v in model.velocities]
         if any(sympy.sympify(entry).free_symbols & set(model.velocities) for entry in row):
-            raise ModelError(f"machine {model.name}: the rate of {q.name} must be linear in the velocities")
+            text = f"machine {model.name}: the rate of {q.name} must be linear in the velocities, q' = G v + g0"
+            raise ModelError(text, _place(model, "kinematics", i))
+        strange = sorted(symbol.name for symbol in rate.free_symbols if isinstance(symbol, Rate))
+        if strange:
+            text = f"machine {model.name}: the rate of {q.name} contains {strange[0]}; state it in velocities"
+            raise ModelError(text, _place(model, "kinematics", i))
         rows.append(row)
     still = dict.fromkeys(model.velocities, sympy.Integer(0))
     g0 = sympy.Matrix([sympy.sympify(rate).xreplace(still) for rate in model.kinematics.values()])
-    return sympy.Matrix(rows), g0
+    return sympy.Matrix(len(rows), len(model.velocities), [entry for row in rows for entry in row]), g0
 
 
 def _drift_of_kinematics(model: Model, G: Matrix, g0: Matrix, v: Matrix) -> Matrix:
@@ -229,18 +329,40 @@ def _drift_of_kinematics(model: Model, G: Matrix, g0: Matrix, v: Matrix) -> Matr
 
 def _check_constraints_hold(model: Model, A: Matrix, b: Matrix, G: Matrix, g0: Matrix) -> None:
     constants = set(model.parameters)
-    for i, each in enumerate(model.constraints):
+    for i in range(len(model.constraints)):
         leftover = tidy_matrix(A[i, :] * G, constants), tidy_matrix(A[i, :] * g0 - b[i, :], constants)
         for entry in (*leftover[0], *leftover[1]):
             if entry != 0 and sympy.simplify(entry) != 0:
-                raise ModelError(
-                    f"machine {model.name}: the kinematics q' = G v do not satisfy the constraint "
-                    f"{each.quantity.name} (left over: {entry}); correct the row or the kinematics"
-                )
+                raise _broken(model, i, A, entry)
     expected = len(model.coordinates) - len(model.constraints)
     if model.constraints and len(model.velocities) != expected:
         raise ModelError(
             f"machine {model.name}: {len(model.coordinates)} coordinates less {len(model.constraints)} "
-            f"constraints leave {expected} velocities, but {len(model.velocities)} are stated: "
-            "a constraint is redundant or missing"
+            f"constraints leave {expected} velocities, but {len(model.velocities)} are stated "
+            f"({', '.join(v.name for v in model.velocities)}): a constraint is redundant or missing",
+            _place(model, "constraints"),
         )
+
+
+def _broken(model: Model, i: int, A: Matrix, leftover: Expr) -> ModelError:
+    """What to say of a constraint that the kinematics do not satisfy."""
+    each = model.constraints[i]
+    free = [q.name for q, factor in zip(model.coordinates, A[i, :], strict=True) if factor != 0 and _own(model, q)]
+    if free:
+        wanted = len(model.coordinates) - len(model.constraints)
+        return ModelError(
+            f"machine {model.name}: no kinematics are stated for {', '.join(free)}, so their rates are free, which the "
+            f"constraint {each.quantity.name} forbids; state kinematics={{{free[0]}: ..., ...}}, the rates as linear "
+            f"expressions of {wanted} velocities, q' = G v, for which every constraint holds",
+            each.place,
+        )
+    return ModelError(
+        f"machine {model.name}: the kinematics q' = G v do not satisfy the constraint "
+        f"{each.quantity.name} (left over: {leftover}); correct the row or the kinematics",
+        each.place,
+    )
+
+
+def _own(model: Model, q: Any) -> bool:
+    """Whether the coordinate's own rate is a velocity."""
+    return any(v.of is not None and v.of == q for v in model.velocities)

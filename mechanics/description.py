@@ -11,7 +11,17 @@ import msgspec
 
 
 class ModelError(ValueError):
-    """A machine or program that cannot be derived; the text names the object and the mend."""
+    """A machine or program that cannot be derived; the text names the object and the mend.
+
+    `place` is where in the user's source it is stated (a servonode.mechanics.place.Place), None where unknown.
+    """
+
+    def __init__(self, text: str, place: object = None) -> None:
+        super().__init__(text, place)
+        self.text, self.place = text, place
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.text}" if self.place else self.text
 
 
 class Quantity(msgspec.Struct, frozen=True):
@@ -58,6 +68,8 @@ class MachineDescription(msgspec.Struct, frozen=True):
     requirements: tuple[Requirement, ...]
     warnings: tuple[str, ...]
     panels: tuple[tuple[str, ...], ...]
+    holonomic: tuple[str, ...] = ()  # the constraints that hold on coordinates as well
+    places: dict[str, str] = {}  # where in the source: "model", "kinetic", ..., and each coordinate's kinematics
 
     @property
     def state_names(self) -> tuple[str, ...]:
@@ -86,6 +98,7 @@ class ProgramDescription(msgspec.Struct, frozen=True):
     least_norm: bool
     integral: bool  # y ends with the integrals of the residuals
     explicit: bool  # the program states the inputs itself; residuals are only watched
+    places: tuple[str, ...] = ()  # where in the source each residual is stated
 
 
 def values_by_name(quantities: Sequence[Quantity], given: Mapping[str, float]) -> tuple[float, ...]:

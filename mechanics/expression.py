@@ -31,7 +31,14 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
 }
 _KNOWN: tuple[Callable[..., Any], ...] = (abs, math.atan2, math.cos, math.exp, max, min)
 _KNOWN += (math.sin, math.sqrt, math.tan, math.tanh)
-FUNCTIONS = {function.__name__: function for function in _KNOWN}
+
+
+def wrap(angle: float) -> float:
+    """The angle brought to [-pi, pi)."""
+    return angle - 2 * math.pi * math.floor((angle + math.pi) / (2 * math.pi))
+
+
+FUNCTIONS = {function.__name__: function for function in (*_KNOWN, wrap)}
 ARITY = {"atan2": (2, 2), "max": (2, MAX_ARGUMENTS), "min": (2, MAX_ARGUMENTS)}  # all others: (1, 1)
 OPERATORS: dict[type, str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}  # ** apart
 SMOOTH_INSTEAD = {
@@ -343,6 +350,10 @@ def _to_sympy(node: Node, symbols: Mapping[str, Any], sympy: Any) -> Any:
     if node.function == "**":
         return _to_power(node, symbols, sympy)
     arguments = [_to_sympy(argument, symbols, sympy) for argument in node.arguments]
+    if node.function == "wrap":
+        from servonode.mechanics.functions import wrap as symbolic_wrap
+
+        return symbolic_wrap(*arguments)
     names = {"abs": "Abs", "max": "Max", "min": "Min"}
     known = OPERATIONS.get(node.function) or getattr(sympy, names.get(node.function, node.function))
     return known(*arguments)

@@ -35,10 +35,11 @@ INTEGRATORS = {
 }
 
 
-def step_source(tableau: Tableau, n: int, inputs: Sequence[str]) -> str:
+def step_source(tableau: Tableau, n: int, inputs: Sequence[str], projects: bool = False) -> str:
     """Generated `step_<name>(t, x, u, c, h)`: x (n + 1,) advanced in place under the held input u.
 
-    The last entry of x is the work of inputs and losses; the right-hand side does not depend on it.
+    The last entry of x is the work of inputs and losses; the right-hand side does not depend on it. With `projects`
+    the step ends on the holonomic constraints.
     """
     arguments = ", ".join([*inputs, "c"])
     lines = [f"    x{i} = x[{i}]" for i in range(n)]
@@ -49,6 +50,8 @@ def step_source(tableau: Tableau, n: int, inputs: Sequence[str]) -> str:
         lines.append(f"    k{stage} = rhs({', '.join([time, *at, arguments])})")
     lines += [f"    x[{i}] = x{i}" + _increment(tableau.b, i) for i in range(n)]
     lines.append(f"    x[{n}] = x[{n}]" + _increment(tableau.b, n))
+    if projects:
+        lines.append("    project(t + h, x, c)")
     decorator = '@njit("void(f8, f8[::1], f8[::1], f8[::1], f8)", cache=True, error_model="numpy")\n'
     return decorator + f"def step_{tableau.name}(t, x, u, c, h):\n" + "\n".join(lines) + "\n"
 

@@ -110,7 +110,7 @@ class Machine:
         return dx
 
     def energy(self, t: float, x: Array) -> float:
-        """Kinetic plus potential energy [J]."""
+        """Kinetic plus potential energy [J]; the generalized energy T2 - T0 + U where rates occur linearly in T."""
         out = np.zeros(2)
         self.kernel.energy(t, x, self.c, out)
         return float(out[0] + out[1])
@@ -120,6 +120,20 @@ class Machine:
         out = np.zeros(len(self.description.constraints))
         self.kernel.constraint_residual(t, x, self.c, out)
         return out
+
+    def position_residual(self, t: float, x: Array) -> Array:
+        """The holonomic constraints' expressions (n_h,), zero where they hold."""
+        out = np.zeros(len(self.description.holonomic))
+        if len(out):
+            self.kernel.position_residual(t, x, self.c, out)
+        return out
+
+    def projected(self, t: float, x: Array, iterations: int = 20) -> Array:
+        """The state brought onto the holonomic constraints, a new array; the nearest one for a small violation."""
+        result = x.copy()
+        for _ in range(iterations if self.description.holonomic else 0):
+            self.kernel.project(t, result, self.c)
+        return result
 
     def full(self, t: float, x: Array, u: Array) -> tuple[Array, Array]:
         """Full form with multipliers: q'' (n_q,) and the contact forces Lambda (n_c,)."""

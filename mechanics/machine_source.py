@@ -61,7 +61,16 @@ def describe(model: Model) -> MachineDescription:
         requirements=tuple(each.requirement for each in model.requirements),
         warnings=tuple(each.requirement.text for each in model.warnings),
         panels=tuple(tuple(panel) for panel in model.panels),
+        holonomic=tuple(each.quantity.name for each in model.holonomic),
+        places=_places(model),
     )
+
+
+def _places(model: Model) -> dict[str, str]:
+    """Where the source states what a state can make infinite: the energies, and each coordinate's kinematics."""
+    words = ("kinetic", "potential", "dissipation")
+    places = {"model": str(model.place)} | {word: str(model.place.argument(word)) for word in words}
+    return places | {q.name: str(model.place.argument("kinematics", i)) for i, q in enumerate(model.coordinates)}
 
 
 def _output_quantities(model: Model) -> tuple[Quantity, ...]:
@@ -75,7 +84,8 @@ def machine_source(equations: Equations) -> str:
     inputs = [local(u) for u in model.inputs]
     body = [
         _rhs(equations, constants),
-        *(step_source(tableau, len(model.state), inputs) for tableau in INTEGRATORS.values()),
+        *([_position_residual(equations, constants), _project(equations, constants)] if model.holonomic else []),
+        *(step_source(tableau, len(model.state), inputs, bool(model.holonomic)) for tableau in INTEGRATORS.values()),
         *map(advance_source, INTEGRATORS.values()),
         _derivatives(equations),
         _energy(equations, constants),
@@ -115,14 +125,47 @@ def lower_triangle(equations: Equations) -> list[Expr]:
 def _rhs(equations: Equations, constants: Constants) -> str:
     model, block = equations.model, Block(constants)
     arguments = ["t_", *map(local, model.state), *map(local, model.inputs), "c"]
-    vdot, power = accelerations(block, equations, [*model.kinematics.values(), equations.power])
-    by_symbol = dict(zip(model.kinematics, power[:-1], strict=True))
+    rates = list(model.kinematics.values())
+    moves = bool(equations.power.free_symbols & {v.rate for v in model.velocities})  # a constraint does work
+    vdot, texts = accelerations(block, equations, rates if moves else [*rates, equations.power])
+    if moves:
+        _bind_accelerations(block, model, vdot)
+        texts += block.evaluate([equations.power])
+    by_symbol = dict(zip(model.kinematics, texts[:-1], strict=True))
     by_symbol |= dict(zip(model.velocities, vdot, strict=True))
-    result = ", ".join([*(by_symbol[symbol] for symbol in model.state), power[-1]])
+    result = ", ".join([*(by_symbol[symbol] for symbol in model.state), texts[-1]])
     size = len(model.state) + 1
     scalars = ", ".join(["f8"] * (len(arguments) - 1))
     signature = njit(f"UniTuple(f8, {size})({scalars}, f8[::1])")
     return f"{signature}def rhs({', '.join(arguments)}):\n{block}\n    return ({result})\n"
+
+
+def _bind_accelerations(block: Block, model: Model, texts: list[str]) -> None:
+    for v, text in zip(model.velocities, texts, strict=True):
+        block.bind(v.rate, text)
+
+
+def _project(equations: Equations, constants: Constants) -> str:
+    """Generated `project(t, x, c)`: one Gauss-Newton step q -= Gq^T (Gq Gq^T)^-1 g back onto holonomic constraints.
+
+    The integrator leaves them by its own error, of its order; one correction a time step keeps it from adding up.
+    """
+    model, block = equations.model, Block(constants)
+    block.load("x", model.state)
+    finite = [each.finite for each in model.holonomic]
+    gradient = [[sympy.diff(g, q) for q in model.coordinates] for g in finite]
+    gram = [sum((a * b for a, b in zip(gradient[i], gradient[j], strict=True)), sympy.Integer(0))
+            for i in range(len(finite)) for j in range(i + 1)]  # fmt: skip
+    texts = block.evaluate([*finite, *gram, *(entry for row in gradient for entry in row)])
+    n, n_q = len(finite), len(model.coordinates)
+    size = n + n * (n + 1) // 2
+    (multipliers,) = emit.solve_spd(block, unpack_lower(texts[n:size], n), [texts[:n]])
+    for i, q in enumerate(model.coordinates):
+        column = [texts[size + row * n_q + i] for row in range(n)]
+        change = emit.combine(("+", entry, scale) for entry, scale in zip(column, multipliers, strict=True))
+        if not emit.is_zero(change):
+            block.lines.append(f"    x[{model.state.index(q)}] -= {change}")
+    return _function("project", "t_, x, c", "f8, f8[::1], f8[::1]", block)
 
 
 def _derivatives(equations: Equations) -> str:
@@ -167,6 +210,14 @@ def _constraint_residual(equations: Equations, constants: Constants) -> str:
     return _function("constraint_residual", "t_, x, c, out", "f8, f8[::1], f8[::1], f8[::1]", block)
 
 
+def _position_residual(equations: Equations, constants: Constants) -> str:
+    """Generated `position_residual(t, x, c, out)`: what the holonomic constraints want to be zero."""
+    block = Block(constants)
+    block.load("x", equations.model.state)
+    block.store("out", block.evaluate([each.finite for each in equations.model.holonomic]))
+    return _function("position_residual", "t_, x, c, out", "f8, f8[::1], f8[::1], f8[::1]", block)
+
+
 def _full(equations: Equations, constants: Constants) -> str:
     """M q'' - A^T Lambda = B tau - h, A q'' = gamma, solved with pivoting: (q'', Lambda) in y."""
     block = _with_rates(equations, constants)
@@ -206,8 +257,11 @@ def _outputs(equations: Equations, constants: Constants) -> str:
     block.lines.append("    full(t_, x, u, c, S, y)")
     for i, each in enumerate(model.constraints):
         block.bind(each.multiplier, f"y[{n_q + i}]")
-    for v, text in zip(model.velocities, accelerations(block, equations, [])[0], strict=True):
-        block.bind(v.rate, text)
+    _bind_accelerations(block, model, accelerations(block, equations, [])[0])
+    for i, q in enumerate(model.coordinates):
+        if any(v.of == q for v in model.velocities):
+            continue
+        block.bind(q.acceleration, f"y[{i}]")
     wanted = [each.multiplier for each in model.constraints]
     wanted += [each.expression for each in model.outputs] + [each.margin for each in model.warnings]
     block.store("out", block.evaluate(wanted))

@@ -12,31 +12,47 @@ from typing import Any
 import sympy
 
 from servonode.mechanics.description import ModelError as ModelError
-from servonode.mechanics.description import Quantity, Requirement
+from servonode.mechanics.description import Quantity, Requirement, derivative_name
+from servonode.mechanics.place import Place, here
 
+WORDS = True  # lines of this module are not a user's, see place.here
 time = sympy.Symbol("t", real=True)
 Expr = Any  # sympy ships no types; every expression is a sympy.Expr
 
 
 def _check_name(kind: str, name: str) -> None:
     if not (name.isascii() and name.isidentifier()):
-        raise ModelError(f"{kind} name {name!r}: names are ASCII identifiers (phi, m1, c_w)")
+        raise ModelError(f"{kind} name {name!r}: names are ASCII identifiers (phi, m1, c_w)", here())
+
+
+class Rate(sympy.Symbol):  # type: ignore[misc]
+    """A time derivative as a symbol of its own."""
+
+    def __new__(cls, name: str, order: int) -> "Rate":
+        rate: Rate = sympy.Symbol.__xnew__(cls, derivative_name(name, order), real=True)
+        return rate
 
 
 class _Named(sympy.Symbol):  # type: ignore[misc]
-    """A real symbol that carries its quantity (description, unit, default, bounds)."""
+    """A real symbol that carries its quantity (description, unit, default, bounds) and where it was made."""
 
     quantity: Quantity
+    place: Place
 
     def __new__(cls, quantity: Quantity) -> "_Named":
         name = quantity.name
         if not (name.isascii() and name.isidentifier()) or name.endswith(("_dot", "_ddot")) or name == "t":
             raise ModelError(
                 f"{cls.__name__.lower()} name {name!r}: names are ASCII identifiers (phi, m1, c_w), "
-                "not 't' and without the endings _dot and _ddot, which mark rates"
+                "not 't' and without the endings _dot and _ddot, which mark rates",
+                here(),
             )
-        symbol: _Named = sympy.Symbol.__xnew__(cls, name, real=True)
-        symbol.quantity = quantity
+        return cls._made(quantity)
+
+    @classmethod
+    def _made(cls, quantity: Quantity) -> "_Named":
+        symbol: _Named = sympy.Symbol.__xnew__(cls, quantity.name, real=True)
+        symbol.quantity, symbol.place = quantity, here()
         return symbol
 
     def __getnewargs_ex__(self) -> tuple[tuple[Quantity], dict[str, Any]]:
@@ -45,15 +61,35 @@ class _Named(sympy.Symbol):  # type: ignore[misc]
     @property
     def rate(self) -> Expr:
         """The time derivative, as a symbol of its own."""
-        return sympy.Symbol(f"{self.name}_dot", real=True)
+        return Rate(self.name, 1)
 
 
 class Coordinate(_Named):
     """A generalized coordinate q."""
 
+    @property
+    def acceleration(self) -> Expr:
+        """The second time derivative, for outputs."""
+        return Rate(self.name, 2)
+
+    def own_velocity(self) -> "Velocity":
+        """The rate of this coordinate as a velocity: what a coordinate without kinematics moves with."""
+        unit = "1/s" if self.quantity.unit == "1" else f"{self.quantity.unit}/s"
+        own = Velocity._made(Quantity(f"{self.name}_dot", f"rate of {self.name}", unit))
+        assert isinstance(own, Velocity)
+        own.of, own.place = self, self.place
+        return own
+
 
 class Velocity(_Named):
-    """An independent quasi-velocity v, with q' = G v."""
+    """An independent quasi-velocity v, with q' = G v; `of` is the coordinate whose rate it is, if it is one."""
+
+    of: Coordinate | None = None
+
+    @property
+    def rate(self) -> Expr:
+        """The acceleration, as a symbol of its own."""
+        return self.of.acceleration if self.of is not None else Rate(self.name, 1)
 
 
 class Parameter(_Named):
@@ -65,13 +101,37 @@ class Input(_Named):
 
 
 class Constraint:
-    """A passive constraint `row = 0`, linear in the rates: the row of A q' - b; its multiplier is a force."""
+    """A passive constraint, its multiplier a force: `row = 0` linear in the rates, the row of A q' - b.
 
-    def __init__(self, quantity: Quantity, row: Expr) -> None:
+    A holonomic one is stated as `finite = 0`, an expression of coordinates and time; its row is the derivative.
+    """
+
+    def __init__(self, quantity: Quantity, stated: Expr) -> None:
         _check_name("constraint", quantity.name)
-        self.quantity = quantity
-        self.row = sympy.sympify(row)
+        self.quantity, self.place = quantity, here()
         self.multiplier = sympy.Symbol(quantity.name, real=True)
+        stated = sympy.sympify(stated)
+        moves = any(isinstance(symbol, Rate) for symbol in stated.free_symbols)
+        self.finite: Expr | None = None if moves else stated
+        self.row = stated if moves else self._derivative(stated)
+
+    def _derivative(self, finite: Expr) -> Expr:
+        coordinates = sorted((q for q in finite.free_symbols if isinstance(q, Coordinate)), key=lambda q: q.name)
+        if not coordinates:
+            text = f"constraint {self.quantity.name}: it contains no coordinate and no rate; state what it holds"
+            raise ModelError(text, self.place)
+        return sympy.Add(*(sympy.diff(finite, q) * q.rate for q in coordinates), sympy.diff(finite, time))
+
+    def replaced(self, known: Mapping[Expr, Expr]) -> "Constraint":
+        """The same constraint with symbols replaced by expressions."""
+        other = Constraint.__new__(Constraint)
+        other.__dict__ |= self.__dict__
+        if self.finite is None:
+            other.row = self.row.xreplace(known)
+        else:
+            other.finite = self.finite.xreplace(known)
+            other.row = other._derivative(other.finite)
+        return other
 
 
 def coordinate(name: str, description: str, unit: str = "1") -> Coordinate:
@@ -97,7 +157,7 @@ def parameter(
     quantity = Quantity(name, description, unit, default, above, at_least)
     complaint = None if default is None else quantity.complaint(default)
     if complaint:
-        raise ModelError(f"parameter {name}: its default {complaint}; correct the default or the bound")
+        raise ModelError(f"parameter {name}: its default {complaint}; correct the default or the bound", here())
     return Parameter(quantity)
 
 
@@ -106,9 +166,13 @@ def input_(name: str, description: str, unit: str = "1") -> Input:
     return Input(Quantity(name, description, unit))
 
 
-def constraint(name: str, description: str, row: Expr, unit: str = "N") -> Constraint:
-    """A passive constraint row = 0 on velocity level; `name`, `description`, `unit` are its multiplier's."""
-    return Constraint(Quantity(name, description, unit), row)
+def constraint(name: str, description: str, stated: Expr, unit: str = "N") -> Constraint:
+    """A passive constraint `stated` = 0; `name`, `description`, `unit` are its multiplier's.
+
+    Holonomic if `stated` contains no rate, such as x**2 + y**2 - l**2; else linear in the rates. Its right-hand side
+    may move: terms of time and coordinates alone, such as alpha.rate - w*time.
+    """
+    return Constraint(Quantity(name, description, unit), stated)
 
 
 @dataclass(frozen=True)
@@ -117,6 +181,7 @@ class Output:
 
     quantity: Quantity
     expression: Expr
+    place: Place = field(default_factory=here)
 
 
 def output(name: str, description: str, expression: Expr, unit: str = "1") -> Output:
@@ -131,12 +196,13 @@ class Condition:
 
     margin: Expr
     requirement: Requirement
+    place: Place = field(default_factory=here)
 
 
 def condition(relation: Expr, text: str) -> Condition:
     """A condition from a sympy relation such as `I1 >= m1 * d1**2`; `text` says what a violation means."""
     if not isinstance(relation, (sympy.Ge, sympy.Gt, sympy.Le, sympy.Lt)):
-        raise ModelError(f"condition {relation!r}: state it as a relation, for example I1 >= m1*d1**2")
+        raise ModelError(f"condition {relation!r}: state it as a relation, for example I1 >= m1*d1**2", here())
     names = sorted(s.name for s in relation.free_symbols if isinstance(s, Parameter))
     strict = isinstance(relation, (sympy.Gt, sympy.Lt))
     return Condition(relation.gts - relation.lts, Requirement(text, strict, tuple(names)))
@@ -144,23 +210,31 @@ def condition(relation: Expr, text: str) -> Condition:
 
 @dataclass(frozen=True)
 class Model:
-    """A machine: kinetic energy T(q, q'), potential U(q), losses, constraints A q' = b, inputs, outputs.
+    """A machine: kinetic energy T(q, q', t), potential U(q, t), losses, constraints A q' = b, inputs, outputs.
 
-    `kinematics` gives every coordinate's rate as a linear expression of the velocities, q' = G v + g0, so that
-    the constraints hold identically (the minimal form). `inputs` gives for each input the rate on which it
-    does work: the power is the sum of input times rate. `dissipation` is a Rayleigh function R(q, q') with
-    generalized forces -dR/dq'. `requirements` bound the parameters, `warnings` watch the run. `panels` name
-    the quantities worth a plot, one tuple an axis. `order` is the order of the state (default: coordinates,
-    then velocities).
+    `coordinates` may be left out where `kinematics` lists them all. `kinematics` gives coordinates' rates as linear
+    expressions of the velocities, q' = G v + g0, so that the constraints hold identically (the minimal form); a
+    coordinate without kinematics has its own rate as velocity, called `q_dot`. `inputs` gives for each input the
+    rate on which it does work: the power is the sum of input times rate. `dissipation` is a Rayleigh function
+    R(q, q') with generalized forces -dR/dq'. `requirements` bound the parameters, `warnings` watch the run. `panels`
+    name the quantities worth a plot, one tuple an axis. `order` is the order of the state (default: coordinates, then
+    velocities).
+
+    `varying` are parameters that a launch file states as functions of time, `disturbances` the generalized forces
+    it adds, by coordinate or input; see `servonode.mechanics.changes`.
+
+    Raises:
+        ModelError: a name is used twice, a parameter has no default, or `order` leaves out a state.
     """
 
     name: str
     description: str
-    parameters: Sequence[Parameter]
-    kinematics: Mapping[Coordinate, Expr]
-    velocities: Sequence[Velocity]
     kinetic: Expr
-    inputs: Mapping[Input, Expr]
+    parameters: Sequence[Parameter] = ()
+    coordinates: Sequence[Coordinate] = ()
+    kinematics: Mapping[Coordinate, Expr] = field(default_factory=dict)
+    velocities: Sequence[Velocity] = ()
+    inputs: Mapping[Input, Expr] = field(default_factory=dict)
     potential: Expr = 0
     dissipation: Expr = 0
     constraints: Sequence[Constraint] = ()
@@ -168,26 +242,68 @@ class Model:
     requirements: Sequence[Condition] = ()
     warnings: Sequence[Condition] = ()
     panels: Sequence[tuple[str, ...]] = ()
-    order: Sequence[_Named] = field(default=())
+    order: Sequence[Any] = field(default=())
+    varying: Mapping[Parameter, Expr] = field(default_factory=dict)
+    disturbances: Mapping[Any, Expr] = field(default_factory=dict)
+    place: Place = field(default_factory=here)
 
     def __post_init__(self) -> None:
-        names = [symbol.name for symbol in self.symbols]
-        names += [each.quantity.name for each in self.constraints]
-        names += [each.quantity.name for each in self.outputs]
-        for name in names:
-            if names.count(name) > 1:
-                raise ModelError(f"machine {self.name}: the name {name!r} is used twice; rename one of them")
+        self._check_kinds()
+        self._complete_kinematics()
+        self._check_names()
+        if set(self.state) != {*self.coordinates, *self.velocities}:
+            missing = ", ".join(sorted({each.name for each in (*self.coordinates, *self.velocities)}))
+            text = f"machine {self.name}: order must list each coordinate and velocity once ({missing})"
+            raise ModelError(text, self.place.argument("order"))
+
+    def _complete_kinematics(self) -> None:
+        """Give each coordinate its rate: the stated one, or a velocity of its own."""
+        coordinates = tuple(self.coordinates) or tuple(self.kinematics)
+        unlisted = [q.name for q in self.kinematics if q not in coordinates]
+        if unlisted:
+            text = f"machine {self.name}: kinematics of {unlisted[0]!r}, which coordinates= does not list; add it there"
+            raise ModelError(text, self.place.argument("coordinates"))
+        known = {q.name: q for q in self.velocities}
+        own = {
+            q.rate: known.get(f"{q.name}_dot") or q.own_velocity()
+            for q in coordinates
+            if self.kinematics.get(q, q.rate) == q.rate
+        }
+        kinematics = {q: sympy.sympify(self.kinematics.get(q, q.rate)).xreplace(own) for q in coordinates}
+        velocities = (*self.velocities, *(v for v in own.values() if v not in self.velocities))
+        order = tuple(own.get(each, each) for each in self.order)
+        completed = {"coordinates": coordinates, "kinematics": kinematics, "velocities": velocities, "order": order}
+        for name, value in completed.items():
+            object.__setattr__(self, name, value)
+
+    def _check_kinds(self) -> None:
+        """What is listed must have been made by the word of its kind."""
+        kinds: dict[str, type[_Named]] = {"coordinates": Coordinate, "kinematics": Coordinate, "velocities": Velocity}
+        kinds |= {"parameters": Parameter, "inputs": Input}
+        for keyword, kind in kinds.items():
+            for i, each in enumerate(getattr(self, keyword)):
+                if not isinstance(each, kind):
+                    word = kind.__name__.lower() + ("_" if kind is Input else "")
+                    text = f"machine {self.name}: {each!r} in {keyword}= was not made by {word}(...); make it so"
+                    raise ModelError(text, self.place.argument(keyword, i))
+
+    def _check_names(self) -> None:
+        seen: dict[str, object] = {}
+        for name, place in self._named():
+            if name in seen:
+                text = f"machine {self.name}: the name {name!r} is used twice (first: {seen[name]}); rename one of them"
+                raise ModelError(text, place)
+            seen[name] = place
         for symbol in self.parameters:
             if symbol.quantity.default is None:
-                raise ModelError(
-                    f"machine {self.name}: parameter {symbol.name!r} has no default; give it one with default="
-                )
-        if self.order and set(self.order) != set(self.coordinates) | set(self.velocities):
-            raise ModelError(f"machine {self.name}: order must list each coordinate and velocity once")
+                text = f"machine {self.name}: parameter {symbol.name!r} has no default; give it one with default="
+                raise ModelError(text, symbol.place)
 
-    @property
-    def coordinates(self) -> tuple[Coordinate, ...]:
-        return tuple(self.kinematics)
+    def _named(self) -> list[tuple[str, Place]]:
+        """All names with the places where they were given."""
+        named = [(symbol.name, symbol.place) for symbol in self.symbols]
+        named += [(each.quantity.name, each.place) for each in self.constraints]
+        return named + [(each.quantity.name, each.place) for each in self.outputs]
 
     @property
     def state(self) -> tuple[_Named, ...]:
@@ -198,11 +314,17 @@ class Model:
     def symbols(self) -> tuple[_Named, ...]:
         return (*self.state, *self.inputs, *self.parameters)
 
+    @property
+    def holonomic(self) -> tuple[Constraint, ...]:
+        """The constraints that hold on coordinates as well."""
+        return tuple(each for each in self.constraints if each.finite is not None)
+
     def __getitem__(self, name: str) -> Any:
         """The symbol of this name, for programs: `machine["psi"]`."""
         by_name = {symbol.name: symbol for symbol in self.symbols}
         if name not in by_name:
-            raise ModelError(f"machine {self.name} has no symbol {name!r}; it has {', '.join(sorted(by_name))}")
+            known = ", ".join(sorted(by_name))
+            raise ModelError(f"machine {self.name} has no symbol {name!r}; it has {known}", here())
         return by_name[name]
 
     @property

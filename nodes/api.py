@@ -1,19 +1,39 @@
-"""The public functions: `servonode.simulate` and `servonode.check`."""
+"""The public functions: `servonode.load`, `servonode.simulate` and `servonode.check`."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from servonode.mechanics.locate import at_hand
 from servonode.nodes.assembly import assemble
-from servonode.nodes.launch_file import read_launch
+from servonode.nodes.launch_file import launch_of_table, read_launch
+from servonode.nodes.launch_keys import LaunchFile
+from servonode.nodes.loop import Loop
 from servonode.nodes.result import Run
-from servonode.nodes.simulate import default_every, simulate_continuous, simulate_fused, simulate_nodes
 
 if TYPE_CHECKING:
     from servonode.nodes.check import Report
 
+Launch = str | Path | Mapping[str, Any]
+
+
+def load(launch: Launch, *, strict: bool = True, **overrides: Any) -> Loop:
+    """The machine and its law, ready to be looked into, checked and simulated.
+
+    Args:
+        launch: path of a launch file, the bare name of a packaged one, or its content as nested mappings, where
+            machine and program may also be functions.
+        strict: refuse what `run` would refuse; False to look into it all the same.
+        overrides: launch-file keys with `__` for the dot: `run__duration=10`, `controller__gains__lambda=3`.
+
+    Raises:
+        LaunchError: the launch file or an override does not fit; CacheError: the kernel cache is damaged.
+    """
+    return Loop(assemble(_read(launch, overrides), strict=strict))
+
 
 def simulate(
-    launch: str | Path,
+    launch: Launch,
     *,
     control: Literal["sampled", "continuous"] = "sampled",
     loop: Literal["fused", "nodes"] = "fused",
@@ -22,38 +42,43 @@ def simulate(
     atol: float = 1e-12,
     **overrides: Any,
 ) -> Run:
-    """Simulate a launch file (path or packaged name) in this process.
+    """Simulate a launch file in this process.
 
     Args:
-        launch: path of a launch file, or the bare name of a packaged one.
+        launch, overrides: see `load`.
         control: sampled with a zero-order hold, or the law inside the right-hand side of an adaptive integrator.
         loop: the sampled loop as one compiled function or as nodes on a bus in memory; the bits are the same.
         every: plant steps per row of the result; default: at most 20 000 rows, on control instants.
         rtol, atol: tolerances of the continuous rung.
-        overrides: launch-file keys with `__` for the dot: `run__duration=10`, `controller__gains__lambda=3`.
 
     Raises:
-        LaunchError: the launch file or an override does not fit; CacheError: the kernel cache is damaged;
+        LaunchError, CacheError: as `load`;
         SimulationError: the law failed, or the continuous integration cannot go on;
         ValueError: `control`, `loop` or `every` is not one of the choices.
     """
-    for word, choices in ((control, ("sampled", "continuous")), (loop, ("fused", "nodes"))):
-        if word not in choices:
-            raise ValueError(f"{word!r} is unknown; choose {' or '.join(choices)}")
-    if every is not None and every < 1:
-        raise ValueError(f"every = {every} is not a number of plant steps; give 1 or more")
-    assembly = assemble(read_launch(launch, override_texts(overrides)))
-    rows = every or default_every(assembly)
-    if control == "continuous":
-        return simulate_continuous(assembly, rows, rtol, atol)
-    return simulate_nodes(assembly, rows) if loop == "nodes" else simulate_fused(assembly, rows)
+    return load(launch, **overrides).simulate(control, loop, every, rtol, atol)
 
 
-def check(launch: str | Path, **overrides: Any) -> "Report":
-    """What would run: machine, program, constraints, degrees, gains, times; raises as `simulate`."""
-    from servonode.nodes.check import report
+def check(launch: Launch, **overrides: Any) -> "Report":
+    """What would run: machine, program, constraints, degrees, gains, times, verdict; raises as `load`."""
+    return load(launch, strict=False, **overrides).check()
 
-    return report(assemble(read_launch(launch, override_texts(overrides)), strict=False))
+
+def _read(launch: Launch, overrides: dict[str, Any]) -> LaunchFile:
+    texts = override_texts(overrides)
+    return (
+        launch_of_table(_with_references(launch), texts) if isinstance(launch, Mapping) else read_launch(launch, texts)
+    )
+
+
+def _with_references(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The table with functions, Models and Programs replaced by references."""
+    replaced = {}
+    for section, key in (("plant", "machine"), ("controller", "program")):
+        content = table.get(section)
+        if isinstance(content, Mapping) and not isinstance(content.get(key, ""), str):
+            replaced[section] = {**content, key: at_hand(content[key])}
+    return {**table, **replaced}
 
 
 def override_texts(overrides: dict[str, Any]) -> list[str]:

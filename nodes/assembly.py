@@ -14,20 +14,13 @@ import numpy.typing as npt
 from servonode.controllers import ServoLaw
 from servonode.controllers.signals import Signals
 from servonode.mechanics.machine import Machine, ParameterError
-from servonode.nodes.control import (
-    Control,
-    ProgramRefused,
-    choices,
-    no_targets,
-    program_entry,
-    resolve_control,
-    with_parameters,
-)
+from servonode.nodes.control import Control, ProgramRefused, no_targets, program_source, resolve_control
 from servonode.nodes.examine import examine
 from servonode.nodes.launch_file import LaunchError, check_names, per_name
 from servonode.nodes.launch_keys import LaunchFile
+from servonode.nodes.machines import check_start, load, plant_source
 from servonode.nodes.start import NoStart, start_on_program
-from servonode.plants import PLANTS, load_machine
+from servonode.plants import MachineSource
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.simulated import SimulatedPlant
 
@@ -39,6 +32,7 @@ class Assembly:
     """A launch file resolved: ready to simulate or to run."""
 
     launch: LaunchFile
+    source: MachineSource
     machine: Machine
     control: Control | None
     targets: Signals
@@ -88,12 +82,12 @@ def assemble(launch: LaunchFile, strict: bool = True) -> Assembly:
         CacheError: the kernel cache is damaged or cannot be written.
     """
     path, plant = launch.file, launch.plant
-    entry = program_entry(launch)
-    machine = _machine(launch)
+    source, program = plant_source(launch), program_source(launch)
+    machine = load(launch, source, "plant.parameters", plant.parameters)
     state_names, input_names = machine.description.state_names, machine.description.input_names
     check_names(path, "plant.initial", plant.initial, [*state_names, "on_program"])
     start = machine.state(_numbers(launch, plant.initial))
-    control, targets = resolve_control(launch, entry, machine) if launch.controller and entry else (None, no_targets())
+    control, targets = resolve_control(launch, program, source) if program else (None, no_targets())
     if launch.target and control is None:
         raise LaunchError(path, "target", next(iter(launch.target)), "there is no [controller] that would use it")
     if _wants_program_start(launch) and not (control and control.law.n_s):
@@ -122,6 +116,7 @@ def assemble(launch: LaunchFile, strict: bool = True) -> Assembly:
     allowed = per_input("plant.safety", "limit", plant.safety.limit, np.inf)
     assembly = Assembly(
         launch=launch,
+        source=source,
         machine=machine,
         control=control,
         targets=targets,
@@ -132,22 +127,14 @@ def assemble(launch: LaunchFile, strict: bool = True) -> Assembly:
         command_timeout=_command_timeout(launch),
     )
     if control:
-        _check_start(assembly, control)
+        _find_program_start(assembly, control)
+    check_start(launch, machine, start)
+    if control:
+        _check_law_at_start(assembly, control)
         if strict and control.examination.refusals:
             first = control.examination.refusals[0]
             raise ProgramRefused(path, "controller", None, f"{first.subject}: {first.text}")
     return assembly
-
-
-def _machine(launch: LaunchFile) -> Machine:
-    plant, path = launch.plant, launch.file
-    if plant.machine not in PLANTS:
-        raise LaunchError(path, "plant", "machine", f"{plant.machine!r} is unknown; {choices(plant.machine, PLANTS)}")
-    if plant.settings:
-        name = next(iter(plant.settings))
-        raise LaunchError(path, "plant.settings", name, f"machine {plant.machine} has no settings; remove it")
-    machine = load_machine(plant.machine, {}, {})
-    return with_parameters(launch, "plant.parameters", machine, plant.parameters)
 
 
 def _numbers(launch: LaunchFile, initial: Mapping[str, Any]) -> dict[str, float]:
@@ -168,8 +155,8 @@ def _command_timeout(launch: LaunchFile) -> float | None:
     return max(3 * launch.period_ns / 1e9 / launch.run.speed, safety.command_timeout_floor)
 
 
-def _check_start(assembly: Assembly, control: Control) -> None:
-    """Parameters that are found at the start, guards at the start, and the degrees at random states."""
+def _find_program_start(assembly: Assembly, control: Control) -> None:
+    """Parameters that are found at the start, and the start on the program where it is wanted."""
     launch, law = assembly.launch, control.law
     assert launch.controller is not None
     y = assembly.goal(0.0)
@@ -182,6 +169,12 @@ def _check_start(assembly: Assembly, control: Control) -> None:
             assembly.start[:] = start_on_program(law, assembly.start, y, given)
         except NoStart as error:
             raise ProgramRefused(launch.file, "plant.initial", "on_program", str(error)) from error
+
+
+def _check_law_at_start(assembly: Assembly, control: Control) -> None:
+    """Guards at the start, and the degrees at random states near it."""
+    launch, law = assembly.launch, control.law
+    y = assembly.goal(0.0)
     status = law.compute(0.0, assembly.start, y)
     if status > 0:
         raise LaunchError(launch.file, "plant.initial", None, f"at the start {law.explain(status)}")

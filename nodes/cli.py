@@ -40,13 +40,14 @@ def _reports_errors(function: Callable[..., Any]) -> Callable[..., Any]:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         from servonode.bus import BusError
         from servonode.mechanics.cache import CacheError
+        from servonode.mechanics.description import ModelError
         from servonode.nodes.launch_file import LaunchError
         from servonode.nodes.recorder import RecordTooLarge
         from servonode.nodes.simulate import SimulationError
 
         try:
             return function(*args, **kwargs)
-        except (LaunchError, CacheError, BusError, RecordTooLarge) as error:
+        except (LaunchError, ModelError, CacheError, BusError, RecordTooLarge) as error:
             click.echo(f"servonode: {error}", err=True)
             sys.exit(2)
         except OSError as error:
@@ -129,7 +130,7 @@ def run(
     name = name or assembly.launch.name
     picture = None if no_report else report or Path(f"{name}.png")
     _check_writable(out)
-    _check_picture(picture)
+    _check_picture(picture, assembly)
     line = StatusLine(assembly, name)
     outcome = Launcher(assembly, name, every or (1 if out else default_every(assembly)), line).launch()
     line.close()
@@ -187,8 +188,8 @@ def simulate(
     from servonode.nodes.simulate import default_every, simulate_continuous, simulate_fused, simulate_nodes
 
     _check_writable(out)
-    _check_picture(report)
     assembly = assemble(read_launch(file, overrides))
+    _check_picture(report, assembly)
     rows = every or (1 if out else default_every(assembly))
     if control == "continuous":
         result = simulate_continuous(assembly, rows, rtol, atol)
@@ -260,11 +261,17 @@ def _check_writable(file: Path | None) -> None:
         raise click.UsageError(f"{file} is a folder; give the name of a file")
 
 
-def _check_picture(file: Path | None) -> None:
+def _check_picture(file: Path | None, assembly: Any) -> None:
     """Refuse a picture that cannot be written or drawn."""
+    if file is None:
+        return
     _check_writable(file)
-    if file is not None and file.suffix.lower() not in PICTURES:
+    if file.suffix.lower() not in PICTURES:
         raise click.UsageError(f"{file}: no picture ends like this; choose {', '.join(PICTURES)}")
+    if not assembly.source.packaged:
+        from servonode.nodes.report import check_view
+
+        check_view(assembly)
 
 
 def _deliver(

@@ -1,21 +1,32 @@
 """The controller's half of a launch file: program, options, parameters, signals, gains, all checked."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from servonode.controllers import PROGRAMS, ProgramEntry, ServoLaw, load_law
+from servonode.controllers import (
+    PROGRAMS,
+    InlineProgram,
+    ProgramSource,
+    ServoLaw,
+    StatedProgram,
+    find_program,
+    load_law,
+)
+from servonode.controllers.inline import ResidualError
 from servonode.controllers.signals import ExpressionError, Signals, load_signals
-from servonode.mechanics.description import ModelError
+from servonode.mechanics.description import ModelError, ProgramDescription
 from servonode.mechanics.expression import parse
-from servonode.mechanics.machine import Machine, ParameterError
+from servonode.mechanics.locate import NotFound
+from servonode.mechanics.machine import Machine
 from servonode.mechanics.stabilize import Gains
 from servonode.nodes.examine import Examination, total_delay
 from servonode.nodes.gains import resolve_gains, wants_integral
 from servonode.nodes.launch_file import LaunchError, check_names
 from servonode.nodes.launch_keys import Controller, LaunchFile
-from servonode.plants import PLANTS, machine_key, model_factory
+from servonode.nodes.machines import believed_source, chosen, load
+from servonode.plants import PLANTS, MachineSource
 
 LONGEST_DELAY = 200  # control periods
 
@@ -24,6 +35,9 @@ LONGEST_DELAY = 200  # control periods
 class Control:
     """The controller's half of a run; arrays are reused by whoever computes with them."""
 
+    source: ProgramSource
+    options: dict[str, Any]
+    believed: MachineSource
     law: ServoLaw
     signals: Signals
     gains: Gains
@@ -34,76 +48,112 @@ class ProgramRefused(LaunchError):
     """The program is stated well, but it cannot or must not run on this machine."""
 
 
-def choices(name: str, known: Collection[str]) -> str:
-    near = get_close_matches(name, known, 1)
-    hint = f"did you mean {near[0]}? " if near else ""
-    return f"{hint}choose {', '.join(sorted(known))}"
-
-
-def with_parameters(launch: LaunchFile, section: str, machine: Machine, given: Mapping[str, float]) -> Machine:
-    check_names(launch.file, section, given, [each.name for each in machine.description.parameters])
-    try:
-        return machine.with_parameters(given)
-    except ParameterError as error:
-        raise LaunchError(launch.file, section, error.name, str(error)) from error
-
-
 def no_targets() -> Signals:
     return load_signals({}, 0)
 
 
-def program_entry(launch: LaunchFile) -> ProgramEntry | None:
-    """The program's entry, checked before anything is derived."""
-    if launch.controller is None:
+def program_source(launch: LaunchFile) -> ProgramSource | None:
+    """Where the program comes from, checked before anything is derived; None without a controller.
+
+    Raises:
+        LaunchError: there is no such program, or it is for another machine.
+    """
+    controller, path = launch.controller, launch.file
+    if controller is None:
         return None
-    name = launch.controller.program
+    if controller.program is None:
+        return _inline(launch, controller)
+    _check_fits(launch, controller.program)
+    try:
+        source = StatedProgram(find_program(controller.program, launch.path.parent))
+        assert source.options is not None  # read now, so that a bad one is refused before anything is derived
+    except (NotFound, ModelError) as error:
+        raise LaunchError(path, "controller", "program", str(error)) from error
+    return source
+
+
+def _inline(launch: LaunchFile, controller: Controller) -> InlineProgram:
+    for name in controller.residuals:
+        if not (name.isascii() and name.isidentifier()):
+            text = "is no name for a residual; use ASCII letters, digits and _, beginning with a letter"
+            raise LaunchError(launch.file, "controller", f"residuals.{name}", text)
+    wrong = next((name for name, value in controller.settings.items() if isinstance(value, bool | list)), None)
+    if wrong is not None:
+        text = f"{controller.settings[wrong]!r} is neither a number nor an expression of t; give one"
+        raise LaunchError(launch.file, "controller.settings", wrong, text)
+    numbers = tuple(name for name, value in controller.settings.items() if isinstance(value, int | float))
+    texts = {name: str(value) for name, value in controller.settings.items() if isinstance(value, str)}
+    return InlineProgram(controller.residuals, numbers, texts, tuple(launch.target))
+
+
+def _check_fits(launch: LaunchFile, name: str) -> None:
+    """A packaged program must be for the packaged machine; one of the user's own is not known here."""
     fitting = [each for each, entry in PROGRAMS.items() if entry.machine in (None, launch.plant.machine)]
-    if name not in PROGRAMS:
-        text = f"{name!r} is unknown; {choices(name, fitting or PROGRAMS)}"
+    if name in PROGRAMS and name not in fitting and launch.plant.machine in PLANTS:
+        near = get_close_matches(name, fitting, 1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        text = f"{name!r} is a program of {PROGRAMS[name].machine}; {hint}choose {', '.join(sorted(fitting))}"
         raise LaunchError(launch.file, "controller", "program", text)
-    if name not in fitting and launch.plant.machine in PLANTS:
-        text = f"{name!r} is a program of {PROGRAMS[name].machine}; {choices(name, fitting)}"
-        raise LaunchError(launch.file, "controller", "program", text)
-    return PROGRAMS[name]
 
 
-def resolve_control(launch: LaunchFile, entry: ProgramEntry, machine: Machine) -> tuple[Control, Signals]:
-    """The law with its signals and gains, and the targets, of a launch file's [controller] and [target]."""
+def resolve_control(launch: LaunchFile, source: ProgramSource, plant: MachineSource) -> tuple[Control, Signals]:
+    """The law with its signals and gains, and the targets, of a launch file's [controller] and [target].
+
+    Raises:
+        LaunchError: something in these sections does not fit; ProgramRefused: the program cannot be derived.
+    """
     controller, path = launch.controller, launch.file
     assert controller is not None
-    options = _options(launch, entry, controller)
-    believed = with_parameters(launch, "controller.parameters", machine, controller.parameters)
-    key = machine_key(launch.plant.machine, {})
-    build: Callable[[], Any] = lambda: model_factory(launch.plant.machine)()  # noqa: E731
-    integral = wants_integral(launch)
-    try:
-        law = load_law(controller.program, believed, key, build, options, {}, controller.damping, integral)
-    except ModelError as error:
-        raise ProgramRefused(path, "controller", "program", str(error)) from error
+    options = _options(launch, source, controller)
+    believed = believed_source(launch, plant)
+    parameters = launch.plant.parameters | controller.parameters
+    machine = load(launch, believed, "controller.parameters", parameters)
+    law = _law(launch, source, options, believed, machine)
     description = law.description
     parameter_names = [each.name for each in description.parameters]
     signal_names = [each.name for each in description.signals]
     given = {name: value for name, value in controller.settings.items() if name not in options}
     settings = _unpacked(launch, given, parameter_names)
-    check_names(path, "controller.settings", settings, [*entry.options, *parameter_names, *signal_names])
+    check_names(path, "controller.settings", settings, [*source.options, *parameter_names, *signal_names])
     law.parameters |= _program_parameters(launch, {n: settings[n] for n in parameter_names if n in settings})
     defaults = dict(zip(signal_names, description.signal_defaults, strict=True))
     texts = {name: _text(launch, "controller.settings", name, settings.get(name, defaults[name])) for name in defaults}
     signals = _signals(launch, "controller.settings", texts, description.signal_order)
-    check_names(path, "target", launch.target, description.targets)
-    for name in description.targets:
-        if name not in launch.target:
-            text = f'is missing: program {description.name} needs it; give an expression of t, for example "0.3*t"'
-            raise LaunchError(path, "target", name, text)
-    ordered = {name: launch.target[name] for name in description.targets}
-    targets = _signals(launch, "target", ordered, description.target_order)
+    targets = _targets(launch, description)
     delay = total_delay(launch)
     if delay > LONGEST_DELAY or controller.delay > LONGEST_DELAY:
         text = f"{max(delay, controller.delay):g} periods from sample to action are too many; at most {LONGEST_DELAY}"
         raise LaunchError(path, "controller", "delay", text)
     gains = resolve_gains(launch, description, delay)
     law.use(gains)
-    return Control(law, signals, gains, Examination()), targets
+    return Control(source, options, believed, law, signals, gains, Examination()), targets
+
+
+def _law(
+    launch: LaunchFile, source: ProgramSource, options: dict[str, Any], believed: MachineSource, machine: Machine
+) -> ServoLaw:
+    controller, path = launch.controller, launch.file
+    assert controller is not None
+    integral = wants_integral(launch)
+    try:
+        return load_law(source, machine, believed.key, believed.build, options, {}, controller.damping, integral)
+    except ResidualError as error:
+        raise LaunchError(path, "controller", f"residuals.{error.name}", str(error)) from error
+    except ModelError as error:
+        if controller.residuals:  # stated in this very file, no other line to name
+            raise ProgramRefused(path, "controller", "residuals", error.text) from error
+        raise ProgramRefused(path, "controller", "program", str(error)) from error
+
+
+def _targets(launch: LaunchFile, description: ProgramDescription) -> Signals:
+    """The targets that the program asks for, each stated in [target]."""
+    check_names(launch.file, "target", launch.target, description.targets)
+    for name in description.targets:
+        if name not in launch.target:
+            text = f'is missing: program {description.name} needs it; give an expression of t, for example "0.3*t"'
+            raise LaunchError(launch.file, "target", name, text)
+    ordered = {name: launch.target[name] for name in description.targets}
+    return _signals(launch, "target", ordered, description.target_order)
 
 
 def _unpacked(launch: LaunchFile, settings: Mapping[str, Any], parameters: Collection[str]) -> dict[str, Any]:
@@ -118,24 +168,16 @@ def _unpacked(launch: LaunchFile, settings: Mapping[str, Any], parameters: Colle
     return flat
 
 
-def _options(launch: LaunchFile, entry: ProgramEntry, controller: Controller) -> dict[str, str]:
-    options = {name: known[0] for name, known in entry.options.items()}
-    implied = {setting: choice for setting, choice in entry.implied.items() if setting in controller.settings}
-    for option, chosen in implied.values():
-        conflict = [setting for setting, choice in implied.items() if choice[0] == option and choice[1] != chosen]
+def _options(launch: LaunchFile, source: ProgramSource, controller: Controller) -> dict[str, Any]:
+    """The options of the program; some settings choose one, as `radius` chooses path = "circle"."""
+    entry = PROGRAMS.get(source.name) if isinstance(source, StatedProgram) else None
+    implied = {each: choice for each, choice in entry.implied.items() if each in controller.settings} if entry else {}
+    for option, wanted in implied.values():
+        conflict = [setting for setting, choice in implied.items() if choice[0] == option and choice[1] != wanted]
         if conflict:
             kinds = ", ".join(f"{setting} belongs to a {choice[1]}" for setting, choice in implied.items())
             raise LaunchError(launch.file, "controller.settings", conflict[0], f"{kinds}; give one kind of {option}")
-        options[option] = chosen
-    for name, known in entry.options.items():
-        value = controller.settings.get(name, options[name])
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            value = f"{value:g}"
-        if value not in known:
-            text = f"{value!r} is unknown; {choices(str(value), known)}"
-            raise LaunchError(launch.file, "controller.settings", name, text)
-        options[name] = str(value)
-    return options
+    return chosen(launch, "controller.settings", source.options, dict(implied.values()) | controller.settings)
 
 
 def _program_parameters(launch: LaunchFile, given: Mapping[str, Any]) -> dict[str, float]:

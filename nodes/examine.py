@@ -128,13 +128,17 @@ def _margin(
 def _rank(found: Examination, law: ServoLaw, start: Array, goal: Array) -> None:
     """Rank and condition of W at random admissible states around the start."""
     rng = np.random.default_rng(0)
-    states = realize.random_states(law.machine.description, start, rng, STATES, SPREAD)
+    machine = law.machine
+    states = realize.random_states(machine.description, start, rng, STATES, SPREAD)
+    holonomic = bool(machine.description.holonomic)
+    if holonomic:  # random states leave the constraints, and so would the search for worse ones
+        states = np.array([machine.projected(0.0, x) for x in states])
     F = np.array(law.description.relations) if law.description.relations else None
     n = len(states)
-    survey = realize.survey(law, states, np.zeros(n), np.tile(goal, (n, 1)), F)
+    survey = realize.survey(law, states, np.zeros(n), np.tile(goal, (n, 1)), F, search=not holonomic)
     try:
         verdict = realize.verdict(
-            survey, law.n_s, law.machine.n_inputs, 0 if F is None else len(F), law.description.least_norm
+            survey, law.n_s, machine.n_inputs, 0 if F is None else len(F), law.description.least_norm
         )
     except ValueError as error:
         found.add("warn", "rank", str(error))

@@ -16,6 +16,7 @@ from math import isfinite
 from numba import njit
 
 from {machine} import advance_{integrator} as advance
+from {believed} import advance_{integrator} as advance_believed
 from {law} import law
 from {signals} import signals
 from {targets} import signals as targets
@@ -71,7 +72,7 @@ def loop(
                     x_ahead[i] = x[i]
                 for i in range(depth - 1):
                     held = queue[(instant + i) % depth]
-                    advance(k + i * per_period, per_period, step_ns, x_ahead, held, c_believed)
+                    advance_believed(k + i * per_period, per_period, step_ns, x_ahead, held, c_believed)
                 t = (k + (depth - 1) * per_period) * step_ns / 1e9
                 fill(t, y, y_target, y_signal)
                 if law(t, x_ahead, y, c_law, K, out) != 0:
@@ -111,6 +112,7 @@ def fused_loop(assembly: Assembly, every: int, record: Recorder, answers: Record
     law = control.law
     names = {
         "machine": machine.kernel.__name__,
+        "believed": law.machine.kernel.__name__,
         "law": law.kernel.__name__,
         "signals": control.signals.kernel.__name__,
         "targets": assembly.targets.kernel.__name__,

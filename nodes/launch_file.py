@@ -131,6 +131,19 @@ def _read(file: str, path: Path) -> str:
     raise LaunchError(file, None, None, text)
 
 
+def launch_of_table(table: Mapping[str, Any], overrides: Sequence[str] = (), name: str = "launch") -> LaunchFile:
+    """The launch file of nested mappings, relative to the working folder; raises as `read_launch`."""
+    reader = _Reader(f"<{name}>")
+    copied = _copied(table)
+    for text in overrides:
+        reader.override(copied, text)
+    return reader.launch(Path.cwd() / f"{name}.toml", copied)
+
+
+def _copied(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {str(key): _copied(value) if isinstance(value, Mapping) else value for key, value in table.items()}
+
+
 class _Reader:
     """Turns the table of one file into structs; knows which keys came from the command line."""
 
@@ -161,6 +174,11 @@ class _Reader:
         step = self._nanoseconds("plant", "step", parts.plant.step)
         duration = self._whole("run", "duration", parts.run.duration, step)
         controller = parts.controller
+        if controller and controller.program is None and not controller.residuals:
+            text = 'missing; name a program, or state residuals = {speed = "V - 0.4"} instead'
+            raise self._error("controller", "program", text)
+        if controller and controller.program is not None and controller.residuals:
+            raise self._error("controller", "residuals", "a program and residuals are stated; give one of them")
         period = self._whole("controller", "period", controller.period, step) if controller else None
         return LaunchFile(
             **asdict(parts),

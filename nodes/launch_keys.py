@@ -85,8 +85,13 @@ class Plant(Section, frozen=True):
     step: Annotated[Seconds, _key("the integrator step", "s")] = 0.001
     integrator: Annotated[Integrator, _key("the integration rule; rk2 is the midpoint rule")] = "rk4"
     publish_every: Annotated[Count, _key("steps per state message; control instants always have one", "steps")] = 1
-    parameters: Annotated[dict[str, float], _key("what differs from the machine's defaults", "SI")] = {}
+    parameters: Annotated[
+        dict[str, float | str], _key("what differs from the machine's defaults, or a function of t", "SI")
+    ] = {}
     settings: Annotated[dict[str, str | float | bool], _key("the machine's named options")] = {}
+    disturbance: Annotated[
+        dict[str, str | float], _key("forces by coordinate or input, expressions of t and states", "N or N m")
+    ] = {}
     initial: Annotated[dict[str, float | list[float] | bool], _key("state values at t = 0", "SI")] = {}
     actuator: Actuator = Actuator()
     sensor: Sensor = Sensor()
@@ -96,7 +101,10 @@ class Plant(Section, frozen=True):
 class Controller(Section, frozen=True):
     """[controller]: the program and how often it runs; without it, zero input and no command watchdog."""
 
-    program: Annotated[Text, _key("the program; `servonode list programs`")]
+    program: Annotated[Text | None, _key("the program; `servonode list programs`")] = None
+    residuals: Annotated[
+        dict[str, str | float], _key("instead of a program: expressions of t, states, parameters, targets, settings")
+    ] = {}
     period: Annotated[Seconds, _key("the time between control instants", "s")] = 0.01
     delay: Annotated[Whole, _key("the time after which a command acts", "periods")] = 0
     predictor: Annotated[bool, _key("whether the law computes from the state predicted over the delay")] = False

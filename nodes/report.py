@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from servonode.mechanics.description import ModelError
+from servonode.nodes.assembly import Assembly
 from servonode.nodes.result import Run
-from servonode.plants import load_view
+from servonode.plants.view import View
 
 Array = npt.NDArray[np.float64]
 WIDE = 2.2  # width over height from which the path stands above the panels
@@ -36,23 +38,60 @@ def write_report(run: Run, name: str, file: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    view = run.assembly.source.view()
     with mpl.rc_context():
         mpl.rcParams.update(STYLE)
         panels = _panels(run)
         figure = Figure(figsize=(14, 8.2), layout="constrained")
         FigureCanvasAgg(figure)
-        place, axes = _layout(figure, len(panels), _is_wide(run))
-        _draw_path(place, run)
+        if view is None:
+            axes = _columns(figure, len(panels))
+        else:
+            place, axes = _layout(figure, len(panels), _is_wide(run, view))
+            _draw_path(place, run, view)
         for axis, (title, curves, logarithmic) in zip(axes, panels, strict=False):
             _draw_panel(axis, run.t, title, curves, logarithmic)
         figure.suptitle(_title(run, name), color=INK, fontsize=12, x=0.01, ha="left")
         figure.savefig(file, dpi=110)
 
 
-def _is_wide(run: Run) -> bool:
+def check_view(assembly: Assembly) -> None:
+    """Try out the machine's view at the start, so that a run is not followed by a picture that cannot be drawn.
+
+    Raises:
+        ModelError: the view names what the machine does not have, or its outline fails.
+    """
+    view = assembly.source.view()
+    if view is None:
+        return
+    machine, file = assembly.machine, assembly.source.definition.file.name
+    known = [*machine.description.state_names, *(each.name for each in machine.description.outputs)]
+    unknown = [name for pair in view.trails.values() for name in pair if name not in known]
+    if unknown:
+        raise ModelError(f"{file}: VIEW has a trail of {unknown[0]!r}; choose from {', '.join(known)}")
+    state = dict(zip(machine.description.state_names, map(float, assembly.start), strict=False))
+    assembly.source.definition.run(
+        lambda: [np.asarray(line)[:, :2] for line in view.outline(state, machine.parameters)]
+    )
+
+
+def _columns(figure: Any, n: int) -> list[Any]:
+    """The axes of n panels in two columns, for a machine without a view."""
+    grid = figure.subplots(-(-n // 2), 2, sharex=True, squeeze=False)
+    axes = [*grid[:, 0], *grid[:, 1]]
+    for spare in axes[n:]:
+        spare.set_axis_off()
+    for axis in (grid[-1, 0], axes[n - 1]):
+        axis.set_xlabel("t [s]")
+        axis.tick_params(labelbottom=True)
+    return axes
+
+
+def _is_wide(run: Run, view: View) -> bool:
     """Whether the paths are much wider than high, so that they want the whole width."""
-    view = load_view(run.assembly.machine.description.name)
     known = {**run.state, **run.outputs()}
+    if not view.trails:
+        return False
     across, up = (np.concatenate([known[pair[i]] for pair in view.trails.values()]) for i in (0, 1))
     return bool(np.ptp(across) > WIDE * np.ptp(up))
 
@@ -61,19 +100,11 @@ def _layout(figure: Any, n: int, wide: bool) -> tuple[Any, list[Any]]:
     """The axes of the path and of n panels: beside each other, or the path above two columns of panels."""
     if wide:
         top, bottom = figure.subfigures(2, 1, height_ratios=(1.0, 1.6))
-        grid = bottom.subplots(-(-n // 2), 2, sharex=True, squeeze=False)
-        axes = [*grid[:, 0], *grid[:, 1]]
-        for spare in axes[n:]:
-            spare.set_axis_off()
-        lowest = [grid[-1, 0], axes[n - 1]]
-    else:
-        top, right = figure.subfigures(1, 2, width_ratios=(1.05, 1.0))
-        axes = list(right.subplots(n, 1, sharex=True, squeeze=False)[:, 0])
-        lowest = [axes[-1]]
-    for axis in lowest:
-        axis.set_xlabel("t [s]")
-        axis.tick_params(labelbottom=True)
-    return top.add_subplot(), axes
+        return top.add_subplot(), _columns(bottom, n)
+    left, right = figure.subfigures(1, 2, width_ratios=(1.05, 1.0))
+    axes = list(right.subplots(n, 1, sharex=True, squeeze=False)[:, 0])
+    axes[-1].set_xlabel("t [s]")
+    return left.add_subplot(), axes
 
 
 def _title(run: Run, name: str) -> str:
@@ -92,13 +123,24 @@ def _panels(run: Run) -> list[Panel]:
     known = {**run.state, **run.outputs()}
     units = {each.name: each.unit for each in (*description.state, *description.outputs, *description.inputs)}
     panels: list[Panel] = []
-    for names in description.panels:
+    for names in description.panels or _default_panels(run):
         panels.append((_label(names, units), {name: known[name] for name in names}, False))
-    panels.append((_label(description.input_names, units), dict(run.input), False))
+    if run.input:
+        panels.append((_label(description.input_names, units), dict(run.input), False))
     if run.residual:
         sizes = {name: np.abs(values) for name, values in run.residual.items()}
         panels.append(("|residual|", sizes, True))
     return panels
+
+
+def _default_panels(run: Run) -> list[tuple[str, ...]]:
+    """Coordinates and velocities by their units, for a machine that names no panels."""
+    by_unit: dict[str, list[str]] = {}
+    for quantity in run.assembly.machine.description.state:
+        by_unit.setdefault(quantity.unit, []).append(quantity.name)
+    return [
+        tuple(names[i : i + len(PALETTE)]) for names in by_unit.values() for i in range(0, len(names), len(PALETTE))
+    ]
 
 
 def _label(names: Sequence[str], units: dict[str, str]) -> str:
@@ -122,21 +164,20 @@ def _draw_panel(axis: Any, t: Array, title: str, curves: dict[str, Array], logar
         axis.legend(loc="lower right", bbox_to_anchor=(1.0, 0.97), ncols=len(curves), fontsize=8, borderpad=0)
 
 
-def _draw_path(axis: Any, run: Run) -> None:
+def _draw_path(axis: Any, run: Run, view: View) -> None:
     """Paths of machine and goal, with the machine's outline at a few instants, later ones darker."""
     machine = run.assembly.machine
-    view = load_view(machine.description.name)
     known = {**run.state, **run.outputs()}
     for color, (label, (across, up)) in zip(PALETTE, view.trails.items(), strict=False):
         axis.plot(known[across], known[up], color=color, label=label, zorder=2)
     instants = _snapshots(run)
     goals = run.targets()
-    if all(name in goals for name in view.goal):
+    if view.goal and set(view.goal) <= goals.keys():
         x, y = (goals[name] for name in view.goal)
         axis.plot(x, y, color=GOAL, linewidth=1.0, linestyle="--", label="target", zorder=1)
         axis.plot(x[instants], y[instants], "o", color=GOAL, markersize=4, zorder=4)
-        for i in instants:
-            first = next(iter(view.trails.values()))
+        first = next(iter(view.trails.values()), None)
+        for i in instants if first else ():
             axis.plot([known[first[0]][i], x[i]], [known[first[1]][i], y[i]], color=GOAL, linewidth=0.5, alpha=0.6)
     for number, i in enumerate(instants):
         state = {name: float(values[i]) for name, values in run.state.items()}
@@ -146,7 +187,8 @@ def _draw_path(axis: Any, run: Run) -> None:
     axis.set_aspect("equal", adjustable="datalim")
     axis.set_xlabel(view.axes[0])
     axis.set_ylabel(view.axes[1])
-    axis.legend(loc="upper left")
+    if axis.get_legend_handles_labels()[0]:
+        axis.legend(loc="upper left")
 
 
 def _snapshots(run: Run) -> list[int]:

@@ -100,10 +100,38 @@ class Run:
             **self.stats,
         }
 
+    @property
+    def units(self) -> dict[str, str]:
+        """The unit of each column of `columns`, by its name."""
+        description, control = self.assembly.machine.description, self.assembly.control
+        quantities = {each.name: each.unit for each in (*description.state, *description.inputs)}
+        residuals = control.law.description.residuals if control else ()
+        quantities |= {f"residual_{each.name}": each.unit for each in residuals}
+        return {"t": "s", **quantities, "energy": "J"}
+
+    @property
+    def columns(self) -> dict[str, Array]:
+        """All recorded rows by column: t, states, inputs, `residual_NAME` (phi may be a state as well), energy."""
+        residuals = {f"residual_{name}": values for name, values in self.residual.items()}
+        return {"t": self.t, **self.state, **self.input, **residuals, "energy": self.energy}
+
+    def to_dataframe(self) -> Any:
+        """The columns as a pandas DataFrame with index t [s]; `.attrs["units"]` has the units.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("to_dataframe() needs pandas: pip install pandas, or use run.columns") from error
+        frame = pd.DataFrame(self.columns).set_index("t")
+        frame.attrs["units"] = self.units
+        return frame
+
     def write_csv(self, file: Path, every: int = 1) -> None:
         """Write t, states, inputs, residuals and energy, every `every`-th row, all digits."""
-        residuals = {f"residual_{name}": values for name, values in self.residual.items()}  # phi is a state as well
-        columns = {"t": self.t, **self.state, **self.input, **residuals, "energy": self.energy}
+        columns = self.columns
         with file.open("w", encoding="utf-8") as stream:
             stream.write(",".join(columns) + "\n")
             for row in zip(*(column[::every] for column in columns.values()), strict=True):

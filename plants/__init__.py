@@ -1,14 +1,16 @@
 """Plants: one file per machine, the plant contract, the simulated plant."""
 
-import importlib
-import importlib.util
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from servonode import mechanics
 from servonode.mechanics import cache
+from servonode.mechanics.changes import Changes, changed
+from servonode.mechanics.description import ModelError
+from servonode.mechanics.locate import Definition, find
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.machine import load_machine as _load
 from servonode.plants.view import View
@@ -16,33 +18,89 @@ from servonode.plants.view import View
 PLANTS: dict[str, str] = {
     "diff_drive_trailer": "differential-drive robot with a passive trailer",
 }
+ENTRY_POINTS = "servonode.machines"
+
+
+@dataclass(frozen=True)
+class MachineSource:
+    """A machine as a launch file states it: its definition, its options, and what is changed in it."""
+
+    definition: Definition
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    changes: Changes = field(default_factory=Changes)
+
+    @property
+    def packaged(self) -> bool:
+        """Whether it is a machine of servonode itself."""
+        return self.definition.reference in PLANTS
+
+    @property
+    def key(self) -> str:
+        """The cache key: the machine's own sources, the derivation's, its options and changes."""
+        sources = cache.sources_digest(Path(mechanics.__file__).parent)
+        stated = (dict(self.settings), dict(self.changes.varying), dict(self.changes.disturbance))
+        definition = self.definition.digest(**self.settings)
+        return cache.key_of("machine", definition, sources, json.dumps(stated, sort_keys=True))
+
+    def build(self) -> Any:
+        """The Model (this imports sympy).
+
+        Raises:
+            ModelError: the definition fails, returns no Model, or cannot take the changes.
+        """
+        from servonode.mechanics.model import Model
+
+        model = self.definition.call(**self.settings)
+        if not isinstance(model, Model):
+            text = f"{self.definition.function}() returned {type(model).__name__}, not a Model"
+            raise ModelError(f"{text}; end it with return Model(...)", self.definition.place)
+        return changed(model, self.changes) if self.changes else model
+
+    def load(self, parameters: Mapping[str, float]) -> Machine:
+        """The machine, derived and compiled, or from the cache.
+
+        Raises:
+            CacheError, ModelError, ParameterError: see `servonode.mechanics.machine.load_machine`.
+        """
+        return _load(self.key, self.build, parameters)
+
+    def view(self) -> View | None:
+        """How the machine is drawn: the `VIEW` beside its function, if there is one (this imports sympy).
+
+        Raises:
+            ModelError: it is not a View.
+        """
+        view = self.definition.attribute("VIEW")
+        if view is not None and not isinstance(view, View):
+            raise ModelError(f"{self.definition.file.name}: VIEW is no View; state it as VIEW = View(...)")
+        return view
+
+
+def find_machine(reference: str, folder: Path) -> Definition:
+    """The definition of a machine: a name in PLANTS, an entry point, "package.module:model", "./file.py:model".
+
+    Raises:
+        NotFound: there is no such machine; ModelError: its file is not Python.
+    """
+    packaged = {name: f"servonode.plants.{name}" for name in PLANTS}
+    return find(reference, packaged, ENTRY_POINTS, folder, "machine")
+
+
+def packaged_machine(name: str, settings: Mapping[str, Any] | None = None) -> MachineSource:
+    """A machine of PLANTS."""
+    return MachineSource(find_machine(name, Path()), settings or {})
 
 
 def machine_key(name: str, settings: Mapping[str, Any]) -> str:
-    """The cache key of a machine: its own source, the derivation's sources, its settings."""
-    spec = importlib.util.find_spec(f"servonode.plants.{name}")
-    if spec is None or spec.origin is None:
-        raise KeyError(name)
-    sources = cache.sources_digest(Path(mechanics.__file__).parent, Path(spec.origin))
-    return cache.key_of("machine", name, sources, json.dumps(dict(settings), sort_keys=True))
+    """The cache key of a machine of PLANTS."""
+    return packaged_machine(name, settings).key
 
 
 def model_factory(name: str) -> Callable[..., Any]:
-    """The function of a machine's file that returns its Model (this imports sympy)."""
-    factory: Callable[..., Any] = importlib.import_module(f"servonode.plants.{name}").model
-    return factory
+    """The function of a machine in PLANTS that returns its Model (calling it imports sympy)."""
+    return packaged_machine(name).definition.call
 
 
 def load_machine(name: str, parameters: Mapping[str, float], settings: Mapping[str, Any]) -> Machine:
-    """The machine of this name in PLANTS, derived and compiled, or from the cache.
-
-    Raises:
-        CacheError, ModelError, ParameterError: see `servonode.mechanics.machine.load_machine`.
-    """
-    return _load(machine_key(name, settings), lambda: model_factory(name)(**settings), parameters)
-
-
-def load_view(name: str) -> View:
-    """How the machine of this name is drawn (this imports sympy)."""
-    view: View = importlib.import_module(f"servonode.plants.{name}").VIEW
-    return view
+    """A machine of PLANTS, derived and compiled, or from the cache; raises as `MachineSource.load`."""
+    return packaged_machine(name, settings).load(parameters)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 if TYPE_CHECKING:
-    from servonode.nodes.api import check, simulate
+    from servonode.nodes.api import check, load, simulate
 
 __version__ = "0.1.0"
-__all__ = ["check", "simulate"]
+__all__ = ["check", "load", "simulate"]
 
 _root = _Path(__file__).resolve().parent.parent
 if (_root / "pyproject.toml").is_file() and (_root / "plants").is_dir():  # a checkout, never a wheel

@@ -276,8 +276,8 @@ def refusal(cart: Equations, *rows: Any, **others: Any) -> str:
 
 def test_an_unknown_symbol_is_refused_with_the_known_ones(cart: Equations) -> None:
     text = refusal(cart, residual("place", cart.model["x"] - sympy.Symbol("goal"), ""))
-    assert "program try, residual place: 'goal' is neither a symbol of machine cart_pole nor of the program" in text
-    assert "known are F, L, M, g, m, t, theta, v, w, x" in text
+    assert "program try, residual place: 'goal' is neither a state or parameter of machine cart_pole nor of" in text
+    assert "known are L, M, g, m, t, theta, v, w, x" in text
 
 
 def test_too_many_residuals_are_refused_with_the_inputs(cart: Equations) -> None:

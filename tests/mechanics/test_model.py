@@ -79,8 +79,7 @@ def test_kinematics_that_forget_a_given_motion_are_refused() -> None:
 def test_a_constraint_stated_twice_is_refused() -> None:
     rows = tuple(constraint(name, "force of the line", x.rate - y.rate) for name in ("N1", "N2"))
     text = refusal(kinematics={x: v, y: v}, velocities=(v,), constraints=rows)
-    assert "2 coordinates less 2 constraints leave 0 velocities, but 1 are stated" in text
-    assert "redundant or missing" in text
+    assert "the constraints N1, N2 are redundant; leave out what others imply (N2)" in text
 
 
 def test_a_constraint_stated_twice_is_refused_even_if_the_count_is_right() -> None:
@@ -109,7 +108,7 @@ def test_a_missing_constraint_is_refused() -> None:
 def test_a_constraint_on_coordinates_is_refused_with_the_mend() -> None:
     text = refusal(constraints=(constraint("N1", "force", x.rate**2 - y.rate),))
     assert "constraint N1: the row must be linear in the rates" in text
-    assert "differentiate a finite constraint once" in text
+    assert "it is differentiated for you" in text
 
 
 def test_kinematics_must_be_linear_in_the_velocities() -> None:
@@ -118,7 +117,7 @@ def test_kinematics_must_be_linear_in_the_velocities() -> None:
 
 def test_a_name_used_twice_is_refused() -> None:
     text = refusal(parameters=(m, parameter("F", "factor", default=1.0)))
-    assert "machine particle: the name 'F' is used twice; rename one of them" in text
+    assert "machine particle: the name 'F' is used twice (first: test_model.py line" in text
 
 
 def test_an_output_may_not_take_the_name_of_a_state() -> None:

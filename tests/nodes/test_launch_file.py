@@ -215,7 +215,7 @@ MISTAKES = [
         "run.duration = 1\nplant.machine = 'a'\n[controller]",
         "controller",
         "program",
-        r"missing; give the program",
+        r"missing; name a program",
     ),
     (
         'run.speed = "fast"',

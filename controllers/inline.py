@@ -1,0 +1,88 @@
+"""A program stated in the launch file itself: residuals as expressions, without a Python file."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from servonode.mechanics.description import ModelError, derivative_name
+from servonode.mechanics.expression import ExpressionError, parse
+from servonode.mechanics.locate import Option
+
+TARGET_ORDER = 2  # derivatives of targets and signals that an expression may name
+
+
+class ResidualError(ModelError):
+    """A residual of the launch file that is no expression of what it may contain; `name` says which."""
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(text)
+        self.name = name
+
+
+@dataclass(frozen=True)
+class InlineProgram:
+    """Residuals by name as expressions of t, states, rates, the machine's parameters, targets and settings.
+
+    `constants` are the names of settings that are numbers, `signals` those that are functions of time with their
+    texts, `targets` the names in [target].
+    """
+
+    residuals: Mapping[str, str | float]
+    constants: tuple[str, ...] = ()
+    signals: Mapping[str, str] = field(default_factory=dict)
+    targets: tuple[str, ...] = ()
+
+    name: ClassVar[str] = "residuals"
+    options: ClassVar[Mapping[str, Option]] = {}
+
+    def digest(self, build_model: Any, options: Mapping[str, Any]) -> str:  # noqa: ARG002  (the texts say it all)
+        return json.dumps([dict(self.residuals), self.constants, dict(self.signals), self.targets])
+
+    def build(self, model: Any, options: Mapping[str, Any]) -> Any:  # noqa: ARG002  (it has none)
+        """The Program on this Model.
+
+        Raises:
+            ResidualError: an expression is wrong, or contains a name that is not known there.
+            ModelError: a setting or target is used by no residual, or has the name of something of the machine.
+        """
+        from servonode.controllers.program import Program, residual, signal, target
+        from servonode.mechanics.model import parameter, time
+
+        constants = {name: parameter(name, "constant of the launch file", default=0.0) for name in self.constants}
+        signals = {name: signal(name, "function of time", default=text) for name, text in self.signals.items()}
+        targets = {name: target(name, "target") for name in self.targets}
+        known: dict[str, Any] = {"t": time} | {q.rate.name: q.rate for q in model.coordinates}
+        known |= {each.name: each for each in (*model.state, *model.parameters)}
+        for each in (*signals.values(), *targets.values()):
+            known |= {derivative_name(each.name, n): each.derivative(n) for n in range(TARGET_ORDER + 1)}
+        known |= constants
+        expressions = {name: _expression(name, text, known) for name, text in self.residuals.items()}
+        _check_all_used(expressions, [*constants.values(), *signals.values(), *targets.values()])
+        return Program(
+            name=self.name,
+            description=", ".join(f"{name}: {text} = 0" for name, text in self.residuals.items()),
+            residuals=tuple(residual(name, each, str(self.residuals[name])) for name, each in expressions.items()),
+            parameters=tuple(constants.values()),
+            signals=tuple(signals.values()),
+            targets=tuple(targets.values()),
+        )
+
+
+def _expression(name: str, text: str | float, known: Mapping[str, Any]) -> Any:
+    import sympy
+
+    try:
+        expression = parse(text, tuple(known))
+        expression.require_derivatives(1, f"residual {name}")
+        return sympy.sympify(expression.sympy(known))
+    except ExpressionError as error:
+        raise ResidualError(name, str(error)) from error
+
+
+def _check_all_used(expressions: Mapping[str, Any], symbols: list[Any]) -> None:
+    used = {symbol.name for each in expressions.values() for symbol in each.free_symbols}
+    for symbol in symbols:
+        names = {symbol.name} | {derivative_name(symbol.name, n) for n in range(1, TARGET_ORDER + 1)}
+        if not used & names:
+            raise ModelError(f"{symbol.name!r} is used by no residual; remove it, or use it in one")

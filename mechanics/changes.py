@@ -1,0 +1,99 @@
+"""What a launch file changes in a machine: parameters that are functions of time, and disturbances.
+
+Both enter the Lagrangian before the derivation, so that l(t) brings l' and l'' into the equations, and a disturbance
+does its work in the energy balance.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from servonode.mechanics.description import ModelError
+from servonode.mechanics.expression import ExpressionError, parse
+
+Texts = Mapping[str, str | float]
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Expressions by name: `varying` parameters as functions of t, `disturbance` forces as functions of t and state."""
+
+    varying: Texts = field(default_factory=dict)
+    disturbance: Texts = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.varying or self.disturbance)
+
+
+class ChangeError(ModelError):
+    """A change that the machine cannot take; `kind` is "varying" or "disturbance", `name` whose."""
+
+    def __init__(self, kind: str, name: str, text: str) -> None:
+        super().__init__(text)
+        self.kind, self.name = kind, name
+
+
+def changed(model: Any, changes: Changes) -> Any:
+    """The Model with the changes put in.
+
+    Raises:
+        ChangeError: a name that the model does not have, or a text that is not an expression of what it may contain.
+    """
+    from servonode.mechanics.model import time
+
+    parameters = {each.name: each for each in model.parameters}
+    varying = {
+        _known("varying", name, parameters, "parameter"): _expression("varying", name, text, {"t": time}, order=2)
+        for name, text in changes.varying.items()
+    }
+    model = _with_varying(model, varying)
+    pushed = {each.name: each for each in (*model.coordinates, *model.inputs)}
+    symbols = {"t": time} | {each.name: each for each in (*model.state, *model.parameters)}
+    disturbances = {
+        _known("disturbance", name, pushed, "coordinate or input"): _expression("disturbance", name, text, symbols)
+        for name, text in changes.disturbance.items()
+    }
+    disturbances = {name: force.xreplace(varying) for name, force in disturbances.items()}
+    return replace(model, disturbances=disturbances)
+
+
+def _known(kind: str, name: str, known: Mapping[str, Any], word: str) -> Any:
+    if name not in known:
+        raise ChangeError(kind, name, f"the machine has no {word} of this name; choose {', '.join(sorted(known))}")
+    return known[name]
+
+
+def _expression(kind: str, name: str, text: str | float, symbols: Mapping[str, Any], order: int = 0) -> Any:
+    import sympy
+
+    try:
+        expression = parse(text, _names(symbols))
+        expression.require_derivatives(order, name)
+        return sympy.sympify(expression.sympy(symbols))
+    except ExpressionError as error:
+        raise ChangeError(kind, name, str(error)) from error
+
+
+def _names(symbols: Mapping[str, Any]) -> Collection[str]:
+    return tuple(symbols)
+
+
+def _with_varying(model: Any, varying: Mapping[Any, Any]) -> Any:
+    """The model with parameters replaced by functions of time wherever they occur, but in the requirements."""
+    import sympy
+
+    def put(expression: Any) -> Any:
+        return sympy.sympify(expression).xreplace(varying)
+
+    return replace(
+        model,
+        kinetic=put(model.kinetic),
+        potential=put(model.potential),
+        dissipation=put(model.dissipation),
+        kinematics={q: put(rate) for q, rate in model.kinematics.items()},
+        inputs={u: put(on) for u, on in model.inputs.items()},
+        constraints=tuple(each.replaced(varying) for each in model.constraints),
+        outputs=tuple(replace(each, expression=put(each.expression)) for each in model.outputs),
+        warnings=tuple(replace(each, margin=put(each.margin)) for each in model.warnings),
+        varying=varying,
+    )

@@ -1,0 +1,408 @@
+"""Where a machine or program stands: packaged, in an installed package, or in a file beside the launch file.
+
+A definition is a function in a Python source. Its options and the digest of all sources it imports are read from the
+text, without running it: what is in the cache needs neither the user's file nor sympy to be executed.
+"""
+
+import ast
+import functools
+import hashlib
+import importlib
+import importlib.metadata
+import importlib.util
+import inspect
+import sys
+import sysconfig
+import traceback
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from types import ModuleType
+from typing import Any, get_args
+
+from servonode.mechanics.description import ModelError
+from servonode.mechanics.place import Place
+
+_SITE = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib"))
+_OURS = "servonode"
+
+
+class NotFound(ValueError):
+    """A reference that leads nowhere; the text says what is wrong and how to mend it."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """An argument of a definition that a launch file may set: its default, and the choices where they are listed."""
+
+    name: str
+    default: str | float | bool
+    choices: tuple[str, ...] = ()
+
+    def complaint(self, value: object) -> str | None:
+        """Why the value cannot be given, or None."""
+        if self.choices:
+            if value in self.choices:
+                return None
+            near = get_close_matches(str(value), self.choices, 1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            return f"{value!r} is unknown; {hint}choose {', '.join(sorted(self.choices))}"
+        words = {bool: "true or false", str: "a text", int: "a whole number", float: "a number"}
+        kind = type(self.default)
+        fits = isinstance(value, (int, float) if kind is float else kind) and (kind is bool) == isinstance(value, bool)
+        return None if fits else f"{value!r} is not {words[kind]}; give one (default {self.default!r})"
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A function `function` in `file` that states a machine or a program.
+
+    `module` is its importable name; None for a file that is run by its path.
+    """
+
+    reference: str
+    file: Path
+    function: str
+    module: str | None = None
+
+    @functools.cached_property
+    def options(self) -> dict[str, Option]:
+        """The arguments with defaults, by name, as the source states them.
+
+        Raises:
+            ModelError: the source cannot be parsed, has no such function, or a default is no number, text or truth.
+        """
+        return {option.name: option for option in _options(self._syntax(), self)}
+
+    def digest(self, *arguments: Any, **options: Any) -> str:  # noqa: ARG002  (the sources do not depend on them)
+        """A digest of the source and of all sources beside it that it imports, installed packages not followed."""
+        digest = hashlib.sha256(self.function.encode())
+        for file in sorted(_reached(self.file.resolve()), key=str):
+            digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+        return digest.hexdigest()
+
+    def summary(self) -> str:
+        """The first sentence of the function's docstring, or of the file's."""
+        tree = self._syntax()
+        node = _function(tree, self.function)
+        text = (ast.get_docstring(node) if node else None) or ast.get_docstring(tree) or ""
+        return text.partition("\n")[0].rstrip(".")
+
+    @property
+    def place(self) -> Place:
+        """The line of the function."""
+        node = _function(self._syntax(), self.function)
+        return Place(str(self.file), node.lineno if node else 1)
+
+    def call(self, *arguments: Any, **options: Any) -> Any:
+        """What the function returns.
+
+        Raises:
+            ModelError: the source or the function fails; the text names its line.
+        """
+        with _beside(self):
+            return _run(self, lambda: getattr(self._load(), self.function)(*arguments, **options))
+
+    def attribute(self, name: str) -> Any:
+        """A name of the module beside the function, None where it has none; raises as `call`."""
+        with _beside(self):
+            return _run(self, lambda: getattr(self._load(), name, None))
+
+    def run(self, work: Callable[[], Any]) -> Any:
+        """The result of something that runs this source's code; raises as `call`."""
+        return _run(self, work)
+
+    def _syntax(self) -> ast.Module:
+        try:
+            return ast.parse(self.file.read_bytes(), str(self.file))
+        except SyntaxError as error:
+            raise ModelError(f"bad syntax: {error.msg}", Place(str(self.file), error.lineno or 1)) from error
+        except ValueError as error:
+            raise ModelError(f"{self.file.name} is not Python source ({error})") from error
+
+    def _load(self) -> ModuleType:
+        if self.module is not None:
+            return importlib.import_module(self.module)
+        name = f"servonode_file_{hashlib.sha256(str(self.file.resolve()).encode()).hexdigest()[:16]}"
+        spec = importlib.util.spec_from_file_location(name, self.file)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module  # dataclasses and pickle look their module up
+        sys.dont_write_bytecode, before = True, sys.dont_write_bytecode  # an edit within a second would be missed
+        try:
+            spec.loader.exec_module(module)
+        finally:
+            sys.dont_write_bytecode = before
+        return module
+
+
+@dataclass(frozen=True)
+class FunctionDefinition(Definition):
+    """A function at hand, as in a notebook: known by what it returns, for no file tells of all it depends on."""
+
+    stated: Callable[..., Any] = lambda: None
+
+    @functools.cached_property
+    def options(self) -> dict[str, Option]:
+        parameters = inspect.signature(self.stated).parameters.values()
+        given = [each for each in parameters if each.default is not inspect.Parameter.empty]
+        return {each.name: Option(each.name, each.default, tuple(get_args(each.annotation))) for each in given}
+
+    def digest(self, *arguments: Any, **options: Any) -> str:
+        """A digest of what the function returns for these arguments."""
+        from servonode.mechanics.fingerprint import fingerprint
+
+        return hashlib.sha256(fingerprint(self.call(*arguments, **options)).encode()).hexdigest()
+
+    @property
+    def place(self) -> Place:
+        code = getattr(self.stated, "__code__", None)
+        return Place(str(self.file), code.co_firstlineno if code else 1)
+
+    def summary(self) -> str:
+        return (inspect.getdoc(self.stated) or "").partition("\n")[0].rstrip(".")
+
+    def call(self, *arguments: Any, **options: Any) -> Any:
+        return _run(self, lambda: self.stated(*arguments, **options))
+
+    def attribute(self, name: str) -> Any:
+        return getattr(self.stated, "__globals__", {}).get(name)
+
+
+_AT_HAND: dict[str, FunctionDefinition] = {}
+
+
+def at_hand(stated: Any) -> str:
+    """The reference of a function, or of a finished Model or Program, for use in a launch file's mappings."""
+    function = stated if callable(stated) else lambda *_: stated
+    name = str(getattr(stated, "__name__", getattr(stated, "name", "function")))
+    reference = f"<{name} {id(stated):x}>"
+    code = getattr(function, "__code__", None)
+    file = Path(code.co_filename if code else "<function>")
+    _AT_HAND[reference] = FunctionDefinition(reference, file, name, stated=function)
+    return reference
+
+
+def find(reference: str, packaged: Mapping[str, str], group: str, folder: Path, word: str) -> Definition:
+    """The definition of a reference in a launch file that stands in `folder`.
+
+    A reference is a name in `packaged` (name -> module) or of an entry point in `group`, "package.module:function",
+    or "./file.py:function" relative to `folder`. `word` ("machine", "program") is for the texts.
+
+    Raises:
+        NotFound: there is nothing at the reference.
+    """
+    if reference in _AT_HAND:
+        return _AT_HAND[reference]
+    place, colon, function = reference.rpartition(":")
+    if reference.endswith(".py") or "/" in reference or place.endswith(".py"):
+        return _in_file(reference, place, function, folder, word)
+    if colon:
+        return _in_module(reference, place, function, word)
+    if reference in packaged:
+        return _in_module(reference, packaged[reference], _usual(word), word)
+    named = {each.name: each for each in importlib.metadata.entry_points(group=group)}
+    if reference in named:
+        place, colon, function = named[reference].value.rpartition(":")
+        return _in_module(reference, place, function, word)
+    near = get_close_matches(reference, [*packaged, *named], 1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    raise NotFound(
+        f"{reference!r} is unknown; {hint}choose {', '.join(sorted([*packaged, *named]))}, or state your own as "
+        f'"./my_{word}.py:{_usual(word)}" beside the launch file'
+    )
+
+
+def entry_points(group: str) -> dict[str, str]:
+    """The entry points of installed packages in a group: name -> "package.module:function"."""
+    return {each.name: each.value for each in importlib.metadata.entry_points(group=group)}
+
+
+def _usual(word: str) -> str:
+    return "model" if word == "machine" else "program"
+
+
+def _in_file(reference: str, place: str, function: str, folder: Path, word: str) -> Definition:
+    if reference.endswith(".py"):
+        raise NotFound(f'{reference!r} names no function in the file; write "{reference}:{_usual(word)}"')
+    file = folder / place
+    if not file.is_file():
+        raise NotFound(f"there is no file {file}; the path is relative to the launch file's folder")
+    return _checked(Definition(reference, file, function), word)
+
+
+def _in_module(reference: str, module: str, function: str, word: str) -> Definition:
+    try:
+        spec = importlib.util.find_spec(module)
+    except Exception as error:  # its parents run
+        raise NotFound(f"{reference!r}: the package of {module!r} cannot be imported ({error}); mend it") from error
+    if spec is None or not spec.origin or not spec.origin.endswith(".py"):
+        raise NotFound(
+            f"{reference!r}: there is no Python module {module!r} here; install it, or write "
+            f'"./{module}.py:{function}" for a file beside the launch file'
+        )
+    return _checked(Definition(reference, Path(spec.origin), function, module), word)
+
+
+def _checked(definition: Definition, word: str) -> Definition:
+    """The definition, when its file states the function; one import of it from elsewhere is followed."""
+    tree = definition._syntax()
+    if _function(tree, definition.function):
+        return definition
+    functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    if definition.module is not None:
+        stated = getattr(importlib.import_module(definition.module), definition.function, None)
+        origin = getattr(stated, "__module__", None)
+        if callable(stated) and origin not in (None, definition.module):
+            return _in_module(definition.reference, origin, definition.function, word)
+    raise NotFound(
+        f"{definition.reference!r}: {definition.file.name} has no function {definition.function!r}; "
+        f"define it with def, or choose {', '.join(functions) or 'another file'}"
+    )
+
+
+def _function(tree: ast.Module, name: str) -> ast.FunctionDef | None:
+    found = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
+    return next(found, None)
+
+
+def _options(tree: ast.Module, definition: Definition) -> Iterator[Option]:
+    node = _function(tree, definition.function)
+    assert node is not None  # looked up when it was found
+    positional = [*node.args.posonlyargs, *node.args.args]
+    with_default = list(zip(positional[len(positional) - len(node.args.defaults) :], node.args.defaults, strict=True))
+    with_default += [(each, value) for each, value in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+                     if value is not None]  # fmt: skip
+    for argument, value in with_default:
+        place = Place(str(definition.file), argument.lineno)
+        try:
+            default = ast.literal_eval(value)
+        except ValueError:
+            default = None
+        if not isinstance(default, str | int | float | bool):
+            text = f"the default of option {argument.arg!r} is not a number, a text or a truth value; state one"
+            raise ModelError(text, place)
+        yield Option(argument.arg, default, _literal(argument.annotation))
+
+
+def _literal(annotation: ast.expr | None) -> tuple[str, ...]:
+    """The choices of an annotation Literal["a", "b"]."""
+    if not (isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value).endswith("Literal")):
+        return ()
+    inner = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
+    return tuple(each.value for each in inner if isinstance(each, ast.Constant) and isinstance(each.value, str))
+
+
+def _reached(file: Path) -> set[Path]:
+    """The file and, in turn, the sources it imports that are neither installed nor Python's own."""
+    found: set[Path] = set()
+    waiting = [file]
+    while waiting:
+        file = waiting.pop()
+        if file in found:
+            continue
+        found.add(file)
+        waiting += [each for name in _imports(file) for each in _sources(name, file)]
+    return found
+
+
+def _imports(file: Path) -> Iterator[str]:
+    """Dotted names that a source imports; relative ones begin with dots."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            yield base
+            yield from (f"{base}{'' if base.endswith('.') else '.'}{alias.name}" for alias in node.names)
+
+
+def _sources(name: str, importer: Path) -> list[Path]:
+    """The files of a dotted name as seen from the importing file; empty for installed ones and Python's own."""
+    stripped = name.lstrip(".")
+    top = stripped.partition(".")[0]
+    if name != stripped:
+        folder = importer.parent
+        for _ in range(len(name) - len(stripped) - 1):
+            folder = folder.parent
+        return _files(folder, stripped)
+    if top in sys.stdlib_module_names or top == _OURS:
+        return []
+    beside = _files(importer.parent, stripped)
+    return beside or [each for folder in _roots(top) for each in _files(folder, stripped)]
+
+
+@functools.cache
+def _roots(top: str) -> tuple[Path, ...]:
+    """The folder in which a top-level module stands, unless it is installed."""
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        return ()
+    if spec is None or not spec.origin or not spec.origin.endswith(".py"):
+        return ()
+    origin = Path(spec.origin).resolve()
+    if any(origin.is_relative_to(site) for site in _SITE):
+        return ()
+    return (origin.parent.parent if origin.name == "__init__.py" else origin.parent,)
+
+
+def _files(folder: Path, dotted: str) -> list[Path]:
+    """The sources that importing a dotted name from a folder runs."""
+    found: list[Path] = []
+    for part in filter(None, dotted.split(".")):
+        package, module = folder / part / "__init__.py", folder / f"{part}.py"
+        if package.is_file():
+            found.append(package.resolve())
+        elif module.is_file():
+            found.append(module.resolve())
+            break
+        folder = folder / part
+    return found
+
+
+@contextmanager
+def _beside(definition: Definition) -> Iterator[None]:
+    """Let a file import its neighbours, and forget them afterwards: two folders may use the same names."""
+    if definition.module is not None:
+        yield
+        return
+    folder = definition.file.resolve().parent
+    before = set(sys.modules)
+    sys.path.insert(0, str(folder))
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        for name in set(sys.modules) - before:
+            origin = getattr(sys.modules[name], "__file__", None)
+            if origin and Path(origin).resolve().is_relative_to(folder) and not name.startswith("servonode_"):
+                del sys.modules[name]
+
+
+def _run(definition: Definition, work: Callable[[], Any]) -> Any:
+    """The result of running a user's source; what it raises becomes a ModelError at its own line."""
+    try:
+        return work()
+    except ModelError:
+        raise
+    except (Exception, SystemExit) as error:
+        place = _last_place(error, _reached(definition.file.resolve()))
+        text = f"{type(error).__name__}: {error}"
+        if isinstance(error, SyntaxError) and error.filename:
+            place = Place(error.filename, error.lineno or 1)
+        raise ModelError(f"{text}; correct this line", place) from error
+
+
+def _last_place(error: BaseException, files: Collection[Path]) -> Place | None:
+    """The deepest line of the traceback in the user's files."""
+    lines = [each for each in traceback.extract_tb(error.__traceback__) if Path(each.filename).resolve() in files]
+    return Place(lines[-1].filename, lines[-1].lineno or 1) if lines else None

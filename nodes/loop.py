@@ -1,0 +1,160 @@
+"""A launch file as a Python object: look into the machine and its law, try states, simulate."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.controllers import derive_program
+from servonode.mechanics.description import Quantity
+from servonode.mechanics.machine import Machine, Matrices
+from servonode.nodes.assembly import Assembly
+from servonode.nodes.control import Control
+from servonode.nodes.result import Run
+from servonode.nodes.simulate import default_every, simulate_continuous, simulate_fused, simulate_nodes
+
+if TYPE_CHECKING:
+    from servonode.nodes.check import Report
+
+Array = npt.NDArray[np.float64]
+Values = Mapping[str, float]
+
+
+class Loop:
+    """A machine with its law, as a launch file states them. States and inputs go by name, in SI units and radians.
+
+    Where a state or input is not given, the start's value or zero is taken.
+    """
+
+    def __init__(self, assembly: Assembly) -> None:
+        self.assembly = assembly
+
+    def __repr__(self) -> str:
+        control = self.assembly.control
+        program = control.law.description.name if control else "no program"
+        return f"<Loop {self.assembly.launch.name}: {self.machine.description.description}, {program}>"
+
+    @property
+    def machine(self) -> Machine:
+        """The plant's compiled machine."""
+        return self.assembly.machine
+
+    @property
+    def quantities(self) -> dict[str, Quantity]:
+        """Description, unit and default of every state, input, parameter, output and residual, by name."""
+        description, control = self.machine.description, self.assembly.control
+        groups = (description.parameters, description.state, description.inputs, description.outputs)
+        residuals = control.law.description.residuals if control else ()
+        known = {f"residual_{each.name}": each for each in residuals}
+        return known | {each.name: each for group in groups for each in group}
+
+    @property
+    def start(self) -> dict[str, float]:
+        """The state at t = 0, by name."""
+        return self._by_name(self.assembly.start)
+
+    def derivatives(self, t: float, state: Values = {}, inputs: Values = {}) -> dict[str, float]:  # noqa: B006  (read only)
+        """The rate of each state [its unit per s], by the state's name."""
+        return self._by_name(self.machine.derivatives(t, self._state(state), self._inputs(inputs)))
+
+    def matrices(self, t: float, state: Values = {}) -> Matrices:  # noqa: B006
+        """M, h, B, A and gamma of the full form M q'' + h = B tau + A^T Lambda, A q'' = gamma."""
+        return self.machine.matrices(t, self._state(state))
+
+    def outputs(self, t: float, state: Values = {}, inputs: Values = {}) -> dict[str, float]:  # noqa: B006
+        """Contact forces and other monitored values, by name."""
+        return self.machine.outputs(t, self._state(state), self._inputs(inputs))
+
+    def law(self, t: float, state: Values = {}) -> dict[str, float]:  # noqa: B006
+        """The inputs that the law answers to a state, before any limit, by name.
+
+        Raises:
+            ValueError: there is no program, or its law fails at this state.
+        """
+        control = self._controlled()
+        status = control.law.compute(t, self._state(state), self.assembly.goal(t))
+        if status:
+            raise ValueError(control.law.explain(status))
+        return dict(zip(self.machine.description.input_names, map(float, control.law.inputs), strict=True))
+
+    def residuals(self, t: float, state: Values = {}) -> dict[str, float]:  # noqa: B006
+        """The residuals at a state, by name; raises as `law`."""
+        control = self._controlled()
+        control.law.compute(t, self._state(state), self.assembly.goal(t))
+        names = [each.name for each in control.law.description.residuals]
+        return dict(zip(names, map(float, control.law.residuals), strict=True))
+
+    def terms(self, t: float, state: Values = {}) -> dict[str, Array]:  # noqa: B006
+        """f, f_dot, J, delta, W and b of the servo law at a state; raises as `law`."""
+        control = self._controlled()
+        if control.law.description.explicit:
+            raise ValueError(f"program {control.law.description.name} states its inputs itself; it has no W")
+        return control.law.terms(t, self._state(state), self.assembly.goal(t))
+
+    def equations(self) -> Any:
+        """The symbolic equations of the plant (sympy), derived anew: an `Equations` with M, h, B, A, G, ..."""
+        from servonode.mechanics.derive import derive
+
+        return derive(self.assembly.source.build())
+
+    def servo(self) -> Any:
+        """The symbolic servo-constraints on the believed model, derived anew: a `Servo` with f, J, delta, `equations`.
+
+        Raises:
+            ValueError: there is no program.
+        """
+        control = self._controlled()
+        return derive_program(control.source, control.believed.build, control.options)
+
+    def simulate(
+        self,
+        control: Literal["sampled", "continuous"] = "sampled",
+        loop: Literal["fused", "nodes"] = "fused",
+        every: int | None = None,
+        rtol: float = 1e-12,
+        atol: float = 1e-12,
+    ) -> Run:
+        """Simulate the whole run; see `servonode.simulate`."""
+        for word, choices in ((control, ("sampled", "continuous")), (loop, ("fused", "nodes"))):
+            if word not in choices:
+                raise ValueError(f"{word!r} is unknown; choose {' or '.join(choices)}")
+        if every is not None and every < 1:
+            raise ValueError(f"every = {every} is not a number of plant steps; give 1 or more")
+        rows = every or default_every(self.assembly)
+        if control == "continuous":
+            return simulate_continuous(self.assembly, rows, rtol, atol)
+        return simulate_nodes(self.assembly, rows) if loop == "nodes" else simulate_fused(self.assembly, rows)
+
+    def check(self) -> "Report":
+        """The report before power-on."""
+        from servonode.nodes.check import report
+
+        return report(self.assembly)
+
+    def _controlled(self) -> Control:
+        if self.assembly.control is None:
+            raise ValueError("the launch file has no [controller]; state one")
+        return self.assembly.control
+
+    def _by_name(self, x: Array) -> dict[str, float]:
+        return dict(zip(self.machine.description.state_names, map(float, x), strict=False))
+
+    def _state(self, given: Values) -> Array:
+        x = self.assembly.start.copy()
+        for i, value in self._entries(given, self.machine.description.state_names, "state"):
+            x[i] = value
+        return x
+
+    def _inputs(self, given: Values) -> Array:
+        u = np.zeros(self.machine.n_inputs)
+        for i, value in self._entries(given, self.machine.description.input_names, "input"):
+            u[i] = value
+        return u
+
+    @staticmethod
+    def _entries(given: Values, names: tuple[str, ...], word: str) -> list[tuple[int, float]]:
+        unknown = [name for name in given if name not in names]
+        if unknown:
+            raise ValueError(f"{unknown[0]!r} is no {word}; choose {', '.join(names)}")
+        return [(names.index(name), float(value)) for name, value in given.items()]

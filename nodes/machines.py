@@ -1,0 +1,190 @@
+"""The machine's half of a launch file: where it stands, its options, parameters and changes, all checked."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.controllers.signals import load_signals
+from servonode.mechanics.changes import ChangeError, Changes
+from servonode.mechanics.description import ModelError
+from servonode.mechanics.expression import ExpressionError, parse
+from servonode.mechanics.locate import NotFound, Option
+from servonode.mechanics.machine import Machine, ParameterError
+from servonode.nodes.launch_file import LaunchError, check_names
+from servonode.nodes.launch_keys import LaunchFile
+from servonode.plants import MachineSource, find_machine
+
+Array = npt.NDArray[np.float64]
+INSTANTS = 1000  # at which functions of time are held against a parameter's bounds
+ROUNDED = 1e-3  # a start that misses a holonomic constraint by less was typed with rounded numbers
+_SECTIONS = {"varying": "plant.parameters", "disturbance": "plant.disturbance"}
+
+
+def plant_source(launch: LaunchFile) -> MachineSource:
+    """The machine that the launch file names, with its options and changes.
+
+    Raises:
+        LaunchError: there is no such machine, or a setting does not fit.
+    """
+    plant, path = launch.plant, launch.file
+    try:
+        definition = find_machine(plant.machine, launch.path.parent)
+        settings = chosen(launch, "plant.settings", definition.options, plant.settings)
+    except (NotFound, ModelError) as error:
+        raise LaunchError(path, "plant", "machine", str(error)) from error
+    varying = _functions(launch, "plant.parameters", plant.parameters)
+    return MachineSource(definition, settings, Changes(varying, plant.disturbance))
+
+
+def believed_source(launch: LaunchFile, plant: MachineSource) -> MachineSource:
+    """The machine that the law believes in: without disturbances, with its own functions of time."""
+    assert launch.controller is not None
+    own = launch.controller.parameters
+    varying = {name: text for name, text in plant.changes.varying.items() if name not in own}
+    return MachineSource(
+        plant.definition,
+        plant.settings,
+        Changes(varying | _functions(launch, "controller.parameters", own), {}),
+    )
+
+
+def load(launch: LaunchFile, source: MachineSource, section: str, given: Mapping[str, float | str]) -> Machine:
+    """The machine with the parameters that are given in a section.
+
+    Raises:
+        LaunchError: it cannot be derived, or a parameter is unknown or out of its bounds, now or during the run.
+    """
+    try:
+        machine = source.load({})
+    except ChangeError as error:
+        raise LaunchError(launch.file, _SECTIONS[error.kind], error.name, str(error)) from error
+    except ModelError as error:
+        raise LaunchError(launch.file, "plant", "machine", str(error)) from error
+    check_names(launch.file, section, given, [each.name for each in machine.description.parameters])
+    numbers = {name: _constant(value) for name, value in given.items()}
+    fixed = {name: value for name, value in numbers.items() if value is not None}
+    return _varied(launch, source, section, _with_parameters(launch, section, machine, fixed))
+
+
+def chosen(
+    launch: LaunchFile, section: str, options: Mapping[str, Option], given: Mapping[str, Any]
+) -> dict[str, str | float | bool]:
+    """The value of every option: the given one, else its default; other names of `given` are not looked at.
+
+    Raises:
+        LaunchError: a value that the option cannot have, or in [plant.settings] an unknown name.
+    """
+    if section == "plant.settings":
+        if given and not options:
+            text = f"machine {launch.plant.machine} has no settings; remove it"
+            raise LaunchError(launch.file, section, next(iter(given)), text)
+        check_names(launch.file, section, given, options)
+    values: dict[str, str | float | bool] = {}
+    for name, option in options.items():
+        value = given.get(name, option.default)
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and isinstance(option.default, str):
+            value = f"{value:g}"
+        if isinstance(value, float) and isinstance(option.default, int) and value.is_integer():
+            value = int(value)
+        complaint = option.complaint(value)
+        if complaint:
+            raise LaunchError(launch.file, section, name, complaint)
+        values[name] = value
+    return values
+
+
+def check_start(launch: LaunchFile, machine: Machine, start: Array) -> None:
+    """Bring a start onto the holonomic constraints that it misses by rounding; refuse what cannot be started from.
+
+    Raises:
+        LaunchError: the start violates a constraint, or the machine has no finite motion there.
+    """
+    _check_constraints(launch, machine, start)
+    rates = machine.derivatives(0.0, start, np.zeros(machine.n_inputs))
+    if np.isfinite(rates).all():
+        return
+    description = machine.description
+    names = [*description.state_names, "energy"]
+    wrong = ", ".join(f"{name}_dot = {rate}" for name, rate in zip(names, rates, strict=True) if not np.isfinite(rate))
+    place = description.places.get(_culprit(machine, start, rates), description.places.get("model", ""))
+    raise LaunchError(
+        launch.file,
+        "plant.initial",
+        None,
+        f"at this start the machine has no finite motion ({wrong}); {place}: a division by zero or the root of a "
+        "negative number there; correct it, or start elsewhere",
+    )
+
+
+def _culprit(machine: Machine, start: Array, rates: Array) -> str:
+    """Which expression of the machine is not finite at the start."""
+    description = machine.description
+    for name, rate in zip(description.state_names, rates, strict=False):
+        if name in description.coordinates and not np.isfinite(rate):
+            return name
+    terms, energies = machine.matrices(0.0, start), np.zeros(2)
+    machine.kernel.energy(0.0, start, machine.c, energies)
+    if not np.isfinite(terms.M).all() or not np.isfinite(energies[0]):
+        return "kinetic"
+    return "dissipation" if np.isfinite(energies[1]) else "potential"
+
+
+def _check_constraints(launch: LaunchFile, machine: Machine, start: Array) -> None:
+    missed = machine.position_residual(0.0, start)
+    if not np.max(np.abs(missed), initial=0.0) > 0.0:
+        return
+    near = machine.projected(0.0, start)
+    if np.max(np.abs(missed)) <= ROUNDED:
+        start[:] = near
+        return
+    names = machine.description.holonomic
+    worst = int(np.argmax(np.abs(missed)))
+    there = ""
+    if np.max(np.abs(machine.position_residual(0.0, near))) < 1e-9:
+        shown = zip(machine.description.state_names, near, start, strict=False)
+        there = "; near by holds " + ", ".join(f"{name} = {a:.6g}" for name, a, b in shown if abs(a - b) > 1e-12)
+    text = f"the start violates the constraint {names[worst]}, whose expression is {missed[worst]:.4g} instead of 0"
+    raise LaunchError(launch.file, "plant.initial", None, text + there)
+
+
+def _functions(launch: LaunchFile, section: str, given: Mapping[str, float | str]) -> dict[str, str | float]:
+    """The parameters that are functions of time."""
+    texts: dict[str, str | float] = {}
+    for name, value in given.items():
+        try:
+            constant = _constant(value)
+        except ExpressionError as error:
+            text = f"{value!r} is neither a number nor a function of t: {error}"
+            raise LaunchError(launch.file, section, name, text) from error
+        if constant is None:
+            texts[name] = value
+    return texts
+
+
+def _constant(value: float | str) -> float | None:
+    """The number, also of a text such as "pi/4"; None for a function of time."""
+    return parse(value).constant() if isinstance(value, str) else float(value)
+
+
+def _varied(launch: LaunchFile, source: MachineSource, section: str, machine: Machine) -> Machine:
+    """The machine with its functions of time at t = 0, after their bounds were checked over the run."""
+    varying = source.changes.varying
+    if not varying:
+        return machine
+    signals, values = load_signals(varying, 0), np.zeros(len(varying))
+    for t in np.linspace(launch.duration_ns / 1e9, 0.0, INSTANTS):
+        signals.evaluate(t, values)
+        at = dict(zip(varying, values.tolist(), strict=True))
+        machine = _with_parameters(launch, section, machine, at, f" at t = {t:.4g} s")
+    return machine
+
+
+def _with_parameters(
+    launch: LaunchFile, section: str, machine: Machine, given: Mapping[str, float], when: str = ""
+) -> Machine:
+    try:
+        return machine.with_parameters(given)
+    except ParameterError as error:
+        raise LaunchError(launch.file, section, error.name, f"{error}{when}") from error
