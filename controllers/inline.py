@@ -62,7 +62,10 @@ class InlineProgram:
         return Program(
             name=self.name,
             description=", ".join(f"{name}: {text} = 0" for name, text in self.residuals.items()),
-            residuals=tuple(residual(name, each, str(self.residuals[name])) for name, each in expressions.items()),
+            residuals=tuple(
+                residual(name, each, str(self.residuals[name]), _unit(each, model))
+                for name, each in expressions.items()
+            ),
             parameters=tuple(constants.values()),
             signals=tuple(signals.values()),
             targets=tuple(targets.values()),
@@ -78,6 +81,15 @@ def _expression(name: str, text: str | float, known: Mapping[str, Any]) -> Any:
         return sympy.sympify(expression.sympy(known))
     except ExpressionError as error:
         raise ResidualError(name, str(error)) from error
+
+
+def _unit(expression: Any, model: Any) -> str:
+    """The unit of a residual: that of a state or rate which stands in it as a term of its own."""
+    import sympy
+
+    units = {each: each.quantity.unit for each in model.state}
+    units |= {q.rate: q.own_velocity().quantity.unit for q in model.coordinates}
+    return next((units[term] for term in sympy.Add.make_args(expression) if term in units), "1")
 
 
 def _check_all_used(expressions: Mapping[str, Any], symbols: list[Any]) -> None:

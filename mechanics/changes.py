@@ -46,7 +46,7 @@ def changed(model: Any, changes: Changes) -> Any:
         _known("varying", name, parameters, "parameter"): _expression("varying", name, text, {"t": time}, order=2)
         for name, text in changes.varying.items()
     }
-    model = _with_varying(model, varying)
+    model = replace(model.mapped(lambda expression: expression.xreplace(varying)), varying=varying)
     pushed = {each.name: each for each in (*model.coordinates, *model.inputs)}
     symbols = {"t": time} | {each.name: each for each in (*model.state, *model.parameters)}
     disturbances = {
@@ -76,24 +76,3 @@ def _expression(kind: str, name: str, text: str | float, symbols: Mapping[str, A
 
 def _names(symbols: Mapping[str, Any]) -> Collection[str]:
     return tuple(symbols)
-
-
-def _with_varying(model: Any, varying: Mapping[Any, Any]) -> Any:
-    """The model with parameters replaced by functions of time wherever they occur, but in the requirements."""
-    import sympy
-
-    def put(expression: Any) -> Any:
-        return sympy.sympify(expression).xreplace(varying)
-
-    return replace(
-        model,
-        kinetic=put(model.kinetic),
-        potential=put(model.potential),
-        dissipation=put(model.dissipation),
-        kinematics={q: put(rate) for q, rate in model.kinematics.items()},
-        inputs={u: put(on) for u, on in model.inputs.items()},
-        constraints=tuple(each.replaced(varying) for each in model.constraints),
-        outputs=tuple(replace(each, expression=put(each.expression)) for each in model.outputs),
-        warnings=tuple(replace(each, margin=put(each.margin)) for each in model.warnings),
-        varying=varying,
-    )

@@ -68,6 +68,7 @@ def derive(model: Model) -> Equations:
             velocities, a constraint is not linear in the rates or is not satisfied by the kinematics, or the
             constraints are redundant.
     """
+    model = model.mapped(_with_exact_numbers)
     constants = set(model.parameters)
     rates = [q.rate for q in model.coordinates]
     _check_symbols(model)
@@ -105,6 +106,12 @@ def derive(model: Model) -> Equations:
         potential=sympy.sympify(model.potential),
         power=tidy(power.xreplace(in_velocities), constants) + _disturbance_power(rates, Q).xreplace(in_velocities),
     )
+
+
+def _with_exact_numbers(expression: Expr) -> Expr:
+    """Decimal numbers as fractions, so that 0.5*m*v**2 cancels as m*v**2/2 does; compiled they are what was typed."""
+    numbers = {each: sympy.Rational(repr(float(each))) for each in expression.atoms(sympy.Float)}
+    return expression.xreplace(numbers)
 
 
 def _input_power(model: Model, rates: list[Expr]) -> Expr:

@@ -258,12 +258,12 @@ def _outputs(equations: Equations, constants: Constants) -> str:
     for i, each in enumerate(model.constraints):
         block.bind(each.multiplier, f"y[{n_q + i}]")
     _bind_accelerations(block, model, accelerations(block, equations, [])[0])
-    for i, q in enumerate(model.coordinates):
-        if any(v.of == q for v in model.velocities):
-            continue
-        block.bind(q.acceleration, f"y[{i}]")
     wanted = [each.multiplier for each in model.constraints]
     wanted += [each.expression for each in model.outputs] + [each.margin for each in model.warnings]
+    named = {symbol for each in wanted for symbol in each.free_symbols} - {v.rate for v in model.velocities}
+    for i, q in enumerate(model.coordinates):
+        if q.acceleration in named:
+            block.bind(q.acceleration, f"y[{i}]")
     block.store("out", block.evaluate(wanted))
     types = "f8, f8[::1], f8[::1], f8[::1], f8[:, ::1], f8[::1], f8[::1]"
     return _function("outputs", "t_, x, u, c, S, y, out", types, block)

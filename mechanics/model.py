@@ -5,8 +5,8 @@ made here; `symbol.rate` is the time derivative of a coordinate or velocity. Equ
 mechanics/README.md.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sympy
@@ -122,14 +122,14 @@ class Constraint:
             raise ModelError(text, self.place)
         return sympy.Add(*(sympy.diff(finite, q) * q.rate for q in coordinates), sympy.diff(finite, time))
 
-    def replaced(self, known: Mapping[Expr, Expr]) -> "Constraint":
-        """The same constraint with symbols replaced by expressions."""
+    def mapped(self, change: Callable[[Expr], Expr]) -> "Constraint":
+        """The same constraint with its expression changed."""
         other = Constraint.__new__(Constraint)
         other.__dict__ |= self.__dict__
         if self.finite is None:
-            other.row = self.row.xreplace(known)
+            other.row = change(self.row)
         else:
-            other.finite = self.finite.xreplace(known)
+            other.finite = change(self.finite)
             other.row = other._derivative(other.finite)
         return other
 
@@ -318,6 +318,24 @@ class Model:
     def holonomic(self) -> tuple[Constraint, ...]:
         """The constraints that hold on coordinates as well."""
         return tuple(each for each in self.constraints if each.finite is not None)
+
+    def mapped(self, change: Callable[[Expr], Expr]) -> "Model":
+        """The same machine with every expression changed, but those of the requirements."""
+
+        def changed(expression: Expr) -> Expr:
+            return change(sympy.sympify(expression))
+
+        return replace(
+            self,
+            kinetic=changed(self.kinetic),
+            potential=changed(self.potential),
+            dissipation=changed(self.dissipation),
+            kinematics={q: changed(rate) for q, rate in self.kinematics.items()},
+            inputs={u: changed(on) for u, on in self.inputs.items()},
+            constraints=tuple(each.mapped(changed) for each in self.constraints),
+            outputs=tuple(replace(each, expression=changed(each.expression)) for each in self.outputs),
+            warnings=tuple(replace(each, margin=changed(each.margin)) for each in self.warnings),
+        )
 
     def __getitem__(self, name: str) -> Any:
         """The symbol of this name, for programs: `machine["psi"]`."""

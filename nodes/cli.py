@@ -229,6 +229,49 @@ def check(file: str, overrides: tuple[str, ...], as_json: bool) -> None:
 
 
 @main.command(
+    cls=_Examples,
+    examples=(
+        "servonode show trailer_pursuit",
+        "servonode show my_robot.toml --latex > my_robot.tex",
+        "servonode show my_robot.toml --c > my_robot.c",
+    ),
+    epilog=EXIT_HELP,
+)
+@_file
+@_set
+@click.option("--latex", "form", flag_value="latex", help="A LaTeX document that needs amsmath only.")
+@click.option("--c", "form", flag_value="c", help="C99 functions of plant step and law, without allocation.")
+@_reports_errors
+def show(file: str, overrides: tuple[str, ...], form: str | None) -> None:
+    """Print the derived equations of FILE: mass matrix, bias, constraints, the law."""
+    from servonode.nodes.assembly import assemble
+    from servonode.nodes.launch_file import read_launch
+    from servonode.nodes.loop import Loop
+
+    click.echo(Loop(assemble(read_launch(file, overrides), strict=False)).show(form or "text"))
+
+
+@main.command(
+    cls=_Examples,
+    examples=("servonode new machine crane", "servonode new program chase", "servonode new run serpentine"),
+    epilog=EXIT_HELP,
+)
+@click.argument("kind", type=click.Choice(["machine", "program", "run"]))
+@click.argument("name")
+@_reports_errors
+def new(kind: str, name: str) -> None:
+    """Write commented files that run as they are: a machine, a program, or a launch file alone."""
+    from servonode.nodes.new import NotMade, make
+
+    try:
+        made = make(kind, name, Path())
+    except NotMade as error:
+        raise click.UsageError(str(error)) from error
+    click.echo("\n".join(f"made {file}" for file in made))
+    click.echo(f"now: servonode run {made[-1]}")
+
+
+@main.command(
     "list",
     cls=_Examples,
     examples=("servonode list launch", "servonode list machines", "servonode list programs --json"),
@@ -239,18 +282,27 @@ def check(file: str, overrides: tuple[str, ...], as_json: bool) -> None:
 @_reports_errors
 def list_(what: str, as_json: bool) -> None:
     """List packaged machines, programs, launch files."""
+    from servonode import controllers, plants
     from servonode.controllers import PROGRAMS
     from servonode.nodes.launch_file import packaged
     from servonode.plants import PLANTS
 
     if what == "machines":
-        found = dict(PLANTS)
+        found = PLANTS | _installed(plants.ENTRY_POINTS)
     elif what == "programs":
         found = {name: f"{entry.summary} ({entry.machine or 'any machine'})" for name, entry in PROGRAMS.items()}
+        found |= _installed(controllers.ENTRY_POINTS)
     else:
         found = packaged()
     width = max(map(len, found), default=0)
     click.echo(json.dumps(found) if as_json else "\n".join(f"{n:<{width}}  {text}" for n, text in found.items()))
+
+
+def _installed(group: str) -> dict[str, str]:
+    """Machines or programs of other installed packages."""
+    from servonode.mechanics.locate import entry_points
+
+    return {name: f"from {value.partition(':')[0]}" for name, value in entry_points(group).items()}
 
 
 def _check_writable(file: Path | None) -> None:

@@ -126,6 +126,22 @@ class Loop:
             return simulate_continuous(self.assembly, rows, rtol, atol)
         return simulate_nodes(self.assembly, rows) if loop == "nodes" else simulate_fused(self.assembly, rows)
 
+    def show(self, form: Literal["text", "latex", "c"] = "text") -> str:
+        """The derived equations: as text, as a LaTeX document, or as C99 functions of plant step and law."""
+        if form not in ("text", "latex", "c"):
+            raise ValueError(f"{form!r} is unknown; choose text, latex or c")
+        assembly, control = self.assembly, self.assembly.control
+        if form == "c":
+            from servonode.nodes.show.c import c_file
+
+            return c_file(assembly)
+        from servonode.nodes.show import show_latex, show_text
+
+        servo = self.servo() if control else None
+        equations = servo.equations if servo else self.equations()
+        gains = control.gains if control else None
+        return (show_latex if form == "latex" else show_text)(equations, servo, gains)
+
     def check(self) -> "Report":
         """The report before power-on."""
         from servonode.nodes.check import report

@@ -95,6 +95,13 @@ def chosen(
     return values
 
 
+def parameters_at(machine: Machine, source: MachineSource, t: float) -> dict[str, float]:
+    """The machine's parameters by name at time t [s], those that vary at their value then."""
+    values = np.zeros(len(source.changes.varying))
+    load_signals(source.changes.varying, 0).evaluate(t, values)
+    return machine.parameters | dict(zip(source.changes.varying, values.tolist(), strict=True))
+
+
 def check_start(launch: LaunchFile, machine: Machine, start: Array) -> None:
     """Bring a start onto the holonomic constraints that it misses by rounding; refuse what cannot be started from.
 

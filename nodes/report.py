@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from servonode.mechanics.description import ModelError
 from servonode.nodes.assembly import Assembly
+from servonode.nodes.machines import parameters_at
 from servonode.nodes.result import Run
 from servonode.plants.view import View
 
@@ -176,13 +177,13 @@ def _draw_path(axis: Any, run: Run, view: View) -> None:
         x, y = (goals[name] for name in view.goal)
         axis.plot(x, y, color=GOAL, linewidth=1.0, linestyle="--", label="target", zorder=1)
         axis.plot(x[instants], y[instants], "o", color=GOAL, markersize=4, zorder=4)
-        first = next(iter(view.trails.values()), None)
-        for i in instants if first else ():
-            axis.plot([known[first[0]][i], x[i]], [known[first[1]][i], y[i]], color=GOAL, linewidth=0.5, alpha=0.6)
+        for across, up in list(view.trails.values())[:1]:
+            for i in instants:
+                axis.plot([known[across][i], x[i]], [known[up][i], y[i]], color=GOAL, linewidth=0.5, alpha=0.6)
     for number, i in enumerate(instants):
         state = {name: float(values[i]) for name, values in run.state.items()}
         shade = 0.35 + 0.65 * number / max(len(instants) - 1, 1)
-        for line in view.outline(state, machine.parameters):
+        for line in view.outline(state, parameters_at(machine, run.assembly.source, float(run.t[i]))):
             axis.plot(line[:, 0], line[:, 1], color=INK, linewidth=0.9, alpha=shade, zorder=3)
     axis.set_aspect("equal", adjustable="datalim")
     axis.set_xlabel(view.axes[0])

@@ -1,0 +1,37 @@
+"""The derived equations of a machine and its program, for a reader: as text and as LaTeX.
+
+Both forms show the same document, in the notation of mechanics/README.md.
+"""
+
+from servonode.controllers.servo import Servo
+from servonode.mechanics.derive import Equations
+from servonode.mechanics.stabilize import Gains
+from servonode.nodes.show.blocks import Block
+from servonode.nodes.show.latex import LINE, latex_document
+from servonode.nodes.show.machine import machine_blocks
+from servonode.nodes.show.neat import Abbreviations
+from servonode.nodes.show.notation import MathPrinter, Notation
+from servonode.nodes.show.program import program_blocks
+from servonode.nodes.show.text import text_document
+from servonode.nodes.show.width import width
+
+_TERM = 0.8 * LINE  # pt; a term that is wider gets an abbreviation inside
+
+
+def show_text(equations: Equations, servo: Servo | None, gains: Gains | None) -> str:
+    """The equations as plain text of at most 100 columns; powers as ^, rates as x', products as *."""
+    notation = Notation(equations, servo)
+    return text_document(_document(equations, servo, gains, notation), notation)
+
+
+def show_latex(equations: Equations, servo: Servo | None, gains: Gains | None, standalone: bool = True) -> str:
+    """The equations as a LaTeX document that needs amsmath only, or as its body."""
+    notation = Notation(equations, servo)
+    return latex_document(_document(equations, servo, gains, notation), notation, standalone)
+
+
+def _document(equations: Equations, servo: Servo | None, gains: Gains | None, notation: Notation) -> list[Block]:
+    printer = MathPrinter(notation)
+    short = Abbreviations(notation.names, lambda term: width(printer.doprint(term)) > _TERM)
+    blocks = machine_blocks(equations, short)
+    return blocks if servo is None else [*blocks, *program_blocks(servo, gains, short)]

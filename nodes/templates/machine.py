@@ -1,0 +1,64 @@
+"""NAME: a crane. A trolley on a rail is pushed by a motor, a load hangs from it on a rod.
+
+Change it into your own machine: every line of it is one of the words that a machine is stated in.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from sympy import cos, sin
+
+from servonode.mechanics import Model, coordinate, input_, output, parameter
+from servonode.plants.view import View
+
+
+def model() -> Model:
+    """A crane: trolley on a rail with a hanging load."""
+    # Coordinates: whatever places all bodies. x.rate is the time derivative, and a state called x_dot.
+    x = coordinate("x", "position of the trolley", "m")
+    theta = coordinate("theta", "angle of the rod, 0 hanging down", "rad")
+
+    # Parameters with a default; bounds are optional. A launch file changes them in [plant.parameters].
+    M = parameter("M", "mass of the trolley", "kg", default=2.0, above=0)
+    m = parameter("m", "mass of the load", "kg", default=0.5, above=0)
+    L = parameter("L", "length of the rod", "m", default=0.8, above=0)
+    g = parameter("g", "gravity", "m/s^2", default=9.81, at_least=0)
+    k = parameter("k", "friction of the trolley", "N s/m", default=1.0, at_least=0)
+    c = parameter("c", "friction of the rod's joint", "N m s/rad", default=0.05, at_least=0)
+
+    # Inputs: generalized forces. Below, inputs={F: x.rate} says that F does work on the trolley's speed.
+    F = input_("F", "force on the trolley", "N")
+
+    # Velocity of the load, from its place (x + L sin(theta), -L cos(theta)).
+    load_x = x.rate + L * theta.rate * cos(theta)
+    load_y = L * theta.rate * sin(theta)
+
+    return Model(
+        name="NAME",
+        description="crane with a hanging load",
+        coordinates=(x, theta),
+        parameters=(M, m, L, g, k, c),
+        kinetic=(M * x.rate**2 + m * (load_x**2 + load_y**2)) / 2,
+        potential=-m * g * L * cos(theta),
+        dissipation=(k * x.rate**2 + c * theta.rate**2) / 2,  # Rayleigh: half of the power that is lost
+        inputs={F: x.rate},
+        outputs=(output("load", "horizontal position of the load", x + L * sin(theta), "m"),),
+        panels=(("x", "load"), ("theta",)),  # what the report plots, an axis each
+        # A contact that holds is a constraint, linear in the rates (rolling) or without rates (a rail):
+        #     constraints=(constraint("N", "force of the rail", y - 0.1 * x),)
+        # With constraints, say how each coordinate moves so that they hold: kinematics={x: v, y: 0.1 * v}
+        # with v = velocity("v", "speed along the rail", "m/s") in velocities=(v,).
+    )
+
+
+def outline(state: Mapping[str, float], parameters: Mapping[str, float]) -> list[np.ndarray]:
+    """Lines (n, 2) [m] of the rail's trolley, the rod and the load, for the report picture."""
+    x, theta, L = state["x"], state["theta"], parameters["L"]
+    trolley = np.array([[-0.12, -0.05], [0.12, -0.05], [0.12, 0.05], [-0.12, 0.05], [-0.12, -0.05]]) + [x, 0.0]
+    load = np.array([x + L * np.sin(theta), -L * np.cos(theta)])
+    angles = np.linspace(0.0, 2 * np.pi, 25)
+    ball = load + 0.05 * np.column_stack([np.cos(angles), np.sin(angles)])
+    return [trolley, np.array([[x, 0.0], load]), ball]
+
+
+VIEW = View(outline=outline, axes=("x [m]", "height [m]"))

@@ -1,0 +1,351 @@
+"""The shown equations: every symbol occurs, the printed text is right in numbers, the LaTeX compiles."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import sympy
+
+from servonode.controllers.servo import Servo, derive_servo
+from servonode.mechanics import wrap
+from servonode.mechanics.derive import Equations, derive
+from servonode.mechanics.description import derivative_name
+from servonode.mechanics.machine import Machine
+from servonode.mechanics.stabilize import Gains
+from servonode.nodes.show import show_latex, show_text
+from servonode.nodes.show.latex import escaped, unit
+from servonode.nodes.show.notation import MathPrinter, Notation, TextPrinter, latex_name
+from servonode.plants import model_factory
+
+Case = tuple[Equations, Servo | None, Gains | None]
+PROGRAMS: dict[str, tuple[str, dict[str, str]]] = {
+    "pursuit": ("pursuit", {}),
+    "literal": ("pursuit", {"variant": "literal"}),
+    "least_norm": ("hitch_angle", {"completion": "least_norm"}),
+    "opposed": ("hitch_angle", {"completion": "opposed"}),
+    "line": ("path", {}),
+    "circle": ("path", {"path": "circle", "far": "soft"}),
+}
+SMALL = ("bead", "cart_pole", "shaken_pendulum", "plate")
+WORST = 20.0  # pt that a line may run over
+
+
+@pytest.fixture(scope="module")
+def trailer_equations() -> Equations:
+    return derive(model_factory("diff_drive_trailer")())
+
+
+@pytest.fixture(scope="module")
+def cases(trailer_equations: Equations, small: ModuleType) -> dict[str, Case]:
+    """Every program of PROGRAMS on the trailer, with its default gains, and the small machines alone."""
+    made: dict[str, Case] = {name: (derive(getattr(small, name)()), None, None) for name in SMALL}
+    for name, (module, options) in PROGRAMS.items():
+        program = import_module(f"servonode.controllers.diff_drive_trailer_{module}").program
+        servo = derive_servo(trailer_equations, program(trailer_equations.model, **options))
+        rates = [each.quantity.default for each in servo.program.residuals]
+        made[name] = trailer_equations, servo, Gains.from_rates(rates, servo.degrees)
+    return made
+
+
+every_case = pytest.mark.parametrize("name", [*PROGRAMS, *SMALL])
+
+
+def printed(text: str) -> dict[str, str]:
+    """The equations of a shown text, left -> right, continuation lines joined."""
+    found: dict[str, str] = {}
+    left = None
+    for line in text.splitlines():
+        if start := re.match(r"  (\w+(?:\[\d+(?:,\d+)?\])?'*) += (.*)", line):
+            left = start[1]
+            found[left] = start[2]
+        elif left is not None and line.startswith("      "):
+            found[left] += " " + line.strip()
+        else:
+            left = None
+    return found
+
+
+def read(text: str) -> Any:
+    """A printed expression as sympy's own."""
+    named = re.sub(r"(\w+)('+)", lambda rate: derivative_name(rate[1], len(rate[2])), text)
+    functions = {"sin", "cos", "sqrt", "atan", "atan2", "wrap", "Abs", "pi"}
+    names = {name: sympy.Symbol(name, real=True) for name in set(re.findall(r"[A-Za-z]\w*", named)) - functions}
+    return sympy.sympify(named.replace("^", "**"), locals={**names, "wrap": wrap})
+
+
+def evaluated(text: str, values: dict[str, float]) -> float:
+    """The number of a printed expression."""
+    expression = read(text)
+    return number(expression, values)
+
+
+def number(expression: Any, values: dict[str, float]) -> float:
+    numeric = sympy.sympify(expression).subs({symbol: values[symbol.name] for symbol in expression.free_symbols})
+    return float(numeric.replace(wrap, lambda angle: (angle + sympy.pi) % (2 * sympy.pi) - sympy.pi).evalf())
+
+
+def numbers(case: Case, text: str, rng: np.random.Generator) -> dict[str, float]:
+    """A random state with its rates, parameters (none is 0), and then what the abbreviations are worth."""
+    equations, servo, _ = case
+    model = equations.model
+    values = {each.name: float(each.quantity.default or 1.3) for each in model.parameters}
+    values |= {"t": 0.4} | {each.name: float(rng.uniform(0.2, 0.9)) for each in model.state}
+    values |= {each.name: float(rng.uniform(-1, 1)) for each in model.inputs}
+    if servo is not None:
+        values |= {each.name: float(each.quantity.default or 1.3) for each in servo.program.parameters}
+        for each in (*servo.program.targets, *servo.program.signals):
+            values |= {each.derivative(n).name: float(rng.uniform(1, 2)) for n in range(4)}
+    values |= {rate.name: number(sympy.sympify(way), values) for rate, way in model.rates.items()}
+    for name, right in printed(text).items():
+        if re.fullmatch(r"s\d+", name):
+            values[name] = evaluated(right, values)
+    return values
+
+
+def matrix_of(text: str, name: str, shape: tuple[int, ...], values: dict[str, float]) -> np.ndarray[Any, Any]:
+    """The printed entries of a matrix or vector as numbers; those that are not printed are 0."""
+    if grid := re.search(rf"^  {name} = (\[.*\](?:\n +\[.*\])*)$", text, re.MULTILINE):
+        return np.array([row.strip("[ ]").split() for row in grid[1].splitlines()], dtype=float).reshape(shape)
+    matrix = np.zeros(shape)
+    for left, right in printed(text).items():
+        if place := re.fullmatch(rf"{name}\[([\d,]+)\]", left):
+            matrix[tuple(int(each) - 1 for each in place[1].split(","))] = evaluated(right, values)
+    return matrix
+
+
+def machine_of(case: Case, small: ModuleType, trailer: Machine, values: dict[str, float]) -> Machine:
+    """The compiled machine with the parameters of `values`."""
+    model = case[0].model
+    machine: Machine = small.machine(getattr(small, model.name)) if model.name in SMALL else trailer
+    return machine.with_parameters({each.name: values[each.name] for each in model.parameters})
+
+
+def symmetric(lower: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.asarray(lower + np.tril(lower, -1).T)
+
+
+@every_case
+def test_every_symbol_of_machine_and_program_occurs(name: str, cases: dict[str, Case]) -> None:
+    equations, servo, gains = cases[name]
+    words = set(re.findall(r"\w+", show_text(equations, servo, gains)))
+    symbols = {each.name for each in equations.model.symbols} | {
+        each.quantity.name for each in equations.model.constraints
+    }
+    if servo is not None:
+        program = servo.program
+        symbols |= {each.name for each in (*program.parameters, *program.targets, *program.signals)}
+    assert symbols <= words
+
+
+@every_case
+def test_no_line_of_the_text_is_longer_than_100_columns(name: str, cases: dict[str, Case]) -> None:
+    text = show_text(*cases[name])
+    assert max(map(len, text.splitlines())) <= 100
+    assert "_dot" not in text
+    assert "**" not in text
+
+
+@every_case
+def test_the_printed_minimal_form_moves_as_the_kernel_does(
+    name: str, cases: dict[str, Case], small: ModuleType, trailer: Machine, rng: np.random.Generator
+) -> None:
+    equations = cases[name][0]
+    text = show_text(*cases[name])
+    values = numbers(cases[name], text, rng)
+    machine = machine_of(cases[name], small, trailer, values)
+    state, inputs = ([values[each.name] for each in names] for names in (equations.model.state, equations.model.inputs))
+    rates = machine.derivatives(values["t"], np.array([*state, 0.0]), np.array(inputs))
+    v_dot = [rates[equations.model.state.index(each)] for each in equations.model.velocities]
+    n_v, n_tau = equations.B_r.shape
+    M_r = symmetric(matrix_of(text, "M_r", (n_v, n_v), values))
+    h_r, B_r = matrix_of(text, "h_r", (n_v,), values), matrix_of(text, "B_r", (n_v, n_tau), values)
+    assert M_r @ v_dot + h_r == pytest.approx(B_r @ inputs, rel=1e-11, abs=1e-12)
+    assert M_r.ravel() == pytest.approx([number(entry, values) for entry in equations.M_r], rel=1e-12)
+    assert h_r == pytest.approx([number(entry, values) for entry in equations.h_r], rel=1e-12, abs=1e-13)
+
+
+@every_case
+def test_the_printed_full_form_is_that_of_the_kernel(
+    name: str, cases: dict[str, Case], small: ModuleType, trailer: Machine, rng: np.random.Generator
+) -> None:
+    equations = cases[name][0]
+    text = show_text(*cases[name])
+    values = numbers(cases[name], text, rng)
+    if not equations.model.constraints:
+        assert "M[1,1]" not in text
+        return
+    state = np.array([*(values[each.name] for each in equations.model.state), 0.0])
+    kernel = machine_of(cases[name], small, trailer, values).matrices(values["t"], state)
+    assert symmetric(matrix_of(text, "M", kernel.M.shape, values)) == pytest.approx(kernel.M, rel=1e-12)
+    assert matrix_of(text, "h", kernel.h.shape, values) == pytest.approx(kernel.h, rel=1e-11, abs=1e-13)
+    assert matrix_of(text, "gamma", kernel.gamma.shape, values) == pytest.approx(kernel.gamma, rel=1e-11, abs=1e-13)
+    for each in equations.model.constraints:
+        row = re.search(rf"^  {each.multiplier.name}: +(.*) = (.*)$", text, re.MULTILINE)
+        assert row is not None
+        assert evaluated(row[1], values) == pytest.approx(evaluated(row[2], values), abs=1e-12)
+
+
+@every_case
+def test_the_printed_powers_are_those_of_the_derivation(
+    name: str, cases: dict[str, Case], rng: np.random.Generator
+) -> None:
+    equations = cases[name][0]
+    text = show_text(*cases[name])
+    values, shown = numbers(cases[name], text, rng), printed(text)
+    values |= {v.rate.name: float(rng.uniform(-1, 1)) for v in equations.model.velocities}
+    power = evaluated(shown["P"], values) - evaluated(shown["D"], values) + evaluated(shown.get("E", "0"), values)
+    assert power == pytest.approx(number(equations.power, values), rel=1e-12)
+    assert evaluated(shown["T"], values) == pytest.approx(number(equations.kinetic, values), rel=1e-12)
+    assert evaluated(shown["U"], values) == pytest.approx(number(equations.potential, values), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_printed_residuals_are_those_of_the_program(
+    name: str, cases: dict[str, Case], rng: np.random.Generator
+) -> None:
+    servo = cases[name][1]
+    assert servo is not None
+    text = show_text(*cases[name])
+    values, shown = numbers(cases[name], text, rng), printed(text)
+    for i, f in enumerate(servo.f):
+        assert evaluated(shown[f"f{i + 1}"], values) == pytest.approx(number(f, values), rel=1e-12)
+    if servo.program.inputs:
+        for u, stated in servo.program.inputs.items():
+            assert evaluated(shown[u.name], values) == pytest.approx(number(stated, values), rel=1e-11)
+        return
+    for i, degree in enumerate(servo.degrees):
+        if degree == 2:
+            assert evaluated(shown[f"f{i + 1}'"], values) == pytest.approx(number(servo.f_dot[i], values), rel=1e-11)
+    J = np.array([number(entry, values) for entry in servo.J]).reshape(servo.J.shape)
+    assert matrix_of(text, "J", J.shape, values) == pytest.approx(J, rel=1e-11)
+    delta = [number(entry, values) for entry in servo.delta]
+    assert matrix_of(text, "delta", (len(delta),), values) == pytest.approx(delta, rel=1e-10)
+
+
+@pytest.mark.parametrize("name", ["pursuit", "least_norm", "opposed"])
+def test_the_printed_input_matrix_is_J_over_M_r_times_B_r(
+    name: str, cases: dict[str, Case], rng: np.random.Generator
+) -> None:
+    equations, servo, _ = cases[name]
+    assert servo is not None
+    text = show_text(*cases[name])
+    values = numbers(cases[name], text, rng)
+    J, M_r, B_r = (
+        np.array([number(entry, values) for entry in each]).reshape(each.shape)
+        for each in (servo.J, equations.M_r, equations.B_r)
+    )
+    W = J @ np.linalg.solve(M_r, B_r)
+    assert matrix_of(text, "W", W.shape, values) == pytest.approx(W, rel=1e-12)
+
+
+def test_a_coupled_mass_matrix_is_inverted_in_the_printed_input_matrix(
+    small: ModuleType, rng: np.random.Generator
+) -> None:
+    from servonode.controllers.program import Program, residual
+
+    model = small.cart_pole()
+    equations = derive(model)
+    servo = derive_servo(equations, Program("swing", "the pole stands", [residual("pole", model["theta"], "angle")]))
+    case = equations, servo, None
+    text = show_text(*case)
+    values = numbers(case, text, rng)
+    M_r = np.array([number(entry, values) for entry in equations.M_r]).reshape(2, 2)
+    assert matrix_of(text, "W", (1, 1), values)[0, 0] == pytest.approx(np.linalg.inv(M_r)[1, 0], rel=1e-12)
+
+
+def test_gains_stand_in_the_text_as_rows_of_numbers(cases: dict[str, Case]) -> None:
+    equations, servo, gains = cases["pursuit"]
+    assert "K0 = [2  0]\n       [0  4]\n\n  K1 = [0  0]\n       [0  4]" in show_text(equations, servo, gains)
+    assert "K0 =" not in show_text(equations, servo, None)
+
+
+def groups(latex: str) -> Iterator[str]:
+    """What opens and closes in LaTeX: braces, environments, growing parentheses."""
+    for found in re.finditer(r"\\(begin|end)\{(\w+\*?)\}|\\(left|right)\b|(?<!\\)([{}])", latex):
+        if found[1]:
+            yield f"{found[1]} {found[2]}"
+        else:
+            yield {"left": "begin (", "right": "end (", "{": "begin {", "}": "end {"}[found[3] or found[4]]
+
+
+@every_case
+@pytest.mark.parametrize("standalone", [True, False])
+def test_braces_and_environments_of_the_latex_balance(name: str, standalone: bool, cases: dict[str, Case]) -> None:
+    latex = show_latex(*cases[name], standalone=standalone)
+    open_: list[str] = []
+    for group in groups(latex):
+        kind, _, what = group.partition(" ")
+        if kind == "begin":
+            open_.append(what)
+        else:
+            assert open_.pop() == what
+    assert not open_
+    assert standalone == (r"\documentclass{article}" in latex)
+
+
+@every_case
+def test_words_of_the_latex_contain_no_raw_underscore(name: str, cases: dict[str, Case]) -> None:
+    latex = show_latex(*cases[name])
+    words = re.sub(
+        r"\\begin\{(align|gather)\*\}.*?\\end\{\1\*\}|\\\[.*?\\\]|(?<!\\)\$.*?\$", "", latex, flags=re.DOTALL
+    )
+    assert not re.search(r"(?<!\\)[_^]", words)
+
+
+@pytest.mark.parametrize(
+    ("name", "order", "latex"),
+    [
+        ("phi", 0, r"\varphi"),
+        ("Omega", 0, r"\Omega"),
+        ("theta1", 1, r"\dot{\theta}_{1}"),
+        ("x", 2, r"\ddot{x}"),
+        ("g", 4, "{g^{(4)}}"),
+        ("c_w", 0, "c_{w}"),
+        ("Iky", 0, "I_{ky}"),
+        ("m1", 0, "m_{1}"),
+        ("rho_min", 0, r"\rho_{\mathrm{min}}"),
+        ("k_phi", 0, r"k_{\varphi}"),
+        ("point_0", 0, r"\mathrm{point}_{0}"),
+        ("direction", 0, r"\mathrm{direction}"),
+    ],
+)
+def test_a_name_becomes_a_letter_with_subscripts(name: str, order: int, latex: str) -> None:
+    assert latex_name(name, order) == latex
+
+
+def test_words_and_units_are_made_harmless() -> None:
+    assert escaped('50 % of a_slip & "more" of `x`') == r"50 \% of a\_slip \& ``more'' of \texttt{x}"
+    assert unit("kg m^2") == r"$\mathrm{kg\,m^{2}}$"
+    assert unit("1") == "--"
+
+
+def test_factors_and_terms_stand_in_a_writers_order(trailer_equations: Equations) -> None:
+    model = trailer_equations.model
+    printer = TextPrinter(Notation(trailer_equations, None))
+    m2, b, phi, V = (model[name] for name in ("m2", "b", "phi", "V"))
+    assert printer.doprint(sympy.sin(phi) ** 2 * phi.rate**2 * b * m2 / 2) == "m2*b*sin(phi)^2*phi'^2/2"
+    assert printer.doprint(V * sympy.cos(phi) - b) == "V*cos(phi) - b"
+    assert printer.doprint(-(b**2) / (m2 * sympy.sqrt(V))) == "-b^2/(m2*sqrt(V))"
+    assert printer.doprint(-1.5 * m2 * V) == "-1.5*m2*V"
+    half = sympy.Mul(sympy.Rational(1, 2), V + b, evaluate=False)
+    assert printer.doprint(half) == "(b + V)/2"
+    assert MathPrinter(Notation(trailer_equations, None)).doprint(half) == r"\frac{1}{2} (b + V)"
+    assert printer.doprint((-V) ** 2 * (b - V) ** 3) == "V^2*(b - V)^3"
+
+
+@every_case
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+def test_the_latex_compiles_and_nothing_runs_off_the_page(name: str, cases: dict[str, Case], tmp_path: Path) -> None:
+    (tmp_path / "shown.tex").write_text(show_latex(*cases[name]))
+    command = ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "shown.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, timeout=60)
+    log = (tmp_path / "shown.log").read_text(errors="replace")
+    assert done.returncode == 0, log[-2000:]
+    assert all(float(over) <= WORST for over in re.findall(r"Overfull \\hbox \(([\d.]+)pt", log))
