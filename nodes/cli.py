@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -242,7 +242,7 @@ def check(file: str, overrides: tuple[str, ...], as_json: bool) -> None:
 @click.option("--latex", "form", flag_value="latex", help="A LaTeX document that needs amsmath only.")
 @click.option("--c", "form", flag_value="c", help="C99 functions of plant step and law, without allocation.")
 @_reports_errors
-def show(file: str, overrides: tuple[str, ...], form: str | None) -> None:
+def show(file: str, overrides: tuple[str, ...], form: Literal["latex", "c"] | None) -> None:
     """Print the derived equations of FILE: mass matrix, bias, constraints, the law."""
     from servonode.nodes.assembly import assemble
     from servonode.nodes.launch_file import read_launch
@@ -256,19 +256,24 @@ def show(file: str, overrides: tuple[str, ...], form: str | None) -> None:
     examples=("servonode new machine crane", "servonode new program chase", "servonode new run serpentine"),
     epilog=EXIT_HELP,
 )
-@click.argument("kind", type=click.Choice(["machine", "program", "run"]))
+@click.argument("kind", type=click.Choice(["machine", "program", "run", "schema"]))
 @click.argument("name")
 @_reports_errors
 def new(kind: str, name: str) -> None:
-    """Write commented files that run as they are: a machine, a program, or a launch file alone."""
-    from servonode.nodes.new import NotMade, make
+    """Write commented files that run as they are: a machine, a program, or a launch file alone.
+
+    schema: the JSON Schema of the launch file, for editors.
+    """
+    from servonode.nodes.new import SCHEMA, NotMade, make
 
     try:
         made = make(kind, name, Path())
     except NotMade as error:
         raise click.UsageError(str(error)) from error
     click.echo("\n".join(f"made {file}" for file in made))
-    click.echo(f"now: servonode run {made[-1]}")
+    click.echo(
+        f"name it in a launch file: #:schema ./{made[0]}" if kind == SCHEMA else f"now: servonode run {made[-1]}"
+    )
 
 
 @main.command(

@@ -1,9 +1,13 @@
 """`servonode new`: commented files that run as they are, for a user to change."""
 
 import re
+from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
+from servonode.nodes.reference import launch_schema
+
+SCHEMA = "schema"
 FILES = {"machine": ("machine.py", "machine.toml"), "program": ("program.py", "program.toml"), "run": ("run.toml",)}
 
 
@@ -12,18 +16,27 @@ class NotMade(ValueError):
 
 
 def make(kind: str, name: str, folder: Path) -> list[Path]:
-    """Write the files of `kind` ("machine", "program", "run") called `name` into a folder; their paths.
+    """Write the files of `kind` (a key of FILES, or SCHEMA) called `name` into a folder; their paths.
 
     Raises:
         NotMade: the name is no identifier, or a file is there already.
     """
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
         raise NotMade(f"{name!r} is no name; use ASCII letters, digits and _, beginning with a letter")
-    targets = [folder / f"{name}{Path(template).suffix}" for template in FILES[kind]]
-    for target in targets:
-        if target.exists():
-            raise NotMade(f"{target} is there already; choose another name, or move it away")
-    for template, target in zip(FILES[kind], targets, strict=True):
+    texts = {folder / f"{name}{suffix}": text for suffix, text in _contents(kind, name)}
+    for file in texts:
+        if file.exists():
+            raise NotMade(f"{file} is there already; choose another name, or move it away")
+    for file, text in texts.items():
+        file.write_text(text, encoding="utf-8")
+    return list(texts)
+
+
+def _contents(kind: str, name: str) -> Iterator[tuple[str, str]]:
+    """Suffix and text of each file."""
+    if kind == SCHEMA:
+        yield ".json", launch_schema()
+        return
+    for template in FILES[kind]:
         text = (files("servonode.nodes.templates") / template).read_text("utf-8")
-        target.write_text(re.sub(r"\bNAME\b", name, text), encoding="utf-8")
-    return targets
+        yield Path(template).suffix, re.sub(r"\bNAME\b", name, text)

@@ -1,7 +1,13 @@
-"""The reference page of the launch file, made from the structs that read it: `python -m servonode.nodes.reference`."""
+"""The reference page and the JSON Schema of the launch file, made from the structs that read it.
 
+`python -m servonode.nodes.reference` prints the page, with `schema` behind it the schema.
+"""
+
+import json
+import sys
 from typing import Any
 
+import msgspec
 from msgspec import NODEFAULT, Struct, inspect
 from msgspec.structs import fields
 
@@ -17,16 +23,46 @@ Times are rounded to nanoseconds; `step` must divide `period` and `duration` exa
 `k * step` with a whole k, computed anew at each step.
 
 Expressions (in `[target]`, and in settings that are functions of time) know numbers, `t`, `pi`, `+ - * / **`,
-parentheses and the functions `abs atan2 cos exp max min sin sqrt tan tanh`. They are differentiated symbolically as
-often as the program needs; what has no such derivative (`abs`, `min`, `max`) is refused there.
+parentheses and the functions `abs atan2 cos exp max min sin sqrt tan tanh wrap` (`wrap` brings an angle to -pi..pi).
+They are differentiated symbolically as often as the program needs; what has no such derivative (`abs`, `min`, `max`)
+is refused there.
+
+Editors complete and check launch files with the JSON Schema beside this page,
+[launch_file.schema.json](launch_file.schema.json): `servonode new schema launch` writes it, and a comment
+`#:schema ./launch.json` in the launch file names it.
 
 From the command line `--set section.key=value` overrides any key.
 """
 TAIL = """
+## plant.machine, controller.program
+
+A name from `servonode list machines` or `list programs` (packages add to them by entry points in the groups
+`servonode.machines` and `servonode.programs`), `"package.module:function"`, or `"./file.py:function"` beside the launch
+file. The function returns a `Model` or, of a model, a `Program`. Its arguments with defaults are options, set in
+`[plant.settings]` or `[controller.settings]`.
+
 ## [plant.parameters], [plant.initial], [controller.parameters]
 
-Values by the machine's names, in SI units and radians; see the machine's page. `[controller.parameters]` is what the
-law believes where that differs from the plant's.
+Values by the machine's names, in SI units and radians; see the machine's page or `servonode show FILE`.
+`[controller.parameters]` is what the law believes where that differs from the plant's.
+
+A parameter may be a function of time, `l = "1 + 0.1*sin(t)"`. It is put into the Lagrangian before the derivation, so
+its derivatives act as well: a growing mass brakes, for what is added was at rest. It must be twice differentiable.
+
+`on_program = true` in `[plant.initial]` lets servonode choose the states that are not given, so that residuals vanish.
+
+## [plant.disturbance]
+
+Forces that act on the plant and that the law does not know: `x = "0.5*sin(2*t)"` is a generalized force on the
+coordinate x, `U1 = "-0.02"` acts beside the input U1. Expressions of t, states and parameters; `abs`, `min`, `max` are
+welcome here. Their work is part of the energy check.
+
+## controller.residuals
+
+A goal without a Python file: `residuals = { speed = "V - v", phi = "phi - 0.1*t" }`. Each expression of t, states,
+rates (`X_dot`), the machine's parameters, `[target]` names and `[controller.settings]` shall become zero. Numbers in
+the settings are constants, texts are functions of time. As many residuals as inputs; a program file can do more
+(relations between inputs, guards, least norm).
 
 ## [controller.gains]
 
@@ -52,7 +88,7 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("controller", Controller),
 )
 COLUMNS = "| key | default | unit | what it is |\n|---|---|---|---|\n"
-_TABLES = {"parameters", "initial", "settings", "actuator", "sensor", "safety", "gains"}
+_TABLES = {"parameters", "initial", "settings", "disturbance", "residuals", "actuator", "sensor", "safety", "gains"}
 
 
 def launch_reference() -> str:
@@ -89,5 +125,34 @@ def _choices(kind: Any) -> str:
     return f": {', '.join(map(str, values))}" if values else ""
 
 
+def launch_schema() -> str:
+    """The JSON Schema of a launch file, for editors; what TOML cannot say (null) is left out."""
+    schema = msgspec.json.schema(Sections)
+    definitions = schema["$defs"]
+    for struct in (each for _, each in SECTIONS):
+        for field in fields(struct):
+            unit = (getattr(inspect.type_info(field.type), "extra", None) or {}).get("unit")
+            if unit:
+                stated = definitions[struct.__name__]["properties"][field.name]
+                stated["description"] = f"{stated['description']} [{unit}]"
+    definitions["Controller"]["oneOf"] = [{"required": ["program"]}, {"required": ["residuals"]}]
+    heading = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "servonode launch file"}
+    return json.dumps(heading | _without_null(schema), indent=1) + "\n"
+
+
+def _without_null(part: Any) -> Any:
+    if isinstance(part, list):
+        return [_without_null(each) for each in part if each != {"type": "null"}]
+    if not isinstance(part, dict):
+        return part
+    kept = {key: _without_null(value) for key, value in part.items() if not _is_no_default(key, value)}
+    return kept | kept.pop("anyOf")[0] if len(kept.get("anyOf", ())) == 1 else kept
+
+
+def _is_no_default(key: str, value: Any) -> bool:
+    """Defaults that say nothing: null, and those of whole sections."""
+    return key == "default" and (value is None or isinstance(value, dict))
+
+
 if __name__ == "__main__":
-    print(launch_reference(), end="")  # noqa: T201
+    print(launch_schema() if sys.argv[1:] == ["schema"] else launch_reference(), end="")  # noqa: T201

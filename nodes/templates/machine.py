@@ -54,11 +54,11 @@ def model() -> Model:
 def outline(state: Mapping[str, float], parameters: Mapping[str, float]) -> list[np.ndarray]:
     """Lines (n, 2) [m] of the rail's trolley, the rod and the load, for the report picture."""
     x, theta, L = state["x"], state["theta"], parameters["L"]
-    trolley = np.array([[-0.12, -0.05], [0.12, -0.05], [0.12, 0.05], [-0.12, 0.05], [-0.12, -0.05]]) + [x, 0.0]
-    load = np.array([x + L * np.sin(theta), -L * np.cos(theta)])
+    pivot, load = np.array([x, 0.0]), np.array([x + L * np.sin(theta), -L * np.cos(theta)])
+    trolley = pivot + np.array([[-0.12, -0.05], [0.12, -0.05], [0.12, 0.05], [-0.12, 0.05], [-0.12, -0.05]])
     angles = np.linspace(0.0, 2 * np.pi, 25)
     ball = load + 0.05 * np.column_stack([np.cos(angles), np.sin(angles)])
-    return [trolley, np.array([[x, 0.0], load]), ball]
+    return [trolley, np.array([pivot, load]), ball]
 
 
 VIEW = View(outline=outline, axes=("x [m]", "height [m]"))

@@ -1,11 +1,67 @@
-"""The reference page of the launch file is the one that the code makes."""
+"""The reference page and the schema of the launch file are the ones that the code makes."""
 
+import json
+import tomllib
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
-from servonode.nodes.reference import launch_reference
+import pytest
+from jsonschema import Draft202012Validator
 
-PAGE = Path(__file__).parents[2] / "docs" / "launch_files.md"
+from servonode.nodes.reference import launch_reference, launch_schema
+
+DOCS = Path(__file__).parents[2] / "docs"
+LAUNCH_FILES = sorted(
+    (Path(str(file)) for room in ("launch", "nodes.templates") for file in files(f"servonode.{room}").iterdir()),
+    key=str,
+)
+LAUNCH_FILES = [file for file in LAUNCH_FILES if file.suffix == ".toml"]
+GOOD: dict[str, Any] = {"run": {"duration": 1.0}, "plant": {"machine": "a"}}
+
+
+@pytest.fixture(scope="module")
+def schema() -> Draft202012Validator:
+    content = json.loads(launch_schema())
+    Draft202012Validator.check_schema(content)
+    return Draft202012Validator(content)
 
 
 def test_the_reference_page_is_up_to_date() -> None:
-    assert PAGE.read_text() == launch_reference(), "run: python -m servonode.nodes.reference > docs/launch_files.md"
+    page = (DOCS / "launch_files.md").read_text()
+    assert page == launch_reference(), "run: python -m servonode.nodes.reference > docs/launch_files.md"
+
+
+def test_the_schema_is_up_to_date() -> None:
+    stored = (DOCS / "launch_file.schema.json").read_text()
+    assert stored == launch_schema(), "run: python -m servonode.nodes.reference schema > docs/launch_file.schema.json"
+
+
+@pytest.mark.parametrize("file", LAUNCH_FILES, ids=lambda file: file.stem)
+def test_a_launch_file_that_comes_with_servonode_fits_the_schema(schema: Draft202012Validator, file: Path) -> None:
+    schema.validate(tomllib.loads(file.read_text()))
+
+
+def test_the_schema_knows_descriptions_with_units(schema: Draft202012Validator) -> None:
+    assert schema.schema["$defs"]["Plant"]["properties"]["step"]["description"] == "the integrator step [s]"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"run": {"duration": -1.0}},
+        {"run": {"duration": 1.0, "speeed": 2.0}},
+        {"run": {"duration": 1.0, "mode": "fast"}},
+        {"plant": {}},
+        {"plant": {"machine": "a", "integrator": "rk5"}},
+        {"plant": {"machine": "a", "actuator": {"limit": -1.0}}},
+        {"plant": {"machine": "a", "parameters": {"m": [1.0]}}},
+        {"controller": {"period": 0.01}},
+        {"controller": {"program": "a", "residuals": {"b": "x"}}},
+        {"controler": {"program": "a"}},
+    ],
+    ids=str,
+)
+def test_the_schema_refuses_what_the_reader_refuses(schema: Draft202012Validator, wrong: dict[str, Any]) -> None:
+    assert schema.is_valid(GOOD)
+    assert not schema.is_valid(GOOD | wrong)
