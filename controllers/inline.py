@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from servonode.mechanics.description import ModelError, derivative_name
 from servonode.mechanics.expression import ExpressionError, parse
 from servonode.mechanics.locate import Option
+from servonode.mechanics.place import NOWHERE
 
 TARGET_ORDER = 2  # derivatives of targets and signals that an expression may name
 
@@ -63,12 +64,13 @@ class InlineProgram:
             name=self.name,
             description=", ".join(f"{name}: {text} = 0" for name, text in self.residuals.items()),
             residuals=tuple(
-                residual(name, each, str(self.residuals[name]), _unit(each, model))
+                replace(residual(name, each, str(self.residuals[name]), _unit(each, model)), place=NOWHERE)
                 for name, each in expressions.items()
             ),
             parameters=tuple(constants.values()),
             signals=tuple(signals.values()),
             targets=tuple(targets.values()),
+            place=NOWHERE,
         )
 
 

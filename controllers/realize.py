@@ -95,12 +95,16 @@ class Survey:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether any motion of the program can be realised, which case it is, and how to mend it (empty if fine)."""
+    """Whether any motion of the program can be realised, which case it is, and how to mend it (empty if fine).
+
+    `about` names the one residual that it speaks of, where it is one.
+    """
 
     realisable: bool
     case: Case
     text: str
     remedy: str = ""
+    about: str | None = None
 
 
 def random_states(machine: MachineDescription, start: Array, rng: Generator, count: int, spread: float) -> Array:
@@ -243,7 +247,7 @@ def _unreached(survey: Survey) -> Verdict | None:
             remedy = f"leave {name} out: a servo-constraint can ask neither for nor against what they fix"
         else:
             continue
-        return Verdict(False, "singular", text, remedy)
+        return Verdict(False, "singular", text, remedy, name)
     return None
 
 

@@ -14,13 +14,16 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Place:
-    """A line of a source file, as `my_robot.py line 12`."""
+    """A line of a source file, as `my_robot.py line 12`; false where there is none."""
 
     file: str
     line: int
 
     def __str__(self) -> str:
-        return f"{Path(self.file).name} line {self.line}"
+        return f"{Path(self.file).name} line {self.line}" if self else ""
+
+    def __bool__(self) -> bool:
+        return bool(self.file)
 
     def argument(self, keyword: str, entry: int | None = None) -> "Place":
         """Where the argument `keyword` of the call at this place is stated, or its entry of that number.
@@ -37,6 +40,9 @@ class Place:
             inner = _entry(stated, entry)
             stated = _followed(tree, inner, self.line) if inner is not None else stated
         return Place(self.file, stated.lineno)
+
+
+NOWHERE = Place("", 0)
 
 
 def here() -> Place:

@@ -180,7 +180,7 @@ def _check_law_at_start(assembly: Assembly, control: Control) -> None:
         raise LaunchError(launch.file, "plant.initial", None, f"at the start {law.explain(status)}")
     _check_parameters(launch, law, law.parameters)
     control.examination = examine(launch, law, control.gains, assembly.start, y)
-    if status:
+    if status and not control.examination.refusals:  # what is refused everywhere is the better reason
         rank = [each.text for each in control.examination.findings if each.subject == "rank" and each.level != "good"]
         text = "; ".join([f"at the start {law.explain(status)}", *rank])
         raise ProgramRefused(launch.file, "plant.initial", None, text)

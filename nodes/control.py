@@ -140,9 +140,7 @@ def _law(
     except ResidualError as error:
         raise LaunchError(path, "controller", f"residuals.{error.name}", str(error)) from error
     except ModelError as error:
-        if controller.residuals:  # stated in this very file, no other line to name
-            raise ProgramRefused(path, "controller", "residuals", error.text) from error
-        raise ProgramRefused(path, "controller", "program", str(error)) from error
+        raise ProgramRefused(path, "controller", "residuals" if controller.residuals else "program", str(error)) from error
 
 
 def _targets(launch: LaunchFile, description: ProgramDescription) -> Signals:

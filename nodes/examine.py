@@ -125,6 +125,13 @@ def _margin(
         found.add("good", name, text + advice)
 
 
+def _where(law: ServoLaw, verdict: realize.Verdict) -> str:
+    """Where the residuals of a verdict of no are stated, if in a file."""
+    named = zip(_names(law), law.description.places, strict=True)
+    places = [place for name, place in named if place and verdict.about in (None, name)]
+    return f" (stated in {', '.join(places)})" if places and not verdict.realisable else ""
+
+
 def _rank(found: Examination, law: ServoLaw, start: Array, goal: Array) -> None:
     """Rank and condition of W at random admissible states around the start."""
     rng = np.random.default_rng(0)
@@ -147,6 +154,6 @@ def _rank(found: Examination, law: ServoLaw, start: Array, goal: Array) -> None:
     if survey.worst is not None:
         worst = dict(zip(survey.states, map(float, survey.worst.state), strict=False))
         found.numbers |= {"rank": survey.lowest_rank, "worst_condition": survey.worst.condition, "worst_state": worst}
-    text = verdict.text + (f"; {verdict.remedy}" if verdict.remedy else "")
+    text = verdict.text + (f"; {verdict.remedy}" if verdict.remedy else "") + _where(law, verdict)
     somewhere = verdict.case == "singular" and survey.highest_rank > survey.lowest_rank
     found.add("good" if verdict.realisable else "warn" if somewhere else "refuse", "rank", text)
