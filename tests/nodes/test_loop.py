@@ -1,0 +1,207 @@
+"""The Python side: what `servonode.load` gives, and launch files as mappings with functions."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sympy import cos, sin, symbols
+
+import servonode
+from servonode.controllers import Program, residual, signal
+from servonode.mechanics import Model, coordinate, input_, parameter
+from servonode.nodes.launch_file import LaunchError
+from servonode.nodes.loop import Loop
+
+LENGTH = 0.5
+
+
+def pendulum() -> Model:
+    """A pendulum with a motor; its length is a number of this module."""
+    theta = coordinate("theta", "angle from below", "rad")
+    m = parameter("m", "mass", "kg", default=2.0, above=0)
+    c = parameter("c", "friction", "N m s/rad", default=0.1)
+    N = input_("N", "torque", "N m")
+    return Model(
+        name="pendulum",
+        description="pendulum with a motor",
+        coordinates=(theta,),
+        parameters=(m, c),
+        kinetic=m * (LENGTH * theta.rate) ** 2 / 2,
+        potential=-m * 9.81 * LENGTH * cos(theta),
+        dissipation=c * theta.rate**2 / 2,
+        inputs={N: theta.rate},
+    )
+
+
+def follow(machine: Model, sign: float = 1.0) -> Program:
+    """The angle follows a function of time."""
+    g = signal("g", "wanted angle", "rad", default="0.3*sin(t)")
+    return Program(
+        name="follow",
+        description="the angle follows g",
+        residuals=(residual("angle", machine["theta"] - sign * g, "angle less g", "rad", rate=4.0),),
+        signals=(g,),
+    )
+
+
+def table(**controller: Any) -> dict[str, Any]:
+    stated = {"program": follow} | controller
+    return {"run": {"duration": 2.0}, "plant": {"machine": pendulum, "initial": {"theta": 0.4}}, "controller": stated}
+
+
+@pytest.fixture(scope="module")
+def loop() -> Loop:
+    return servonode.load(table())
+
+
+def test_the_start_is_the_launch_files(loop: Loop) -> None:
+    assert loop.start == {"theta": 0.4, "theta_dot": 0.0}
+
+
+def test_derivatives_are_those_of_the_pendulum(loop: Loop) -> None:
+    rates = loop.derivatives(0.0, {"theta": 0.7, "theta_dot": 1.1}, {"N": 0.3})
+    expected = (0.3 - 0.1 * 1.1) / (2.0 * LENGTH**2) - 9.81 / LENGTH * np.sin(0.7)
+    assert rates["theta"] == 1.1
+    assert rates["theta_dot"] == pytest.approx(expected, rel=1e-13)
+
+
+def test_what_is_not_given_is_the_start(loop: Loop) -> None:
+    assert loop.derivatives(0.0) == loop.derivatives(0.0, {"theta": 0.4})
+
+
+def test_the_law_asks_for_the_stabilised_acceleration(loop: Loop) -> None:
+    t, state = 0.9, {"theta": 0.7, "theta_dot": 1.1}
+    f, f_dot = 0.7 - 0.3 * np.sin(t), 1.1 - 0.3 * np.cos(t)
+    wanted = -0.3 * np.sin(t) - 8.0 * f_dot - 16.0 * f
+    acceleration = loop.derivatives(t, state, loop.law(t, state))["theta_dot"]
+    assert acceleration == pytest.approx(wanted, rel=1e-12)
+    assert loop.residuals(t, state)["angle"] == pytest.approx(f, rel=1e-14)
+
+
+def test_matrices_and_terms_have_their_values(loop: Loop) -> None:
+    assert_allclose(loop.matrices(0.0).M, [[2.0 * LENGTH**2]])
+    assert loop.matrices(0.0).A.shape == (0, 1)
+    assert_allclose(loop.terms(0.0)["W"], [[1 / (2.0 * LENGTH**2)]])
+
+
+def test_the_symbolic_equations_are_exact(loop: Loop) -> None:
+    m = loop.equations().model["m"]
+    assert loop.equations().M_r[0] == m / 4
+    assert loop.servo().degrees == (2,)
+
+
+def test_quantities_know_units(loop: Loop) -> None:
+    assert loop.quantities["theta_dot"].unit == "rad/s"
+    assert loop.quantities["m"].default == 2.0
+    assert loop.quantities["residual_angle"].unit == "rad"
+
+
+def test_a_loop_says_what_it_is(loop: Loop) -> None:
+    assert repr(loop) == "<Loop launch: pendulum with a motor, follow>"
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda loop: loop.derivatives(0.0, {"phi": 1.0}), "'phi' is no state; choose theta, theta_dot"),
+        (lambda loop: loop.derivatives(0.0, {}, {"U": 1.0}), "'U' is no input; choose N"),
+        (lambda loop: loop.simulate(control="exact"), "'exact' is unknown; choose sampled or continuous"),
+        (lambda loop: loop.simulate(every=0), "every = 0 is not a number of plant steps"),
+        (lambda loop: loop.show("pdf"), "'pdf' is unknown; choose text, latex or c"),
+    ],
+)
+def test_a_mistake_is_answered_with_the_choices(loop: Loop, call: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        call(loop)
+
+
+def test_a_machine_alone_has_no_law() -> None:
+    alone = servonode.load({"run": {"duration": 1.0}, "plant": {"machine": pendulum}})
+    with pytest.raises(ValueError, match=r"has no \[controller\]"):
+        alone.law(0.0)
+
+
+def test_the_loop_simulates_as_the_function_does(loop: Loop) -> None:
+    ours, theirs = loop.simulate(), servonode.simulate(table())
+    assert np.array_equal(ours.state["theta"], theirs.state["theta"])
+    assert abs(ours.residual["angle"][-1]) < 2e-3 < abs(ours.residual["angle"][0])
+
+
+def test_continuous_control_follows_the_closed_form(loop: Loop) -> None:
+    run = loop.simulate(control="continuous")
+    t, f0, f_dot0 = run.t, 0.4, -0.3
+    expected = (f0 + (f_dot0 + 4.0 * f0) * t) * np.exp(-4.0 * t)
+    assert_allclose(run.residual["angle"], expected, rtol=0, atol=1e-10)
+
+
+def test_a_function_at_hand_is_known_by_what_it_returns(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = servonode.load(table()).derivatives(0.0)
+    monkeypatch.setattr(f"{__name__}.LENGTH", 1.0)
+    after = servonode.load(table()).derivatives(0.0)
+    assert after["theta_dot"] == pytest.approx(before["theta_dot"] / 2, rel=1e-12)
+
+
+def test_options_of_functions_are_settings() -> None:
+    loop = servonode.load(table(settings={"sign": -1.0}))
+    assert loop.residuals(np.pi / 2, {"theta": -0.3})["angle"] == pytest.approx(0.0, abs=1e-15)
+
+
+def test_a_finished_model_may_stand_for_its_function() -> None:
+    stated = table()
+    stated["plant"]["machine"] = pendulum()
+    assert servonode.load(stated).derivatives(0.0) == servonode.load(table()).derivatives(0.0)
+
+
+def test_overrides_reach_into_mappings_and_leave_them_alone() -> None:
+    stated = table()
+    assert servonode.load(stated, plant__parameters__m=3.0).machine.parameters["m"] == 3.0
+    assert "parameters" not in stated["plant"]
+
+
+def test_an_error_of_a_mapping_names_section_and_key() -> None:
+    with pytest.raises(LaunchError, match=r"<launch> \[plant.parameters\] mass: unknown name; choose c or m"):
+        servonode.load({"run": {"duration": 1.0}, "plant": {"machine": pendulum, "parameters": {"mass": 1.0}}})
+
+
+def test_a_model_with_an_unknown_symbol_names_the_line_of_this_file() -> None:
+    def model() -> Model:
+        theta = coordinate("theta", "angle", "rad")
+        energy = theta.rate**2 * symbols("k")
+        return Model(name="bad", description="", coordinates=(theta,), kinetic=energy)
+
+    with pytest.raises(LaunchError) as caught:
+        servonode.load({"run": {"duration": 1.0}, "plant": {"machine": model}})
+    line = model.__code__.co_firstlineno + 2
+    assert f"test_loop.py line {line}: machine bad: the kinetic energy contains 'k'" in str(caught.value)
+
+
+def test_columns_have_units_and_make_a_frame(loop: Loop) -> None:
+    run = loop.simulate()
+    assert list(run.columns) == ["t", "theta", "theta_dot", "N", "residual_angle", "energy"]
+    assert run.units == dict(zip(run.columns, ["s", "rad", "rad/s", "N m", "rad", "J"], strict=True))
+    frame = run.to_dataframe()
+    assert frame.index.name == "t"
+    assert frame.attrs["units"]["N"] == "N m"
+    assert np.array_equal(frame["residual_angle"], run.residual["angle"], equal_nan=True)
+
+
+def test_without_pandas_the_columns_are_named_as_the_way(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"pip install pandas, or use run\.columns"):
+        loop.simulate(every=500).to_dataframe()
+
+
+def test_decimal_numbers_cancel_as_fractions_do() -> None:
+    def model() -> Model:
+        x, y = coordinate("x", "place", "m"), coordinate("y", "place", "m")
+        m = parameter("m", "mass", "kg", default=1.0)
+        spin = (x.rate * cos(0.3 * y) - y.rate * sin(0.3 * y)) ** 2 + (
+            x.rate * sin(0.3 * y) + y.rate * cos(0.3 * y)
+        ) ** 2
+        return Model(name="plane", description="", coordinates=(x, y), parameters=(m,), kinetic=0.5 * m * spin)
+
+    loop = servonode.load({"run": {"duration": 1.0}, "plant": {"machine": model}})
+    m = loop.equations().model["m"]
+    assert list(loop.equations().M_r) == [m, 0, 0, m]
+    assert list(loop.equations().h_r) == [0, 0]
