@@ -8,17 +8,21 @@ M_r = G^T M G, h_r = G^T [M (G' v + g0') + h], B_r = G^T B (Maggi's projection).
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import sympy
 
 from servonode.mechanics.model import Input, Model, ModelError, Rate, time
-from servonode.mechanics.place import Place
+from servonode.mechanics.model_checks import (
+    check_constraints_hold,
+    check_independent,
+    check_inertia,
+    check_speaks_in_rates,
+    check_symbols,
+    place_of,
+)
 from servonode.mechanics.tidy import tidy, tidy_matrix
 
 Matrix = Any  # sympy.Matrix
 Expr = Any
-Stated = tuple[str, Expr, set[Any], Place]  # what, its expression, the symbols it may contain, where
 
 
 @dataclass(frozen=True)
@@ -71,16 +75,16 @@ def derive(model: Model) -> Equations:
     model = model.mapped(_with_exact_numbers)
     constants = set(model.parameters)
     rates = [q.rate for q in model.coordinates]
-    _check_symbols(model)
-    _check_speaks_in_rates(model)
+    check_symbols(model)
+    check_speaks_in_rates(model)
     M, h = _euler_lagrange(model, rates)
     works_on = [sympy.sympify(on) for on in model.inputs.values()]
     B = sympy.Matrix(len(rates), len(works_on), [sympy.diff(on, rate) for rate in rates for on in works_on])
     A, b, gamma = _constraint_rows(model, rates)
     G, g0 = _kinematics(model)
-    _check_independent(model, A)
-    _check_constraints_hold(model, A, b, G, g0)
-    _check_inertia(model, M, G)
+    check_independent(model, A)
+    check_constraints_hold(model, A, b, G, g0)
+    check_inertia(model, M, G)
     v = _column(model.velocities)
     in_velocities = dict(zip(rates, G * v + g0, strict=True))
     h_moving = M * _drift_of_kinematics(model, G, g0, v) + h
@@ -159,68 +163,6 @@ def _disturbance_power(rates: list[Expr], Q: Matrix) -> Expr:
     return sympy.Add(*(rate * force for rate, force in zip(rates, Q, strict=True)))
 
 
-def _check_symbols(model: Model) -> None:
-    """Every symbol of a model's expressions must be one of the model's own."""
-    known = {*model.symbols, time, *(q.rate for q in model.coordinates)}
-    later = known | {v.rate for v in model.velocities} | {q.acceleration for q in model.coordinates}
-    later |= {each.multiplier for each in model.constraints}
-    kinematics = enumerate(model.kinematics.items())
-    stated = [(f"the constraint {each.quantity.name}", each.row, known, each.place) for each in model.constraints]
-    stated += [*_energies(model), *_input_rates(model)]
-    stated += [(f"the rate of {q.name}", rate, known, _place(model, "kinematics", i)) for i, (q, rate) in kinematics]
-    stated += [(f"the output {each.quantity.name}", each.expression, later, each.place) for each in model.outputs]
-    stated += [(f"the warning {each.requirement.text!r}", each.margin, later, each.place) for each in model.warnings]
-    stated += [
-        (f"the requirement {each.requirement.text!r}", each.margin, set(model.parameters), each.place)
-        for each in model.requirements
-    ]
-    for what, expression, symbols, place in stated:
-        unknown = sorted(symbol.name for symbol in sympy.sympify(expression).free_symbols - symbols)
-        if unknown:
-            raise ModelError(
-                f"machine {model.name}: {what} contains {unknown[0]!r}, which the model does not list; "
-                f"add it to the model or use one of {', '.join(sorted({symbol.name for symbol in symbols}))}",
-                place,
-            )
-
-
-def _place(model: Model, keyword: str, entry: int | None = None) -> Place:
-    return model.place.argument(keyword, entry)
-
-
-def _energies(model: Model) -> list[Stated]:
-    """The energies with the symbols they may contain and where they are stated."""
-    known = {*model.state, *model.parameters, time, *(q.rate for q in model.coordinates)}
-    words = {"kinetic": "the kinetic energy", "potential": "the potential", "dissipation": "the dissipation"}
-    return [(text, getattr(model, word), known, _place(model, word)) for word, text in words.items()]
-
-
-def _input_rates(model: Model) -> list[Stated]:
-    known = {*model.symbols, time, *(q.rate for q in model.coordinates)}
-    inputs = enumerate(model.inputs.items())
-    return [(f"the rate of input {u.name}", on, known, _place(model, "inputs", i)) for i, (u, on) in inputs]
-
-
-def _check_speaks_in_rates(model: Model) -> None:
-    """Energies, constraints and inputs must be stated in rates: a velocity in them would count as a constant."""
-    rows: list[Stated]
-    rows = [(f"the constraint {each.quantity.name}", each.row, set(), each.place) for each in model.constraints]
-    for what, expression, _, place in [*_energies(model), *rows, *_input_rates(model)]:
-        wrong = sympy.sympify(expression).free_symbols & set(model.velocities)
-        if wrong:
-            name = min(symbol.name for symbol in wrong)
-            raise ModelError(
-                f"machine {model.name}: {what} contains the velocity {name}; state it in rates of coordinates "
-                "such as x.rate (the kinematics say what these are in velocities)",
-                place,
-            )
-    rates = {q.rate for q in model.coordinates}
-    for i, (u, on) in enumerate(model.inputs.items()):
-        if not sympy.sympify(on).free_symbols & rates:
-            text = f"machine {model.name}: input {u.name} does work on no coordinate's rate; state one such as x.rate"
-            raise ModelError(text, _place(model, "inputs", i))
-
-
 def _column(entries: Any) -> Matrix:
     return sympy.Matrix(list(entries))
 
@@ -237,7 +179,7 @@ def _euler_lagrange(model: Model, rates: list[Expr]) -> tuple[Matrix, Matrix]:
             f"machine {model.name}: the kinetic energy is not quadratic in the rates "
             f"{', '.join(sorted(map(str, unwanted)))}; its second derivative still contains them: state it as a sum "
             "of inertia times products of two rates (potential energy and losses have arguments of their own)",
-            _place(model, "kinetic"),
+            place_of(model, "kinetic"),
         )
     pairs = list(zip(model.coordinates, rates, strict=True))
     bias = []
@@ -268,45 +210,6 @@ def _constraint_rows(model: Model, rates: list[Expr]) -> tuple[Matrix, Matrix, M
     return A, b, gamma
 
 
-def _check_independent(model: Model, A: Matrix) -> None:
-    """At a generic state no constraint follows from the others."""
-    rows = _at_generic_state(model, A)
-    if rows is not None and len(rows) and np.linalg.matrix_rank(rows) < len(rows):
-        names = ", ".join(each.quantity.name for each in model.constraints)
-        implied = next(i for i in range(len(rows)) if np.linalg.matrix_rank(rows[: i + 1]) <= i)
-        text = f"machine {model.name}: the constraints {names} are redundant; leave out what others imply"
-        raise ModelError(f"{text} ({model.constraints[implied].quantity.name})", model.constraints[implied].place)
-
-
-def _check_inertia(model: Model, M: Matrix, G: Matrix) -> None:
-    """At a generic state every velocity has inertia."""
-    inertia = _at_generic_state(model, G.T * M * G)
-    if inertia is None or not len(inertia):
-        return
-    eigenvalues, vectors = np.linalg.eigh((inertia + inertia.T) / 2)
-    if eigenvalues[0] <= 1e-12 * np.abs(inertia).max():
-        names = ", ".join(v.name for v, part in zip(model.velocities, vectors[:, 0], strict=True) if abs(part) > 1e-6)
-        raise ModelError(
-            f"machine {model.name}: a velocity among {names} has no inertia (the mass matrix is singular): no kinetic "
-            "energy belongs to it, or no coordinate moves with it; give it mass, state kinematics= in which it moves "
-            "a coordinate, or leave it out",
-            _place(model, "kinetic"),
-        )
-
-
-def _at_generic_state(model: Model, matrix: Matrix) -> npt.NDArray[np.float64] | None:
-    """The matrix at a random state with default parameters, None where it has no real value at any that was tried."""
-    parameters = {p: p.quantity.default for p in model.parameters}
-    for seed in range(5):
-        rng = np.random.default_rng(seed)
-        values = parameters | {q: rng.uniform(0.2, 0.9) for q in model.coordinates} | {time: 0.3}
-        try:
-            return np.array(matrix.subs(values).evalf(), dtype=float).reshape(matrix.shape)
-        except TypeError:  # a root of a negative number, or a division by zero
-            continue
-    return None
-
-
 def _kinematics(model: Model) -> tuple[Matrix, Matrix]:
     """G (n_q, n_v) and g0 (n_q,) of q' = G v + g0."""
     rows = []
@@ -314,11 +217,11 @@ def _kinematics(model: Model) -> tuple[Matrix, Matrix]:
         row = [sympy.diff(rate, v) for v in model.velocities]
         if any(sympy.sympify(entry).free_symbols & set(model.velocities) for entry in row):
             text = f"machine {model.name}: the rate of {q.name} must be linear in the velocities, q' = G v + g0"
-            raise ModelError(text, _place(model, "kinematics", i))
+            raise ModelError(text, place_of(model, "kinematics", i))
         strange = sorted(symbol.name for symbol in rate.free_symbols if isinstance(symbol, Rate))
         if strange:
             text = f"machine {model.name}: the rate of {q.name} contains {strange[0]}; state it in velocities"
-            raise ModelError(text, _place(model, "kinematics", i))
+            raise ModelError(text, place_of(model, "kinematics", i))
         rows.append(row)
     still = dict.fromkeys(model.velocities, sympy.Integer(0))
     g0 = sympy.Matrix([sympy.sympify(rate).xreplace(still) for rate in model.kinematics.values()])
@@ -332,44 +235,3 @@ def _drift_of_kinematics(model: Model, G: Matrix, g0: Matrix, v: Matrix) -> Matr
     for q in model.coordinates:
         change += sympy.diff(qdot, q) * q.rate
     return change
-
-
-def _check_constraints_hold(model: Model, A: Matrix, b: Matrix, G: Matrix, g0: Matrix) -> None:
-    constants = set(model.parameters)
-    for i in range(len(model.constraints)):
-        leftover = tidy_matrix(A[i, :] * G, constants), tidy_matrix(A[i, :] * g0 - b[i, :], constants)
-        for entry in (*leftover[0], *leftover[1]):
-            if entry != 0 and sympy.simplify(entry) != 0:
-                raise _broken(model, i, A, entry)
-    expected = len(model.coordinates) - len(model.constraints)
-    if model.constraints and len(model.velocities) != expected:
-        raise ModelError(
-            f"machine {model.name}: {len(model.coordinates)} coordinates less {len(model.constraints)} "
-            f"constraints leave {expected} velocities, but {len(model.velocities)} are stated "
-            f"({', '.join(v.name for v in model.velocities)}): a constraint is redundant or missing",
-            _place(model, "constraints"),
-        )
-
-
-def _broken(model: Model, i: int, A: Matrix, leftover: Expr) -> ModelError:
-    """What to say of a constraint that the kinematics do not satisfy."""
-    each = model.constraints[i]
-    free = [q.name for q, factor in zip(model.coordinates, A[i, :], strict=True) if factor != 0 and _own(model, q)]
-    if free:
-        wanted = len(model.coordinates) - len(model.constraints)
-        return ModelError(
-            f"machine {model.name}: no kinematics are stated for {', '.join(free)}, so their rates are free, which the "
-            f"constraint {each.quantity.name} forbids; state kinematics={{{free[0]}: ..., ...}}, the rates as linear "
-            f"expressions of {wanted} velocities, q' = G v, for which every constraint holds",
-            each.place,
-        )
-    return ModelError(
-        f"machine {model.name}: the kinematics q' = G v do not satisfy the constraint "
-        f"{each.quantity.name} (left over: {leftover}); correct the row or the kinematics",
-        each.place,
-    )
-
-
-def _own(model: Model, q: Any) -> bool:
-    """Whether the coordinate's own rate is a velocity."""
-    return any(v.of is not None and v.of == q for v in model.velocities)
