@@ -8,6 +8,7 @@ from typing import Any
 _WORDS = (
     "Model",
     "ModelError",
+    "body",
     "condition",
     "constraint",
     "coordinate",

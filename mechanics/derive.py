@@ -5,7 +5,7 @@ Minimal form, in the velocities v (README eq. 3): M_r v' + h_r = B_r tau with q'
 M_r = G^T M G, h_r = G^T [M (G' v + g0') + h], B_r = G^T B (Maggi's projection).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sympy
@@ -13,12 +13,14 @@ import sympy
 from servonode.mechanics.model import Input, Model, ModelError, Rate, time
 from servonode.mechanics.model_checks import (
     check_constraints_hold,
+    check_identities_hold,
     check_independent,
     check_inertia,
     check_speaks_in_rates,
     check_symbols,
     place_of,
 )
+from servonode.mechanics.momenta import momenta
 from servonode.mechanics.tidy import tidy, tidy_matrix
 
 Matrix = Any  # sympy.Matrix
@@ -31,9 +33,10 @@ class Equations:
 
     Shapes: M, h, B full (n_q, n_q), (n_q,), (n_q, n_tau); A (n_c, n_q); b, gamma (n_c,); G (n_q, n_v);
     g0 (n_q,); minimal M_r (n_v, n_v), h_r (n_v,), B_r (n_v, n_tau). The full form speaks in rates `q_dot`, the
-    minimal form, the energies and the power in velocities. kinetic + potential is the generalized energy
-    T2 - T0 + U, which is T + U where the kinetic energy is quadratic in the rates without a remainder; the power is
-    its rate of change: of inputs and disturbances, of constraints that move, of explicit time, losses taken off.
+    minimal form, the energies and the power in velocities; the full form does not know what a model states in
+    velocities itself. kinetic + potential is the generalized energy T2 - T0 + U, which is T + U where the kinetic
+    energy is quadratic in the rates without a remainder; the power is its rate of change: of inputs and disturbances,
+    of constraints that move, of explicit time, losses taken off.
     """
 
     model: Model
@@ -63,6 +66,12 @@ class Equations:
         qdot = self.G * _column(self.model.velocities) + self.g0
         return {time: sympy.Integer(1), **dict(zip(self.model.coordinates, qdot, strict=True))}
 
+    def acceleration(self, i: int) -> Expr:
+        """q_i'' = (G v' + G' v + g0')_i in states and the velocities' rates."""
+        v = _column(self.model.velocities)
+        drift = _drift_of_kinematics(self.model, self.G, self.g0, v)[i].xreplace(self.model.rates)
+        return (self.G[i, :] * _column([each.rate for each in self.model.velocities]))[0] + drift
+
 
 def derive(model: Model) -> Equations:
     """The equations of motion of a model.
@@ -72,7 +81,7 @@ def derive(model: Model) -> Equations:
             velocities, a constraint is not linear in the rates or is not satisfied by the kinematics, or the
             constraints are redundant.
     """
-    model = model.mapped(_with_exact_numbers)
+    model = _with_bodies_in_rates(model.mapped(_with_exact_numbers))
     constants = set(model.parameters)
     rates = [q.rate for q in model.coordinates]
     check_symbols(model)
@@ -84,15 +93,24 @@ def derive(model: Model) -> Equations:
     G, g0 = _kinematics(model)
     check_independent(model, A)
     check_constraints_hold(model, A, b, G, g0)
-    check_inertia(model, M, G)
     v = _column(model.velocities)
     in_velocities = dict(zip(rates, G * v + g0, strict=True))
+    along = {time: sympy.Integer(1), **dict(zip(model.coordinates, in_velocities.values(), strict=True))}
+    check_identities_hold(model, along)
+    extra = momenta(model, along, in_velocities)
+    if model.speaks_in_velocities and any(entry != 0 for entry in g0):
+        text = (
+            f"machine {model.name}: coordinates that move by themselves (q' = G v + g0 with g0 not zero) need energies,"
+        )
+        raise ModelError(f"{text} losses and inputs in rates; state them so", place_of(model, "kinematics"))
+    M_r = tidy_matrix(G.T * M * G + extra.M, constants)
+    check_inertia(model, M_r)
     h_moving = M * _drift_of_kinematics(model, G, g0, v) + h
     substituted = h_moving.xreplace(in_velocities)
     Q = _disturbances(model, B)
     moving = _moving_constraints(model, M, h_moving - Q, B, G, g0) + _explicit_time(model)
-    power = _input_power(model, rates) + moving
-    h_r = tidy_matrix(G.T * substituted, constants) - (G.T * Q).xreplace(in_velocities)
+    power = _input_power(model, rates) + extra.power + moving
+    h_r = tidy_matrix(G.T * substituted + extra.h, constants) - (G.T * Q).xreplace(in_velocities)
     return Equations(
         model=model,
         M=M,
@@ -103,13 +121,20 @@ def derive(model: Model) -> Equations:
         gamma=gamma,
         G=G,
         g0=g0,
-        M_r=tidy_matrix(G.T * M * G, constants),
+        M_r=M_r,
         h_r=h_r,
-        B_r=tidy_matrix(G.T * B, constants),
-        kinetic=tidy(_generalized_kinetic(model, rates).xreplace(in_velocities), constants),
+        B_r=tidy_matrix(G.T * B + extra.B, constants),
+        kinetic=tidy(_generalized_kinetic(model, rates).xreplace(in_velocities) + extra.kinetic, constants),
         potential=sympy.sympify(model.potential),
         power=tidy(power.xreplace(in_velocities), constants) + _disturbance_power(rates, Q).xreplace(in_velocities),
     )
+
+
+def _with_bodies_in_rates(model: Model) -> Model:
+    """Bodies stated in rates alone go into the kinetic energy, so that the full form knows them."""
+    known = [each for each in model.bodies if not each.free_symbols & set(model.velocities)]
+    rest = tuple(each for each in model.bodies if each not in known)
+    return replace(model, kinetic=sympy.Add(model.kinetic, *(each.kinetic for each in known)), bodies=rest)
 
 
 def _with_exact_numbers(expression: Expr) -> Expr:

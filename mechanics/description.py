@@ -68,7 +68,7 @@ class MachineDescription(msgspec.Struct, frozen=True):
     requirements: tuple[Requirement, ...]
     warnings: tuple[str, ...]
     panels: tuple[tuple[str, ...], ...]
-    holonomic: tuple[str, ...] = ()  # the constraints that hold on coordinates as well
+    held: tuple[str, ...] = ()  # holonomic constraints and identities, restored by every step
     places: dict[str, str] = {}  # where in the source: "model", "kinetic", ..., and each coordinate's kinematics
 
     @property

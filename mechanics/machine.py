@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.mechanics import cache
-from servonode.mechanics.description import MachineDescription
+from servonode.mechanics.description import MachineDescription, values_by_name
 
 _log = logging.getLogger(__name__)
 Array = npt.NDArray[np.float64]
@@ -88,10 +88,8 @@ class Machine:
         return values
 
     def state(self, values: Mapping[str, float]) -> Array:
-        """A kernel state array from values by name; what is not named is 0, the work starts at 0."""
-        x = np.zeros(self.n_state + 1)
-        x[: self.n_state] = [values.get(name, 0.0) for name in self.description.state_names]
-        return x
+        """A kernel state array from values by name; what is not named has its default start, the work starts at 0."""
+        return np.array([*values_by_name(self.description.state, values), 0.0])
 
     def stepper(self, integrator: str) -> Callable[[float, Array, Array, Array, float], None]:
         """The compiled step `(t, x, u, c, h)` of an integrator, which advances x in place."""
@@ -122,33 +120,44 @@ class Machine:
         return out
 
     def position_residual(self, t: float, x: Array) -> Array:
-        """The holonomic constraints' expressions (n_h,), zero where they hold."""
-        out = np.zeros(len(self.description.holonomic))
+        """The expressions of holonomic constraints and identities (n_h,), zero where they hold."""
+        out = np.zeros(len(self.description.held))
         if len(out):
             self.kernel.position_residual(t, x, self.c, out)
         return out
 
     def projected(self, t: float, x: Array, iterations: int = 20) -> Array:
-        """The state brought onto the holonomic constraints, a new array; the nearest one for a small violation."""
+        """The state brought onto what is held, a new array; the nearest such state for a small violation."""
         result = x.copy()
-        for _ in range(iterations if self.description.holonomic else 0):
+        for _ in range(iterations if self.description.held else 0):
             self.kernel.project(t, result, self.c)
         return result
 
     def full(self, t: float, x: Array, u: Array) -> tuple[Array, Array]:
-        """Full form with multipliers: q'' (n_q,) and the contact forces Lambda (n_c,)."""
+        """Full form with multipliers: q'' (n_q,) and the contact forces Lambda (n_c,).
+
+        Raises:
+            ValueError: it is singular here, or the machine is stated in velocities.
+        """
+        self._check_full()
         n_q = len(self.description.coordinates)
         if not self.kernel.full(t, x, u, self.c, self._S, self._y):
             raise ValueError("the full form is singular here: the constraints are redundant at this state")
         return self._y[:n_q].copy(), self._y[n_q:].copy()
 
     def matrices(self, t: float, x: Array) -> Matrices:
-        """M, h, B, A, gamma of the full form at a state: new arrays."""
+        """M, h, B, A, gamma of the full form at a state: new arrays; raises as `full`."""
+        self._check_full()
         n_q, n_c = len(self.description.coordinates), len(self.description.constraints)
         empty = ((n_q, n_q), (n_q,), (n_q, self.n_inputs), (n_c, n_q), (n_c,))
         result = Matrices(*map(np.zeros, empty))
         self.kernel.matrices(t, x, self.c, result.M, result.h, result.B, result.A, result.gamma)
         return result
+
+    def _check_full(self) -> None:
+        if not hasattr(self.kernel, "full"):
+            text = f"machine {self.description.name} is stated in velocities and has no full form in rates"
+            raise ValueError(f"{text}; use its derivatives, or state bodies, losses and inputs in rates")
 
     def monitor(self, t: float, x: Array, u: Array) -> Array:
         """Outputs, then the margins of the warnings (negative: the warning holds). One array, reused."""

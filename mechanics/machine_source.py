@@ -61,7 +61,7 @@ def describe(model: Model) -> MachineDescription:
         requirements=tuple(each.requirement for each in model.requirements),
         warnings=tuple(each.requirement.text for each in model.warnings),
         panels=tuple(tuple(panel) for panel in model.panels),
-        holonomic=tuple(each.quantity.name for each in model.holonomic),
+        held=tuple(model.held),
         places=_places(model),
     )
 
@@ -84,14 +84,13 @@ def machine_source(equations: Equations) -> str:
     inputs = [local(u) for u in model.inputs]
     body = [
         _rhs(equations, constants),
-        *([_position_residual(equations, constants), _project(equations, constants)] if model.holonomic else []),
-        *(step_source(tableau, len(model.state), inputs, bool(model.holonomic)) for tableau in INTEGRATORS.values()),
+        *([_position_residual(equations, constants), _project(equations, constants)] if model.held else []),
+        *(step_source(tableau, len(model.state), inputs, bool(model.held)) for tableau in INTEGRATORS.values()),
         *map(advance_source, INTEGRATORS.values()),
         _derivatives(equations),
         _energy(equations, constants),
         _constraint_residual(equations, constants),
-        _full(equations, constants),
-        _matrices(equations, constants),
+        *([] if model.speaks_in_velocities else [_full(equations, constants), _matrices(equations, constants)]),
         _outputs(equations, constants),
         _requirements(model),
     ]
@@ -146,13 +145,13 @@ def _bind_accelerations(block: Block, model: Model, texts: list[str]) -> None:
 
 
 def _project(equations: Equations, constants: Constants) -> str:
-    """Generated `project(t, x, c)`: one Gauss-Newton step q -= Gq^T (Gq Gq^T)^-1 g back onto holonomic constraints.
+    """Generated `project(t, x, c)`: one Gauss-Newton step q -= Gq^T (Gq Gq^T)^-1 g back onto what is held at zero.
 
     The integrator leaves them by its own error, of its order; one correction a time step keeps it from adding up.
     """
     model, block = equations.model, Block(constants)
     block.load("x", model.state)
-    finite = [each.finite for each in model.holonomic]
+    finite = list(model.held.values())
     gradient = [[sympy.diff(g, q) for q in model.coordinates] for g in finite]
     gram = [sum((a * b for a, b in zip(gradient[i], gradient[j], strict=True)), sympy.Integer(0))
             for i in range(len(finite)) for j in range(i + 1)]  # fmt: skip
@@ -211,10 +210,10 @@ def _constraint_residual(equations: Equations, constants: Constants) -> str:
 
 
 def _position_residual(equations: Equations, constants: Constants) -> str:
-    """Generated `position_residual(t, x, c, out)`: what the holonomic constraints want to be zero."""
+    """Generated `position_residual(t, x, c, out)`: what holonomic constraints and identities want to be zero."""
     block = Block(constants)
     block.load("x", equations.model.state)
-    block.store("out", block.evaluate([each.finite for each in equations.model.holonomic]))
+    block.store("out", block.evaluate(list(equations.model.held.values())))
     return _function("position_residual", "t_, x, c, out", "f8, f8[::1], f8[::1], f8[::1]", block)
 
 
@@ -254,7 +253,8 @@ def _outputs(equations: Equations, constants: Constants) -> str:
     block = _with_rates(equations, constants)
     block.load("u", model.inputs)
     n_q = len(model.coordinates)
-    block.lines.append("    full(t_, x, u, c, S, y)")
+    if not model.speaks_in_velocities:
+        block.lines.append("    full(t_, x, u, c, S, y)")
     for i, each in enumerate(model.constraints):
         block.bind(each.multiplier, f"y[{n_q + i}]")
     _bind_accelerations(block, model, accelerations(block, equations, [])[0])
@@ -263,7 +263,8 @@ def _outputs(equations: Equations, constants: Constants) -> str:
     named = {symbol for each in wanted for symbol in each.free_symbols} - {v.rate for v in model.velocities}
     for i, q in enumerate(model.coordinates):
         if q.acceleration in named:
-            block.bind(q.acceleration, f"y[{i}]")
+            by_velocities = [equations.acceleration(i)] if model.speaks_in_velocities else []
+            block.bind(q.acceleration, block.evaluate(by_velocities)[0] if by_velocities else f"y[{i}]")
     block.store("out", block.evaluate(wanted))
     types = "f8, f8[::1], f8[::1], f8[::1], f8[:, ::1], f8[::1], f8[::1]"
     return _function("outputs", "t_, x, u, c, S, y, out", types, block)

@@ -134,14 +134,80 @@ class Constraint:
         return other
 
 
-def coordinate(name: str, description: str, unit: str = "1") -> Coordinate:
-    """A generalized coordinate; its rate is `.rate`."""
-    return Coordinate(Quantity(name, description, unit))
+@dataclass(frozen=True)
+class Body:
+    """A rigid body by its motion: velocity of the centre of mass and angular velocity, in axes that do not turn.
+
+    Each is linear in rates and velocities. `inertia` is the central one in the same axes, a matrix that turns with
+    the body; a number for a plane body or a ball.
+    """
+
+    name: str
+    mass: Expr
+    velocity: sympy.MatrixBase
+    inertia: sympy.MatrixBase
+    angular_velocity: sympy.MatrixBase
+    place: Place = field(default_factory=here)
+
+    @property
+    def momenta(self) -> tuple[tuple[Expr, Expr], ...]:
+        """Each motion u with its inertia N; the momentum is N u."""
+        return (
+            (self.velocity, self.mass * sympy.eye(len(self.velocity))),
+            (self.angular_velocity, self.inertia),
+        )
+
+    @property
+    def kinetic(self) -> Expr:
+        """Its kinetic energy [J]."""
+        return sympy.Add(*((u.T * N * u)[0] for u, N in self.momenta if len(u))) / 2
+
+    @property
+    def free_symbols(self) -> set[Any]:
+        parts = (sympy.sympify(self.mass), self.velocity, self.inertia, self.angular_velocity)
+        return set().union(*(part.free_symbols for part in parts))
+
+    def mapped(self, change: Callable[[Expr], Expr]) -> "Body":
+        """The same body with its expressions changed."""
+        parts = {"velocity": self.velocity, "inertia": self.inertia, "angular_velocity": self.angular_velocity}
+        changed = {name: part.applyfunc(change) for name, part in parts.items()}
+        return replace(self, mass=change(self.mass), **changed)
 
 
-def velocity(name: str, description: str, unit: str = "1") -> Velocity:
-    """An independent quasi-velocity; its rate (an acceleration, for outputs) is `.rate`."""
-    return Velocity(Quantity(name, description, unit))
+def coordinate(name: str, description: str, unit: str = "1", *, start: float = 0.0) -> Coordinate:
+    """A generalized coordinate; its rate is `.rate`. `start` is its value at t = 0 unless the launch file says else."""
+    return Coordinate(Quantity(name, description, unit, start))
+
+
+def velocity(name: str, description: str, unit: str = "1", *, start: float = 0.0) -> Velocity:
+    """An independent quasi-velocity; its rate (an acceleration, for outputs) is `.rate`. `start` as of a coordinate."""
+    return Velocity(Quantity(name, description, unit, start))
+
+
+def body(
+    name: str,
+    *,
+    mass: Expr = 0,
+    velocity: Sequence[Expr] = (),
+    inertia: Expr = 0,
+    angular_velocity: Expr | Sequence[Expr] = (),
+) -> Body:
+    """A rigid body: `velocity` of its centre of mass, `angular_velocity`, both in axes that do not turn.
+
+    Plane bodies have one angular velocity, others three. `inertia` is a number, or a 3 by 3 matrix that turns with the
+    body. Stated in rates alone it is the same as its kinetic energy; in velocities it also serves motions that are the
+    rate of no coordinate, such as the spin of a ball.
+
+    Raises:
+        ModelError: the inertia does not fit the angular velocity.
+    """
+    spin = sympy.Matrix(list(angular_velocity) if isinstance(angular_velocity, Sequence | sympy.MatrixBase)
+                        else [angular_velocity])  # fmt: skip
+    N = inertia if isinstance(inertia, sympy.MatrixBase) else sympy.sympify(inertia) * sympy.eye(len(spin))
+    if N.shape != (len(spin), len(spin)):
+        text = f"body {name}: an inertia of {N.shape[0]} by {N.shape[1]} for {len(spin)} angular velocities"
+        raise ModelError(f"{text}; state a number, or as many rows as angular velocities", here())
+    return Body(name, sympy.sympify(mass), sympy.Matrix(list(velocity)), N, spin)
 
 
 def parameter(
@@ -220,6 +286,11 @@ class Model:
     name the quantities worth a plot, one tuple an axis. `order` is the order of the state (default: coordinates, then
     velocities).
 
+    `bodies` add their kinetic energies; where one is stated in velocities, momentum takes the place of Lagrange's
+    equations, which is how motions that are the rate of no coordinate enter. Such a machine has no multipliers: state
+    contact forces as outputs. `identities` are expressions of coordinates that the kinematics keep at zero and rounding
+    does not, such as the norm of a quaternion less one; each step restores them.
+
     `varying` are parameters that a launch file states as functions of time, `disturbances` the generalized forces
     it adds, by coordinate or input; see `servonode.mechanics.changes`.
 
@@ -229,7 +300,8 @@ class Model:
 
     name: str
     description: str
-    kinetic: Expr
+    kinetic: Expr = 0
+    bodies: Sequence[Body] = ()
     parameters: Sequence[Parameter] = ()
     coordinates: Sequence[Coordinate] = ()
     kinematics: Mapping[Coordinate, Expr] = field(default_factory=dict)
@@ -238,6 +310,7 @@ class Model:
     potential: Expr = 0
     dissipation: Expr = 0
     constraints: Sequence[Constraint] = ()
+    identities: Mapping[str, Expr] = field(default_factory=dict)
     outputs: Sequence[Output] = ()
     requirements: Sequence[Condition] = ()
     warnings: Sequence[Condition] = ()
@@ -315,9 +388,16 @@ class Model:
         return (*self.state, *self.inputs, *self.parameters)
 
     @property
-    def holonomic(self) -> tuple[Constraint, ...]:
-        """The constraints that hold on coordinates as well."""
-        return tuple(each for each in self.constraints if each.finite is not None)
+    def held(self) -> dict[str, Expr]:
+        """What every step brings back to zero: holonomic constraints and identities, by name."""
+        constraints = {each.quantity.name: each.finite for each in self.constraints if each.finite is not None}
+        return constraints | {name: sympy.sympify(each) for name, each in self.identities.items()}
+
+    @property
+    def speaks_in_velocities(self) -> bool:
+        """Whether energies, losses or powers are stated in velocities, so that the full form does not know them."""
+        stated = [sympy.sympify(each) for each in (self.dissipation, *self.inputs.values())]
+        return any(each.free_symbols & set(self.velocities) for each in (*self.bodies, *stated))
 
     def mapped(self, change: Callable[[Expr], Expr]) -> "Model":
         """The same machine with every expression changed, but those of the requirements."""
@@ -328,6 +408,8 @@ class Model:
         return replace(
             self,
             kinetic=changed(self.kinetic),
+            bodies=tuple(each.mapped(changed) for each in self.bodies),
+            identities={name: changed(each) for name, each in self.identities.items()},
             potential=changed(self.potential),
             dissipation=changed(self.dissipation),
             kinematics={q: changed(rate) for q, rate in self.kinematics.items()},

@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import sympy
 
-from servonode.mechanics.model import Model, ModelError, time
+from servonode.mechanics.model import Body, Model, ModelError, time
 from servonode.mechanics.place import Place
-from servonode.mechanics.tidy import tidy_matrix
+from servonode.mechanics.tidy import tidy, tidy_matrix
 
 Matrix = Any  # sympy.Matrix
 Expr = Any
@@ -22,7 +22,12 @@ def check_symbols(model: Model) -> None:
     later |= {each.multiplier for each in model.constraints}
     kinematics = enumerate(model.kinematics.items())
     stated = [(f"the constraint {each.quantity.name}", each.row, known, each.place) for each in model.constraints]
-    stated += [*_energies(model), *_input_rates(model)]
+    stated += [*_energies(model), *_input_rates(model), *_bodies(model)]
+    coordinates = {*model.coordinates, *model.parameters, time}
+    identities = enumerate(model.identities.items())
+    stated += [
+        (f"the identity {name}", e, coordinates, place_of(model, "identities", i)) for i, (name, e) in identities
+    ]
     stated += [(f"the rate of {q.name}", rate, known, place_of(model, "kinematics", i)) for i, (q, rate) in kinematics]
     stated += [(f"the output {each.quantity.name}", each.expression, later, each.place) for each in model.outputs]
     stated += [(f"the warning {each.requirement.text!r}", each.margin, later, each.place) for each in model.warnings]
@@ -31,7 +36,8 @@ def check_symbols(model: Model) -> None:
         for each in model.requirements
     ]
     for what, expression, symbols, place in stated:
-        unknown = sorted(symbol.name for symbol in sympy.sympify(expression).free_symbols - symbols)
+        free = expression.free_symbols if isinstance(expression, Body) else sympy.sympify(expression).free_symbols
+        unknown = sorted(symbol.name for symbol in free - symbols)
         if unknown:
             raise ModelError(
                 f"machine {model.name}: {what} contains {unknown[0]!r}, which the model does not list; "
@@ -51,6 +57,11 @@ def _energies(model: Model) -> list[Stated]:
     return [(text, getattr(model, word), known, place_of(model, word)) for word, text in words.items()]
 
 
+def _bodies(model: Model) -> list[Stated]:
+    known = {*model.state, *model.parameters, time, *(q.rate for q in model.coordinates)}
+    return [(f"the body {each.name}", each, known, each.place) for each in model.bodies]
+
+
 def _input_rates(model: Model) -> list[Stated]:
     known = {*model.symbols, time, *(q.rate for q in model.coordinates)}
     inputs = enumerate(model.inputs.items())
@@ -58,11 +69,16 @@ def _input_rates(model: Model) -> list[Stated]:
 
 
 def check_speaks_in_rates(model: Model) -> None:
-    """Energies, constraints and inputs must be stated in rates: a velocity in them would count as a constant."""
+    """Energies and constraints must be stated in rates: a velocity in them would count as a constant.
+
+    Bodies, losses and inputs may contain velocities where there is no constraint whose multiplier would miss them.
+    """
     rows: list[Stated]
     rows = [(f"the constraint {each.quantity.name}", each.row, set(), each.place) for each in model.constraints]
-    for what, expression, _, place in [*_energies(model), *rows, *_input_rates(model)]:
-        wrong = sympy.sympify(expression).free_symbols & set(model.velocities)
+    others = [*_bodies(model), _energies(model)[2], *_input_rates(model)] if model.constraints else []
+    for what, expression, _, place in [*_energies(model)[:2], *rows, *others]:
+        stated = expression if isinstance(expression, Body) else sympy.sympify(expression)
+        wrong = stated.free_symbols & set(model.velocities)
         if wrong:
             name = min(symbol.name for symbol in wrong)
             raise ModelError(
@@ -70,7 +86,7 @@ def check_speaks_in_rates(model: Model) -> None:
                 "such as x.rate (the kinematics say what these are in velocities)",
                 place,
             )
-    rates = {q.rate for q in model.coordinates}
+    rates = {*(q.rate for q in model.coordinates), *model.velocities}
     for i, (u, on) in enumerate(model.inputs.items()):
         if not sympy.sympify(on).free_symbols & rates:
             text = f"machine {model.name}: input {u.name} does work on no coordinate's rate; state one such as x.rate"
@@ -87,9 +103,19 @@ def check_independent(model: Model, A: Matrix) -> None:
         raise ModelError(f"{text} ({model.constraints[implied].quantity.name})", model.constraints[implied].place)
 
 
-def check_inertia(model: Model, M: Matrix, G: Matrix) -> None:
-    """At a generic state every velocity has inertia."""
-    inertia = _at_generic_state(model, G.T * M * G)
+def check_identities_hold(model: Model, rates: dict[Expr, Expr]) -> None:
+    """The kinematics must keep each identity; `rates`: time and coordinates -> their rates along the motion."""
+    for i, (name, expression) in enumerate(model.identities.items()):
+        change = sympy.Add(*(sympy.diff(expression, symbol) * rate for symbol, rate in rates.items()))
+        leftover = tidy(change, set(model.parameters))
+        if leftover != 0 and sympy.simplify(leftover) != 0:
+            text = f"machine {model.name}: the kinematics do not keep the identity {name} (its rate is {leftover})"
+            raise ModelError(f"{text}; correct one of them", place_of(model, "identities", i))
+
+
+def check_inertia(model: Model, M_r: Matrix) -> None:
+    """At a generic state every velocity has inertia; M_r is the minimal mass matrix."""
+    inertia = _at_generic_state(model, M_r)
     if inertia is None or not len(inertia):
         return
     eigenvalues, vectors = np.linalg.eigh((inertia + inertia.T) / 2)

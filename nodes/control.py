@@ -140,7 +140,9 @@ def _law(
     except ResidualError as error:
         raise LaunchError(path, "controller", f"residuals.{error.name}", str(error)) from error
     except ModelError as error:
-        raise ProgramRefused(path, "controller", "residuals" if controller.residuals else "program", str(error)) from error
+        raise ProgramRefused(
+            path, "controller", "residuals" if controller.residuals else "program", str(error)
+        ) from error
 
 
 def _targets(launch: LaunchFile, description: ProgramDescription) -> Signals:

@@ -137,7 +137,7 @@ def _rank(found: Examination, law: ServoLaw, start: Array, goal: Array) -> None:
     rng = np.random.default_rng(0)
     machine = law.machine
     states = realize.random_states(machine.description, start, rng, STATES, SPREAD)
-    holonomic = bool(machine.description.holonomic)
+    holonomic = bool(machine.description.held)
     if holonomic:  # random states leave the constraints, and so would the search for worse ones
         states = np.array([machine.projected(0.0, x) for x in states])
     F = np.array(law.description.relations) if law.description.relations else None

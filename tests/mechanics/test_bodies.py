@@ -1,0 +1,149 @@
+"""Bodies by their motion: in rates they are kinetic energies, in velocities momentum takes Lagrange's place."""
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sympy import Matrix, cos, eye, sin
+
+from servonode.mechanics import Model, ModelError, body, constraint, coordinate, input_, output, parameter, velocity
+from servonode.mechanics.derive import derive
+from servonode.mechanics.machine import Machine
+
+Flow = Callable[..., Any]
+A, C, M, L, G = 0.02, 0.03, 1.5, 0.1, 9.81  # of the top: across and along its axis, mass, to its centre, gravity
+
+
+def top(**changes: Any) -> Model:
+    """A heavy symmetric top that turns about a fixed point; n points along its axis, its spin moves no coordinate."""
+    n = Matrix([coordinate(f"n{i}", "direction of the axis", start=float(i == 2)) for i in range(3)])
+    w = Matrix([velocity(f"w{i}", "angular velocity", "rad/s") for i in range(3)])
+    a, c, m, l, g = (  # noqa: E741
+        parameter(name, name, "SI", default=value) for name, value in zip("acmlg", (A, C, M, L, G), strict=True)
+    )
+    k = parameter("k", "air drag", "N m s/rad", default=0.0)
+    N = [input_(f"N{i}", "torque", "N m") for i in range(3)]
+    stated: dict[str, Any] = {
+        "name": "top",
+        "description": "heavy symmetric top",
+        "parameters": (a, c, m, l, g, k),
+        "kinematics": dict(zip(n, w.cross(n), strict=True)),
+        "velocities": tuple(w),
+        "bodies": (body("top", inertia=a * eye(3) + (c - a) * n * n.T, angular_velocity=w),),
+        "potential": m * g * l * n[2],
+        "dissipation": k * w.dot(w) / 2,
+        "inputs": dict(zip(N, w, strict=True)),
+        "identities": {"norm": n.dot(n) - 1},
+        "outputs": (output("fall", "acceleration of n2", n[2].acceleration),),
+    }
+    return Model(**{**stated, **changes})
+
+
+def euler_top() -> Model:
+    """The same top in Euler angles, by Lagrange."""
+    psi, theta, phi = (coordinate(name, name, "rad") for name in ("psi", "theta", "phi"))
+    spin = phi.rate + psi.rate * cos(theta)
+    return Model(
+        name="euler_top",
+        description="heavy symmetric top",
+        coordinates=(psi, theta, phi),
+        kinetic=0.5 * A * (theta.rate**2 + psi.rate**2 * sin(theta) ** 2) + 0.5 * C * spin**2,
+        potential=M * G * L * cos(theta),
+    )
+
+
+@pytest.fixture(scope="module")
+def spinning(small: ModuleType) -> Machine:
+    return small.machine(top)
+
+
+def test_a_top_in_velocities_moves_as_one_in_Euler_angles(spinning: Machine, small: ModuleType, flow: Flow) -> None:
+    angles = small.machine(euler_top)
+    theta, theta_dot, psi_dot, phi_dot = 0.6, 0.4, 1.5, 30.0
+    start = {"theta": theta, "theta_dot": theta_dot, "psi_dot": psi_dot, "phi_dot": phi_dot}
+    n = np.array([np.sin(theta), 0.0, np.cos(theta)])  # psi = 0 about the vertical, then theta about the y axis
+    w = psi_dot * np.array([0.0, 0.0, 1.0]) + theta_dot * np.array([0.0, 1.0, 0.0]) + phi_dot * n
+    x = spinning.state({f"n{i}": n[i] for i in range(3)} | {f"w{i}": w[i] for i in range(3)})
+    times = [0.3, 1.0, 2.0]
+    ours, theirs = flow(spinning, x, times, np.zeros(3)), flow(angles, angles.state(start), times, np.zeros(0))
+    psi, theta_at = theirs[0], theirs[1]
+    expected = [np.sin(theta_at) * np.cos(psi), np.sin(theta_at) * np.sin(psi), np.cos(theta_at)]
+    assert_allclose(ours[:3], expected, rtol=0, atol=1e-10)
+    assert spinning.energy(0.0, x) == pytest.approx(angles.energy(0.0, angles.state(start)), rel=1e-14)
+
+
+def test_steady_precession_keeps_the_tilt(spinning: Machine) -> None:
+    theta, precession = 0.5, 2.0
+    spin = (M * G * L + A * precession**2 * np.cos(theta)) / (C * precession)  # Goldstein, eq. 5.76
+    n = np.array([np.sin(theta), 0.0, np.cos(theta)])
+    w = precession * np.array([0.0, 0.0, 1.0]) + (spin - precession * np.cos(theta)) * n
+    x = spinning.state({f"n{i}": n[i] for i in range(3)} | {f"w{i}": w[i] for i in range(3)})
+    rates = spinning.derivatives(0.0, x, np.zeros(3))
+    assert_allclose(rates[3:6], precession * np.cross([0.0, 0.0, 1.0], w), rtol=0, atol=1e-12)
+    assert spinning.outputs(0.0, x, np.zeros(3))["fall"] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_the_spin_of_a_free_top_stays_and_its_energy_is_the_work(spinning: Machine, rng: np.random.Generator) -> None:
+    dragging = spinning.with_parameters({"k": 0.01})
+    for machine, u in ((spinning, np.zeros(3)), (dragging, np.array([0.1, -0.2, 0.05]))):
+        x = machine.state({"n0": 0.6, "n2": 0.8, "w0": 1.0, "w1": -2.0, "w2": 9.0})
+        spin, energy = x[:3] @ x[3:6], machine.energy(0.0, x)
+        assert machine.advancer("rk4")(0, 4000, 250_000, x, u, machine.c)
+        assert machine.energy(1.0, x) - energy == pytest.approx(x[-1], abs=1e-9)
+        if machine is spinning:
+            assert x[:3] @ x[3:6] == pytest.approx(spin, abs=1e-9)
+
+
+def test_identities_are_held_over_long_runs(spinning: Machine) -> None:
+    x = spinning.state({"n0": 0.6, "n2": 0.8, "w0": 5.0, "w2": 20.0})
+    assert spinning.advancer("rk2")(0, 200_000, 1_000_000, x, np.zeros(3), spinning.c)
+    assert abs(spinning.position_residual(0.0, x)[0]) < 1e-9
+
+
+def test_the_default_start_is_the_stated_one(spinning: Machine) -> None:
+    assert spinning.state({})[:3].tolist() == [0.0, 0.0, 1.0]
+
+
+def test_there_is_no_full_form_in_rates(spinning: Machine) -> None:
+    with pytest.raises(ValueError, match="stated in velocities and has no full form"):
+        spinning.matrices(0.0, spinning.state({}))
+
+
+def test_a_body_in_rates_is_its_kinetic_energy() -> None:
+    x, y, psi = (coordinate(name, name) for name in ("x", "y", "psi"))
+    m, I = parameter("m", "mass", default=1.0), parameter("I", "inertia", default=1.0)  # noqa: E741
+    named = {"name": "plate", "description": "", "coordinates": (x, y, psi), "parameters": (m, I)}
+    plate = body("plate", mass=m, velocity=(x.rate, y.rate), inertia=I, angular_velocity=psi.rate)
+    stated = Model(**named, kinetic=(m * (x.rate**2 + y.rate**2) + I * psi.rate**2) / 2)
+    assert derive(Model(**named, bodies=(plate,))).M == derive(stated).M
+
+
+def refusal(**changes: Any) -> str:
+    with pytest.raises(ModelError) as caught:
+        derive(top(**changes))
+    return str(caught.value)
+
+
+def test_an_inertia_that_does_not_turn_with_its_body_is_refused() -> None:
+    w = top().velocities
+    fixed = body("top", inertia=Matrix([[1, 0, 0], [0, 2, 0], [0, 0, 3]]), angular_velocity=w)
+    assert "the inertia of body top does not turn with it" in refusal(bodies=(fixed,))
+
+
+def test_an_identity_that_the_kinematics_break_is_refused() -> None:
+    n = top().coordinates
+    assert "the kinematics do not keep the identity first" in refusal(identities={"first": n[0] - 1})
+
+
+def test_a_body_in_velocities_beside_a_multiplier_is_refused() -> None:
+    n = top().coordinates
+    held = constraint("R", "force", n[0].rate * n[0] + n[1].rate * n[1] + n[2].rate * n[2])
+    assert "contains the velocity w0; state it in rates of coordinates" in refusal(constraints=(held,))
+
+
+def test_an_inertia_of_the_wrong_shape_is_refused() -> None:
+    with pytest.raises(ModelError, match="an inertia of 2 by 2 for 3 angular velocities"):
+        body("top", inertia=eye(2), angular_velocity=top().velocities)
