@@ -16,6 +16,7 @@ _WORDS = (
     "output",
     "parameter",
     "time",
+    "vector",
     "velocity",
 )
 __all__ = [*_WORDS, "wrap"]

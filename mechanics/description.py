@@ -53,6 +53,37 @@ class Requirement(msgspec.Struct, frozen=True):
     names: tuple[str, ...] = ()  # the parameters it speaks of
 
 
+Layout = tuple[tuple[str, int], ...]
+
+
+def packed(layout: Layout, numbers: Sequence[float]) -> dict[str, float | list[float]]:
+    """The numbers of a state by their names outside, vectors as lists."""
+    values: dict[str, float | list[float]] = {}
+    at = 0
+    for name, size in layout:
+        values[name] = list(numbers[at : at + size]) if size else numbers[at]
+        at += size or 1
+    return values
+
+
+def unpacked(layout: Layout, values: Mapping[str, float | list[float]]) -> list[float]:
+    """The numbers of a state from their names outside.
+
+    Raises:
+        KeyError: a name is missing; ValueError: a vector has another size, or is a number.
+    """
+    numbers: list[float] = []
+    for name, size in layout:
+        value = values[name]
+        if size and isinstance(value, list) and len(value) == size:
+            numbers += value
+        elif not size and not isinstance(value, list):
+            numbers.append(value)
+        else:
+            raise ValueError(f"{name} = {value!r} is not {f'a list of {size} numbers' if size else 'a number'}")
+    return numbers
+
+
 class MachineDescription(msgspec.Struct, frozen=True):
     """All names of a machine, in the order of its arrays (state order = the model sheet's)."""
 
@@ -68,12 +99,27 @@ class MachineDescription(msgspec.Struct, frozen=True):
     requirements: tuple[Requirement, ...]
     warnings: tuple[str, ...]
     panels: tuple[tuple[str, ...], ...]
+    vectors: dict[str, tuple[str, ...]] = {}  # states that go as one list outside: n -> n_0, n_1, n_2
     held: tuple[str, ...] = ()  # holonomic constraints and identities, restored by every step
     places: dict[str, str] = {}  # where in the source: "model", "kinetic", ..., and each coordinate's kinematics
 
     @property
     def state_names(self) -> tuple[str, ...]:
         return tuple(quantity.name for quantity in self.state)
+
+    @property
+    def layout(self) -> Layout:
+        """The state's names outside with their sizes, 0 for a number, in the order of the array."""
+        of = {entry: name for name, entries in self.vectors.items() for entry in entries}
+        sizes = {of.get(name, name): len(self.vectors[of[name]]) if name in of else 0 for name in self.state_names}
+        return tuple(sizes.items())
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The states as columns of a table: X, n[0], n[1], n[2]."""
+        return tuple(
+            column for name, size in self.layout for column in ([f"{name}[{i}]" for i in range(size)] or [name])
+        )
 
     @property
     def input_names(self) -> tuple[str, ...]:

@@ -61,6 +61,7 @@ def describe(model: Model) -> MachineDescription:
         requirements=tuple(each.requirement for each in model.requirements),
         warnings=tuple(each.requirement.text for each in model.warnings),
         panels=tuple(tuple(panel) for panel in model.panels),
+        vectors={name: tuple(entry.name for entry in entries) for name, entries in model.vectors.items()},
         held=tuple(model.held),
         places=_places(model),
     )

@@ -38,6 +38,7 @@ class _Named(sympy.Symbol):  # type: ignore[misc]
 
     quantity: Quantity
     place: Place
+    vector: str | None = None  # the vector of which it is an entry
 
     def __new__(cls, quantity: Quantity) -> "_Named":
         name = quantity.name
@@ -184,6 +185,19 @@ def velocity(name: str, description: str, unit: str = "1", *, start: float = 0.0
     return Velocity(Quantity(name, description, unit, start))
 
 
+def vector(
+    word: Callable[..., Any], name: str, description: str, unit: str = "1", *, start: Sequence[float] = (0, 0, 0)
+) -> sympy.MatrixBase:
+    """A column of coordinates or velocities called name_0, name_1, ...; outside they go as one list `name`.
+
+    `word` is `coordinate` or `velocity`; `start` has as many entries as the vector.
+    """
+    entries = [word(f"{name}_{i}", f"{description}, entry {i}", unit, start=float(s)) for i, s in enumerate(start)]
+    for entry in entries:
+        entry.vector = name
+    return sympy.Matrix(entries)
+
+
 def body(
     name: str,
     *,
@@ -328,6 +342,11 @@ class Model:
             missing = ", ".join(sorted({each.name for each in (*self.coordinates, *self.velocities)}))
             text = f"machine {self.name}: order must list each coordinate and velocity once ({missing})"
             raise ModelError(text, self.place.argument("order"))
+        for name, entries in self.vectors.items():
+            first = self.state.index(entries[0])
+            if self.state[first : first + len(entries)] != entries:
+                text = f"machine {self.name}: the entries of the vector {name} must follow each other in the state"
+                raise ModelError(text, self.place.argument("order"))
 
     def _complete_kinematics(self) -> None:
         """Give each coordinate its rate: the stated one, or a velocity of its own."""
@@ -419,9 +438,19 @@ class Model:
             warnings=tuple(replace(each, margin=changed(each.margin)) for each in self.warnings),
         )
 
+    @property
+    def vectors(self) -> dict[str, tuple[_Named, ...]]:
+        """The vectors among the states, with their entries."""
+        found: dict[str, tuple[_Named, ...]] = {}
+        for symbol in self.state:
+            if symbol.vector is not None:
+                found[symbol.vector] = (*found.get(symbol.vector, ()), symbol)
+        return found
+
     def __getitem__(self, name: str) -> Any:
-        """The symbol of this name, for programs: `machine["psi"]`."""
-        by_name = {symbol.name: symbol for symbol in self.symbols}
+        """The symbol of this name, for programs: `machine["psi"]`; a column for a vector."""
+        by_name: dict[str, Any] = {symbol.name: symbol for symbol in self.symbols}
+        by_name |= {vector: sympy.Matrix(entries) for vector, entries in self.vectors.items()}
         if name not in by_name:
             known = ", ".join(sorted(by_name))
             raise ModelError(f"machine {self.name} has no symbol {name!r}; it has {known}", here())

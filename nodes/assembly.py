@@ -4,7 +4,7 @@ Every name and number of the launch file is checked here against the machine and
 is one LaunchError, before anything moves.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,8 +85,7 @@ def assemble(launch: LaunchFile, strict: bool = True) -> Assembly:
     source, program = plant_source(launch), program_source(launch)
     machine = load(launch, source, "plant.parameters", plant.parameters)
     state_names, input_names = machine.description.state_names, machine.description.input_names
-    check_names(path, "plant.initial", plant.initial, [*state_names, "on_program"])
-    start = machine.state(_numbers(launch, plant.initial))
+    start = machine.state(_initial(launch, machine))
     control, targets = resolve_control(launch, program, source) if program else (None, no_targets())
     if launch.target and control is None:
         raise LaunchError(path, "target", next(iter(launch.target)), "there is no [controller] that would use it")
@@ -137,11 +136,22 @@ def assemble(launch: LaunchFile, strict: bool = True) -> Assembly:
     return assembly
 
 
-def _numbers(launch: LaunchFile, initial: Mapping[str, Any]) -> dict[str, float]:
-    numbers = {name: value for name, value in initial.items() if name != "on_program"}
-    for name, value in numbers.items():
-        if isinstance(value, (bool, list)):
-            raise LaunchError(launch.file, "plant.initial", name, f"{value!r} is not a number; give one")
+def _initial(launch: LaunchFile, machine: Machine) -> dict[str, float]:
+    """The states that [plant.initial] gives, vectors entry by entry."""
+    sizes, vectors = dict(machine.description.layout), machine.description.vectors
+    check_names(launch.file, "plant.initial", launch.plant.initial, [*sizes, "on_program"])
+    numbers: dict[str, float] = {}
+    for name, value in launch.plant.initial.items():
+        if name == "on_program":
+            continue
+        size = sizes[name]
+        if size and isinstance(value, list) and len(value) == size:
+            numbers |= dict(zip(vectors[name], value, strict=True))
+        elif size or isinstance(value, bool | list):
+            wanted = f"a list of {size} numbers" if size else "a number"
+            raise LaunchError(launch.file, "plant.initial", name, f"{value!r} is not {wanted}; give one")
+        else:
+            numbers[name] = value
     return numbers
 
 
@@ -164,7 +174,7 @@ def _find_program_start(assembly: Assembly, control: Control) -> None:
     law.start(0.0, assembly.start, y, settings)
     _check_parameters(launch, law, settings)  # those that are given, before anything is computed with them
     if _wants_program_start(launch):
-        given = [name for name in launch.plant.initial if name != "on_program"]
+        given = list(_initial(launch, assembly.machine))
         try:
             assembly.start[:] = start_on_program(law, assembly.start, y, given)
         except NoStart as error:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from servonode.bus import BusFace, Command, Report, State, Status, Target, subscriptions_expected
 from servonode.bus.faces import Wanted
-from servonode.mechanics.description import derivative_name
+from servonode.mechanics.description import derivative_name, unpacked
 from servonode.nodes.assembly import Assembly
 from servonode.nodes.node import CONTROLLER, STATUS_PERIOD_NS, WANTED, Clock, Durations, Fault, Outbox
 from servonode.nodes.predictor import Predictor
@@ -45,7 +45,7 @@ class ControllerNode:
         self.counts: Counter[str] = Counter()
         self.faults: list[Fault] = []
         self.stop = False
-        self._x = np.zeros(len(self.state_names))
+        self._x, self._layout = np.zeros(len(self.state_names)), description.layout
         self._y = np.zeros(assembly.n_y)
         # views: targets, the program's signals, integrals of the residuals
         tail = len(self._y) - self.law.n_integrals
@@ -110,7 +110,7 @@ class ControllerNode:
         """Compute the law on a state, publish command and report, record the residuals."""
         begin = self.clock()
         try:
-            self._x[:] = [state.state[name] for name in self.state_names]
+            self._x[:] = unpacked(self._layout, state.state)
         except (KeyError, ValueError):  # a name is missing, or has a list for its value
             self.counts["refused_shape"] += 1
             return

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from servonode.bus import Applied, BusFace, Command, State, Status, subscriptions_expected
 from servonode.bus.faces import Wanted
+from servonode.mechanics.description import packed
 from servonode.nodes.assembly import Assembly
 from servonode.nodes.node import PLANT, STATUS_PERIOD_NS, WANTED, Clock, Durations, Fault, Outbox
 from servonode.nodes.recorder import Recorder
@@ -42,6 +43,7 @@ class PlantNode:
         self.bus = bus
         self.plant = assembly.plant()
         self.info = self.plant.open()
+        self._layout = assembly.machine.description.layout
         self.outbox = Outbox(PLANT, bus.publisher(subscriptions_expected(PLANT, listeners)), clock)
         self.commands = bus.subscriber(WANTED[PLANT]) if assembly.control else None
         self.steps, self.steps_per_period = launch.steps, launch.steps_per_period
@@ -90,7 +92,7 @@ class PlantNode:
         if control and self.plant.sensor.drops():
             self.counts["dropped_states"] += 1
             return
-        values = dict(zip(self.info.state_names, reading.state.tolist(), strict=True))
+        values = packed(self._layout, reading.state.tolist())
         message = self.outbox.send(
             State, reading.k, reading.t, state=values, input=self._held, control=control,
             final=reading.k == self.steps,

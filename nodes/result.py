@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from servonode.mechanics.description import packed
 from servonode.nodes.assembly import Assembly
 
 Array = npt.NDArray[np.float64]
@@ -85,7 +86,7 @@ class Run:
         outputs = {name: plain(value) for name, value in machine.outputs(t, x, u).items()}
         return {
             "t": t,
-            "state": last(self.state),
+            "state": packed(machine.description.layout, list(last(self.state).values())),
             "input": last(self.input),
             "residual": last(self.residual),
             "output": outputs,
@@ -104,7 +105,8 @@ class Run:
     def units(self) -> dict[str, str]:
         """The unit of each column of `columns`, by its name."""
         description, control = self.assembly.machine.description, self.assembly.control
-        quantities = {each.name: each.unit for each in (*description.state, *description.inputs)}
+        quantities = dict(zip(description.columns, (each.unit for each in description.state), strict=True))
+        quantities |= {each.name: each.unit for each in description.inputs}
         residuals = control.law.description.residuals if control else ()
         quantities |= {f"residual_{each.name}": each.unit for each in residuals}
         return {"t": "s", **quantities, "energy": "J"}
@@ -113,7 +115,8 @@ class Run:
     def columns(self) -> dict[str, Array]:
         """All recorded rows by column: t, states, inputs, `residual_NAME` (phi may be a state as well), energy."""
         residuals = {f"residual_{name}": values for name, values in self.residual.items()}
-        return {"t": self.t, **self.state, **self.input, **residuals, "energy": self.energy}
+        states = dict(zip(self.assembly.machine.description.columns, self.state.values(), strict=True))
+        return {"t": self.t, **states, **self.input, **residuals, "energy": self.energy}
 
     def to_dataframe(self) -> Any:
         """The columns as a pandas DataFrame with index t [s]; `.attrs["units"]` has the units.

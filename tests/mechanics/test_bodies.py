@@ -9,9 +9,22 @@ import pytest
 from numpy.testing import assert_allclose
 from sympy import Matrix, cos, eye, sin
 
-from servonode.mechanics import Model, ModelError, body, constraint, coordinate, input_, output, parameter, velocity
+from servonode.mechanics import (
+    Model,
+    ModelError,
+    body,
+    constraint,
+    coordinate,
+    input_,
+    output,
+    parameter,
+    vector,
+    velocity,
+)
 from servonode.mechanics.derive import derive
+from servonode.mechanics.description import packed, unpacked
 from servonode.mechanics.machine import Machine
+from servonode.mechanics.machine_source import describe
 
 Flow = Callable[..., Any]
 A, C, M, L, G = 0.02, 0.03, 1.5, 0.1, 9.81  # of the top: across and along its axis, mass, to its centre, gravity
@@ -147,3 +160,52 @@ def test_a_body_in_velocities_beside_a_multiplier_is_refused() -> None:
 def test_an_inertia_of_the_wrong_shape_is_refused() -> None:
     with pytest.raises(ModelError, match="an inertia of 2 by 2 for 3 angular velocities"):
         body("top", inertia=eye(2), angular_velocity=top().velocities)
+
+
+# vectors
+
+
+def top_with_vectors(**changes: Any) -> Model:
+    n = vector(coordinate, "n", "direction of the axis", start=(0.0, 0.6, 0.8))
+    w = vector(velocity, "w", "angular velocity", "rad/s")
+    stated: dict[str, Any] = {
+        "name": "top",
+        "description": "top",
+        "kinematics": dict(zip(n, w.cross(n), strict=True)),
+        "velocities": tuple(w),
+        "bodies": (body("top", inertia=eye(3) + n * n.T, angular_velocity=w),),
+        "identities": {"norm": n.dot(n) - 1},
+    }
+    return Model(**{**stated, **changes})
+
+
+def test_the_entries_of_a_vector_go_as_one_list_outside() -> None:
+    description = describe(top_with_vectors())
+    assert description.state_names == ("n_0", "n_1", "n_2", "w_0", "w_1", "w_2")
+    assert description.layout == (("n", 3), ("w", 3))
+    assert description.columns[:4] == ("n[0]", "n[1]", "n[2]", "w[0]")
+    values = packed(description.layout, [0.0, 0.6, 0.8, 1.0, 2.0, 3.0])
+    assert values == {"n": [0.0, 0.6, 0.8], "w": [1.0, 2.0, 3.0]}
+    assert unpacked(description.layout, values) == [0.0, 0.6, 0.8, 1.0, 2.0, 3.0]
+
+
+def test_a_vector_is_a_column_for_programs() -> None:
+    model = top_with_vectors()
+    assert list(model["n"]) == list(model.coordinates)
+
+
+@pytest.mark.parametrize("value", [0.5, [1.0, 2.0], [1.0, 2.0, 3.0, 4.0]])
+def test_a_vector_of_the_wrong_size_is_refused(value: Any) -> None:
+    with pytest.raises(ValueError, match="is not a list of 3 numbers"):
+        unpacked((("n", 3),), {"n": value})
+
+
+def test_a_list_for_a_number_is_refused() -> None:
+    with pytest.raises(ValueError, match="is not a number"):
+        unpacked((("x", 0),), {"x": [1.0]})
+
+
+def test_entries_of_a_vector_must_follow_each_other() -> None:
+    (first, *n), w = top_with_vectors().coordinates, top_with_vectors().velocities
+    with pytest.raises(ModelError, match="the entries of the vector n must follow each other in the state"):
+        top_with_vectors(order=(first, *w, *n))
