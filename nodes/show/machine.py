@@ -56,7 +56,15 @@ def _kinematics(equations: Equations) -> list[Block]:
         Formula((Phrase("q' = G v + g0", r"\dot{q} = G v + g_0"),)),
         *([Lines(lines)] if lines else [Words("The velocities are the rates of the coordinates.")]),
         *named,
+        *_identities(equations),
     ]
+
+
+def _identities(equations: Equations) -> list[Block]:
+    zero = ("=", sympy.Integer(0))
+    lines = tuple(Line(Phrase(name, rf"\text{{{name}}}"), sympy.sympify(each), ":", zero)
+                  for name, each in equations.model.identities.items())  # fmt: skip
+    return [Words("Kept by these kinematics, and restored by each step:"), Lines(lines)] if lines else []
 
 
 def _minimal(equations: Equations, short: Abbreviations) -> list[Block]:
@@ -165,9 +173,11 @@ def _full(equations: Equations, short: Abbreviations) -> list[Block]:
 def _energy(equations: Equations) -> list[Block]:
     model, constants = equations.model, set(equations.model.parameters)
     supplied = sympy.Add(*(u * sympy.sympify(on) for u, on in model.inputs.items())).xreplace(model.rates)
-    lost = sympy.Add(*(q.rate * sympy.diff(model.dissipation, q.rate) for q in model.coordinates)).xreplace(model.rates)
+    motions = [*(q.rate for q in model.coordinates), *model.velocities]
+    lost = sympy.Add(*(each * sympy.diff(model.dissipation, each) for each in motions)).xreplace(model.rates)
     other = tidy(equations.power - supplied + lost, constants)
-    plain = tidy(sympy.sympify(model.kinetic).xreplace(model.rates) - equations.kinetic, constants) == 0
+    stated = sympy.Add(model.kinetic, *(each.kinetic for each in model.bodies)).xreplace(model.rates)
+    plain = tidy(stated - equations.kinetic, constants) == 0
     lines = [
         Line(Phrase("T", "T"), equations.kinetic),
         Line(Phrase("U", "U"), equations.potential),
