@@ -134,7 +134,10 @@ class Loop:
         if form == "c":
             from servonode.nodes.show.c import c_file
 
-            return c_file(assembly)
+            launch, law = assembly.launch, control.law if control else None
+            period = launch.period_ns / 1e9 if launch.period_ns else None
+            integrator, step = launch.plant.integrator, launch.step_ns / 1e9
+            return c_file(assembly.machine, law, integrator, step, period, launch.name)
         from servonode.nodes.show import show_latex, show_text
 
         servo = self.servo() if control else None

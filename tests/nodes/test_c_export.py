@@ -1,0 +1,235 @@
+"""The exported C file: the bits of the compiled kernels, no warning, no allocation, every number of the launch file."""
+
+import ctypes
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import servonode
+from servonode.controllers.program import Program, residual
+from servonode.mechanics.integrate import INTEGRATORS
+from servonode.nodes.assembly import Assembly, assemble
+from servonode.nodes.launch_file import read_launch
+from servonode.nodes.show.c import c_file, c_prefix
+
+WARNINGS = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-Wvla", "-Wshadow", "-Wstrict-prototypes"]
+PURSUIT = ("trailer_pursuit_lockstep", "run.duration=2")  # 200 control periods
+LAWS: dict[str, tuple[str, ...]] = {
+    "pursuit": PURSUIT,
+    "pursuit_believing_another_machine": (*PURSUIT, "controller.parameters.m1=5.5", "controller.gains.lambda=3"),
+    "pursuit_with_integrals": (*PURSUIT, "controller.gains.integral=0.5"),
+    "pursuit_damped": (*PURSUIT, "controller.damping=0.01"),
+    "hitch_angle_least_norm": ("trailer_hitch_swing", "controller.settings.completion=least_norm"),
+    "hitch_angle_speed": ("trailer_hitch_speed",),
+    "trailer_path": ("trailer_circle",),
+}
+
+
+def c_text(a: Assembly, name: str = "run") -> str:
+    """The C file of an assembly."""
+    period = a.launch.period_ns / 1e9 if a.launch.period_ns else None
+    law = a.control.law if a.control else None
+    return c_file(a.machine, law, a.launch.plant.integrator, a.launch.step_ns / 1e9, period, name)
+
+
+def pointer(array: Any) -> Any:
+    return array.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], ctypes.CDLL]:
+    """Compiles a C file without a warning and loads it; the same text once."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler: the command cc is not found")
+
+    @cache
+    def build(text: str) -> ctypes.CDLL:
+        folder = tmp_path_factory.mktemp("c")
+        (folder / "run.c").write_text(text)
+        flags = [*WARNINGS, "-O2", "-ffp-contract=off", "-fPIC", "-shared"]
+        result = subprocess.run(
+            [compiler, *flags, "run.c", "-o", "run.so", "-lm"], cwd=folder, capture_output=True, text=True, check=False
+        )
+        assert result.returncode == 0, result.stderr
+        loaded = ctypes.CDLL(str(folder / "run.so"))
+        loaded.run_plant_step.restype = None
+        return loaded
+
+    return build
+
+
+def test_the_plant_step_has_the_bits_of_the_kernel(library: Any) -> None:
+    for integrator in INTEGRATORS:
+        a = assemble(read_launch("trailer_open_loop", ["plant.parameters.c_w=0.003", f"plant.integrator={integrator}"]))
+        step, compiled = a.machine.stepper(integrator), library(c_text(a)).run_plant_step
+        h = a.launch.step_ns / 1e9
+        x = np.array([0.1, -0.2, 0.3, 0.5, 0.4, 0.2, 0.0, 0.0, 0.0])
+        ours, u = x.copy(), np.zeros(2)
+        for k in range(1000):
+            u[:] = 0.05 * np.sin(0.01 * k), 0.04 * np.cos(0.017 * k)
+            step(k * h, x, u, a.machine.c, h)
+            compiled(ctypes.c_double(k * h), pointer(ours), pointer(u))
+        assert np.isfinite(x).all()
+        np.testing.assert_array_equal(ours.view(np.int64), x.view(np.int64), integrator)
+
+
+@pytest.mark.parametrize("case", LAWS)
+def test_the_law_has_the_bits_of_the_kernel(library: Any, rng: np.random.Generator, case: str) -> None:
+    name, *changes = LAWS[case]
+    a = assemble(read_launch(name, changes))
+    assert a.control is not None
+    law, compiled = a.control.law, library(c_text(a)).run_law
+    out, statuses = np.zeros(len(law.out)), set()
+    for _ in range(300):
+        t, x, y = rng.uniform(0.0, 50.0), rng.normal(size=a.machine.n_state), rng.normal(size=law.n_y)
+        status = law.compute(t, x, y)
+        assert compiled(ctypes.c_double(t), pointer(x), pointer(y), pointer(out)) == status
+        np.testing.assert_array_equal(out.view(np.int64), law.out.view(np.int64))
+        statuses.add(status)
+    assert 0 in statuses
+
+
+def test_a_law_with_three_inputs_is_solved_with_pivoting_in_c_as_well(
+    library: Any, small: Any, rng: np.random.Generator
+) -> None:
+    machine = small.machine(small.plate)
+    law = small.law("plate_rates", small.plate, plate_rates, machine, Path(__file__))
+    law.stabilise({"along": 1.0, "across": 2.0, "turn": 3.0})
+    text = c_file(machine, law, "rk4", 0.001, 0.01, "run")
+    assert "law_solve_in_place(3, S, v)" in text
+    compiled, out = library(text).run_law, np.zeros(len(law.out))
+    for _ in range(300):
+        x, y = rng.normal(size=machine.n_state), np.zeros(0)
+        assert compiled(ctypes.c_double(0.5), pointer(x), None, pointer(out)) == law.compute(0.5, x, y) == 0
+        np.testing.assert_array_equal(out.view(np.int64), law.out.view(np.int64))
+
+
+def plate_rates(plate: Any) -> Program:
+    """Steady rates of the plate of tests/helpers."""
+    vx, vy, w = plate.velocities
+    goals = {"along": vx - 1, "across": vx * vy, "turn": w + vy}
+    return Program("plate_rates", "steady rates", [residual(name, goal, name) for name, goal in goals.items()])
+
+
+def test_a_guard_has_the_same_status(library: Any) -> None:
+    a = assemble(read_launch(*_split(PURSUIT)))
+    assert a.control is not None
+    law, out = a.control.law, np.zeros(7)
+    x, y = np.zeros(8), np.array([0.01, 0.0, 0.0, 0.0, 0.0, 0.0])  # the target is inside the guard radius
+    assert library(c_text(a)).run_law(ctypes.c_double(0.0), pointer(x), pointer(y), pointer(out)) == 1
+    assert law.compute(0.0, x, y) == 1
+    assert law.explain(1).split(";")[0] in " ".join(re.sub(r"\n \*", " ", c_text(a)).split())
+
+
+def _split(case: tuple[str, ...]) -> tuple[str, list[str]]:
+    return case[0], list(case[1:])
+
+
+def test_the_closed_loop_in_c_ends_in_the_bits_of_the_simulation(library: Any) -> None:
+    run = servonode.simulate(PURSUIT[0], run__duration=2.0)
+    a = assemble(read_launch(*_split(PURSUIT)))
+    compiled, launch = library(c_text(a)), a.launch
+    assert launch.steps_per_period is not None
+    x, out = a.start.copy(), np.zeros(7)
+    for k in range(launch.steps):
+        t = k * launch.step_ns / 1e9
+        if k % launch.steps_per_period == 0:
+            assert compiled.run_law(ctypes.c_double(t), pointer(x), pointer(a.goal(t)), pointer(out)) == 0
+        compiled.run_plant_step(ctypes.c_double(t), pointer(x), pointer(out))
+    assert launch.steps == 200 * launch.steps_per_period
+    final = np.array([*(column[-1] for column in run.state.values()), run.work[-1]])
+    np.testing.assert_array_equal(x.view(np.int64), final.view(np.int64))
+
+
+def test_a_machine_on_a_holonomic_constraint_is_projected_in_c_as_well(library: Any, tmp_path: Path) -> None:
+    (tmp_path / "pendulum.py").write_text(PENDULUM)
+    file = tmp_path / "pendulum.toml"
+    file.write_text(
+        '[run]\nduration = 1.0\n[plant]\nmachine = "pendulum.py:model"\ninitial = {x = 0.6, y = -0.8}\n'
+        'parameters = {m = "1 + 0.2*sin(t)"}\n'
+    )
+    a = assemble(read_launch(str(file), []))
+    step, compiled, h = a.machine.stepper("rk4"), library(c_text(a)).run_plant_step, a.launch.step_ns / 1e9
+    x, u = a.start.copy(), np.zeros(a.machine.n_inputs)
+    ours = x.copy()
+    for k in range(1000):
+        step(k * h, x, u, a.machine.c, h)
+        compiled(ctypes.c_double(k * h), pointer(ours), pointer(u))
+    np.testing.assert_array_equal(ours.view(np.int64), x.view(np.int64))
+
+
+PENDULUM = '''
+"""Pendulum in Cartesian coordinates."""
+
+from servonode.mechanics import Model, constraint, coordinate, input_, parameter, velocity
+
+
+def model():
+    x, y = coordinate("x", "to the right", "m"), coordinate("y", "up", "m")
+    w = velocity("w", "turning rate", "rad/s")
+    m = parameter("m", "mass", "kg", default=1.0, above=0)
+    F = input_("F", "force to the right", "N")
+    return Model(
+        name="pendulum",
+        description="pendulum in Cartesian coordinates",
+        parameters=(m,),
+        kinematics={x: -y * w, y: x * w},
+        velocities=(w,),
+        kinetic=m * (x.rate**2 + y.rate**2) / 2,
+        potential=9.81 * m * y,
+        constraints=(constraint("rod", "force of the rod", x**2 + y**2 - 1),),
+        inputs={F: x.rate},
+    )
+'''
+
+
+@pytest.mark.parametrize("name", ["trailer_pursuit", "trailer_coast", "trailer_open_loop", "trailer_look_ahead"])
+def test_the_file_needs_no_allocation_and_no_state(name: str) -> None:
+    text = re.sub(r"/\*.*?\*/", "", c_text(assemble(read_launch(name, [])), name), flags=re.DOTALL)
+    assert not re.search(r"malloc|alloca|free|memcpy|goto|while", text)
+    assert re.findall(r"#include .*", text) == ["#include <math.h>"]
+    at_file_scope = [line for line in text.splitlines() if re.match(r"\w", line) and line.rstrip().endswith(";")]
+    assert all(re.match(rf"(void|int) {name}_(plant_step|law)\(", line) for line in at_file_scope)
+    assert all(line.startswith("static const double") for line in text.splitlines() if re.match(r"\w.* = ", line))
+    public = re.findall(r"^(?:void|int) (\w+)\(.*\)$", text, flags=re.MULTILINE)
+    has_law = name != "trailer_coast"
+    assert public == [f"{name}_plant_step", *([f"{name}_law"] if has_law else [])]
+
+
+def test_an_open_loop_file_has_no_law_and_compiles(library: Any) -> None:
+    a = assemble(read_launch("trailer_coast", []))
+    assert "which has no controller" in c_text(a)
+    assert not hasattr(library(c_text(a)), "run_law")
+
+
+def test_the_header_states_the_numbers_of_the_plant_and_of_the_law() -> None:
+    a = assemble(read_launch("trailer_pursuit", ["plant.parameters.m1=4.25", "controller.parameters.m1=5.75"]))
+    text = c_text(a)
+    plant, law = text.split("Law: program")
+    assert re.search(r"m1 +4\.25 +kg", plant)
+    assert re.search(r"m1 +5\.75 +kg", law)
+    assert "#define SERVONODE_STEP_S 0.001 " in text
+    assert "#define SERVONODE_PERIOD_S 0.01 " in text
+    assert "#define SERVONODE_N_Y 6 " in text
+
+
+@pytest.mark.parametrize(
+    ("name", "prefix"),
+    [
+        ("trailer_pursuit", "trailer_pursuit"),
+        ("my run-2", "my_run_2"),
+        ("2d", "run_2d"),
+        ("größe", "gr__e"),
+        ("", "run"),
+    ],
+)
+def test_the_prefix_is_an_identifier_of_c(name: str, prefix: str) -> None:
+    assert c_prefix(name) == prefix
