@@ -1,6 +1,7 @@
-"""All benchmarks, one table after the other: compiled kernels against C, control exchanges against bare sockets.
+"""All benchmarks, one table after the other: kernels against C, exchanges against bare sockets, growing chains.
 
-    python benchmarks            the tables
+    python benchmarks            the tables, but for the one of minutes
+    python benchmarks chain      one of them: kernels, exchanges, chain
     python benchmarks --json     one JSON object, keyed by benchmark
 
 Each runs in a process of its own, so that pinning and loaded libraries of one do not act on the next.
@@ -12,7 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("kernels", "exchanges")
+BENCHMARKS = ("kernels", "exchanges", "chain")
+USUAL = BENCHMARKS[:2]  # a chain takes minutes
 
 
 def run(name: str, *options: str) -> str:
@@ -28,10 +30,13 @@ def main() -> None:
     formatter = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__, formatter_class=formatter)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the tables")
-    if parser.parse_args().json:
-        print(json.dumps({name: json.loads(run(name, "--json")) for name in BENCHMARKS}, indent=1))
+    parser.add_argument("names", nargs="*", metavar="NAME", choices=[*BENCHMARKS, []], help=", ".join(BENCHMARKS))
+    arguments = parser.parse_args()
+    names = arguments.names or USUAL
+    if arguments.json:
+        print(json.dumps({name: json.loads(run(name, "--json")) for name in names}, indent=1))
         return
-    for name in BENCHMARKS:
+    for name in names:
         print(f"{name}\n{'-' * len(name)}\n{run(name)}", flush=True)
 
 

@@ -11,7 +11,16 @@ from typing import Any
 import sympy
 
 from servonode.mechanics.description import Quantity, derivative_name
-from servonode.mechanics.model import Condition, ModelError, Parameter
+from servonode.mechanics.model import (
+    Condition,
+    Input,
+    ModelError,
+    Parameter,
+    check_kinds,
+    check_name,
+    listed,
+    refuse_uncompilable,
+)
 from servonode.mechanics.place import Place, here
 
 WORDS = True  # lines of this module are not a user's, see place.here
@@ -72,7 +81,12 @@ class Residual:
 
 def residual(name: str, expression: Expr, description: str, unit: str = "1", *, rate: float = 2.0) -> Residual:
     """A servo-constraint `expression = 0`, stabilised at `rate` [1/s] (0: plain) unless the launch file says else."""
-    return Residual(Quantity(name, description, unit, rate, at_least=0), sympy.sympify(expression))
+    check_name("residual", name)
+    refuse_uncompilable(f"residual {name}", expression, here())
+    quantity = Quantity(name, description, unit, rate, at_least=0)
+    if complaint := quantity.complaint(rate):
+        raise ModelError(f"residual {name}: its rate {complaint}; give 1/s, 0 for none", here())
+    return Residual(quantity, sympy.sympify(expression))
 
 
 @dataclass(frozen=True)
@@ -102,9 +116,29 @@ class Program:
     place: Place = field(default_factory=here)
 
     def __post_init__(self) -> None:
+        self._check_kinds()
         for each in self.parameters:
             if each.quantity.default is None and each not in self.start:
                 raise ModelError(
                     f"program {self.name}: parameter {each.name!r} has neither default= nor a value in start=",
                     each.place,
                 )
+
+    def _check_kinds(self) -> None:
+        """What is listed must have been made by the word of its kind."""
+        what = f"program {self.name}"
+        kinds: dict[str, type] = {"residuals": Residual, "parameters": Parameter, "targets": Target}
+        kinds |= {"signals": Signal, "guards": Condition}
+        for keyword, kind in kinds.items():
+            object.__setattr__(self, keyword, listed(what, keyword, getattr(self, keyword), self.place))
+            check_kinds(what, keyword, getattr(self, keyword), kind, self.place)
+        object.__setattr__(self, "relations", listed(what, "relations", self.relations, self.place))
+        for keyword, kind in (("start", Parameter), ("inputs", Input)):
+            stated = getattr(self, keyword)
+            if not isinstance(stated, Mapping):
+                text = f"{what}: {keyword}= is not a mapping; state it as {{symbol: expression}}"
+                raise ModelError(text, self.place.argument(keyword))
+            check_kinds(what, keyword, stated, kind, self.place)
+        entries = [*self.relations, *self.start.values(), *self.inputs.values()]
+        for expression in entries:
+            refuse_uncompilable(f"{what}: a relation, start value or input", expression, self.place)

@@ -259,7 +259,7 @@ def _rank(survey: Survey, worst: Sample, n_rows: int) -> Verdict | None:
         text += (
             f"{inputs} move them by {survey.highest_rank} combination(s) only, rank {survey.highest_rank} of {n_rows}"
         )
-        remedy = "choose another output; for the place of an axle take a look-ahead point (program look_ahead)"
+        remedy = "choose another output; for the place of an axle take a look-ahead point"
         return Verdict(False, "singular", text, remedy)
     if survey.lowest_rank < n_rows:
         text = f"{inputs} lose their hold of {_involved(survey, np.abs(worst.direction))} at some states: condition "

@@ -54,7 +54,8 @@ def derive_servo(equations: Equations, program: Program) -> Servo:
     if used[0] > MAX_TARGET_ORDER:
         raise ModelError(
             f"program {program.name} needs derivative {used[0]} of a target, a target has {MAX_TARGET_ORDER}; "
-            "state the residual with fewer rates"
+            "state the residual with fewer rates",
+            program.place.argument("residuals"),
         )
     return Servo(
         equations=equations,

@@ -46,7 +46,8 @@ def changed(model: Any, changes: Changes) -> Any:
         _known("varying", name, parameters, "parameter"): _expression("varying", name, text, {"t": time}, order=2)
         for name, text in changes.varying.items()
     }
-    model = replace(model.mapped(lambda expression: expression.xreplace(varying)), varying=varying)
+    rates = {parameter.rate: function.diff(time) for parameter, function in varying.items()}
+    model = replace(model.mapped(lambda expression: expression.xreplace({**varying, **rates})), varying=varying)
     pushed = {each.name: each for each in (*model.coordinates, *model.inputs)}
     symbols = {"t": time} | {each.name: each for each in (*model.state, *model.parameters)}
     disturbances = {

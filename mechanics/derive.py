@@ -81,7 +81,7 @@ def derive(model: Model) -> Equations:
             velocities, a constraint is not linear in the rates or is not satisfied by the kinematics, or the
             constraints are redundant.
     """
-    model = _with_bodies_in_rates(model.mapped(_with_exact_numbers))
+    model = _with_bodies_in_rates(model.mapped(lambda expression: _with_exact_numbers(_at_rest(model, expression))))
     constants = set(model.parameters)
     rates = [q.rate for q in model.coordinates]
     check_symbols(model)
@@ -135,6 +135,11 @@ def _with_bodies_in_rates(model: Model) -> Model:
     known = [each for each in model.bodies if not each.free_symbols & set(model.velocities)]
     rest = tuple(each for each in model.bodies if each not in known)
     return replace(model, kinetic=sympy.Add(model.kinetic, *(each.kinetic for each in known)), bodies=rest)
+
+
+def _at_rest(model: Model, expression: Expr) -> Expr:
+    """The expression with the rates of parameters zero: those that vary have been replaced already."""
+    return expression.xreplace({p.rate: sympy.Integer(0) for p in model.parameters})
 
 
 def _with_exact_numbers(expression: Expr) -> Expr:
@@ -238,15 +243,15 @@ def _constraint_rows(model: Model, rates: list[Expr]) -> tuple[Matrix, Matrix, M
 def _kinematics(model: Model) -> tuple[Matrix, Matrix]:
     """G (n_q, n_v) and g0 (n_q,) of q' = G v + g0."""
     rows = []
-    for i, (q, rate) in enumerate(model.kinematics.items()):
+    for q, rate in model.kinematics.items():
         row = [sympy.diff(rate, v) for v in model.velocities]
         if any(sympy.sympify(entry).free_symbols & set(model.velocities) for entry in row):
             text = f"machine {model.name}: the rate of {q.name} must be linear in the velocities, q' = G v + g0"
-            raise ModelError(text, place_of(model, "kinematics", i))
+            raise ModelError(text, model.place_of_kinematics(q))
         strange = sorted(symbol.name for symbol in rate.free_symbols if isinstance(symbol, Rate))
         if strange:
             text = f"machine {model.name}: the rate of {q.name} contains {strange[0]}; state it in velocities"
-            raise ModelError(text, place_of(model, "kinematics", i))
+            raise ModelError(text, model.place_of_kinematics(q))
         rows.append(row)
     still = dict.fromkeys(model.velocities, sympy.Integer(0))
     g0 = sympy.Matrix([sympy.sympify(rate).xreplace(still) for rate in model.kinematics.values()])

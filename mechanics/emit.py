@@ -11,7 +11,8 @@ import sympy
 from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.pycode import PythonCodePrinter
 
-from servonode.mechanics.model import ModelError
+from servonode.mechanics.description import ModelError
+from servonode.mechanics.functions import COMPILED
 
 Expr = Any
 
@@ -39,10 +40,6 @@ def sign(x):
 
 
 '''
-
-_FUNCTIONS = {
-    name: name for name in ("acos", "asin", "atan", "atan2", "cos", "cosh", "exp", "log", "sin", "sinh", "tan", "tanh")
-} | {"Abs": "fabs", "sign": "sign", "wrap": "wrap"}
 
 
 def njit(signature: str) -> str:
@@ -95,12 +92,12 @@ class _Printer(PythonCodePrinter):  # type: ignore[misc]
 
     def _print_Function(self, expr: Expr) -> str:
         name = type(expr).__name__
-        if name not in _FUNCTIONS:
+        if name not in COMPILED:
             raise ModelError(
                 f"the expression contains {expr}, which cannot be compiled (a derivative that does not exist, "
-                f"or an unknown function); use {', '.join(sorted(_FUNCTIONS))} or a smooth form"
+                f"or an unknown function); use {', '.join(sorted(COMPILED))} or a smooth form"
             )
-        return f"{_FUNCTIONS[name]}({', '.join(map(self._print, expr.args))})"
+        return f"{COMPILED[name]}({', '.join(map(self._print, expr.args))})"
 
     def _print_Min(self, expr: Expr) -> str:
         return f"min({', '.join(map(self._print, expr.args))})"
@@ -225,7 +222,7 @@ class Block:
 def _refuse_unknown_functions(expression: Expr) -> None:
     """sympy's printer knows functions that the generated module does not; refuse what is not in our table."""
     for each in expression.atoms(sympy.Function):
-        if type(each).__name__ not in _FUNCTIONS:
+        if type(each).__name__ not in COMPILED:
             _printer._print_Function(each)
 
 

@@ -307,7 +307,7 @@ class _Builder:
     def _grammar(self) -> str:
         names = ", ".join([*sorted(self.names), "pi"])
         functions = ", ".join(FUNCTIONS)
-        return f"An expression may use {names}, numbers, + - * / **, parentheses and the functions {functions}"
+        return f"an expression may use {names}, numbers, + - * / **, parentheses and the functions {functions}"
 
     def _error(self, problem: str, where: ast.expr | int, mend: str) -> ExpressionError:
         position = where if isinstance(where, int) else self.indent + where.col_offset

@@ -4,6 +4,10 @@ from typing import Any
 
 import sympy
 
+COMPILED = {  # what generated code knows beside sums, products and powers: sympy's name -> the text's
+    name: name for name in ("acos", "asin", "atan", "atan2", "cos", "cosh", "exp", "log", "sin", "sinh", "tan", "tanh")
+} | {"Abs": "fabs", "sign": "sign", "wrap": "wrap", "Min": "min", "Max": "max"}
+
 
 class wrap(sympy.Function):  # type: ignore[misc]
     """An angle brought to [-pi, pi); its derivative is 1 (the jump at +-pi is not differentiated)."""

@@ -5,6 +5,7 @@ text, without running it: what is in the cache needs neither the user's file nor
 """
 
 import ast
+import contextlib
 import functools
 import hashlib
 import importlib
@@ -112,7 +113,8 @@ class Definition:
 
     def run(self, work: Callable[[], Any]) -> Any:
         """The result of something that runs this source's code; raises as `call`."""
-        return _run(self, work)
+        with _beside(self):
+            return _run(self, work)
 
     def _syntax(self) -> ast.Module:
         try:
@@ -131,11 +133,7 @@ class Definition:
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module  # dataclasses and pickle look their module up
-        sys.dont_write_bytecode, before = True, sys.dont_write_bytecode  # an edit within a second would be missed
-        try:
-            spec.loader.exec_module(module)
-        finally:
-            sys.dont_write_bytecode = before
+        spec.loader.exec_module(module)
         return module
 
 
@@ -370,36 +368,46 @@ def _files(folder: Path, dotted: str) -> list[Path]:
 
 @contextmanager
 def _beside(definition: Definition) -> Iterator[None]:
-    """Let a file import its neighbours, and forget them afterwards: two folders may use the same names."""
+    """Let a file import its neighbours, and them only: modules of the same names are set aside meanwhile.
+
+    So two folders may use the same names, and an edited neighbour is read anew.
+    """
     if definition.module is not None:
         yield
         return
     folder = definition.file.resolve().parent
-    before = set(sys.modules)
+    names = {file.stem for file in folder.glob("*.py")} | {file.parent.name for file in folder.glob("*/__init__.py")}
+    aside = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in names}
+    for name in aside:
+        del sys.modules[name]
     sys.path.insert(0, str(folder))
     importlib.invalidate_caches()
+    sys.dont_write_bytecode, before = True, sys.dont_write_bytecode  # an edit within a second would be missed
     try:
         yield
     finally:
+        sys.dont_write_bytecode = before
         sys.path.remove(str(folder))
-        for name in set(sys.modules) - before:
-            origin = getattr(sys.modules[name], "__file__", None)
-            if origin and Path(origin).resolve().is_relative_to(folder) and not name.startswith("servonode_"):
-                del sys.modules[name]
+        for name in [name for name in sys.modules if name.partition(".")[0] in names]:
+            del sys.modules[name]
+        sys.modules.update(aside)
 
 
 def _run(definition: Definition, work: Callable[[], Any]) -> Any:
-    """The result of running a user's source; what it raises becomes a ModelError at its own line."""
+    """The result of running a user's source; what it raises becomes a ModelError at its own line.
+
+    What it prints goes to stderr, for stdout may be read by a program.
+    """
     try:
-        return work()
+        with contextlib.redirect_stdout(sys.stderr):
+            return work()
     except ModelError:
         raise
     except (Exception, SystemExit) as error:
-        place = _last_place(error, _reached(definition.file.resolve()))
-        text = f"{type(error).__name__}: {error}"
+        place = _last_place(error, _reached(definition.file.resolve())) or definition.place
         if isinstance(error, SyntaxError) and error.filename:
             place = Place(error.filename, error.lineno or 1)
-        raise ModelError(f"{text}; correct this line", place) from error
+        raise ModelError(f"{type(error).__name__}: {error}; correct this line", place) from error
 
 
 def _last_place(error: BaseException, files: Collection[Path]) -> Place | None:

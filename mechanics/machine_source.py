@@ -71,7 +71,7 @@ def _places(model: Model) -> dict[str, str]:
     """Where the source states what a state can make infinite: the energies, and each coordinate's kinematics."""
     words = ("kinetic", "potential", "dissipation")
     places = {"model": str(model.place)} | {word: str(model.place.argument(word)) for word in words}
-    return places | {q.name: str(model.place.argument("kinematics", i)) for i, q in enumerate(model.coordinates)}
+    return places | {q.name: str(model.place_of_kinematics(q)) for q in model.coordinates}
 
 
 def _output_quantities(model: Model) -> tuple[Quantity, ...]:

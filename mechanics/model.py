@@ -5,7 +5,7 @@ made here; `symbol.rate` is the time derivative of a coordinate or velocity. Equ
 mechanics/README.md.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ import sympy
 
 from servonode.mechanics.description import ModelError as ModelError
 from servonode.mechanics.description import Quantity, Requirement, derivative_name
+from servonode.mechanics.functions import COMPILED
 from servonode.mechanics.place import Place, here
 
 WORDS = True  # lines of this module are not a user's, see place.here
@@ -20,9 +21,58 @@ time = sympy.Symbol("t", real=True)
 Expr = Any  # sympy ships no types; every expression is a sympy.Expr
 
 
-def _check_name(kind: str, name: str) -> None:
+def check_name(kind: str, name: str) -> None:
     if not (name.isascii() and name.isidentifier()):
         raise ModelError(f"{kind} name {name!r}: names are ASCII identifiers (phi, m1, c_w)", here())
+
+
+_ENERGIES = ("kinetic", "potential", "dissipation")
+_MAPPINGS = {"kinematics": "{x: v * cos(psi)}", "inputs": "{F: x.rate}", "identities": '{"norm": q.dot(q) - 1}'}
+
+
+def listed(what: str, keyword: str, given: Any, place: Place) -> tuple[Any, ...]:
+    """The entries of an argument that is a sequence.
+
+    Raises:
+        ModelError: it is none, such as one symbol where a tuple is meant.
+    """
+    if isinstance(given, str | sympy.Basic | Mapping) or not isinstance(given, Iterable):
+        text = f"{what}: {keyword}= is not a sequence; write {keyword}=(..., ) with a comma for a single one"
+        raise ModelError(text, place.argument(keyword, follow=False))
+    return tuple(given)
+
+
+def check_kinds(what: str, keyword: str, entries: Iterable[Any], kind: type, place: Place) -> None:
+    """Every entry must have been made by the word of its kind.
+
+    Raises:
+        ModelError: one was not.
+    """
+    for i, each in enumerate(entries):
+        if not isinstance(each, kind):
+            word = kind.__name__.lower() + ("_" if kind.__name__ == "Input" else "")
+            text = f"{what}: {each!r} in {keyword}= was not made by {word}(...); make it so"
+            raise ModelError(text, place.argument(keyword, i))
+
+
+def refuse_uncompilable(what: str, expression: Any, place: Place) -> None:
+    """An expression must consist of numbers, symbols, sums, products, powers and functions that can be compiled.
+
+    Raises:
+        ModelError: it is a text or None, has no real value, or contains something else.
+    """
+    if expression is None or isinstance(expression, str | bool):
+        raise ModelError(f"{what}: {expression!r} is no expression; state it in symbols and numbers", place)
+    stated = sympy.sympify(expression)
+    if not isinstance(stated, sympy.Expr):
+        raise ModelError(f"{what}: {expression!r} is no expression; state one", place)
+    if stated.has(sympy.I, sympy.nan, sympy.zoo, sympy.oo, -sympy.oo):
+        raise ModelError(f"{what}: {expression} has no finite real value; correct it", place)
+    for node in sympy.preorder_traversal(stated):
+        known = isinstance(node, sympy.Add | sympy.Mul | sympy.Pow | sympy.Number | sympy.NumberSymbol | sympy.Symbol)
+        if not known and type(node).__name__ not in COMPILED:
+            text = f"{what} contains {node}, which cannot be compiled; use {', '.join(sorted(COMPILED))}"
+            raise ModelError(text, place)
 
 
 class Rate(sympy.Symbol):  # type: ignore[misc]
@@ -94,7 +144,10 @@ class Velocity(_Named):
 
 
 class Parameter(_Named):
-    """A constant of the machine or of a program."""
+    """A constant of the machine or of a program.
+
+    A launch file may state it as a function of time; `rate` is then its derivative, else zero.
+    """
 
 
 class Input(_Named):
@@ -108,13 +161,18 @@ class Constraint:
     """
 
     def __init__(self, quantity: Quantity, stated: Expr) -> None:
-        _check_name("constraint", quantity.name)
+        check_name("constraint", quantity.name)
         self.quantity, self.place = quantity, here()
         self.multiplier = sympy.Symbol(quantity.name, real=True)
+        refuse_uncompilable(f"constraint {quantity.name}", stated, self.place)
         stated = sympy.sympify(stated)
         moves = any(isinstance(symbol, Rate) for symbol in stated.free_symbols)
         self.finite: Expr | None = None if moves else stated
         self.row = stated if moves else self._derivative(stated)
+
+    def _sympy_(self) -> Expr:
+        """Its multiplier, so that the constraint itself can stand in an output: Abs(N)."""
+        return self.multiplier
 
     def _derivative(self, finite: Expr) -> Expr:
         coordinates = sorted((q for q in finite.free_symbols if isinstance(q, Coordinate)), key=lambda q: q.name)
@@ -266,7 +324,8 @@ class Output:
 
 def output(name: str, description: str, expression: Expr, unit: str = "1") -> Output:
     """A monitored value, never fed back."""
-    _check_name("output", name)
+    check_name("output", name)
+    refuse_uncompilable(f"output {name}", expression, here())
     return Output(Quantity(name, description, unit), sympy.sympify(expression))
 
 
@@ -328,14 +387,16 @@ class Model:
     outputs: Sequence[Output] = ()
     requirements: Sequence[Condition] = ()
     warnings: Sequence[Condition] = ()
-    panels: Sequence[tuple[str, ...]] = ()
+    panels: Sequence[Sequence[str]] = ()
     order: Sequence[Any] = field(default=())
     varying: Mapping[Parameter, Expr] = field(default_factory=dict)
     disturbances: Mapping[Any, Expr] = field(default_factory=dict)
     place: Place = field(default_factory=here)
+    kinematics_order: Sequence[Coordinate] = ()  # as they were stated, for the lines of errors
 
     def __post_init__(self) -> None:
         self._check_kinds()
+        self._check_expressions()
         self._complete_kinematics()
         self._check_names()
         if set(self.state) != {*self.coordinates, *self.velocities}:
@@ -355,6 +416,8 @@ class Model:
         if unlisted:
             text = f"machine {self.name}: kinematics of {unlisted[0]!r}, which coordinates= does not list; add it there"
             raise ModelError(text, self.place.argument("coordinates"))
+        if not self.kinematics_order:
+            object.__setattr__(self, "kinematics_order", tuple(self.kinematics))
         known = {q.name: q for q in self.velocities}
         own = {
             q.rate: known.get(f"{q.name}_dot") or q.own_velocity()
@@ -370,14 +433,30 @@ class Model:
 
     def _check_kinds(self) -> None:
         """What is listed must have been made by the word of its kind."""
-        kinds: dict[str, type[_Named]] = {"coordinates": Coordinate, "kinematics": Coordinate, "velocities": Velocity}
-        kinds |= {"parameters": Parameter, "inputs": Input}
+        what = f"machine {self.name}"
+        for keyword in ("kinematics", "inputs", "identities"):
+            if not isinstance(getattr(self, keyword), Mapping):
+                text = f"{what}: {keyword}= is not a mapping; state it as {_MAPPINGS[keyword]}"
+                raise ModelError(text, self.place.argument(keyword))
+        kinds: dict[str, type] = {"coordinates": Coordinate, "kinematics": Coordinate, "velocities": Velocity}
+        kinds |= {"parameters": Parameter, "inputs": Input, "bodies": Body, "constraints": Constraint}
+        kinds |= {"outputs": Output, "requirements": Condition, "warnings": Condition}
         for keyword, kind in kinds.items():
-            for i, each in enumerate(getattr(self, keyword)):
-                if not isinstance(each, kind):
-                    word = kind.__name__.lower() + ("_" if kind is Input else "")
-                    text = f"machine {self.name}: {each!r} in {keyword}= was not made by {word}(...); make it so"
-                    raise ModelError(text, self.place.argument(keyword, i))
+            if keyword not in _MAPPINGS:
+                object.__setattr__(self, keyword, listed(what, keyword, getattr(self, keyword), self.place))
+            check_kinds(what, keyword, getattr(self, keyword), kind, self.place)
+
+    def _check_expressions(self) -> None:
+        """Energies and rates must be expressions that can be compiled."""
+        stated = [(word, getattr(self, word), self.place.argument(word)) for word in _ENERGIES]
+        for keyword in _MAPPINGS:
+            entries = enumerate(getattr(self, keyword).items())
+            stated += [(f"{keyword} of {key}", each, self.place.argument(keyword, i)) for i, (key, each) in entries]
+        stated += [(f"constraint {each.quantity.name}", each.row, each.place) for each in self.constraints]
+        stated += [(f"output {each.quantity.name}", each.expression, each.place) for each in self.outputs]
+        stated += [("a condition", each.margin, each.place) for each in (*self.requirements, *self.warnings)]
+        for what, expression, place in stated:
+            refuse_uncompilable(f"machine {self.name}: {what}", expression, place)
 
     def _check_names(self) -> None:
         seen: dict[str, object] = {}
@@ -386,6 +465,13 @@ class Model:
                 text = f"machine {self.name}: the name {name!r} is used twice (first: {seen[name]}); rename one of them"
                 raise ModelError(text, place)
             seen[name] = place
+        shown = {each.name for each in (*self.state, *self.inputs)}
+        shown |= {each.quantity.name for each in self.constraints} | {each.quantity.name for each in self.outputs}
+        for panel in self.panels:  # a single text would be taken letter by letter
+            unknown = [panel] if isinstance(panel, str) else [each for each in panel if each not in shown]
+            if unknown:
+                text = f"machine {self.name}: panels= has {unknown[0]!r}; give tuples of names, an axis each, from "
+                raise ModelError(text + ", ".join(sorted(shown)), self.place.argument("panels"))
         for symbol in self.parameters:
             if symbol.quantity.default is None:
                 text = f"machine {self.name}: parameter {symbol.name!r} has no default; give it one with default="
@@ -396,6 +482,11 @@ class Model:
         named = [(symbol.name, symbol.place) for symbol in self.symbols]
         named += [(each.quantity.name, each.place) for each in self.constraints]
         return named + [(each.quantity.name, each.place) for each in self.outputs]
+
+    def place_of_kinematics(self, q: Coordinate) -> Place:
+        """Where the kinematics of a coordinate are stated."""
+        entry = list(self.kinematics_order).index(q) if q in self.kinematics_order else None
+        return self.place.argument("kinematics", entry)
 
     @property
     def state(self) -> tuple[_Named, ...]:

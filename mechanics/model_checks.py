@@ -17,10 +17,9 @@ Stated = tuple[str, Expr, set[Any], Place]  # what, its expression, the symbols 
 
 def check_symbols(model: Model) -> None:
     """Every symbol of a model's expressions must be one of the model's own."""
-    known = {*model.symbols, time, *(q.rate for q in model.coordinates)}
+    known = {*model.symbols, time, *(each.rate for each in (*model.coordinates, *model.parameters))}
     later = known | {v.rate for v in model.velocities} | {q.acceleration for q in model.coordinates}
     later |= {each.multiplier for each in model.constraints}
-    kinematics = enumerate(model.kinematics.items())
     stated = [(f"the constraint {each.quantity.name}", each.row, known, each.place) for each in model.constraints]
     stated += [*_energies(model), *_input_rates(model), *_bodies(model)]
     coordinates = {*model.coordinates, *model.parameters, time}
@@ -28,7 +27,8 @@ def check_symbols(model: Model) -> None:
     stated += [
         (f"the identity {name}", e, coordinates, place_of(model, "identities", i)) for i, (name, e) in identities
     ]
-    stated += [(f"the rate of {q.name}", rate, known, place_of(model, "kinematics", i)) for i, (q, rate) in kinematics]
+    kinematics = model.kinematics.items()
+    stated += [(f"the rate of {q.name}", rate, known, model.place_of_kinematics(q)) for q, rate in kinematics]
     stated += [(f"the output {each.quantity.name}", each.expression, later, each.place) for each in model.outputs]
     stated += [(f"the warning {each.requirement.text!r}", each.margin, later, each.place) for each in model.warnings]
     stated += [
@@ -41,9 +41,14 @@ def check_symbols(model: Model) -> None:
         if unknown:
             raise ModelError(
                 f"machine {model.name}: {what} contains {unknown[0]!r}, which the model does not list; "
-                f"add it to the model or use one of {', '.join(sorted({symbol.name for symbol in symbols}))}",
+                f"add it to the model or use one of {', '.join(_names(model, symbols))}",
                 place,
             )
+
+
+def _names(model: Model, symbols: set[Any]) -> list[str]:
+    """What an expression may contain, without the rates of parameters, which few machines need."""
+    return sorted({symbol.name for symbol in symbols - {p.rate for p in model.parameters}})
 
 
 def place_of(model: Model, keyword: str, entry: int | None = None) -> Place:
@@ -52,13 +57,13 @@ def place_of(model: Model, keyword: str, entry: int | None = None) -> Place:
 
 def _energies(model: Model) -> list[Stated]:
     """The energies with the symbols they may contain and where they are stated."""
-    known = {*model.state, *model.parameters, time, *(q.rate for q in model.coordinates)}
+    known = {*model.state, *model.parameters, time, *(each.rate for each in (*model.coordinates, *model.parameters))}
     words = {"kinetic": "the kinetic energy", "potential": "the potential", "dissipation": "the dissipation"}
     return [(text, getattr(model, word), known, place_of(model, word)) for word, text in words.items()]
 
 
 def _bodies(model: Model) -> list[Stated]:
-    known = {*model.state, *model.parameters, time, *(q.rate for q in model.coordinates)}
+    known = {*model.state, *model.parameters, time, *(each.rate for each in (*model.coordinates, *model.parameters))}
     return [(f"the body {each.name}", each, known, each.place) for each in model.bodies]
 
 
@@ -95,12 +100,13 @@ def check_speaks_in_rates(model: Model) -> None:
 
 def check_independent(model: Model, A: Matrix) -> None:
     """At a generic state no constraint follows from the others."""
-    rows = _at_generic_state(model, A)
-    if rows is not None and len(rows) and np.linalg.matrix_rank(rows) < len(rows):
-        names = ", ".join(each.quantity.name for each in model.constraints)
-        implied = next(i for i in range(len(rows)) if np.linalg.matrix_rank(rows[: i + 1]) <= i)
-        text = f"machine {model.name}: the constraints {names} are redundant; leave out what others imply"
-        raise ModelError(f"{text} ({model.constraints[implied].quantity.name})", model.constraints[implied].place)
+    tried = _at_generic_states(model, A)
+    if not tried or not model.constraints or any(np.linalg.matrix_rank(rows) == len(rows) for rows in tried):
+        return
+    rows, names = tried[0], ", ".join(each.quantity.name for each in model.constraints)
+    implied = next(i for i in range(len(rows)) if np.linalg.matrix_rank(rows[: i + 1]) <= i)
+    text = f"machine {model.name}: the constraints {names} are redundant; leave out what others imply"
+    raise ModelError(f"{text} ({model.constraints[implied].quantity.name})", model.constraints[implied].place)
 
 
 def check_identities_hold(model: Model, rates: dict[Expr, Expr]) -> None:
@@ -115,31 +121,33 @@ def check_identities_hold(model: Model, rates: dict[Expr, Expr]) -> None:
 
 def check_inertia(model: Model, M_r: Matrix) -> None:
     """At a generic state every velocity has inertia; M_r is the minimal mass matrix."""
-    inertia = _at_generic_state(model, M_r)
-    if inertia is None or not len(inertia):
+    tried = [np.linalg.eigh((each + each.T) / 2) for each in _at_generic_states(model, M_r) if len(each)]
+    if not tried or any(values[0] > 1e-12 * np.abs(values).max() for values, _ in tried):
         return
-    eigenvalues, vectors = np.linalg.eigh((inertia + inertia.T) / 2)
-    if eigenvalues[0] <= 1e-12 * np.abs(inertia).max():
-        names = ", ".join(v.name for v, part in zip(model.velocities, vectors[:, 0], strict=True) if abs(part) > 1e-6)
-        raise ModelError(
-            f"machine {model.name}: a velocity among {names} has no inertia (the mass matrix is singular): no kinetic "
-            "energy belongs to it, or no coordinate moves with it; give it mass, state kinematics= in which it moves "
-            "a coordinate, or leave it out",
-            place_of(model, "kinetic"),
-        )
+    weakest = tried[0][1][:, 0]
+    names = ", ".join(v.name for v, part in zip(model.velocities, weakest, strict=True) if abs(part) > 1e-6)
+    raise ModelError(
+        f"machine {model.name}: a velocity among {names} has no inertia (the mass matrix is singular): no kinetic "
+        "energy belongs to it, or no coordinate moves with it; give it mass, state kinematics= in which it moves "
+        "a coordinate, or leave it out",
+        place_of(model, "kinetic"),
+    )
 
 
-def _at_generic_state(model: Model, matrix: Matrix) -> npt.NDArray[np.float64] | None:
-    """The matrix at a random state with default parameters, None where it has no real value at any that was tried."""
+def _at_generic_states(model: Model, matrix: Matrix) -> list[npt.NDArray[np.float64]]:
+    """The matrix at random states with default parameters, as far as it has a real value there."""
     parameters = {p: p.quantity.default for p in model.parameters}
-    for seed in range(5):
+    found = []
+    for seed, (low, high) in enumerate(((0.2, 0.9), (1.1, 3.0), (-2.0, 2.0), (5.0, 20.0))):
         rng = np.random.default_rng(seed)
-        values = parameters | {q: rng.uniform(0.2, 0.9) for q in model.coordinates} | {time: 0.3}
+        values = parameters | {q: rng.uniform(low, high) for q in model.coordinates} | {time: 0.3}
         try:
-            return np.array(matrix.subs(values).evalf(), dtype=float).reshape(matrix.shape)
+            numbers = np.array(matrix.subs(values).evalf(), dtype=float).reshape(matrix.shape)
         except TypeError:  # a root of a negative number, or a division by zero
             continue
-    return None
+        if np.isfinite(numbers).all():
+            found.append(numbers)
+    return found
 
 
 def check_constraints_hold(model: Model, A: Matrix, b: Matrix, G: Matrix, g0: Matrix) -> None:

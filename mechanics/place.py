@@ -25,20 +25,19 @@ class Place:
     def __bool__(self) -> bool:
         return bool(self.file)
 
-    def argument(self, keyword: str, entry: int | None = None) -> "Place":
+    def argument(self, keyword: str, entry: int | None = None, follow: bool = True) -> "Place":
         """Where the argument `keyword` of the call at this place is stated, or its entry of that number.
 
-        A name is followed to its last assignment above the call. Without a source, the place of the call.
+        A name is followed to its last assignment above the call, if wanted. Without a source, the place of the call.
         """
         tree = _syntax(self.file)
         call = _call(tree, self.line) if tree else None
         value = next((each.value for each in call.keywords if each.arg == keyword), None) if call else None
         if tree is None or value is None:
             return self
-        stated = _followed(tree, value, self.line)
+        stated = _followed(tree, value, self.line) if follow else value
         if entry is not None:
-            inner = _entry(stated, entry)
-            stated = _followed(tree, inner, self.line) if inner is not None else stated
+            stated = _entry(stated, entry) or stated
         return Place(self.file, stated.lineno)
 
 
@@ -54,6 +53,7 @@ def here() -> Place:
 
 
 def _syntax(file: str) -> ast.Module | None:
+    linecache.checkcache(file)  # it may have been edited since
     try:
         return ast.parse("".join(linecache.getlines(file)))
     except SyntaxError:

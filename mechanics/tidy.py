@@ -13,6 +13,7 @@ from sympy.polys.orderings import lex
 from sympy.polys.rings import PolyElement, ring, sring
 
 Expr = Any
+SHORT_SUM = 3  # angles in a sum that is always taken apart; of four, an entry has hundreds of products
 
 
 def tidy(expression: Expr, constants: Collection[sympy.Symbol]) -> Expr:
@@ -23,13 +24,63 @@ def tidy(expression: Expr, constants: Collection[sympy.Symbol]) -> Expr:
     expression = sympy.sympify(expression)
     if expression.is_Atom:
         return expression
-    expanded = expression.expand(trig=True)
+    expanded = _in_few_angles(expression).expand()
     pairs, flat = _trig_as_symbols(expanded)
     candidates = [_reduced(flat, pairs, first, constants) for first in (0, 1)]
     best = min(candidates, key=lambda each: len(sympy.Add.make_args(each)))
     back = {s: sympy.sin(angle) for angle, (s, _) in pairs.items()}
     back |= {c: sympy.cos(angle) for angle, (_, c) in pairs.items()}
     return best.xreplace(back)
+
+
+def _in_few_angles(expression: Expr) -> Expr:
+    """Sines and cosines of sums, in those of their terms, or where sums are long in those of few angles.
+
+    Products of many sines and cosines grow exponentially. So of longer sums, such as a + b + c + d beside a + b + c in
+    the joints of a chain, only those are taken apart that are combinations of others, the shortest ones first.
+    tan(a + b) and tanh(t - 10) are left alone: taken apart they would get poles that they do not have.
+    """
+    angles = {node.args[0] for node in expression.atoms(sympy.sin, sympy.cos)}
+    if all(len(sympy.Add.make_args(angle)) <= SHORT_SUM for angle in angles):
+        return expression.replace(_is_of_angle, lambda node: sympy.expand_trig(node, deep=False))
+    basis: list[Expr] = []
+    replaced: dict[Expr, Expr] = {}
+    for angle in sorted(angles, key=_length):
+        moving = angle - angle.as_coeff_Add()[0]
+        parts = _combination(moving, basis)
+        if parts is None:
+            basis.append(moving)
+            parts = {moving: sympy.Integer(1)}
+        stand_ins = {part: sympy.Dummy(real=True) for part in parts}
+        back = {dummy: part for part, dummy in stand_ins.items()}
+        total = sympy.Add(angle - moving, *(factor * stand_ins[part] for part, factor in parts.items()))
+        for function in (sympy.sin, sympy.cos):
+            replaced[function(angle)] = sympy.expand_trig(function(total)).xreplace(back)
+    return expression.xreplace(replaced)
+
+
+def _is_of_angle(node: Expr) -> bool:
+    return isinstance(node, sympy.sin | sympy.cos)
+
+
+def _length(angle: Expr) -> tuple[int, Expr, str]:
+    """Few terms with small factors first."""
+    factors = angle.as_coefficients_dict().values()
+    return len(factors), sympy.Add(*map(abs, factors)), str(angle)
+
+
+def _combination(angle: Expr, basis: list[Expr]) -> dict[Expr, Expr] | None:
+    """The angle as whole multiples of basis angles, or None."""
+    terms = [each.as_coefficients_dict() for each in (*basis, angle)]
+    names = sorted({name for each in terms for name in each}, key=str)
+    columns = sympy.Matrix([[each.get(name, 0) for each in terms] for name in names])
+    wanted, known = columns[:, -1], columns[:, :-1]
+    if not basis or known.rank() < columns.rank():
+        return None
+    solution = known.gauss_jordan_solve(wanted)[0]  # the basis is independent: it has no free parameters
+    if not all(factor.is_Integer for factor in solution):
+        return None
+    return {part: factor for part, factor in zip(basis, solution, strict=True) if factor != 0}
 
 
 def tidy_matrix(matrix: Expr, constants: Collection[sympy.Symbol]) -> Expr:

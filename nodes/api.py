@@ -83,7 +83,11 @@ def _with_references(table: Mapping[str, Any]) -> dict[str, Any]:
 
 def override_texts(overrides: dict[str, Any]) -> list[str]:
     """`--set` texts of Python keyword arguments."""
-    return [f"{key.replace('__', '.')}={_toml(value)}" for key, value in overrides.items()]
+    entries: dict[str, Any] = {}
+    for key, value in overrides.items():
+        whole = isinstance(value, Mapping) and "__" not in key  # a whole section: key by key
+        entries |= {f"{key}__{name}": each for name, each in value.items()} if whole else {key: value}
+    return [f"{key.replace('__', '.')}={_toml(value)}" for key, value in entries.items()]
 
 
 def _toml(value: Any) -> str:

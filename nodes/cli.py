@@ -86,7 +86,8 @@ def main(ctx: click.Context) -> None:
     FILE is the path of a launch file or the bare name of a packaged one (servonode list launch).
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one thread per node; must precede numpy
-    logging.basicConfig(level=logging.INFO, format="servonode: %(message)s", stream=sys.stderr)
+    logging.basicConfig(format="servonode: %(message)s", stream=sys.stderr)
+    logging.getLogger("servonode").setLevel(logging.INFO)  # libraries only warn
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 

@@ -18,7 +18,7 @@ from servonode.plants import MachineSource, find_machine
 
 Array = npt.NDArray[np.float64]
 INSTANTS = 1000  # at which functions of time are held against a parameter's bounds
-ROUNDED = 1e-3  # a start that misses a holonomic constraint by less was typed with rounded numbers
+ROUNDED = 1e-3  # m or rad from a holonomic constraint: a start that misses it by less was typed with rounded numbers
 _SECTIONS = {"varying": "plant.parameters", "disturbance": "plant.disturbance"}
 
 
@@ -113,8 +113,8 @@ def check_start(launch: LaunchFile, machine: Machine, start: Array) -> None:
     if np.isfinite(rates).all():
         return
     description = machine.description
-    names = [*description.state_names, "energy"]
-    wrong = ", ".join(f"{name}_dot = {rate}" for name, rate in zip(names, rates, strict=True) if not np.isfinite(rate))
+    names = [_rate_name(name) for name in (*description.state_names, "energy")]
+    wrong = ", ".join(f"{name} = {rate}" for name, rate in zip(names, rates, strict=True) if not np.isfinite(rate))
     place = description.places.get(_culprit(machine, start, rates), description.places.get("model", ""))
     raise LaunchError(
         launch.file,
@@ -123,6 +123,11 @@ def check_start(launch: LaunchFile, machine: Machine, start: Array) -> None:
         f"at this start the machine has no finite motion ({wrong}); {place}: a division by zero or the root of a "
         "negative number there; correct it, or start elsewhere",
     )
+
+
+def _rate_name(name: str) -> str:
+    """`psi` -> `psi_dot`, `psi_dot` -> `psi_ddot`."""
+    return f"{name.removesuffix('_dot')}_ddot" if name.endswith("_dot") else f"{name}_dot"
 
 
 def _culprit(machine: Machine, start: Array, rates: Array) -> str:
@@ -156,13 +161,14 @@ def _check_constraints(launch: LaunchFile, machine: Machine, start: Array) -> No
     if not np.max(np.abs(missed), initial=0.0) > 0.0:
         return
     near = machine.projected(0.0, start)
-    if np.max(np.abs(missed)) <= ROUNDED:
+    reached = np.max(np.abs(machine.position_residual(0.0, near))) < 1e-9
+    if reached and np.max(np.abs(near - start)) <= ROUNDED:
         start[:] = near
         return
     names = machine.description.held
     worst = int(np.argmax(np.abs(missed)))
     there = ""
-    if np.max(np.abs(machine.position_residual(0.0, near))) < 1e-9:
+    if reached:
         shown = zip(machine.description.state_names, near, start, strict=False)
         there = "; near by holds " + ", ".join(f"{name} = {a:.6g}" for name, a, b in shown if abs(a - b) > 1e-12)
     text = f"the start violates the constraint {names[worst]}, whose expression is {missed[worst]:.4g} instead of 0"

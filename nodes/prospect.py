@@ -16,6 +16,7 @@ from servonode.nodes.zero_dynamics import judge
 
 Array = npt.NDArray[np.float64]
 GROWTH = 3.0  # perturbations that grow more than this are warned of
+STEP_ERROR = 1e-3  # share of the energy turned over that the integrator may lose before it is warned of
 MISSED = 100.0  # times the residual that the hold explains: more than that at the end is a goal not reached
 ROWS = 400  # rows of the run at which W and the drift are looked at
 
@@ -29,6 +30,7 @@ def prospect(assembly: Assembly, found: Examination) -> None:
     for text, t in run.warnings.items():
         found.add("warn", "run", f"{text} (from t = {t:.2f} s)")
     _judge_peaks(assembly, found)
+    _judge_energy(run, found)
     control = assembly.control
     if control is None or control.law.description.explicit:
         return
@@ -43,7 +45,7 @@ def _peaks(assembly: Assembly, run: Run) -> dict[str, Any]:
     peaks = {name: float(np.max(np.abs(values))) for name, values in run.input.items()}
     machine = assembly.machine
     power = np.zeros(len(run.t))
-    states, inputs = np.array(list(run.state.values())), np.array(list(run.input.values()))
+    states, inputs = np.array(list(run.state.values())), run.inputs
     x = np.zeros(machine.n_state + 1)
     for i in range(0, len(run.t), max(1, len(run.t) // ROWS)):
         x[:-1] = states[:, i]
@@ -64,6 +66,15 @@ def _judge_peaks(assembly: Assembly, found: Examination) -> None:
             found.add("warn", name, text)
 
 
+def _judge_energy(run: Run, found: Examination) -> None:
+    """Whether the step is small enough: the energy balance is integrated beside the motion."""
+    scale = float(np.max(np.abs(run.work), initial=0.0)) + float(np.ptp(run.energy))
+    if not run.fault and run.energy_error > STEP_ERROR * scale:
+        text = f"the energy check is off by {run.energy_error:.2g} J of {scale:.3g} J turned over: the step of "
+        text += f"{run.assembly.launch.step_ns / 1e9:g} s is too long for this motion; shorten it"
+        found.add("warn", "step", text)
+
+
 def _along(assembly: Assembly, control: Control, run: Run, found: Examination) -> None:
     """Condition of W along the run, and how fast the demand drifts while the inputs are held."""
     law, launch, machine = control.law, assembly.launch, assembly.machine
@@ -71,7 +82,7 @@ def _along(assembly: Assembly, control: Control, run: Run, found: Examination) -
     assert launch.period_ns is not None
     period = launch.period_ns / 1e9
     advance = machine.advancer(launch.plant.integrator)
-    states, inputs = np.array(list(run.state.values())), np.array(list(run.input.values()))
+    states, inputs = np.array(list(run.state.values())), run.inputs
     conditions, drift = [], np.zeros(law.n_s)
     for i in range(0, len(run.t) - 1, max(1, len(run.t) // ROWS)):
         x, u = np.append(states[:, i], 0.0), np.ascontiguousarray(inputs[:, i])

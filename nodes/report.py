@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from servonode.mechanics.description import ModelError
+from servonode.mechanics.description import ModelError, Quantity
 from servonode.nodes.assembly import Assembly
 from servonode.nodes.machines import parameters_at
 from servonode.nodes.result import Run
@@ -71,9 +71,13 @@ def check_view(assembly: Assembly) -> None:
     if unknown:
         raise ModelError(f"{file}: VIEW has a trail of {unknown[0]!r}; choose from {', '.join(known)}")
     state = dict(zip(machine.description.state_names, map(float, assembly.start), strict=False))
-    assembly.source.definition.run(
-        lambda: [np.asarray(line)[:, :2] for line in view.outline(state, machine.parameters)]
-    )
+    lines = assembly.source.definition.run(lambda: list(view.outline(state, machine.parameters)))
+    for i, line in enumerate(lines):
+        if np.ndim(line) != 2 or np.shape(line)[1] != 2:
+            text = f"{file}: VIEW's outline gave an array of shape {np.shape(line)} as line {i}; give points (n, 2)"
+            raise ModelError(text)
+    if view.goal is not None and (isinstance(view.goal, str) or len(view.goal) != 2):
+        raise ModelError(f"{file}: VIEW has the goal {view.goal!r}; name two targets, or leave it out")
 
 
 def _columns(figure: Any, n: int) -> list[Any]:
@@ -121,13 +125,14 @@ Panel = tuple[str, dict[str, Array], bool]
 def _panels(run: Run) -> list[Panel]:
     """Axis label, curves by name, logarithmic or not: the machine's own panels, the inputs, the residuals."""
     description = run.assembly.machine.description
-    known = {**run.state, **run.outputs()}
+    known = {**run.state, **run.outputs(), **run.input}
     units = {each.name: each.unit for each in (*description.state, *description.outputs, *description.inputs)}
     panels: list[Panel] = []
     for names in description.panels or _default_panels(run):
         panels.append((_label(names, units), {name: known[name] for name in names}, False))
-    if run.input:
-        panels.append((_label(description.input_names, units), dict(run.input), False))
+    shown = {name for names in description.panels for name in names}
+    for names in _by_unit([each for each in description.inputs if each.name not in shown]):
+        panels.append((_label(names, units), {name: run.input[name] for name in names}, False))
     if run.residual:
         sizes = {name: np.abs(values) for name, values in run.residual.items()}
         panels.append(("|residual|", sizes, True))
@@ -135,9 +140,14 @@ def _panels(run: Run) -> list[Panel]:
 
 
 def _default_panels(run: Run) -> list[tuple[str, ...]]:
-    """Coordinates and velocities by their units, for a machine that names no panels."""
+    """Coordinates and velocities, for a machine that names no panels."""
+    return _by_unit(run.assembly.machine.description.state)
+
+
+def _by_unit(quantities: Sequence[Quantity]) -> list[tuple[str, ...]]:
+    """Names that may share an axis: of the same unit, as many as there are colours."""
     by_unit: dict[str, list[str]] = {}
-    for quantity in run.assembly.machine.description.state:
+    for quantity in quantities:
         by_unit.setdefault(quantity.unit, []).append(quantity.name)
     return [
         tuple(names[i : i + len(PALETTE)]) for names in by_unit.values() for i in range(0, len(names), len(PALETTE))
@@ -167,7 +177,6 @@ def _draw_panel(axis: Any, t: Array, title: str, curves: dict[str, Array], logar
 
 def _draw_path(axis: Any, run: Run, view: View) -> None:
     """Paths of machine and goal, with the machine's outline at a few instants, later ones darker."""
-    machine = run.assembly.machine
     known = {**run.state, **run.outputs()}
     for color, (label, (across, up)) in zip(PALETTE, view.trails.items(), strict=False):
         axis.plot(known[across], known[up], color=color, label=label, zorder=2)
@@ -183,13 +192,21 @@ def _draw_path(axis: Any, run: Run, view: View) -> None:
     for number, i in enumerate(instants):
         state = {name: float(values[i]) for name, values in run.state.items()}
         shade = 0.35 + 0.65 * number / max(len(instants) - 1, 1)
-        for line in view.outline(state, parameters_at(machine, run.assembly.source, float(run.t[i]))):
+        for line in _outline(run, view, state, float(run.t[i])):
             axis.plot(line[:, 0], line[:, 1], color=INK, linewidth=0.9, alpha=shade, zorder=3)
     axis.set_aspect("equal", adjustable="datalim")
     axis.set_xlabel(view.axes[0])
     axis.set_ylabel(view.axes[1])
     if axis.get_legend_handles_labels()[0]:
         axis.legend(loc="upper left")
+
+
+def _outline(run: Run, view: View, state: dict[str, float], t: float) -> list[Array]:
+    """The machine's outline; what its source raises names the line."""
+    source = run.assembly.source
+    parameters = parameters_at(run.assembly.machine, source, t)
+    lines: list[Array] = source.definition.run(lambda: list(view.outline(state, parameters)))
+    return lines
 
 
 def _snapshots(run: Run) -> list[int]:

@@ -51,13 +51,18 @@ class Run:
         with np.errstate(invalid="ignore"):  # inf - inf where the motion escaped
             return float(np.max(np.abs(self.energy - self.energy[0] - self.work)))
 
+    @property
+    def inputs(self) -> Array:
+        """The inputs as one array (n_tau, rows)."""
+        return np.array(list(self.input.values())).reshape(len(self.input), len(self.t))
+
     def outputs(self) -> dict[str, Array]:
         """Contact forces and other monitored values of every row, by name."""
         machine = self.assembly.machine
         names = [each.name for each in machine.description.outputs]
         table = np.zeros((len(self.t), len(names)))
         x, u = np.zeros(machine.n_state + 1), np.zeros(machine.n_inputs)
-        states, inputs = np.array(list(self.state.values())), np.array(list(self.input.values()))
+        states, inputs = np.array(list(self.state.values())), self.inputs
         for i, t in enumerate(self.t):
             x[:-1], u[:] = states[:, i], inputs[:, i]
             table[i] = machine.monitor(t, x, u)[: len(names)]

@@ -1,5 +1,6 @@
 """The rungs within one process: the papers' continuous mathematics, and the sampled loop as nodes or fused."""
 
+import logging
 import time
 from collections.abc import Callable, Iterable
 
@@ -17,6 +18,7 @@ from servonode.nodes.recorder import Recorder
 from servonode.nodes.result import Run, run_of_rows
 from servonode.nodes.target_node import TargetNode
 
+_log = logging.getLogger(__name__)
 Array = npt.NDArray[np.float64]
 ROWS = 20_000  # rows a run keeps unless asked for more
 
@@ -124,6 +126,8 @@ def simulate_continuous(assembly: Assembly, every: int, rtol: float, atol: float
 
     begin = time.monotonic_ns()
     launch, machine, control = assembly.launch, assembly.machine, assembly.control
+    if not can_fuse(assembly) or (launch.controller and launch.controller.delay):
+        _log.warning("the continuous rung knows limits only: delays, other effects of drives and sensors are left out")
     u = np.zeros(machine.n_inputs)
     dx = np.zeros(len(assembly.start))
     steps = np.unique(np.append(np.arange(0, launch.steps, every), launch.steps))

@@ -172,7 +172,9 @@ def _full(equations: Equations, short: Abbreviations) -> list[Block]:
 
 def _energy(equations: Equations) -> list[Block]:
     model, constants = equations.model, set(equations.model.parameters)
-    supplied = sympy.Add(*(u * sympy.sympify(on) for u, on in model.inputs.items())).xreplace(model.rates)
+    supplied = tidy(
+        sympy.Add(*(u * sympy.sympify(on) for u, on in model.inputs.items())).xreplace(model.rates), constants
+    )
     motions = [*(q.rate for q in model.coordinates), *model.velocities]
     lost = sympy.Add(*(each * sympy.diff(model.dissipation, each) for each in motions)).xreplace(model.rates)
     other = tidy(equations.power - supplied + lost, constants)

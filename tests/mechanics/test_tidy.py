@@ -69,3 +69,27 @@ def test_what_is_no_polynomial_keeps_its_value() -> None:
 def test_a_matrix_is_tidied_entry_by_entry() -> None:
     matrix = sympy.Matrix([[sin(a) ** 2 + cos(a) ** 2, 0], [a, m * cos(b) ** 2 + m * sin(b) ** 2]])
     assert tidy_matrix(matrix, {m}) == sympy.Matrix([[1, 0], [a, m]])
+
+
+def test_functions_beside_sines_are_not_taken_apart() -> None:
+    expression = sympy.tanh(a - 10) * sympy.sin(a + b) + sympy.tan(a + b)
+    assert tidy(expression, {m}).has(sympy.tanh(a - 10))
+    assert tidy(expression, {m}).has(sympy.tan(a + b))
+
+
+def test_long_sums_of_angles_are_taken_apart_only_where_they_combine() -> None:
+    links = [sympy.Add(*sympy.symbols(f"q1:{n + 1}", real=True)) for n in range(1, 7)]
+    products = [sympy.cos(p) * sympy.cos(q) * m for p in links for q in links]
+    tidied = tidy(sympy.Add(*products), {m})
+    assert len(sympy.Add.make_args(tidied)) <= 21  # 6 squares and 15 mixed products, not 2^12
+    values = dict(zip(sorted(tidied.free_symbols - {m}, key=str), (0.3, -1.1, 0.7, 2.2, -0.4, 0.9), strict=True))
+    assert tidied.subs(values).subs(m, 1) == pytest.approx(sympy.Add(*products).subs(values).subs(m, 1), abs=1e-12)
+
+
+def test_a_long_sum_beside_its_parts_is_taken_apart() -> None:
+    d = sympy.Symbol("d", real=True)
+    total = a + b + c + d
+    expression = sympy.sin(total) ** 2 + sympy.cos(a + b) ** 2 + sympy.sin(a + b) ** 2 + sympy.cos(total) ** 2
+    assert tidy(expression, set()) == 2
+    mixed = sympy.sin(total) * sympy.cos(c + d) - sympy.cos(total) * sympy.sin(c + d) - sympy.sin(a + b)
+    assert tidy(mixed, set()) == 0

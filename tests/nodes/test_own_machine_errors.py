@@ -1,0 +1,674 @@
+"""Bad machines and programs of a user: one line that names the line of their file and the mend, exit code 2."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from click.testing import CliRunner, Result
+
+from servonode.nodes.cli import main
+
+Refused = Callable[..., str]
+
+MACHINE = '''"""A sled on a straight rail, and a mass that slides on it."""
+
+import sympy
+from helpers import WEIGHT
+from servonode.mechanics import Model, condition, constraint, coordinate, input_, output, parameter, velocity
+
+
+def model(heavy: bool = False) -> Model:
+    x = coordinate("x", "place", "m")
+    y = coordinate("y", "place", "m")
+    z = coordinate("z", "place of the mass", "m")
+    v = velocity("v", "speed", "m/s")
+    m = parameter("m", "mass", "kg", default=WEIGHT, above=0)
+    F = input_("F", "force", "N")
+    rail = constraint("N", "force of the rail", y - 2 * x)
+    speed = output("speed", "speed over ground", sympy.sqrt(5) * v, "m/s")
+    light = condition(m < 100, "the sled is too heavy")
+    kinetic = m * (x.rate**2 + y.rate**2 + z.rate**2) / 2
+    return Model(
+        name="sled",
+        description="sled on a rail",
+        coordinates=(x, y, z),
+        parameters=(m,),
+        kinematics={
+            x: v,
+            y: 2 * v,
+        },
+        velocities=(v,),
+        kinetic=kinetic,
+        potential=0,
+        inputs={F: x.rate},
+        constraints=(rail,),
+        outputs=(speed,),
+        requirements=(light,),
+    )
+'''
+HELPERS = """# What the sled weighs.
+WEIGHT = 2.0
+
+
+def lighter(weight: float) -> float:
+    return weight / 2
+"""
+PROGRAM = '''"""A goal of the sled."""
+
+import sympy
+from servonode.controllers import Program, residual, signal, target
+from servonode.mechanics import Model, condition, parameter
+
+
+def program(machine: Model) -> Program:
+    x = machine["x"]
+    goal = target("goal", "goal", "m")
+    share = parameter("share", "share of the goal", default=1.0)
+    near = condition(x < 100, "too far")
+    place = residual("place", x - share * goal, "x less goal", "m")
+    return Program(
+        name="reach",
+        description="reach a goal",
+        residuals=(place,),
+        targets=(goal,),
+        parameters=(share,),
+        guards=(near,),
+    )
+'''
+LAUNCH = """
+[run]
+duration = 0.1
+[plant]
+machine = "./sled.py:model"
+"""
+REACH = """
+[controller]
+program = "./reach.py:program"
+[target]
+goal = "0.1*t"
+"""
+
+
+class Case(NamedTuple):
+    """One text of a file is replaced by another; the answer names the line of `at` and begins with `problem`."""
+
+    old: str
+    new: str
+    at: str
+    problem: str
+    mend: str = ""
+
+    def file(self, good: str) -> tuple[str, int]:
+        """The bad file and the line that is to be named."""
+        assert good.count(self.old) == 1
+        bad = good.replace(self.old, self.new)
+        assert self.at in bad
+        return bad, 1 + bad[: bad.index(self.at)].count("\n")
+
+
+def servo(*words: str) -> Result:
+    result = CliRunner().invoke(main, words)
+    if not isinstance(result.exception, SystemExit | None):
+        raise result.exception
+    return result
+
+
+@pytest.fixture
+def refused(tmp_path: Path) -> Refused:
+    """What is answered to files that must be refused: one line on stderr, less what it begins with."""
+
+    def refused(
+        launch: str = LAUNCH, *words: str, verb: str = "simulate", start: str | None = None, **files: str
+    ) -> str:
+        for name, text in {"sled": MACHINE, "helpers": HELPERS, "reach": PROGRAM, **files}.items():
+            (tmp_path / f"{name}.py").write_text(text)
+        file = tmp_path / "a.toml"
+        file.write_text(launch)
+        result = servo(verb, str(file), *words)
+        assert (result.exit_code, result.stdout) == (2, ""), result.output
+        line, end, rest = result.stderr.partition("\n")
+        assert (end, rest) == ("\n", "")
+        assert "Traceback" not in line
+        begin = f"servonode: {file} [plant] machine: " if start is None else start.replace("FILE", str(file))
+        assert line.startswith(begin)
+        return line.removeprefix(begin)
+
+    return refused
+
+
+def is_answered(text: str, file: str, line: int, case: Case) -> bool:
+    """Whether an answer names the line, says the problem and the mend."""
+    begin = f"{file} line {line}: "
+    assert text.startswith(begin), f"{text} -- instead of line {line}"
+    assert text.removeprefix(begin).startswith(case.problem)
+    assert case.mend in text.removeprefix(begin + case.problem)
+    return True
+
+
+# machines
+
+MOVES = "        kinematics={\n            x: v,\n            y: 2 * v,\n        },\n"
+MACHINES = {
+    # constraints and kinematics
+    "missing kinematics": Case(
+        "            y: 2 * v,\n",
+        "",
+        "constraint(",
+        "machine sled: no kinematics are stated for y, so their rates are free",
+        "which the constraint N forbids; state kinematics={y: ..., ...}",
+    ),
+    "a redundant constraint": Case(
+        "constraints=(rail,)",
+        'constraints=(rail, constraint("N2", "again", 3 * y - 6 * x))',
+        'constraint("N2"',
+        "machine sled: the constraints N, N2 are redundant",
+        "leave out what others imply (N2)",
+    ),
+    "kinematics that break the constraint": Case(
+        "y: 2 * v,",
+        "y: 3 * v,",
+        "constraint(",
+        "machine sled: the kinematics q' = G v do not satisfy the constraint N",
+        "(left over: 1); correct the row or the kinematics",
+    ),
+    "kinematics that are not linear": Case(
+        "y: 2 * v,", "y: 2 * v**2,", "y: 2 * v**2", "machine sled: the rate of y must be linear in the velocities"
+    ),
+    "kinematics of an unlisted coordinate": Case(
+        "coordinates=(x, y, z)",
+        "coordinates=(x, z)",
+        "coordinates=(x, z)",
+        "machine sled: kinematics of 'y'",
+        "which coordinates= does not list; add it there",
+    ),
+    "a constraint that is not linear in rates": Case(
+        "y - 2 * x)",
+        "y.rate**2 - 4 * x.rate**2)",
+        "y.rate**2 - 4",
+        "machine sled, constraint N: the row must be linear",
+        "a constraint on coordinates is stated without rates, it is differentiated for you",
+    ),
+    "a constraint of nothing": Case(
+        "y - 2 * x)", "m - 2)", "m - 2)", "constraint N: it contains no coordinate and no rate", "state what it holds"
+    ),
+    # energies
+    "a kinetic energy that is not quadratic": Case(
+        "z.rate**2) / 2",
+        "z.rate**3) / 2",
+        "z.rate**3",
+        "machine sled: the kinetic energy is not quadratic in the rates",
+        "state it as a sum of inertia times products of two rates",
+    ),
+    "a velocity in the kinetic energy": Case(
+        "(x.rate**2 + y.rate**2",
+        "(v**2 + y.rate**2",
+        "(v**2 +",
+        "machine sled: the kinetic energy contains the velocity v",
+        "state it in rates of coordinates such as x.rate",
+    ),
+    "a velocity without inertia": Case(
+        " + z.rate**2", "", "kinetic = m", "machine sled: a velocity among z_dot has no inertia", "give it mass"
+    ),
+    "an input that does no work": Case(
+        "inputs={F: x.rate}",
+        "inputs={F: 3 * x}",
+        "inputs={F",
+        "machine sled: input F does work on no coordinate's rate",
+        "state one such as x.rate",
+    ),
+    # symbols
+    "an unknown symbol in the kinetic energy": Case(
+        "z.rate**2) / 2",
+        "z.rate**2) / sympy.Symbol('M')",
+        "sympy.Symbol('M')",
+        "machine sled: the kinetic energy contains 'M'",
+        "which the model does not list; add it to the model or use one of m, t, v, x, x_dot, y, y_dot, z, z_dot",
+    ),
+    "an unknown symbol in the potential": Case(
+        "potential=0", "potential=sympy.Symbol('M') * y", "potential=", "machine sled: the potential contains 'M'"
+    ),
+    "an unknown symbol in the kinematics": Case(
+        "y: 2 * v,", "y: 2 * v + sympy.Symbol('M'),", "y: 2 * v +", "machine sled: the rate of y contains 'M'"
+    ),
+    "an unknown symbol in a constraint": Case(
+        "y - 2 * x)", "y - sympy.Symbol('M') * x)", "constraint(", "machine sled: the constraint N contains 'M'"
+    ),
+    "an unknown symbol in an output": Case(
+        "sympy.sqrt(5) * v", "sympy.Symbol('M') * v", "output(", "machine sled: the output speed contains 'M'"
+    ),
+    "an unknown symbol in a requirement": Case(
+        "condition(m < 100",
+        "condition(x < 100",
+        "condition(x",
+        "machine sled: the requirement 'the sled is too heavy'",
+        " contains 'x', which the model does not list; add it to the model or use one of m",
+    ),
+    "an unlisted parameter": Case(
+        "parameters=(m,)",
+        "parameters=()",
+        "kinetic = m",
+        "machine sled: the kinetic energy contains 'm'",
+        "which the model does not list; add it to the model",
+    ),
+    # names, numbers, kinds
+    "two symbols of one name": Case(
+        'parameter("m",',
+        'parameter("x",',
+        'parameter("x"',
+        "machine sled: the name 'x' is used twice (first: sled.py line ",
+        "); rename one of them",
+    ),
+    "an output of a constraint's name": Case(
+        'output("speed",', 'output("N",', 'output("N"', "machine sled: the name 'N' is used twice (first: sled.py line "
+    ),
+    "a name with a blank": Case(
+        'coordinate("z",', 'coordinate("z 1",', 'coordinate("z 1"', "coordinate name 'z 1': names are ASCII identifiers"
+    ),
+    "a parameter without default": Case(
+        "default=WEIGHT, ", "", "parameter(", "machine sled: parameter 'm' has no default", "give it one with default="
+    ),
+    "a default out of its bounds": Case(
+        "default=WEIGHT", "default=-WEIGHT", "parameter(", "parameter m: its default -2 kg must be greater than 0"
+    ),
+    "a condition that is no relation": Case(
+        "condition(m < 100",
+        "condition(m - 100",
+        "condition(m",
+        "condition m - 100: state it as a relation, for example",
+    ),
+    "a text for a coordinate": Case(
+        "coordinates=(x, y, z)",
+        'coordinates=("x", y, z)',
+        'coordinates=("x"',
+        "machine sled: 'x' in coordinates= was not made",
+        " by coordinate(...); make it so",
+    ),
+    "an input among the velocities": Case(
+        "velocities=(v,)",
+        "velocities=(v, input_('G', 'force'))",
+        "velocities=(v,",
+        "machine sled: G in velocities= was not made",
+        " by velocity(...); make it so",
+    ),
+    "a missing state in the order": Case(
+        "outputs=(speed,)",
+        "order=(x, y, v)",
+        "order=(x",
+        "machine sled: order must list each coordinate and velocity once",
+        "(v, x, y, z, z_dot)",
+    ),
+    "one parameter for a tuple": Case(
+        "parameters=(m,)",
+        "parameters=m",
+        "parameters=m",
+        "machine sled: parameters= is not a sequence",
+    ),
+    "an argument that Model does not have": Case(
+        "potential=0", "potentials=0", "return Model(", "TypeError: Model.__init__() got an unexpected keyword argument"
+    ),
+    # Python
+    "bad syntax": Case("rail = constraint", "rail = = constraint", "rail = =", "bad syntax: invalid syntax"),
+    "a bracket that stays open": Case(
+        "default=WEIGHT, above=0)", "default=WEIGHT, above=0", "parameter(", "bad syntax: '(' was never closed"
+    ),
+    "an unknown name": Case(
+        "y - 2 * x)", "y - 2 * X)", "2 * X", "NameError: name 'X' is not defined", "correct this line"
+    ),
+    "a division by zero": Case("sympy.sqrt(5)", "(1 / 0)", "1 / 0", "ZeroDivisionError: division by zero"),
+    "an unknown module": Case(
+        "import sympy", "import sympie", "import sympie", "ModuleNotFoundError: No module named 'sympie'"
+    ),
+    "an unknown word": Case(
+        "input_, output", "inputs, output", "inputs, output", "ImportError: cannot import name 'inputs'"
+    ),
+    "a neighbour without the name": Case(
+        "import WEIGHT", "import HEIGHT", "import HEIGHT", "ImportError: cannot import name"
+    ),
+    "exit in the function": Case("    F = input_", "    exit()\n    F = input_", "exit()", "SystemExit: None"),
+    "exit in the file": Case(
+        "import sympy\n", "import sympy\n\nraise SystemExit('enough')\n", "raise SystemExit", "SystemExit: enough"
+    ),
+    "an error of several lines": Case(
+        "    F = input_",
+        "    raise ValueError('one\\ntwo')\n    F = input_",
+        "raise ValueError",
+        r"ValueError: one\ntwo",
+    ),
+    "no model": Case(
+        "    return Model(",
+        "    Model(",
+        "def model",
+        "model() returned NoneType, not a Model",
+        "end it with return Model(...)",
+    ),
+    "an option whose default is no value": Case(
+        "heavy: bool = False",
+        "heavy: bool = None",
+        "def model",
+        "the default of option 'heavy' is not a number, a text or",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_a_bad_machine_is_answered_with_its_line_and_the_mend(refused: Refused, name: str) -> None:
+    case = MACHINES[name]
+    bad, line = case.file(MACHINE)
+    assert is_answered(refused(sled=bad), "sled.py", line, case)
+
+
+@pytest.mark.parametrize("verb", ["simulate", "check", "show", "run"])
+def test_every_verb_refuses_a_bad_machine(refused: Refused, verb: str) -> None:
+    case = MACHINES["an unknown name"]
+    bad, line = case.file(MACHINE)
+    assert is_answered(refused(verb=verb, sled=bad), "sled.py", line, case)
+
+
+NEIGHBOURS = {
+    "at its import": (
+        "import WEIGHT",
+        Case("WEIGHT = 2.0", "WEIGHT = [][0]", "[][0]", "IndexError: list index out of range"),
+    ),
+    "by its syntax": (
+        "import WEIGHT",
+        Case("WEIGHT = 2.0", "WEIGHT = (2.0", "WEIGHT", "SyntaxError: '(' was never closed"),
+    ),
+    "when it is called": (
+        "import WEIGHT, lighter",
+        Case("weight / 2", "weight / two", "weight / two", "NameError: name 'two' is not defined"),
+    ),
+}
+
+
+@pytest.mark.parametrize("when", NEIGHBOURS)
+def test_a_neighbour_that_fails_is_named_with_its_own_line(refused: Refused, when: str) -> None:
+    imported, case = NEIGHBOURS[when]
+    bad, line = case.file(HELPERS)
+    machine = MACHINE.replace("import WEIGHT", imported)
+    if "lighter" in imported:
+        machine = machine.replace("default=WEIGHT", "default=lighter(WEIGHT)")
+    assert is_answered(refused(sled=machine, helpers=bad), "helpers.py", line, case)
+
+
+PLACES = {
+    "./sled.py:sledge": "'./sled.py:sledge': sled.py has no function 'sledge'; define it with def, or choose model",
+    "./sled.py": "'./sled.py' names no function in the file; write \"./sled.py:model\"",
+    "./sledge.py:model": "there is no file FOLDER/sledge.py; the path is relative to the launch file's folder",
+    "no_such_robots:model": "'no_such_robots:model': there is no Python module 'no_such_robots' here; install it, or "
+    'write "./no_such_robots.py:model" for a file beside the launch file',
+    "no_such.robots:model": "'no_such.robots:model': the package of 'no_such.robots' cannot be imported",
+    "diff_drive_trailr": "'diff_drive_trailr' is unknown; did you mean diff_drive_trailer? choose ",
+}
+
+
+@pytest.mark.parametrize("reference", PLACES)
+def test_a_reference_that_leads_nowhere_is_answered_with_what_there_is(
+    refused: Refused, tmp_path: Path, reference: str
+) -> None:
+    text = refused(LAUNCH.replace("./sled.py:model", reference))
+    assert text.startswith(PLACES[reference].replace("FOLDER", str(tmp_path)))
+
+
+# machines that have no motion at their start
+
+SINGULAR = """from sympy import log, sqrt
+from servonode.mechanics import Model, coordinate, velocity
+
+
+def model() -> Model:
+    r, p, q = (coordinate(name, "place", "m") for name in "rpq")
+    v = velocity("v", "speed")
+    return Model(
+        name="singular",
+        description="three ways to have no motion",
+        coordinates=(r, p, q),
+        kinematics={
+            r: sqrt(r - 0.1) * v,
+        },
+        velocities=(v,),
+        kinetic=(p.rate**2 + q.rate**2 / q + r.rate**2) / 2,
+        potential=log(p),
+    )
+"""
+STARTS = {
+    "the logarithm of 0": ("p = 0.0, q = 1.0, r = 2.0", "potential=", "p_ddot"),
+    "a division by 0": ("p = 1.0, q = 0.0, r = 2.0", "kinetic=", "q_ddot"),
+    "the root of a negative number": ("p = 1.0, q = 1.0, r = 0.0", "r: sqrt", "r_dot = nan"),
+}
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_a_start_without_a_finite_motion_is_answered_with_the_line_of_the_expression(
+    refused: Refused, name: str
+) -> None:
+    start, at, rate = STARTS[name]
+    launch = LAUNCH.replace("./sled.py:model", "./singular.py:model") + f"initial = {{{start}}}\n"
+    text = refused(launch, start="servonode: FILE [plant.initial]: ", singular=SINGULAR)
+    line = 1 + SINGULAR[: SINGULAR.index(at)].count("\n")
+    assert text.startswith("at this start the machine has no finite motion (")
+    assert rate in text
+    assert f"; singular.py line {line}: a division by zero or the root of a negative number there; correct it" in text
+
+
+# programs
+
+PROGRAMS = {
+    "an unknown symbol in a residual": Case(
+        "x - share * goal",
+        "x - sympy.Symbol('M') * goal",
+        "residual(",
+        "program reach, residual place: 'M' is neither a state",
+        "known are goal, ",
+    ),
+    "an unknown symbol in a guard": Case(
+        "condition(x < 100",
+        "condition(sympy.Symbol('M') < 100",
+        "condition(s",
+        "program reach, a guard: 'M' is neither a state",
+    ),
+    "a target that is not listed": Case(
+        "targets=(goal,)", "targets=()", "residual(", "program reach, residual place: 'goal' is neither a state"
+    ),
+    "a symbol that the machine does not have": Case(
+        'machine["x"]',
+        'machine["X"]',
+        'machine["X"]',
+        "machine sled has no symbol 'X'",
+        "it has F, m, v, x, y, z, z_dot",
+    ),
+    "a residual that no velocity moves": Case(
+        "x - share * goal",
+        "share - goal",
+        "residual(",
+        "program reach, residual place: no velocity of sled moves it",
+        "state a residual that contains a coordinate or a velocity",
+    ),
+    "a residual that the constraint fixes": Case(
+        "x - share * goal",
+        'machine["y"] - 2 * x - goal',
+        "residual(",
+        "program reach, residual place: no velocity of sled moves",
+    ),
+    "more residuals than inputs": Case(
+        "residuals=(place,)",
+        'residuals=(place, residual("z", machine["z"], "z"))',
+        "residuals=(",
+        "program reach states 2 servo-constraints for the 1 inputs of sled (F)",
+        "with more they cannot all be served",
+    ),
+    "fewer residuals than inputs": Case(
+        "residuals=(place,)",
+        "residuals=()",
+        "residuals=(",
+        "program reach states 0 servo-constraints for the 1 inputs",
+        "complete it with another one",
+    ),
+    "a relation that is not linear": Case(
+        "residuals=(place,)",
+        'residuals=(), relations=(machine["F"]**2,)',
+        "relations=",
+        "program reach: the relation F**2 must be",
+        "linear in the inputs, with numbers as coefficients; state it as such, for example U1 + U2",
+    ),
+    "a parameter of the machine's name": Case(
+        'parameter("share"',
+        'parameter("m"',
+        'parameter("m"',
+        "program reach: the name 'm' is used twice, or by machine sled",
+        "rename it in the program",
+    ),
+    "a target of a state's name": Case(
+        'target("goal"', 'target("z"', 'target("z"', "program reach: the name 'z' is used twice, or by machine sled"
+    ),
+    "two residuals of one name": Case(
+        "residuals=(place,)", "residuals=(place, place)", "residual(", "program reach: two residuals are called 'place'"
+    ),
+    "a parameter without a value": Case(
+        ", default=1.0)",
+        ")",
+        "parameter(",
+        "program reach: parameter 'share' has neither default= nor a value in start=",
+    ),
+    "inputs that are none": Case(
+        "guards=(near,)",
+        'inputs={machine["m"]: x}',
+        "inputs=",
+        "program reach: m in inputs= was not made by input_(...)",
+    ),
+    "an acceleration": Case(
+        "x - share * goal",
+        "x.acceleration - goal",
+        "residual(",
+        "program reach, residual place: 'x_ddot' is neither a state",
+    ),
+    "no program": Case(
+        "    return Program(",
+        "    Program(",
+        "def program",
+        "program() returned NoneType, not a Program",
+        "end it with return Program(...)",
+    ),
+    "bad syntax": Case("near = condition", "near == = condition", "near == =", "bad syntax: invalid syntax"),
+    "an unknown name": Case("x - share * goal", "x - share * gaol", "gaol", "NameError: name 'gaol' is not defined"),
+    "exit": Case("    near =", "    quit()\n    near =", "quit()", "SystemExit: None; correct this line"),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_bad_program_is_answered_with_its_line_and_the_mend(refused: Refused, name: str) -> None:
+    case = PROGRAMS[name]
+    bad, line = case.file(PROGRAM)
+    text = refused(LAUNCH + REACH, start="servonode: FILE [controller] program: ", reach=bad)
+    assert is_answered(text, "reach.py", line, case)
+
+
+def test_a_residual_on_a_mass_that_no_input_reaches_is_refused_with_its_line(refused: Refused) -> None:
+    case = Case('residual("place", x', 'residual("place", machine["z"]', "residual(", "rank: no input (F) reaches ")
+    bad, line = case.file(PROGRAM)
+    text = refused(LAUNCH + REACH, start="servonode: FILE [controller]: ", reach=bad)
+    assert text.startswith("rank: no input (F) reaches derivative 2 of residual place")
+    assert text.endswith(f"(stated in reach.py line {line})")
+
+
+def test_a_program_that_is_not_in_its_file_is_refused_with_those_that_are(refused: Refused) -> None:
+    launch = LAUNCH + REACH.replace("py:program", "py:reach")
+    text = refused(launch, start="servonode: FILE [controller] program: ")
+    assert text == "'./reach.py:reach': reach.py has no function 'reach'; define it with def, or choose program"
+
+
+# pictures
+
+DRAWN = (
+    MACHINE.replace("import sympy\n", "import os\n\nimport sympy\n").replace(
+        "velocity\n", "velocity\nfrom servonode.plants.view import View\n", 1
+    )
+    + """
+
+def outline(state, parameters):
+    return [[[state["q"], 0.0]]]
+
+
+# of the environment, so that the cache does not see it and the machine is compiled once
+VIEW = {
+    "number": 3,
+    "outline": View(outline=outline),
+    "trail": View(outline=lambda state, parameters: [], trails={"sled": ("x", "Y")}),
+}[os.environ["KIND_OF_VIEW"]]
+"""
+)
+OUTLINE = 1 + DRAWN[: DRAWN.index('state["q"]')].count("\n")
+VIEWS = {
+    "number": "sled.py: VIEW is no View; state it as VIEW = View(...)",
+    "outline": f"sled.py line {OUTLINE}: KeyError: 'q'; correct this line",
+    "trail": "sled.py: VIEW has a trail of 'Y'; choose from x, y, z, v, z_dot, N, speed",
+}
+
+
+@pytest.mark.parametrize("kind", VIEWS)
+def test_a_view_that_cannot_be_drawn_is_refused_before_anything_runs(
+    refused: Refused, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setenv("KIND_OF_VIEW", kind)
+    words = ("--report", str(tmp_path / "a.png"), "--out", str(tmp_path / "a.csv"))
+    assert refused(LAUNCH, *words, start="servonode: ", sled=DRAWN) == VIEWS[kind]
+    assert not list(tmp_path.glob("a.[pc]*"))
+    assert servo("simulate", str(tmp_path / "a.toml"), "--json").exit_code == 0  # without a picture it runs
+
+
+# what is not yet answered in one line
+
+
+UNANSWERED = {
+    "inputs that are no mapping": ("inputs={F: x.rate}", "inputs=(F,)"),
+    "a requirement that is a bare relation": ("requirements=(light,)", "requirements=(m < 100,)"),
+    "a kinetic energy that is None": ("kinetic=kinetic", "kinetic=None"),
+    "a complex potential": ("potential=0", "potential=sympy.I * x"),
+    "an integral": ("potential=0", "potential=sympy.Integral(sympy.exp(-(x**2)), x)"),
+}
+
+
+@pytest.mark.parametrize("name", UNANSWERED)
+def test_a_machine_of_wrong_kinds_is_answered_in_one_line_too(refused: Refused, name: str) -> None:
+    old, new = UNANSWERED[name]
+    line = 1 + MACHINE[: MACHINE.index(old)].count("\n")
+    assert refused(sled=MACHINE.replace(old, new)).startswith(f"sled.py line {line}: ")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("residuals=(place,)", "residuals=(x,)"),
+        ("residuals=(place,)", "residuals=place"),
+        ("guards=(near,)", "guards=(x < 3,)"),
+        ("guards=(near,)", 'inputs={"F": x}'),
+    ],
+)
+def test_a_program_of_wrong_kinds_is_answered_in_one_line_too(refused: Refused, old: str, new: str) -> None:
+    line = 1 + PROGRAM[: PROGRAM.index(old)].count("\n")
+    text = refused(LAUNCH + REACH, start="servonode: FILE [controller] program: ", reach=PROGRAM.replace(old, new))
+    assert text.startswith(f"reach.py line {line}: ")
+
+
+def test_an_edit_between_two_runs_of_one_process_moves_the_named_line(refused: Refused) -> None:
+    case = MACHINES["an unknown symbol in the potential"]
+    for above in ("", "# one line more\n\n"):
+        bad, line = case.file(above + MACHINE)
+        assert is_answered(refused(sled=bad), "sled.py", line, case)
+
+
+def test_an_input_on_a_bare_coordinate_is_answered_with_the_line_of_the_input(refused: Refused) -> None:
+    case = Case("inputs={F: x.rate}", "inputs={F: x}", "inputs={F", "machine sled: input F does work on no")
+    bad, line = case.file(MACHINE)
+    assert is_answered(refused(sled=bad), "sled.py", line, case)
+
+
+def test_kinematics_in_another_order_than_the_coordinates_are_named_with_their_line(refused: Refused) -> None:
+    case = Case(
+        "            x: v,\n            y: 2 * v,\n",
+        "            y: 2 * v**2,\n            x: v,\n",
+        "y: 2 * v**2",
+        "machine sled: the rate of y must be linear in the velocities",
+    )
+    bad, line = case.file(MACHINE)
+    assert is_answered(refused(sled=bad), "sled.py", line, case)

@@ -1,0 +1,490 @@
+"""Machines and programs of a user's own: in files beside the launch file, in packages, in the launch file itself."""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from numpy.testing import assert_allclose
+
+import servonode
+from servonode.nodes.cli import main
+from servonode.nodes.launch_file import LaunchError
+from servonode.nodes.result import Run
+from servonode.plants import MachineSource, find_machine
+
+Write = Callable[..., Path]
+
+SLIDER = '''"""A slider on a rail."""
+
+from typing import Literal
+
+from servonode.mechanics import Model, coordinate, input_, parameter
+from stiffnesses import SOFT
+
+
+def model(spring: Literal["soft", "hard", "none"] = "soft", copies: int = 1, grease: bool = False) -> Model:
+    """A slider on a rail, with a spring. And more."""
+    x = coordinate("x", "place", "m")
+    m = parameter("m", "mass", "kg", default=2.0, above=0)
+    k = parameter("k", "stiffness", "N/m", default={"soft": SOFT, "hard": 50.0, "none": 0.0}[spring], at_least=0)
+    c = parameter("c", "friction", "N s/m", default=0.5 if grease else 1.0, at_least=0)
+    F = input_("F", "force", "N")
+    return Model(
+        name="slider",
+        description="slider on a rail",
+        coordinates=(x,),
+        parameters=(m, k, c),
+        kinetic=copies * m * x.rate**2 / 2,
+        potential=k * x**2 / 2,
+        dissipation=c * x.rate**2 / 2,
+        inputs={F: x.rate},
+    )
+'''
+PROGRAM = '''"""A goal for anything that has an x."""
+
+from typing import Literal
+
+from servonode.controllers import Program, residual, signal, target
+from servonode.mechanics import Model, parameter
+
+
+def program(machine: Model, way: Literal["ahead", "back"] = "ahead") -> Program:
+    """x follows a target."""
+    goal = target("goal", "the goal", "m")
+    lead = signal("lead", "by how much x leads", "m", default="0.1*sin(t)")
+    share = parameter("share", "share of the goal", default=1.0)
+    sign = {"ahead": 1, "back": -1}[way]
+    return Program(
+        name="follow",
+        description="x follows a target",
+        residuals=(residual("place", machine["x"] - sign * share * goal - lead, "x less goal", "m"),),
+        parameters=(share,),
+        targets=(goal,),
+        signals=(lead,),
+    )
+'''
+LAUNCH = """
+[run]
+duration = 0.5
+[plant]
+machine = "./slider.py:model"
+initial.x = 0.3
+"""
+FOLLOW = """
+[controller]
+program = "./follow.py:program"
+[target]
+goal = "0.5*cos(2*t)"
+"""
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes the slider, its neighbour and its launch file into a folder; what is given replaces or adds files."""
+
+    def write(folder: str = "mine", soft: float = 8.0, launch: str = LAUNCH, **more: str) -> Path:
+        place = tmp_path / folder
+        place.mkdir(exist_ok=True)
+        files = {"slider": SLIDER, "stiffnesses": f"SOFT = {soft}\n", "follow": PROGRAM} | more
+        for name, text in files.items():
+            (place / f"{name}.py").write_text(text)
+        (place / "slide.toml").write_text(launch)
+        return place / "slide.toml"
+
+    return write
+
+
+def servo(*words: str) -> Result:
+    result = CliRunner().invoke(main, words)
+    if not isinstance(result.exception, SystemExit | None):
+        raise result.exception
+    return result
+
+
+def refusal(file: Path, **overrides: Any) -> str:
+    """Why a launch file is refused, after its name."""
+    with pytest.raises(LaunchError) as caught:
+        servonode.load(file, **overrides)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text.removeprefix(f"{file} ")
+
+
+def stiffness(file: Path, **overrides: Any) -> float:
+    """k + what else pulls at x = 1 [N/m], by the compiled motion of a mass of 2 kg."""
+    return -2.0 * servonode.load(file, **overrides).derivatives(0.0, {"x": 1.0})["x_dot"]
+
+
+def machine_source(file: Path) -> MachineSource:
+    """The slider beside a launch file, by its path."""
+    return MachineSource(find_machine("./slider.py:model", file.parent))
+
+
+def stated_stiffness(file: Path) -> float:
+    """The default of k, of running the slider's file."""
+    return float(machine_source(file).build()["k"].quantity.default)
+
+
+def assert_same_bits(one: Run, other: Run) -> None:
+    assert list(one.columns) == list(other.columns)
+    for name, column in one.columns.items():
+        np.testing.assert_array_equal(column.view(np.int64), other.columns[name].view(np.int64), name)
+
+
+# files beside the launch file
+
+
+def test_a_machine_in_a_file_runs_from_python_and_from_the_command_line(
+    write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = write()
+    run = servonode.simulate(file)
+    decay, rate = 0.25, np.sqrt(4.0 - 0.25**2)
+    expected = 0.3 * np.exp(-decay * run.t) * (np.cos(rate * run.t) + decay / rate * np.sin(rate * run.t))
+    assert_allclose(run.state["x"], expected, rtol=0, atol=1e-13)
+    monkeypatch.chdir(tmp_path)  # the file's place is relative to the launch file, not to the working folder
+    result = servo("simulate", "mine/slide.toml", "--json")
+    assert result.exit_code == 0
+    printed = json.loads(result.stdout)
+    assert printed["state"] == run.final()["state"]
+    assert set(printed["state"]) == {"x", "x_dot"}
+
+
+def test_what_a_file_imports_from_beside_it_is_forgotten_and_two_folders_do_not_mix(write: Write) -> None:
+    one, other = write("one", soft=8.0), write("other", soft=9.0)
+    before = (list(sys.path), {name for name in sys.modules if "stiffnesses" in name})
+    assert stiffness(one) == pytest.approx(8.0, rel=1e-14)
+    assert stiffness(other) == pytest.approx(9.0, rel=1e-14)
+    assert [stated_stiffness(each) for each in (one, other, one)] == [8.0, 9.0, 8.0]  # run anew, whatever is cached
+    assert (list(sys.path), {name for name in sys.modules if "stiffnesses" in name}) == before
+    assert not list(one.parent.rglob("*.pyc"))
+
+
+def test_an_edit_of_a_file_or_of_its_neighbour_is_seen_at_once(write: Write) -> None:
+    file = write(soft=8.0)
+    neighbour, machine = file.with_name("stiffnesses.py"), file.with_name("slider.py")
+    assert stiffness(file) == pytest.approx(8.0, rel=1e-14)
+    stamp = neighbour.stat()
+    neighbour.write_text("SOFT = 9.0\n")  # as long as before, with the same time of change
+    os.utime(neighbour, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    assert neighbour.stat().st_size == stamp.st_size
+    assert stiffness(file) == pytest.approx(9.0, rel=1e-14)
+    machine.write_text(SLIDER.replace("potential=k * x**2 / 2", "potential=k * x**2 / 4"))
+    assert stiffness(file) == pytest.approx(4.5, rel=1e-14)
+    machine.write_text(SLIDER)
+    neighbour.write_text("SOFT = 8.0\n")
+    assert stiffness(file) == pytest.approx(8.0, rel=1e-14)
+
+
+def test_neighbours_of_neighbours_and_packages_beside_a_file_belong_to_it(write: Write) -> None:
+    file = write(stiffnesses="from springs.steel import SOFT\n")
+    springs = file.parent / "springs"
+    springs.mkdir()
+    (springs / "__init__.py").write_text("")
+    keys = set()
+    for steel, data in (("8.0", "1.0"), ("18.0", "1.0"), ("18.0", "2.0")):
+        (springs / "steel.py").write_text(f"from .data import VALUE\n\nSOFT = VALUE * {steel}\n")
+        (springs / "data.py").write_text(f"VALUE = {data}\n")
+        assert stated_stiffness(file) == float(steel) * float(data)
+        keys.add(machine_source(file).key)
+    (springs / "unrelated.py").write_text("VALUE = 3.0\n")
+    keys.add(machine_source(file).key)
+    assert len(keys) == 3
+
+
+def test_a_neighbour_is_meant_though_the_caller_has_imported_another_of_its_name(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = write("one", soft=8.0), write("other", soft=9.0)
+    monkeypatch.syspath_prepend(one.parent)
+    monkeypatch.setitem(sys.modules, "stiffnesses", importlib.import_module("stiffnesses"))
+    assert stated_stiffness(other) == 9.0
+
+
+def test_a_neighbour_may_have_a_name_that_begins_with_servonode(write: Write) -> None:
+    slider = SLIDER.replace("stiffnesses", "servonode_springs")
+    files = [write(each, slider=slider, servonode_springs=f"SOFT = {each}\n") for each in ("8.0", "9.0")]
+    try:
+        assert [stated_stiffness(file) for file in files] == [8.0, 9.0]
+    finally:
+        sys.modules.pop("servonode_springs", None)
+
+
+# options
+
+
+def test_options_of_the_function_come_from_the_settings(write: Write) -> None:
+    file = write()
+    loop = servonode.load(file, plant__settings={"spring": "hard", "grease": True, "copies": 2})
+    # two masses of 2 kg on a spring of 50 N/m with friction 0.5
+    assert loop.derivatives(0.0, {"x": 1.0, "x_dot": 2.0})["x_dot"] == pytest.approx(-51.0 / 4.0, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"spring": "sofd"}, "[plant.settings] spring: 'sofd' is unknown; did you mean soft? choose hard, none, soft"),
+        ({"spring": 3}, "[plant.settings] spring: '3' is unknown; choose hard, none, soft"),
+        ({"copies": 1.5}, "[plant.settings] copies: 1.5 is not a whole number; give one (default 1)"),
+        ({"grease": 1}, "[plant.settings] grease: 1 is not true or false; give one (default False)"),
+        ({"coppies": 2}, "[plant.settings] coppies: unknown name; did you mean copies?"),
+    ],
+)
+def test_a_setting_that_the_function_cannot_take_is_refused_with_the_choices(
+    write: Write, settings: dict[str, Any], expected: str
+) -> None:
+    file = write(launch=LAUNCH + "\n".join(f"settings.{n} = {json.dumps(v)}" for n, v in settings.items()))
+    assert refusal(file).startswith(expected)
+
+
+def test_options_of_a_program_come_from_the_settings(write: Write) -> None:
+    file = write(launch=LAUNCH + FOLLOW)
+    expected = "[controller.settings] way: 'bak' is unknown; did you mean back? choose ahead, back"
+    assert expected in refusal(file, controller__settings__way="bak")
+    there, back = (servonode.load(file, controller__settings__way=way) for way in ("ahead", "back"))
+    assert there.residuals(0.0)["place"] == pytest.approx(0.3 - 0.5, abs=1e-15)
+    assert back.residuals(0.0)["place"] == pytest.approx(0.3 + 0.5, abs=1e-15)
+
+
+def test_an_option_whose_default_is_computed_is_refused_with_its_line(write: Write) -> None:
+    text = SLIDER.replace("copies: int = 1,", "copies: int = len('ab'),")
+    line = 1 + text[: text.index("len('ab')")].count("\n")
+    assert refusal(write(slider=text)) == (
+        f"[plant] machine: slider.py line {line}: the default of option 'copies' is not a number, a text or a truth "
+        "value; state one"
+    )
+
+
+# packages
+
+SELF_CONTAINED = SLIDER.replace("from stiffnesses import SOFT\n", "").replace("SOFT", "8.0")
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An installed package with a machine and a program, and entry points of both."""
+    site = tmp_path / "site"
+    package = site / "some_robots"
+    information = site / "some_robots-1.0.dist-info"
+    for folder in (package, information):
+        folder.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "slider.py").write_text(SELF_CONTAINED)
+    (package / "goals.py").write_text(PROGRAM)
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: some-robots\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text(
+        "[servonode.machines]\nsome_slider = some_robots.slider:model\n\n"
+        "[servonode.programs]\nsome_goal = some_robots.goals:program\n"
+    )
+    monkeypatch.syspath_prepend(site)
+    yield "some_robots"
+    for name in [each for each in sys.modules if each.partition(".")[0] == "some_robots"]:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    ("machine", "program"),
+    [("some_slider", "some_goal"), ("some_robots.slider:model", "some_robots.goals:program")],
+    ids=["entry_points", "modules"],
+)
+def test_machines_and_programs_of_installed_packages_run_by_name(
+    package: str, tmp_path: Path, machine: str, program: str
+) -> None:
+    file = tmp_path / "a.toml"
+    text = (LAUNCH + FOLLOW).replace("./slider.py:model", machine).replace("./follow.py:program", program)
+    file.write_text(text + "[controller.settings]\nshare = 0.5\nlead = 0\n")
+    run = servonode.simulate(file, control="continuous")
+    f0 = 0.3 - 0.25
+    assert_allclose(run.residual["place"], (f0 + 2 * f0 * run.t) * np.exp(-2 * run.t), rtol=0, atol=1e-11)
+
+
+def test_the_list_shows_what_packages_add(package: str) -> None:
+    lines = servo("list", "machines").stdout.splitlines()
+    assert "some_slider" in [line.split()[0] for line in lines]
+    assert "from some_robots.slider" in servo("list", "machines").stdout
+    assert json.loads(servo("list", "programs", "--json").stdout)["some_goal"] == "from some_robots.goals"
+
+
+def test_a_mistyped_name_of_a_packages_machine_is_answered_with_it(package: str, write: Write) -> None:
+    file = write(launch=LAUNCH.replace("./slider.py:model", "some_slidr"))
+    assert "[plant] machine: 'some_slidr' is unknown; did you mean some_slider? choose " in refusal(file)
+
+
+# residuals in the launch file
+
+INLINE = """
+[controller]
+residuals = {place = "x - share*goal - lead"}
+[controller.settings]
+share = 0.75
+lead = "0.1*sin(3*t)"
+[target]
+goal = "0.5*cos(2*t)"
+"""
+STATED = FOLLOW.replace(
+    '"./follow.py:program"', '"./follow.py:program"\nsettings = {share = 0.75, lead = "0.1*sin(3*t)"}'
+)
+
+
+@pytest.mark.parametrize("control", ["sampled", "continuous"])
+def test_residuals_of_the_launch_file_end_in_the_same_bits_as_the_program(write: Write, control: Any) -> None:
+    inline, stated = (
+        servonode.simulate(write(name, launch=LAUNCH + text), control=control, loop="nodes", every=1)
+        for name, text in (("inline", INLINE), ("stated", STATED))
+    )
+    assert_same_bits(inline, stated)
+    assert inline.units == stated.units
+    assert inline.units["residual_place"] == "m"
+    assert inline.residual["place"][0] == pytest.approx(0.3 - 0.375, abs=1e-15)
+    assert np.ptp(inline.input["F"]) > 1.0
+
+
+def test_a_setting_of_an_inline_residual_changes_the_motion_without_a_new_derivation(write: Write) -> None:
+    file = write(launch=LAUNCH + INLINE)
+    one, other = (servonode.load(file, controller__settings__share=share) for share in (0.75, 0.5))
+    assert one.assembly.control is not None
+    assert other.assembly.control is not None
+    assert one.assembly.control.law.kernel is other.assembly.control.law.kernel
+    assert other.residuals(0.0)["place"] == pytest.approx(0.3 - 0.25, abs=1e-15)
+
+
+def test_residuals_and_a_program_together_are_refused(write: Write) -> None:
+    both = INLINE.replace("[controller]", '[controller]\nprogram = "./follow.py:program"', 1)
+    expected = "[controller] residuals: a program and residuals are stated; give one of them"
+    assert refusal(write(launch=LAUNCH + both)) == expected
+    neither = LAUNCH + "[controller]\nperiod = 0.01\n"
+    assert refusal(write(launch=neither)).startswith(
+        "[controller] program: missing; name a program, or state residuals"
+    )
+
+
+@pytest.mark.parametrize(
+    ("residuals", "expected"),
+    [
+        ('{place = "x - goals"}', "[controller] residuals.place: unknown name 'goals' at position 4"),
+        ('{place = "abs(x) - share*goal - lead"}', "[controller] residuals.place: residual place: abs has no deri"),
+        ('{place = "x - goal - lead"}', "[controller] residuals: 'share' is used by no residual; remove it"),
+        ('{"my place" = "x - share*goal - lead"}', "[controller] residuals.my place: is no name for a residual"),
+        ('{place = "x - share*goal - lead", more = "x"}', "states 2 servo-constraints for the 1 inputs of slider (F)"),
+    ],
+)  # fmt: skip
+def test_an_inline_residual_that_cannot_be_is_refused_at_its_name(write: Write, residuals: str, expected: str) -> None:
+    text = INLINE.replace('{place = "x - share*goal - lead"}', residuals)
+    assert expected in refusal(write(launch=LAUNCH + text))
+
+
+# parameters that are functions of time
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2 + abs(t - 1)", "[plant.parameters] m: m: abs has no derivative at 0 and the program needs 2; use a smooth"),
+        ("2 + x", "[plant.parameters] m: '2 + x' is neither a number nor a function of t: unknown name 'x'"),
+        ("heavy", "[plant.parameters] m: 'heavy' is neither a number nor a function of t: unknown name 'heavy'"),
+        ("1/(t - t)", "[plant.parameters] m: "),
+    ],
+)
+def test_a_parameter_that_is_no_smooth_function_of_time_is_refused(write: Write, text: str, expected: str) -> None:
+    assert expected in refusal(write(launch=f'{LAUNCH}parameters.m = "{text}"\n'))
+
+
+def test_a_parameter_must_keep_its_bounds_over_the_run(write: Write) -> None:
+    file = write(launch=f'{LAUNCH}parameters = {{m = "2 - 0.2*t", k = 18}}\n')
+    run = servonode.simulate(file)
+    assert run.energy_error < 1e-12
+    rates = servonode.load(file).derivatives(0.5, {"x": 1.0, "x_dot": 3.0})
+    # (m x')' = m x'' - 0.2 x' = -k x - c x'
+    assert rates["x_dot"] == pytest.approx((-18.0 - 3.0 + 0.2 * 3.0) / 1.9, rel=1e-14)
+    text = refusal(file, run__duration=12.0)
+    assert text.startswith("[plant.parameters] m: ")
+    assert "must be greater than 0 (mass) at t = " in text
+    assert 10.0 <= float(text.rpartition("at t = ")[2].removesuffix(" s")) <= 12.0
+
+
+def test_a_number_in_quotes_is_a_constant(write: Write) -> None:
+    one, other = write(launch=LAUNCH + "parameters.k = 9.0\n"), write("b", launch=LAUNCH + 'parameters.k = "18/2"\n')
+    keys = {servonode.load(file).assembly.source.key for file in (one, other)}
+    assert len(keys) == 1
+    assert stiffness(other) == pytest.approx(9.0, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("disturbance", "expected"),
+    [
+        ('y = "1"', "[plant.disturbance] y: the machine has no coordinate or input of this name; choose F, x"),
+        ('x = "2*z"', "[plant.disturbance] x: unknown name 'z'"),
+        ('x = "2*("', "[plant.disturbance] x: "),
+    ],
+)
+def test_a_disturbance_that_the_machine_cannot_feel_is_refused(write: Write, disturbance: str, expected: str) -> None:
+    assert expected in refusal(write(launch=f"{LAUNCH}disturbance.{disturbance}\n"))
+
+
+# a start on holonomic constraints
+
+ROD = '''"""A pendulum in the place of its mass."""
+
+from servonode.mechanics import Model, constraint, coordinate, parameter, velocity
+
+
+def model() -> Model:
+    x, y = coordinate("x", "place", "m"), coordinate("y", "height", "m")
+    w = velocity("w", "rate", "rad/s")
+    m = parameter("m", "mass", "kg", default=0.5, above=0)
+    l = parameter("l", "length", "m", default=2.0, above=0)
+    return Model(
+        name="rod",
+        description="pendulum in places",
+        parameters=(m, l),
+        kinematics={x: -y * w, y: x * w},
+        velocities=(w,),
+        kinetic=m * (x.rate**2 + y.rate**2) / 2,
+        potential=m * 9.81 * y,
+        constraints=(constraint("S", "force of the rod", x**2 + y**2 - l**2),),
+    )
+'''
+ROD_LAUNCH = '[run]\nduration = 0.2\n[plant]\nmachine = "./rod.py:model"\ninitial = {{x = {}, y = {}}}\n'
+
+
+def test_a_start_off_a_holonomic_constraint_is_refused_with_the_nearest_start(write: Write) -> None:
+    file = write(rod=ROD, launch=ROD_LAUNCH.format(1.5, -2.0))
+    assert refusal(file) == (
+        "[plant.initial]: the start violates the constraint S, whose expression is 2.25 instead of 0; "
+        "near by holds x = 1.2, y = -1.6"
+    )
+    assert refusal(write(rod=ROD, launch=ROD_LAUNCH.format(0.0, 0.0))).endswith("whose expression is -4 instead of 0")
+
+
+def test_a_start_that_was_rounded_is_brought_onto_the_constraint(write: Write) -> None:
+    file = write(rod=ROD, launch=ROD_LAUNCH.format(1.4142, -1.4142))
+    start = servonode.load(file).start
+    assert start["x"] ** 2 + start["y"] ** 2 == pytest.approx(4.0, abs=1e-15)
+    assert start["x"] == pytest.approx(np.sqrt(2), abs=1e-15)  # the nearest: straight outwards
+    run = servonode.simulate(file, every=1)
+    assert_allclose(run.state["x"] ** 2 + run.state["y"] ** 2, 4.0, rtol=0, atol=2e-15)
+
+
+def test_a_start_must_fit_the_length_that_the_launch_file_gives(write: Write) -> None:
+    file = write(rod=ROD, launch=ROD_LAUNCH.format(0.0, -2.0) + "parameters.l = 3.0\n")
+    assert "the start violates the constraint S, whose expression is -5 instead of 0" in refusal(file)
+    assert servonode.load(file, plant__initial={"y": -3.0}).start["y"] == -3.0
+
+
+# as processes
+
+
+def test_a_machine_and_a_program_in_files_run_as_processes(write: Write, tmp_path: Path) -> None:
+    file = write(launch=LAUNCH.replace("[run]", '[run]\nmode = "lockstep"') + STATED)
+    words = [sys.executable, "-m", "servonode.nodes.cli", "run", str(file), "--json", "--no-report"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["state"] == servonode.simulate(file, loop="nodes").final()["state"]

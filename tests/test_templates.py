@@ -1,0 +1,76 @@
+"""`servonode new`: what it writes runs as it is, with the very command that it prints."""
+
+import os
+import re
+import subprocess
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+QUICK = ("--set", "run.speed=20", "--set", "run.duration=4")
+MADE = {"machine": ["py", "toml"], "program": ["py", "toml"], "run": ["toml"]}
+every_kind = pytest.mark.parametrize("kind", MADE)
+
+
+def servonode(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command line in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "servonode.nodes.cli", *words],
+        cwd=folder,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@every_kind
+def test_what_is_made_runs_with_the_printed_command(tmp_path: Path, kind: str) -> None:
+    made = servonode(tmp_path, "new", kind, "crab")
+    assert made.returncode == 0, made.stderr
+    names = [f"crab.{ending}" for ending in MADE[kind]]
+    assert made.stdout.splitlines() == [*(f"made {name}" for name in names), "now: servonode run crab.toml"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == names
+    command = made.stdout.splitlines()[-1].removeprefix("now: servonode ").split()
+    run = servonode(tmp_path, *command, *QUICK)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith("crab: ended well after 4.000 s of plant time")
+    assert (tmp_path / "crab.png").read_bytes().startswith(b"\x89PNG")
+
+
+@every_kind
+def test_nothing_of_the_template_is_left_in_the_files(tmp_path: Path, kind: str) -> None:
+    assert servonode(tmp_path, "new", kind, "crab").returncode == 0
+    for file in tmp_path.iterdir():
+        text = file.read_text("utf-8")
+        assert "crab" in text
+        assert not re.search(r"\bNAME\b", text)
+        assert max(map(len, text.splitlines())) <= 120
+
+
+def test_every_template_names_what_it_is_filled_with() -> None:
+    for template in files("servonode.nodes.templates").iterdir():
+        if template.name.endswith((".py", ".toml")) and template.name != "__init__.py":
+            assert re.search(r"\bNAME\b", template.read_text("utf-8")), template.name
+
+
+@pytest.mark.parametrize("name", ["2fast", "my-crab", "../crab", "cr ab", "käfer", "", "_", "crab.py"])
+def test_a_name_that_is_none_is_refused(tmp_path: Path, name: str) -> None:
+    refused = servonode(tmp_path, "new", "machine", name)
+    assert refused.returncode == 2
+    assert "use ASCII letters, digits and _, beginning with a letter" in refused.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@every_kind
+def test_nothing_is_overwritten(tmp_path: Path, kind: str) -> None:
+    last = tmp_path / f"crab.{MADE[kind][-1]}"
+    last.write_text("mine")
+    refused = servonode(tmp_path, "new", kind, "crab")
+    assert refused.returncode == 2
+    assert f"{last.name} is there already; choose another name, or move it away" in refused.stderr
+    assert last.read_text() == "mine"
+    assert list(tmp_path.iterdir()) == [last]
