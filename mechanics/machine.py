@@ -109,9 +109,13 @@ class Machine:
 
     def energy(self, t: float, x: Array) -> float:
         """Kinetic plus potential energy [J]; the generalized energy T2 - T0 + U where rates occur linearly in T."""
+        return sum(self.energies(t, x))
+
+    def energies(self, t: float, x: Array) -> tuple[float, float]:
+        """The kinetic and the potential part of the energy [J]."""
         out = np.zeros(2)
         self.kernel.energy(t, x, self.c, out)
-        return float(out[0] + out[1])
+        return float(out[0]), float(out[1])
 
     def constraint_residual(self, t: float, x: Array) -> Array:
         """A q' - b (n_c,), zero but for rounding in the minimal form."""

@@ -136,22 +136,19 @@ def _culprit(machine: Machine, start: Array, rates: Array) -> str:
     for name, rate in zip(description.state_names, rates, strict=False):
         if name in description.coordinates and not np.isfinite(rate):
             return name
-    energies = np.zeros(2)
-    machine.kernel.energy(0.0, start, machine.c, energies)
-    if not np.isfinite(energies[0]) or not _inertia_is_finite(machine, start):
+    kinetic, potential = machine.energies(0.0, start)
+    if not np.isfinite(kinetic) or not _inertia_is_finite(machine, start):
         return "kinetic"
-    return "dissipation" if np.isfinite(energies[1]) else "potential"
+    return "dissipation" if np.isfinite(potential) else "potential"
 
 
 def _inertia_is_finite(machine: Machine, start: Array) -> bool:
     """Whether each velocity of one by itself has a finite kinetic energy at the start."""
-    energies = np.zeros(2)
     for name in machine.description.velocities:
         x = start.copy()
         for other in machine.description.velocities:
             x[machine.description.state_names.index(other)] = float(other == name)
-        machine.kernel.energy(0.0, x, machine.c, energies)
-        if not np.isfinite(energies[0]):
+        if not np.isfinite(machine.energies(0.0, x)[0]):
             return False
     return True
 

@@ -1,0 +1,142 @@
+"""Pendulum sphero: a spherical shell rolls without slipping on a horizontal plane, driven by a pendulum at its centre.
+
+Axes x, y horizontal, z up; all vectors, the torques too, are in these. The shell is spherically symmetric, its centre C
+is at (X, Y, R). The pendulum is a body of revolution on a ball joint at C; n is the unit vector from C to the
+pendulum's centre of mass, (0, 0, -1) at rest. omega and Omega are the angular velocities of shell and pendulum, q the
+shell's attitude quaternion, scalar first, from the shell's axes to the fixed ones. The pendulum's angle about n changes
+nothing and is left out. The torque Q acts on the pendulum and -Q on the shell: Q_y < 0 drives towards +x.
+
+Assumed: point contact, so the shell may spin freely about the vertical; an ideal drive; a flat rigid floor. Nothing in
+the model ends the rolling: watch N_x, N_y, N_z, the floor's force on the shell.
+
+Sources: the papers of docs/machines/pendulum_sphero.md give the machine; the equations are derived here.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+from sympy import Matrix, Rational, atan2, cos, eye, pi, sqrt
+
+from servonode.mechanics import (
+    Model,
+    body,
+    condition,
+    coordinate,
+    input_,
+    output,
+    parameter,
+    vector,
+    velocity,
+)
+from servonode.plants.view import View
+
+
+def model() -> Model:
+    """The machine of this file's title, in the state order X, Y, n, omega, Omega, q."""
+    X = coordinate("X", "position of the centre along x", "m")
+    Y = coordinate("Y", "position of the centre along y", "m")
+    n = vector(coordinate, "n", "direction from the centre to the pendulum's centre of mass", start=(0, 0, -1))
+    q = vector(coordinate, "q", "attitude quaternion of the shell, scalar first", start=(1, 0, 0, 0))
+    omega = vector(velocity, "omega", "angular velocity of the shell", "rad/s")
+    Omega = vector(velocity, "Omega", "angular velocity of the pendulum", "rad/s")
+
+    R = parameter("R", "shell radius", "m", default=0.15, above=0)
+    M = parameter("M", "shell mass", "kg", default=1.0, above=0)
+    I = parameter("I", "central inertia of the shell; of a thin one 2/3*M*R^2", "kg m^2", default=0.015, above=0)  # noqa: E741
+    m = parameter("m", "pendulum mass", "kg", default=2.0, above=0)
+    l = parameter("l", "centre to the pendulum's centre of mass", "m", default=0.04, above=0)  # noqa: E741
+    i = parameter("i", "central inertia of the pendulum about any axis across n", "kg m^2", default=0.0144, above=0)
+    C3 = parameter("C3", "inertia of the pendulum about n", "kg m^2", default=0.0288, above=0)
+    g = parameter("g", "gravity", "m/s^2", default=9.81, above=0)
+    c_j = parameter("c_j", "viscous friction in the joint", "N m s", default=0.0, at_least=0)
+    c_r = parameter("c_r", "rolling and spinning resistance of the shell", "N m s", default=0.0, at_least=0)
+    mu_f = parameter("mu_f", "friction coefficient of the floor, for a warning only", default=0.5, above=0)
+
+    Q = Matrix(
+        [input_(f"Q_{axis}", f"torque about {axis} on the pendulum, opposite on the shell", "N m") for axis in "xyz"]
+    )
+
+    v = Matrix([R * omega[1], -R * omega[0], 0])  # no slip
+    n_rate = Omega.cross(n)
+    q_vector = Matrix(q[1:])
+    turning = Matrix([-omega.dot(q_vector), *(q[0] * omega + omega.cross(q_vector))]) / 2
+    joint_rate = Omega - omega
+
+    acceleration = Matrix([X.acceleration, Y.acceleration, 0])
+    swing = Matrix([each.acceleration for each in n])
+    reaction = (M + m) * acceleration + m * l * swing + Matrix([0, 0, (M + m) * g])
+    tilt = atan2(sqrt(n[0] ** 2 + n[1] ** 2), -n[2])  # arccos(-n_z), but exact also where it hangs
+    return Model(
+        name="pendulum_sphero",
+        description="rolling spherical shell with a pendulum drive",
+        parameters=(R, M, I, m, l, i, C3, g, c_j, c_r, mu_f),
+        coordinates=(X, Y, *n, *q),
+        kinematics={
+            X: v[0],
+            Y: v[1],
+            **dict(zip(n, n_rate, strict=True)),
+            **dict(zip(q, turning, strict=True)),
+        },
+        velocities=(*omega, *Omega),
+        order=(X, Y, *n, *omega, *Omega, *q),
+        bodies=(
+            body("shell", mass=M, velocity=v, inertia=I, angular_velocity=omega),
+            body(
+                "pendulum",
+                mass=m,
+                velocity=v + l * n_rate,
+                inertia=i * eye(3) + (C3 - i) * n * n.T,
+                angular_velocity=Omega,
+            ),
+        ),
+        potential=m * g * l * n[2],
+        dissipation=c_j * joint_rate.dot(joint_rate) / 2 + c_r * omega.dot(omega) / 2,
+        inputs=dict(zip(Q, joint_rate, strict=True)),
+        identities={"norm of n": n.dot(n) - 1, "norm of q": q.dot(q) - 1},
+        outputs=(
+            output("v_x", "velocity of the centre along x", v[0], "m/s"),
+            output("v_y", "velocity of the centre along y", v[1], "m/s"),
+            output("theta", "tilt of the pendulum, 0 hanging", tilt, "rad"),
+            output("s", "spin of the pendulum, Omega along n", Omega.dot(n), "rad/s"),
+            *(
+                output(f"N_{axis}", f"floor's force on the shell along {axis}", N, "N")
+                for axis, N in zip("xyz", reaction, strict=True)
+            ),
+        ),
+        warnings=(
+            condition(reaction[2] > 0, "lifted: the floor would have to pull the shell down (N_z <= 0)"),
+            condition(
+                sqrt(reaction[0] ** 2 + reaction[1] ** 2) < mu_f * reaction[2],
+                "the shell would slip (horizontal contact force > mu_f N_z)",
+            ),
+            condition(-n[2] > cos(5 * pi / 12), "tilt above 75 degrees: the pendulum is about to run over"),
+            condition(l < R, "no real pendulum: its centre of mass is outside the shell (l >= R)"),
+            # a flat ring has C3 = 2 i: rounding must not warn
+            condition(
+                2 * i * (1 + Rational(1, 10**9)) > C3,
+                "no real pendulum: no body has so much inertia about n (C3 > 2 i)",
+            ),
+            condition(
+                i + m * l**2 < m * R**2 * (1 + Rational(1, 10**9)),
+                "no real pendulum: part of its mass is outside the shell (i + m l^2 > m R^2)",
+            ),
+        ),
+        panels=(("v_x", "v_y"), ("theta",), ("s", "omega_2")),
+    )
+
+
+def outline(state: Mapping[str, float], parameters: Mapping[str, float]) -> list[npt.NDArray[np.float64]]:
+    """Polylines (n, 2) [m] of the shell and of the line along n from its centre to its surface, from above."""
+    centre, R = np.array([state["X"], state["Y"]]), parameters["R"]
+    angle = np.linspace(0.0, 2 * np.pi, 49)
+    circle = R * np.column_stack([np.cos(angle), np.sin(angle)])
+    pendulum = R * np.array([[0.0, 0.0], [state["n_0"], state["n_1"]]])
+    return [circle + centre, pendulum + centre]
+
+
+VIEW = View(
+    trails={"robot": ("X", "Y")},
+    goal=("x", "y"),
+    outline=outline,
+)
