@@ -4,7 +4,7 @@ Both enter the Lagrangian before the derivation, so that l(t) brings l' and l'' 
 does its work in the energy balance.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -68,12 +68,8 @@ def _expression(kind: str, name: str, text: str | float, symbols: Mapping[str, A
     import sympy
 
     try:
-        expression = parse(text, _names(symbols))
+        expression = parse(text, tuple(symbols))
         expression.require_derivatives(order, name)
         return sympy.sympify(expression.sympy(symbols))
     except ExpressionError as error:
         raise ChangeError(kind, name, str(error)) from error
-
-
-def _names(symbols: Mapping[str, Any]) -> Collection[str]:
-    return tuple(symbols)

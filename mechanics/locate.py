@@ -84,13 +84,6 @@ class Definition:
             digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
         return digest.hexdigest()
 
-    def summary(self) -> str:
-        """The first sentence of the function's docstring, or of the file's."""
-        tree = self._syntax()
-        node = _function(tree, self.function)
-        text = (ast.get_docstring(node) if node else None) or ast.get_docstring(tree) or ""
-        return text.partition("\n")[0].rstrip(".")
-
     @property
     def place(self) -> Place:
         """The line of the function."""
@@ -159,9 +152,6 @@ class FunctionDefinition(Definition):
     def place(self) -> Place:
         code = getattr(self.stated, "__code__", None)
         return Place(str(self.file), code.co_firstlineno if code else 1)
-
-    def summary(self) -> str:
-        return (inspect.getdoc(self.stated) or "").partition("\n")[0].rstrip(".")
 
     def call(self, *arguments: Any, **options: Any) -> Any:
         return _run(self, lambda: self.stated(*arguments, **options))
