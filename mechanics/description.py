@@ -52,6 +52,10 @@ class Requirement(msgspec.Struct, frozen=True):
     strict: bool
     names: tuple[str, ...] = ()  # the parameters it speaks of
 
+    def met(self, margin: float) -> bool:
+        """Whether a margin meets it."""
+        return margin > 0 or (margin == 0 and not self.strict)
+
 
 Layout = tuple[tuple[str, int], ...]
 
@@ -97,7 +101,7 @@ class MachineDescription(msgspec.Struct, frozen=True):
     outputs: tuple[Quantity, ...]
     constraints: tuple[str, ...]
     requirements: tuple[Requirement, ...]
-    warnings: tuple[str, ...]
+    warnings: tuple[Requirement, ...]
     panels: tuple[tuple[str, ...], ...]
     vectors: dict[str, tuple[str, ...]] = {}  # states that go as one list outside: n -> n_0, n_1, n_2
     held: tuple[str, ...] = ()  # holonomic constraints and identities, restored by every step

@@ -80,7 +80,7 @@ class Machine:
         margins = np.zeros(len(self.description.requirements))
         self.kernel.requirements(np.array(list(values.values())), margins)
         for requirement, margin in zip(self.description.requirements, margins, strict=True):
-            if not (margin > 0 or (margin == 0 and not requirement.strict)):
+            if not requirement.met(margin):
                 present = ", ".join(f"{name} = {values[name]:g}" for name in requirement.names)
                 defaults = {each.name: each.default for each in self.description.parameters}
                 changed = [name for name in requirement.names if values[name] != defaults[name]]
@@ -164,7 +164,7 @@ class Machine:
             raise ValueError(f"{text}; use its derivatives, or state bodies, losses and inputs in rates")
 
     def monitor(self, t: float, x: Array, u: Array) -> Array:
-        """Outputs, then the margins of the warnings (negative: the warning holds). One array, reused."""
+        """Outputs, then the margins of the warnings. One array, reused."""
         self.kernel.outputs(t, x, u, self.c, self._S, self._y, self._out)
         return self._out
 
@@ -176,7 +176,9 @@ class Machine:
     def warnings(self, t: float, x: Array, u: Array) -> list[str]:
         """The texts of the warnings that hold at this state."""
         margins = self.monitor(t, x, u)[len(self.description.outputs) :]
-        return [text for text, margin in zip(self.description.warnings, margins, strict=True) if not margin > 0]
+        return [
+            each.text for each, margin in zip(self.description.warnings, margins, strict=True) if not each.met(margin)
+        ]
 
 
 def load_machine(key: str, build_model: Callable[[], Any], parameters: Mapping[str, float]) -> Machine:

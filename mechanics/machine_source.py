@@ -59,7 +59,7 @@ def describe(model: Model) -> MachineDescription:
         outputs=_output_quantities(model),
         constraints=tuple(each.quantity.name for each in model.constraints),
         requirements=tuple(each.requirement for each in model.requirements),
-        warnings=tuple(each.requirement.text for each in model.warnings),
+        warnings=tuple(each.requirement for each in model.warnings),
         panels=tuple(tuple(panel) for panel in model.panels),
         vectors={name: tuple(entry.name for entry in entries) for name, entries in model.vectors.items()},
         held=tuple(model.held),
@@ -249,7 +249,7 @@ def _matrices(equations: Equations, constants: Constants) -> str:
 
 
 def _outputs(equations: Equations, constants: Constants) -> str:
-    """Multipliers, declared outputs, then the warnings' margins (negative: warn)."""
+    """Multipliers, declared outputs, then the warnings' margins."""
     model = equations.model
     block = _with_rates(equations, constants)
     block.load("u", model.inputs)

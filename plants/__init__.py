@@ -17,6 +17,7 @@ from servonode.plants.view import View
 
 PLANTS: dict[str, str] = {
     "diff_drive_trailer": "differential-drive robot with a passive trailer",
+    "pendulum_sphero": "rolling spherical shell with a pendulum drive",
     "snowboarder": "two-link snowboarder on an inclined plane",
 }
 ENTRY_POINTS = "servonode.machines"

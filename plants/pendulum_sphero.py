@@ -53,9 +53,7 @@ def model() -> Model:
     c_r = parameter("c_r", "rolling and spinning resistance of the shell", "N m s", default=0.0, at_least=0)
     mu_f = parameter("mu_f", "friction coefficient of the floor, for a warning only", default=0.5, above=0)
 
-    Q = Matrix(
-        [input_(f"Q_{axis}", f"torque about {axis} on the pendulum, opposite on the shell", "N m") for axis in "xyz"]
-    )
+    Q = [input_(f"Q_{axis}", f"torque about {axis} on the pendulum, opposite on the shell", "N m") for axis in "xyz"]
 
     v = Matrix([R * omega[1], -R * omega[0], 0])  # no slip
     n_rate = Omega.cross(n)
@@ -114,11 +112,11 @@ def model() -> Model:
             condition(l < R, "no real pendulum: its centre of mass is outside the shell (l >= R)"),
             # a flat ring has C3 = 2 i: rounding must not warn
             condition(
-                2 * i * (1 + Rational(1, 10**9)) > C3,
+                2 * i * (1 + Rational(1, 10**9)) >= C3,
                 "no real pendulum: no body has so much inertia about n (C3 > 2 i)",
             ),
             condition(
-                i + m * l**2 < m * R**2 * (1 + Rational(1, 10**9)),
+                i + m * l**2 <= m * R**2 * (1 + Rational(1, 10**9)),
                 "no real pendulum: part of its mass is outside the shell (i + m l^2 > m R^2)",
             ),
         ),
