@@ -107,10 +107,12 @@ def derive(model: Model) -> Equations:
     check_inertia(model, M_r)
     h_moving = M * _drift_of_kinematics(model, G, g0, v) + h
     substituted = h_moving.xreplace(in_velocities)
-    Q = _disturbances(model, B)
+    pushed = sympy.Matrix(len(model.inputs), 1, [model.disturbances.get(u, sympy.Integer(0)) for u in model.inputs])
+    Q, Q_v = _disturbances(model, B, pushed), extra.B * pushed  # Q_v: where inputs work on velocities themselves
     moving = _moving_constraints(model, M, h_moving - Q, B, G, g0) + _explicit_time(model)
     power = _input_power(model, rates) + extra.power + moving
-    h_r = tidy_matrix(G.T * substituted + extra.h, constants) - (G.T * Q).xreplace(in_velocities)
+    h_r = tidy_matrix(G.T * substituted + extra.h, constants) - (G.T * Q).xreplace(in_velocities) - Q_v
+    disturbed = _disturbance_power(rates, Q).xreplace(in_velocities) + _disturbance_power(list(v), Q_v)
     return Equations(
         model=model,
         M=M,
@@ -126,7 +128,7 @@ def derive(model: Model) -> Equations:
         B_r=tidy_matrix(G.T * B + extra.B, constants),
         kinetic=tidy(_generalized_kinetic(model, rates).xreplace(in_velocities) + extra.kinetic, constants),
         potential=sympy.sympify(model.potential),
-        power=tidy(power.xreplace(in_velocities), constants) + _disturbance_power(rates, Q).xreplace(in_velocities),
+        power=tidy(power.xreplace(in_velocities), constants) + disturbed,
     )
 
 
@@ -178,13 +180,11 @@ def _moving_constraints(model: Model, M: Matrix, bias: Matrix, B: Matrix, G: Mat
     return (g0.T * force)[0]
 
 
-def _disturbances(model: Model, B: Matrix) -> Matrix:
-    """The generalized forces Q (n_q,) of the disturbances, stated by coordinate or by input."""
-    Q = sympy.zeros(len(model.coordinates), 1)
+def _disturbances(model: Model, B: Matrix, pushed: Matrix) -> Matrix:
+    """The generalized forces Q (n_q,) of the disturbances: those on coordinates, and `pushed` (n_tau,) on inputs."""
+    Q = B * pushed
     for name, force in model.disturbances.items():
-        if isinstance(name, Input):
-            Q += B[:, list(model.inputs).index(name)] * force
-        else:
+        if not isinstance(name, Input):
             Q[model.coordinates.index(name)] += force
     return Q
 

@@ -21,6 +21,7 @@ from servonode.mechanics import (
     vector,
     velocity,
 )
+from servonode.mechanics.changes import Changes, changed
 from servonode.mechanics.derive import derive
 from servonode.mechanics.description import packed, unpacked
 from servonode.mechanics.machine import Machine
@@ -160,6 +161,17 @@ def test_a_body_in_velocities_beside_a_multiplier_is_refused() -> None:
 def test_an_inertia_of_the_wrong_shape_is_refused() -> None:
     with pytest.raises(ModelError, match="an inertia of 2 by 2 for 3 angular velocities"):
         body("top", inertia=eye(2), angular_velocity=top().velocities)
+
+
+def test_a_disturbance_of_an_input_on_a_velocity_acts_as_the_input_does(spinning: Machine, small: ModuleType) -> None:
+    def disturbed() -> Model:
+        return changed(top(), Changes(disturbance={"N1": "0.2*sin(t)"}))
+
+    machine, t = small.machine(disturbed), 0.7
+    x = machine.state({"n0": 0.6, "n2": 0.8, "w0": 1.0, "w1": -2.0, "w2": 9.0})
+    u = np.array([0.1, 0.3, 0.0])
+    expected = spinning.derivatives(t, x, u + 0.2 * np.sin(t) * np.eye(3)[1])
+    assert_allclose(machine.derivatives(t, x, u), expected, rtol=0, atol=1e-12)  # the power, the last entry, as well
 
 
 # vectors
