@@ -93,9 +93,10 @@ class Report(Message, frozen=True, kw_only=True, gc=False):
 
     residual: Values
     condition: Number  # condition number of the matrix it solved with
-    saturated: bool
+    saturated: bool  # whether a limit of the program acts
     compute_s: Number  # s, wall time the law took
     re: CountOrNone  # seq of the state; -1: none
+    scale: Values = {}  # of each limit of the program: below 1 while it acts
 
 
 class Status(Message, frozen=True, kw_only=True, gc=False):

@@ -17,7 +17,7 @@ from servonode.mechanics.locate import Definition, FunctionDefinition, Option, f
 from servonode.mechanics.machine import Machine
 
 _log = logging.getLogger(__name__)
-_WORDS = ("Program", "residual", "signal", "target")
+_WORDS = ("Program", "late", "limit", "residual", "setpoint", "signal", "state", "target")
 __all__ = [
     "PROGRAMS",
     "InlineProgram",
@@ -26,6 +26,7 @@ __all__ = [
     "ServoLaw",
     "StatedProgram",
     "load_law",
+    "programs_of",
     *_WORDS,
 ]
 
@@ -36,6 +37,7 @@ ENTRY_POINTS = "servonode.programs"
 class ProgramEntry:
     """A packaged program: its module, the machine it is for (None: any), and settings that choose an option."""
 
+    name: str
     module: str
     summary: str
     machine: str | None = None
@@ -44,44 +46,81 @@ class ProgramEntry:
     @property
     def options(self) -> dict[str, tuple[str, ...]]:
         """The choices of each option, the default first."""
-        stated = find_program(next(name for name, entry in PROGRAMS.items() if entry is self), Path()).options
+        stated = find_program(self.name, Path(), self.machine).options
         return {name: (str(o.default), *(c for c in o.choices if c != o.default)) for name, o in stated.items()}
 
 
-PROGRAMS: dict[str, ProgramEntry] = {
-    "hitch_angle": ProgramEntry(
-        "diff_drive_trailer_hitch_angle", "the hitch angle follows a function of time", "diff_drive_trailer"
-    ),
-    "look_ahead": ProgramEntry(
-        "diff_drive_trailer_look_ahead", "a point ahead of the robot follows a target", "diff_drive_trailer"
-    ),
-    "open_loop": ProgramEntry("open_loop", "every input is a stated function of time"),
-    "pursuit": ProgramEntry(
-        "diff_drive_trailer_pursuit",
-        "the heading points at a moving target, the speed keeps a distance",
+def _of(machine: str, programs: Mapping[str, str], **implied: Mapping[str, tuple[str, str]]) -> list[ProgramEntry]:
+    """The programs of a machine, each in the module that has the machine's name and its own."""
+    return [
+        ProgramEntry(name, f"{machine}_{name}", summary, machine, implied.get(name, {}))
+        for name, summary in programs.items()
+    ]
+
+
+PROGRAMS: tuple[ProgramEntry, ...] = (
+    ProgramEntry("open_loop", "open_loop", "every input is a stated function of time"),
+    *_of(
         "diff_drive_trailer",
+        {
+            "hitch_angle": "the hitch angle follows a function of time",
+            "look_ahead": "a point ahead of the robot follows a target",
+            "pursuit": "the heading points at a moving target, the speed keeps a distance",
+            "rates": "forward speed and yaw rate follow functions of time",
+        },
     ),
-    "rates": ProgramEntry(
-        "diff_drive_trailer_rates",
-        "forward speed and yaw rate follow functions of time",
-        "diff_drive_trailer",
-    ),
-    "trailer_path": ProgramEntry(
+    ProgramEntry(
+        "trailer_path",
         "diff_drive_trailer_path",
         "the trailer drives along a line or a circle, forward or backward",
         "diff_drive_trailer",
         {"radius": ("path", "circle"), "turn": ("path", "circle"), "direction": ("path", "line")},
     ),
-}
+    *_of(
+        "pendulum_sphero",
+        {
+            "bilimovich": "the heading follows a function of time, the speed is left free or given",
+            "cascade": "pursuit through the pendulum's tilt, for any pendulum",
+            "circle": "along a circle at a given speed",
+            "line": "along a line at a given speed",
+            "pursuit": "the velocity points at a moving target and keeps a distance",
+            "stop": "come to rest",
+            "tilt": "the pendulum's direction follows functions of time",
+            "trajectory": "the centre follows a target",
+        },
+        bilimovich={"V": ("speed", "program")},
+    ),
+    *_of(
+        "snowboarder",
+        {
+            "carve": "along a wavy path, leaning into the turns",
+            "curve": "along a curve of given curvature, any heading",
+            "literal": "the source's constraints word for word",
+            "slalom": "along a wavy path or a line, upright",
+        },
+    ),
+)
 
 
-def find_program(reference: str, folder: Path) -> Definition:
-    """The definition of a program: a name in PROGRAMS, an entry point, "package.module:program", "./file.py:program".
+def programs_of(machine: str | None) -> dict[str, ProgramEntry]:
+    """The packaged programs that fit a machine, by name; of None those for any machine."""
+    return {each.name: each for each in PROGRAMS if each.machine in (None, machine)}
+
+
+def find_program(reference: str, folder: Path, machine: str | None) -> Definition:
+    """The definition of a program: a packaged one of the machine, an entry point, "package.module:program",
+    "./file.py:program".
+
+    A machine that is not packaged may use any packaged program whose name only one machine has.
 
     Raises:
         NotFound: there is no such program; ModelError: its file is not Python.
     """
-    packaged = {name: f"servonode.controllers.{entry.module}" for name, entry in PROGRAMS.items()}
+    entries = programs_of(machine)
+    names = [each.name for each in PROGRAMS]
+    if machine not in {each.machine for each in PROGRAMS}:
+        entries |= {each.name: each for each in PROGRAMS if names.count(each.name) == 1}
+    packaged = {name: f"servonode.controllers.{entry.module}" for name, entry in entries.items()}
     return find(reference, packaged, ENTRY_POINTS, folder, "program")
 
 
@@ -143,7 +182,7 @@ def load_law(
     damping: float = 0.0,
     integral: bool = False,
 ) -> ServoLaw:
-    """The law of a program (a name: one of PROGRAMS) on a machine, derived and compiled, or from the cache.
+    """The law of a program (a name: one of `programs_of`) on a machine, derived and compiled, or from the cache.
 
     `damping` > 0: what the law does where W is singular; `integral`: feed back integrals too; see `law_source`.
 
@@ -151,7 +190,9 @@ def load_law(
         CacheError: the kernel cache is damaged or cannot be written.
         ModelError: the program cannot be derived for this machine.
     """
-    program = StatedProgram(find_program(source, Path())) if isinstance(source, str) else source
+    program = source
+    if isinstance(program, str):
+        program = StatedProgram(find_program(program, Path(), machine.description.name))
     folder = Path(__file__).parent
     sources = cache.sources_digest(*(folder / f"{name}.py" for name in ("program", "inline", "servo", "law_source")))
     stated = json.dumps(dict(options), sort_keys=True)

@@ -17,7 +17,8 @@ class ServoLaw:
     """The law of one program on one (believed) machine.
 
     `machine` holds the parameters the law believes, not the plant's. `y` arrays hold targets then signals, each
-    with its derivatives. `out` after `compute`: inputs (n_tau), residuals (n_s), their rates (n_s), condition.
+    with its derivatives, then the program's own states and the integrals. `out` after `compute`: inputs (n_tau),
+    residuals (n_s), their rates (n_s), condition, scales of the limits.
     """
 
     def __init__(
@@ -40,9 +41,11 @@ class ServoLaw:
         self.n_s = len(description.residuals)
         self.n_y = len(description.targets) * (description.target_order + 1)
         self.n_y += len(description.signals) * (description.signal_order + 1)
+        self.n_states, self.first_state = len(description.states), self.n_y  # of the program itself, in y
         self.n_integrals = self.n_s if description.integral else 0  # at the end of y
-        self.n_y += self.n_integrals
-        self.out = np.zeros(machine.n_inputs + 2 * self.n_s + 1)
+        self.n_y += self.n_states + self.n_integrals
+        self.start_states = np.zeros(self.n_states)
+        self.out = np.zeros(machine.n_inputs + 2 * self.n_s + 1 + len(description.limits))
         self.K = np.zeros((3, self.n_s, self.n_s))
         self.c = np.zeros(kernel.N_CONSTANTS)
         self._prepare()
@@ -54,13 +57,14 @@ class ServoLaw:
         return np.array([*self.machine.parameters.values(), *self.parameters.values()])
 
     def start(self, t: float, x: Array, y: Array, given: Collection[str]) -> None:
-        """Fill the parameters without default from the start state."""
+        """Fill the parameters without default, and `start_states`, from the start state."""
         names = [each.name for each in self.description.parameters if each.default is None]
         values = np.zeros(len(names))
         self.kernel.start(t, x, y, self._p(), values)
         computed = dict(zip(names, map(float, values), strict=True))
         self.parameters |= {name: value for name, value in computed.items() if name not in given}
         self._prepare()
+        self.kernel.start_states(t, x, y, self._p(), self.start_states)
 
     def check_parameters(self, names: Collection[str] | None = None) -> None:
         """Check the bounds of all parameters, or of those named.
@@ -74,6 +78,36 @@ class ServoLaw:
             complaint = quantity.complaint(self.parameters[quantity.name])
             if complaint:
                 raise ParameterError(quantity.name, f"{complaint} ({quantity.description})")
+
+    def violated(self, t: float, x: Array, y: Array, late: float) -> tuple[list[str], list[str]]:
+        """The texts of the requirements and of the warnings that do not hold; `late` [s]: mean age of held inputs."""
+        requirements, warnings = self.description.requirements, self.description.warnings
+        margins = np.zeros(len(requirements) + len(warnings))
+        degrees = enumerate(self.description.degrees)
+        rates = np.array([self.K[0, i, i] if degree == 1 else self.K[1, i, i] / 2 for i, degree in degrees])
+        self.kernel.conditions(t, x, y, self._p(), rates, late, margins)
+        texts = [
+            None if each.met(margin) else each.text
+            for each, margin in zip((*requirements, *warnings), margins, strict=True)
+        ]
+        n = len(requirements)
+        return [text for text in texts[:n] if text], [text for text in texts[n:] if text]
+
+    def memory(self) -> Array:
+        """What `follow` keeps of the program's own states, at the start: (2 n_states,)."""
+        return np.append(self.start_states, np.zeros(self.n_states))
+
+    def follow(self, t: float, x: Array, y: Array, passed: float, memory: Array) -> None:
+        """Bring the program's own states, in y, to time t, `passed` [s] after the last call (0 for the first)."""
+        if self.n_states:
+            self.kernel.follow(t, x, y, self.c, passed, memory)
+
+    def state_rates(self, t: float, x: Array, y: Array) -> Array:
+        """The rates of the program's own states (n_states,)."""
+        rates = np.zeros(self.n_states)
+        if self.n_states:
+            self.kernel.state_rates(t, x, y, self.c, rates)
+        return rates
 
     def stabilise(self, rates: Mapping[str, float]) -> None:
         """Give each residual its rate lambda [1/s]: f' = -lambda f, or f'' = -2 lambda f' - lambda^2 f."""
@@ -103,7 +137,12 @@ class ServoLaw:
     @property
     def condition(self) -> float:
         """Condition number of W (1-norm) of the last evaluation; 1 for programs that state their inputs."""
-        return float(self.out[-1])
+        return float(self.out[self.machine.n_inputs + 2 * self.n_s])
+
+    @property
+    def scales(self) -> Array:
+        """The scale of each limit of the last evaluation, 1 where it does not act."""
+        return self.out[self.machine.n_inputs + 2 * self.n_s + 1 :]
 
     def explain(self, status: int) -> str:
         """The sentence for a status that is not good."""
@@ -118,10 +157,11 @@ class ServoLaw:
         return "the law gave an input that is not finite; check parameters and start state"
 
     def terms(self, t: float, x: Array, y: Array) -> dict[str, Array]:
-        """f, f_dot, J (n_s, n_v), delta, W (n_s, n_tau) and b = delta + J a0, for checks and reports."""
+        """f, f_dot, J (n_s, n_v), delta, W (n_s, n_tau), b = delta + J a0 and the relations' F (n_rel, n_tau)."""
         n_v, n_tau = len(self.machine.description.velocities), self.machine.n_inputs
         result = {name: np.zeros(self.n_s) for name in ("f", "f_dot", "delta", "b")}
         result |= {"J": np.zeros((self.n_s, n_v)), "W": np.zeros((self.n_s, n_tau))}
-        order = ("f", "f_dot", "J", "delta", "W", "b")
+        result["F"] = np.zeros((self.description.relations, n_tau))
+        order = ("f", "f_dot", "J", "delta", "W", "b", "F")
         self.kernel.terms(t, x, y, self.c, *(result[name] for name in order))
         return result

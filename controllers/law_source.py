@@ -1,19 +1,19 @@
 """A program's generated module: the servo law and the terms it is made of.
 
-`law(t, x, y, c, K, out)` writes the inputs, the residuals, their rates and the condition number of W, and
-returns a status: 0 good, i > 0: guard i is violated, -1: W is singular, -2: a result is not finite.
-y holds targets, then signals, each with its derivatives, then the integrals if there are any; K (3, n_s, n_s) holds
-K0, K1 and KI.
+`law(t, x, y, c, K, out)` writes the inputs, the residuals, their rates, the condition number of W and the scale of
+each limit (1 where it does not act), and returns a status: 0 good, i > 0: guard i is violated, -1: W is singular,
+-2: a result is not finite. y holds targets, then signals, each with its derivatives, then the program's own states,
+then the integrals if there are any; K (3, n_s, n_s) holds K0, K1 and KI.
 """
 
 from typing import Any
 
 import sympy
 
-from servonode.controllers.program import Program
-from servonode.controllers.servo import Servo, in_velocities
+from servonode.controllers.program import Limit, Program, gain_symbol, late
+from servonode.controllers.servo import Servo, resolved
 from servonode.mechanics import emit
-from servonode.mechanics.description import ProgramDescription
+from servonode.mechanics.description import Completion, ProgramDescription
 from servonode.mechanics.emit import Block, Constants, njit
 from servonode.mechanics.machine_source import SOLVE_SOURCE, lower_triangle, unpack_lower
 from servonode.mechanics.model import ModelError
@@ -38,23 +38,41 @@ def describe_program(servo: Servo, integral: bool = False) -> ProgramDescription
         target_order=servo.target_order,
         signal_order=servo.signal_order,
         guards=tuple(each.requirement for each in program.guards),
-        relations=tuple(_relation_row(servo, relation) for relation in program.relations),
-        least_norm=program.least_norm,
+        relations=len(_relation_rows(servo)),
+        completion=_completion(program),
         integral=integral,
         explicit=bool(program.inputs),
         places=tuple(str(each.place) for each in program.residuals),
+        required=tuple(p.name for p in program.parameters if p.quantity.default is None and p not in program.start),
+        states=tuple(each.quantity for each in program.states),
+        limits=tuple(each.quantity for each in program.limits),
+        requirements=tuple(each.requirement for each in program.requirements),
+        warnings=tuple(each.requirement for each in program.warnings),
     )
 
 
-def _relation_row(servo: Servo, relation: Expr) -> tuple[float, ...]:
-    row = [sympy.diff(relation, u) for u in servo.equations.model.inputs]
-    if not all(sympy.sympify(each).is_number for each in row):
-        raise ModelError(
-            f"program {servo.program.name}: the relation {relation} must be linear in the inputs, with numbers as "
-            "coefficients; state it as such, for example U1 + U2",
-            servo.program.place.argument("relations"),
-        )
-    return tuple(float(each) for each in row)
+def _completion(program: Program) -> Completion:
+    if program.ideal:
+        return "ideal"
+    return "least_norm" if program.least_norm else "none"
+
+
+def _relation_rows(servo: Servo) -> list[list[Expr]]:
+    """Each relation's coefficients of the inputs, and what stands beside them, negated: F tau = tau_0."""
+    model, program = servo.equations.model, servo.program
+    still = dict.fromkeys(model.inputs, sympy.Integer(0))
+    rows = []
+    for relation in program.relations:
+        stated = resolved(servo.equations, program, relation)
+        row = [sympy.diff(stated, u) for u in model.inputs]
+        if any(each.free_symbols & set(model.inputs) for each in row) or not any(row):
+            raise ModelError(
+                f"program {program.name}: the relation {relation} must be linear in the inputs, its coefficients free "
+                "of them; state it as such, for example U1 + U2",
+                program.place.argument("relations"),
+            )
+        rows.append([*row, -stated.xreplace(still)])
+    return rows
 
 
 def law_source(servo: Servo, damping: float = 0.0, integral: bool = False) -> str:
@@ -71,7 +89,9 @@ def law_source(servo: Servo, damping: float = 0.0, integral: bool = False) -> st
     if not program.inputs:
         _check_count(servo)
     constants = Constants([*model.parameters, *program.parameters])
-    body = [_start(servo)]
+    body = [_start(servo), _start_states(servo), _conditions(servo)]
+    if program.states:
+        body += [_state_rates(servo, constants), _FOLLOW.format(n=len(program.states), at=_first_state(servo))]
     if not program.inputs:
         body.append(_terms(servo, constants))
     body.append(_law(servo, constants, damping, integral))
@@ -79,10 +99,14 @@ def law_source(servo: Servo, damping: float = 0.0, integral: bool = False) -> st
 
 
 def _check_count(servo: Servo) -> None:
-    """As many rows as inputs, or fewer with the least norm."""
+    """As many rows as inputs, or fewer with a completion."""
     model, program = servo.equations.model, servo.program
     n_s, n_rows, n_tau = len(program.residuals), len(program.residuals) + len(program.relations), len(model.inputs)
-    if n_rows == n_tau or (program.least_norm and n_rows == n_s < n_tau):
+    if program.ideal and len(model.velocities) != n_tau:
+        text = f"program {program.name}: ideal=True needs as many inputs as velocities, {model.name} has {n_tau} and "
+        text += f"{len(model.velocities)}; complete it by relations or least_norm"
+        raise ModelError(text, program.place.argument("ideal"))
+    if n_rows == n_tau or ((program.least_norm or program.ideal) and n_rows == n_s < n_tau):
         return
     inputs = ", ".join(u.name for u in model.inputs)
     relations = f" and {len(program.relations)} relations" if program.relations else ""
@@ -102,11 +126,17 @@ def _check_count(servo: Servo) -> None:
 def signal_symbols(program: Program, target_order: int, signal_order: int) -> list[Expr]:
     """The symbols of the array y, in its order."""
     symbols = [each.derivative(n) for each in program.targets for n in range(target_order + 1)]
-    return symbols + [each.derivative(n) for each in program.signals for n in range(signal_order + 1)]
+    symbols += [each.derivative(n) for each in program.signals for n in range(signal_order + 1)]
+    return [*symbols, *program.states]
+
+
+def _first_state(servo: Servo) -> int:
+    """Where the program's own states begin in y."""
+    return len(signal_symbols(servo.program, servo.target_order, servo.signal_order)) - len(servo.program.states)
 
 
 def _arguments(servo: Servo, block: Block, integral: bool = False) -> list[str]:
-    """Load state, targets and signals (targets in y come first); the texts of the integrals at the end of y."""
+    """Load state, targets, signals and the program's states; the texts of the integrals at the end of y."""
     block.load("x", servo.equations.model.state)
     signals = signal_symbols(servo.program, servo.target_order, servo.signal_order)
     block.load("y", signals)
@@ -118,28 +148,88 @@ def _start(servo: Servo) -> str:
     block = Block(None)
     _arguments(servo, block)
     block.load("p", [*servo.equations.model.parameters, *servo.program.parameters])
-    expressions = [in_velocities(servo.equations, each) for each in servo.program.start.values()]
+    stated = [servo.program.start.get(p, 0) for p in servo.program.parameters if p.quantity.default is None]
+    expressions = [resolved(servo.equations, servo.program, each) for each in stated]
     block.store("out", block.evaluate(expressions))
-    body = str(block) or "    pass"
-    return njit("void(f8, f8[::1], f8[::1], f8[::1], f8[::1])") + f"def start(t_, x, y, p, out):\n{body}\n"
+    decorator = njit("void(f8, f8[::1], f8[::1], f8[::1], f8[::1])")
+    return f"{decorator}def start(t_, x, y, p, out):\n{str(block) or '    pass'}\n"
+
+
+def _start_states(servo: Servo) -> str:
+    """Generated `start_states(t, x, y, p, out)`: the program's own states at the start."""
+    block = Block(None)
+    _arguments(servo, block)
+    block.load("p", [*servo.equations.model.parameters, *servo.program.parameters])
+    starts = [resolved(servo.equations, servo.program, each.start) for each in servo.program.states]
+    block.store("out", block.evaluate(starts))
+    decorator = njit("void(f8, f8[::1], f8[::1], f8[::1], f8[::1])")
+    return f"{decorator}def start_states(t_, x, y, p, out):\n{str(block) or '    pass'}\n"
+
+
+def _conditions(servo: Servo) -> str:
+    """Generated `conditions(t, x, y, p, gains, late, out)`: margins of the requirements, then of the warnings."""
+    program, block = servo.program, Block(None)
+    _arguments(servo, block)
+    block.load("p", [*servo.equations.model.parameters, *program.parameters])
+    block.load("gains", [gain_symbol(each.quantity.name) for each in program.residuals])
+    margins = [resolved(servo.equations, program, e.margin) for e in (*program.requirements, *program.warnings)]
+    block.store("out", block.evaluate(margins))
+    decorator = njit("void(f8, f8[::1], f8[::1], f8[::1], f8[::1], f8, f8[::1])")
+    return f"{decorator}def conditions(t_, x, y, p, gains, {emit.local(late)}, out):\n{str(block) or '    pass'}\n"
+
+
+def _state_rates(servo: Servo, constants: Constants) -> str:
+    """Generated `state_rates(t, x, y, c, out)`: the rates of the program's own states."""
+    block = Block(constants)
+    _arguments(servo, block)
+    block.store("out", block.evaluate(servo.state_rates))
+    return f"{njit('void(f8, f8[::1], f8[::1], f8[::1], f8[::1])')}def state_rates(t_, x, y, c, out):\n{block}\n"
+
+
+_FOLLOW = '''\
+@njit("void(f8, f8[::1], f8[::1], f8[::1], f8, f8[::1])", cache=True, error_model="numpy")
+def follow(t, x, y, c, passed, memory):
+    """Heun's rule for the program's own states, `passed` s after the call before; they end in y and in memory.
+
+    memory (2 n,) holds them and their rates at that call.
+    """
+    for i in range({n}):
+        y[{at} + i] = memory[i] + passed*memory[{n} + i]
+    rates = empty({n})
+    state_rates(t, x, y, c, rates)
+    for i in range({n}):
+        memory[i] += 0.5*passed*(memory[{n} + i] + rates[i])
+        y[{at} + i] = memory[i]
+    state_rates(t, x, y, c, rates)
+    for i in range({n}):
+        memory[{n} + i] = rates[i]
+'''
 
 
 class _Texts:
     """Emitted f, f', J, W and the drift b = delta + J a0 of a servo law."""
 
     def __init__(self, servo: Servo, block: Block, guards: list[Expr]) -> None:
-        equations = servo.equations
+        equations, program = servo.equations, servo.program
         n_v, n_s = len(equations.model.velocities), len(servo.f)
         n_tau = len(equations.model.inputs)
         parts = [lower_triangle(equations), list(-equations.h_r), list(equations.B_r.T)]
         parts += [servo.f, servo.f_dot, list(servo.J), servo.delta, guards]
+        bounds = [resolved(equations, program, each.at_most) for each in program.limits]
+        relations = [entry for row in _relation_rows(servo) for entry in row]
+        parts += [servo.damping, bounds, relations]
         flat = iter(block.evaluate([expression for part in parts for expression in part]))
-        lower, free, B, self.f, self.f_dot, J, self.delta, self.guards = ([next(flat) for _ in part] for part in parts)
-        columns = [free, *(B[k * n_v : (k + 1) * n_v] for k in range(n_tau))]
-        a0, *R = emit.solve_spd(block, unpack_lower(lower, n_v), columns)
+        lower, free, B, self.f, self.f_dot, J, self.delta, self.guards, *more = (
+            [next(flat) for _ in part] for part in parts
+        )
+        self.damping, self.bounds, rows = more
+        self.relations = [rows[i : i + n_tau + 1] for i in range(0, len(rows), n_tau + 1)]
         self.J = [J[i * n_v : (i + 1) * n_v] for i in range(n_s)]
-        self.R = R
-        self.W = [[_dot(block, row, column) for column in R] for row in self.J]
+        self.B = [B[k * n_v : (k + 1) * n_v] for k in range(n_tau)]  # by input
+        columns = [free, *self.B, *(self.J if program.ideal else [])]
+        a0, *solved = emit.solve_spd(block, unpack_lower(lower, n_v), columns)
+        self.a0, self.R, self.along = a0, solved[:n_tau], solved[n_tau:]
+        self.W = [[_dot(block, row, column) for column in self.R] for row in self.J]
         self.b = [
             block.let(emit.combine((("+", j, a) for j, a in zip(row, a0, strict=True)), delta))
             for row, delta in zip(self.J, self.delta, strict=True)
@@ -152,7 +242,7 @@ def _dot(block: Block, row: list[str], column: list[str]) -> str:
 
 
 def _terms(servo: Servo, constants: Constants) -> str:
-    """Generated `terms(t, x, y, c, f, f_dot, J, delta, W, b)` for checks and reports."""
+    """Generated `terms(t, x, y, c, f, f_dot, J, delta, W, b, F)` for checks and reports."""
     block = Block(constants)
     _arguments(servo, block)
     texts = _Texts(servo, block, [])
@@ -160,30 +250,71 @@ def _terms(servo: Servo, constants: Constants) -> str:
         block.store(array, values)
     for array, rows in (("J", texts.J), ("W", texts.W)):
         block.lines += [f"    {array}[{i}, {k}] = {text}" for i, row in enumerate(rows) for k, text in enumerate(row)]
-    vectors = "f8[::1], f8[::1], f8[:, ::1], f8[::1], f8[:, ::1], f8[::1]"
+    block.lines += [f"    F[{i}, {k}] = {text}" for i, row in enumerate(texts.relations)
+                    for k, text in enumerate(row[:-1])]  # fmt: skip
+    vectors = "f8[::1], f8[::1], f8[:, ::1], f8[::1], f8[:, ::1], f8[::1], f8[:, ::1]"
     decorator = njit(f"void(f8, f8[::1], f8[::1], f8[::1], {vectors})")
-    return f"{decorator}def terms(t_, x, y, c, f, f_dot, J, delta, W, b):\n{block}\n"
+    return f"{decorator}def terms(t_, x, y, c, f, f_dot, J, delta, W, b, F):\n{block}\n"
 
 
 def _law(servo: Servo, constants: Constants, damping: float, integral: bool) -> str:
-    """Generated `law(t, x, y, c, K, out)`; out = inputs, f, f', condition."""
-    block = Block(constants)
+    """Generated `law(t, x, y, c, K, out)`; out = inputs, f, f', condition, scales."""
+    block, program = Block(constants), servo.program
     integrals = _arguments(servo, block, integral)
-    guards = [in_velocities(servo.equations, each.margin) for each in servo.program.guards]
-    n_s, n_tau = len(servo.f), len(servo.equations.model.inputs)
-    if servo.program.inputs:
-        stated = [in_velocities(servo.equations, servo.program.inputs[u]) for u in servo.equations.model.inputs]
-        flat = block.evaluate([*stated, *servo.f, *servo.f_dot, *guards])
-        tau, f, f_dot = flat[:n_tau], flat[n_tau : n_tau + n_s], flat[n_tau + n_s : n_tau + 2 * n_s]
-        guard_texts, condition = flat[n_tau + 2 * n_s :], "1.0"
+    guards = [resolved(servo.equations, program, each.margin) for each in program.guards]
+    scales: dict[Limit, str] = {}
+    if program.inputs:
+        tau, f, f_dot, guard_texts, bounds = _stated_inputs(servo, block, guards)
+        condition = "1.0"
     else:
         texts = _Texts(servo, block, guards)
-        f, f_dot, guard_texts = texts.f, texts.f_dot, texts.guards
-        tau, condition = _inputs(block, servo, texts, _wanted(block, texts, integrals), damping)
-    block.store("out", [*tau, *f, *f_dot, condition])
+        f, f_dot, guard_texts, bounds = texts.f, texts.f_dot, texts.guards, texts.bounds
+        z = _wanted(servo, block, texts, integrals, scales)
+        tau, condition = _inputs(block, servo, texts, z, damping)
+    _limit_inputs(servo, block, tau, bounds, scales)
+    _watch_expressions(servo, block, scales)
+    block.store("out", [*tau, *f, *f_dot, condition, *(scales[each] for each in program.limits)])
     block.lines += _status(guard_texts, "1.0" if damping else condition, tau)
     decorator = njit("i8(f8, f8[::1], f8[::1], f8[::1], f8[:, :, ::1], f8[::1])")
     return f"{decorator}def law(t_, x, y, c, K, out):\n{block}\n"
+
+
+def _stated_inputs(
+    servo: Servo, block: Block, guards: list[Expr]
+) -> tuple[list[str], list[str], list[str], list[str], list[str]]:
+    """Inputs, f, f', guards and limits' bounds of a program that states its inputs."""
+    equations, program = servo.equations, servo.program
+    stated = [resolved(equations, program, program.inputs[u]) for u in equations.model.inputs]
+    bounds = [resolved(equations, program, each.at_most) for each in program.limits]
+    parts = [stated, servo.f, servo.f_dot, guards, bounds]
+    flat = iter(block.evaluate([expression for part in parts for expression in part]))
+    tau, f, f_dot, guard_texts, bound_texts = ([next(flat) for _ in part] for part in parts)
+    return tau, f, f_dot, guard_texts, bound_texts
+
+
+def _scaled(block: Block, vector: list[str], bound: str) -> tuple[list[str], str]:
+    """The vector brought within the bound, and the scale; what is not finite stays so."""
+    square = emit.combine(("+", each, each) for each in vector)
+    scale = block.let(f"{bound}/max({bound}, sqrt({square}))")
+    return [block.let(f"{scale}*{each}") for each in vector], scale
+
+
+def _limit_inputs(servo: Servo, block: Block, tau: list[str], bounds: list[str], scales: dict[Limit, str]) -> None:
+    """Scale the inputs of each limit on inputs, in place."""
+    inputs = list(servo.equations.model.inputs)
+    for each, bound in zip(servo.program.limits, bounds, strict=True):
+        if each.kind == "inputs":
+            at = [inputs.index(u) for u in each.of]
+            limited, scales[each] = _scaled(block, [tau[i] for i in at], bound)
+            for i, text in zip(at, limited, strict=True):
+                tau[i] = text
+
+
+def _watch_expressions(servo: Servo, block: Block, scales: dict[Limit, str]) -> None:
+    """The scales of limits on expressions, which the program applies itself."""
+    watched = [each for each in servo.program.limits if each.kind == "expressions"]
+    texts = block.evaluate([resolved(servo.equations, servo.program, each.scale) for each in watched])
+    scales |= dict(zip(watched, texts, strict=True))
 
 
 def _status(guards: list[str], condition: str, tau: list[str]) -> list[str]:
@@ -197,14 +328,27 @@ def _status(guards: list[str], condition: str, tau: list[str]) -> list[str]:
     return [*lines, "    return status"]
 
 
-def _wanted(block: Block, texts: _Texts, integrals: list[str]) -> list[str]:
-    """z = -K1 f' - K0 f - KI s - b, the right-hand side of W tau = z."""
+def _wanted(servo: Servo, block: Block, texts: _Texts, integrals: list[str], scales: dict[Limit, str]) -> list[str]:
+    """z = -K1 f' - K0 f - KI s - d - b, the right-hand side of W tau = z; limits act on its part J v'."""
+    limited = {row.quantity.name for each in servo.program.limits if each.kind == "demand" for row in each.of}
+    names = [each.quantity.name for each in servo.program.residuals]
     wanted = []
     for i, b in enumerate(texts.b):
         terms = [("-", f"K[0, {i}, {j}]", f) for j, f in enumerate(texts.f)]
         terms += [("-", f"K[1, {i}, {j}]", rate) for j, rate in enumerate(texts.f_dot)]
         terms += [("-", f"K[2, {i}, {j}]", s) for j, s in enumerate(integrals)]
-        wanted.append(block.let(emit.combine([*terms, ("-", "1.0", b)])))
+        terms.append(("-", "1.0", texts.damping[i]))
+        wanted.append(block.let(emit.combine([*terms, ("-", "1.0", texts.delta[i] if names[i] in limited else b)])))
+    for each, bound in zip(servo.program.limits, texts.bounds, strict=True):
+        if each.kind == "demand":
+            at = [names.index(row.quantity.name) for row in each.of]
+            scaled, scales[each] = _scaled(block, [wanted[i] for i in at], bound)
+            for i, text in zip(at, scaled, strict=True):
+                wanted[i] = text
+    for i, name in enumerate(names):
+        if name in limited:
+            drift = [("-", j, a) for j, a in zip(texts.J[i], texts.a0, strict=True)]
+            wanted[i] = block.let(emit.combine(drift, wanted[i]))
     return wanted
 
 
@@ -213,13 +357,26 @@ def _inputs(block: Block, servo: Servo, texts: _Texts, z: list[str], damping: fl
     W = texts.W
     if servo.program.least_norm:
         return _least_norm(block, texts, z)
-    tau = list(servo.equations.model.inputs)
-    still = dict.fromkeys(tau, sympy.Integer(0))
-    for relation in map(sympy.sympify, servo.program.relations):
-        row = block.evaluate([*(sympy.diff(relation, u) for u in tau), -relation.xreplace(still)])
-        W, z = [*W, row[:-1]], [*z, row[-1]]
+    if servo.program.ideal:
+        return _along_gradients(block, texts, z)
+    for *row, beside in texts.relations:
+        W, z = [*W, row], [*z, beside]
     tau_exact, condition = _solve(block, W, z, _single_condition(block, texts))
     return (_damped(block, W, z, tau_exact, condition, damping) if damping else tau_exact), condition
+
+
+def _along_gradients(block: Block, texts: _Texts, z: list[str]) -> tuple[list[str], str]:
+    """B_r tau = J^T lambda with J M_r^-1 J^T lambda = z; the condition is that of J M_r^-1 J^T."""
+    gram = [[_dot(block, row, column) for column in texts.along] for row in texts.J]
+    multipliers, condition = _solve(block, gram, z, "1.0")
+    n_v = len(texts.a0)
+    forces = [emit.combine(("+", row[k], each) for row, each in zip(texts.J, multipliers, strict=True))
+              for k in range(n_v)]  # fmt: skip
+    B = [[column[k] for column in texts.B] for k in range(n_v)]
+    if all(text == ("1.0" if i == k else "0.0") for k, row in enumerate(B) for i, text in enumerate(row)):
+        return [block.let(text) for text in forces], condition
+    tau, _ = _solve(block, B, [block.let(text) for text in forces], "1.0")
+    return tau, condition
 
 
 def _damped(

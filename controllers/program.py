@@ -25,6 +25,7 @@ from servonode.mechanics.place import Place, here
 
 WORDS = True  # lines of this module are not a user's, see place.here
 Expr = Any
+late = sympy.Symbol("late", real=True)  # mean age of the held input [s], for requirements and warnings
 
 
 class _Signal(sympy.Symbol):  # type: ignore[misc]
@@ -70,23 +71,136 @@ def signal(name: str, description: str, unit: str = "1", *, default: str) -> Sig
     return Signal(Quantity(name, description, unit), default)
 
 
+class State(sympy.Symbol):  # type: ignore[misc]
+    """A state of the program itself, integrated beside the machine's; `start` is an expression."""
+
+    quantity: Quantity
+    start: Expr
+    place: Place
+
+    def __new__(cls, quantity: Quantity, start: Expr) -> "State":
+        symbol: State = sympy.Symbol.__xnew__(cls, quantity.name, real=True)
+        symbol.quantity, symbol.start, symbol.place = quantity, start, here()
+        return symbol
+
+    def __getnewargs_ex__(self) -> tuple[tuple[Quantity, Expr], dict[str, Any]]:
+        return (self.quantity, self.start), {}
+
+
+def state(name: str, description: str, unit: str = "1", *, start: Expr = 0) -> State:
+    """A state of the program, such as an arc length; Program(states=) gives its rate.
+
+    `start` may contain the machine's start, parameters and targets. Between two measured states it is integrated by
+    Heun's rule.
+    """
+    check_name("state", name)
+    refuse_uncompilable(f"state {name}: start", start, here())
+    return State(Quantity(name, description, unit), sympy.sympify(start))
+
+
+class Setpoint(sympy.Symbol):  # type: ignore[misc]
+    """A symbol for an expression whose time derivatives count as zero."""
+
+    expression: Expr
+    place: Place
+
+    def __new__(cls, name: str, expression: Expr) -> "Setpoint":
+        symbol: Setpoint = sympy.Symbol.__xnew__(cls, name, real=True)
+        symbol.expression, symbol.place = expression, here()
+        return symbol
+
+    def __getnewargs_ex__(self) -> tuple[tuple[str, Expr], dict[str, Any]]:
+        return (self.name, self.expression), {}
+
+
+def setpoint(name: str, expression: Expr) -> Setpoint:
+    """What an outer loop wants of an inner one: `expression`, taken as constant wherever residuals are differentiated.
+
+    The inner loop must be much faster than the expression changes; the program is then followed approximately.
+    """
+    check_name("setpoint", name)
+    refuse_uncompilable(f"setpoint {name}", expression, here())
+    return Setpoint(name, sympy.sympify(expression))
+
+
 @dataclass(frozen=True)
 class Residual:
-    """A servo-constraint: the expression that must vanish; `quantity.default` is its default rate [1/s]."""
+    """A servo-constraint: the expression that must vanish; `quantity.default` is its default rate [1/s].
+
+    `damping` is taken off the wanted top derivative.
+    """
 
     quantity: Quantity
     expression: Expr
+    damping: Expr = 0
     place: Place = field(default_factory=here)
 
+    @property
+    def gain(self) -> Expr:
+        """The symbol of its rate lambda [1/s], for requirements and warnings."""
+        return gain_symbol(self.quantity.name)
 
-def residual(name: str, expression: Expr, description: str, unit: str = "1", *, rate: float = 2.0) -> Residual:
-    """A servo-constraint `expression = 0`, stabilised at `rate` [1/s] (0: plain) unless the launch file says else."""
+
+def gain_symbol(name: str) -> Expr:
+    """The symbol of the rate of the residual of this name."""
+    return sympy.Symbol(f"lambda_{name}", real=True)
+
+
+def residual(
+    name: str, expression: Expr, description: str, unit: str = "1", *, rate: float = 2.0, damping: Expr = 0
+) -> Residual:
+    """A servo-constraint `expression = 0`, stabilised at `rate` [1/s] (0: plain) unless the launch file says else.
+
+    `damping` is for what the servo-constraints leave free: f' = -lambda f - damping (degree 1), or
+    f'' = -2 lambda f' - lambda^2 f - damping. The residual then holds only up to the size of the damping.
+    """
     check_name("residual", name)
-    refuse_uncompilable(f"residual {name}", expression, here())
+    for each in (expression, damping):
+        refuse_uncompilable(f"residual {name}", each, here())
     quantity = Quantity(name, description, unit, rate, at_least=0)
     if complaint := quantity.complaint(rate):
         raise ModelError(f"residual {name}: its rate {complaint}; give 1/s, 0 for none", here())
-    return Residual(quantity, sympy.sympify(expression))
+    return Residual(quantity, sympy.sympify(expression), sympy.sympify(damping))
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A bound on the norm of a vector: of residuals' demand, of inputs, or of expressions."""
+
+    quantity: Quantity
+    of: tuple[Any, ...]
+    at_most: Expr
+    place: Place = field(default_factory=here)
+
+    @property
+    def kind(self) -> str:
+        """What it bounds: "demand", "inputs" or "expressions"."""
+        if isinstance(self.of[0], Residual):
+            return "demand"
+        return "inputs" if isinstance(self.of[0], Input) else "expressions"
+
+    @property
+    def scale(self) -> Expr:
+        """The symbol of the factor in (0, 1] that brings the vector within the bound."""
+        return sympy.Symbol(f"scale_{self.quantity.name}", real=True)
+
+
+def limit(name: str, of: Sequence[Any], at_most: Expr, description: str) -> Limit:
+    """A bound `at_most` on the norm of a vector, which is scaled down to it with its direction kept.
+
+    `of` are residuals (the vector is J v', the part of their top derivatives that accelerations make), inputs, or
+    expressions; of those nothing is scaled but by the symbol `.scale`, used in a residual or setpoint. While a limit
+    acts the residuals do not follow their equations; the run reports it by a flag.
+    """
+    check_name("limit", name)
+    entries = listed(f"limit {name}", "of", list(of) if isinstance(of, sympy.MatrixBase | Mapping) else of, here())
+    mixed = len({Residual if isinstance(e, Residual) else Input if isinstance(e, Input) else None for e in entries}) > 1
+    if not entries or mixed:
+        raise ModelError(f"limit {name}: of= must list residuals, inputs, or expressions, one kind of them", here())
+    for each in (at_most, *(e for e in entries if not isinstance(e, Residual))):
+        refuse_uncompilable(f"limit {name}", each, here())
+    made = tuple(e if isinstance(e, Residual) else sympy.sympify(e) for e in entries)
+    return Limit(Quantity(name, description), made, sympy.sympify(at_most))
 
 
 @dataclass(frozen=True)
@@ -94,12 +208,17 @@ class Program:
     """A goal: residuals to be held at zero, with their targets, parameters, guards.
 
     With fewer residuals than inputs the program must be completed: by `relations`, linear expressions of the inputs
-    that vanish (such as U1 + U2), or by `least_norm`, the smallest inputs that serve the residuals. The motion
-    depends on that choice.
+    that vanish (such as U1 + U2), by `least_norm`, the smallest inputs that serve the residuals, or by `ideal`:
+    generalized forces along the residuals' own gradients, as contact forces would act. The motion depends on that
+    choice.
 
     `start` gives parameters that have no default their value at the start of the run (expressions of state and
-    targets). `inputs` states the inputs directly; the residuals are then only watched. Where a guard's margin is
-    not positive the law stops with its text.
+    targets); one that has neither must be given by the launch file. `inputs` states the inputs directly; the residuals are then only watched. Where a guard's margin is
+    not positive the law stops with its text. `states` are the program's own, with their rates; `setpoints` what an
+    outer loop wants; `limits` bound demands and inputs.
+
+    `requirements` must hold at the start, or nothing moves; `warnings` are told. Both are conditions on parameters,
+    on residuals' `gain`, on `late`, and on the start.
     """
 
     name: str
@@ -113,32 +232,45 @@ class Program:
     inputs: Mapping[Any, Expr] = field(default_factory=dict)
     relations: Sequence[Expr] = ()
     least_norm: bool = False
+    ideal: bool = False
+    states: Mapping[State, Expr] = field(default_factory=dict)
+    setpoints: Sequence[Setpoint] = ()
+    limits: Sequence[Limit] = ()
+    requirements: Sequence[Condition] = ()
+    warnings: Sequence[Condition] = ()
     place: Place = field(default_factory=here)
 
     def __post_init__(self) -> None:
         self._check_kinds()
-        for each in self.parameters:
-            if each.quantity.default is None and each not in self.start:
-                raise ModelError(
-                    f"program {self.name}: parameter {each.name!r} has neither default= nor a value in start=",
-                    each.place,
-                )
+        self._check_completion()
 
     def _check_kinds(self) -> None:
         """What is listed must have been made by the word of its kind."""
         what = f"program {self.name}"
         kinds: dict[str, type] = {"residuals": Residual, "parameters": Parameter, "targets": Target}
-        kinds |= {"signals": Signal, "guards": Condition}
+        kinds |= {"signals": Signal, "guards": Condition, "setpoints": Setpoint, "limits": Limit}
+        kinds |= {"requirements": Condition, "warnings": Condition}
         for keyword, kind in kinds.items():
             object.__setattr__(self, keyword, listed(what, keyword, getattr(self, keyword), self.place))
             check_kinds(what, keyword, getattr(self, keyword), kind, self.place)
         object.__setattr__(self, "relations", listed(what, "relations", self.relations, self.place))
-        for keyword, kind in (("start", Parameter), ("inputs", Input)):
+        for keyword, kind in (("start", Parameter), ("inputs", Input), ("states", State)):
             stated = getattr(self, keyword)
             if not isinstance(stated, Mapping):
                 text = f"{what}: {keyword}= is not a mapping; state it as {{symbol: expression}}"
                 raise ModelError(text, self.place.argument(keyword))
             check_kinds(what, keyword, stated, kind, self.place)
-        entries = [*self.relations, *self.start.values(), *self.inputs.values()]
+        entries = [*self.relations, *self.start.values(), *self.inputs.values(), *self.states.values()]
         for expression in entries:
-            refuse_uncompilable(f"{what}: a relation, start value or input", expression, self.place)
+            refuse_uncompilable(f"{what}: a relation, start value, rate or input", expression, self.place)
+
+    def _check_completion(self) -> None:
+        """One way of completing the program, and limits of its own residuals."""
+        stated = {"relations": bool(self.relations), "least_norm": self.least_norm, "ideal": self.ideal}
+        if sum(stated.values()) > 1:
+            chosen = " and ".join(word for word, given in stated.items() if given)
+            raise ModelError(f"program {self.name}: {chosen} are given; complete it in one way", self.place)
+        for each in self.limits:
+            if each.kind == "demand" and any(row not in self.residuals for row in each.of):
+                text = f"program {self.name}, limit {each.quantity.name}: of= has a residual that residuals= lacks"
+                raise ModelError(f"{text}; list it there", each.place)

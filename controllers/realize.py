@@ -12,11 +12,11 @@ import numpy.typing as npt
 from numpy.random import Generator
 
 from servonode.controllers.law import ServoLaw
-from servonode.mechanics.description import MachineDescription
+from servonode.mechanics.description import Completion, MachineDescription
 from servonode.mechanics.machine import Machine
 
 Array = npt.NDArray[np.float64]
-Terms = tuple[Array, Array, Array]  # J (n_s, n_v), R (n_v, n_tau), W (n_s, n_tau)
+Terms = tuple[Array, Array, Array, Array]  # J (n_s, n_v), R (n_v, n_tau), W (n_s, n_tau), F (n_rel, n_tau)
 Case = Literal["determined", "completed", "incomplete", "overdetermined", "singular"]
 SINGULAR = 1e8  # condition from which on rank is lost and the law gives up (CONDITION_LIMIT of law_source)
 REACHED = 1e-10  # a row of W below this share of |J_i| |R| is not moved by the inputs
@@ -121,30 +121,27 @@ def unsurveyed(law: ServoLaw) -> Survey:
     return Survey(names, law.description.degrees, machine.input_names, machine.state_names)
 
 
-def survey(
-    law: ServoLaw, states: Array, times: Array, goals: Array, F: Array | None = None, search: bool = True
-) -> Survey:
+def survey(law: ServoLaw, states: Array, times: Array, goals: Array, search: bool = True) -> Survey:
     """Rank and condition of W, or of [W; F], at states (n, n_x) with their times (n,) [s] and goals y (n, n_y).
 
-    F (n_rel, n_tau) holds relations between the inputs. `search` goes on from the worst state to worse ones, within
-    the box that the states span: a singular surface is met by no random state.
+    F (n_rel, n_tau) are the coefficients of the program's relations. `search` goes on from the worst state to worse
+    ones, within the box that the states span: a singular surface is met by no random state.
 
     Raises:
         ValueError: the program states its inputs itself and has no W.
     """
     if law.description.explicit:
         raise ValueError(f"program {law.description.name} states its inputs itself; there is no W to survey")
-    F = np.zeros((0, law.machine.n_inputs)) if F is None else F
     tried = [(t, x, y, _terms(law, t, x, y)) for t, x, y in zip(times, states, goals, strict=True)]
     inside = [(t, x, y, terms) for t, x, y, terms in tried if terms]
     if not inside:
         return replace(unsurveyed(law), outside=len(states))
-    lengths = np.array([np.linalg.norm(J, axis=1) for *_, (J, _, _) in inside])
-    reached = np.array([np.linalg.norm(W, axis=1) / np.linalg.norm(R) for *_, (_, R, W) in inside])
+    lengths = np.array([np.linalg.norm(J, axis=1) for *_, (J, *_) in inside])
+    reached = np.array([np.linalg.norm(W, axis=1) / np.linalg.norm(R) for *_, (_, R, W, _) in inside])
     size: Array = lengths.max(axis=0)
-    samples = [_sample(t, x, terms, size, F) for t, x, _, terms in inside]
+    samples = [_sample(t, x, terms, size) for t, x, _, terms in inside]
     first = max(range(len(samples)), key=lambda i: samples[i].condition)
-    worst = _search(law, samples[first], inside[first][2], size, F, states) if search else samples[first]
+    worst = _search(law, samples[first], inside[first][2], size, states) if search else samples[first]
     return replace(
         unsurveyed(law),
         count=len(inside),
@@ -164,11 +161,11 @@ def _terms(law: ServoLaw, t: float, x: Array, y: Array) -> Terms | None:
     terms = law.terms(t, x, y)
     if law.compute(t, x, y) > 0 or not np.isfinite([terms["W"].sum(), terms["J"].sum()]).all():
         return None
-    return terms["J"], response(law.machine, t, x), terms["W"]
+    return terms["J"], response(law.machine, t, x), terms["W"], terms["F"]
 
 
-def _sample(t: float, x: Array, terms: Terms, size: Array, F: Array) -> Sample:
-    J, R, W = terms
+def _sample(t: float, x: Array, terms: Terms, size: Array) -> Sample:
+    J, R, W, F = terms
     strength = np.linalg.norm(R)
     scale = np.maximum(np.linalg.norm(J, axis=1), np.where(size > NO_ROW, FADED * size, 1.0))
     relations = F * strength / np.linalg.norm(F, axis=1, keepdims=True)  # as heavy as a scaled row of W may be
@@ -178,13 +175,13 @@ def _sample(t: float, x: Array, terms: Terms, size: Array, F: Array) -> Sample:
     return Sample(float(t), x, int(np.sum(sigma * SINGULAR > largest)), condition, U[:, len(sigma) - 1])
 
 
-def _search(law: ServoLaw, sample: Sample, y: Array, size: Array, F: Array, states: Array) -> Sample:
+def _search(law: ServoLaw, sample: Sample, y: Array, size: Array, states: Array) -> Sample:
     """Pattern search for the largest condition from a sample on, at its time and goal, inside the states' box."""
     low, high, share = states.min(axis=0), states.max(axis=0), 0.25
 
     def condition(x: Array) -> float:
         terms = _terms(law, sample.time, x, y)
-        return _sample(sample.time, x, terms, size, F).condition if terms else 0.0
+        return _sample(sample.time, x, terms, size).condition if terms else 0.0
 
     best, x = sample.condition, sample.state
     while share > 1e-12 and best < SINGULAR:
@@ -200,27 +197,29 @@ def _search(law: ServoLaw, sample: Sample, y: Array, size: Array, F: Array, stat
     decisive = tuple(i for i, each in enumerate(changed) if each < 0.99 * min(best, SINGULAR))
     terms = _terms(law, sample.time, x, y)
     assert terms is not None
-    return replace(_sample(sample.time, x, terms, size, F), decisive=decisive)
+    return replace(_sample(sample.time, x, terms, size), decisive=decisive)
 
 
-def verdict(survey: Survey, n_s: int, n_tau: int, n_relations: int = 0, least_norm: bool = False) -> Verdict:
+def verdict(survey: Survey, n_s: int, n_tau: int, n_relations: int = 0, completion: Completion = "none") -> Verdict:
     """The verdict on n_s servo-constraints and n_relations relations for n_tau inputs (README eq. 8).
 
     Raises:
-        ValueError: ranks are needed, and the survey has none or knows nothing of the relations.
+        ValueError: ranks are needed, and the survey has none or is of a program with other relations.
     """
     n_rows, worst = n_s + n_relations, survey.worst
-    counted = _count(survey, n_s, n_tau, n_relations, least_norm)
+    counted = _count(survey, n_s, n_tau, n_relations, completion)
     if counted:
         return counted
     if worst is None:
         raise ValueError(f"none of {survey.outside} states is inside the program's domain; survey nearer to its start")
     if len(worst.direction) != n_rows:
-        raise ValueError(f"the survey has no {n_relations} relations; hand their matrix F to `survey`")
-    return _unreached(survey) or _rank(survey, worst, n_rows) or _fine(survey, worst, n_s, n_tau, n_relations)
+        raise ValueError(f"the survey is not of a program with {n_relations} relations; survey that one")
+    how = {"least_norm": "the least norm", "ideal": "forces along their gradients"}.get(completion, "")
+    how = _several(n_relations, "relation") if n_relations else how
+    return _unreached(survey) or _rank(survey, worst, n_rows) or _fine(survey, worst, n_s == n_tau, how)
 
 
-def _count(survey: Survey, n_s: int, n_tau: int, n_relations: int, least_norm: bool) -> Verdict | None:
+def _count(survey: Survey, n_s: int, n_tau: int, n_relations: int, completion: Completion) -> Verdict | None:
     wanted = f"{_several(n_s, 'servo-constraint')} ({', '.join(survey.residuals)})"
     wanted += f" and {_several(n_relations, 'relation')}" if n_relations else ""
     inputs = f"{_several(n_tau, 'input')} ({', '.join(survey.inputs)})"
@@ -228,7 +227,7 @@ def _count(survey: Survey, n_s: int, n_tau: int, n_relations: int, least_norm: b
     if surplus > 0:
         text = f"{wanted} for {inputs}: {surplus} too many, they cannot all be served unless they agree by chance"
         return Verdict(False, "overdetermined", text, f"leave out {surplus} of them")
-    if surplus < 0 and not least_norm:
+    if surplus < 0 and completion == "none":
         text = f"{wanted} for {inputs}: {_several(-surplus, 'combination')} of the inputs left open"
         remedy = "complete the program: another residual (best, the motion is then determined; for example the speed), "
         remedy += f"a relation between {' and '.join(survey.inputs)}, or least_norm=True"
@@ -269,13 +268,12 @@ def _rank(survey: Survey, worst: Sample, n_rows: int) -> Verdict | None:
     return None
 
 
-def _fine(survey: Survey, worst: Sample, n_s: int, n_tau: int, n_relations: int) -> Verdict:
+def _fine(survey: Survey, worst: Sample, determined: bool, how: str) -> Verdict:
     served = f"{', '.join(survey.residuals)} can be served by {' and '.join(survey.inputs)}"
     found = f"condition at most {worst.condition:.3g}, at {_state(survey, worst)}"
-    if n_s == n_tau:
+    if determined:
         return Verdict(True, "determined", f"{served}, in one way; {found}")
-    how = f"by {_several(n_relations, 'relation')}" if n_relations else "by the least norm"
-    return Verdict(True, "completed", f"{served}, completed {how}; what this leaves free moves by itself; {found}")
+    return Verdict(True, "completed", f"{served}, completed by {how}; what this leaves free moves by itself; {found}")
 
 
 def _involved(survey: Survey, share: Array) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import sympy
 
-from servonode.controllers.program import Program, Residual
+from servonode.controllers.program import Limit, Program, Residual, gain_symbol, late
 from servonode.mechanics.derive import Equations
 from servonode.mechanics.model import ModelError
 from servonode.mechanics.place import Place
@@ -24,8 +24,8 @@ _ORDERS = 8  # derivatives of a signal that are looked for
 class Servo:
     """Symbolic servo-constraints of a program on a machine.
 
-    f, f_dot, delta: n_s entries (f_dot is 0 for degree 1); J (n_s, n_v); degrees; and how many derivatives of
-    targets and signals they contain.
+    f, f_dot, delta, damping: n_s entries (f_dot is 0 for degree 1); J (n_s, n_v); degrees; state_rates: those of the
+    program's own states; and how many derivatives of targets and signals they contain. Setpoints are put in.
     """
 
     equations: Equations
@@ -34,6 +34,8 @@ class Servo:
     f_dot: list[Expr]
     J: Any
     delta: list[Expr]
+    damping: list[Expr]
+    state_rates: list[Expr]
     degrees: tuple[int, ...]
     target_order: int
     signal_order: int
@@ -47,10 +49,14 @@ def derive_servo(equations: Equations, program: Program) -> Servo:
             velocity within two differentiations, or needs more target derivatives than a target has.
     """
     _check_names(equations, program)
-    rows = [_row(equations, program, each) for each in program.residuals]
+    rows = [[_put_in(equations, program, part) for part in _row(equations, program, each)]
+            for each in program.residuals]  # fmt: skip
     _check_other_expressions(equations, program)
-    explicit = [sympy.sympify(each) for each in program.inputs.values()]
-    used = _orders(program, [entry for row in rows for entry in row[:4]] + explicit)
+    damping = [resolved(equations, program, each.damping) for each in program.residuals]
+    rates = [resolved(equations, program, each) for each in program.states.values()]
+    others = [*program.inputs.values(), *program.relations, *(each.at_most for each in program.limits)]
+    others = [resolved(equations, program, each) for each in others]
+    used = _orders(program, [entry for row in rows for entry in row[:4]] + damping + rates + others)
     if used[0] > MAX_TARGET_ORDER:
         raise ModelError(
             f"program {program.name} needs derivative {used[0]} of a target, a target has {MAX_TARGET_ORDER}; "
@@ -64,6 +70,8 @@ def derive_servo(equations: Equations, program: Program) -> Servo:
         f_dot=[row[1] for row in rows],
         J=sympy.Matrix([list(row[2]) for row in rows]) if rows else sympy.zeros(0, 0),
         delta=[row[3] for row in rows],
+        damping=damping,
+        state_rates=rates,
         degrees=tuple(row[4] for row in rows),
         target_order=used[0],
         signal_order=used[1],
@@ -90,6 +98,32 @@ def _row(equations: Equations, program: Program, residual: Residual) -> tuple[Ex
     return f, f_dot, J, along(equations, program, f_dot), 2
 
 
+def resolved(equations: Equations, program: Program, expression: Expr) -> Expr:
+    """An expression of the program in velocities, with its setpoints and scales put in."""
+    return _put_in(equations, program, in_velocities(equations, expression))
+
+
+def scale_of(limit: Limit, norm: Expr) -> Expr:
+    """The factor that brings a vector of this norm within the limit: 1 below it."""
+    return limit.at_most / sympy.Max(limit.at_most, norm)
+
+
+def _put_in(equations: Equations, program: Program, part: Any) -> Any:
+    """Setpoints and scales by their expressions, which may contain each other; any part of a row."""
+    meant = {each: in_velocities(equations, each.expression) for each in program.setpoints}
+    for each in program.limits:
+        if each.kind == "expressions":
+            norm = sympy.sqrt(sympy.Add(*(e**2 for e in each.of)))
+            meant[each.scale] = in_velocities(equations, scale_of(each, norm))
+    if not meant or isinstance(part, int):
+        return part
+    if isinstance(part, list):
+        return [_put_in(equations, program, each) for each in part]
+    for _ in meant:
+        part = sympy.sympify(part).xreplace(meant)
+    return part
+
+
 def in_velocities(equations: Equations, expression: Expr) -> Expr:
     """An expression of the program with coordinates' rates and varying parameters put in."""
     model = equations.model
@@ -104,6 +138,7 @@ def along(equations: Equations, program: Program, expression: Expr) -> Expr:
     factor and the compiled law stays as short as a hand-written one.
     """
     rates = equations.rates
+    rates |= {each: in_velocities(equations, rate) for each, rate in program.states.items()}
     for each in (*program.targets, *program.signals):
         rates |= {each.derivative(order): each.derivative(order + 1) for order in range(_ORDERS)}
     return _derivative(sympy.sympify(expression), rates, {})
@@ -136,7 +171,7 @@ def _check_names(equations: Equations, program: Program) -> None:
     """A program's names must differ from the machine's, but for signals that state an input of that name."""
     machine = {symbol.name for symbol in equations.model.symbols}
     inputs = {u.name for u in program.inputs}
-    own: list[Any] = [*program.parameters, *program.targets, *program.signals]
+    own: list[Any] = [*program.parameters, *program.targets, *program.signals, *program.states, *program.setpoints]
     names = [each.name for each in own]
     signals = {each.name for each in program.signals}
     for each in own:
@@ -147,15 +182,21 @@ def _check_names(equations: Equations, program: Program) -> None:
                 each.place,
             )
     residuals = [each.quantity.name for each in program.residuals]
-    for row in program.residuals:
-        if residuals.count(row.quantity.name) > 1:
-            text = f"program {program.name}: two residuals are called {row.quantity.name!r}; rename one of them"
-            raise ModelError(text, row.place)
+    limits = [each.quantity.name for each in program.limits]
+    for kind, taken, stated in (("residuals", residuals, program.residuals), ("limits", limits, program.limits)):
+        for row in stated:
+            if taken.count(row.quantity.name) > 1:
+                text = f"program {program.name}: two {kind} are called {row.quantity.name!r}; rename one of them"
+                raise ModelError(text, row.place)
 
 
-def _check_symbols(equations: Equations, program: Program, expression: Expr, what: str, place: Place) -> None:
+def _check_symbols(
+    equations: Equations, program: Program, expression: Expr, what: str, place: Place, more: tuple[Expr, ...] = ()
+) -> None:
     model = equations.model
-    known = {symbol.name for symbol in (*model.state, *model.parameters, *program.parameters)} | {"t"}
+    own = (*program.parameters, *program.states, *program.setpoints)
+    known = {symbol.name for symbol in (*model.state, *model.parameters, *own, *more)} | {"t"}
+    known |= {each.scale.name for each in program.limits if each.kind == "expressions"}
     for each in (*program.targets, *program.signals):
         known |= {each.derivative(order).name for order in range(_ORDERS)}
     unknown = sorted(symbol.name for symbol in expression.free_symbols if symbol.name not in known)
@@ -168,10 +209,19 @@ def _check_symbols(equations: Equations, program: Program, expression: Expr, wha
 
 
 def _check_other_expressions(equations: Equations, program: Program) -> None:
-    """Guards, start values and stated inputs contain known symbols only; every input is stated or none is."""
+    """Everything beside residuals contains known symbols only; every input is stated or none is."""
     model, place = equations.model, program.place
     for guard in program.guards:
         _check_symbols(equations, program, in_velocities(equations, guard.margin), "a guard", guard.place)
+    gains = (late, *(gain_symbol(each.quantity.name) for each in program.residuals))
+    for each in (*program.requirements, *program.warnings):
+        margin = in_velocities(equations, each.margin)
+        _check_symbols(equations, program, margin, "a requirement or warning", each.place, gains)
+    for relation in program.relations:
+        stated = in_velocities(equations, relation)
+        _check_symbols(equations, program, stated, "a relation", place.argument("relations"), tuple(model.inputs))
+    for what, expression, where in _beside(program):
+        _check_symbols(equations, program, in_velocities(equations, expression), what, where)
     for symbol, value in program.start.items():
         what = f"the start value of {symbol.name}"
         _check_symbols(equations, program, in_velocities(equations, value), what, place.argument("start"))
@@ -182,6 +232,20 @@ def _check_other_expressions(equations: Equations, program: Program) -> None:
         names = ", ".join(u.name for u in model.inputs)
         text = f"program {program.name}: inputs= must state each input of {model.name} ({names}), or be left out"
         raise ModelError(text, place.argument("inputs"))
+
+
+def _beside(program: Program) -> list[tuple[str, Expr, Place]]:
+    """What stands beside residuals and inputs: name, expression, place."""
+    place = program.place
+    stated = [(f"the damping of residual {each.quantity.name}", each.damping, each.place) for each in program.residuals]
+    stated += [(f"the rate of state {each.name}", rate, place.argument("states"))
+               for each, rate in program.states.items()]  # fmt: skip
+    stated += [(f"the start of state {each.name}", each.start, each.place) for each in program.states]
+    stated += [(f"setpoint {each.name}", each.expression, each.place) for each in program.setpoints]
+    for each in program.limits:
+        entries = each.of if each.kind == "expressions" else ()
+        stated += [(f"limit {each.quantity.name}", part, each.place) for part in (each.at_most, *entries)]
+    return stated
 
 
 def _orders(program: Program, expressions: list[Any]) -> tuple[int, int]:

@@ -6,6 +6,7 @@ importing the symbolic side.
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -102,6 +103,8 @@ class MachineDescription(msgspec.Struct, frozen=True):
     constraints: tuple[str, ...]
     requirements: tuple[Requirement, ...]
     warnings: tuple[Requirement, ...]
+    faults: tuple[Requirement, ...]  # conditions whose violation ends a run
+    brakes: bool  # whether the machine states a safe action of its own
     panels: tuple[tuple[str, ...], ...]
     vectors: dict[str, tuple[str, ...]] = {}  # states that go as one list outside: n -> n_0, n_1, n_2
     held: tuple[str, ...] = ()  # holonomic constraints and identities, restored by every step
@@ -130,6 +133,9 @@ class MachineDescription(msgspec.Struct, frozen=True):
         return tuple(quantity.name for quantity in self.inputs)
 
 
+Completion = Literal["none", "least_norm", "ideal"]  # what chooses among the inputs where there are fewer rows
+
+
 class ProgramDescription(msgspec.Struct, frozen=True):
     """All names of a program, in the order of the compiled law's arrays."""
 
@@ -144,11 +150,16 @@ class ProgramDescription(msgspec.Struct, frozen=True):
     target_order: int
     signal_order: int
     guards: tuple[Requirement, ...]
-    relations: tuple[tuple[float, ...], ...]  # rows F of F tau = tau_0, one coefficient an input
-    least_norm: bool
+    relations: int  # rows F of F tau = tau_0 beside the residuals
+    completion: Completion
     integral: bool  # y ends with the integrals of the residuals
     explicit: bool  # the program states the inputs itself; residuals are only watched
     places: tuple[str, ...] = ()  # where in the source each residual is stated
+    required: tuple[str, ...] = ()  # parameters that the launch file must give
+    states: tuple[Quantity, ...] = ()  # of the program itself
+    limits: tuple[Quantity, ...] = ()
+    requirements: tuple[Requirement, ...] = ()  # of the start
+    warnings: tuple[Requirement, ...] = ()
 
 
 def values_by_name(quantities: Sequence[Quantity], given: Mapping[str, float]) -> tuple[float, ...]:

@@ -62,6 +62,18 @@ class Machine:
     def n_inputs(self) -> int:
         return len(self.description.inputs)
 
+    def fault(self, t: float, x: Array) -> str | None:
+        """The text of the first fault condition that this state violates, or None."""
+        found: int = self.kernel.faults(t, x, self.c)
+        return self.description.faults[found - 1].text if found else None
+
+    def safe_input(self, t: float, x: Array) -> Array:
+        """The inputs of the safe action at this state (n_tau,): the machine's own, else zero."""
+        u = np.zeros(self.n_inputs)
+        if self.description.brakes:
+            self.kernel.safe_input(t, x, self.c, u)
+        return u
+
     def with_parameters(self, parameters: Mapping[str, float]) -> "Machine":
         """The same kernels with other parameters, those not named keep their present value."""
         return Machine(self.description, self.kernel, {**self.parameters, **parameters})

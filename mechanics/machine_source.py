@@ -60,6 +60,8 @@ def describe(model: Model) -> MachineDescription:
         constraints=tuple(each.quantity.name for each in model.constraints),
         requirements=tuple(each.requirement for each in model.requirements),
         warnings=tuple(each.requirement for each in model.warnings),
+        faults=tuple(each.requirement for each in model.faults),
+        brakes=bool(model.safe),
         panels=tuple(tuple(panel) for panel in model.panels),
         vectors={name: tuple(entry.name for entry in entries) for name, entries in model.vectors.items()},
         held=tuple(model.held),
@@ -93,6 +95,8 @@ def machine_source(equations: Equations) -> str:
         _constraint_residual(equations, constants),
         *([] if model.speaks_in_velocities else [_full(equations, constants), _matrices(equations, constants)]),
         _outputs(equations, constants),
+        _faults(equations, constants),
+        *([_safe_input(equations, constants)] if model.safe else []),
         _requirements(model),
     ]
     return "\n\n".join([emit.HEADER + constants.source(), SOLVE_SOURCE, *body])
@@ -269,6 +273,25 @@ def _outputs(equations: Equations, constants: Constants) -> str:
     block.store("out", block.evaluate(wanted))
     types = "f8, f8[::1], f8[::1], f8[::1], f8[:, ::1], f8[::1], f8[::1]"
     return _function("outputs", "t_, x, u, c, S, y, out", types, block)
+
+
+def _faults(equations: Equations, constants: Constants) -> str:
+    """Generated `faults(t, x, c)`: the number of the first fault whose condition is violated, 0 for none."""
+    model, block = equations.model, _with_rates(equations, constants)
+    texts = block.evaluate([each.margin for each in model.faults])
+    block.lines.append("    found = 0")
+    for i, (each, text) in enumerate(zip(model.faults, texts, strict=True), 1):
+        block.lines.append(f"    if found == 0 and not ({text} {'>' if each.requirement.strict else '>='} 0.0):")
+        block.lines.append(f"        found = {i}")
+    body = str(block) if model.faults else "    found = 0"
+    return f"{njit('i8(f8, f8[::1], f8[::1])')}def faults(t_, x, c):\n{body}\n    return found\n"
+
+
+def _safe_input(equations: Equations, constants: Constants) -> str:
+    """Generated `safe_input(t, x, c, out)`: the inputs of the machine's safe action."""
+    model, block = equations.model, _with_rates(equations, constants)
+    block.store("out", block.evaluate([model.safe.get(u, 0) for u in model.inputs]))
+    return _function("safe_input", "t_, x, c, out", "f8, f8[::1], f8[::1], f8[::1]", block)
 
 
 def _requirements(model: Model) -> str:

@@ -27,7 +27,8 @@ def check_name(kind: str, name: str) -> None:
 
 
 _ENERGIES = ("kinetic", "potential", "dissipation")
-_MAPPINGS = {"kinematics": "{x: v * cos(psi)}", "inputs": "{F: x.rate}", "identities": '{"norm": q.dot(q) - 1}'}
+_MAPPINGS = {"kinematics": "{x: v * cos(psi)}", "inputs": "{F: x.rate}", "identities": '{"norm": q.dot(q) - 1}',
+             "safe": "{F: -c_b * x.rate}"}  # fmt: skip
 
 
 def listed(what: str, keyword: str, given: Any, place: Place) -> tuple[Any, ...]:
@@ -355,7 +356,9 @@ class Model:
     expressions of the velocities, q' = G v + g0, so that the constraints hold identically (the minimal form); a
     coordinate without kinematics has its own rate as velocity, called `q_dot`. `inputs` gives for each input the
     rate on which it does work: the power is the sum of input times rate. `dissipation` is a Rayleigh function
-    R(q, q') with generalized forces -dR/dq'. `requirements` bound the parameters, `warnings` watch the run. `panels`
+    R(q, q') with generalized forces -dR/dq'. `requirements` bound the parameters, `warnings` watch the run. `faults`
+    are conditions of the state whose violation ends a run; `safe` gives inputs as expressions of the state that then
+    act, such as a brake's (default: zero input). `panels`
     name the quantities worth a plot, one tuple an axis. `order` is the order of the state (default: coordinates, then
     velocities).
 
@@ -387,6 +390,8 @@ class Model:
     outputs: Sequence[Output] = ()
     requirements: Sequence[Condition] = ()
     warnings: Sequence[Condition] = ()
+    faults: Sequence[Condition] = ()
+    safe: Mapping[Input, Expr] = field(default_factory=dict)
     panels: Sequence[Sequence[str]] = ()
     order: Sequence[Any] = field(default=())
     varying: Mapping[Parameter, Expr] = field(default_factory=dict)
@@ -434,13 +439,14 @@ class Model:
     def _check_kinds(self) -> None:
         """What is listed must have been made by the word of its kind."""
         what = f"machine {self.name}"
-        for keyword in ("kinematics", "inputs", "identities"):
+        for keyword in _MAPPINGS:
             if not isinstance(getattr(self, keyword), Mapping):
                 text = f"{what}: {keyword}= is not a mapping; state it as {_MAPPINGS[keyword]}"
                 raise ModelError(text, self.place.argument(keyword))
         kinds: dict[str, type] = {"coordinates": Coordinate, "kinematics": Coordinate, "velocities": Velocity}
         kinds |= {"parameters": Parameter, "inputs": Input, "bodies": Body, "constraints": Constraint}
-        kinds |= {"outputs": Output, "requirements": Condition, "warnings": Condition}
+        kinds |= {"outputs": Output, "requirements": Condition, "warnings": Condition, "faults": Condition}
+        kinds |= {"safe": Input}
         for keyword, kind in kinds.items():
             if keyword not in _MAPPINGS:
                 object.__setattr__(self, keyword, listed(what, keyword, getattr(self, keyword), self.place))
@@ -454,7 +460,8 @@ class Model:
             stated += [(f"{keyword} of {key}", each, self.place.argument(keyword, i)) for i, (key, each) in entries]
         stated += [(f"constraint {each.quantity.name}", each.row, each.place) for each in self.constraints]
         stated += [(f"output {each.quantity.name}", each.expression, each.place) for each in self.outputs]
-        stated += [("a condition", each.margin, each.place) for each in (*self.requirements, *self.warnings)]
+        conditions = (*self.requirements, *self.warnings, *self.faults)
+        stated += [("a condition", each.margin, each.place) for each in conditions]
         for what, expression, place in stated:
             refuse_uncompilable(f"machine {self.name}: {what}", expression, place)
 
@@ -527,6 +534,8 @@ class Model:
             constraints=tuple(each.mapped(changed) for each in self.constraints),
             outputs=tuple(replace(each, expression=changed(each.expression)) for each in self.outputs),
             warnings=tuple(replace(each, margin=changed(each.margin)) for each in self.warnings),
+            faults=tuple(replace(each, margin=changed(each.margin)) for each in self.faults),
+            safe={u: changed(each) for u, each in self.safe.items()},
         )
 
     @property

@@ -25,6 +25,7 @@ from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.simulated import SimulatedPlant
 
 Array = npt.NDArray[np.float64]
+BRAKING = 5.0  # s of the safe action after a fault, where the machine states one
 
 
 @dataclass(frozen=True)
@@ -60,12 +61,21 @@ class Assembly:
         )
 
     def goal(self, t: float) -> Array:
-        """y at time t: the targets, then the program's own signals, each with its derivatives."""
+        """y at time t: targets, then signals, each with its derivatives, then the program's states as at the start."""
         y = np.zeros(self.n_y)
         if self.control:
             self.targets.evaluate(t, y[: self.n_targets])
             self.control.signals.evaluate(t, y[self.n_targets :])
+            law = self.control.law
+            y[law.first_state : law.first_state + law.n_states] = law.start_states
         return y
+
+    @property
+    def safe_steps(self) -> int:
+        """Plant steps for which the safe action acts after a fault."""
+        wanted, brakes = self.launch.plant.safety.safe_time, self.machine.description.brakes
+        seconds = (BRAKING if brakes else 0.0) if wanted is None else wanted
+        return round(seconds * 1e9 / self.launch.step_ns)
 
     @property
     def n_targets(self) -> int:
@@ -172,6 +182,7 @@ def _find_program_start(assembly: Assembly, control: Control) -> None:
     y = assembly.goal(0.0)
     settings = launch.controller.settings
     law.start(0.0, assembly.start, y, settings)
+    y = assembly.goal(0.0)  # with the program's own states
     _check_parameters(launch, law, settings)  # those that are given, before anything is computed with them
     if _wants_program_start(launch):
         given = list(_initial(launch, assembly.machine))

@@ -5,7 +5,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -288,20 +288,36 @@ def new(kind: str, name: str) -> None:
 @_reports_errors
 def list_(what: str, as_json: bool) -> None:
     """List packaged machines, programs, launch files."""
-    from servonode import controllers, plants
-    from servonode.controllers import PROGRAMS
+    from servonode import plants
     from servonode.nodes.launch_file import packaged
     from servonode.plants import PLANTS
 
     if what == "machines":
         found = PLANTS | _installed(plants.ENTRY_POINTS)
     elif what == "programs":
-        found = {name: f"{entry.summary} ({entry.machine or 'any machine'})" for name, entry in PROGRAMS.items()}
-        found |= _installed(controllers.ENTRY_POINTS)
+        groups = _programs()
+        text = "\n".join(f"{machine}\n{_listed(names, '  ')}" for machine, names in groups.items())
+        click.echo(json.dumps(groups) if as_json else text)
+        return
     else:
         found = packaged()
+    click.echo(json.dumps(found) if as_json else _listed(found))
+
+
+def _listed(found: Mapping[str, str], indent: str = "") -> str:
     width = max(map(len, found), default=0)
-    click.echo(json.dumps(found) if as_json else "\n".join(f"{n:<{width}}  {text}" for n, text in found.items()))
+    return "\n".join(f"{indent}{name:<{width}}  {text}" for name, text in found.items())
+
+
+def _programs() -> dict[str, dict[str, str]]:
+    """The programs with their summaries, by machine; two machines may have one of the same name."""
+    from servonode import controllers
+
+    groups: dict[str, dict[str, str]] = {}
+    for entry in controllers.PROGRAMS:
+        groups.setdefault(entry.machine or "any machine", {})[entry.name] = entry.summary
+    installed = _installed(controllers.ENTRY_POINTS)
+    return groups | ({"installed packages": installed} if installed else {})
 
 
 def _installed(group: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ from servonode.controllers import (
     StatedProgram,
     find_program,
     load_law,
+    programs_of,
 )
 from servonode.controllers.inline import ResidualError
 from servonode.controllers.signals import ExpressionError, Signals, load_signals
@@ -65,7 +66,7 @@ def program_source(launch: LaunchFile) -> ProgramSource | None:
         return _inline(launch, controller)
     _check_fits(launch, controller.program)
     try:
-        source = StatedProgram(find_program(controller.program, launch.path.parent))
+        source = StatedProgram(find_program(controller.program, launch.path.parent, launch.plant.machine))
         assert source.options is not None  # read now, so that a bad one is refused before anything is derived
     except (NotFound, ModelError) as error:
         raise LaunchError(path, "controller", "program", str(error)) from error
@@ -88,12 +89,17 @@ def _inline(launch: LaunchFile, controller: Controller) -> InlineProgram:
 
 def _check_fits(launch: LaunchFile, name: str) -> None:
     """A packaged program must be for the packaged machine; one of the user's own is not known here."""
-    fitting = [each for each, entry in PROGRAMS.items() if entry.machine in (None, launch.plant.machine)]
-    if name in PROGRAMS and name not in fitting and launch.plant.machine in PLANTS:
-        near = get_close_matches(name, fitting, 1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        text = f"{name!r} is a program of {PROGRAMS[name].machine}; {hint}choose {', '.join(sorted(fitting))}"
-        raise LaunchError(launch.file, "controller", "program", text)
+    fitting, machine = programs_of(launch.plant.machine), launch.plant.machine
+    others = [each.machine for each in PROGRAMS if each.name == name]
+    if name in fitting or not others or (machine not in PLANTS and len(others) == 1):
+        return
+    near = get_close_matches(name, fitting, 1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    of = f"{name!r} is a program of {' and of '.join(map(str, others))}"
+    choices = f"choose {', '.join(sorted(fitting))}"
+    if machine not in PLANTS:
+        choices = f'name the one meant, as "servonode.controllers.{others[0]}_{name}:program"'
+    raise LaunchError(launch.file, "controller", "program", f"{of}; {hint}{choices}")
 
 
 def resolve_control(launch: LaunchFile, source: ProgramSource, plant: MachineSource) -> tuple[Control, Signals]:
@@ -115,12 +121,22 @@ def resolve_control(launch: LaunchFile, source: ProgramSource, plant: MachineSou
     given = {name: value for name, value in controller.settings.items() if name not in options}
     settings = _unpacked(launch, given, parameter_names)
     check_names(path, "controller.settings", settings, [*source.options, *parameter_names, *signal_names])
+    for name in description.required:
+        if name not in settings:
+            quantity = next(each for each in description.parameters if each.name == name)
+            text = (
+                f"is missing: program {description.name} needs it ({quantity.description}); give it [{quantity.unit}]"
+            )
+            raise LaunchError(path, "controller.settings", name, text)
     law.parameters |= _program_parameters(launch, {n: settings[n] for n in parameter_names if n in settings})
     defaults = dict(zip(signal_names, description.signal_defaults, strict=True))
     texts = {name: _text(launch, "controller.settings", name, settings.get(name, defaults[name])) for name in defaults}
     signals = _signals(launch, "controller.settings", texts, description.signal_order)
     targets = _targets(launch, description)
     delay = total_delay(launch)
+    if law.n_states and controller.predictor:
+        text = f"program {description.name} has states of its own, which the predictor cannot foretell; set it to false"
+        raise LaunchError(path, "controller", "predictor", text)
     if delay > LONGEST_DELAY or controller.delay > LONGEST_DELAY:
         text = f"{max(delay, controller.delay):g} periods from sample to action are too many; at most {LONGEST_DELAY}"
         raise LaunchError(path, "controller", "delay", text)
@@ -170,7 +186,8 @@ def _unpacked(launch: LaunchFile, settings: Mapping[str, Any], parameters: Colle
 
 def _options(launch: LaunchFile, source: ProgramSource, controller: Controller) -> dict[str, Any]:
     """The options of the program; some settings choose one, as `radius` chooses path = "circle"."""
-    entry = PROGRAMS.get(source.name) if isinstance(source, StatedProgram) else None
+    packaged = isinstance(source, StatedProgram) and source.definition.reference == source.name
+    entry = programs_of(launch.plant.machine).get(source.name) if packaged else None
     implied = {each: choice for each, choice in entry.implied.items() if each in controller.settings} if entry else {}
     for option, wanted in implied.values():
         conflict = [setting for setting, choice in implied.items() if choice[0] == option and choice[1] != wanted]

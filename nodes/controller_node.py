@@ -38,7 +38,10 @@ class ControllerNode:
         self.residual_names = [each.name for each in self.law.description.residuals]
         targets = assembly.targets
         self.goal_names = [derivative_name(n, i) for n in targets.names for i in range(targets.order + 1)]
+        self.limit_names = [each.name for each in self.law.description.limits]
+        self.program_names = [each.name for each in self.law.description.states]
         columns = [*self.residual_names, *(f"{name}_rate" for name in self.residual_names), "condition"]
+        columns += [*self.limit_names, *self.program_names]
         launch = assembly.launch
         self.record = Recorder(columns, launch.steps // (launch.steps_per_period or 1) + 2)
         self.compute_time = Durations()
@@ -47,9 +50,11 @@ class ControllerNode:
         self.stop = False
         self._x, self._layout = np.zeros(len(self.state_names)), description.layout
         self._y = np.zeros(assembly.n_y)
-        # views: targets, the program's signals, integrals of the residuals
-        tail = len(self._y) - self.law.n_integrals
-        self._goal, self._signals, self._integrals = np.split(self._y, [len(self.goal_names), tail])
+        # views: targets, the program's signals, its states, integrals of the residuals
+        states = self.law.first_state
+        tails = [len(self.goal_names), states, states + self.law.n_states]
+        self._goal, self._signals, self._states, self._integrals = np.split(self._y, tails)
+        self._memory, self._followed = self.law.memory(), 0.0  # s, plant time of the state before
         self._period = (launch.period_ns or 0) / 1e9
         wanted = launch.controller is not None and launch.controller.predictor and launch.controller.delay > 0
         self._predictor = Predictor(assembly) if wanted else None
@@ -83,6 +88,7 @@ class ControllerNode:
             # the first goals may have come before the first state
             self._goals = {k: goal for k, goal in self._goals.items() if goal.run == state.run}
             self._answer = None
+            self._memory, self._followed = self.law.memory(), 0.0
         if not state.control:
             return
         if self._answer is not None and state.seq == self._answer.re:
@@ -115,8 +121,8 @@ class ControllerNode:
             self.counts["refused_shape"] += 1
             return
         goal = self._goals.get(state.k)
-        status = self._compute(state.k, state.t, self._x)
-        self.record.add(state.k, self.law.out[len(self.input_names) :])
+        status = self._compute(state.k, state.t, self._x, follow=True)
+        self.record.add(state.k, self.law.out[len(self.input_names) :], self._states)
         if self._predictor or self.law.n_integrals:
             status = status or self._look_further(state)
         asked = self.law.inputs.tolist() if not status else [0.0] * len(self.input_names)
@@ -131,13 +137,16 @@ class ControllerNode:
         self._report(state)
         self._drop_goals(state.k)
 
-    def _compute(self, k: int, t: float, x: Array) -> int:
-        """Evaluate the law at step k with the goal of that step; its status."""
+    def _compute(self, k: int, t: float, x: Array, follow: bool = False) -> int:
+        """Evaluate the law at step k with the goal of that step; its status. `follow`: the program's states too."""
         goal = self._goals.get(k)
         if goal is not None:
             self._goal[:] = [goal.target[name] for name in self.goal_names]
         if len(self._signals):
             self.control.signals.evaluate(t, self._signals)
+        if follow and len(self._states):
+            self.law.follow(t, x, self._y, t - self._followed, self._memory)
+            self._followed = t
         return self.law.compute(t, x, self._y)
 
     def _look_further(self, state: State) -> int:
@@ -159,9 +168,11 @@ class ControllerNode:
         self._status_due = now + STATUS_PERIOD_NS
         residuals = dict(zip(self.residual_names, self.law.residuals.tolist(), strict=True))
         condition = min(abs(self.law.condition), 1e300)
+        scales = dict(zip(self.limit_names, self.law.scales.tolist(), strict=True))
         self.outbox.send(
-            Report, state.k, state.t, residual=residuals, condition=condition, saturated=False,
-            compute_s=self.compute_time.recent(1), re=state.seq,
+            Report, state.k, state.t, residual=residuals, condition=condition, scale=scales,
+            saturated=any(scale < 1.0 for scale in scales.values()), compute_s=self.compute_time.recent(1),
+            re=state.seq,
         )  # fmt: skip
         self.outbox.send(
             Status, state.k, state.t, lifecycle="fault" if self.faults else "active",

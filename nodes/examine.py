@@ -60,7 +60,19 @@ def examine(launch: LaunchFile, law: ServoLaw, gains: Gains, start: Array, goal:
     _gains(found, law, gains)
     _sampling(found, launch, law, gains)
     _rank(found, law, start, goal)
+    _conditions(found, launch, law, start, goal)
     return found
+
+
+def _conditions(found: Examination, launch: LaunchFile, law: ServoLaw, start: Array, goal: Array) -> None:
+    """The program's own requirements and warnings, at the start."""
+    assert launch.period_ns is not None
+    late = (0.5 + total_delay(launch)) * launch.period_ns / 1e9
+    refused, warned = law.violated(0.0, start, goal, late)
+    for text in refused:
+        found.add("refuse", "program", text)
+    for text in warned:
+        found.add("warn", "program", text)
 
 
 def _names(law: ServoLaw) -> list[str]:
@@ -140,13 +152,10 @@ def _rank(found: Examination, law: ServoLaw, start: Array, goal: Array) -> None:
     holonomic = bool(machine.description.held)
     if holonomic:  # random states leave the constraints, and so would the search for worse ones
         states = np.array([machine.projected(0.0, x) for x in states])
-    F = np.array(law.description.relations) if law.description.relations else None
-    n = len(states)
-    survey = realize.survey(law, states, np.zeros(n), np.tile(goal, (n, 1)), F, search=not holonomic)
+    n, description = len(states), law.description
+    survey = realize.survey(law, states, np.zeros(n), np.tile(goal, (n, 1)), search=not holonomic)
     try:
-        verdict = realize.verdict(
-            survey, law.n_s, machine.n_inputs, 0 if F is None else len(F), law.description.least_norm
-        )
+        verdict = realize.verdict(survey, law.n_s, machine.n_inputs, description.relations, description.completion)
     except ValueError as error:
         found.add("warn", "rank", str(error))
         return

@@ -16,8 +16,9 @@ from math import isfinite
 from numba import njit
 
 from {machine} import advance_{integrator} as advance
+from {machine} import faults
 from {believed} import advance_{integrator} as advance_believed
-from {law} import law
+from {law} import law{follow}
 from {signals} import signals
 from {targets} import signals as targets
 
@@ -38,13 +39,13 @@ def fill(t, y, y_target, y_signal):
 
 @njit(
     "i8(i8, i8, i8, i8, f8[::1], f8[::1], f8[:, ::1], f8[::1], f8[::1], f8[:, :, ::1], f8[::1], f8[::1], i8, "
-    "f8[::1], f8[::1], f8[:, ::1], f8[:, ::1], i8, f8[::1], f8[::1], f8[::1], f8, i8[::1])",
+    "f8[::1], f8[::1], f8[:, ::1], f8[:, ::1], i8, f8[::1], f8[::1], f8[::1], f8, f8[::1], i8, i8[::1])",
     cache=True,
     error_model="numpy",
 )
 def loop(
     steps, per_period, step_ns, every, x, u, queue, c, c_law, K, y_target, y_signal, n_u, y, out, rows, answers,
-    predicts, x_ahead, c_believed, f, period, progress,
+    predicts, x_ahead, c_believed, f, period, memory, watched, progress,
 ):
     """Run to the end and return -1, or stop before the control instant whose step is returned.
 
@@ -53,16 +54,20 @@ def loop(
     tail = len(y) - len(f)
     k, row, answer = progress[0], progress[1], progress[2]
     pause = k + PAUSE
+    followed = 0.0
     depth = len(queue)
     while True:
         if k % per_period == 0:
             t = k * step_ns / 1e9
             fill(t, y, y_target, y_signal)
-            if law(t, x, y, c_law, K, out) != 0:
+            {states}
+            if (watched and faults(t, x, c) != 0) or law(t, x, y, c_law, K, out) != 0:
                 return k
             answers[answer, 0] = k
             for i in range(n_u, len(out)):
                 answers[answer, 1 + i - n_u] = out[i]
+            for i in range(len(memory) // 2):
+                answers[answer, 1 + len(out) - n_u + i] = memory[i]
             instant = answer
             answer += 1
             for i in range(len(f)):
@@ -117,6 +122,8 @@ def fused_loop(assembly: Assembly, every: int, record: Recorder, answers: Record
         "signals": control.signals.kernel.__name__,
         "targets": assembly.targets.kernel.__name__,
         "integrator": launch.plant.integrator,
+        "follow": ", follow" if law.n_states else "",
+        "states": "follow(t, x, y, c_law, t - followed, memory); followed = t" if law.n_states else "",
     }
     source = _SOURCE.format(**names)
     key = cache.key_of("loop", source, cache.sources_digest(Path(__file__)))
@@ -128,9 +135,10 @@ def fused_loop(assembly: Assembly, every: int, record: Recorder, answers: Record
     predicts = int(launch.controller is not None and launch.controller.predictor and launch.controller.delay > 0)
     arguments = (
         launch.steps, launch.steps_per_period, launch.step_ns, every, x, held, queue, machine.c, law.c, law.K,
-        np.zeros(assembly.n_targets), np.zeros(law.n_y - assembly.n_targets - law.n_integrals), n_u,
+        np.zeros(assembly.n_targets), np.zeros(law.first_state - assembly.n_targets), n_u,
         np.zeros(law.n_y), law.out, record.data, answers.data, predicts, np.zeros(len(x)), law.machine.c,
-        np.zeros(law.n_integrals), (launch.period_ns or 0) / 1e9, np.zeros(3, dtype=np.int64),
+        np.zeros(law.n_integrals), (launch.period_ns or 0) / 1e9, law.memory(),
+        int(launch.plant.safety.faults), np.zeros(3, dtype=np.int64),
     )  # fmt: skip
     stopped = -2
     while stopped == -2:
@@ -145,7 +153,10 @@ def fused_loop(assembly: Assembly, every: int, record: Recorder, answers: Record
 def _coast(assembly: Assembly, every: int, record: Recorder) -> bool:
     """No controller: the machine under zero input."""
     plant = assembly.plant()
+    watched = assembly.launch.plant.safety.faults
     while True:
+        if watched and assembly.machine.fault(plant.t, plant.x):
+            return False
         if plant.k % every == 0 or plant.k == assembly.launch.steps:
             record.add(plant.k, plant.x, plant.actuator.output)
         if plant.k == assembly.launch.steps:

@@ -153,6 +153,7 @@ class Launcher:
 
     def _watch(self, bus: Bus, inbox: Any) -> None:
         """Show progress until the plant is done, a node dies, or the user breaks off."""
+        launch = self.assembly.launch
         patience: int | None = None  # when the plant must have stopped by itself
         while self.children[PLANT].code is None and not self.outcome.interrupted:
             bus.wait(time.monotonic_ns() + LOOK_NS)
@@ -164,8 +165,9 @@ class Launcher:
             dead = self._reap()
             now = time.monotonic_ns()
             if dead and patience is None:
-                patience = now + round(((self.assembly.command_timeout or 0.0) + 1.0) * 1e9)
-            if patience is not None and (now > patience or self.assembly.launch.run.mode == "lockstep"):
+                braking_s = self.assembly.safe_steps * launch.step_ns / 1e9 / launch.run.speed
+                patience = now + round(((self.assembly.command_timeout or 0.0) + braking_s + 1.0) * 1e9)
+            if patience is not None and (now > patience or launch.run.mode == "lockstep"):
                 return
             self.progress(self._status)
 

@@ -109,6 +109,10 @@ def check_start(launch: LaunchFile, machine: Machine, start: Array) -> None:
         LaunchError: the start violates a constraint, or the machine has no finite motion there.
     """
     _check_constraints(launch, machine, start)
+    fault = machine.fault(0.0, start) if launch.plant.safety.faults else None
+    if fault:
+        text = f"the start is beyond a fault: {fault}; start elsewhere, or set plant.safety.faults = false"
+        raise LaunchError(launch.file, "plant.initial", None, text)
     rates = machine.derivatives(0.0, start, np.zeros(machine.n_inputs))
     if np.isfinite(rates).all():
         return

@@ -6,7 +6,7 @@ keeps an absolute grid, and commands that stay away lead to zero input.
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,8 @@ class PlantNode:
         self._last_state: State | None = None
         self._status_due = self._status_k = 0
         self._start_energy = self.plant.energy()
+        self._braking = False  # the machine's own safe action acts, computed anew for each step
+        self._watched = launch.plant.safety.faults
 
     @property
     def k(self) -> int:
@@ -88,7 +90,7 @@ class PlantNode:
 
     def publish_state(self) -> None:
         """Publish the measured state of this step; at a control instant an answer is expected."""
-        reading, control = self.plant.read(), self.is_control(self.k)
+        reading, control = self.plant.read(), self.is_control(self.k) and not self.failed
         if control and self.plant.sensor.drops():
             self.counts["dropped_states"] += 1
             return
@@ -176,6 +178,7 @@ class PlantNode:
             self.plant.write(self.applied)
 
     def _hold(self, values: list[float]) -> None:
+        self._braking = False
         self.applied = np.array(values)
         self._held = dict(zip(self.info.input_names, values, strict=True))
 
@@ -183,32 +186,66 @@ class PlantNode:
         """Integrate up to step k under the inputs that are due, recording every `every`-th step."""
         while (at := self.k) < k:
             self.act()
+            if self._braking:
+                self._brake()
             self._record()
             until = min(k, at - at % self.every + self.every)
             if self.steps_per_period and self._later:
                 until = min(until, at - at % self.steps_per_period + self.steps_per_period)
-            self.plant.advance(until - at)
+            self.plant.advance(1 if self._braking else until - at)
+        self._watch()
+
+    def _watch(self) -> None:
+        """Judge the state where it has come to: finite, and at control instants within the machine's own bounds."""
+        if self.failed:
+            return
         if not self.plant.finite:
             self.fault("diverged", "the state is no longer finite: the machine's motion escaped", PLANT)
+        elif self._watched and (self.steps_per_period is None or self.is_control(self.k)):
+            text = self.assembly.machine.fault(self.plant.t, self.plant.x)
+            if text:
+                self.fault("machine", text, PLANT)
 
     def _record(self) -> None:
         k = self.k
         if k % self.every == 0 or k == self.steps:
             self.record.add(k, self.plant.x, self.plant.actuator.output)
 
+    def _brake(self) -> None:
+        """Write the safe action's inputs at the present state, within the limits; zero where they are not finite."""
+        asked = self.assembly.machine.safe_input(self.plant.t, self.plant.x)
+        if not np.isfinite(asked).all():
+            asked = np.zeros(len(asked))
+        values, _ = limited(asked.tolist(), self._limits, self.info.input_names)
+        self._hold(values)
+        self.plant.write(self.applied)
+        self._braking = True
+
+    def come_to_rest(self, wait: Callable[[int], None] | None = None) -> None:
+        """After a fault, the safe action for its time or to the end of the run; `wait` keeps pace, step by step."""
+        last = min(self.steps, self.k + self.assembly.safe_steps)
+        while self.failed and self.k < last and self.plant.finite and not self.stop:
+            k = min(self.next_event(), last)
+            if wait is not None:
+                wait(k)
+            self.advance_to(k)
+            self.publish_state()
+
     def fault(self, name: str, text: str, node: str) -> None:
-        """Latch a fault: zero input from now on."""
+        """Latch a fault: the safe action from now on."""
         self.faults.append(Fault(name, text, self.plant.t, node))
         self.safe()
 
     def safe(self) -> None:
-        """Zero input, and nothing that was still to come."""
+        """Zero input, or the machine's own safe action, and nothing that was still to come."""
         self._later.clear()
         self._hold([0.0] * len(self.applied))
         self.plant.safe()
+        if self.assembly.machine.description.brakes and self.plant.finite:
+            self._brake()
 
     def finish(self) -> None:
-        """The last row of the record, the plant safe, and the last status."""
+        """The last row of the record, the plant given back, and the last status."""
         self.act()
         if not self.record.count or self.record.rows[-1, 0] != self.k:
             self.record.add(self.k, self.plant.x, self.plant.actuator.output)
@@ -265,6 +302,7 @@ def lockstep(node: PlantNode, timeout_s: float) -> None:
         node.advance_to(node.next_event())
         if node.failed:
             break
+    node.come_to_rest()
     node.finish()
 
 

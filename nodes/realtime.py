@@ -5,6 +5,8 @@ passed are first integrated under the old input. So an answer that comes within 
 zero-order hold, and a later one is late by whole steps, as on a device that is written at its own rate.
 """
 
+import time
+
 from servonode.nodes.node import PLANT, Durations
 from servonode.nodes.plant_node import PlantNode, await_answer
 
@@ -37,6 +39,7 @@ class RealTime:
         node.publish_status("active")
         node.publish_state()
         if node.awaits_answer() and not await_answer(node, self.first_timeout_s):
+            node.come_to_rest()
             node.finish()  # the clock starts with the first answer: nobody is late for a run that has not begun
             return
         self.start_ns = node.clock()
@@ -54,8 +57,14 @@ class RealTime:
             node.publish_state()
             self._expect()
             node.status_if_due(rate=self.rate(), lateness=self.lateness.recent(), misses=float(self.misses))
+        node.come_to_rest(self._wait_for)
         self.end_ns = node.clock()
         node.finish()
+
+    def _wait_for(self, step: int) -> None:
+        """Sleep to the time of a plant step, deaf to commands."""
+        while (now := self.node.clock()) < (deadline := self._deadline(step)):
+            time.sleep((deadline - now) / 1e9)
 
     def _deadline(self, step: int) -> int:
         """The monotonic time [ns] of a plant step: computed anew from the start, so nothing adds up."""

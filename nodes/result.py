@@ -20,6 +20,8 @@ class Run:
 
     state, input, residual: arrays by name. energy [J]: kinetic plus potential. energy_error [J]: change of
     energy less the work of inputs and losses, at the end. fault: None, or name, text, t, node of the first one.
+    scale: of each limit of the program, below 1 while it acts; program_state: the program's own states; both as they
+    were at control instants. limits: of each limit, at how many control instants it acted and when first [s].
     stats: what only a run on processes has (rate, misses, round_trip_s, counts).
     """
 
@@ -37,6 +39,9 @@ class Run:
     faults: list[dict[str, Any]] = field(default_factory=list)
     warnings: dict[str, float] = field(default_factory=dict)
     residual_max: dict[str, float] = field(default_factory=dict)
+    scale: dict[str, Array] = field(default_factory=dict)
+    program_state: dict[str, Array] = field(default_factory=dict)
+    limits: dict[str, dict[str, float | None]] = field(default_factory=dict)
     stats: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -95,13 +100,14 @@ class Run:
             "input": last(self.input),
             "residual": last(self.residual),
             "output": outputs,
-            "program_state": {},
+            "program_state": last(self.program_state),
             "energy": plain(self.energy[-1]),
             "fault": self.fault,
             "steps": self.steps,
             "wall_s": self.wall_s,
             "residual_max": {name: plain(value) for name, value in self.residual_max.items()},
             "energy_error": plain(self.energy_error),
+            "limits": self.limits,
             "warnings": self.warnings,
             **self.stats,
         }
@@ -114,14 +120,19 @@ class Run:
         quantities |= {each.name: each.unit for each in description.inputs}
         residuals = control.law.description.residuals if control else ()
         quantities |= {f"residual_{each.name}": each.unit for each in residuals}
+        if control:
+            quantities |= {f"scale_{each.name}": "1" for each in control.law.description.limits}
+            quantities |= {each.name: each.unit for each in control.law.description.states}
         return {"t": "s", **quantities, "energy": "J"}
 
     @property
     def columns(self) -> dict[str, Array]:
-        """All recorded rows by column: t, states, inputs, `residual_NAME` (phi may be a state as well), energy."""
+        """All recorded rows by column: t, states, inputs, `residual_NAME`, `scale_LIMIT`, program states, energy."""
         residuals = {f"residual_{name}": values for name, values in self.residual.items()}
         states = dict(zip(self.assembly.machine.description.columns, self.state.values(), strict=True))
-        return {"t": self.t, **states, **self.input, **residuals, "energy": self.energy}
+        scales = {f"scale_{name}": values for name, values in self.scale.items()}
+        more = {**residuals, **scales, **self.program_state}
+        return {"t": self.t, **states, **self.input, **more, "energy": self.energy}
 
     def to_dataframe(self) -> Any:
         """The columns as a pandas DataFrame with index t [s]; `.attrs["units"]` has the units.
@@ -153,15 +164,19 @@ def plain(value: float) -> float | str:
 
 
 def run_of_rows(assembly: Assembly, control: str, rows: Array, answers: Array, wall_s: float, **more: Any) -> Run:
-    """A Run from the plant's rows (k, x, work, u) and the controller's rows (k, f, f', condition).
+    """A Run from the plant's rows (k, x, work, u) and the controller's (k, f, f', condition, scales, its states).
 
-    Residuals stand at control instants; between them the last one is repeated.
+    What the controller computed stands at control instants; between them the last one is repeated.
     """
     machine = assembly.machine
     n, names = machine.n_state, machine.description.state_names
     k = rows[:, 0].astype(np.int64)
     t = k * assembly.launch.step_ns / 1e9
-    residuals = _held(k, answers, _residual_names(assembly))
+    law = assembly.control.law.description if assembly.control else None
+    n_s = len(law.residuals) if law else 0
+    scales = [each.name for each in law.limits] if law else []
+    states = [each.name for each in law.states] if law else []
+    step_s = assembly.launch.step_ns / 1e9
     energy = np.array(
         [machine.energy(time, np.ascontiguousarray(row)) for time, row in zip(t, rows[:, 1 : n + 2], strict=True)]
     )
@@ -174,7 +189,10 @@ def run_of_rows(assembly: Assembly, control: str, rows: Array, answers: Array, w
         k=k,
         state={name: rows[:, 1 + i] for i, name in enumerate(names)},
         input={name: rows[:, n + 2 + i] for i, name in enumerate(inputs)},
-        residual=residuals,
+        residual=_held(k, answers, [each.name for each in law.residuals] if law else [], 1),
+        scale=_held(k, answers, scales, 2 * n_s + 2),
+        program_state=_held(k, answers, states, 2 * n_s + 2 + len(scales)),
+        limits={name: _acted(answers, 2 * n_s + 2 + i, step_s) for i, name in enumerate(scales)},
         energy=energy,
         work=rows[:, n + 1],
         wall_s=wall_s,
@@ -194,15 +212,18 @@ def _warnings(assembly: Assembly, t: Array, rows: Array) -> dict[str, float]:
     return found
 
 
-def _residual_names(assembly: Assembly) -> Sequence[str]:
-    return [each.name for each in assembly.control.law.description.residuals] if assembly.control else []
+def _acted(answers: Array, column: int, step_s: float) -> dict[str, float | None]:
+    """At how many control instants a limit acted, and when first [s]."""
+    acting = answers[:, column] < 1.0
+    first = float(answers[int(np.argmax(acting)), 0]) * step_s if acting.any() else None
+    return {"instants": int(acting.sum()), "first": first}
 
 
-def _held(k: npt.NDArray[np.int64], answers: Array, names: Sequence[str]) -> dict[str, Array]:
-    """The newest answer's residuals at each row; NaN before the first."""
+def _held(k: npt.NDArray[np.int64], answers: Array, names: Sequence[str], column: int) -> dict[str, Array]:
+    """The newest answer's values at each row, from `column` on; NaN before the first."""
     index = np.searchsorted(answers[:, 0], k, side="right") - 1
     held = {}
     for i, name in enumerate(names):
-        values = np.append(answers[:, 1 + i], np.nan)
+        values = np.append(answers[:, column + i], np.nan)
         held[name] = values[index]
     return held

@@ -102,10 +102,10 @@ def can_fuse(assembly: Assembly) -> bool:
 
 
 def _answers(assembly: Assembly) -> Recorder:
-    n_s = assembly.control.law.n_s if assembly.control else 0
-    launch = assembly.launch
+    law, launch = assembly.control.law if assembly.control else None, assembly.launch
+    columns = len(law.out) - law.machine.n_inputs + law.n_states if law else 0
     rows = launch.steps // launch.steps_per_period + 2 if launch.steps_per_period else 0
-    return Recorder([f"{i}" for i in range(2 * n_s + 1)], rows)
+    return Recorder([f"{i}" for i in range(columns)], rows)
 
 
 def _largest(assembly: Assembly, answers: Array) -> dict[str, float]:
@@ -132,37 +132,43 @@ def simulate_continuous(assembly: Assembly, every: int, rtol: float, atol: float
     dx = np.zeros(len(assembly.start))
     steps = np.unique(np.append(np.arange(0, launch.steps, every), launch.steps))
     times = steps * launch.step_ns / 1e9
-
-    n_x, n_s = len(assembly.start), control.law.n_s if control else 0
-    integrals = np.zeros(control.law.n_integrals if control else 0)
+    n_x, law = len(assembly.start), control.law if control else None
+    more = np.append(law.start_states, np.zeros(law.n_integrals)) if law else np.zeros(0)
 
     def right_hand_side(t: float, extended: Array) -> Array:
         x = np.ascontiguousarray(extended[:n_x])
-        if control:
-            _closed_loop_input(assembly, control, t, x, u, extended[n_x:])
+        y = _closed_loop_input(assembly, control, t, x, u, extended[n_x:]) if control else None
         machine.kernel.derivatives(t, x, u, machine.c, dx)
-        return np.append(dx, control.law.residuals if control and len(integrals) else integrals)
+        if law is None or y is None or not len(more):
+            return dx.copy()
+        return np.concatenate([dx, law.state_rates(t, x, y), law.residuals if law.n_integrals else []])
 
+    def fault(t: float, extended: Array) -> float:
+        return -1.0 if machine.fault(t, np.ascontiguousarray(extended[:n_x])) else 1.0
+
+    fault.terminal = True  # type: ignore[attr-defined]
     solution = solve_ivp(
         right_hand_side,
         (0.0, times[-1]),
-        np.append(assembly.start, integrals),
+        np.append(assembly.start, more),
         method="DOP853",
         t_eval=times,
         rtol=rtol,
         atol=atol,
+        events=fault if launch.plant.safety.faults and machine.description.faults else None,
     )
     if not solution.success:
         raise SimulationError(f"the continuous integration stopped at t = {solution.t[-1]:g} s: {solution.message}")
-    rows, answers = (
-        np.zeros((len(times), 1 + len(assembly.start) + len(u))),
-        np.zeros((len(times), 2 * n_s + 2)),
-    )
+    if solution.status == 1:
+        at = np.ascontiguousarray(solution.y_events[0][-1][:n_x])
+        raise SimulationError(f"at t = {solution.t_events[0][-1]:g} s {_fault_near(assembly, at)}")
+    rows = np.zeros((len(times), 1 + n_x + len(u)))
+    answers = np.zeros((len(times), 1 + len(law.out) - len(u) + law.n_states if law else 1))
     for i, (k, t) in enumerate(zip(steps, times, strict=True)):
         x = np.ascontiguousarray(solution.y[:n_x, i])
         if control:
             _closed_loop_input(assembly, control, t, x, u, solution.y[n_x:, i])
-            answers[i] = [k, *control.law.out[len(u) :]]
+            answers[i] = [k, *control.law.out[len(u) :], *solution.y[n_x : n_x + control.law.n_states, i]]
         rows[i] = [k, *x, *u]
     wall_s = (time.monotonic_ns() - begin) / 1e9
     return run_of_rows(
@@ -171,13 +177,24 @@ def simulate_continuous(assembly: Assembly, every: int, rtol: float, atol: float
     )  # fmt: skip
 
 
-def _closed_loop_input(assembly: Assembly, control: Control, t: float, x: Array, u: Array, integrals: Array) -> None:
-    """Write the law's input at this state into u, limited as the plant's filter would."""
+def _fault_near(assembly: Assembly, x: Array) -> str:
+    """The text of the fault on whose border a state lies."""
+    names = [each.text for each in assembly.machine.description.faults]
+    ahead = x + 1e-6 * assembly.machine.derivatives(0.0, x, np.zeros(assembly.machine.n_inputs))
+    return assembly.machine.fault(0.0, x) or assembly.machine.fault(0.0, ahead) or " or ".join(names)
+
+
+def _closed_loop_input(assembly: Assembly, control: Control, t: float, x: Array, u: Array, more: Array) -> Array:
+    """Write the law's input at this state into u, limited as the plant's filter would; the law's y.
+
+    `more` are the program's own states and the integrals.
+    """
     y = assembly.goal(t)
-    y[len(y) - len(integrals) :] = integrals
+    y[len(y) - len(more) :] = more
     if not np.isfinite(y).all():
         raise SimulationError(f"at t = {t:g} s a target is not finite; correct its expression or shorten the run")
     status = control.law.compute(t, x, y)
     if status:
         raise SimulationError(f"at t = {t:g} s {control.law.explain(status)}")
     np.clip(control.law.inputs, -assembly.limits, assembly.limits, out=u)
+    return y

@@ -89,6 +89,10 @@ def table(run: Run, name: str, interrupted: bool = False) -> str:
         units = {each.name: each.unit for each in law.description.residuals}
         shown = "   ".join(f"{key} {value:.2e} {units[key]}" for key, value in run.residual_max.items())
         rows.append(("largest residual", shown))
+    for limit, acted in run.limits.items():
+        if acted["instants"]:
+            text = f"{limit} acted at {acted['instants']} control instants, first at t = {acted['first']:.2f} s"
+            rows.append(("limited", text))
     if run.stats.get("counts", {}).get("saturated"):
         rows.append(("saturated", f"{run.stats['counts']['saturated']} commands were limited"))
     rows.append(

@@ -79,28 +79,43 @@ def judge(assembly: Assembly, duration: float | None = None) -> ZeroDynamics:
 
 
 class _Loop:
-    """The closed loop x' = F(t, x), limited as the plant's filter would; `refusal` explains where the law stops."""
+    """The closed loop x' = F(t, x), limited as the plant's filter would; `refusal` explains where the law stops.
+
+    A state is the machine's, its work, then the program's own states.
+    """
 
     def __init__(self, assembly: Assembly) -> None:
         self.assembly, self.machine, self.control = assembly, assembly.machine, assembly.control
         self.names, self.start = self.machine.description.state_names, assembly.start
+        self.n_x = len(self.start)
+        if self.control:
+            self.start = np.append(self.start, self.control.law.start_states)
         self.velocities = [self.names.index(name) for name in self.machine.description.velocities]
-        self._u, self._dx = np.zeros(self.machine.n_inputs), np.zeros(len(self.start))
+        self._u, self._dx = np.zeros(self.machine.n_inputs), np.zeros(self.n_x)
 
     def rates(self, t: float, stacked: Array) -> Array:
-        """x' of stacked states (n_copies * n_x,); guards are ignored, the law gives its inputs beyond them too."""
+        """x' of stacked states (n_copies * n,); guards are ignored, the law gives its inputs beyond them too."""
         y, rates = self.assembly.goal(t), []
         for x in stacked.reshape(-1, len(self.start)):
             if self.control:
-                self.control.law.compute(t, x, y)
+                self._answer(t, x, y)
                 np.clip(self.control.law.inputs, -self.assembly.limits, self.assembly.limits, out=self._u)
-            self.machine.kernel.derivatives(t, x, self._u, self.machine.c, self._dx)
+            self.machine.kernel.derivatives(t, x[: self.n_x], self._u, self.machine.c, self._dx)
             rates.append(self._dx.copy())
+            if self.control:
+                rates.append(self.control.law.state_rates(t, x[: self.n_x], y))
         return np.concatenate(rates)
+
+    def _answer(self, t: float, x: Array, y: Array) -> int:
+        """The law's status at a state; the program's own states go into y."""
+        assert self.control is not None
+        law = self.control.law
+        y[law.first_state : law.first_state + law.n_states] = x[self.n_x :]
+        return law.compute(t, x[: self.n_x], y)
 
     def refusal(self, t: float, x: Array) -> str | None:
         """Why the law stops at this state, or None."""
-        status = self.control.law.compute(t, x, self.assembly.goal(t)) if self.control else 0
+        status = self._answer(t, x, self.assembly.goal(t)) if self.control else 0
         return self.control.law.explain(status) if self.control and status else None
 
     def steps(self, t: float, stacked: Array, end: float) -> Iterator[tuple[float, Array]]:
@@ -218,8 +233,8 @@ def _passive(loop: _Loop) -> tuple[str, ...]:
     """Coordinates on which no rate depends but those of other passive ones, found at a state beside the start."""
     n = len(loop.names)
     x = loop.start + np.random.default_rng(SEED).uniform(-0.05, 0.05, len(loop.start))
-    rates = loop.rates(0.0, x)[:n]
-    moved = [loop.rates(0.0, x + 0.01 * row)[:n] for row in np.eye(n, len(x))]
+    rates = np.delete(loop.rates(0.0, x), n)  # all but the work's
+    moved = [np.delete(loop.rates(0.0, x + 0.01 * row), n) for row in np.eye(n, len(x))]
     depends = np.array([np.abs(each - rates) > 1e-9 * (1 + np.abs(rates)) for each in moved])  # [i, j]: j on i
     passive: set[int] = set()
     candidates = {loop.names.index(name) for name in loop.machine.description.coordinates}

@@ -51,6 +51,7 @@ def model() -> Model:
     g = parameter("g", "gravity", "m/s^2", default=9.81, above=0)
     c_j = parameter("c_j", "viscous friction in the joint", "N m s", default=0.0, at_least=0)
     c_r = parameter("c_r", "rolling and spinning resistance of the shell", "N m s", default=0.0, at_least=0)
+    c_b = parameter("c_b", "brake in the joint, the safe action after a fault", "N m s", default=0.05, at_least=0)
     mu_f = parameter("mu_f", "friction coefficient of the floor, for a warning only", default=0.5, above=0)
 
     Q = [input_(f"Q_{axis}", f"torque about {axis} on the pendulum, opposite on the shell", "N m") for axis in "xyz"]
@@ -68,7 +69,7 @@ def model() -> Model:
     return Model(
         name="pendulum_sphero",
         description="rolling spherical shell with a pendulum drive",
-        parameters=(R, M, I, m, l, i, C3, g, c_j, c_r, mu_f),
+        parameters=(R, M, I, m, l, i, C3, g, c_j, c_r, c_b, mu_f),
         coordinates=(X, Y, *n, *q),
         kinematics={
             X: v[0],
@@ -102,13 +103,14 @@ def model() -> Model:
                 for axis, N in zip("xyz", reaction, strict=True)
             ),
         ),
+        faults=(condition(-n[2] > cos(5 * pi / 12), "tilt above 75 degrees: the pendulum is about to run over"),),
+        safe=dict(zip(Q, -c_b * joint_rate, strict=True)),
         warnings=(
             condition(reaction[2] > 0, "lifted: the floor would have to pull the shell down (N_z <= 0)"),
             condition(
                 sqrt(reaction[0] ** 2 + reaction[1] ** 2) < mu_f * reaction[2],
                 "the shell would slip (horizontal contact force > mu_f N_z)",
             ),
-            condition(-n[2] > cos(5 * pi / 12), "tilt above 75 degrees: the pendulum is about to run over"),
             condition(l < R, "no real pendulum: its centre of mass is outside the shell (l >= R)"),
             # a flat ring has C3 = 2 i: rounding must not warn
             condition(

@@ -137,7 +137,6 @@ def model(
     left = (E[1] * joint[2] - E[2] * joint[1]) / normal_force
     edge = constraint("R", "lateral snow force on the blade, to its left", sideways)
     warnings = [
-        condition(E[2] >= Rational(1, 10), "fallen: the body lies on the snow (E_n < 0.1)"),
         condition(normal_force > 0, "lifted: the snow would have to pull the board down (N <= 0)"),
         condition(Abs(left) <= half_width, "tipping: the pressure leaves the board sideways (|c_b| > half_width)"),
         condition(Abs(ahead) <= half_edge, "tipping: the pressure leaves the edge's length (|c_t| > half_edge)"),
@@ -179,6 +178,7 @@ def model(
                 "J1 <= m1*l1^2*n1*(1 - n1), beyond which mass would lie outside the body's length; lower J1",
             ),
         ),
+        faults=(condition(E[2] >= Rational(1, 10), "fallen: the body lies on the snow (E_n < 0.1)"),),
         warnings=warnings,
         panels=(("v",), ("phi0", "theta", "sigma"), ("N", "R"), ("c_t", "c_b")),
     )

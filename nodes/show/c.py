@@ -43,6 +43,8 @@ def c_file(
     ]
     if law:
         parts.append(_law(law, law_source, {each: f"law_{each}" for each in shared}, prefix))
+    if law and law.n_states:
+        parts.append(_follow(law, law_source, prefix))
     return "\n\n".join(parts) + "\n"
 
 
@@ -89,6 +91,7 @@ def _law_head(law: ServoLaw, period_s: float | None) -> list[str]:
     rates = [Quantity(f"{each.name}_dot", f"rate of {each.name}" if degree > 1 else "0, of degree 1", f"{each.unit}/s")
              for each, degree in zip(program.residuals, program.degrees, strict=True)]  # fmt: skip
     condition = Quantity("condition", "condition number of W in the 1-norm")
+    scales = [Quantity(f"scale_{e.name}", f"1, or less while it is limited: {e.description}") for e in program.limits]
     every = f", every {period_s!r} s" if period_s else ""
     return [
         "",
@@ -98,7 +101,7 @@ def _law_head(law: ServoLaw, period_s: float | None) -> list[str]:
         *(_rows(_goal(law)) or ["  nothing; y may be a null pointer"]),
         "",
         "Result out:",
-        *_rows([*inputs, *program.residuals, *rates, condition]),
+        *_rows([*inputs, *program.residuals, *rates, condition, *scales]),
         "",
         "Status, returned:",
         "    0  good",
@@ -121,6 +124,7 @@ def _goal(law: ServoLaw) -> list[Quantity]:
     targets = [Quantity(each, "target", "") for each in program.targets]
     entries = [_derivative(each, n) for each in targets for n in range(program.target_order + 1)]
     entries += [_derivative(each, n) for each in program.signals for n in range(program.signal_order + 1)]
+    entries += program.states
     if law.n_integrals:
         entries += [Quantity(f"{each.name}_integral", f"integral of {each.name}", f"{each.unit} s")
                     for each in program.residuals]  # fmt: skip
@@ -152,7 +156,13 @@ def _example(law: ServoLaw | None, period_s: float | None, prefix: str) -> list[
             "How to call it, with x[SERVONODE_N_X] at the time t [s] and the inputs u[SERVONODE_N_INPUTS] held:",
             f"    {prefix}_plant_step(t, x, u);",
         ]
-    first, integrals = law.n_y - law.n_integrals, []
+    first, integrals, follow = law.n_y - law.n_integrals, [], []
+    if law.n_states:
+        start = ", ".join(map(c_number, law.memory().tolist()))
+        follow = [
+            f"    {prefix}_follow(t, x, y, passed, memory);    passed: since the last call [s], 0 in the first;",
+            f"                                      memory[{2 * law.n_states}] begins as {{{start}}}",
+        ]
     if law.n_integrals:
         integrals = [
             f"    for (i = 0; i < {law.n_integrals}; i++)",
@@ -163,6 +173,7 @@ def _example(law: ServoLaw | None, period_s: float | None, prefix: str) -> list[
         f"How to call it, each {period_s!r} s:" if period_s else "How to call it, each period:",
         "    measure(x);                       x[SERVONODE_N_STATE]",
         "    goal(t, y);                       targets and signals at the time t [s]" if first else "",
+        *follow,
         f"    if ({prefix}_law(t, x, y, out) != 0)",
         "        stop();",
         "    apply(out);                       the inputs out[0] to out[SERVONODE_N_INPUTS - 1], held for a period",
@@ -210,6 +221,12 @@ def _prototypes(law: ServoLaw | None, prefix: str) -> str:
             "/* The servo law at the time t [s]: the status. */",
             f"int {prefix}_law(double t, const double *x, const double *y, double *out);",
         ]
+    if law and law.n_states:
+        lines += [
+            "",
+            "/* The program's own states brought to the time t [s], `passed` s after the last call, into y. */",
+            f"void {prefix}_follow(double t, const double *x, double *y, double passed, double *memory);",
+        ]
     return "\n".join(lines)
 
 
@@ -240,6 +257,20 @@ def _law(law: ServoLaw, source: str, rename: Mapping[str, str], prefix: str) -> 
             translate(source, "law", shapes, rename).rstrip(),
             f"int {prefix}_law(double t, const double *x, const double *y, double *out)\n{{\n"
             f"    return law(t, x, y, {arguments}, out);\n}}",
+        ]
+    )
+
+
+def _follow(law: ServoLaw, source: str, prefix: str) -> str:
+    """How the program's own states are followed, from one measured state to the next."""
+    memory = law.memory()
+    shapes = {"x": (law.machine.n_state,), "y": (law.n_y,), "c": law.c.shape, "memory": memory.shape}
+    rename = {each: f"follow_{each}" for each in function_names(source)}
+    return "\n\n".join(
+        [
+            translate(source, "follow", shapes, rename).rstrip(),
+            f"void {prefix}_follow(double t, const double *x, double *y, double passed, double *memory)\n{{\n"
+            f"    follow_follow(t, x, y, {_argument('law_c', law.c)}, passed, memory);\n}}",
         ]
     )
 

@@ -7,6 +7,7 @@ import sympy
 from servonode.controllers.program import Program
 from servonode.controllers.servo import Servo
 from servonode.mechanics.stabilize import Gains
+from servonode.nodes.show.beside import conditions_blocks, damping_blocks, limits_blocks, states_blocks
 from servonode.nodes.show.blocks import (
     Block,
     Entry,
@@ -32,13 +33,20 @@ def program_blocks(servo: Servo, gains: Gains | None, short: Abbreviations) -> l
     """The goal, the demand on it, the inputs that serve it, and the guards."""
     program = servo.program
     blocks: list[Block] = [Heading(f"Program {program.name}: {program.description}", major=True)]
-    blocks += _program_tables(program)
+    blocks += [*_program_tables(program), *states_blocks(servo, short)]
     if program.inputs:
         blocks += [*_watched(servo, short), *_stated_inputs(servo, short)]
     else:
         goal, W = _goal(servo, short)
-        blocks += [*goal, *_demand(servo, gains), *_solve(servo, gains), *W]
-    return [*blocks, *_guards(servo, short)]
+        damping = damping_blocks(servo, short)
+        blocks += [*goal, *_demand(servo, gains), *damping, *_solve(servo, gains), *W]
+    at_start = [*program.requirements, *program.warnings]
+    return [
+        *blocks,
+        *limits_blocks(servo),
+        *conditions_blocks(servo, short, "Guards", "The law stops where one of these does not hold:", program.guards),
+        *conditions_blocks(servo, short, "At the start", "What is looked at before anything moves:", at_start),
+    ]
 
 
 def _program_tables(program: Program) -> list[Block]:
@@ -132,17 +140,17 @@ def _stated_inputs(servo: Servo, short: Abbreviations) -> list[Block]:
     ]
 
 
-def _feedback(gains: Gains | None) -> Phrase:
-    """What the law feeds back, without its sign in front."""
+def _feedback(servo: Servo, gains: Gains | None) -> Phrase:
+    """What the law feeds back, and the damping."""
     text, latex = "-K1 f' - K0 f", r"-K_1 \dot{f} - K_0 f"
     if gains is not None and gains.KI.any():
-        return Phrase(f"{text} - KI int f dt", latex + r" - K_I \textstyle\int f\,dt")
-    return Phrase(text, latex)
+        text, latex = f"{text} - KI int f dt", latex + r" - K_I \textstyle\int f\,dt"
+    return Phrase(f"{text} - d", f"{latex} - d") if any(servo.damping) else Phrase(text, latex)
 
 
 def _demand(servo: Servo, gains: Gains | None) -> list[Block]:
     """The stable equation that is asked of the residuals, with numbers where the gains are known."""
-    derivatives, feedback = _derivatives(servo), _feedback(gains)
+    derivatives, feedback = _derivatives(servo), _feedback(servo, gains)
     text, latex = derivatives.text.partition(" = ")[0], derivatives.latex.partition(" = ")[0]
     blocks: list[Block] = [
         Heading("Stabilised demand"),
@@ -164,10 +172,12 @@ def _number(value: Expr) -> Expr:
 
 def _solve(servo: Servo, gains: Gains | None) -> list[Block]:
     """The linear system that the inputs solve, and how it is completed."""
-    program, feedback = servo.program, _feedback(gains)
+    program, feedback = servo.program, _feedback(servo, gains)
     system = Phrase("W tau = z", r"W \tau = z")
     if program.least_norm:
         system = Phrase("tau = W^T (W W^T)^-1 z", r"\tau = W^{T} (W W^{T})^{-1} z")
+    if program.ideal:
+        system = Phrase("B_r tau = J^T (J M_r^-1 J^T)^-1 z", r"B_r \tau = J^{T} (J M_r^{-1} J^{T})^{-1} z")
     right_side = Phrase(
         f"z = {feedback.text} - delta + J M_r^-1 h_r",
         rf"z = {feedback.latex} - \delta + J M_r^{{-1}} h_r",
@@ -178,23 +188,12 @@ def _solve(servo: Servo, gains: Gains | None) -> list[Block]:
     ]
     if program.least_norm:
         blocks.append(Words("There are fewer residuals than inputs; these are the smallest inputs that serve them."))
+    if program.ideal:
+        text = (
+            "There are fewer residuals than inputs; these act along the residuals' gradients, as contact forces would."
+        )
+        blocks.append(Words(text))
     if program.relations:
         relations = tuple(Line(sympy.sympify(each), sympy.Integer(0)) for each in program.relations)
         blocks += [Words("There are fewer residuals than inputs; the inputs also satisfy"), Lines(relations)]
     return blocks
-
-
-def _guards(servo: Servo, short: Abbreviations) -> list[Block]:
-    guards = servo.program.guards
-    if not guards:
-        return []
-    definitions, margins = short.applied([each.margin.xreplace(servo.equations.model.rates) for each in guards])
-    zero = (">", sympy.Integer(0))
-    marks = [f"({i})" for i in range(1, len(guards) + 1)]
-    return [
-        Heading("Guards"),
-        Words("The law stops where one of these does not hold:"),
-        *abbreviations(definitions),
-        Lines(tuple(Line(Phrase(mark, mark), each, ":", zero) for mark, each in zip(marks, margins, strict=True))),
-        *(Words(f"Where {mark} fails: {each.requirement.text}.") for mark, each in zip(marks, guards, strict=True)),
-    ]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from servonode.controllers import PROGRAMS, ServoLaw, load_law
+from servonode.controllers import ServoLaw, load_law, programs_of
 from servonode.mechanics.machine import Machine
 from servonode.plants import machine_key, model_factory
 
@@ -15,7 +15,9 @@ RATE, SPEED_RATE = 2.5, 1.5
 
 
 def law_of(program: str, machine: Machine, **options: str) -> ServoLaw:
-    chosen = {name: choices[0] for name, choices in PROGRAMS[program].options.items()} | options
+    chosen = {
+        name: choices[0] for name, choices in programs_of("diff_drive_trailer")[program].options.items()
+    } | options
 
     def build() -> Any:
         return model_factory("diff_drive_trailer")()

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from servonode.controllers import PROGRAMS, ServoLaw, load_law
+from servonode.controllers import ServoLaw, load_law, programs_of
 from servonode.controllers.signals import Signals, load_signals
 from servonode.mechanics.machine import Machine, ParameterError
 from servonode.plants import machine_key, model_factory
 
-VARIANTS = PROGRAMS["pursuit"].options["variant"]
+VARIANTS = programs_of("diff_drive_trailer")["pursuit"].options["variant"]
 STABLE = {"speed": 2.0, "heading": 2.0}
 PLAIN = {"speed": 0.0, "heading": 0.0}
 Y, Motion = Any, Callable[[float], Any]

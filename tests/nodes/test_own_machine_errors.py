@@ -509,7 +509,7 @@ PROGRAMS = {
         'residuals=(), relations=(machine["F"]**2,)',
         "relations=",
         "program reach: the relation F**2 must be",
-        "linear in the inputs, with numbers as coefficients; state it as such, for example U1 + U2",
+        "linear in the inputs, its coefficients free of them; state it as such, for example U1 + U2",
     ),
     "a parameter of the machine's name": Case(
         'parameter("share"',
@@ -523,12 +523,6 @@ PROGRAMS = {
     ),
     "two residuals of one name": Case(
         "residuals=(place,)", "residuals=(place, place)", "residual(", "program reach: two residuals are called 'place'"
-    ),
-    "a parameter without a value": Case(
-        ", default=1.0)",
-        ")",
-        "parameter(",
-        "program reach: parameter 'share' has neither default= nor a value in start=",
     ),
     "inputs that are none": Case(
         "guards=(near,)",
@@ -561,6 +555,13 @@ def test_a_bad_program_is_answered_with_its_line_and_the_mend(refused: Refused, 
     bad, line = case.file(PROGRAM)
     text = refused(LAUNCH + REACH, start="servonode: FILE [controller] program: ", reach=bad)
     assert is_answered(text, "reach.py", line, case)
+
+
+def test_a_parameter_without_a_value_must_be_given(refused: Refused) -> None:
+    bad = PROGRAM.replace(", default=1.0)", ")")
+    assert bad != PROGRAM
+    text = refused(LAUNCH + REACH, start="servonode: FILE [controller.settings] share: ", reach=bad)
+    assert text.startswith("is missing: program reach needs it (")
 
 
 def test_a_residual_on_a_mass_that_no_input_reaches_is_refused_with_its_line(refused: Refused) -> None:

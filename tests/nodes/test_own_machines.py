@@ -310,7 +310,10 @@ def test_the_list_shows_what_packages_add(package: str) -> None:
     lines = servo("list", "machines").stdout.splitlines()
     assert "some_slider" in [line.split()[0] for line in lines]
     assert "from some_robots.slider" in servo("list", "machines").stdout
-    assert json.loads(servo("list", "programs", "--json").stdout)["some_goal"] == "from some_robots.goals"
+    assert (
+        json.loads(servo("list", "programs", "--json").stdout)["installed packages"]["some_goal"]
+        == "from some_robots.goals"
+    )
 
 
 def test_a_mistyped_name_of_a_packages_machine_is_answered_with_it(package: str, write: Write) -> None:

@@ -608,10 +608,10 @@ def test_the_slip_warning_begins_at_the_friction_cone(sphero: Machine) -> None:
 
 
 @pytest.mark.parametrize("direction", [1, -1])
-def test_the_tilt_warning_begins_at_75_degrees(sphero: Machine, direction: int) -> None:
+def test_the_tilt_fault_begins_at_75_degrees(sphero: Machine, direction: int) -> None:
     for tilt, over in ((75 - 1e-7, False), (75 + 1e-7, True)):
         x = in_line(sphero, direction * np.radians(tilt))
-        assert warns(sphero, x, REST, TILTED) == over
+        assert (sphero.fault(0.0, x) or "").startswith(TILTED) == over
     assert -np.cos(np.radians(75)) == pytest.approx(-0.2588190451, abs=1e-10)
 
 

@@ -505,9 +505,9 @@ def test_a_quiet_rider_raises_no_warning(rider: Machine) -> None:
 
 @pytest.mark.parametrize("name", ["theta", "sigma"])
 @pytest.mark.parametrize("direction", [1, -1])
-def test_the_fall_warning_begins_at_a_tenth(rider: Machine, name: str, direction: int) -> None:
+def test_the_fall_fault_begins_at_a_tenth(rider: Machine, name: str, direction: int) -> None:
     for angle, falls in ((np.arccos(0.1 + 1e-9), False), (np.arccos(0.1 - 1e-9), True)):
-        assert warns(rider, at(rider, **{name: direction * angle}), REST, "fallen") == falls
+        assert (rider.fault(0.0, at(rider, **{name: direction * angle})) or "").startswith("fallen") == falls
 
 
 def test_the_lift_warning_begins_where_the_normal_force_ends(rider: Machine) -> None:

@@ -1,0 +1,13 @@
+"""The pendulum sphero comes to a stop (docs/machines/pendulum_sphero.md, section stop)."""
+
+from typing import Literal
+
+from servonode.controllers.pendulum_sphero import Drive, Sphero
+from servonode.controllers.program import Program
+from servonode.mechanics import Model
+
+
+def program(machine: Model, rule: Literal["min_norm", "spin"] = "min_norm") -> Program:
+    """The centre's velocity decays; `rule` as in pursuit."""
+    drive = Drive(Sphero(machine))
+    return drive.program("stop", "the centre comes to a stop", drive.velocity_rows((0, 0)), rule)
