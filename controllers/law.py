@@ -140,6 +140,11 @@ class ServoLaw:
         return float(self.out[self.machine.n_inputs + 2 * self.n_s])
 
     @property
+    def n_recorded(self) -> int:
+        """Values of each evaluation that a record keeps: f, f', condition, scales, the program's own states."""
+        return len(self.out) - self.machine.n_inputs + self.n_states
+
+    @property
     def scales(self) -> Array:
         """The scale of each limit of the last evaluation, 1 where it does not act."""
         return self.out[self.machine.n_inputs + 2 * self.n_s + 1 :]

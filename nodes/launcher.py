@@ -240,9 +240,9 @@ class Launcher:
         rows = np.load(folder / f"{PLANT}.npy")
         if not len(rows):
             return
-        n_s = self.assembly.control.law.n_s if self.assembly.control else 0
+        recorded = self.assembly.control.law.n_recorded if self.assembly.control else 0
         file = folder / f"{CONTROLLER}.npy"
-        answers = np.load(file) if file.exists() else np.zeros((0, 2 * n_s + 2))
+        answers = np.load(file) if file.exists() else np.zeros((0, 1 + recorded))
         shown = ("rate", "misses", "round_trip_s", "counts", "lateness_s", "stalls")
         stats: dict[str, Any] = {name: plant[name] for name in shown if name in plant}
         stats["node_counts"] = {name: summary.get("counts", {}) for name, summary in summaries.items()}

@@ -168,7 +168,7 @@ def _check_constraints(launch: LaunchFile, machine: Machine, start: Array) -> No
         return
     names = machine.description.held
     worst = int(np.argmax(np.abs(missed)))
-    there = ""
+    there = "; nothing near by satisfies it, start elsewhere"
     if reached:
         shown = zip(machine.description.state_names, near, start, strict=False)
         there = "; near by holds " + ", ".join(f"{name} = {a:.6g}" for name, a, b in shown if abs(a - b) > 1e-12)

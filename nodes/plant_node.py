@@ -67,6 +67,7 @@ class PlantNode:
         self._start_energy = self.plant.energy()
         self._braking = False  # the machine's own safe action acts, computed anew for each step
         self._watched = launch.plant.safety.faults
+        self.brakes = assembly.machine.description.brakes
 
     @property
     def k(self) -> int:
@@ -241,7 +242,7 @@ class PlantNode:
         self._later.clear()
         self._hold([0.0] * len(self.applied))
         self.plant.safe()
-        if self.assembly.machine.description.brakes and self.plant.finite:
+        if self.brakes and self.plant.finite:
             self._brake()
 
     def finish(self) -> None:

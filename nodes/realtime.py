@@ -142,10 +142,11 @@ class RealTime:
         )
 
     def _go_stale(self) -> None:
-        """Zero input because no fresh command answers the states."""
+        """The safe action because no fresh command answers the states."""
         assert self.timeout_ns is not None
         self._stale = True
-        text = f"no fresh command for {self.timeout_ns / 1e6:.0f} ms: zero input; is the controller alive?"
+        action = "the machine's safe action" if self.node.brakes else "zero input"
+        text = f"no fresh command for {self.timeout_ns / 1e6:.0f} ms: {action}; is the controller alive?"
         if self._resumes():
             self.node.counts["stale_commands"] += 1
             self.node.safe()

@@ -103,7 +103,7 @@ def can_fuse(assembly: Assembly) -> bool:
 
 def _answers(assembly: Assembly) -> Recorder:
     law, launch = assembly.control.law if assembly.control else None, assembly.launch
-    columns = len(law.out) - law.machine.n_inputs + law.n_states if law else 0
+    columns = law.n_recorded if law else 0
     rows = launch.steps // launch.steps_per_period + 2 if launch.steps_per_period else 0
     return Recorder([f"{i}" for i in range(columns)], rows)
 
@@ -163,7 +163,7 @@ def simulate_continuous(assembly: Assembly, every: int, rtol: float, atol: float
         at = np.ascontiguousarray(solution.y_events[0][-1][:n_x])
         raise SimulationError(f"at t = {solution.t_events[0][-1]:g} s {_fault_near(assembly, at)}")
     rows = np.zeros((len(times), 1 + n_x + len(u)))
-    answers = np.zeros((len(times), 1 + len(law.out) - len(u) + law.n_states if law else 1))
+    answers = np.zeros((len(times), 1 + law.n_recorded if law else 1))
     for i, (k, t) in enumerate(zip(steps, times, strict=True)):
         x = np.ascontiguousarray(solution.y[:n_x, i])
         if control:

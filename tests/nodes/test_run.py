@@ -277,6 +277,52 @@ def test_a_controller_that_dies_or_freezes_leaves_zero_torque(start: Start, runt
     starts_again(start, process, runtime)
 
 
+BRAKED = """[run]
+duration = 60.0
+
+[plant]
+machine = "pendulum_sphero"
+step = 0.001
+publish_every = 10
+
+[plant.safety]
+command_timeout = 0.1
+safe_time = 2.0
+
+[controller]
+program = "pursuit"
+period = 0.01
+
+[target]
+x = "6*sin(0.05*t) - sin(0.3*t) + 2"
+y = "5 + cos(0.3*t) - 6*cos(0.05*t)"
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.slow)])
+def test_a_controller_that_dies_leaves_the_machines_own_brake(
+    start: Start, runtime: str, tmp_path: Path, number: int
+) -> None:
+    file = tmp_path / "braked.toml"
+    file.write_text(BRAKED)
+    process = start(str(file), "--every", "1")
+    process.wait_until_it_moves()
+    time.sleep(2.0)  # so that something rolls
+    os.kill(process.pids()[CONTROLLER], number)
+    process.ends_with(1)
+    stale = fault(process, "stale_command")
+    columns = process.columns
+    after = columns["t"] >= stale["t"]
+    assert columns["t"][-1] == pytest.approx(stale["t"] + 2.0, abs=0.0005)
+    for i, axis in enumerate("xyz"):
+        slip = columns[f"Omega[{i}]"] - columns[f"omega[{i}]"]
+        np.testing.assert_allclose(columns[f"Q_{axis}"][after][:-1], -0.05 * slip[after][:-1], atol=1e-15)
+    energy = columns["energy"][after]
+    assert np.max(np.diff(energy)) < 1e-9
+    assert energy[-1] < energy[0]
+    starts_again(start, process, runtime)
+
+
 @pytest.mark.slow
 def test_a_target_that_dies_ends_the_run(start: Start, runtime: str) -> None:
     process = start("trailer_pursuit", *WATCHED)
