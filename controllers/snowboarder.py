@@ -53,10 +53,9 @@ def driven_mass(machine: Model, residuals: Sequence[Residual], states: Mapping[A
     for each in residuals:
         rate = sum(diff(each.expression, s) * moves for s, moves in moving.items())
         rows.append([diff(rate, u) for u in machine.velocities])
-    J = Matrix(rows)
-    turning = J[:, 1:]
+    forward, turning = Matrix([row[0] for row in rows]), Matrix([row[1:] for row in rows])
     # what the other velocities do per forward speed; by Cramer's rule, for elimination may meet a pivot of zero
-    along = -turning.adjugate() * J[:, 0] / turning.det(method="berkowitz")
+    along = -turning.adjugate() * forward / turning.det(method="berkowitz")
     momentum = diff(machine.kinetic.xreplace(machine.rates), v)
     return momentum.xreplace({v: 1, **dict(zip(others, along, strict=True))})
 
@@ -124,4 +123,5 @@ def body_residuals(machine: Model, lean: Expr, pitch: Expr) -> tuple[Residual, R
 def offset_pull() -> Parameter:
     """c_y."""
     text = "pull towards the path per metre of offset; 0 holds its direction only"
-    return parameter("c_y", text, "1/m", default=0.0, at_least=0)
+    pull: Parameter = parameter("c_y", text, "1/m", default=0.0, at_least=0)
+    return pull

@@ -28,6 +28,7 @@ from servonode.mechanics.place import Place
 
 _SITE = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib"))
 _OURS = "servonode"
+_DEFINED_IN = ("controllers", "plants")  # the rooms with machines and programs
 
 
 class NotFound(ValueError):
@@ -313,7 +314,10 @@ def _imports(file: Path) -> Iterator[str]:
 
 
 def _sources(name: str, importer: Path) -> list[Path]:
-    """The files of a dotted name as seen from the importing file; empty for installed ones and Python's own."""
+    """The files of a dotted name as seen from the importing file; empty for installed ones and Python's own.
+
+    Of servonode itself only what machines and programs may share; the engine's sources are in every cache key anyway.
+    """
     stripped = name.lstrip(".")
     top = stripped.partition(".")[0]
     if name != stripped:
@@ -321,7 +325,10 @@ def _sources(name: str, importer: Path) -> list[Path]:
         for _ in range(len(name) - len(stripped) - 1):
             folder = folder.parent
         return _files(folder, stripped)
-    if top in sys.stdlib_module_names or top == _OURS:
+    if top == _OURS:
+        _, room, module = (*stripped.split("."), "", "")[:3]
+        return _files(Path(__file__).parents[1] / room, module) if room in _DEFINED_IN else []
+    if top in sys.stdlib_module_names:
         return []
     beside = _files(importer.parent, stripped)
     return beside or [each for folder in _roots(top) for each in _files(folder, stripped)]

@@ -141,7 +141,15 @@ def launch_of_table(table: Mapping[str, Any], overrides: Sequence[str] = (), nam
 
 
 def _copied(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {str(key): _copied(value) if isinstance(value, Mapping) else value for key, value in table.items()}
+    return {str(key): _copied(value) if isinstance(value, Mapping) else _plain(value) for key, value in table.items()}
+
+
+def _plain(value: Any) -> Any:
+    """Numbers and lists of Python, from those of numpy."""
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    convert = getattr(value, "tolist", None)
+    return convert() if callable(convert) else value
 
 
 class _Reader:

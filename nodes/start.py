@@ -30,7 +30,10 @@ def start_on_program(law: ServoLaw, start: Array, goal: Array, given: Collection
         f = _residuals(law, x, goal)
         if np.max(np.abs(f), initial=0.0) < TOLERANCE:
             return x
-        step, *_ = np.linalg.lstsq(_slope(law, x, goal, free), -f, rcond=1e-10)
+        slope = _slope(law, x, goal, free)
+        if not (np.isfinite(f).all() and np.isfinite(slope).all()):
+            raise NoStart(_not_finite(law, x, names, given))
+        step, *_ = np.linalg.lstsq(slope, -f, rcond=1e-10)
         x[free] += step
     worst = float(np.max(np.abs(_residuals(law, x, goal))))
     if worst < 1e-9:
@@ -39,6 +42,12 @@ def start_on_program(law: ServoLaw, start: Array, goal: Array, given: Collection
         f"no start on the program was found with {', '.join(given) or 'nothing'} given "
         f"(the residuals come down to {worst:.2g}); give fewer states, or other values"
     )
+
+
+def _not_finite(law: ServoLaw, x: Array, names: Collection[str], given: Collection[str]) -> str:
+    at = ", ".join(f"{name} = {value:.4g}" for name, value in zip(names, x, strict=False) if name not in given)
+    residuals = ", ".join(each.name for each in law.description.residuals)
+    return f"no start on the program was found: {residuals} or their slopes are not finite at {at}; give states near it"
 
 
 def _residuals(law: ServoLaw, x: Array, goal: Array) -> Array:

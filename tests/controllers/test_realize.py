@@ -180,8 +180,7 @@ def test_units_of_a_residual_do_not_change_the_condition(laws: Any) -> None:
     law = laws("look_ahead")
     expected = surveyed(law).worst
     law.terms = lambda *at, terms=law.terms: {
-        name: value * np.array([[1000.0], [1.0]]) if name in ("J", "W") else value
-        for name, value in terms(*at).items()
+        name: value * np.array([[1000.0], [1.0]]) if name in ("J", "W") else value for name, value in terms(*at).items()
     }
     found = surveyed(law).worst
     assert expected is not None

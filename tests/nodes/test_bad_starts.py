@@ -1,0 +1,79 @@
+"""What no real machine can be, and where no program can start: one line, the mend, exit code 2 or a warning."""
+
+import pytest
+from click.testing import CliRunner, Result
+
+from servonode.nodes.cli import main
+
+SPHERO, RIDER = "sphero_rolls", "snowboarder_falls"
+REFUSED = {
+    "a quaternion of no length": (SPHERO, "plant.initial.q=[0,0,0,0]", "constraint norm of q", "start elsewhere"),
+    "a direction of no length": (SPHERO, "plant.initial.n=[0,0,0]", "constraint norm of n", "start elsewhere"),
+    "a direction too long": (SPHERO, "plant.initial.n=[0,0,-2]", "expression is 3 instead of 0", "holds n_2 = -1"),
+    "a pendulum that stands": (SPHERO, "plant.initial.n=[0,0,1]", "tilt above 75 degrees", "start elsewhere"),
+    "a pendulum of two entries": (SPHERO, "plant.initial.n=[0,-1]", "is not a list of 3 numbers", "give one"),
+    "a shell without inertia": (
+        SPHERO,
+        "plant.parameters.I=0",
+        "must be greater than 0",
+        "central inertia of the shell",
+    ),
+    "a negative mass": (SPHERO, "plant.parameters.m=-2", "must be greater than 0", "pendulum mass"),
+    "a fallen body": (RIDER, "plant.initial.sigma=1.5", "fallen: the body lies on the snow", "start elsewhere"),
+    "a body that lies forward": (RIDER, "plant.initial.theta=-1.6", "fallen: the body lies", "start elsewhere"),
+    "a wall": (RIDER, "plant.parameters.alpha=1.6", "a slope, not a wall", "lower alpha"),
+    "a slope upwards": (RIDER, "plant.parameters.alpha=-0.1", "must be at least 0", "inclination"),
+    "more inertia than length": (RIDER, "plant.parameters.J1=60", "outside the body's length", "lower J1"),
+    "a blade of too much inertia": (RIDER, "plant.parameters.J0=4", "outside the blade's length", "lower J0"),
+    "a centre of mass above the head": (RIDER, "plant.parameters.n1=1.2", "lies beyond its end", "lower n1"),
+    "no such input set": (RIDER, "plant.settings.input_set=wheels", "relative", "absolute"),
+}
+UNREAL = {
+    "a centre of mass outside the shell": (
+        "plant.parameters.l=0.2",
+        "its centre of mass is outside the shell (l >= R)",
+    ),
+    "more inertia about n than any body": ("plant.parameters.C3=0.1", "no body has so much inertia about n (C3 > 2 i)"),
+    "a ring larger than the shell": ("plant.parameters.i=0.1", "part of its mass is outside the shell"),
+}
+
+
+def servo(*words: str) -> Result:
+    return CliRunner().invoke(main, list(words))
+
+
+@pytest.mark.parametrize("verb", ["simulate", "check"])
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_is_refused_before_anything_moves(case: str, verb: str) -> None:
+    launch, override, problem, mend = REFUSED[case]
+    result = servo(verb, launch, "--set", override)
+    assert result.exit_code == 2
+    line = next(line for line in result.stderr.splitlines() if line.startswith(f"servonode: {launch} "))
+    assert problem in line
+    assert mend in line
+    assert "Traceback" not in result.output
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize("case", UNREAL)
+def test_what_is_no_real_body_is_warned_of(case: str) -> None:
+    override, problem = UNREAL[case]
+    result = servo("check", SPHERO, "--set", override)
+    assert any(line.startswith("warn") and problem in line for line in result.stdout.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("launch", "overrides", "problem"),
+    [
+        ("snowboarder_slalom", ["plant.initial.on_program=false", "plant.initial.phi0=1.5"], "heading has left"),
+        ("snowboarder_carve", ["controller.settings.V0=0.1", "controller.settings.x_ref=10"], "no speed is left"),
+        ("sphero_pursuit", ["plant.initial.X=2.0", "plant.initial.Y=-1.0", "controller.settings.rho0=2"], "inside"),
+        ("sphero_circle", ["controller.settings.point=[0, 0]", "plant.initial.X=0.0", "plant.initial.Y=0.0"], "centre"),
+    ],
+)
+def test_a_start_off_the_programs_domain_is_refused(launch: str, overrides: list[str], problem: str) -> None:
+    words = [word for each in overrides for word in ("--set", each)]
+    result = servo("simulate", launch, *words)
+    assert result.exit_code == 2
+    assert f"servonode: {launch} [plant.initial]: at the start " in result.stderr
+    assert problem in result.stderr

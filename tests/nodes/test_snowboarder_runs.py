@@ -1,0 +1,544 @@
+"""The snowboarder's programs as runs: printed states, closed forms, orders, the hold, refusals, launch files."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.integrate import quad
+from scipy.linalg import expm
+
+import servonode
+from servonode.nodes.launch_file import LaunchError
+from servonode.nodes.result import Run
+
+STATES = ("x0", "y0", "phi0", "theta", "sigma", "v", "omega", "theta_dot", "sigma_dot")
+ON: dict[str, Any] = {"x0": 0.0, "y0": 0.0, "v": 5.0, "on_program": True}
+PUSHED: dict[str, Any] = {
+    "phi0": float(np.arctan(0.3)) + 0.05,
+    "theta": -0.05,
+    "sigma": 0.1,
+    "v": 5.0,
+    "theta_dot": 0.1,
+    "sigma_dot": -0.1,
+}
+S8: dict[str, Any] = {
+    "kappa0": 0.0,
+    "kappa1": 0.12,
+    "Lambda": 40.0,
+    "chi0": 0.3,
+    "c_n": 0.4,
+    "V_d": 7.0,
+    "Omega_d": 1.0,
+}
+TIGHT = {"rtol": 1e-13, "atol": 1e-13}
+
+
+def launch(
+    program: str = "slalom",
+    settings: dict[str, Any] | None = None,
+    initial: dict[str, Any] = ON,
+    duration: float = 8.0,
+    **more: Any,
+) -> dict[str, Any]:
+    """A launch as a mapping; `more`: plant settings `gravity`, `input_set`, and `step`, `period`, `gains`."""
+    chosen = {name: more[name] for name in ("gravity", "input_set") if name in more}
+    return {
+        "run": {"duration": duration, "mode": "lockstep"},
+        "plant": {
+            "machine": "snowboarder",
+            "step": more.get("step", 0.001),
+            "initial": initial,
+            "settings": chosen,
+            "parameters": more.get("parameters", {}),
+        },
+        "controller": {
+            "program": program,
+            "period": more.get("period", 0.01),
+            "settings": settings or {},
+            "gains": more.get("gains", {}),
+        },
+    }
+
+
+def exact(*arguments: Any, every: int | None = None, **more: Any) -> Run:
+    run: Run = servonode.simulate(launch(*arguments, **more), control="continuous", every=every, **TIGHT)
+    return run
+
+
+def ends(run: Run, printed: str, agree: Callable[[Any, str], None]) -> None:
+    """The final state is the printed one: to all digits, and to 1e-9 where an exact 0 is printed."""
+    assert run.fault is None
+    values = [float(run.state[name][-1]) for name in STATES]
+    for value, text in zip(values, printed.split(","), strict=True):
+        if text.strip() == "0":
+            assert value == pytest.approx(0.0, abs=1e-9)
+        else:
+            agree(value, text)
+
+
+def offset(run: Run) -> Any:
+    """y0 - f of the default path [m]."""
+    return run.state["y0"] - 1.5 * np.sin(0.2 * run.state["x0"])
+
+
+# printed runs
+
+
+@pytest.fixture(scope="module")
+def figures() -> Run:
+    """Figures 2 to 4: the source's slalom, a row a millisecond."""
+    return exact("slalom", {"actuation": "ideal"}, every=1)
+
+
+def test_the_ideal_slalom_ends_in_the_printed_state(figures: Run, agree_in_print: Any) -> None:
+    printed = "83.8080553002, -1.30384872926, -0.147247558720, 0.0494403564897, 0, "
+    ends(figures, printed + "16.6990592232, 0.842953093993, -0.287165778942, 0", agree_in_print)
+    agree_in_print(figures.energy[0], "1566.86876745")
+
+
+def test_the_ideal_slalom_begins_with_the_printed_accelerations_and_inputs(figures: Run, agree_in_print: Any) -> None:
+    inputs = np.array([column[0] for column in figures.input.values()])
+    assert inputs[0] == pytest.approx(0.0, abs=1e-12)
+    agree_in_print(inputs[1:], "-3.16290780066, 63.1995897486, 28.4444104853")
+    machine = figures.assembly.machine
+    rates = machine.derivatives(0.0, figures.assembly.start, inputs)
+    agree_in_print(rates[5:8], "1.32849163346, -0.25250399798, 0.0917431192661")
+    assert rates[8] == pytest.approx(0.0, abs=1e-12)
+    # the multipliers lambda: row by row N_s = lambda_1/cos^2 phi0, M_sigma = lambda_2, M_theta = lambda_3
+    agree_in_print(inputs[1] * np.cos(figures.state["phi0"][0]) ** 2, "-2.90175027584")
+
+
+def test_the_ideal_slalom_with_the_paper_s_gravity_ends_in_the_printed_state(agree_in_print: Any) -> None:
+    run = exact("slalom", {"actuation": "ideal"}, gravity="paper")
+    printed = "83.6795769574, -1.28436436029, -0.153748978398, 0.0516573406643, 0, "
+    ends(run, printed + "16.6746660883, 0.826694524254, -0.282182896925, 0", agree_in_print)
+    assert_allclose(run.energy, 950.0, rtol=0, atol=1e-9)
+
+
+def test_the_physical_slalom_is_the_same_motion_in_either_gravity(agree_in_print: Any) -> None:
+    full, paper = (exact("slalom", gravity=gravity) for gravity in ("full", "paper"))
+    printed = "83.8488696322, -1.30985884838, -0.145159294578, 0.0487291743474, 0, "
+    for run in (full, paper):
+        ends(run, printed + "16.7126287995, 0.848309060350, -0.288812698913, 0", agree_in_print)
+        assert_allclose(run.input["F_t"], 0.0, rtol=0, atol=1e-10)
+    for name in STATES:
+        assert_allclose(full.state[name], paper.state[name], rtol=0, atol=1e-10)
+    agree_in_print(full.energy[-1], "1577.6876906")
+    agree_in_print([u[0] for u in list(paper.input.values())[1:]], "-0.51346267762, 90.2126264727, 1.90575026475")
+    for name in ("N_s", "M_theta", "M_sigma"):
+        assert np.max(np.abs(full.input[name] - paper.input[name])) > 1.0
+
+
+def test_the_carving_run_ends_in_the_printed_state_within_the_printed_ranges(agree_in_print: Any) -> None:
+    run = exact("carve", {"delta": 0.0, "V0": 5.0}, every=1)
+    printed = "85.7271809136, -1.48668838637, -0.0398575172172, 0, 0.618748338884, "
+    ends(run, printed + "17.3035829085, 1.02655166038, 0, 0.336259468131", agree_in_print)
+    outputs = run.outputs()
+    assert 59.4 < np.max(np.abs(run.input["M_sigma"])) <= 59.5  # printed as a bound
+    assert np.max(np.abs(outputs["c_b"])) == pytest.approx(0.110, abs=0.0005)
+    assert (run.state["sigma"].min(), run.state["sigma"].max()) == pytest.approx((-0.590, 0.619), abs=0.0005)
+    assert (outputs["N"].min(), outputs["N"].max()) == pytest.approx((490, 973), abs=0.5)
+
+
+def test_carving_begins_with_the_speed_of_the_start() -> None:
+    run = servonode.simulate(launch("carve", {"delta": 0.0}, duration=0.01))
+    assert run.assembly.control.law.parameters["V0"] == 5.0
+
+
+def test_upright_the_same_path_needs_the_printed_moment() -> None:
+    run = exact("slalom", {"delta": 0.0}, every=1)
+    assert np.max(np.abs(run.input["M_sigma"])) == pytest.approx(881, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("c_y", "printed", "offsets"),
+    [
+        (
+            0.0,
+            "55.0257344018, -1.38329470029, 0.00287172608876, -0.000957244660739, 0, 13.9288733356, 0.835683771789, "
+            "-0.278563554519, 0",
+            (0.116636574335, 1e-12),
+        ),
+        (
+            0.5,
+            "55.0911820234, -1.49961483782, 0.00679794850075, -0.0022660177397, 0, 13.936953466, 0.835944539883, "
+            "-0.278661057275, 0",
+            (3e-12, 1e-12),
+        ),
+    ],
+)
+def test_only_with_its_pull_the_slalom_finds_back_to_the_path(
+    c_y: float, printed: str, offsets: tuple[float, float], agree_in_print: Any
+) -> None:
+    run = exact("slalom", {"c_y": c_y}, PUSHED, 6.0)
+    ends(run, printed, agree_in_print)
+    assert offset(run)[-1] == pytest.approx(offsets[0], abs=offsets[1])
+
+
+def test_the_curve_ends_in_the_printed_state(agree_in_print: Any) -> None:
+    initial = {"phi0": 0.3, "sigma": 0.2, "v": 6.0, "omega": 0.7}
+    run = exact("curve", S8 | {"n0": 0.2}, initial, 5.0)
+    printed = "37.2819313206, 13.0027736005, 0.873755043755, 0, 0.430562788828, "
+    ends(run, printed + "12.4792403486, 0.98873414571, 0, -0.585348783007", agree_in_print)
+    agree_in_print(run.program_state["s"][-1], "45.4089843369")
+    assert run.program_state["n"][-1] == pytest.approx(1.323e-8, abs=0.6e-11)
+
+
+SAMPLED = "83.8722350555, -0.506232685486, -0.130863151532, 0.0484403089079, -0.00594303893222, "
+SAMPLED += "16.7211913218, 0.889184178825, -0.295769746527, -0.00867252390282"
+
+
+def test_the_sampled_slalom_ends_near_the_printed_state() -> None:
+    run = servonode.simulate(launch("slalom", step=0.0005))
+    # what the plant's steps leave
+    assert_allclose([run.state[name][-1] for name in STATES], [float(text) for text in SAMPLED.split(",")], atol=1e-9)
+
+
+def test_with_exact_motion_between_samples_the_slalom_ends_in_the_printed_state(
+    flow: Callable[..., Any], agree_in_print: Any
+) -> None:
+    run = servonode.simulate(launch("slalom", duration=0.01))
+    machine, law, x = run.assembly.machine, run.assembly.control.law, run.assembly.start.copy()
+    for _ in range(800):
+        assert law.compute(0.0, x, np.zeros(0)) == 0
+        x = flow(machine, x, 0.01, law.inputs.copy())[:, 0]
+    *printed, last = SAMPLED.split(",")
+    agree_in_print(x[:8], ",".join(printed))
+    assert x[8] == pytest.approx(float(last), abs=3e-14)  # 800 solves' rounding, more than half of its last digit
+
+
+# the start on the program
+
+
+@pytest.mark.parametrize("x0", [0.0, 6.5])
+def test_a_start_on_the_slalom_is_the_closed_form(x0: float) -> None:
+    y0 = 1.5 * float(np.sin(0.2 * x0))
+    run = servonode.simulate(launch("slalom", {"c_y": 0.5}, ON | {"x0": x0, "y0": y0}, 0.01))
+    slope, bend = 0.3 * np.cos(0.2 * x0), -0.06 * np.sin(0.2 * x0)
+    pitch_slope = 0.02 * np.sin(0.2 * x0)
+    expected = [x0, y0, np.arctan(slope), -0.1 * np.cos(0.2 * x0), 0.0, 5.0]
+    expected += [5 * bend / (1 + slope**2) ** 1.5, pitch_slope * 5 / np.sqrt(1 + slope**2), 0.0]
+    assert_allclose([run.state[name][0] for name in STATES], expected, rtol=0, atol=1e-12)
+
+
+def test_a_start_on_the_curve_is_the_closed_form() -> None:
+    run = servonode.simulate(launch("curve", S8 | {"s0": 12.0, "theta_c": 0.1}, {"v": 5.0, "on_program": True}, 0.01))
+    wave = 2 * np.pi / 40
+    kappa, chi = 0.12 * np.cos(12 * wave), 0.3 + 0.12 / wave * np.sin(12 * wave)
+    g, alpha = 9.81, 0.15
+    upright = g * np.cos(alpha) + 1.2
+    load = (kappa * 49 + g * np.sin(alpha) * np.sin(chi)) / upright
+    rate = (-0.12 * wave * np.sin(12 * wave) * 49 + g * np.sin(alpha) * np.cos(chi) * kappa) / upright
+    expected = [0, 0, chi, 0.1, np.arctan(load), 5.0, kappa * 5, 0.0, rate / (1 + load**2) * 5]
+    assert_allclose([run.state[name][0] for name in STATES], expected, rtol=0, atol=1e-12)
+
+
+# closed forms
+
+
+@pytest.mark.parametrize("actuation", ["physical", "ideal"])
+@pytest.mark.parametrize("rate", [5.0, 0.0])
+@pytest.mark.parametrize(("program", "settings"), [("slalom", {"c_y": 0.3}), ("carve", {}), ("curve", S8 | {"n0": 0.3}),
+                                                   ("literal", {})])  # fmt: skip
+def test_residuals_decay_as_stated_whatever_moves(
+    program: str, settings: dict[str, Any], rate: float, actuation: str
+) -> None:
+    """f = [f0 + (f0' + rho f0) t] exp(-rho t), with other masses and drag, in both actuations."""
+    initial = PUSHED | {"theta": 0.3} if program == "literal" else PUSHED
+    other = {"m1": 55.0, "J1": 15.0, "alpha": 0.25, "c1": 4.0, "c2": 0.2}
+    run = exact(program, settings | {"actuation": actuation}, initial, 1.0, gains={"lambda": rate}, parameters=other)
+    first, slopes = _first(run)
+    for i, name in enumerate(("heading", "lean", "pitch")):
+        expected = (first[i] + (slopes[i] + rate * first[i]) * run.t) * np.exp(-rate * run.t)
+        assert run.residual[name] == pytest.approx(expected, abs=1e-10)
+
+
+def test_coupled_gains_make_the_residuals_a_matrix_exponential(rng: np.random.Generator) -> None:
+    K0 = 25 * np.eye(3) + rng.uniform(-8, 8, (3, 3))
+    K1 = 10 * np.eye(3) + rng.uniform(-3, 3, (3, 3))
+    run = exact("slalom", {"c_y": 0.3}, PUSHED, 2.0, gains={"K0": K0.tolist(), "K1": K1.tolist()})
+    A = np.block([[np.zeros((3, 3)), np.eye(3)], [-K0, -K1]])
+    first = np.concatenate(_first(run))
+    found = np.array(list(run.residual.values()))
+    assert_allclose(found.T, [(expm(A * t) @ first)[:3] for t in run.t], rtol=0, atol=1e-10)
+
+
+def _first(run: Run) -> tuple[Any, Any]:
+    """Residuals and their rates at the start."""
+    law, n = run.assembly.control.law, 4
+    y = run.assembly.goal(0.0)
+    y[: law.n_states] = law.start_states
+    law.compute(0.0, run.assembly.start, y)
+    return law.out[n : n + 3].copy(), law.out[n + 3 : n + 6].copy()
+
+
+def test_with_drag_the_straight_run_is_a_hyperbolic_tangent() -> None:
+    c_2 = 0.5
+    run = exact("slalom", {"path": "line", "delta": 0.0}, ON | {"v": 0.0}, 10.0, parameters={"c2": c_2})
+    pull = 9.81 * np.sin(0.15)
+    v_T = np.sqrt(76 * pull / c_2)
+    assert_allclose(run.state["v"], v_T * np.tanh(pull * run.t / v_T), rtol=0, atol=1e-10)
+
+
+def test_plumb_on_a_slanting_line_no_moment_is_needed() -> None:
+    lean = float(np.arctan(np.tan(0.15) * np.sin(0.6)))
+    settings = {"path": "line", "chi0": 0.6, "delta": 0.0, "sigma_c": lean}
+    run = exact("slalom", settings, ON, 3.0)
+    for column in run.input.values():
+        assert_allclose(column, 0.0, rtol=0, atol=1e-9)
+    assert_allclose(run.state["v"], 5 + 9.81 * np.sin(0.15) * np.cos(0.6) * run.t, rtol=0, atol=1e-10)
+
+
+def test_the_curve_without_curvature_traverses_plumb() -> None:
+    settings = {"chi0": float(np.pi / 2), "c_n": 0.4, "V_d": 1.0}
+    run = exact("curve", settings, {"v": 5.0, "on_program": True}, 3.0)
+    assert_allclose(run.state["sigma"], 0.15, rtol=0, atol=1e-12)
+    assert_allclose(run.state["v"], 5.0, rtol=0, atol=1e-10)
+    assert_allclose(run.outputs()["R"], 76 * 9.81 * np.sin(0.15), rtol=1e-10)
+
+
+def effective_mass(x: Any) -> Any:
+    """m_eff [kg] of the default slalom: the kinetic energy is m_eff x0'^2/2."""
+    f1, f2 = 0.3 * np.cos(0.2 * x), -0.06 * np.sin(0.2 * x)
+    pitch, slope = -0.1 * np.cos(0.2 * x), 0.02 * np.sin(0.2 * x)
+    steep = 1 + f1**2
+    turning = (1.28 + 75.6 * np.sin(pitch) ** 2) * (f2 / steep) ** 2
+    return 76 * steep + turning + 75.6 * slope**2 + 126 * np.sqrt(steep) * slope * np.cos(pitch)
+
+
+def height_energy(x: Any) -> Any:
+    """The potential energy [J] on the default slalom."""
+    f1, pitch, g, alpha = 0.3 * np.cos(0.2 * x), -0.1 * np.cos(0.2 * x), 9.81, 0.15
+    along = np.sin(alpha) * np.sin(pitch) / np.sqrt(1 + f1**2)
+    return -76 * g * np.sin(alpha) * x - 63 * g * (along - np.cos(alpha) * np.cos(pitch))
+
+
+def test_ideal_actuation_keeps_the_energy_and_makes_one_equation_of_the_motion(figures: Run) -> None:
+    assert_allclose(figures.energy, figures.energy[0], rtol=0, atol=1e-9)
+    x = figures.state["x0"]
+    x_rate = figures.state["v"] * np.cos(figures.state["phi0"])
+    assert_allclose(effective_mass(x) * x_rate**2 / 2 + height_energy(x), figures.energy, rtol=0, atol=1e-8)
+
+
+def test_the_quadrature_of_the_ideal_slalom_takes_eight_seconds() -> None:
+    speed = 5 / np.sqrt(1.09)
+    total = effective_mass(0.0) * speed**2 / 2 + height_energy(0.0)
+
+    def slowness(x: float) -> float:
+        return float(np.sqrt(effective_mass(x) / 2 / (total - height_energy(x))))
+
+    time, _ = quad(slowness, 0, 83.80805530, epsabs=1e-12, epsrel=1e-12, limit=200)
+    assert time == pytest.approx(8.0, abs=0.6e-9)
+
+
+# figures 2 to 4
+
+
+def test_the_figures_have_the_printed_ranges(figures: Run, agree_in_print: Any) -> None:
+    columns = {**figures.state, **figures.input, **figures.outputs()}
+    agree_in_print(columns["x0"][-1], "83.808")
+    printed = {
+        "y0": ("-1.5", "1.5"), "psi1": ("1.4708", "1.6708"), "phi0": ("-0.29146", "0.29146"),
+        "phi1": ("-0.29146", "0.29146"), "F_t": ("-3.12", "2.48"), "N_s": ("-41.7", "49.6"),
+        "M_theta": ("-83.6", "79.4"), "M_sigma": ("-893.7", "844.2"), "N": ("731.5", "743.1"),
+    }  # fmt: skip
+    for name, (least, most) in printed.items():
+        if name == "phi1":  # azimuth of a body that is all but upright: rounding at the crossings
+            continue
+        agree_in_print(columns[name].min(), least)
+        agree_in_print(columns[name].max(), most)
+    assert (columns["R"].min(), columns["R"].max()) == pytest.approx((-1063, 1029), abs=0.5)
+    assert_allclose(offset(figures), 0.0, rtol=0, atol=1e-10)
+    assert_allclose(columns["v"][[0, -1]], [5.0, 16.70], rtol=0, atol=0.005)
+
+
+def test_in_the_figures_the_body_passes_the_upright_at_the_printed_times(figures: Run, agree_in_print: Any) -> None:
+    theta, t = figures.state["theta"], figures.t
+    before = np.flatnonzero(theta[:-1] * theta[1:] < 0)
+    share = theta[before] / (theta[before] - theta[before + 1])
+    agree_in_print(t[before] + share * 0.001, "1.3604, 3.2883, 4.7780, 6.0374, 7.1486")
+
+
+# integration with fixed steps
+
+
+def stepped(run: Run, h: float, rule: str) -> Any:
+    """State at the end with the law inside a fixed-step rule, and the residuals there."""
+    machine, control = run.assembly.machine, run.assembly.control
+    law, y = control.law, np.zeros(control.law.n_y)
+    x = run.assembly.start.copy()
+
+    def rate(x: Any) -> Any:
+        assert law.compute(0.0, x, y) == 0
+        return machine.derivatives(0.0, x, law.inputs.copy())
+
+    for _ in range(round(8.0 / h)):
+        k1 = rate(x)
+        if rule == "euler":
+            x = x + h * k1
+            continue
+        k2 = rate(x + h / 2 * k1)
+        k3 = rate(x + h / 2 * k2)
+        x = x + h / 6 * (k1 + 2 * k2 + 2 * k3 + rate(x + h * k3))
+    law.compute(0.0, x, y)
+    return x, abs(float(law.residuals[0]))
+
+
+def short(**more: Any) -> Run:
+    run: Run = servonode.simulate(launch("slalom", {"actuation": "ideal"}, duration=0.01, **more))
+    return run
+
+
+@pytest.mark.parametrize(("h", "error", "digit"), [(0.08, 9.0e-5, 1e-6), (0.04, 5.1e-6, 1e-7), (0.02, 3.3e-7, 1e-8),
+                                                   (0.01, 2.1e-8, 1e-9)])  # fmt: skip
+def test_the_closed_loop_has_order_four(figures: Run, h: float, error: float, digit: float) -> None:
+    x, _ = stepped(short(), h, "rk4")
+    exact_end = np.array([figures.state[name][-1] for name in STATES])
+    assert np.max(np.abs(x[:9] - exact_end)) == pytest.approx(error, abs=0.6 * digit)
+
+
+@pytest.mark.parametrize(
+    ("h", "rate", "printed"), [(0.02, 0.0, 0.0427), (0.02, 5.0, 0.0099), (0.005, 0.0, 0.0107), (0.005, 5.0, 0.0024)]
+)
+def test_stabilisation_pays_for_a_low_order_step(h: float, rate: float, printed: float) -> None:
+    _, f1 = stepped(short(gains={"lambda": rate}), h, "euler")
+    assert f1 == pytest.approx(printed, abs=0.6e-4)
+
+
+def test_a_good_step_from_an_exact_start_hardly_drifts_without_stabilisation() -> None:
+    assert stepped(short(gains={"lambda": 0.0}), 0.01, "rk4")[1] < 2e-8
+
+
+# the hold
+
+
+@pytest.mark.parametrize(
+    ("period", "c_y", "input_set", "heading", "aside"),
+    [
+        (0.02, 0.0, "relative", "0.0517", "1.618"),
+        (0.01, 0.0, "relative", "0.0266", "0.807"),
+        (0.005, 0.0, "relative", "0.0135", "0.403"),
+        (0.01, 0.5, "relative", "0.0268", "0.0500"),
+        (0.01, 0.0, "total", "0.00128", "0.0097"),
+        (0.01, 0.5, "total", "0.00126", "0.0023"),
+    ],
+)
+def test_the_hold_leaves_the_printed_residual_and_offset(
+    period: float, c_y: float, input_set: str, heading: str, aside: str, agree_in_print: Any
+) -> None:
+    run = servonode.simulate(
+        launch("slalom", {"c_y": c_y}, period=period, step=period / 20, input_set=input_set), every=1
+    )
+    f1 = np.tan(run.state["phi0"]) - 0.3 * np.cos(0.2 * run.state["x0"]) + c_y * offset(run)
+    agree_in_print(np.max(np.abs(f1)), heading)
+    agree_in_print(np.max(np.abs(offset(run))), aside)
+
+
+def test_four_plant_steps_a_period_are_enough() -> None:
+    coarse, fine = (
+        servonode.simulate(launch("slalom", {"c_y": 0.5}, input_set="total", step=step)) for step in (0.0025, 0.0005)
+    )
+    for name in STATES:
+        assert_allclose(coarse.state[name], fine.state[name], rtol=0, atol=1e-7)
+
+
+# refusals
+
+
+@pytest.mark.parametrize(
+    ("program", "settings", "more", "text"),
+    [
+        ("slalom", {}, {"input_set": "absolute", "initial": {"theta": 0.1}}, 'input_set = "absolute"'),
+        ("carve", {}, {"gravity": "paper"}, 'gravity = "paper"'),
+        ("carve", {"x_ref": 10.0, "V0": 5.0}, {}, "no speed is left"),
+        ("curve", {}, {}, "c_n: is missing"),
+        ("curve", {"c_n": -0.1}, {}, "must be at least 0"),
+        ("curve", {"c_n": 0.4, "kappa0": 0.5, "n0": 2.5}, {}, "centre of curvature"),
+        ("literal", {"psi_c": float(np.pi / 2)}, {"initial": {"theta": 0.1}}, "psi_c + |delta| < pi/2"),
+        ("slalom", {}, {"initial": {"phi0": 1.45, "v": 5.0}}, "heading has left"),
+        ("slalom", {"delta": 1.2, "k_theta": 1.0, "path": "line"}, {"initial": {"x0": 4.7124, "v": 5.0}}, "m_ph"),
+        ("slalom", {}, {"initial": {"sigma": 1.5}}, "fallen"),
+    ],
+)
+def test_what_cannot_go_is_refused_before_anything_moves(
+    program: str, settings: dict[str, Any], more: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(LaunchError) as caught:
+        servonode.simulate(launch(program, settings, duration=0.1, **more))
+    assert text in str(caught.value)
+
+
+# packaged launch files
+
+
+def test_the_packaged_slalom_stays_on_its_path_and_tips() -> None:
+    run = servonode.simulate("snowboarder_slalom")
+    assert run.fault is None
+    assert np.max(np.abs(offset(run))) < 0.003
+    assert any("sideways" in text for text in run.warnings)
+    assert servonode.simulate("snowboarder_slalom_lockstep").state["x0"].tolist() == run.state["x0"].tolist()
+
+
+def test_the_packaged_carving_run_keeps_the_pressure_on_the_board() -> None:
+    run = servonode.simulate("snowboarder_carve")
+    assert run.fault is None
+    assert not run.warnings
+    assert np.max(np.abs(offset(run))) < 0.003
+
+
+def test_the_packaged_straight_run_comes_back_to_the_line_and_to_rest() -> None:
+    run = servonode.simulate("snowboarder_straight")
+    aside = run.state["y0"] - np.tan(0.6) * run.state["x0"]
+    assert abs(aside[0]) == 0.3
+    assert abs(aside[-1]) < 0.02
+    assert abs(run.input["M_sigma"][-1]) < 0.1
+
+
+def test_the_packaged_literal_run_hangs_over_the_nose() -> None:
+    run = servonode.simulate("snowboarder_literal")
+    assert run.fault is None
+    assert run.outputs()["psi1"].max() < np.pi / 2 - 0.2
+    assert run.residual_max["pitch"] < 2e-3
+
+
+def test_the_packaged_hook_stops_uphill_and_slides_back() -> None:
+    run = servonode.simulate("snowboarder_stops_uphill")
+    assert run.fault is None
+    assert run.state["phi0"].max() > 2.5
+    assert run.state["v"][-1] < -3.0
+    stop = int(np.argmin(np.abs(run.state["v"])))
+    # the body leans in, so it starts slower than the board, and is up at the end: less high than v^2/(2 g sin alpha)
+    assert -25 / (2 * 9.81 * np.sin(0.15)) < run.state["x0"][stop] < -5.0
+    assert run.program_state["s"].max() == pytest.approx(run.program_state["s"][stop], abs=1e-3)
+
+
+def test_the_packaged_steep_waves_end_at_the_heading_s_guard() -> None:
+    run = servonode.simulate("snowboarder_turns_back")
+    assert run.fault is not None
+    assert (run.fault["name"], run.fault["node"]) == ("law", "controller")
+    assert "the heading has left (-1.4, 1.4)" in run.fault["text"]
+    assert abs(run.state["phi0"][-1]) == pytest.approx(1.4, abs=0.1)
+
+
+def test_the_packaged_weak_rider_falls_and_the_run_ends() -> None:
+    run = servonode.simulate("snowboarder_too_weak")
+    assert run.fault is not None
+    assert run.fault["name"] == "machine"
+    assert "fallen" in run.fault["text"]
+    assert run.outputs()["E_n"][-1] < 0.1 <= run.outputs()["E_n"][-2]
+    assert np.max(np.abs(run.input["M_sigma"])) == 150.0
+
+
+def test_a_start_on_the_literal_program_from_upright_says_what_is_singular() -> None:
+    initial = {"v": np.float64(3.0), "on_program": True}
+    launch = {
+        "run": {"duration": 0.1},
+        "plant": {"machine": "snowboarder", "initial": initial},
+        "controller": {"program": "literal"},
+    }
+    with pytest.raises(
+        LaunchError, match=r"on_program: no start .* heading, lean, pitch or their slopes are not finite"
+    ):
+        servonode.simulate(launch)
