@@ -213,9 +213,9 @@ class Program:
     choice.
 
     `start` gives parameters that have no default their value at the start of the run (expressions of state and
-    targets); one that has neither must be given by the launch file. `inputs` states the inputs directly; the residuals are then only watched. Where a guard's margin is
-    not positive the law stops with its text. `states` are the program's own, with their rates; `setpoints` what an
-    outer loop wants; `limits` bound demands and inputs.
+    targets); one that has neither must be given by the launch file. `inputs` states the inputs directly; the
+    residuals are then only watched. Where a guard's margin is not positive the law stops with its text. `states` are
+    the program's own, with their rates; `setpoints` what an outer loop wants; `limits` bound demands and inputs.
 
     `requirements` must hold at the start, or nothing moves; `warnings` are told. Both are conditions on parameters,
     on residuals' `gain`, on `late`, and on the start.

@@ -206,7 +206,7 @@ def test_after_a_fault_the_run_goes_on_under_the_safe_action(case: MachineCase) 
         "controller": {
             "program": "open_loop",
             "settings": {
-                each.name: f"{value} + 0*sqrt(0.095 - t)"
+                each.name: f"{value} + 1e-30*sqrt(0.095 - t)"
                 for each, value in zip(machine.description.inputs, at.u, strict=True)
             },
         },

@@ -286,7 +286,8 @@ def test_requirements_see_gains_lateness_parameters_and_the_start(write: Write) 
 
 
 def test_each_parameter_that_is_computed_at_the_start_gets_its_own_value(write: Write) -> None:
-    given = """, parameters=(p := parameter("p", "p"), r := parameter("r", "r")), start={r: 2 + y, p: 5 * machine["m"]}"""
+    given = """, parameters=(p := parameter("p", "p"), r := parameter("r", "r")),
+        start={r: 2 + y, p: 5 * machine["m"]}"""
     loop = servonode.load(write(SPEEDS.format(more="", given=given), initial={"y": 0.25}))
     assert loop.assembly.control is not None
     assert loop.assembly.control.law.parameters == {"p": 10.0, "r": 2.25}
