@@ -12,6 +12,7 @@ import sympy
 
 from servonode.controllers.program import Limit, Program, Residual, gain_symbol, late
 from servonode.mechanics.derive import Equations
+from servonode.mechanics.functions import Max
 from servonode.mechanics.model import ModelError
 from servonode.mechanics.place import Place
 
@@ -105,7 +106,7 @@ def resolved(equations: Equations, program: Program, expression: Expr) -> Expr:
 
 def scale_of(limit: Limit, norm: Expr) -> Expr:
     """The factor that brings a vector of this norm within the limit: 1 below it."""
-    return limit.at_most / sympy.Max(limit.at_most, norm)
+    return limit.at_most / Max(limit.at_most, norm)
 
 
 def _put_in(equations: Equations, program: Program, part: Any) -> Any:
