@@ -66,7 +66,7 @@ class Kernels:
     def __init__(self, assembly: Assembly) -> None:
         assert assembly.control is not None
         machine, law = assembly.machine, assembly.control.law
-        step, answer = machine.kernel.step_rk4, law.kernel.law
+        step, answer = machine.stepper("rk4"), law.kernel.law
         x0, y, u, h = assembly.start, assembly.goal(0.0), np.zeros(machine.n_inputs), assembly.launch.step_ns / 1e9
         c, c_law, K, out = machine.c, law.c, law.K, law.out
 

@@ -82,7 +82,7 @@ class Generated:
 
     def __init__(self, machine: Machine, law: ServoLaw) -> None:
         self.machine, self.law = machine, law
-        self._steps, self._laws = _drivers(machine.kernel.step_rk4, law.kernel.law)
+        self._steps, self._laws = _drivers(machine.stepper("rk4"), law.kernel.law)
 
     def steps(self, n: int, x: Array, u: Array, h: float) -> None:
         self._steps(n, x, u, self.machine.c, h)
@@ -213,7 +213,7 @@ def compare_all(c: HandWritten, ours: Generated) -> list[Row]:
             "rk4 step of the plant",
             lambda: c.steps(RUN, start.copy(), u, STEP),
             lambda: ours.steps(RUN, start.copy(), u, STEP),
-            lambda: machine.kernel.step_rk4(0.0, x, u, machine.c, STEP),
+            lambda: machine.stepper("rk4")(0.0, x, u, machine.c, STEP),
         ),
         compare(
             "pursuit law",

@@ -59,12 +59,14 @@ class ServoLaw:
     def start(self, t: float, x: Array, y: Array, given: Collection[str]) -> None:
         """Fill the parameters without default, and `start_states`, from the start state."""
         names = [each.name for each in self.description.parameters if each.default is None]
-        values = np.zeros(len(names))
-        self.kernel.start(t, x, y, self._p(), values)
-        computed = dict(zip(names, map(float, values), strict=True))
-        self.parameters |= {name: value for name, value in computed.items() if name not in given}
-        self._prepare()
-        self.kernel.start_states(t, x, y, self._p(), self.start_states)
+        if names:
+            values = np.zeros(len(names))
+            self.kernel.start(t, x, y, self._p(), values)
+            computed = dict(zip(names, map(float, values), strict=True))
+            self.parameters |= {name: value for name, value in computed.items() if name not in given}
+            self._prepare()
+        if self.n_states:
+            self.kernel.start_states(t, x, y, self._p(), self.start_states)
 
     def check_parameters(self, names: Collection[str] | None = None) -> None:
         """Check the bounds of all parameters, or of those named.
@@ -82,6 +84,8 @@ class ServoLaw:
     def violated(self, t: float, x: Array, y: Array, late: float) -> tuple[list[str], list[str]]:
         """The texts of the requirements and of the warnings that do not hold; `late` [s]: mean age of held inputs."""
         requirements, warnings = self.description.requirements, self.description.warnings
+        if not (requirements or warnings):
+            return [], []
         margins = np.zeros(len(requirements) + len(warnings))
         degrees = enumerate(self.description.degrees)
         rates = np.array([self.K[0, i, i] if degree == 1 else self.K[1, i, i] / 2 for i, degree in degrees])

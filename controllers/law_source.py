@@ -89,13 +89,19 @@ def law_source(servo: Servo, damping: float = 0.0, integral: bool = False) -> st
     if not program.inputs:
         _check_count(servo)
     constants = Constants([*model.parameters, *program.parameters])
-    body = [_start(servo), _start_states(servo), _conditions(servo)]
+    body = []  # each function costs compile time, so what nothing calls is left out
+    if any(each.quantity.default is None for each in program.parameters):
+        body.append(_start(servo))
+    if program.requirements or program.warnings:
+        body.append(_conditions(servo))
     if program.states:
-        body += [_state_rates(servo, constants), _FOLLOW.format(n=len(program.states), at=_first_state(servo))]
+        body += [_start_states(servo), _state_rates(servo, constants)]
+        body.append(_FOLLOW.format(n=len(program.states), at=_first_state(servo)))
     if not program.inputs:
         body.append(_terms(servo, constants))
-    body.append(_law(servo, constants, damping, integral))
-    return "\n\n".join([emit.HEADER + constants.source(), SOLVE_SOURCE, *body])
+    law = _law(servo, constants, damping, integral)
+    solve = [SOLVE_SOURCE] if "solve_in_place(" in law else []
+    return "\n\n".join([emit.HEADER + constants.source(), *solve, *body, law])
 
 
 def _check_count(servo: Servo) -> None:

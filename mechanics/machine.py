@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from servonode.mechanics import cache
 from servonode.mechanics.description import MachineDescription, values_by_name
+from servonode.mechanics.integrate import steps_of
 
 _log = logging.getLogger(__name__)
 Array = npt.NDArray[np.float64]
@@ -64,6 +65,8 @@ class Machine:
 
     def fault(self, t: float, x: Array) -> str | None:
         """The text of the first fault condition that this state violates, or None."""
+        if not self.description.faults:
+            return None
         found: int = self.kernel.faults(t, x, self.c)
         return self.description.faults[found - 1].text if found else None
 
@@ -103,14 +106,23 @@ class Machine:
         """A kernel state array from values by name; what is not named has its default start, the work starts at 0."""
         return np.array([*values_by_name(self.description.state, values), 0.0])
 
+    def steps(self, integrator: str) -> ModuleType:
+        """The compiled module of an integrator, made or loaded when it is first asked for.
+
+        Raises:
+            CacheError: the kernel cache is damaged or cannot be written.
+        """
+        d = self.description
+        return steps_of(self.kernel.__name__, len(d.state), len(d.inputs), bool(d.held), integrator)
+
     def stepper(self, integrator: str) -> Callable[[float, Array, Array, Array, float], None]:
         """The compiled step `(t, x, u, c, h)` of an integrator, which advances x in place."""
-        step: Callable[[float, Array, Array, Array, float], None] = getattr(self.kernel, f"step_{integrator}")
+        step: Callable[[float, Array, Array, Array, float], None] = self.steps(integrator).step
         return step
 
     def advancer(self, integrator: str) -> Callable[[int, int, int, Array, Array, Array], bool]:
         """The compiled `(k, n, step_ns, x, u, c)`: n steps under a held input; whether x is still finite."""
-        advance: Callable[[int, int, int, Array, Array, Array], bool] = getattr(self.kernel, f"advance_{integrator}")
+        advance: Callable[[int, int, int, Array, Array, Array], bool] = self.steps(integrator).advance
         return advance
 
     def derivatives(self, t: float, x: Array, u: Array) -> Array:

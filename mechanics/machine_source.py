@@ -1,4 +1,4 @@
-"""A machine's generated module: right-hand side, integrator steps, energy, full form, outputs.
+"""A machine's generated module: right-hand side, energy, full form, outputs (its steps: see `integrate`).
 
 All functions take the state array x (n + 1,) in the description's state order with the work [J] of inputs and
 losses as last entry, the inputs u, and the constants c computed from the parameters p by `constants(p, c)`.
@@ -12,7 +12,6 @@ from servonode.mechanics import emit
 from servonode.mechanics.derive import Equations
 from servonode.mechanics.description import MachineDescription, Quantity
 from servonode.mechanics.emit import Block, Constants, local, njit
-from servonode.mechanics.integrate import INTEGRATORS, advance_source, step_source
 from servonode.mechanics.model import Model
 
 Expr = Any
@@ -84,22 +83,20 @@ def machine_source(equations: Equations) -> str:
     """The text of the generated module of a machine."""
     model = equations.model
     constants = Constants(model.parameters)
-    inputs = [local(u) for u in model.inputs]
     body = [
         _rhs(equations, constants),
         *([_position_residual(equations, constants), _project(equations, constants)] if model.held else []),
-        *(step_source(tableau, len(model.state), inputs, bool(model.held)) for tableau in INTEGRATORS.values()),
-        *map(advance_source, INTEGRATORS.values()),
         _derivatives(equations),
         _energy(equations, constants),
         _constraint_residual(equations, constants),
         *([] if model.speaks_in_velocities else [_full(equations, constants), _matrices(equations, constants)]),
         _outputs(equations, constants),
-        _faults(equations, constants),
+        *([_faults(equations, constants)] if model.faults else []),
         *([_safe_input(equations, constants)] if model.safe else []),
         _requirements(model),
     ]
-    return "\n\n".join([emit.HEADER + constants.source(), SOLVE_SOURCE, *body])
+    solve = [] if model.speaks_in_velocities else [SOLVE_SOURCE]  # only the full form needs it
+    return "\n\n".join([emit.HEADER + constants.source(), *solve, *body])
 
 
 def accelerations(block: Block, equations: Equations, beside: list[Expr]) -> tuple[list[str], list[str]]:
@@ -283,8 +280,7 @@ def _faults(equations: Equations, constants: Constants) -> str:
     for i, (each, text) in enumerate(zip(model.faults, texts, strict=True), 1):
         block.lines.append(f"    if found == 0 and not ({text} {'>' if each.requirement.strict else '>='} 0.0):")
         block.lines.append(f"        found = {i}")
-    body = str(block) if model.faults else "    found = 0"
-    return f"{njit('i8(f8, f8[::1], f8[::1])')}def faults(t_, x, c):\n{body}\n    return found\n"
+    return f"{njit('i8(f8, f8[::1], f8[::1])')}def faults(t_, x, c):\n{block}\n    return found\n"
 
 
 def _safe_input(equations: Equations, constants: Constants) -> str:

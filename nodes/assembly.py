@@ -94,6 +94,7 @@ def assemble(launch: LaunchFile, strict: bool = True) -> Assembly:
     path, plant = launch.file, launch.plant
     source, program = plant_source(launch), program_source(launch)
     machine = load(launch, source, "plant.parameters", plant.parameters)
+    machine.steps(plant.integrator)  # loaded here, once for all nodes that are forked
     state_names, input_names = machine.description.state_names, machine.description.input_names
     start = machine.state(_initial(launch, machine))
     control, targets = resolve_control(launch, program, source) if program else (None, no_targets())

@@ -114,6 +114,7 @@ def resolve_control(launch: LaunchFile, source: ProgramSource, plant: MachineSou
     believed = believed_source(launch, plant)
     parameters = launch.plant.parameters | controller.parameters
     machine = load(launch, believed, "controller.parameters", parameters)
+    machine.steps(launch.plant.integrator)
     law = _law(launch, source, options, believed, machine)
     description = law.description
     parameter_names = [each.name for each in description.parameters]

@@ -15,10 +15,9 @@ from math import isfinite
 
 from numba import njit
 
-from {machine} import advance_{integrator} as advance
-from {machine} import faults
-from {believed} import advance_{integrator} as advance_believed
-from {law} import law{follow}
+from {steps} import advance
+from {believed} import advance as advance_believed
+{faults}from {law} import law{follow}
 from {signals} import signals
 from {targets} import signals as targets
 
@@ -39,13 +38,13 @@ def fill(t, y, y_target, y_signal):
 
 @njit(
     "i8(i8, i8, i8, i8, f8[::1], f8[::1], f8[:, ::1], f8[::1], f8[::1], f8[:, :, ::1], f8[::1], f8[::1], i8, "
-    "f8[::1], f8[::1], f8[:, ::1], f8[:, ::1], i8, f8[::1], f8[::1], f8[::1], f8, f8[::1], i8, i8[::1])",
+    "f8[::1], f8[::1], f8[:, ::1], f8[:, ::1], i8, f8[::1], f8[::1], f8[::1], f8, f8[::1], i8[::1])",
     cache=True,
     error_model="numpy",
 )
 def loop(
     steps, per_period, step_ns, every, x, u, queue, c, c_law, K, y_target, y_signal, n_u, y, out, rows, answers,
-    predicts, x_ahead, c_believed, f, period, memory, watched, progress,
+    predicts, x_ahead, c_believed, f, period, memory, progress,
 ):
     """Run to the end and return -1, or stop before the control instant whose step is returned.
 
@@ -61,7 +60,7 @@ def loop(
             t = k * step_ns / 1e9
             fill(t, y, y_target, y_signal)
             {states}
-            if (watched and faults(t, x, c) != 0) or law(t, x, y, c_law, K, out) != 0:
+            if {fault}law(t, x, y, c_law, K, out) != 0:
                 return k
             answers[answer, 0] = k
             for i in range(n_u, len(out)):
@@ -115,13 +114,15 @@ def fused_loop(assembly: Assembly, every: int, record: Recorder, answers: Record
     if control is None:
         return _coast(assembly, every, record)
     law = control.law
+    watched = launch.plant.safety.faults and machine.description.faults
     names = {
-        "machine": machine.kernel.__name__,
-        "believed": law.machine.kernel.__name__,
+        "steps": machine.steps(launch.plant.integrator).__name__,
+        "believed": law.machine.steps(launch.plant.integrator).__name__,
         "law": law.kernel.__name__,
         "signals": control.signals.kernel.__name__,
         "targets": assembly.targets.kernel.__name__,
-        "integrator": launch.plant.integrator,
+        "faults": f"from {machine.kernel.__name__} import faults\n" if watched else "",
+        "fault": "faults(t, x, c) != 0 or " if watched else "",
         "follow": ", follow" if law.n_states else "",
         "states": "follow(t, x, y, c_law, t - followed, memory); followed = t" if law.n_states else "",
     }
@@ -138,7 +139,7 @@ def fused_loop(assembly: Assembly, every: int, record: Recorder, answers: Record
         np.zeros(assembly.n_targets), np.zeros(law.first_state - assembly.n_targets), n_u,
         np.zeros(law.n_y), law.out, record.data, answers.data, predicts, np.zeros(len(x)), law.machine.c,
         np.zeros(law.n_integrals), (launch.period_ns or 0) / 1e9, law.memory(),
-        int(launch.plant.safety.faults), np.zeros(3, dtype=np.int64),
+        np.zeros(3, dtype=np.int64),
     )  # fmt: skip
     stopped = -2
     while stopped == -2:

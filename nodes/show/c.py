@@ -31,7 +31,8 @@ def c_file(
     """
     prefix = c_prefix(name)
     header = [*_head(machine, law, integrator, step_s, period_s, name), *_example(law, period_s, prefix)]
-    plant_source = Path(str(machine.kernel.__file__)).read_text(encoding="utf-8")
+    modules = (machine.kernel, machine.steps(integrator))
+    plant_source = "\n".join(Path(str(each.__file__)).read_text(encoding="utf-8") for each in modules)
     law_source = Path(str(law.kernel.__file__)).read_text(encoding="utf-8") if law else ""
     shared = function_names(plant_source) & function_names(law_source) if law else set()
     parts = [
@@ -39,7 +40,7 @@ def c_file(
         "#include <math.h>",
         _sizes(machine, law, step_s, period_s),
         _prototypes(law, prefix),
-        _plant(machine, integrator, plant_source, {each: f"plant_{each}" for each in shared}, prefix),
+        _plant(machine, plant_source, {each: f"plant_{each}" for each in shared}, prefix),
     ]
     if law:
         parts.append(_law(law, law_source, {each: f"law_{each}" for each in shared}, prefix))
@@ -230,16 +231,16 @@ def _prototypes(law: ServoLaw | None, prefix: str) -> str:
     return "\n".join(lines)
 
 
-def _plant(machine: Machine, integrator: str, source: str, rename: Mapping[str, str], prefix: str) -> str:
+def _plant(machine: Machine, source: str, rename: Mapping[str, str], prefix: str) -> str:
     """The plant's constants and functions, then its public step."""
-    step, n_x = f"step_{integrator}", machine.n_state + 1
+    n_x = machine.n_state + 1
     shapes = {"x": (n_x,), "u": (machine.n_inputs,), "c": machine.c.shape}
     return "\n\n".join(
         [
             *_array("plant_c", "what the plant computes from its parameters alone", {"": machine.c}),
-            translate(source, step, shapes, rename).rstrip(),
+            translate(source, "step", shapes, rename).rstrip(),
             f"void {prefix}_plant_step(double t, double *x, const double *u)\n{{\n"
-            f"    {step}(t, x, u, {_argument('plant_c', machine.c)}, SERVONODE_STEP_S);\n}}",
+            f"    step(t, x, u, {_argument('plant_c', machine.c)}, SERVONODE_STEP_S);\n}}",
         ]
     )
 

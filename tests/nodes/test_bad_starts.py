@@ -67,7 +67,11 @@ def test_what_is_no_real_body_is_warned_of(case: str) -> None:
     [
         ("snowboarder_slalom", ["plant.initial.on_program=false", "plant.initial.phi0=1.5"], "heading has left"),
         ("snowboarder_carve", ["controller.settings.V0=0.1", "controller.settings.x_ref=10"], "no speed is left"),
-        ("sphero_pursuit", ["plant.initial.X=2.0", "plant.initial.Y=-1.0", "controller.settings.rho0=2"], "inside"),
+        (
+            "sphero_pursuit",
+            ["plant.initial.X=2.0", "plant.initial.Y=-0.1", "controller.settings.rho0=2"],
+            "nearer than h",
+        ),
         ("sphero_circle", ["controller.settings.point=[0, 0]", "plant.initial.X=0.0", "plant.initial.Y=0.0"], "centre"),
     ],
 )

@@ -359,8 +359,8 @@ def test_list_shows_machines_programs_and_launch_files() -> None:
     assert json.loads(servo("list", "launch", "--json").stdout) == packaged()
 
 
-@pytest.mark.parametrize("launch", sorted(packaged()))
-def test_check_accepts_every_packaged_launch_file(launch: str) -> None:
+@pytest.mark.parametrize("launch", ["trailer_line", "sphero_rolls", "snowboarder_slalom"])
+def test_check_prints_the_report_for_people_and_for_machines(launch: str) -> None:
     result = servo("check", launch)
     assert (result.exit_code, result.stderr) == (0, "")
     assert "machine " in result.stdout
