@@ -8,7 +8,7 @@ test:  ## the fast tests
 	uv run pytest
 
 slow:  ## the slow tests: real time, minutes of computation
-	uv run pytest -m slow
+	uv run pytest -m slow -n 0
 
 lint:  ## formatter and linter
 	uv run ruff format --check . && uv run ruff check .

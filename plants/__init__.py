@@ -66,16 +66,20 @@ class MachineSource:
         """
         return _load(self.key, self.build, parameters)
 
-    def view(self) -> View | None:
-        """How the machine is drawn: the `VIEW` beside its function, if there is one (this imports sympy).
+    def views(self) -> tuple[View, ...]:
+        """How the machine is drawn: the `VIEW` beside its function, one or several, if any (this imports sympy).
 
         Raises:
-            ModelError: it is not a View.
+            ModelError: it is neither a View nor Views.
         """
-        view = self.definition.attribute("VIEW")
-        if view is not None and not isinstance(view, View):
-            raise ModelError(f"{self.definition.file.name}: VIEW is no View; state it as VIEW = View(...)")
-        return view
+        stated = self.definition.attribute("VIEW")
+        views = tuple(stated) if isinstance(stated, (tuple, list)) else () if stated is None else (stated,)
+        for number, view in enumerate(views):
+            if not isinstance(view, View):
+                several = isinstance(stated, (tuple, list))
+                word, mend = (f"VIEW[{number}]", "(View(...), View(...))") if several else ("VIEW", "View(...)")
+                raise ModelError(f"{self.definition.file.name}: {word} is no View; state it as VIEW = {mend}")
+        return views
 
 
 def find_machine(reference: str, folder: Path) -> Definition:

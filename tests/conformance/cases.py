@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pytest
 
 from servonode.controllers import PROGRAMS, ProgramEntry, ServoLaw, StatedProgram, find_program, load_law
-from servonode.mechanics.description import MachineDescription, Quantity
+from servonode.mechanics.description import MachineDescription, Quantity, derivative_name
 from servonode.mechanics.locate import Option
 from servonode.mechanics.machine import Machine, ParameterError
 from servonode.plants import PLANTS, MachineSource, packaged_machine
@@ -27,16 +27,30 @@ Settings = dict[str, str | float | bool]
 SEED, STATES = 20242, 6
 POSITION, SPEED = 0.5, 1.0  # how far random states are from the default start: coordinates, velocities
 TRIES = 4000
+ORDERS = 4  # a cubic's derivatives
 LARGE = 1e6  # a bound that no limit reaches
 WORST = 1e6  # condition of W up to which identities are compared
 
-# combinations of options that are there to be refused: (program, machine's settings, options), all of which must fit
-REFUSED: tuple[tuple[str, dict[str, str], dict[str, str]], ...] = (
-    ("hitch_angle", {}, {"completion": "none"}),
-    ("hitch_angle", {}, {"completion": "equal"}),
-    ("bilimovich", {}, {"speed": "free", "rule": "spin"}),
-    ("carve", {"gravity": "paper"}, {}),
-    *((program, {"input_set": "absolute"}, {}) for program in ("carve", "curve", "literal", "slalom")),
+
+@dataclass(frozen=True)
+class Refusal:
+    """A combination of options that is there to be refused: settings of the machine and options that all must fit.
+
+    derives: the program can be derived, and its W is singular.
+    """
+
+    program: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+    derives: bool = False
+
+
+REFUSED = (
+    Refusal("hitch_angle", options={"completion": "none"}),
+    Refusal("hitch_angle", options={"completion": "equal"}, derives=True),
+    Refusal("bilimovich", options={"speed": "free", "rule": "spin"}),
+    Refusal("carve", settings={"gravity": "paper"}),
+    *(Refusal(program, settings={"input_set": "absolute"}) for program in ("carve", "curve", "literal", "slalom")),
 )
 
 
@@ -86,9 +100,7 @@ def machine_cases(name: str) -> tuple[MachineCase, ...]:
     return tuple(MachineCase(name, tuple(each.items())) for each in combinations(options))
 
 
-MACHINES = [
-    pytest.param(case, id=_id(name, dict(case.settings))) for name in PLANTS for case in machine_cases(name)
-]
+MACHINES = [pytest.param(case, id=_id(name, dict(case.settings))) for name in PLANTS for case in machine_cases(name)]
 
 
 def random_quantity(quantity: Quantity, rng: np.random.Generator) -> float:
@@ -226,13 +238,17 @@ class ProgramCase:
     options: tuple[tuple[str, str | float | bool], ...]
 
     @property
-    def refused(self) -> bool:
-        """Whether REFUSED lists it."""
-        return any(
-            self.program == program
-            and settings.items() <= dict(self.plant.settings).items()
-            and options.items() <= dict(self.options).items()
-            for program, settings, options in REFUSED
+    def refusal(self) -> Refusal | None:
+        """What REFUSED says of it."""
+        settings, options = dict(self.plant.settings), dict(self.options)
+        fitting = (each for each in REFUSED if each.program == self.program)
+        return next(
+            (
+                each
+                for each in fitting
+                if each.settings.items() <= settings.items() and each.options.items() <= options.items()
+            ),
+            None,
         )
 
     @property
@@ -279,8 +295,9 @@ def _param(case: ProgramCase, fast: bool) -> Any:
     return pytest.param(case, id=name, marks=() if fast else pytest.mark.slow)
 
 
-PROGRAM_CASES = [_param(case, fast) for case, fast in _program_cases() if not case.refused]
-REFUSED_CASES = [_param(case, fast) for case, fast in _program_cases() if case.refused]
+PROGRAM_CASES = [_param(case, fast) for case, fast in _program_cases() if case.refusal is None]
+REFUSED_CASES = [_param(case, fast) for case, fast in _program_cases() if case.refusal and not case.refusal.derives]
+SINGULAR_CASES = [_param(case, fast) for case, fast in _program_cases() if case.refusal and case.refusal.derives]
 
 
 class Expressions:
@@ -289,17 +306,24 @@ class Expressions:
     def __init__(self, case: ProgramCase) -> None:
         self.model = case.plant.source.build()
         self.program = case.source.build(self.model, dict(case.options))
+        self._functions: dict[Any, tuple[list[str], Callable[..., Any]]] = {}
 
     def value(self, expression: Any, values: Mapping[str, float]) -> float:
         """An expression at named values: states, parameters, targets and signals with derivatives, t, inputs."""
+        if expression not in self._functions:
+            self._functions[expression] = self._function(expression)
+        names, function = self._functions[expression]
+        return float(function(*(values[name] for name in names)))
+
+    def _function(self, expression: Any) -> tuple[list[str], Callable[..., Any]]:
         import sympy
 
         from servonode.controllers.servo import resolved
 
         bare = resolved(SimpleNamespace(model=self.model), self.program, sympy.sympify(expression))  # type: ignore[arg-type]
         symbols = sorted(bare.free_symbols, key=str)
-        function = sympy.lambdify(symbols, bare, [{"wrap": lambda a: (a + np.pi) % (2 * np.pi) - np.pi}, "numpy"])
-        return float(function(*(values[str(symbol)] for symbol in symbols)))
+        known = {"wrap": lambda a: (a + np.pi) % (2 * np.pi) - np.pi}
+        return list(map(str, symbols)), sympy.lambdify(symbols, bare, [known, "numpy"])
 
     def raised(self) -> list[str]:
         """The program's parameters that bound demands and inputs."""
@@ -331,12 +355,11 @@ class Frozen:
         program = self.stated.build(model, options)
         held = {each: parameter(each.name, "a setpoint", default=0.0) for each in program.setpoints}
         residuals = tuple(
-            dataclasses.replace(
-                each, expression=each.expression.xreplace(held), damping=each.damping.xreplace(held)
-            )
+            dataclasses.replace(each, expression=each.expression.xreplace(held), damping=each.damping.xreplace(held))
             for each in program.residuals
         )
-        limits = tuple(each for each in program.limits if each.kind != "demand")
+        used = set().union(*(each.expression.free_symbols for each in residuals))
+        limits = tuple(each for each in program.limits if each.kind == "inputs" or each.scale in used)
         parameters = (*program.parameters, *held.values())
         return dataclasses.replace(
             program, residuals=residuals, limits=limits, parameters=parameters, setpoints=(), guards=(), warnings=(),
@@ -373,23 +396,25 @@ def _loaded(case: ProgramCase) -> Loaded:
 
 @dataclass
 class Goal:
-    """Targets and signals as cubic polynomials of time, with all their derivatives."""
+    """Targets and signals as cubic polynomials of time, by name."""
 
-    names: tuple[tuple[str, int], ...]  # with the highest derivative that is wanted
-    coefficients: Array  # (n, 4)
+    polynomials: dict[str, np.polynomial.Polynomial]
+
+    def value(self, name: str, order: int, t: float) -> float:
+        """A derivative at time t."""
+        return float(self.polynomials[name].deriv(order)(t)) if order else float(self.polynomials[name](t))
 
     def values(self, t: float) -> dict[str, float]:
-        """Each with its derivatives, in the order of y."""
-        from servonode.mechanics.description import derivative_name
+        """Everything with its derivatives, by the symbols' names."""
+        return {derivative_name(name, n): self.value(name, n, t) for name in self.polynomials for n in range(ORDERS)}
 
-        return {
-            derivative_name(name, order): float(np.polynomial.Polynomial(row).deriv(order)(t)) if order < 4 else 0.0
-            for (name, highest), row in zip(self.names, self.coefficients, strict=True)
-            for order in range(highest + 1)
-        }
-
-    def y(self, t: float, states: Array) -> Array:
-        return np.array([*self.values(t).values(), *states])
+    def y(self, law: ServoLaw, t: float, states: Array) -> Array:
+        """The array that a law wants, with the program's own states."""
+        of = law.description
+        ordered = [(name, of.target_order) for name in of.targets]
+        ordered += [(each.name, of.signal_order) for each in of.signals]
+        values = [self.value(name, n, t) for name, order in ordered for n in range(order + 1)]
+        return np.array([*values, *states])
 
 
 @dataclass
@@ -397,7 +422,7 @@ class Moment:
     """A law at a time t: state x of the machine, states s of the program, goal, and what the law answered."""
 
     law: ServoLaw
-    frozen: ServoLaw
+    frozen: ServoLaw  # setpoints are parameters
     expressions: Expressions
     t: float
     x: Array
@@ -411,7 +436,11 @@ class Moment:
 
     @property
     def y(self) -> Array:
-        return self.goal.y(self.t, self.s)
+        return self.goal.y(self.law, self.t, self.s)
+
+    @property
+    def terms(self) -> dict[str, Array]:
+        return self.law.terms(self.t, self.x, self.y)
 
     @property
     def named(self) -> dict[str, float]:
@@ -427,21 +456,20 @@ class Moment:
         return self.expressions.value(expression, self.named)
 
     def along(self, rates: Array, what: Callable[[float, Array, Array], Array]) -> Array:
-        """d/dt of what(t, x, y) while the machine's state moves with these rates and setpoints stay."""
+        """d/dt of what(t, x, s) while the machine's state moves with these rates and setpoints stay."""
         own = self.law.state_rates(self.t, self.x, self.y)
 
         def moved(step: float) -> Array:
-            t = self.t + step
-            return what(t, self.x + step * rates, self.goal.y(t, self.s + step * own)).copy()
+            return what(self.t + step, self.x + step * rates, self.s + step * own)
 
         return slope(moved, float(np.max(np.abs([*rates[:-1], *own]))))
 
-    def residuals(self, t: float, x: Array, y: Array) -> Array:
-        return self.frozen.terms(t, x, y)["f"]
+    def residuals(self, t: float, x: Array, s: Array) -> Array:
+        return self.frozen.terms(t, x, self.goal.y(self.frozen, t, s))["f"]
 
-    def next_to_top(self, t: float, x: Array, y: Array) -> Array:
+    def next_to_top(self, t: float, x: Array, s: Array) -> Array:
         """f of residuals of degree 1, f' of those of degree 2: what one differentiation turns into J v' + delta."""
-        terms = self.frozen.terms(t, x, y)
+        terms = self.frozen.terms(t, x, self.goal.y(self.frozen, t, s))
         return np.where(np.array(self.frozen.description.degrees) == 2, terms["f_dot"], terms["f"])
 
     def with_settings(self, values: Mapping[str, float]) -> "Moment":
@@ -451,9 +479,7 @@ class Moment:
         return dataclasses.replace(self, law=law)
 
 
-def _fresh(
-    law: ServoLaw, machine: Machine, parameters: Mapping[str, float], t: float, x: Array, y: Array
-) -> ServoLaw:
+def _fresh(law: ServoLaw, machine: Machine, parameters: Mapping[str, float], t: float, x: Array, y: Array) -> ServoLaw:
     """The same law on this machine with these parameters."""
     own = ServoLaw(law.description, law.kernel, machine, parameters)
     own.start(t, x, y, list(parameters))
@@ -484,10 +510,10 @@ def _tried(loaded: Loaded, machine: Machine, rng: np.random.Generator) -> Moment
     }
     s = rng.uniform(-0.3, 0.3, len(description.states))
     law = ServoLaw(description, loaded.law.kernel, machine, given)
-    law.start(t, x, goal.y(t, s), list(given))  # what the start gives, moved a little
+    y = goal.y(law, t, s)
+    law.start(t, x, y, list(given))  # what the start gives, moved a little
     found = {name: value * rng.uniform(0.9, 1.1) for name, value in law.parameters.items() if name not in given}
-    given |= found | dict.fromkeys(loaded.expressions.raised(), LARGE)
-    law = _fresh(law, machine, given, t, x, goal.y(t, s))
+    law = _fresh(law, machine, {**given, **found, **dict.fromkeys(loaded.expressions.raised(), LARGE)}, t, x, y)
     law.K[:2] = rng.uniform(-1.0, 1.0, (2, law.n_s, law.n_s)) + 3 * np.eye(law.n_s)
     return Moment(law, law, loaded.expressions, t, x, s, goal)
 
@@ -497,15 +523,17 @@ def _goal(loaded: Loaded, t: float, rng: np.random.Generator) -> Goal:
     import sympy
 
     description = loaded.law.description
-    names = [(name, description.target_order) for name in description.targets]
-    names += [(each.name, description.signal_order) for each in description.signals]
-    centres = [rng.uniform(-2.0, 2.0) for _ in description.targets]
-    centres += [
-        float(sympy.sympify(text).subs("t", t)) + rng.uniform(-0.1, 0.1) for text in description.signal_defaults
-    ]
-    at_t = [np.array([centre, *rng.uniform(-0.3, 0.3, 3)]) for centre in centres]  # in powers of time less t
-    shifted = [np.polynomial.Polynomial(row)(np.polynomial.Polynomial([-t, 1.0])).coef for row in at_t]
-    return Goal(tuple(names), np.array(shifted).reshape(len(names), 4))
+    centres = {name: rng.uniform(-2.0, 2.0) for name in description.targets}
+    for each, text in zip(description.signals, description.signal_defaults, strict=True):
+        stated: Any = sympy.sympify(text)
+        centres[each.name] = float(stated.subs(sympy.Symbol("t"), t)) + rng.uniform(-0.1, 0.1)
+    since = np.polynomial.Polynomial([-t, 1.0])
+    return Goal(
+        {
+            name: np.polynomial.Polynomial([centre, *rng.uniform(-0.3, 0.3, 3)])(since)
+            for name, centre in centres.items()
+        }
+    )
 
 
 def _complaint(moment: Moment) -> str | None:

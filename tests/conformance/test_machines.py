@@ -22,17 +22,15 @@ from tests.conformance.cases import (
     MachineCase,
     Situation,
     accelerations,
-    admissible_state,
     input_map,
-    machine_cases,
     mass_matrix,
-    random_parameters,
     random_state,
     situations,
     slope,
 )
 
 DOCS = Path(__file__).parents[2] / "docs" / "machines"
+STEPS = (4, 8, 16, 32, 64, 128, 256)
 every_machine = pytest.mark.parametrize("case", MACHINES)
 every_name = pytest.mark.parametrize("name", PLANTS)
 
@@ -156,7 +154,7 @@ def test_every_integrator_has_its_order(case: MachineCase, integrator: str) -> N
     at, duration = situations(case, 1)[0], 0.1
     exact = after(at, "rk4", duration, 4096)
     scale = 1 + np.abs(exact)
-    errors = [float(np.max(np.abs(after(at, integrator, duration, n) - exact) / scale)) for n in 2 ** np.arange(2, 9)]
+    errors = [float(np.max(np.abs(after(at, integrator, duration, n) - exact) / scale)) for n in STEPS]
     measured = [float(np.log2(one / half)) for one, half in pairwise(errors) if half > 1e-11]
     assert measured, "the motion is too slow to measure an order"
     assert measured[-1] == pytest.approx(INTEGRATORS[integrator].order, abs=0.15), measured
@@ -238,7 +236,7 @@ def test_a_fault_of_the_machine_is_found_and_refused_as_a_start(case: MachineCas
     texts = [each.text for each in machine.description.faults]
     if not texts:
         pytest.skip("the machine states no faults")
-    found = {}
+    found: dict[str | None, Array] = {}
     for _ in range(TRIES):
         x = random_state(machine, rng, wide=4.0)
         found.setdefault(machine.fault(0.0, x), x)
@@ -293,22 +291,30 @@ def test_a_launch_file_uses_the_machine(name: str) -> None:
     assert [each for each in packaged() if read_launch(each).plant.machine == name]
 
 
-@every_name
-def test_the_machine_has_a_view_with_a_finite_outline(name: str) -> None:
-    case = machine_cases(name)[0]
-    view = case.source.view()
-    assert view is not None
-    known = {each.name for each in quantities(case.machine)}
-    assert all(each in known for names in view.trails.values() for each in names)
-    rng = case.rng()
-    for _ in range(20):
-        machine = random_parameters(case.machine, rng)
-        x = admissible_state(machine, rng)
-        state = dict(zip(machine.description.state_names, map(float, x), strict=False))
-        for line in view.outline(state, machine.parameters):
-            assert line.ndim == 2
-            assert line.shape[1] == 2
-            assert np.isfinite(line).all()
+def values_of(machine: Machine, x: Array, u: Array) -> dict[str, float]:
+    """States, inputs and outputs by name: what the functions of a View are given."""
+    description = machine.description
+    values = dict(zip(description.state_names, map(float, x), strict=False))
+    values |= dict(zip(description.input_names, map(float, u), strict=True))
+    return values | machine.outputs(0.0, x, u)
+
+
+@every_machine
+def test_the_machine_has_views_that_are_finite(case: MachineCase) -> None:
+    views = case.source.views()
+    assert views
+    for at in situations(case, 20):
+        given = values_of(at.machine, at.x, at.u), at.machine.parameters
+        for view in views:
+            assert {name for names in view.trails.values() for name in names} <= given[0].keys()
+            lines = [line for draw in (view.outline, view.guides) if draw for line in draw(*given)]
+            lines += [np.array(arrow) for arrow in (view.arrows(*given) if view.arrows else {}).values()]
+            assert lines
+            for line in map(np.asarray, lines):
+                assert line.ndim == 2
+                assert line.shape[1] == 2
+                assert np.isfinite(line).all()
+            assert view.caption is None or view.caption(*given)
 
 
 @every_name

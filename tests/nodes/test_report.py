@@ -1,0 +1,320 @@
+"""The report picture: what is drawn of the views of a machine, and which views are refused before a run."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.quiver import Quiver, QuiverKey
+
+import servonode
+from servonode.mechanics.description import ModelError
+from servonode.nodes.loop import Loop
+from servonode.nodes.report import check_view, report_figure
+from servonode.plants import pendulum_sphero, snowboarder
+from servonode.plants.view import View
+
+assert_allclose: Any = np.testing.assert_allclose  # its stub refuses nested lists of numbers of two kinds
+SHELL: Any = pendulum_sphero.VIEW
+RIDER: Any = snowboarder.VIEW
+CART = '''"""A cart on a rail, pulled by a spring."""
+
+import os
+from servonode.mechanics import Model, coordinate, input_, output, parameter
+from servonode.plants.view import View
+
+
+def model() -> Model:
+    """A cart."""
+    x = coordinate("x", "place", "m")
+    k = parameter("k", "stiffness", "N/m", default=4.0)
+    F = input_("F", "force", "N")
+    return Model(
+        name="cart",
+        description="cart on a rail",
+        coordinates=(x,),
+        parameters=(k,),
+        kinetic=x.rate**2 / 2,
+        potential=k * x**2 / 2,
+        inputs={F: x.rate},
+        outputs=(output("pull", "force of the spring", -k * x, "N"), output("level", "height of the rail", 0 * x, "m")),
+    )
+
+
+def outline(state, parameters):
+    return [[[state["x"] - 0.1, 0.0], [state["x"] + 0.1, 0.0]], [[state["x"], 0.0]]]
+
+
+def side(values, parameters):
+    return [[[-0.1, 0.0], [0.1, 0.0], [0.1, 0.2]]]
+
+
+def broken(values, parameters):
+    return values["q"]
+
+
+def forces(values, parameters):
+    return {"pull": ([0.0, 0.1], [values["pull"], 0.0]), "nothing": ([0.0, 0.0], [values["F"], 0.0])}
+
+
+# of the environment, so that the cache does not see it and the machine is compiled once
+VIEW = eval(os.environ["CART_VIEW"])
+'''
+STRIP = "View(side, strip=True, title='from the side', arrows=forces, caption=lambda v, p: f'{v[\"pull\"]:.1f} N')"
+OLD = "View(outline=outline, trails={'cart': ('x', 'level')}, axes=('x [m]', ''))"
+
+
+@pytest.fixture
+def cart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Makes the cart with a VIEW."""
+    (tmp_path / "cart.py").write_text(CART)
+    launch = tmp_path / "a.toml"
+    launch.write_text('[run]\nduration = 0.5\n[plant]\nmachine = "./cart.py:model"\ninitial = { x = 0.5 }\n')
+
+    def cart(view: str) -> Loop:
+        monkeypatch.setenv("CART_VIEW", view)
+        return servonode.load(launch)
+
+    return cart
+
+
+def texts(axis: Any) -> list[str]:
+    """Title, legend and scale of an axis."""
+    legend = axis.get_legend()
+    scales = [each.text.get_text() for each in axis.artists + axis.get_children() if isinstance(each, QuiverKey)]
+    entries = [each.get_text() for each in legend.get_texts()] if legend else []
+    return [axis.get_title(loc="left"), *entries, *dict.fromkeys(scales)]
+
+
+def arrows(axis: Any) -> Any:
+    return [each for each in axis.collections if isinstance(each, Quiver)]
+
+
+def below(axis: Any) -> list[str]:
+    return [each.get_text() for each in axis.get_xticklabels()]
+
+
+# which views there are, and where they stand
+
+
+def test_a_machine_without_a_view_has_its_panels_only(cart: Any) -> None:
+    figure = report_figure(cart("None").simulate(), "cart")
+    assert [axis.get_ylabel() for axis in figure.axes] == ["x [m]", "x_dot [m/s]", "F [N]"]
+    assert figure.get_figheight() == 8.2
+
+
+def test_a_single_view_stands_beside_the_panels_and_draws_path_outline_and_dot_at_nine_instants(cart: Any) -> None:
+    run = cart(OLD.replace("outline=outline", "outline=lambda s, p: [[[0.0, 0.0], [0.0, 0.3]], [[s['x'], 0.0]]]"))
+    run = run.simulate()
+    figure = report_figure(run, "cart")
+    path, *drawn = figure.axes[0].lines
+    assert len(figure.axes) == 1 + 3
+    assert_allclose(path.get_xdata(), run.state["x"])
+    assert len(drawn) == 2 * 9
+    dots = [line for line in drawn if line.get_marker() == "o"]
+    assert_allclose(
+        [line.get_xdata()[0] for line in dots], run.state["x"][np.linspace(0, len(run.t) - 1, 9).astype(int)]
+    )
+    assert texts(figure.axes[0]) == ["", "cart"]
+    assert figure.get_figheight() == 8.2
+
+
+def test_a_path_much_wider_than_high_stands_above_the_panels(cart: Any) -> None:
+    figure = report_figure(cart(OLD).simulate(), "cart")
+    path, *panels = (axis.get_position(original=True).transformed(axis.figure.transSubfigure) for axis in figure.axes)
+    assert all(panel.y1 < path.y0 for panel in panels)
+    assert path.x1 - path.x0 > 0.85 * (figure.bbox.x1 - figure.bbox.x0)
+
+
+def test_several_views_are_drawn_in_order_and_a_strip_adds_to_the_height(cart: Any) -> None:
+    figure = report_figure(cart(f"({OLD}, {STRIP})").simulate(), "cart")
+    assert [axis.get_title(loc="left") for axis in figure.axes[:2]] == ["", "from the side"]
+    assert len(figure.axes) == 2 + 3
+    assert 9.5 < figure.get_figheight() < 12
+    numbers = [each.get_text() for each in figure.axes[0].texts]
+    assert numbers[0] == "1"
+    assert "9" in numbers  # as in the strip below
+
+
+def test_a_list_of_views_serves_as_a_tuple_does(cart: Any) -> None:
+    assert len(cart(f"[{OLD}, {STRIP}]").assembly.source.views()) == 2
+    assert len(cart(OLD).assembly.source.views()) == 1
+    assert cart("()").assembly.source.views() == ()
+
+
+# strips and arrows
+
+
+def test_a_strip_sets_the_instants_side_by_side_at_true_scale_with_time_and_caption(cart: Any) -> None:
+    run = cart(STRIP).simulate()
+    figure = report_figure(run, "cart")
+    axis = figure.axes[0]
+    x = [line.get_xdata()[1] - 0.1 for line in axis.lines if len(line.get_xdata()) == 3]
+    assert len(x) == 9
+    assert_allclose(np.diff(x), x[1] - x[0])
+    assert x[1] - x[0] > 0.2  # so that they do not touch
+    assert_allclose(axis.get_xticks(), x, atol=1e-12)
+    assert below(axis)[0] == "1:  0.00 s\n-2.0 N"
+    assert below(axis)[8] == f"9:  0.50 s\n{-4 * run.state['x'][-1]:.1f} N"
+    figure.draw_without_rendering()
+    (x0, y0), (x1, y1) = axis.transData.transform([(0.0, 0.0), (1.0, 1.0)])
+    assert_allclose(x1 - x0, y1 - y0, rtol=1e-6)
+
+
+def test_the_arrows_of_a_view_have_one_scale_that_is_stated_and_what_is_nought_is_not_drawn(cart: Any) -> None:
+    run = cart(STRIP).simulate()
+    axis = report_figure(run, "cart").axes[0]
+    (pull,) = arrows(axis)
+    instants = np.linspace(0, len(run.t) - 1, 9).astype(int)
+    assert_allclose(pull.U, -4 * run.state["x"][instants])
+    assert_allclose(pull.V, 0.0)
+    assert texts(axis) == ["from the side", "pull", "1 N"]  # round, at most 0.7 of the 2 N of the start
+    (key,) = {each for each in axis.get_children() if isinstance(each, QuiverKey)}
+    assert key.U == 1.0
+
+
+def test_arrows_of_rounding_errors_are_not_drawn(cart: Any) -> None:
+    noise = STRIP.replace("arrows=forces", "arrows=lambda v, p: {'pull': ([0, 0], [0.0, 1e-15 * v['pull']])}")
+    axis = report_figure(cart(noise).simulate(), "cart").axes[0]
+    assert arrows(axis) == []
+    assert texts(axis) == ["from the side"]
+
+
+def test_strips_of_one_unit_share_what_is_longest(cart: Any) -> None:
+    half = STRIP.replace("arrows=forces", "arrows=lambda v, p: {'half': ([0, 0.1], [0.5 * v['pull'], 0.0])}")
+    figure = report_figure(cart(f"({STRIP}, {half})").simulate(), "cart")
+    whole, less = (arrows(axis)[0] for axis in figure.axes[:2])
+    assert_allclose(less.U, 0.5 * whole.U)
+    assert_allclose(less.scale, whole.scale)
+    assert [texts(axis)[-1] for axis in figure.axes[:2]] == ["1 N", "1 N"]
+
+
+def test_the_instant_of_a_fault_is_shown() -> None:
+    run = servonode.simulate("sphero_runs_over")
+    figure = report_figure(run, "sphero_runs_over")
+    strip = next(axis for axis in figure.axes if axis.get_title(loc="left").startswith("from its right"))
+    assert run.fault is not None
+    assert f"2:  {run.fault['t']:.2f} s, fault\n+79.1°" in below(strip)
+    assert len(below(strip)) == 10
+
+
+def test_a_motion_that_escapes_is_drawn(tmp_path: Path) -> None:
+    away: Any = {"controller__settings__Q_x": "1e3*exp(9*t)", "plant__safety__faults": False, "run__duration": 2.0}
+    run = servonode.simulate("sphero_rolls", **away)
+    assert not np.isfinite(run.outputs()["N_z"]).all()
+    report_figure(run, "sphero_rolls").savefig(tmp_path / "a.png")
+
+
+# the machines of servonode
+
+
+@pytest.mark.parametrize(
+    ("launch", "titles"),
+    [
+        ("sphero_rolls", ["from above", "direction n from above", "from its right, the way ahead to the right"]),
+        ("snowboarder_falls", ["from above", "from behind, the slope level", "from its right, the slope level"]),
+        ("trailer_coast", [""]),
+    ],
+)
+def test_each_machine_of_servonode_has_its_views(launch: str, titles: list[str]) -> None:
+    loop = servonode.load(launch, run__duration=0.5)
+    check_view(loop.assembly)
+    figure = report_figure(loop.simulate(), launch)
+    assert set(titles) <= {axis.get_title(loc="left") for axis in figure.axes}
+
+
+def test_the_shell_is_seen_along_its_way_and_from_behind_at_true_angles() -> None:
+    _, direction, ahead, behind = SHELL
+    tilt, parameters = np.radians(30), {"R": 0.15, "l": 0.04}
+    values = {"v_x": 0.0, "v_y": 2.0, "N_x": 1.0, "N_y": 3.0, "X": 5.0, "Y": 6.0, "Q_x": 0.0, "Q_y": -0.2, "Q_z": 0.0}
+    forward = values | {"n_0": 0.0, "n_1": np.sin(tilt), "n_2": -np.cos(tilt)}
+    right = values | {"n_0": np.sin(tilt), "n_1": 0.0, "n_2": -np.cos(tilt)}
+    for view, leaning, upright, friction in ((ahead, forward, right, 3.0), (behind, right, forward, 1.0)):
+        assert_allclose(view.outline(leaning, parameters)[1], [[0, 0.15], [0.15 * 0.5, 0.15 - 0.15 * np.cos(tilt)]])
+        assert_allclose(view.outline(leaning, parameters)[2], [[0.04 * 0.5, 0.15 - 0.04 * np.cos(tilt)]])
+        assert_allclose(np.ptp(view.outline(leaning, parameters)[0], axis=0), [0.3, 0.3])
+        assert view.caption(leaning, parameters) == "+30.0°"
+        assert view.caption(upright, parameters) == "+0.0°"
+        assert_allclose(view.arrows(leaning, parameters)["friction of the floor"], [[0, 0], [friction, 0]])
+    (push,) = direction.arrows(right, parameters).values()  # Q_y < 0 drives towards +x
+    assert_allclose(push, [[0.5, 0.0], [0.2 * np.cos(tilt), 0.0]])
+
+
+def test_the_shell_at_rest_is_seen_along_its_lean_then_along_its_push_then_along_x() -> None:
+    view = SHELL[2]
+    still = dict.fromkeys(("v_x", "v_y", "n_0", "n_1", "N_x", "N_y"), 0.0) | {"n_2": -1.0}
+    pushed = view.arrows(still | {"N_x": -3.0, "N_y": -4.0}, {"R": 0.15, "l": 0.04})["friction of the floor"]
+    assert_allclose(pushed[1], [5.0, 0.0])
+    leaning = view.outline(still | {"n_1": -0.6, "n_2": -0.8}, {"R": 0.15, "l": 0.04})[1]
+    assert_allclose(leaning[1], [0.09, 0.03], atol=1e-15)
+    assert_allclose(view.outline(still, {"R": 0.15, "l": 0.04})[1], [[0, 0.15], [0, 0]], atol=1e-15)
+
+
+def test_the_snowboarder_leans_to_the_left_seen_from_behind_and_pitches_to_the_right_seen_from_its_right() -> None:
+    above, behind, side = RIDER
+    parameters = {"l0": 1.6, "l1": 1.8, "n1": 0.5, "half_width": 0.13, "c1": 2.0, "c2": 1.0}
+    values = {"x0": 3.0, "y0": 4.0, "phi0": np.pi / 2, "theta": 0.2, "sigma": 0.3, "v": -3.0}
+    values |= {"R": 500.0, "N": 700.0, "F_t": 10.0, "c_t": 0.2, "c_b": 0.1}
+    height = 1.8 * np.cos(0.3) * np.cos(0.2)
+    for view, across, half in (
+        (behind, -1.8 * np.sin(0.3), 0.13),
+        (side, 1.8 * np.cos(0.3) * np.sin(0.2), 0.8),
+    ):
+        board, body, centre = view.outline(values, parameters)
+        assert_allclose(board, [[-half, 0], [half, 0]])
+        assert_allclose(body, [[0, 0], [across, height]])
+        assert_allclose(centre, [[across / 2, height / 2]])
+    drag = -2.0 * -3.0 + 9.0  # against the motion, which is backwards
+    for view, foot, force in ((behind, -0.1, -500.0), (side, 0.2, 10.0 + drag)):
+        (arrow,) = view.arrows(values, parameters).values()
+        assert_allclose(arrow, [[foot, 0], [force, 700]])
+    lateral, thrust = above.arrows(values, parameters).values()
+    assert_allclose(lateral, [[3, 4], [-500, 0]], atol=1e-12)
+    assert_allclose(thrust, [[3, 4], [0, 10 + drag]], atol=1e-12)
+    assert behind.caption(values, parameters) == "lean +17.2°"
+    assert side.caption(values | {"theta": -1e-5}, parameters) == "pitch +0.0°"
+
+
+# what is refused
+
+REFUSED = {
+    "3": "VIEW is no View; state it as VIEW = View(...)",
+    f"({OLD}, 3)": "VIEW[1] is no View; state it as VIEW = (View(...), View(...))",
+    f"({OLD}, View(side, trails={{'cart': ('x', 'up')}}))": (
+        "VIEW[1] has a trail of 'up'; choose from x, x_dot, pull, level"
+    ),
+    f"({OLD}, View(lambda v, p: [[1.0]]))": (
+        "VIEW[1]'s outline gave an array of shape (1,) as line 0; give points (n, 2)"
+    ),
+    "View(side, guides=lambda v, p: [[[1.0]]])": (
+        "VIEW's guides gave an array of shape (1, 1) as line 0; give points (n, 2)"
+    ),
+    "View(side, arrows=lambda v, p: {'pull': ([0, 0], 3.0)})": (
+        "VIEW's arrow 'pull' is not a foot and a vector; give two arrays of shape (2,)"
+    ),
+    "View(side, caption=lambda v, p: v['pull'])": "VIEW's caption gave -2.0; give a text",
+    f"(View(side, goal='x'), {OLD})": "VIEW[0] has the goal 'x'; name two targets, or leave it out",
+}
+
+
+@pytest.mark.parametrize("view", REFUSED)
+def test_a_view_that_cannot_be_drawn_is_refused_by_its_number(cart: Any, view: str) -> None:
+    with pytest.raises(ModelError) as error:
+        check_view(cart(view).assembly)
+    assert str(error.value) == f"cart.py: {REFUSED[view]}"
+
+
+@pytest.mark.parametrize("part", ["outline", "guides", "arrows", "caption"])
+def test_a_function_of_a_view_that_fails_is_named_by_its_line(cart: Any, part: str) -> None:
+    given = {"outline": "side", part: "broken"}
+    view = f"View({', '.join(f'{name}={function}' for name, function in given.items())})"
+    line = 1 + CART[: CART.index('values["q"]')].count("\n")
+    with pytest.raises(ModelError, match=rf"^cart\.py line {line}: KeyError: 'q'; correct this line$"):
+        check_view(cart(f"({OLD}, {view})").assembly)
+
+
+def test_inputs_and_outputs_reach_every_function_of_a_view(cart: Any) -> None:
+    wanted = "lambda v, p: [[[v['x'], v['x_dot']], [v['F'], v['pull']], [v['level'], p['k']]]]"
+    loop = cart(f"View({wanted}, guides={wanted}, caption=lambda v, p: str(v['F']))")
+    check_view(loop.assembly)
+    assert isinstance(loop.assembly.source.views()[0], View)
