@@ -64,7 +64,7 @@ class ServoLaw:
             self.kernel.start(t, x, y, self._p(), values)
             computed = dict(zip(names, map(float, values), strict=True))
             self.parameters |= {name: value for name, value in computed.items() if name not in given}
-            self._prepare()
+        self._prepare()  # also for parameters that were given since this law was made
         if self.n_states:
             self.kernel.start_states(t, x, y, self._p(), self.start_states)
 

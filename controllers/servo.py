@@ -55,9 +55,11 @@ def derive_servo(equations: Equations, program: Program) -> Servo:
     _check_other_expressions(equations, program)
     damping = [resolved(equations, program, each.damping) for each in program.residuals]
     rates = [resolved(equations, program, each) for each in program.states.values()]
-    others = [*program.inputs.values(), *program.relations, *(each.at_most for each in program.limits)]
+    conditions = (*program.guards, *program.requirements, *program.warnings)
+    others = [*program.inputs.values(), *program.relations, *program.start.values()]
+    others += [each.margin for each in conditions] + [expression for _, expression, _ in _beside(program)]
     others = [resolved(equations, program, each) for each in others]
-    used = _orders(program, [entry for row in rows for entry in row[:4]] + damping + rates + others)
+    used = _orders(program, [entry for row in rows for entry in row[:4]] + others)
     if used[0] > MAX_TARGET_ORDER:
         raise ModelError(
             f"program {program.name} needs derivative {used[0]} of a target, a target has {MAX_TARGET_ORDER}; "

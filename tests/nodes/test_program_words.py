@@ -293,6 +293,20 @@ def test_each_parameter_that_is_computed_at_the_start_gets_its_own_value(write: 
     assert loop.assembly.control.law.parameters == {"p": 10.0, "r": 2.25}
 
 
+def test_derivatives_of_signals_may_stand_anywhere(write: Write) -> None:
+    body = """x, y = machine["x"], machine["y"]
+v, w, z = (signal(name, "function", default="0.1*t") for name in "vwz")
+s = state("s", "way", "m", start=z.rate)
+rows = residual("x", x.rate - v, "speed", "m/s"), residual("y", y.rate, "speed", "m/s")
+cap = limit("cap", (w.derivative(3),), 1, "jerk")
+return Program("goal", "any", rows, signals=(v, w, z), guards=(condition(5 > v.derivative(2), "jerk"),),
+    requirements=(condition(w.derivative(4) < 1, "more"),), states={s: 1}, limits=(cap,))
+"""
+    run = servonode.simulate(write(body))
+    assert run.program_state["s"][0] == pytest.approx(0.1)
+    assert run.fault is None
+
+
 # faults of the machine, and its safe action
 
 RUNS_OFF = SPEEDS.format(more="", given="")
@@ -342,9 +356,7 @@ def test_faults_can_be_switched_off(write: Write) -> None:
 
 
 def test_a_start_beyond_a_fault_is_refused(write: Write) -> None:
-    text = (
-        r"\[plant.initial\]: the start is beyond a fault: over the edge .* elsewhere, or set plant.safety.faults"
-    )
+    text = r"\[plant.initial\]: the start is beyond a fault: over the edge .* elsewhere, or set plant.safety.faults"
     with pytest.raises(LaunchError, match=text):
         servonode.simulate(write(RUNS_OFF, initial={"x": 1.1}))
 
