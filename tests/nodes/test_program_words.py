@@ -295,12 +295,12 @@ def test_each_parameter_that_is_computed_at_the_start_gets_its_own_value(write: 
 
 def test_derivatives_of_signals_may_stand_anywhere(write: Write) -> None:
     body = """x, y = machine["x"], machine["y"]
-v, w, z = (signal(name, "function", default="0.1*t") for name in "vwz")
+v, e, z = (signal(name, "function", default="0.1*t") for name in "vez")
 s = state("s", "way", "m", start=z.rate)
 rows = residual("x", x.rate - v, "speed", "m/s"), residual("y", y.rate, "speed", "m/s")
-cap = limit("cap", (w.derivative(3),), 1, "jerk")
-return Program("goal", "any", rows, signals=(v, w, z), guards=(condition(5 > v.derivative(2), "jerk"),),
-    requirements=(condition(w.derivative(4) < 1, "more"),), states={s: 1}, limits=(cap,))
+cap = limit("cap", (e.derivative(3),), 1, "jerk")
+return Program("goal", "any", rows, signals=(v, e, z), guards=(condition(5 > v.derivative(2), "jerk"),),
+    requirements=(condition(e.derivative(4) < 1, "more"),), states={s: 1}, limits=(cap,))
 """
     run = servonode.simulate(write(body))
     assert run.program_state["s"][0] == pytest.approx(0.1)
