@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 ENTRY_POINTS = "servonode.programs"
+_SOURCES = ("program", "inline", "servo", "law_source", "law_solve", "law_start", "law_texts")  # of every law
 
 
 @dataclass(frozen=True)
@@ -194,7 +195,7 @@ def load_law(
     if isinstance(program, str):
         program = StatedProgram(find_program(program, Path(), machine.description.name))
     folder = Path(__file__).parent
-    sources = cache.sources_digest(*(folder / f"{name}.py" for name in ("program", "inline", "servo", "law_source")))
+    sources = cache.sources_digest(*(folder / f"{name}.py" for name in _SOURCES))
     stated = json.dumps(dict(options), sort_keys=True)
     key = cache.key_of(
         "law", machine_key, program.digest(build_model, options), sources, stated, repr((damping, integral))

@@ -44,7 +44,7 @@ class ServoLaw:
         self.n_states, self.first_state = len(description.states), self.n_y  # of the program itself, in y
         self.n_integrals = self.n_s if description.integral else 0  # at the end of y
         self.n_y += self.n_states + self.n_integrals
-        self.start_states = np.zeros(self.n_states)
+        self.start_states, self._start_rates = np.zeros(self.n_states), np.zeros(self.n_states)
         self.out = np.zeros(machine.n_inputs + 2 * self.n_s + 1 + len(description.limits))
         self.K = np.zeros((3, self.n_s, self.n_s))
         self.c = np.zeros(kernel.N_CONSTANTS)
@@ -58,15 +58,23 @@ class ServoLaw:
 
     def start(self, t: float, x: Array, y: Array, given: Collection[str]) -> None:
         """Fill the parameters without default, and `start_states`, from the start state."""
-        names = [each.name for each in self.description.parameters if each.default is None]
+        required = self.description.required
+        names = [e.name for e in self.description.parameters if e.default is None and e.name not in required]
         if names:
             values = np.zeros(len(names))
             self.kernel.start(t, x, y, self._p(), values)
             computed = dict(zip(names, map(float, values), strict=True))
             self.parameters |= {name: value for name, value in computed.items() if name not in given}
         self._prepare()  # also for parameters that were given since this law was made
+        self.start_own_states(t, x, y)
+
+    def start_own_states(self, t: float, x: Array, y: Array) -> None:
+        """Fill `start_states`, and their rates, from the start state."""
         if self.n_states:
             self.kernel.start_states(t, x, y, self._p(), self.start_states)
+            known = y.copy()
+            known[self.first_state : self.first_state + self.n_states] = self.start_states
+            self._start_rates = self.state_rates(t, x, known)
 
     def check_parameters(self, names: Collection[str] | None = None) -> None:
         """Check the bounds of all parameters, or of those named.
@@ -99,7 +107,7 @@ class ServoLaw:
 
     def memory(self) -> Array:
         """What `follow` keeps of the program's own states, at the start: (2 n_states,)."""
-        return np.append(self.start_states, np.zeros(self.n_states))
+        return np.append(self.start_states, self._start_rates)
 
     def follow(self, t: float, x: Array, y: Array, passed: float, memory: Array) -> None:
         """Bring the program's own states, in y, to time t, `passed` [s] after the last call (0 for the first)."""

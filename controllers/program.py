@@ -271,6 +271,9 @@ class Program:
             chosen = " and ".join(word for word, given in stated.items() if given)
             raise ModelError(f"program {self.name}: {chosen} are given; complete it in one way", self.place)
         for each in self.limits:
+            if each.kind == "demand" and self.inputs:
+                text = f"program {self.name}, limit {each.quantity.name}: inputs= are stated and residuals only watched"
+                raise ModelError(f"{text}; limit the inputs", each.place)
             if each.kind == "demand" and any(row not in self.residuals for row in each.of):
                 text = f"program {self.name}, limit {each.quantity.name}: of= has a residual that residuals= lacks"
                 raise ModelError(f"{text}; list it there", each.place)

@@ -18,6 +18,7 @@ from servonode.mechanics.place import Place
 
 Expr = Any
 MAX_TARGET_ORDER = 2  # a target message carries position, velocity and acceleration
+NEARLY_ZERO = sympy.Float("1e-300")
 _ORDERS = 8  # derivatives of a signal that are looked for
 
 
@@ -57,7 +58,8 @@ def derive_servo(equations: Equations, program: Program) -> Servo:
     rates = [resolved(equations, program, each) for each in program.states.values()]
     conditions = (*program.guards, *program.requirements, *program.warnings)
     others = [*program.inputs.values(), *program.relations, *program.start.values()]
-    others += [each.margin for each in conditions] + [expression for _, expression, _ in _beside(program)]
+    others += [each.margin for each in conditions] + [each.start for each in program.states]
+    others += [expression for _, expression, _ in _beside(program)]
     others = [resolved(equations, program, each) for each in others]
     used = _orders(program, [entry for row in rows for entry in row[:4]] + others)
     if used[0] > MAX_TARGET_ORDER:
@@ -108,7 +110,8 @@ def resolved(equations: Equations, program: Program, expression: Expr) -> Expr:
 
 def scale_of(limit: Limit, norm: Expr) -> Expr:
     """The factor that brings a vector of this norm within the limit: 1 below it."""
-    return limit.at_most / Max(limit.at_most, norm)
+    most = Max(limit.at_most, NEARLY_ZERO)  # nothing and a bound of nothing are no 0/0
+    return most / Max(most, norm)
 
 
 def _put_in(equations: Equations, program: Program, part: Any) -> Any:
@@ -185,6 +188,12 @@ def _check_names(equations: Equations, program: Program) -> None:
                 each.place,
             )
     residuals = [each.quantity.name for each in program.residuals]
+    reserved = {"t", "late", "energy", "work"} | {f"residual_{name}" for name in residuals}
+    reserved |= {f"lambda_{name}" for name in residuals} | {each.scale.name for each in program.limits}
+    for each in own:
+        if each.name in reserved:
+            text = f"program {program.name}: the name {each.name!r} is servonode's own; rename it"
+            raise ModelError(text, each.place)
     limits = [each.quantity.name for each in program.limits]
     for kind, taken, stated in (("residuals", residuals, program.residuals), ("limits", limits, program.limits)):
         for row in stated:
@@ -199,7 +208,7 @@ def _check_symbols(
     model = equations.model
     own = (*program.parameters, *program.states, *program.setpoints)
     known = {symbol.name for symbol in (*model.state, *model.parameters, *own, *more)} | {"t"}
-    known |= {each.scale.name for each in program.limits if each.kind == "expressions"}
+    known |= {each.scale.name for each in program.limits if each.kind == "expressions" and expression not in each.of}
     for each in (*program.targets, *program.signals):
         known |= {each.derivative(order).name for order in range(_ORDERS)}
     unknown = sorted(symbol.name for symbol in expression.free_symbols if symbol.name not in known)
@@ -223,6 +232,12 @@ def _check_other_expressions(equations: Equations, program: Program) -> None:
     for relation in program.relations:
         stated = in_velocities(equations, relation)
         _check_symbols(equations, program, stated, "a relation", place.argument("relations"), tuple(model.inputs))
+    for each in program.states:  # none may begin where another one does
+        start, what = in_velocities(equations, each.start), f"the start of state {each.name}"
+        if start.free_symbols & set(program.states):
+            text = f"program {program.name}, {what}: it contains another state; state it in the machine's start"
+            raise ModelError(text, each.place)
+        _check_symbols(equations, program, start, what, each.place)
     for what, expression, where in _beside(program):
         _check_symbols(equations, program, in_velocities(equations, expression), what, where)
     for symbol, value in program.start.items():
@@ -243,7 +258,6 @@ def _beside(program: Program) -> list[tuple[str, Expr, Place]]:
     stated = [(f"the damping of residual {each.quantity.name}", each.damping, each.place) for each in program.residuals]
     stated += [(f"the rate of state {each.name}", rate, place.argument("states"))
                for each, rate in program.states.items()]  # fmt: skip
-    stated += [(f"the start of state {each.name}", each.start, each.place) for each in program.states]
     stated += [(f"setpoint {each.name}", each.expression, each.place) for each in program.setpoints]
     for each in program.limits:
         entries = each.of if each.kind == "expressions" else ()

@@ -447,6 +447,12 @@ class Model:
         kinds |= {"parameters": Parameter, "inputs": Input, "bodies": Body, "constraints": Constraint}
         kinds |= {"outputs": Output, "requirements": Condition, "warnings": Condition, "faults": Condition}
         kinds |= {"safe": Input}
+        stranger = (
+            next((u for u in self.safe if u not in self.inputs), None) if isinstance(self.safe, Mapping) else None
+        )
+        if stranger is not None:
+            text = f"{what}: safe= states {stranger}, which is no input of inputs=; state those alone"
+            raise ModelError(text, self.place.argument("safe"))
         for keyword, kind in kinds.items():
             if keyword not in _MAPPINGS:
                 object.__setattr__(self, keyword, listed(what, keyword, getattr(self, keyword), self.place))

@@ -35,7 +35,13 @@ def check_symbols(model: Model) -> None:
         (f"the requirement {each.requirement.text!r}", each.margin, set(model.parameters), each.place)
         for each in model.requirements
     ]
+    stated += [(f"the fault {each.requirement.text!r}", each.margin, known, each.place) for each in model.faults]
+    safe = enumerate(model.safe.items())
+    stated += [(f"the safe action of {u.name}", e, known, place_of(model, "safe", i)) for i, (u, e) in safe]
     for what, expression, symbols, place in stated:
+        if what.startswith(("the fault", "the safe")) and sympy.sympify(expression).free_symbols & set(model.inputs):
+            text = f"machine {model.name}: {what} contains an input; state it in states, rates and parameters"
+            raise ModelError(text, place)
         free = expression.free_symbols if isinstance(expression, Body) else sympy.sympify(expression).free_symbols
         unknown = sorted(symbol.name for symbol in free - symbols)
         if unknown:

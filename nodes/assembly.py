@@ -18,7 +18,7 @@ from servonode.nodes.control import Control, ProgramRefused, no_targets, program
 from servonode.nodes.examine import examine
 from servonode.nodes.launch_file import LaunchError, check_names, per_name
 from servonode.nodes.launch_keys import LaunchFile
-from servonode.nodes.machines import check_start, load, plant_source
+from servonode.nodes.machines import check_safe_action, check_start, load, plant_source
 from servonode.nodes.start import NoStart, start_on_program
 from servonode.plants import MachineSource
 from servonode.plants.effects import ActuatorEffects, SensorEffects
@@ -60,14 +60,14 @@ class Assembly:
             launch.run.seed,
         )
 
-    def goal(self, t: float) -> Array:
-        """y at time t: targets, then signals, each with its derivatives, then the program's states as at the start."""
+    def goal(self, t: float, own: Array | None = None) -> Array:
+        """y at time t: targets, signals, each with its derivatives, the program's own states (absent: their start)."""
         y = np.zeros(self.n_y)
         if self.control:
             self.targets.evaluate(t, y[: self.n_targets])
             self.control.signals.evaluate(t, y[self.n_targets :])
             law = self.control.law
-            y[law.first_state : law.first_state + law.n_states] = law.start_states
+            y[law.first_state : law.first_state + law.n_states] = law.start_states if own is None else own
         return y
 
     @property
@@ -139,6 +139,7 @@ def assemble(launch: LaunchFile, strict: bool = True) -> Assembly:
     if control:
         _find_program_start(assembly, control)
     check_start(launch, machine, start)
+    check_safe_action(launch, machine, start, assembly.limits)
     if control:
         _check_law_at_start(assembly, control)
         if strict and control.examination.refusals:
@@ -181,14 +182,14 @@ def _find_program_start(assembly: Assembly, control: Control) -> None:
     launch, law = assembly.launch, control.law
     assert launch.controller is not None
     y = assembly.goal(0.0)
-    settings = launch.controller.settings
-    law.start(0.0, assembly.start, y, settings)
-    y = assembly.goal(0.0)  # with the program's own states
-    _check_parameters(launch, law, settings)  # those that are given, before anything is computed with them
+    law.start(0.0, assembly.start, y, control.given)
+    _check_parameters(launch, law, control.given)  # those that are given, before anything is computed with them
     if _wants_program_start(launch):
         given = list(_initial(launch, assembly.machine))
         try:
-            assembly.start[:] = start_on_program(law, assembly.start, y, given)
+            for _ in range(2):  # the program's own states start where the machine does
+                assembly.start[:] = start_on_program(law, assembly.start, assembly.goal(0.0), given)
+                law.start_own_states(0.0, assembly.start, assembly.goal(0.0))
         except NoStart as error:
             raise ProgramRefused(launch.file, "plant.initial", "on_program", str(error)) from error
 

@@ -43,6 +43,7 @@ class Control:
     signals: Signals
     gains: Gains
     examination: Examination
+    given: frozenset[str]  # the program's parameters that the launch file states
 
 
 class ProgramRefused(LaunchError):
@@ -119,8 +120,8 @@ def resolve_control(launch: LaunchFile, source: ProgramSource, plant: MachineSou
     description = law.description
     parameter_names = [each.name for each in description.parameters]
     signal_names = [each.name for each in description.signals]
-    given = {name: value for name, value in controller.settings.items() if name not in options}
-    settings = _unpacked(launch, given, parameter_names)
+    stated = {name: value for name, value in controller.settings.items() if name not in options}
+    settings = _unpacked(launch, stated, parameter_names)
     check_names(path, "controller.settings", settings, [*source.options, *parameter_names, *signal_names])
     for name in description.required:
         if name not in settings:
@@ -143,7 +144,8 @@ def resolve_control(launch: LaunchFile, source: ProgramSource, plant: MachineSou
         raise LaunchError(path, "controller", "delay", text)
     gains = resolve_gains(launch, description, delay)
     law.use(gains)
-    return Control(source, options, believed, law, signals, gains, Examination()), targets
+    given = frozenset(settings) & frozenset(parameter_names)
+    return Control(source, options, believed, law, signals, gains, Examination(), given), targets
 
 
 def _law(

@@ -53,7 +53,6 @@ def loop(
     tail = len(y) - len(f)
     k, row, answer = progress[0], progress[1], progress[2]
     pause = k + PAUSE
-    followed = 0.0
     depth = len(queue)
     while True:
         if k % per_period == 0:
@@ -107,6 +106,8 @@ def loop(
                 return k
 '''
 
+_FOLLOW = "follow(t, x, y, c_law, t - (answers[answer - 1, 0] * step_ns / 1e9 if answer > 0 else 0.0), memory)"
+
 
 def fused_loop(assembly: Assembly, every: int, record: Recorder, answers: Recorder) -> bool:
     """Fill the records of a run without imperfections; False when a fault ended it before its time."""
@@ -124,7 +125,7 @@ def fused_loop(assembly: Assembly, every: int, record: Recorder, answers: Record
         "faults": f"from {machine.kernel.__name__} import faults\n" if watched else "",
         "fault": "faults(t, x, c) != 0 or " if watched else "",
         "follow": ", follow" if law.n_states else "",
-        "states": "follow(t, x, y, c_law, t - followed, memory); followed = t" if law.n_states else "",
+        "states": _FOLLOW if law.n_states else "",
     }
     source = _SOURCE.format(**names)
     key = cache.key_of("loop", source, cache.sources_digest(Path(__file__)))
@@ -154,7 +155,7 @@ def fused_loop(assembly: Assembly, every: int, record: Recorder, answers: Record
 def _coast(assembly: Assembly, every: int, record: Recorder) -> bool:
     """No controller: the machine under zero input."""
     plant = assembly.plant()
-    watched = assembly.launch.plant.safety.faults
+    watched, publish = assembly.launch.plant.safety.faults, assembly.launch.plant.publish_every
     while True:
         if watched and assembly.machine.fault(plant.t, plant.x):
             return False
@@ -162,4 +163,4 @@ def _coast(assembly: Assembly, every: int, record: Recorder) -> bool:
             record.add(plant.k, plant.x, plant.actuator.output)
         if plant.k == assembly.launch.steps:
             return bool(np.isfinite(plant.x).all())
-        plant.advance(min(every - plant.k % every, assembly.launch.steps - plant.k))
+        plant.advance(min(every - plant.k % every, publish - plant.k % publish, assembly.launch.steps - plant.k))

@@ -76,7 +76,8 @@ class Safety(Section, frozen=True):
     command_timeout_floor: Annotated[Seconds, _key("the least wait where the timeout is absent", "wall s")] = 0.02
     faults: Annotated[bool, _key("whether the machine's own faults (tilt, fall) end the run")] = True
     safe_time: Annotated[
-        Size | None, _key("how long a fault is followed by the safe action (absent: 5 where the machine brakes)", "s")
+        Annotated[float, Meta(ge=0, le=MAX_SECONDS)] | None,
+        _key("how long a fault is followed by the safe action (absent: 5 where the machine brakes)", "s"),
     ] = None
     on_fault: Annotated[Literal["stop", "resume"], _key("what follows a fault: the end, or go on")] = "stop"
 

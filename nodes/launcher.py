@@ -153,23 +153,28 @@ class Launcher:
 
     def _watch(self, bus: Bus, inbox: Any) -> None:
         """Show progress until the plant is done, a node dies, or the user breaks off."""
-        launch = self.assembly.launch
+        launch, braking = self.assembly.launch, False
         patience: int | None = None  # when the plant must have stopped by itself
         while self.children[PLANT].code is None and not self.outcome.interrupted:
             bus.wait(time.monotonic_ns() + LOOK_NS)
             for _, message in inbox.receive():
                 self._status[message.node] = message
             self._forward_output()
-            if TARGET in self._status and self._status[TARGET].lifecycle == "fault":
+            if self._status_of(TARGET) == "fault":
                 return
             dead = self._reap()
             now = time.monotonic_ns()
             if dead and patience is None:
-                braking_s = self.assembly.safe_steps * launch.step_ns / 1e9 / launch.run.speed
-                patience = now + round(((self.assembly.command_timeout or 0.0) + braking_s + 1.0) * 1e9)
+                patience = now + round(((self.assembly.command_timeout or 0.0) + 1.0) * 1e9)
+            if patience is not None and not braking and self._status_of(PLANT) == "fault":
+                braking = True  # the plant takes its safe action, which has its own time
+                patience += round(self.assembly.safe_steps * launch.step_ns / launch.run.speed)
             if patience is not None and (now > patience or launch.run.mode == "lockstep"):
                 return
             self.progress(self._status)
+
+    def _status_of(self, node: str) -> str:
+        return self._status[node].lifecycle if node in self._status else ""
 
     def _reap(self) -> bool:
         """Note which children have ended; whether one ended that should not have."""

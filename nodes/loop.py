@@ -73,7 +73,7 @@ class Loop:
             ValueError: there is no program, or its law fails at this state.
         """
         control = self._controlled()
-        status = control.law.compute(t, self._state(state), self.assembly.goal(t))
+        status = control.law.compute(t, *self._seen(t, state))
         if status:
             raise ValueError(control.law.explain(status))
         return dict(zip(self.machine.description.input_names, map(float, control.law.inputs), strict=True))
@@ -81,16 +81,16 @@ class Loop:
     def residuals(self, t: float, state: Values = {}) -> dict[str, float]:  # noqa: B006
         """The residuals at a state, by name; raises as `law`."""
         control = self._controlled()
-        control.law.compute(t, self._state(state), self.assembly.goal(t))
+        control.law.compute(t, *self._seen(t, state))
         names = [each.name for each in control.law.description.residuals]
         return dict(zip(names, map(float, control.law.residuals), strict=True))
 
     def terms(self, t: float, state: Values = {}) -> dict[str, Array]:  # noqa: B006
-        """f, f_dot, J, delta, W and b of the servo law at a state; raises as `law`."""
+        """f, f_dot, J, delta, W, b and F of the servo law at a state; raises as `law`."""
         control = self._controlled()
         if control.law.description.explicit:
             raise ValueError(f"program {control.law.description.name} states its inputs itself; it has no W")
-        return control.law.terms(t, self._state(state), self.assembly.goal(t))
+        return control.law.terms(t, *self._seen(t, state))
 
     def equations(self) -> Any:
         """The symbolic equations of the plant (sympy), derived anew: an `Equations` with M, h, B, A, G, ..."""
@@ -164,6 +164,15 @@ class Loop:
         for i, value in self._entries(given, self.machine.description.state_names, "state"):
             x[i] = value
         return x
+
+    def _seen(self, t: float, given: Values) -> tuple[Array, Array]:
+        """What the law sees: the machine's state, and the goal with the program's own states, which go by name too."""
+        law = self._controlled().law
+        names = tuple(each.name for each in law.description.states)
+        own = law.start_states.copy()
+        for i, value in self._entries({n: v for n, v in given.items() if n in names}, names, "state"):
+            own[i] = value
+        return self._state({n: v for n, v in given.items() if n not in names}), self.assembly.goal(t, own)
 
     def _inputs(self, given: Values) -> Array:
         u = np.zeros(self.machine.n_inputs)

@@ -17,6 +17,7 @@ from servonode.nodes.launch_keys import LaunchFile
 from servonode.plants import MachineSource, find_machine
 
 Array = npt.NDArray[np.float64]
+TRIES = 8  # speeds at which the safe action is tried
 INSTANTS = 1000  # at which functions of time are held against a parameter's bounds
 ROUNDED = 1e-3  # m or rad from a holonomic constraint: a start that misses it by less was typed with rounded numbers
 _SECTIONS = {"varying": "plant.parameters", "disturbance": "plant.disturbance"}
@@ -127,6 +128,39 @@ def check_start(launch: LaunchFile, machine: Machine, start: Array) -> None:
         f"at this start the machine has no finite motion ({wrong}); {place}: a division by zero or the root of a "
         "negative number there; correct it, or start elsewhere",
     )
+
+
+def check_safe_action(launch: LaunchFile, machine: Machine, start: Array, limits: Array) -> None:
+    """Try the machine's own safe action at a few speeds: held over a step it must take energy out.
+
+    Raises:
+        LaunchError: it adds energy, as a brake does that is too strong for the step.
+    """
+    description, safety = machine.description, launch.plant.safety
+    if not description.brakes or safety.safe_time == 0:
+        return
+    rng, step = np.random.default_rng(0), launch.step_ns
+    moving = [description.state_names.index(name) for name in description.velocities]
+    advance = machine.advancer(launch.plant.integrator)
+
+    def energy_after(x: Array, u: Array) -> float:
+        x = x.copy()
+        advance(0, 1, step, x, u, machine.c)
+        return machine.energy(step / 1e9, x)
+
+    for _ in range(TRIES):
+        x = start.copy()
+        x[moving] += rng.normal(size=len(moving))
+        kinetic, potential = machine.energies(0.0, x)
+        u = np.clip(machine.safe_input(0.0, x), -limits, limits)
+        free = energy_after(x, np.zeros(machine.n_inputs))  # the integrator's own error is not the brake's
+        if not energy_after(x, u) <= max(kinetic + potential, free) + 1e-9 * kinetic:
+            text = (
+                f"the safe action of {description.name}, held over a step of {step / 1e9:g} s, adds energy instead of "
+            )
+            raise LaunchError(
+                launch.file, "plant", "step", f"{text}taking it out; shorten the step or soften the brake"
+            )
 
 
 def _rate_name(name: str) -> str:

@@ -1,7 +1,7 @@
 """The plant node: publishes states, takes commands through the safety filter, keeps plant time.
 
 Liveness is a fresh command that answers a state. In lockstep the plant waits for each answer; in real time it
-keeps an absolute grid, and commands that stay away lead to zero input.
+keeps an absolute grid, and commands that stay away lead to the safe action.
 """
 
 import time
@@ -138,6 +138,8 @@ class PlantNode:
         return fresh
 
     def _consider(self, command: Command) -> bool:
+        if self.failed:  # a fault is latched: nothing that waits behind it may act
+            return False
         reason = refusal(command, self._expected)
         if reason is not None:
             self.counts[f"refused_{reason}"] += 1
@@ -198,11 +200,11 @@ class PlantNode:
 
     def _watch(self) -> None:
         """Judge the state where it has come to: finite, and at control instants within the machine's own bounds."""
+        if not self.plant.finite and all(each.name != "diverged" for each in self.faults):
+            self.fault("diverged", "the state is no longer finite: the machine's motion escaped", PLANT)
         if self.failed:
             return
-        if not self.plant.finite:
-            self.fault("diverged", "the state is no longer finite: the machine's motion escaped", PLANT)
-        elif self._watched and (self.steps_per_period is None or self.is_control(self.k)):
+        if self._watched and (self.steps_per_period is None or self.is_control(self.k)):
             text = self.assembly.machine.fault(self.plant.t, self.plant.x)
             if text:
                 self.fault("machine", text, PLANT)
@@ -225,10 +227,14 @@ class PlantNode:
     def come_to_rest(self, wait: Callable[[int], None] | None = None) -> None:
         """After a fault, the safe action for its time or to the end of the run; `wait` keeps pace, step by step."""
         last = min(self.steps, self.k + self.assembly.safe_steps)
-        while self.failed and self.k < last and self.plant.finite and not self.stop:
+        if self.failed and self.k < last:
+            self.publish_status("fault")
+        while self.failed and self.k < last and self.plant.finite:
             k = min(self.next_event(), last)
             if wait is not None:
                 wait(k)
+            if self.stop:
+                break
             self.advance_to(k)
             self.publish_state()
 

@@ -97,13 +97,15 @@ def _along(assembly: Assembly, control: Control, run: Run, found: Examination) -
     for i in range(0, len(run.t) - 1, max(1, len(run.t) // ROWS)):
         x, u = np.append(states[:, i], 0.0), np.ascontiguousarray(inputs[:, i])
         t = float(run.t[i])
-        y = assembly.goal(t)
+        own = np.array([values[i] for values in run.program_state.values()])
+        y = assembly.goal(t, own)
         if law.compute(t, x, y):
             continue
         conditions.append((law.condition, t))
         before = _top_derivative(law, t, x, u, y)
+        own = own + period * law.state_rates(t, x, y)
         advance(int(run.k[i]), launch.steps_per_period, launch.step_ns, x, u, machine.c)
-        after = _top_derivative(law, t + period, x, u, assembly.goal(t + period))
+        after = _top_derivative(law, t + period, x, u, assembly.goal(t + period, own))
         if run.t[i] > run.t[-1] / 2:  # what starts off the program is over by then
             drift = np.maximum(drift, np.abs(after - before) / period)
     if not conditions:

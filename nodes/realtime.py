@@ -10,6 +10,7 @@ import time
 from servonode.nodes.node import PLANT, Durations
 from servonode.nodes.plant_node import PlantNode, await_answer
 
+NAP_S = 0.05  # the longest sleep that no signal ends
 STALL_SHARE = 0.5  # own lateness above this share of the command timeout is a stall of the host, not of a node
 
 
@@ -63,8 +64,8 @@ class RealTime:
 
     def _wait_for(self, step: int) -> None:
         """Sleep to the time of a plant step, deaf to commands."""
-        while (now := self.node.clock()) < (deadline := self._deadline(step)):
-            time.sleep((deadline - now) / 1e9)
+        while not self.node.stop and (now := self.node.clock()) < (deadline := self._deadline(step)):
+            time.sleep(min((deadline - now) / 1e9, NAP_S))
 
     def _deadline(self, step: int) -> int:
         """The monotonic time [ns] of a plant step: computed anew from the start, so nothing adds up."""
@@ -101,7 +102,8 @@ class RealTime:
         if step > node.k:
             waiting, node._later = node._later, {}
             node.advance_to(step)
-            node._later = waiting
+            if not node.failed:
+                node._later = waiting
 
     def _keep_time(self, event: int, deadline: int) -> None:
         """Count lateness: past the next event is a miss, half a command timeout late a stall of the host."""

@@ -161,7 +161,9 @@ def simulate_continuous(assembly: Assembly, every: int, rtol: float, atol: float
         raise SimulationError(f"the continuous integration stopped at t = {solution.t[-1]:g} s: {solution.message}")
     if solution.status == 1:
         at = np.ascontiguousarray(solution.y_events[0][-1][:n_x])
-        raise SimulationError(f"at t = {solution.t_events[0][-1]:g} s {_fault_near(assembly, at)}")
+        raise SimulationError(
+            f"at t = {solution.t_events[0][-1]:g} s {_fault_near(assembly, float(solution.t_events[0][-1]), at)}"
+        )
     rows = np.zeros((len(times), 1 + n_x + len(u)))
     answers = np.zeros((len(times), 1 + law.n_recorded if law else 1))
     for i, (k, t) in enumerate(zip(steps, times, strict=True)):
@@ -177,11 +179,11 @@ def simulate_continuous(assembly: Assembly, every: int, rtol: float, atol: float
     )  # fmt: skip
 
 
-def _fault_near(assembly: Assembly, x: Array) -> str:
+def _fault_near(assembly: Assembly, t: float, x: Array) -> str:
     """The text of the fault on whose border a state lies."""
-    names = [each.text for each in assembly.machine.description.faults]
-    ahead = x + 1e-6 * assembly.machine.derivatives(0.0, x, np.zeros(assembly.machine.n_inputs))
-    return assembly.machine.fault(0.0, x) or assembly.machine.fault(0.0, ahead) or " or ".join(names)
+    machine = assembly.machine
+    ahead = x + 1e-6 * machine.derivatives(t, x, np.zeros(machine.n_inputs))
+    return machine.fault(t, x) or machine.fault(t, ahead) or " or ".join(e.text for e in machine.description.faults)
 
 
 def _closed_loop_input(assembly: Assembly, control: Control, t: float, x: Array, u: Array, more: Array) -> Array:

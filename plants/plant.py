@@ -43,7 +43,7 @@ class Plant(Protocol):
         """Hold these inputs until the next write. They have passed the safety filter."""
 
     def safe(self) -> None:
-        """The safe action: zero input."""
+        """Zero input; a machine's own safe action comes through `write`."""
 
     def close(self) -> None:
         """Give the device back, in the safe state."""

@@ -77,12 +77,17 @@ def conditions_blocks(
         return []
     rates = servo.equations.model.rates
     definitions, margins = short.applied([each.margin.xreplace(rates) for each in conditions])
-    zero = (">", sympy.Integer(0))
+    zeros = [(">" if each.requirement.strict else ">=", sympy.Integer(0)) for each in conditions]
     marks = [f"({i})" for i in range(1, len(conditions) + 1)]
     return [
         Heading(title),
         Words(opening),
         *abbreviations(definitions),
-        Lines(tuple(Line(Phrase(mark, mark), each, ":", zero) for mark, each in zip(marks, margins, strict=True))),
+        Lines(
+            tuple(
+                Line(Phrase(mark, mark), each, ":", zero)
+                for mark, each, zero in zip(marks, margins, zeros, strict=True)
+            )
+        ),
         *(Words(f"Where {mark} fails: {each.requirement.text}.") for mark, each in zip(marks, conditions, strict=True)),
     ]

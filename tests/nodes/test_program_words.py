@@ -9,7 +9,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 import servonode
+from servonode.bus import Command, MemoryBus, Switchboard
+from servonode.nodes import fused
 from servonode.nodes.launch_file import LaunchError
+from servonode.nodes.node import Outbox
+from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.result import Run
 from servonode.nodes.simulate import SimulationError, simulate_nodes
 
@@ -372,3 +376,105 @@ def test_a_law_that_stops_leads_to_the_safe_action_too(write: Write) -> None:
     assert run.fault is not None
     assert (run.fault["name"], run.fault["text"]) == ("law", "too far for the law")
     assert run.energy[-1] < 0.02 * run.energy[run.t == run.fault["t"]][0]
+
+
+def test_a_brake_too_strong_for_the_step_is_refused(write: Write) -> None:
+    text = r"\[plant\] step: the safe action of puck, held over a step of 0.001 s, adds energy .* soften the brake"
+    with pytest.raises(LaunchError, match=text):
+        servonode.simulate(write(RUNS_OFF, parameters={"c_b": 2e4}))
+    assert servonode.simulate(write(RUNS_OFF, parameters={"c_b": 2e4}, safety={"safe_time": 0})).fault is None
+
+
+def test_nothing_that_waits_behind_a_fault_acts(write: Write) -> None:
+    assembly = servonode.load(write(RUNS_OFF, initial={"x_dot": 0.3})).assembly
+    switchboard = Switchboard()
+    bus, other = MemoryBus(switchboard, "plant"), MemoryBus(switchboard, "controller")
+    plant = PlantNode(assembly, bus, [{"plant": ["state"]}], 1)
+    states = other.subscriber({"plant": ["state"]})
+    sent = Outbox("controller", other.publisher([{"controller": ["command"]}]))
+    for k, fault in ((0, "guard"), (10, "")):
+        plant.advance_to(k)
+        plant.publish_state()
+        (_, state), *_ = states.receive()
+        sent.run = state.run
+        sent.send(Command, k, k / 1e3, re=state.seq, target_seq=-1, input={"F_x": 50.0, "F_y": 0.0}, fault=fault)
+    plant.take_commands()
+    plant.come_to_rest()
+    assert [each.text for each in plant.faults] == ["guard"]
+    assert plant.applied[0] == pytest.approx(-3.0 * plant.plant.x[4], rel=1e-2)
+    assert plant.plant.energy() < 0.01
+
+
+def test_a_limit_that_vanishes_or_turns_negative_takes_all_and_reverses_nothing(write: Write) -> None:
+    given = ', limits=(limit("F_max", machine.inputs, x, "force"),)'
+    loop = servonode.load(write(SPEEDS.format(more="", given=given), initial={"x": 0.5}))
+    assert loop.law(0.0, {"x": -0.5}) == {"F_x": 0.0, "F_y": 0.0}
+    at_rest = {"x": 0.0, "x_dot": 0.3}
+    assert loop.law(0.0, at_rest) == {"F_x": 0.0, "F_y": 0.0}
+
+
+def test_settings_given_as_lists_reach_parameters_that_must_be_given(write: Write) -> None:
+    body = """x, y = machine["x"], machine["y"]
+p = [parameter(f"p_{i}", "speed", "m/s") for i in range(2)]
+rows = residual("x", x.rate - p[0], "speed", "m/s"), residual("y", y.rate - p[1], "speed", "m/s")
+return Program("goal", "speeds", rows, parameters=p)
+"""
+    launch = write(body)
+    launch["controller"]["settings"] = {"p": [0.2, -0.1]}
+    assert servonode.load(launch).residuals(0.0) == {"x": -0.2, "y": 0.1}
+
+
+def test_a_state_of_the_program_is_looked_at_by_name_and_starts_on_the_program(write: Write) -> None:
+    loop = servonode.load(write(STATES, initial={"y": 0.1, "y_dot": 0.5, "on_program": True}))
+    assert loop.start["x"] == pytest.approx(np.sin(0.35))
+    assert loop.residuals(0.0, {"s": 0.0})["x"] == pytest.approx(np.sin(0.35))
+
+
+def test_states_are_followed_over_the_fused_loop_s_pauses(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    launch = write(STATES, initial={"y": 0.1}, duration=0.5)
+    whole = servonode.simulate(launch)
+    monkeypatch.setattr(fused, "_SOURCE", fused._SOURCE.replace("PAUSE = 2000000", "PAUSE = 70"))
+    paused = servonode.simulate(launch)
+    assert (paused.program_state["s"] == whole.program_state["s"]).all()
+
+
+def test_the_rate_at_the_start_counts_where_the_first_states_are_lost(write: Write) -> None:
+    launch = write(STATES, initial={"y": 0.1, "y_dot": 0.5, "on_program": True})
+    launch["plant"]["sensor"] = {"drop": 0.5}
+    for seed in range(1, 6):
+        launch["run"]["seed"] = seed
+        run = servonode.simulate(launch)
+        way = np.tanh(np.arctanh(np.sin(0.35)) + run.state["y"][-1] - 0.1)
+        assert np.sin(run.program_state["s"][-1]) == pytest.approx(way, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (', states={state("energy", "e"): 1}', "'energy' is servonode's own"),
+        (', parameters=(parameter("lambda_x", "l", default=1),)', "'lambda_x' is servonode's own"),
+        (', parameters=(parameter("late", "l", default=1),)', "'late' is servonode's own"),
+        (', states={(s := state("s", "way")): 1, state("r", "way", start=s): 1}', "it contains another state"),
+        (', inputs={u: 0 for u in machine.inputs}, limits=(limit("a", rows, 1, "a"),)', "limit the inputs"),
+    ],
+)
+def test_names_and_limits_that_cannot_be(write: Write, given: str, text: str) -> None:
+    with pytest.raises(LaunchError) as caught:
+        servonode.simulate(write(SPEEDS.format(more="", given=given)))
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [
+        ("condition(x < 1.0,", "condition(x < F_x,", "contains an input"),
+        ("condition(x < 1.0,", "condition(x.acceleration < 1.0,", "contains 'x_ddot'"),
+        ("F_y: -c_b * y.rate}", "F_y: -c_b * F_x}", "contains an input"),
+        ("F_y: -c_b * y.rate}", "F_d: -c_b * y.rate}", "F_d, which is no input of inputs="),
+    ],
+)
+def test_faults_and_safe_actions_that_cannot_be(write: Write, old: str, new: str, text: str) -> None:
+    assert old in PUCK
+    with pytest.raises(LaunchError) as caught:
+        servonode.simulate(write(RUNS_OFF, machine=PUCK.replace(old, new)))
+    assert text in str(caught.value)

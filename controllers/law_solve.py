@@ -1,0 +1,109 @@
+"""The solve for the inputs: W tau = z, completed by relations, the least norm or forces along the gradients."""
+
+from servonode.controllers.law_texts import Texts, dot
+from servonode.controllers.servo import Servo
+from servonode.mechanics import emit
+from servonode.mechanics.emit import Block
+
+CONDITION_LIMIT = 1e8  # above it a solve with W has lost half of its digits
+
+
+def solved_inputs(block: Block, servo: Servo, texts: Texts, z: list[str], damping: float) -> tuple[list[str], str]:
+    """Emit the inputs that serve the residuals, completed by relations or by the least norm, and the condition."""
+    W = texts.W
+    if servo.program.least_norm:
+        return _least_norm(block, texts, z)
+    if servo.program.ideal:
+        return _along_gradients(block, texts, z)
+    for *row, beside in texts.relations:
+        W, z = [*W, row], [*z, beside]
+    tau_exact, condition = _solve(block, W, z, _single_condition(block, texts))
+    return (_damped(block, W, z, tau_exact, condition, damping) if damping else tau_exact), condition
+
+
+def _along_gradients(block: Block, texts: Texts, z: list[str]) -> tuple[list[str], str]:
+    """B_r tau = J^T lambda with J M_r^-1 J^T lambda = z; the condition is that of J M_r^-1 J^T."""
+    gram = [[dot(block, row, column) for column in texts.along] for row in texts.J]
+    multipliers, condition = _solve(block, gram, z, "1.0")
+    n_v = len(texts.a0)
+    forces = [emit.combine(("+", row[k], each) for row, each in zip(texts.J, multipliers, strict=True))
+              for k in range(n_v)]  # fmt: skip
+    B = [[column[k] for column in texts.B] for k in range(n_v)]
+    if all(text == ("1.0" if i == k else "0.0") for k, row in enumerate(B) for i, text in enumerate(row)):
+        return [block.let(text) for text in forces], condition
+    tau, _ = _solve(block, B, [block.let(text) for text in forces], "1.0")
+    return tau, condition
+
+
+def _damped(
+    block: Block, W: list[list[str]], z: list[str], exact: list[str], condition: str, damping: float
+) -> list[str]:
+    """The exact inputs where W is regular, else those of damped least squares."""
+    square = " + ".join(f"{each}*{each}" for row in W for each in row)
+    shift = block.let(f"{damping**2!r}*({square}) + 1e-300")
+    gram = [[dot(block, row, other) for other in W] for row in W]
+    for i, row in enumerate(gram):
+        row[i] = block.let(f"{row[i]} + {shift}")
+    y, _ = _solve(block, gram, z, "1.0")
+    columns = [emit.combine(("+", row[k], each) for row, each in zip(W, y, strict=True)) for k in range(len(W[0]))]
+    regular = f"fabs({condition}) < {CONDITION_LIMIT!r}"
+    return [block.let(f"{tau} if {regular} else {text}") for tau, text in zip(exact, columns, strict=True)]
+
+
+def _least_norm(block: Block, texts: Texts, z: list[str]) -> tuple[list[str], str]:
+    """tau = W^T (W W^T)^-1 z; the condition is that of W, the root of that of W W^T."""
+    W = texts.W
+    gram = [[dot(block, row, other) for other in W] for row in W]
+    y, squared = _solve(block, gram, z, "1.0")
+    tau = [
+        block.let(emit.combine(("+", row[k], each) for row, each in zip(W, y, strict=True))) for k in range(len(W[0]))
+    ]
+    return tau, _single_condition(block, texts) if len(W) == 1 else block.let(f"sqrt({squared})")
+
+
+def _single_condition(block: Block, texts: Texts) -> str:
+    """norm(J) norm(R) / norm(W) of a single row: how nearly the inputs' responses R miss the residual's row J."""
+    if len(texts.W) != 1:
+        return ""
+    responses = [each for column in texts.R for each in column]
+    row, response, reached = (
+        " + ".join(f"fabs({each})" for each in entries) for entries in (texts.J[0], responses, texts.W[0])
+    )
+    return block.let(f"({row})*({response})/({reached})")
+
+
+def _solve(block: Block, W: list[list[str]], z: list[str], single: str) -> tuple[list[str], str]:
+    """Emit tau of W tau = z, and the condition number of W in the 1-norm, norm(W) norm(W^-1).
+
+    A single number has no condition of its own; there `single` is returned.
+    """
+    if len(z) == 1:
+        return [block.let(f"{z[0]}/{W[0][0]}")], single
+    if len(z) == 2:
+        (a, b), (c, d) = W
+        inverse = block.let(f"1.0/({emit.combine([('+', a, d), ('-', b, c)])})")
+        tau = [
+            block.let(f"({emit.combine([('+', z[0], d), ('-', b, z[1])])})*{inverse}"),
+            block.let(f"({emit.combine([('+', a, z[1]), ('-', c, z[0])])})*{inverse}"),
+        ]
+        norm = f"max(fabs({a}) + fabs({c}), fabs({b}) + fabs({d}))"
+        norm_of_inverse = f"max(fabs({d}) + fabs({c}), fabs({b}) + fabs({a}))"
+        return tau, block.let(f"{norm}*{norm_of_inverse}*fabs({inverse})")
+    return _solve_general(block, W, z)
+
+
+def _solve_general(block: Block, W: list[list[str]], z: list[str]) -> tuple[list[str], str]:
+    """The same for three and more: pivoted elimination, once for tau and once per column of the inverse."""
+    n = len(z)
+    block.lines += [f"    S = empty(({n}, {n}))", f"    v = empty({n})"]
+    norm = block.let(f"max({', '.join(' + '.join(f'fabs({row[k]})' for row in W) for k in range(n))})")
+    fill = [f"    S[{i}, {k}] = {text}" for i, row in enumerate(W) for k, text in enumerate(row)]
+    columns = [[f"    v[{i}] = {1.0 if i == k else 0.0}" for i in range(n)] for k in range(n)]
+    inverse_norms = []
+    for column in columns:
+        block.lines += [*fill, *column, f"    solve_in_place({n}, S, v)"]
+        inverse_norms.append(block.let(" + ".join(f"fabs(v[{i}])" for i in range(n))))
+    block.lines += [*fill, *(f"    v[{i}] = {text}" for i, text in enumerate(z))]
+    block.lines.append(f"    regular = solve_in_place({n}, S, v)")
+    tau = [block.let(f"v[{i}]") for i in range(n)]
+    return tau, block.let(f"{norm}*max({', '.join(inverse_norms)}) if regular else 1e300")

@@ -1,0 +1,88 @@
+"""Generated functions beside the law: values at the start, conditions on it, and the program's own states."""
+
+from typing import Any
+
+from servonode.controllers.law_texts import arguments, first_state
+from servonode.controllers.program import gain_symbol, late
+from servonode.controllers.servo import Servo, resolved
+from servonode.mechanics import emit
+from servonode.mechanics.emit import Block, Constants, njit
+
+Expr = Any
+
+
+def start_functions(servo: Servo, constants: Constants) -> list[str]:
+    """Their texts; each costs compile time, so what nothing calls is left out."""
+    program, texts = servo.program, []
+    if program.start:
+        texts.append(_start(servo))
+    if program.requirements or program.warnings:
+        texts.append(_conditions(servo))
+    if program.states:
+        texts += [_start_states(servo), _state_rates(servo, constants)]
+        texts.append(_FOLLOW.format(n=len(program.states), at=first_state(servo)))
+    return texts
+
+
+def _start(servo: Servo) -> str:
+    """Generated `start(t, x, y, p, out)`: values of the parameters that are computed at the start."""
+    block = Block(None)
+    arguments(servo, block)
+    block.load("p", [*servo.equations.model.parameters, *servo.program.parameters])
+    parameters, start = servo.program.parameters, servo.program.start
+    stated = [start[p] for p in parameters if p.quantity.default is None and p in start]
+    expressions = [resolved(servo.equations, servo.program, each) for each in stated]
+    block.store("out", block.evaluate(expressions))
+    decorator = njit("void(f8, f8[::1], f8[::1], f8[::1], f8[::1])")
+    return f"{decorator}def start(t_, x, y, p, out):\n{str(block) or '    pass'}\n"
+
+
+def _start_states(servo: Servo) -> str:
+    """Generated `start_states(t, x, y, p, out)`: the program's own states at the start."""
+    block = Block(None)
+    arguments(servo, block)
+    block.load("p", [*servo.equations.model.parameters, *servo.program.parameters])
+    starts = [resolved(servo.equations, servo.program, each.start) for each in servo.program.states]
+    block.store("out", block.evaluate(starts))
+    decorator = njit("void(f8, f8[::1], f8[::1], f8[::1], f8[::1])")
+    return f"{decorator}def start_states(t_, x, y, p, out):\n{str(block) or '    pass'}\n"
+
+
+def _conditions(servo: Servo) -> str:
+    """Generated `conditions(t, x, y, p, gains, late, out)`: margins of the requirements, then of the warnings."""
+    program, block = servo.program, Block(None)
+    arguments(servo, block)
+    block.load("p", [*servo.equations.model.parameters, *program.parameters])
+    block.load("gains", [gain_symbol(each.quantity.name) for each in program.residuals])
+    margins = [resolved(servo.equations, program, e.margin) for e in (*program.requirements, *program.warnings)]
+    block.store("out", block.evaluate(margins))
+    decorator = njit("void(f8, f8[::1], f8[::1], f8[::1], f8[::1], f8, f8[::1])")
+    return f"{decorator}def conditions(t_, x, y, p, gains, {emit.local(late)}, out):\n{str(block) or '    pass'}\n"
+
+
+def _state_rates(servo: Servo, constants: Constants) -> str:
+    """Generated `state_rates(t, x, y, c, out)`: the rates of the program's own states."""
+    block = Block(constants)
+    arguments(servo, block)
+    block.store("out", block.evaluate(servo.state_rates))
+    return f"{njit('void(f8, f8[::1], f8[::1], f8[::1], f8[::1])')}def state_rates(t_, x, y, c, out):\n{block}\n"
+
+
+_FOLLOW = '''\
+@njit("void(f8, f8[::1], f8[::1], f8[::1], f8, f8[::1])", cache=True, error_model="numpy")
+def follow(t, x, y, c, passed, memory):
+    """Heun's rule for the program's own states, `passed` s after the call before; they end in y and in memory.
+
+    memory (2 n,) holds them and their rates at that call.
+    """
+    for i in range({n}):
+        y[{at} + i] = memory[i] + passed*memory[{n} + i]
+    rates = empty({n})
+    state_rates(t, x, y, c, rates)
+    for i in range({n}):
+        memory[i] += 0.5*passed*(memory[{n} + i] + rates[i])
+        y[{at} + i] = memory[i]
+    state_rates(t, x, y, c, rates)
+    for i in range({n}):
+        memory[{n} + i] = rates[i]
+'''

@@ -1,0 +1,87 @@
+"""What the generated functions of a law begin with: its arguments, f, f', J, W, and what completes them."""
+
+from typing import Any
+
+import sympy
+
+from servonode.controllers.program import Program
+from servonode.controllers.servo import Servo, resolved
+from servonode.mechanics import emit
+from servonode.mechanics.emit import Block
+from servonode.mechanics.machine_source import lower_triangle, unpack_lower
+from servonode.mechanics.model import ModelError
+
+Expr = Any
+
+
+def relation_rows(servo: Servo) -> list[list[Expr]]:
+    """Each relation's coefficients of the inputs, and what stands beside them, negated: F tau = tau_0."""
+    model, program = servo.equations.model, servo.program
+    still = dict.fromkeys(model.inputs, sympy.Integer(0))
+    rows = []
+    for relation in program.relations:
+        stated = resolved(servo.equations, program, relation)
+        row = [sympy.diff(stated, u) for u in model.inputs]
+        if any(each.free_symbols & set(model.inputs) for each in row) or not any(row):
+            raise ModelError(
+                f"program {program.name}: the relation {relation} must be linear in the inputs, its coefficients free "
+                "of them; state it as such, for example U1 + U2",
+                program.place.argument("relations"),
+            )
+        rows.append([*row, -stated.xreplace(still)])
+    return rows
+
+
+def signal_symbols(program: Program, target_order: int, signal_order: int) -> list[Expr]:
+    """The symbols of the array y, in its order."""
+    symbols = [each.derivative(n) for each in program.targets for n in range(target_order + 1)]
+    symbols += [each.derivative(n) for each in program.signals for n in range(signal_order + 1)]
+    return [*symbols, *program.states]
+
+
+def first_state(servo: Servo) -> int:
+    """Where the program's own states begin in y."""
+    return len(signal_symbols(servo.program, servo.target_order, servo.signal_order)) - len(servo.program.states)
+
+
+def arguments(servo: Servo, block: Block, integral: bool = False) -> list[str]:
+    """Load state, targets, signals and the program's states; the texts of the integrals at the end of y."""
+    block.load("x", servo.equations.model.state)
+    signals = signal_symbols(servo.program, servo.target_order, servo.signal_order)
+    block.load("y", signals)
+    return [f"y[{len(signals) + i}]" for i in range(len(servo.f))] if integral else []
+
+
+class Texts:
+    """Emitted f, f', J, W and the drift b = delta + J a0 of a servo law."""
+
+    def __init__(self, servo: Servo, block: Block, guards: list[Expr]) -> None:
+        equations, program = servo.equations, servo.program
+        n_v, n_s = len(equations.model.velocities), len(servo.f)
+        n_tau = len(equations.model.inputs)
+        parts = [lower_triangle(equations), list(-equations.h_r), list(equations.B_r.T)]
+        parts += [servo.f, servo.f_dot, list(servo.J), servo.delta, guards]
+        bounds = [resolved(equations, program, each.at_most) for each in program.limits]
+        relations = [entry for row in relation_rows(servo) for entry in row]
+        parts += [servo.damping, bounds, relations]
+        flat = iter(block.evaluate([expression for part in parts for expression in part]))
+        lower, free, B, self.f, self.f_dot, J, self.delta, self.guards, *more = (
+            [next(flat) for _ in part] for part in parts
+        )
+        self.damping, self.bounds, rows = more
+        self.relations = [rows[i : i + n_tau + 1] for i in range(0, len(rows), n_tau + 1)]
+        self.J = [J[i * n_v : (i + 1) * n_v] for i in range(n_s)]
+        self.B = [B[k * n_v : (k + 1) * n_v] for k in range(n_tau)]  # by input
+        columns = [free, *self.B, *(self.J if program.ideal else [])]
+        a0, *solved = emit.solve_spd(block, unpack_lower(lower, n_v), columns)
+        self.a0, self.R, self.along = a0, solved[:n_tau], solved[n_tau:]
+        self.W = [[dot(block, row, column) for column in self.R] for row in self.J]
+        self.b = [
+            block.let(emit.combine((("+", j, a) for j, a in zip(row, a0, strict=True)), delta))
+            for row, delta in zip(self.J, self.delta, strict=True)
+        ]
+
+
+def dot(block: Block, row: list[str], column: list[str]) -> str:
+    text = emit.combine(("+", a, b) for a, b in zip(row, column, strict=True))
+    return text if emit.is_zero(text) else block.let(text)
