@@ -1,6 +1,5 @@
 """The pendulum sphero's programs: their torques against the same laws by hand, refusals, warnings, guards."""
 
-import importlib.util
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -14,6 +13,7 @@ from numpy.testing import assert_allclose
 from servonode.controllers import ServoLaw, find_program, load_law, programs_of
 from servonode.mechanics import ModelError
 from servonode.plants import load_machine, machine_key, model_factory
+from tests.helpers import sphero_sheet
 
 Array = Any
 RATE, SPIN_RATE, TILT_RATE, OUTER_RATE = 2.7, 1.3, 6.0, 1.4
@@ -30,13 +30,7 @@ DAMPED = [case for case in CASES if case[1]]
 @pytest.fixture(scope="module")
 def hand() -> ModuleType:
     """The laws by hand."""
-    file = Path(__file__).parents[1] / "helpers" / "sphero_sheet.py"
-    spec = importlib.util.spec_from_file_location("sphero_sheet", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return sphero_sheet
 
 
 @cache
@@ -90,7 +84,7 @@ def wanted(name: str, by_hand: Any, goal: Array) -> Array:
 
 
 def torque(hand: Any, name: str, rule: str, by_hand: Any, goal: Array, **given: float) -> Array:
-    """The sheet's torque, limits and damping included."""
+    """The torque by hand, limits and damping included."""
     a_lim, Q_max, kappa = (given.get(key, other) for key, other in (("a_lim", 1e9), ("Q_max", 1e9), ("kappa", 0.0)))
     if name == "bilimovich_free":
         return hand.limited(by_hand.bilimovich(goal[0], RATE, kappa), Q_max)

@@ -1,7 +1,6 @@
 """The snowboarder's programs against the same laws written by hand, their options, and what they refuse."""
 
 import importlib
-import importlib.util
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +14,7 @@ from servonode.controllers import ServoLaw, StatedProgram, find_program, load_la
 from servonode.mechanics import ModelError
 from servonode.mechanics.stabilize import Gains
 from servonode.plants import load_machine, machine_key, model_factory
+from tests.helpers import snowboarder_sheet
 
 SETTINGS: dict[str, dict[str, float]] = {
     "slalom": {"A": 1.2, "k": 0.25, "delta": 0.2, "k_theta": 0.3, "theta_c": 0.1, "sigma_c": -0.15, "c_y": 0.4},
@@ -31,13 +31,7 @@ CASES = [(name, "sine") for name in SETTINGS] + [("slalom", "line"), ("carve", "
 @pytest.fixture(scope="module")
 def hand() -> ModuleType:
     """The programs by hand."""
-    file = Path(__file__).parents[1] / "helpers" / "snowboarder_sheet.py"
-    spec = importlib.util.spec_from_file_location("snowboarder_sheet", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return snowboarder_sheet
 
 
 def settings_of(name: str, path: str) -> dict[str, float]:

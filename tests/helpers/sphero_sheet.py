@@ -1,4 +1,4 @@
-"""The pendulum sphero's laws by hand: the explicit torques of its model sheet, to compare with what is derived."""
+"""The pendulum sphero's laws by hand: the explicit torques of its page, to compare with what is derived."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ def turned(vector: Array) -> Array:
 
 @dataclass
 class Law:
-    """Sections 5 and 7 of the sheet at one state (15 numbers) of one robot."""
+    """The torques of every program at one state (15 numbers) of one robot."""
 
     p: Mapping[str, float]
     x: Array

@@ -1,10 +1,7 @@
 """The pendulum sphero's programs as runs: printed states and ranges, decay, internal damping, limits, faults."""
 
-import importlib.util
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,24 +14,12 @@ from scipy.optimize import brentq
 import servonode
 from servonode.nodes.launch_file import LaunchError
 from servonode.nodes.result import Run
+from tests.helpers import sphero_sheet
 
 Agree = Callable[[Any, str], None]
 EXACT = {"kappa": 0.0}
 NO_LIMIT = {"kappa": 0.0, "a_lim": 1e9, "Q_max": 1e9}
 MU, ML, A, OMEGA_0, D0, G = 11 / 3, 0.08, 0.0176, 11.838194843, 0.0056, 0.47
-
-
-def _hand() -> ModuleType:
-    file = Path(__file__).parents[1] / "helpers" / "sphero_sheet.py"
-    spec = importlib.util.spec_from_file_location("sphero_sheet", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-HAND = _hand()
 
 
 def launch(program: str, **settings: Any) -> dict[str, Any]:
@@ -43,7 +28,7 @@ def launch(program: str, **settings: Any) -> dict[str, Any]:
         "run": {"duration": 130.0},
         "plant": {"machine": "pendulum_sphero", "step": 0.001},
         "controller": {"program": program, "period": 0.01, "settings": settings},
-        "target": HAND.TARGET if program in ("pursuit", "cascade", "trajectory") else {},
+        "target": sphero_sheet.TARGET if program in ("pursuit", "cascade", "trajectory") else {},
     }
 
 
@@ -121,7 +106,7 @@ def test_the_sampled_pursuit_passes_the_printed_state(agree_in_print: Agree) -> 
 def test_the_pursuit_s_path_is_that_of_a_point_whatever_the_masses(agree_in_print: Agree) -> None:
     """The solution of r' = W; the last time is 40 pi, the end of the target's period."""
     times = [20.0, 100.0, 40 * np.pi]
-    W = HAND.pursuit_path(1.0, 2.0)
+    W = sphero_sheet.pursuit_path(1.0, 2.0)
     path = solve_ivp(W, (0.0, times[-1]), [0.0, 0.0], "DOP853", times, rtol=1e-13, atol=1e-13).y
     printed = ["6.236870047, 0.7094235079", "-3.736791341, 5.257891235", "0.003083827689, -0.3724227749"]
     step = 0.125663706
@@ -293,15 +278,15 @@ def test_where_the_damping_just_outweighs_the_hold_the_swing_dies_out() -> None:
 
 def test_a_pendulum_with_A_below_m_l_R_runs_away_under_the_exact_law() -> None:
     """The law by hand, for servonode refuses it."""
-    machine = servonode.plants.load_machine("pendulum_sphero", HAND.POINT, {})
+    machine = servonode.plants.load_machine("pendulum_sphero", sphero_sheet.POINT, {})
     x, step, angle = machine.state({}), 0.0005, 0.0
     for k in range(1300):
-        law, t = HAND.Law(machine.parameters, x[:15]), k * step
+        law, t = sphero_sheet.Law(machine.parameters, x[:15]), k * step
         rates = machine.derivatives
-        torque = law.torque(law.pursuit(HAND.standard_target(t), 1.0, 2.0, 2.0), "min_norm")
+        torque = law.torque(law.pursuit(sphero_sheet.standard_target(t), 1.0, 2.0, 2.0), "min_norm")
         half = x + step / 2 * rates(t, x, torque)
-        law = HAND.Law(machine.parameters, half[:15])
-        torque = law.torque(law.pursuit(HAND.standard_target(t + step / 2), 1.0, 2.0, 2.0), "min_norm")
+        law = sphero_sheet.Law(machine.parameters, half[:15])
+        torque = law.torque(law.pursuit(sphero_sheet.standard_target(t + step / 2), 1.0, 2.0, 2.0), "min_norm")
         x = x + step * rates(t + step / 2, half, torque)
         angle = np.degrees(np.arccos(-x[4]))
         if angle > 36.0:
