@@ -328,11 +328,17 @@ def test_the_csv_has_every_step_unless_told_otherwise(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "launch", [pytest.param(each, marks=() if each == "trailer_pursuit" else pytest.mark.slow) for each in packaged()]
+    "launch",
+    [
+        pytest.param(each, marks=() if each == "trailer_pursuit" else pytest.mark.slow)
+        for each in packaged()
+        if each != "sphero_refused"
+    ],
 )
 def test_the_report_is_a_picture(tmp_path: Path, launch: str) -> None:
     file = tmp_path / "report.png"
-    assert servo("simulate", launch, "--report", str(file), *SHORT).exit_code == 0
+    faults = launch == "sphero_runs_over"  # of which there is a picture all the same
+    assert servo("simulate", launch, "--report", str(file), *SHORT).exit_code == int(faults)
     content = file.read_bytes()
     assert content.startswith(b"\x89PNG\r\n\x1a\n")
     assert content.endswith(b"IEND\xaeB`\x82")
