@@ -9,7 +9,7 @@ CONDITION_LIMIT = 1e8  # above it a solve with W has lost half of its digits
 
 
 def solved_inputs(block: Block, servo: Servo, texts: Texts, z: list[str], damping: float) -> tuple[list[str], str]:
-    """Emit the inputs that serve the residuals, completed by relations or by the least norm, and the condition."""
+    """Emit the inputs that serve the residuals, completed as the program has it, and the condition."""
     W = texts.W
     if servo.program.least_norm:
         return _least_norm(block, texts, z)
@@ -25,10 +25,8 @@ def _along_gradients(block: Block, texts: Texts, z: list[str]) -> tuple[list[str
     """B_r tau = J^T lambda with J M_r^-1 J^T lambda = z; the condition is that of J M_r^-1 J^T."""
     gram = [[dot(block, row, column) for column in texts.along] for row in texts.J]
     multipliers, condition = _solve(block, gram, z, "1.0")
-    n_v = len(texts.a0)
-    forces = [emit.combine(("+", row[k], each) for row, each in zip(texts.J, multipliers, strict=True))
-              for k in range(n_v)]  # fmt: skip
-    B = [[column[k] for column in texts.B] for k in range(n_v)]
+    forces = _weighted(texts.J, multipliers)
+    B = [list(row) for row in zip(*texts.B, strict=True)]
     if all(text == ("1.0" if i == k else "0.0") for k, row in enumerate(B) for i, text in enumerate(row)):
         return [block.let(text) for text in forces], condition
     tau, _ = _solve(block, B, [block.let(text) for text in forces], "1.0")
@@ -45,9 +43,8 @@ def _damped(
     for i, row in enumerate(gram):
         row[i] = block.let(f"{row[i]} + {shift}")
     y, _ = _solve(block, gram, z, "1.0")
-    columns = [emit.combine(("+", row[k], each) for row, each in zip(W, y, strict=True)) for k in range(len(W[0]))]
     regular = f"fabs({condition}) < {CONDITION_LIMIT!r}"
-    return [block.let(f"{tau} if {regular} else {text}") for tau, text in zip(exact, columns, strict=True)]
+    return [block.let(f"{tau} if {regular} else {text}") for tau, text in zip(exact, _weighted(W, y), strict=True)]
 
 
 def _least_norm(block: Block, texts: Texts, z: list[str]) -> tuple[list[str], str]:
@@ -55,10 +52,14 @@ def _least_norm(block: Block, texts: Texts, z: list[str]) -> tuple[list[str], st
     W = texts.W
     gram = [[dot(block, row, other) for other in W] for row in W]
     y, squared = _solve(block, gram, z, "1.0")
-    tau = [
-        block.let(emit.combine(("+", row[k], each) for row, each in zip(W, y, strict=True))) for k in range(len(W[0]))
-    ]
+    tau = [block.let(text) for text in _weighted(W, y)]
     return tau, _single_condition(block, texts) if len(W) == 1 else block.let(f"sqrt({squared})")
+
+
+def _weighted(rows: list[list[str]], weights: list[str]) -> list[str]:
+    """The texts of rows^T weights."""
+    columns = zip(*rows, strict=True)
+    return [emit.combine(("+", each, weight) for each, weight in zip(c, weights, strict=True)) for c in columns]
 
 
 def _single_condition(block: Block, texts: Texts) -> str:

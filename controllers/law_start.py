@@ -1,5 +1,6 @@
 """Generated functions beside the law: values at the start, conditions on it, and the program's own states."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from servonode.controllers.law_texts import arguments, first_state
@@ -14,38 +15,26 @@ Expr = Any
 def start_functions(servo: Servo, constants: Constants) -> list[str]:
     """Their texts; each costs compile time, so what nothing calls is left out."""
     program, texts = servo.program, []
-    if program.start:
-        texts.append(_start(servo))
+    if program.start:  # parameters that are computed at the start
+        without = [each for each in program.parameters if each.quantity.default is None]
+        texts.append(_at_start(servo, "start", [program.start[each] for each in without if each in program.start]))
     if program.requirements or program.warnings:
         texts.append(_conditions(servo))
     if program.states:
-        texts += [_start_states(servo), _state_rates(servo, constants)]
+        texts.append(_at_start(servo, "start_states", [each.start for each in program.states]))
+        texts.append(_state_rates(servo, constants))
         texts.append(_FOLLOW.format(n=len(program.states), at=first_state(servo)))
     return texts
 
 
-def _start(servo: Servo) -> str:
-    """Generated `start(t, x, y, p, out)`: values of the parameters that are computed at the start."""
+def _at_start(servo: Servo, name: str, stated: Sequence[Expr]) -> str:
+    """Generated `NAME(t, x, y, p, out)`: the values of expressions at the start."""
     block = Block(None)
     arguments(servo, block)
     block.load("p", [*servo.equations.model.parameters, *servo.program.parameters])
-    parameters, start = servo.program.parameters, servo.program.start
-    stated = [start[p] for p in parameters if p.quantity.default is None and p in start]
-    expressions = [resolved(servo.equations, servo.program, each) for each in stated]
-    block.store("out", block.evaluate(expressions))
+    block.store("out", block.evaluate([resolved(servo.equations, servo.program, each) for each in stated]))
     decorator = njit("void(f8, f8[::1], f8[::1], f8[::1], f8[::1])")
-    return f"{decorator}def start(t_, x, y, p, out):\n{str(block) or '    pass'}\n"
-
-
-def _start_states(servo: Servo) -> str:
-    """Generated `start_states(t, x, y, p, out)`: the program's own states at the start."""
-    block = Block(None)
-    arguments(servo, block)
-    block.load("p", [*servo.equations.model.parameters, *servo.program.parameters])
-    starts = [resolved(servo.equations, servo.program, each.start) for each in servo.program.states]
-    block.store("out", block.evaluate(starts))
-    decorator = njit("void(f8, f8[::1], f8[::1], f8[::1], f8[::1])")
-    return f"{decorator}def start_states(t_, x, y, p, out):\n{str(block) or '    pass'}\n"
+    return f"{decorator}def {name}(t_, x, y, p, out):\n{str(block) or '    pass'}\n"
 
 
 def _conditions(servo: Servo) -> str:

@@ -5,6 +5,7 @@ a sum begins with its constants and, where there is one, with a positive term. I
 """
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import sympy
@@ -111,16 +112,15 @@ def is_negative(term: Expr) -> bool:
     return bool(term.as_coeff_Mul()[0] < 0)
 
 
-class TextPrinter(StrPrinter):  # type: ignore[misc]
-    """Expressions as one line of text: `m1*d1*psi'^2*sin(phi)`."""
+class _Sums:
+    """What both printers do alike: sums in the notation's order. Stands before sympy's printer in the bases."""
+
+    _print: Any  # of sympy's printer
+    _after_minus: Callable[[Expr], str]  # of each
 
     def __init__(self, notation: Notation) -> None:
         super().__init__()
         self._notation = notation
-
-    def _print_Symbol(self, expr: Expr) -> str:
-        name, order = self._notation.derivative(expr)
-        return name + "'" * order + ("(t)" if self._notation.is_function_of_time(expr) else "")
 
     def _print_Add(self, expr: Expr, order: Any = None) -> str:  # noqa: ARG002  (sympy calls it so)
         return joined(self.terms(expr))
@@ -131,6 +131,14 @@ class TextPrinter(StrPrinter):  # type: ignore[misc]
             ("-", self._after_minus(-term)) if is_negative(term) else ("+", self._print(term))
             for term in self._notation.terms(expression)
         ]
+
+
+class TextPrinter(_Sums, StrPrinter):  # type: ignore[misc]
+    """Expressions as one line of text: `m1*d1*psi'^2*sin(phi)`."""
+
+    def _print_Symbol(self, expr: Expr) -> str:
+        name, order = self._notation.derivative(expr)
+        return name + "'" * order + ("(t)" if self._notation.is_function_of_time(expr) else "")
 
     def _print_Mul(self, expr: Expr) -> str:
         number, above, below = self._notation.factors(expr)
@@ -168,28 +176,14 @@ class TextPrinter(StrPrinter):  # type: ignore[misc]
         return text if bare else f"({text})"
 
 
-class MathPrinter(LatexPrinter):  # type: ignore[misc]
+class MathPrinter(_Sums, LatexPrinter):  # type: ignore[misc]
     """Expressions as LaTeX mathematics of amsmath."""
-
-    def __init__(self, notation: Notation) -> None:
-        super().__init__()
-        self._notation = notation
 
     def _print_Symbol(self, expr: Expr, style: str = "plain") -> str:  # noqa: ARG002  (sympy calls it so)
         name, order = self._notation.derivative(expr)
         if name in self._notation.multipliers and not name.startswith("Lambda"):
             name = f"Lambda_{name}"
         return latex_name(name, order) + ("(t)" if self._notation.is_function_of_time(expr) else "")
-
-    def _print_Add(self, expr: Expr, order: Any = None) -> str:  # noqa: ARG002  (sympy calls it so)
-        return joined(self.terms(expr))
-
-    def terms(self, expression: Expr) -> list[tuple[str, str]]:
-        """Sign and LaTeX of each term of a sum."""
-        return [
-            ("-", self._after_minus(-term)) if is_negative(term) else ("+", self._print(term))
-            for term in self._notation.terms(expression)
-        ]
 
     def _print_Mul(self, expr: Expr) -> str:
         number, above, below = self._notation.factors(expr)
