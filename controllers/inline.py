@@ -48,7 +48,7 @@ class InlineProgram:
             ModelError: a setting or target is used by no residual, or has the name of something of the machine.
         """
         from servonode.controllers.program import Program, residual, signal, target
-        from servonode.mechanics.model import parameter, time
+        from servonode.mechanics.words import parameter, time
 
         constants = {name: parameter(name, "constant of the launch file", default=0.0) for name in self.constants}
         signals = {name: signal(name, "function of time", default=text) for name, text in self.signals.items()}

@@ -14,10 +14,9 @@ from servonode.controllers.law_texts import Texts, arguments, relation_rows
 from servonode.controllers.program import Limit, Program
 from servonode.controllers.servo import Servo, resolved
 from servonode.mechanics import emit
-from servonode.mechanics.description import Completion, ProgramDescription
+from servonode.mechanics.description import Completion, ModelError, ProgramDescription
 from servonode.mechanics.emit import Block, Constants, njit
 from servonode.mechanics.machine_source import SOLVE_SOURCE
-from servonode.mechanics.model import ModelError
 
 Expr = Any
 GOOD, SINGULAR, NOT_FINITE = 0, -1, -2

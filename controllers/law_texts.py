@@ -7,9 +7,9 @@ import sympy
 from servonode.controllers.program import Program
 from servonode.controllers.servo import Servo, resolved
 from servonode.mechanics import emit
+from servonode.mechanics.description import ModelError
 from servonode.mechanics.emit import Block
 from servonode.mechanics.machine_source import lower_triangle, unpack_lower
-from servonode.mechanics.model import ModelError
 
 Expr = Any
 

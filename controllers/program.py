@@ -10,18 +10,17 @@ from typing import Any
 
 import sympy
 
-from servonode.mechanics.description import Quantity, derivative_name
-from servonode.mechanics.model import (
+from servonode.mechanics.description import ModelError, Quantity, derivative_name
+from servonode.mechanics.place import Place, here
+from servonode.mechanics.words import (
     Condition,
     Input,
-    ModelError,
     Parameter,
     check_kinds,
     check_name,
     listed,
     refuse_uncompilable,
 )
-from servonode.mechanics.place import Place, here
 
 WORDS = True  # lines of this module are not a user's, see place.here
 Expr = Any

@@ -12,8 +12,8 @@ import sympy
 
 from servonode.controllers.program import Limit, Program, Residual, gain_symbol, late
 from servonode.mechanics.derive import Equations
+from servonode.mechanics.description import ModelError
 from servonode.mechanics.functions import Max
-from servonode.mechanics.model import ModelError
 from servonode.mechanics.place import Place
 
 Expr = Any
@@ -50,6 +50,7 @@ def derive_servo(equations: Equations, program: Program) -> Servo:
         ModelError: a residual contains a symbol that neither machine nor program knows, is reached by no
             velocity within two differentiations, or needs more target derivatives than a target has.
     """
+    _check_machine(equations, program)
     _check_names(equations, program)
     rows = [[_put_in(equations, program, part) for part in _row(equations, program, each)]
             for each in program.residuals]  # fmt: skip
@@ -81,6 +82,14 @@ def derive_servo(equations: Equations, program: Program) -> Servo:
         target_order=used[0],
         signal_order=used[1],
     )
+
+
+def _check_machine(equations: Equations, program: Program) -> None:
+    """The law knows inputs only: reactions that depend on them would change what it computes."""
+    if equations.model.reactions and program.residuals:
+        names = ", ".join(N.name for N in equations.model.reactions)
+        text = f"program {program.name}: machine {equations.model.name} determines {names} itself, which the law does"
+        raise ModelError(f"{text} not know; state the machine with kinematics or constraints, or use open_loop")
 
 
 def _row(equations: Equations, program: Program, residual: Residual) -> tuple[Expr, Expr, Any, Expr, int]:
@@ -176,6 +185,7 @@ def _through(node: Expr, i: int, rate: Expr) -> Expr:
 def _check_names(equations: Equations, program: Program) -> None:
     """A program's names must differ from the machine's, but for signals that state an input of that name."""
     machine = {symbol.name for symbol in equations.model.symbols}
+    machine |= {each.quantity.name for each in equations.model.stabilised}
     inputs = {u.name for u in program.inputs}
     own: list[Any] = [*program.parameters, *program.targets, *program.signals, *program.states, *program.setpoints]
     names = [each.name for each in own]

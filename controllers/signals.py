@@ -52,7 +52,7 @@ def _source(texts: Mapping[str, str | float], order: int) -> str:
     import sympy
 
     from servonode.mechanics import emit
-    from servonode.mechanics.model import time
+    from servonode.mechanics.words import time
 
     expressions = []
     for text in texts.values():

@@ -6,27 +6,35 @@ The public words are loaded on first use: a process that finds its kernels in th
 from typing import Any
 
 _WORDS = (
-    "Model",
     "ModelError",
+    "before",
     "body",
     "condition",
     "constraint",
     "coordinate",
+    "derivative",
     "input_",
+    "jump",
     "output",
     "parameter",
+    "reaction",
+    "stabilised",
     "time",
     "vector",
     "velocity",
 )
-__all__ = [*_WORDS, "wrap"]
+__all__ = ["Model", *_WORDS, "wrap"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _WORDS:
-        from servonode.mechanics import model
+    if name == "Model":
+        from servonode.mechanics.model import Model
 
-        return getattr(model, name)
+        return Model
+    if name in _WORDS:
+        from servonode.mechanics import words
+
+        return getattr(words, name)
     if name == "wrap":
         from servonode.mechanics.functions import wrap
 

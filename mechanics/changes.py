@@ -39,14 +39,16 @@ def changed(model: Any, changes: Changes) -> Any:
     Raises:
         ChangeError: a name that the model does not have, or a text that is not an expression of what it may contain.
     """
-    from servonode.mechanics.model import time
+    from servonode.mechanics.words import Rate, time
 
     parameters = {each.name: each for each in model.parameters}
     varying = {
         _known("varying", name, parameters, "parameter"): _expression("varying", name, text, {"t": time}, order=2)
         for name, text in changes.varying.items()
     }
-    rates = {parameter.rate: function.diff(time) for parameter, function in varying.items()}
+    rates = {
+        Rate(each.name, order): function.diff(time, order) for each, function in varying.items() for order in (1, 2)
+    }
     model = replace(model.mapped(lambda expression: expression.xreplace({**varying, **rates})), varying=varying)
     pushed = {each.name: each for each in (*model.coordinates, *model.inputs)}
     symbols = {"t": time} | {each.name: each for each in (*model.state, *model.parameters)}

@@ -10,7 +10,8 @@ from typing import Any
 
 import sympy
 
-from servonode.mechanics.model import Input, Model, ModelError, Rate, time
+from servonode.mechanics.description import ModelError
+from servonode.mechanics.model import Model
 from servonode.mechanics.model_checks import (
     check_constraints_hold,
     check_identities_hold,
@@ -21,7 +22,9 @@ from servonode.mechanics.model_checks import (
     place_of,
 )
 from servonode.mechanics.momenta import momenta
+from servonode.mechanics.reactions import check_reactions
 from servonode.mechanics.tidy import tidy, tidy_matrix
+from servonode.mechanics.words import Input, Rate, time
 
 Matrix = Any  # sympy.Matrix
 Expr = Any
@@ -32,7 +35,8 @@ class Equations:
     """Symbolic equations of motion of a model, ready to be compiled.
 
     Shapes: M, h, B full (n_q, n_q), (n_q,), (n_q, n_tau); A (n_c, n_q); b, gamma (n_c,); G (n_q, n_v);
-    g0 (n_q,); minimal M_r (n_v, n_v), h_r (n_v,), B_r (n_v, n_tau). The full form speaks in rates `q_dot`, the
+    g0 (n_q,); minimal M_r (n_v, n_v), h_r (n_v,), B_r (n_v, n_tau), N_r (n_v, n_N) of the reactions, which the full
+    form does not have. The full form speaks in rates `q_dot`, the
     minimal form, the energies and the power in velocities; the full form does not know what a model states in
     velocities itself. kinetic + potential is the generalized energy T2 - T0 + U, which is T + U where the kinetic
     energy is quadratic in the rates without a remainder; the power is its rate of change: of inputs and disturbances,
@@ -51,6 +55,7 @@ class Equations:
     M_r: Matrix
     h_r: Matrix
     B_r: Matrix
+    N_r: Matrix
     kinetic: Expr
     potential: Expr
     power: Expr  # [W]; where constraints move it contains the accelerations v'
@@ -85,10 +90,13 @@ def derive(model: Model) -> Equations:
     constants = set(model.parameters)
     rates = [q.rate for q in model.coordinates]
     check_symbols(model)
+    check_reactions(model)
     check_speaks_in_rates(model)
     M, h = _euler_lagrange(model, rates)
-    works_on = [sympy.sympify(on) for on in model.inputs.values()]
-    B = sympy.Matrix(len(rates), len(works_on), [sympy.diff(on, rate) for rate in rates for on in works_on])
+    works_on = [sympy.sympify(on) for on in model.forces.values()]
+    by_forces = sympy.Matrix(len(rates), len(works_on), [sympy.diff(on, rate) for rate in rates for on in works_on])
+    n_tau = len(model.inputs)
+    B = by_forces[:, :n_tau]
     A, b, gamma = _constraint_rows(model, rates)
     G, g0 = _kinematics(model)
     check_independent(model, A)
@@ -103,16 +111,21 @@ def derive(model: Model) -> Equations:
             f"machine {model.name}: coordinates that move by themselves (q' = G v + g0 with g0 not zero) need energies,"
         )
         raise ModelError(f"{text} losses and inputs in rates; state them so", place_of(model, "kinematics"))
+    _check_moved_by_reactions(model, M, h, by_forces)
     M_r = tidy_matrix(G.T * M * G + extra.M, constants)
     check_inertia(model, M_r)
     h_moving = M * _drift_of_kinematics(model, G, g0, v) + h
     substituted = h_moving.xreplace(in_velocities)
     pushed = sympy.Matrix(len(model.inputs), 1, [model.disturbances.get(u, sympy.Integer(0)) for u in model.inputs])
-    Q, Q_v = _disturbances(model, B, pushed), extra.B * pushed  # Q_v: where inputs work on velocities themselves
+    Q, Q_v = (
+        _disturbances(model, B, pushed),
+        extra.B[:, :n_tau] * pushed,
+    )  # Q_v: where inputs work on velocities themselves
     moving = _moving_constraints(model, M, h_moving - Q, B, G, g0) + _explicit_time(model)
     power = _input_power(model, rates) + extra.power + moving
     h_r = tidy_matrix(G.T * substituted + extra.h, constants) - (G.T * Q).xreplace(in_velocities) - Q_v
     disturbed = _disturbance_power(rates, Q).xreplace(in_velocities) + _disturbance_power(list(v), Q_v)
+    forces_r = tidy_matrix(G.T * by_forces + extra.B, constants)
     return Equations(
         model=model,
         M=M,
@@ -125,11 +138,20 @@ def derive(model: Model) -> Equations:
         g0=g0,
         M_r=M_r,
         h_r=h_r,
-        B_r=tidy_matrix(G.T * B + extra.B, constants),
+        B_r=forces_r[:, :n_tau],
+        N_r=forces_r[:, n_tau:],
         kinetic=tidy(_generalized_kinetic(model, rates).xreplace(in_velocities) + extra.kinetic, constants),
         potential=sympy.sympify(model.potential),
         power=tidy(power.xreplace(in_velocities), constants) + disturbed,
     )
+
+
+def _check_moved_by_reactions(model: Model, M: Matrix, h: Matrix, by_forces: Matrix) -> None:
+    """A coordinate whose rate is a reaction only follows: no inertia and no force may belong to it."""
+    for i, q in enumerate(model.coordinates):
+        if q in model.moved_by_reactions and (any(M[i, :]) or h[i] != 0 or any(by_forces[i, :])):
+            text = f"machine {model.name}: {q.name} moves with a reaction, so energies and powers must not contain it"
+            raise ModelError(f"{text}; state them without {q.name}", model.place_of_kinematics(q))
 
 
 def _with_bodies_in_rates(model: Model) -> Model:
@@ -141,7 +163,7 @@ def _with_bodies_in_rates(model: Model) -> Model:
 
 def _at_rest(model: Model, expression: Expr) -> Expr:
     """The expression with the rates of parameters zero: those that vary have been replaced already."""
-    return expression.xreplace({p.rate: sympy.Integer(0) for p in model.parameters})
+    return expression.xreplace({Rate(p.name, order): sympy.Integer(0) for p in model.parameters for order in (1, 2)})
 
 
 def _with_exact_numbers(expression: Expr) -> Expr:
@@ -151,8 +173,8 @@ def _with_exact_numbers(expression: Expr) -> Expr:
 
 
 def _input_power(model: Model, rates: list[Expr]) -> Expr:
-    """Power of the inputs, losses taken off [W]."""
-    power = sympy.Add(*(u * sympy.sympify(on) for u, on in model.inputs.items()))
+    """Power of inputs and reactions, losses taken off [W]."""
+    power = sympy.Add(*(u * sympy.sympify(on) for u, on in model.forces.items()))
     return power - sympy.Add(*(rate * sympy.diff(model.dissipation, rate) for rate in rates))
 
 

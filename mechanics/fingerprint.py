@@ -6,7 +6,7 @@ from typing import Any
 
 import sympy
 
-from servonode.mechanics.model import Constraint
+from servonode.mechanics.words import Constraint
 
 
 def fingerprint(stated: Any) -> str:

@@ -100,6 +100,11 @@ class Definition:
         with _beside(self):
             return _run(self, lambda: getattr(self._load(), self.function)(*arguments, **options))
 
+    def states(self, name: str) -> bool:
+        """Whether the source assigns this name at its top level; it is not run."""
+        assigned = (each.targets for each in self._syntax().body if isinstance(each, ast.Assign))
+        return any(isinstance(target, ast.Name) and target.id == name for targets in assigned for target in targets)
+
     def attribute(self, name: str) -> Any:
         """A name of the module beside the function, None where it has none; raises as `call`."""
         with _beside(self):
@@ -156,6 +161,9 @@ class FunctionDefinition(Definition):
 
     def call(self, *arguments: Any, **options: Any) -> Any:
         return _run(self, lambda: self.stated(*arguments, **options))
+
+    def states(self, name: str) -> bool:
+        return name in getattr(self.stated, "__globals__", {})
 
     def attribute(self, name: str) -> Any:
         return getattr(self.stated, "__globals__", {}).get(name)

@@ -113,7 +113,7 @@ class Machine:
             CacheError: the kernel cache is damaged or cannot be written.
         """
         d = self.description
-        return steps_of(self.kernel.__name__, len(d.state), len(d.inputs), bool(d.held), integrator)
+        return steps_of(self.kernel.__name__, len(d.state), len(d.inputs), bool(d.held), d.jumps, integrator)
 
     def stepper(self, integrator: str) -> Callable[[float, Array, Array, Array, float], None]:
         """The compiled step `(t, x, u, c, h)` of an integrator, which advances x in place."""
@@ -142,8 +142,8 @@ class Machine:
         return float(out[0]), float(out[1])
 
     def constraint_residual(self, t: float, x: Array) -> Array:
-        """A q' - b (n_c,), zero but for rounding in the minimal form."""
-        out = np.zeros(len(self.description.constraints))
+        """A q' - b, zero but for rounding in the minimal form, then the stabilised residuals; (n_c + n_N,)."""
+        out = np.zeros(len(self.description.constraints) + len(self.description.stabilised))
         self.kernel.constraint_residual(t, x, self.c, out)
         return out
 

@@ -4,15 +4,17 @@ All functions take the state array x (n + 1,) in the description's state order w
 losses as last entry, the inputs u, and the constants c computed from the parameters p by `constants(p, c)`.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import sympy
 
-from servonode.mechanics import emit
+from servonode.mechanics import emit, reactions
 from servonode.mechanics.derive import Equations
 from servonode.mechanics.description import MachineDescription, Quantity
 from servonode.mechanics.emit import Block, Constants, local, njit
 from servonode.mechanics.model import Model
+from servonode.mechanics.words import before
 
 Expr = Any
 
@@ -64,6 +66,8 @@ def describe(model: Model) -> MachineDescription:
         panels=tuple(tuple(panel) for panel in model.panels),
         vectors={name: tuple(entry.name for entry in entries) for name, entries in model.vectors.items()},
         held=tuple(model.held),
+        stabilised=tuple(each.quantity for each in model.stabilised),
+        jumps=bool(model.jumps),
         places=_places(model),
     )
 
@@ -76,7 +80,8 @@ def _places(model: Model) -> dict[str, str]:
 
 
 def _output_quantities(model: Model) -> tuple[Quantity, ...]:
-    return (*(each.quantity for each in model.constraints), *(each.quantity for each in model.outputs))
+    constraints, outputs = (each.quantity for each in model.constraints), (each.quantity for each in model.outputs)
+    return (*constraints, *(each.quantity for each in model.reactions), *outputs)
 
 
 def machine_source(equations: Equations) -> str:
@@ -89,18 +94,21 @@ def machine_source(equations: Equations) -> str:
         _derivatives(equations),
         _energy(equations, constants),
         _constraint_residual(equations, constants),
-        *([] if model.speaks_in_velocities else [_full(equations, constants), _matrices(equations, constants)]),
+        *([_full(equations, constants), _matrices(equations, constants)] if model.has_full_form else []),
         _outputs(equations, constants),
         *([_faults(equations, constants)] if model.faults else []),
         *([_safe_input(equations, constants)] if model.safe else []),
+        *([_jump(equations, constants)] if model.jumps else []),
         _requirements(model),
     ]
-    solve = [] if model.speaks_in_velocities else [SOLVE_SOURCE]  # only the full form needs it
+    solve = [SOLVE_SOURCE] if model.has_full_form else []  # only the full form needs it
     return "\n\n".join([emit.HEADER + constants.source(), *solve, *body])
 
 
 def accelerations(block: Block, equations: Equations, beside: list[Expr]) -> tuple[list[str], list[str]]:
     """Emit v' of the minimal form under the inputs, and other expressions with it; the texts of both."""
+    if equations.model.reactions:
+        return reactions.solve(block, equations, beside)
     n = len(equations.model.velocities)
     force = equations.B_r * equations.tau - equations.h_r
     texts = block.evaluate([*_lower(equations.M_r), *force, *beside])
@@ -127,7 +135,8 @@ def _rhs(equations: Equations, constants: Constants) -> str:
     model, block = equations.model, Block(constants)
     arguments = ["t_", *map(local, model.state), *map(local, model.inputs), "c"]
     rates = list(model.kinematics.values())
-    moves = bool(equations.power.free_symbols & {v.rate for v in model.velocities})  # a constraint does work
+    unknown = set() if model.reactions else {v.rate for v in model.velocities}  # reactions are solved along with them
+    moves = bool(equations.power.free_symbols & unknown)  # a constraint does work
     vdot, texts = accelerations(block, equations, rates if moves else [*rates, equations.power])
     if moves:
         _bind_accelerations(block, model, vdot)
@@ -197,17 +206,34 @@ def _energy(equations: Equations, constants: Constants) -> str:
 
 
 def _with_rates(equations: Equations, constants: Constants) -> Block:
-    """A block in which state, inputs and the coordinates' rates have their values."""
+    """A block in which the state and the coordinates' rates have their values, those excepted that are reactions."""
     model, block = equations.model, Block(constants)
     block.load("x", model.state)
-    for q, text in zip(model.kinematics, block.evaluate(list(model.kinematics.values())), strict=True):
-        block.bind(q.rate, text)
+    _bind_rates(block, {q: rate for q, rate in model.kinematics.items() if q not in model.moved_by_reactions})
     return block
+
+
+def _bind_rates(block: Block, kinematics: Mapping[Expr, Expr]) -> None:
+    for q, text in zip(kinematics, block.evaluate(list(kinematics.values())), strict=True):
+        block.bind(q.rate, text)
+
+
+def _bind_motion(block: Block, equations: Equations, wanted: list[Expr]) -> None:
+    """Give reactions, velocities' rates, and the second rates of coordinates that occur in `wanted`, their values."""
+    model = equations.model
+    _bind_accelerations(block, model, accelerations(block, equations, [])[0])
+    _bind_rates(block, {q: model.kinematics[q] for q in model.moved_by_reactions})
+    named = {symbol for each in wanted for symbol in each.free_symbols} - {v.rate for v in model.velocities}
+    for i, q in enumerate(model.coordinates):
+        if q.acceleration in named:
+            full = model.has_full_form and f"y[{i}]"
+            block.bind(q.acceleration, full or block.evaluate([equations.acceleration(i)])[0])
 
 
 def _constraint_residual(equations: Equations, constants: Constants) -> str:
     block = _with_rates(equations, constants)
-    block.store("out", block.evaluate([each.row for each in equations.model.constraints]))
+    rows = [each.row for each in equations.model.constraints] + [each.residual for each in equations.model.stabilised]
+    block.store("out", block.evaluate(rows))
     return _function("constraint_residual", "t_, x, c, out", "f8, f8[::1], f8[::1], f8[::1]", block)
 
 
@@ -255,18 +281,13 @@ def _outputs(equations: Equations, constants: Constants) -> str:
     block = _with_rates(equations, constants)
     block.load("u", model.inputs)
     n_q = len(model.coordinates)
-    if not model.speaks_in_velocities:
+    if model.has_full_form:
         block.lines.append("    full(t_, x, u, c, S, y)")
     for i, each in enumerate(model.constraints):
         block.bind(each.multiplier, f"y[{n_q + i}]")
-    _bind_accelerations(block, model, accelerations(block, equations, [])[0])
-    wanted = [each.multiplier for each in model.constraints]
+    wanted = [each.multiplier for each in model.constraints] + list(model.reactions)
     wanted += [each.expression for each in model.outputs] + [each.margin for each in model.warnings]
-    named = {symbol for each in wanted for symbol in each.free_symbols} - {v.rate for v in model.velocities}
-    for i, q in enumerate(model.coordinates):
-        if q.acceleration in named:
-            by_velocities = [equations.acceleration(i)] if model.speaks_in_velocities else []
-            block.bind(q.acceleration, block.evaluate(by_velocities)[0] if by_velocities else f"y[{i}]")
+    _bind_motion(block, equations, wanted)
     block.store("out", block.evaluate(wanted))
     types = "f8, f8[::1], f8[::1], f8[::1], f8[:, ::1], f8[::1], f8[::1]"
     return _function("outputs", "t_, x, u, c, S, y, out", types, block)
@@ -275,7 +296,12 @@ def _outputs(equations: Equations, constants: Constants) -> str:
 def _faults(equations: Equations, constants: Constants) -> str:
     """Generated `faults(t, x, c)`: the number of the first fault whose condition is violated, 0 for none."""
     model, block = equations.model, _with_rates(equations, constants)
-    texts = block.evaluate([each.margin for each in model.faults])
+    margins = [each.margin for each in model.faults]
+    solved = {*model.reactions, *(each.rate for each in (*model.velocities, *model.moved_by_reactions))}
+    solved |= {q.acceleration for q in model.coordinates}
+    if any(margin.free_symbols & solved for margin in margins):
+        _bind_motion(block, equations, margins)
+    texts = block.evaluate(margins)
     block.lines.append("    found = 0")
     for i, (each, text) in enumerate(zip(model.faults, texts, strict=True), 1):
         block.lines.append(f"    if found == 0 and not ({text} {'>' if each.requirement.strict else '>='} 0.0):")
@@ -288,6 +314,29 @@ def _safe_input(equations: Equations, constants: Constants) -> str:
     model, block = equations.model, _with_rates(equations, constants)
     block.store("out", block.evaluate([model.safe.get(u, 0) for u in model.inputs]))
     return _function("safe_input", "t_, x, c, out", "f8, f8[::1], f8[::1], f8[::1]", block)
+
+
+def _jump(equations: Equations, constants: Constants) -> str:
+    """Generated `jump(t, b, ..., x, c)`: states set at the end of a step from states b; the energy counts as work."""
+    model, block = equations.model, Block(constants)
+    block.load("x", model.state)
+    arguments = [local(before(symbol)) for symbol in model.state]
+    margins = block.evaluate([each.margin for each in model.jumps])
+    lines = ["    old = empty(2)", "    new = empty(2)"]
+    for each, margin in zip(model.jumps, margins, strict=True):
+        inner = Block(constants)
+        texts = inner.evaluate(list(each.changes.values()))
+        lines.append(f"    if {margin} {'>' if each.strict else '>='} 0.0:")
+        lines.append("        energy(t_, x, c, old)")
+        lines += [f"    {line}" for line in inner.lines]
+        lines += [f"        x[{model.state.index(q)}] = {text}" for q, text in zip(each.changes, texts, strict=True)]
+        lines.append("        energy(t_, x, c, new)")
+        lines.append(f"        x[{len(model.state)}] += new[0] + new[1] - old[0] - old[1]")
+        lines.append("        return")
+    block.lines += lines
+    types = ", ".join(["f8"] * (1 + len(arguments)))
+    names = ", ".join(["t_", *arguments, "x", "c"])
+    return _function("jump", names, f"{types}, f8[::1], f8[::1]", block)
 
 
 def _requirements(model: Model) -> str:

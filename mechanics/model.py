@@ -1,351 +1,45 @@
-"""The words in which a machine is stated: coordinates, quasi-velocities, energies, constraints, inputs.
+"""A machine: coordinates, quasi-velocities, energies, constraints, inputs, reactions.
 
-A machine is a function `model()` that returns a `Model`. All expressions are sympy expressions of the symbols
-made here; `symbol.rate` is the time derivative of a coordinate or velocity. Equation numbers refer to
+A machine is a function `model()` that returns a `Model`, stated in the words of `words.py`. Equation numbers refer to
 mechanics/README.md.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sympy
 
-from servonode.mechanics.description import ModelError as ModelError
-from servonode.mechanics.description import Quantity, Requirement, derivative_name
-from servonode.mechanics.functions import COMPILED
+from servonode.mechanics.description import ModelError
 from servonode.mechanics.place import Place, here
+from servonode.mechanics.words import (
+    Body,
+    Condition,
+    Constraint,
+    Coordinate,
+    Expr,
+    Input,
+    Jump,
+    Named,
+    Output,
+    Parameter,
+    Reaction,
+    Stabilised,
+    Velocity,
+    check_kinds,
+    listed,
+    refuse_uncompilable,
+)
 
 WORDS = True  # lines of this module are not a user's, see place.here
-time = sympy.Symbol("t", real=True)
-Expr = Any  # sympy ships no types; every expression is a sympy.Expr
-
-
-def check_name(kind: str, name: str) -> None:
-    if not (name.isascii() and name.isidentifier()):
-        raise ModelError(f"{kind} name {name!r}: names are ASCII identifiers (phi, m1, c_w)", here())
-
-
 _ENERGIES = ("kinetic", "potential", "dissipation")
-_MAPPINGS = {"kinematics": "{x: v * cos(psi)}", "inputs": "{F: x.rate}", "identities": '{"norm": q.dot(q) - 1}',
-             "safe": "{F: -c_b * x.rate}"}  # fmt: skip
-
-
-def listed(what: str, keyword: str, given: Any, place: Place) -> tuple[Any, ...]:
-    """The entries of an argument that is a sequence.
-
-    Raises:
-        ModelError: it is none, such as one symbol where a tuple is meant.
-    """
-    if isinstance(given, str | sympy.Basic | Mapping) or not isinstance(given, Iterable):
-        text = f"{what}: {keyword}= is not a sequence; write {keyword}=(..., ) with a comma for a single one"
-        raise ModelError(text, place.argument(keyword, follow=False))
-    return tuple(given)
-
-
-def check_kinds(what: str, keyword: str, entries: Iterable[Any], kind: type, place: Place) -> None:
-    """Every entry must have been made by the word of its kind.
-
-    Raises:
-        ModelError: one was not.
-    """
-    for i, each in enumerate(entries):
-        if not isinstance(each, kind):
-            word = kind.__name__.lower() + ("_" if kind.__name__ == "Input" else "")
-            text = f"{what}: {each!r} in {keyword}= was not made by {word}(...); make it so"
-            raise ModelError(text, place.argument(keyword, i))
-
-
-def refuse_uncompilable(what: str, expression: Any, place: Place) -> None:
-    """An expression must consist of numbers, symbols, sums, products, powers and functions that can be compiled.
-
-    Raises:
-        ModelError: it is a text or None, has no real value, or contains something else.
-    """
-    if expression is None or isinstance(expression, str | bool):
-        raise ModelError(f"{what}: {expression!r} is no expression; state it in symbols and numbers", place)
-    stated = sympy.sympify(expression)
-    if not isinstance(stated, sympy.Expr):
-        raise ModelError(f"{what}: {expression!r} is no expression; state one", place)
-    if stated.has(sympy.I, sympy.nan, sympy.zoo, sympy.oo, -sympy.oo):
-        raise ModelError(f"{what}: {expression} has no finite real value; correct it", place)
-    for node in sympy.preorder_traversal(stated):
-        known = isinstance(node, sympy.Add | sympy.Mul | sympy.Pow | sympy.Number | sympy.NumberSymbol | sympy.Symbol)
-        if not known and type(node).__name__ not in COMPILED:
-            text = f"{what} contains {node}, which cannot be compiled; use {', '.join(sorted(COMPILED))}"
-            raise ModelError(text, place)
-
-
-class Rate(sympy.Symbol):  # type: ignore[misc]
-    """A time derivative as a symbol of its own."""
-
-    def __new__(cls, name: str, order: int) -> "Rate":
-        rate: Rate = sympy.Symbol.__xnew__(cls, derivative_name(name, order), real=True)
-        return rate
-
-
-class _Named(sympy.Symbol):  # type: ignore[misc]
-    """A real symbol that carries its quantity (description, unit, default, bounds) and where it was made."""
-
-    quantity: Quantity
-    place: Place
-    vector: str | None = None  # the vector of which it is an entry
-
-    def __new__(cls, quantity: Quantity) -> "_Named":
-        name = quantity.name
-        if not (name.isascii() and name.isidentifier()) or name.endswith(("_dot", "_ddot")) or name == "t":
-            raise ModelError(
-                f"{cls.__name__.lower()} name {name!r}: names are ASCII identifiers (phi, m1, c_w), "
-                "not 't' and without the endings _dot and _ddot, which mark rates",
-                here(),
-            )
-        return cls._made(quantity)
-
-    @classmethod
-    def _made(cls, quantity: Quantity) -> "_Named":
-        symbol: _Named = sympy.Symbol.__xnew__(cls, quantity.name, real=True)
-        symbol.quantity, symbol.place = quantity, here()
-        return symbol
-
-    def __getnewargs_ex__(self) -> tuple[tuple[Quantity], dict[str, Any]]:
-        return (self.quantity,), {}
-
-    @property
-    def rate(self) -> Expr:
-        """The time derivative, as a symbol of its own."""
-        return Rate(self.name, 1)
-
-
-class Coordinate(_Named):
-    """A generalized coordinate q."""
-
-    @property
-    def acceleration(self) -> Expr:
-        """The second time derivative, for outputs."""
-        return Rate(self.name, 2)
-
-    def own_velocity(self) -> "Velocity":
-        """The rate of this coordinate as a velocity: what a coordinate without kinematics moves with."""
-        unit = "1/s" if self.quantity.unit == "1" else f"{self.quantity.unit}/s"
-        own = Velocity._made(Quantity(f"{self.name}_dot", f"rate of {self.name}", unit))
-        assert isinstance(own, Velocity)
-        own.of, own.place = self, self.place
-        return own
-
-
-class Velocity(_Named):
-    """An independent quasi-velocity v, with q' = G v; `of` is the coordinate whose rate it is, if it is one."""
-
-    of: Coordinate | None = None
-
-    @property
-    def rate(self) -> Expr:
-        """The acceleration, as a symbol of its own."""
-        return self.of.acceleration if self.of is not None else Rate(self.name, 1)
-
-
-class Parameter(_Named):
-    """A constant of the machine or of a program.
-
-    A launch file may state it as a function of time; `rate` is then its derivative, else zero.
-    """
-
-
-class Input(_Named):
-    """A generalized force that the controller commands."""
-
-
-class Constraint:
-    """A passive constraint, its multiplier a force: `row = 0` linear in the rates, the row of A q' - b.
-
-    A holonomic one is stated as `finite = 0`, an expression of coordinates and time; its row is the derivative.
-    """
-
-    def __init__(self, quantity: Quantity, stated: Expr) -> None:
-        check_name("constraint", quantity.name)
-        self.quantity, self.place = quantity, here()
-        self.multiplier = sympy.Symbol(quantity.name, real=True)
-        refuse_uncompilable(f"constraint {quantity.name}", stated, self.place)
-        stated = sympy.sympify(stated)
-        moves = any(isinstance(symbol, Rate) for symbol in stated.free_symbols)
-        self.finite: Expr | None = None if moves else stated
-        self.row = stated if moves else self._derivative(stated)
-
-    def _sympy_(self) -> Expr:
-        """Its multiplier, so that the constraint itself can stand in an output: Abs(N)."""
-        return self.multiplier
-
-    def _derivative(self, finite: Expr) -> Expr:
-        coordinates = sorted((q for q in finite.free_symbols if isinstance(q, Coordinate)), key=lambda q: q.name)
-        if not coordinates:
-            text = f"constraint {self.quantity.name}: it contains no coordinate and no rate; state what it holds"
-            raise ModelError(text, self.place)
-        return sympy.Add(*(sympy.diff(finite, q) * q.rate for q in coordinates), sympy.diff(finite, time))
-
-    def mapped(self, change: Callable[[Expr], Expr]) -> "Constraint":
-        """The same constraint with its expression changed."""
-        other = Constraint.__new__(Constraint)
-        other.__dict__ |= self.__dict__
-        if self.finite is None:
-            other.row = change(self.row)
-        else:
-            other.finite = change(self.finite)
-            other.row = other._derivative(other.finite)
-        return other
-
-
-@dataclass(frozen=True)
-class Body:
-    """A rigid body by its motion: velocity of the centre of mass and angular velocity, in axes that do not turn.
-
-    Each is linear in rates and velocities. `inertia` is the central one in the same axes, a matrix that turns with
-    the body; a number for a plane body or a ball.
-    """
-
-    name: str
-    mass: Expr
-    velocity: sympy.MatrixBase
-    inertia: sympy.MatrixBase
-    angular_velocity: sympy.MatrixBase
-    place: Place = field(default_factory=here)
-
-    @property
-    def momenta(self) -> tuple[tuple[Expr, Expr], ...]:
-        """Each motion u with its inertia N; the momentum is N u."""
-        return (
-            (self.velocity, self.mass * sympy.eye(len(self.velocity))),
-            (self.angular_velocity, self.inertia),
-        )
-
-    @property
-    def kinetic(self) -> Expr:
-        """Its kinetic energy [J]."""
-        return sympy.Add(*((u.T * N * u)[0] for u, N in self.momenta if len(u))) / 2
-
-    @property
-    def free_symbols(self) -> set[Any]:
-        parts = (sympy.sympify(self.mass), self.velocity, self.inertia, self.angular_velocity)
-        return set().union(*(part.free_symbols for part in parts))
-
-    def mapped(self, change: Callable[[Expr], Expr]) -> "Body":
-        """The same body with its expressions changed."""
-        parts = {"velocity": self.velocity, "inertia": self.inertia, "angular_velocity": self.angular_velocity}
-        changed = {name: part.applyfunc(change) for name, part in parts.items()}
-        return replace(self, mass=change(self.mass), **changed)
-
-
-def coordinate(name: str, description: str, unit: str = "1", *, start: float = 0.0) -> Coordinate:
-    """A generalized coordinate; its rate is `.rate`. `start` is its value at t = 0 unless the launch file says else."""
-    return Coordinate(Quantity(name, description, unit, start))
-
-
-def velocity(name: str, description: str, unit: str = "1", *, start: float = 0.0) -> Velocity:
-    """An independent quasi-velocity; its rate (an acceleration, for outputs) is `.rate`. `start` as of a coordinate."""
-    return Velocity(Quantity(name, description, unit, start))
-
-
-def vector(
-    word: Callable[..., Any], name: str, description: str, unit: str = "1", *, start: Sequence[float] = (0, 0, 0)
-) -> sympy.MatrixBase:
-    """A column of coordinates or velocities called name_0, name_1, ...; outside they go as one list `name`.
-
-    `word` is `coordinate` or `velocity`; `start` has as many entries as the vector.
-    """
-    entries = [word(f"{name}_{i}", f"{description}, entry {i}", unit, start=float(s)) for i, s in enumerate(start)]
-    for entry in entries:
-        entry.vector = name
-    return sympy.Matrix(entries)
-
-
-def body(
-    name: str,
-    *,
-    mass: Expr = 0,
-    velocity: Sequence[Expr] = (),
-    inertia: Expr = 0,
-    angular_velocity: Expr | Sequence[Expr] = (),
-) -> Body:
-    """A rigid body: `velocity` of its centre of mass, `angular_velocity`, both in axes that do not turn.
-
-    Plane bodies have one angular velocity, others three. `inertia` is a number, or a 3 by 3 matrix that turns with the
-    body. Stated in rates alone it is the same as its kinetic energy; in velocities it also serves motions that are the
-    rate of no coordinate, such as the spin of a ball.
-
-    Raises:
-        ModelError: the inertia does not fit the angular velocity.
-    """
-    spin = sympy.Matrix(list(angular_velocity) if isinstance(angular_velocity, Sequence | sympy.MatrixBase)
-                        else [angular_velocity])  # fmt: skip
-    N = inertia if isinstance(inertia, sympy.MatrixBase) else sympy.sympify(inertia) * sympy.eye(len(spin))
-    if N.shape != (len(spin), len(spin)):
-        text = f"body {name}: an inertia of {N.shape[0]} by {N.shape[1]} for {len(spin)} angular velocities"
-        raise ModelError(f"{text}; state a number, or as many rows as angular velocities", here())
-    return Body(name, sympy.sympify(mass), sympy.Matrix(list(velocity)), N, spin)
-
-
-def parameter(
-    name: str,
-    description: str,
-    unit: str = "1",
-    *,
-    default: float | None = None,
-    above: float | None = None,
-    at_least: float | None = None,
-) -> Parameter:
-    """A constant with its default [unit] and bounds (`above`: strict, `at_least`: inclusive)."""
-    quantity = Quantity(name, description, unit, default, above, at_least)
-    complaint = None if default is None else quantity.complaint(default)
-    if complaint:
-        raise ModelError(f"parameter {name}: its default {complaint}; correct the default or the bound", here())
-    return Parameter(quantity)
-
-
-def input_(name: str, description: str, unit: str = "1") -> Input:
-    """A commanded generalized force; the model's `inputs` say on which rate it does work."""
-    return Input(Quantity(name, description, unit))
-
-
-def constraint(name: str, description: str, stated: Expr, unit: str = "N") -> Constraint:
-    """A passive constraint `stated` = 0; `name`, `description`, `unit` are its multiplier's.
-
-    Holonomic if `stated` contains no rate, such as x**2 + y**2 - l**2; else linear in the rates. Its right-hand side
-    may move: terms of time and coordinates alone, such as alpha.rate - w*time.
-    """
-    return Constraint(Quantity(name, description, unit), stated)
-
-
-@dataclass(frozen=True)
-class Output:
-    """A monitored value: an expression of states, rates, accelerations, inputs and multipliers."""
-
-    quantity: Quantity
-    expression: Expr
-    place: Place = field(default_factory=here)
-
-
-def output(name: str, description: str, expression: Expr, unit: str = "1") -> Output:
-    """A monitored value, never fed back."""
-    check_name("output", name)
-    refuse_uncompilable(f"output {name}", expression, here())
-    return Output(Quantity(name, description, unit), sympy.sympify(expression))
-
-
-@dataclass(frozen=True)
-class Condition:
-    """A condition `margin > 0` (strict) or `margin >= 0`, with the sentence that explains a violation."""
-
-    margin: Expr
-    requirement: Requirement
-    place: Place = field(default_factory=here)
-
-
-def condition(relation: Expr, text: str) -> Condition:
-    """A condition from a sympy relation such as `I1 >= m1 * d1**2`; `text` says what a violation means."""
-    if not isinstance(relation, (sympy.Ge, sympy.Gt, sympy.Le, sympy.Lt)):
-        raise ModelError(f"condition {relation!r}: state it as a relation, for example I1 >= m1*d1**2", here())
-    names = sorted(s.name for s in relation.free_symbols if isinstance(s, Parameter))
-    strict = isinstance(relation, (sympy.Gt, sympy.Lt))
-    return Condition(relation.gts - relation.lts, Requirement(text, strict, tuple(names)))
+_MAPPINGS = {
+    "kinematics": "{x: v * cos(psi)}",
+    "inputs": "{F: x.rate}",
+    "reactions": "{R: x.rate}",
+    "identities": '{"norm": q.dot(q) - 1}',
+    "safe": "{F: -c_b * x.rate}",
+}
 
 
 @dataclass(frozen=True)
@@ -367,6 +61,10 @@ class Model:
     contact forces as outputs. `identities` are expressions of coordinates that the kinematics keep at zero and rounding
     does not, such as the norm of a quaternion less one; each step restores them.
 
+    `reactions` are unknowns, each with the rate on which it does work (0: none), that the rows of `stabilised`
+    determine: constraints that are not built into the kinematics but held by a stable equation of their residuals.
+    `jumps` set states at the end of a step.
+
     `varying` are parameters that a launch file states as functions of time, `disturbances` the generalized forces
     it adds, by coordinate or input; see `servonode.mechanics.changes`.
 
@@ -383,6 +81,9 @@ class Model:
     kinematics: Mapping[Coordinate, Expr] = field(default_factory=dict)
     velocities: Sequence[Velocity] = ()
     inputs: Mapping[Input, Expr] = field(default_factory=dict)
+    reactions: Mapping[Reaction, Expr] = field(default_factory=dict)
+    stabilised: Sequence[Stabilised] = ()
+    jumps: Sequence[Jump] = ()
     potential: Expr = 0
     dissipation: Expr = 0
     constraints: Sequence[Constraint] = ()
@@ -446,7 +147,7 @@ class Model:
         kinds: dict[str, type] = {"coordinates": Coordinate, "kinematics": Coordinate, "velocities": Velocity}
         kinds |= {"parameters": Parameter, "inputs": Input, "bodies": Body, "constraints": Constraint}
         kinds |= {"outputs": Output, "requirements": Condition, "warnings": Condition, "faults": Condition}
-        kinds |= {"safe": Input}
+        kinds |= {"safe": Input, "reactions": Reaction, "stabilised": Stabilised, "jumps": Jump}
         stranger = (
             next((u for u in self.safe if u not in self.inputs), None) if isinstance(self.safe, Mapping) else None
         )
@@ -465,6 +166,9 @@ class Model:
             entries = enumerate(getattr(self, keyword).items())
             stated += [(f"{keyword} of {key}", each, self.place.argument(keyword, i)) for i, (key, each) in entries]
         stated += [(f"constraint {each.quantity.name}", each.row, each.place) for each in self.constraints]
+        stated += [
+            ("a jump", each, jump.place) for jump in self.jumps for each in (jump.margin, *jump.changes.values())
+        ]
         stated += [(f"output {each.quantity.name}", each.expression, each.place) for each in self.outputs]
         conditions = (*self.requirements, *self.warnings, *self.faults)
         stated += [("a condition", each.margin, each.place) for each in conditions]
@@ -480,6 +184,7 @@ class Model:
             seen[name] = place
         shown = {each.name for each in (*self.state, *self.inputs)}
         shown |= {each.quantity.name for each in self.constraints} | {each.quantity.name for each in self.outputs}
+        shown |= {each.name for each in self.reactions}
         for panel in self.panels:  # a single text would be taken letter by letter
             unknown = [panel] if isinstance(panel, str) else [each for each in panel if each not in shown]
             if unknown:
@@ -494,6 +199,7 @@ class Model:
         """All names with the places where they were given."""
         named = [(symbol.name, symbol.place) for symbol in self.symbols]
         named += [(each.quantity.name, each.place) for each in self.constraints]
+        named += [(each.quantity.name, each.place) for each in self.stabilised]
         return named + [(each.quantity.name, each.place) for each in self.outputs]
 
     def place_of_kinematics(self, q: Coordinate) -> Place:
@@ -502,13 +208,18 @@ class Model:
         return self.place.argument("kinematics", entry)
 
     @property
-    def state(self) -> tuple[_Named, ...]:
+    def state(self) -> tuple[Named, ...]:
         """Coordinates and velocities in the order of the state array."""
         return tuple(self.order) or (*self.coordinates, *self.velocities)
 
     @property
-    def symbols(self) -> tuple[_Named, ...]:
-        return (*self.state, *self.inputs, *self.parameters)
+    def symbols(self) -> tuple[Named, ...]:
+        return (*self.state, *self.inputs, *self.reactions, *self.parameters)
+
+    @property
+    def forces(self) -> dict[Any, Expr]:
+        """Inputs, then reactions, with the rates on which they do work."""
+        return {**self.inputs, **self.reactions}
 
     @property
     def held(self) -> dict[str, Expr]:
@@ -519,8 +230,19 @@ class Model:
     @property
     def speaks_in_velocities(self) -> bool:
         """Whether energies, losses or powers are stated in velocities, so that the full form does not know them."""
-        stated = [sympy.sympify(each) for each in (self.dissipation, *self.inputs.values())]
+        stated = [sympy.sympify(each) for each in (self.dissipation, *self.forces.values())]
         return any(each.free_symbols & set(self.velocities) for each in (*self.bodies, *stated))
+
+    @property
+    def moved_by_reactions(self) -> tuple[Coordinate, ...]:
+        """The coordinates whose rate contains a reaction."""
+        stated = {q: sympy.sympify(rate).free_symbols for q, rate in self.kinematics.items()}
+        return tuple(q for q, symbols in stated.items() if symbols & set(self.reactions))
+
+    @property
+    def has_full_form(self) -> bool:
+        """Whether its motion can also be had with multipliers, in rates alone."""
+        return not self.speaks_in_velocities and not self.reactions
 
     def mapped(self, change: Callable[[Expr], Expr]) -> "Model":
         """The same machine with every expression changed, but those of the requirements."""
@@ -537,6 +259,14 @@ class Model:
             dissipation=changed(self.dissipation),
             kinematics={q: changed(rate) for q, rate in self.kinematics.items()},
             inputs={u: changed(on) for u, on in self.inputs.items()},
+            reactions={N: changed(on) for N, on in self.reactions.items()},
+            stabilised=tuple(
+                replace(each, residual=changed(each.residual), row=changed(each.row)) for each in self.stabilised
+            ),
+            jumps=tuple(
+                replace(each, margin=changed(each.margin), changes={x: changed(to) for x, to in each.changes.items()})
+                for each in self.jumps
+            ),
             constraints=tuple(each.mapped(changed) for each in self.constraints),
             outputs=tuple(replace(each, expression=changed(each.expression)) for each in self.outputs),
             warnings=tuple(replace(each, margin=changed(each.margin)) for each in self.warnings),
@@ -545,9 +275,9 @@ class Model:
         )
 
     @property
-    def vectors(self) -> dict[str, tuple[_Named, ...]]:
+    def vectors(self) -> dict[str, tuple[Named, ...]]:
         """The vectors among the states, with their entries."""
-        found: dict[str, tuple[_Named, ...]] = {}
+        found: dict[str, tuple[Named, ...]] = {}
         for symbol in self.state:
             if symbol.vector is not None:
                 found[symbol.vector] = (*found.get(symbol.vector, ()), symbol)

@@ -6,9 +6,11 @@ import numpy as np
 import numpy.typing as npt
 import sympy
 
-from servonode.mechanics.model import Body, Model, ModelError, time
+from servonode.mechanics.description import ModelError
+from servonode.mechanics.model import Model
 from servonode.mechanics.place import Place
 from servonode.mechanics.tidy import tidy, tidy_matrix
+from servonode.mechanics.words import Body, before, time
 
 Matrix = Any  # sympy.Matrix
 Expr = Any
@@ -20,6 +22,8 @@ def check_symbols(model: Model) -> None:
     known = {*model.symbols, time, *(each.rate for each in (*model.coordinates, *model.parameters))}
     later = known | {v.rate for v in model.velocities} | {q.acceleration for q in model.coordinates}
     later |= {each.multiplier for each in model.constraints}
+    later -= {q.acceleration for q in model.moved_by_reactions}  # the rate of a reaction is not known
+    known -= {*model.reactions, *(q.rate for q in model.moved_by_reactions)}
     stated = [(f"the constraint {each.quantity.name}", each.row, known, each.place) for each in model.constraints]
     stated += [*_energies(model), *_input_rates(model), *_bodies(model)]
     coordinates = {*model.coordinates, *model.parameters, time}
@@ -28,14 +32,20 @@ def check_symbols(model: Model) -> None:
         (f"the identity {name}", e, coordinates, place_of(model, "identities", i)) for i, (name, e) in identities
     ]
     kinematics = model.kinematics.items()
-    stated += [(f"the rate of {q.name}", rate, known, model.place_of_kinematics(q)) for q, rate in kinematics]
+    moving = known | set(model.reactions)
+    stated += [(f"the rate of {q.name}", rate, moving, model.place_of_kinematics(q)) for q, rate in kinematics]
+    for each in model.stabilised:
+        what = f"the constraint {each.quantity.name}"
+        stated += [(what, each.residual, known, each.place), (what, each.row, later, each.place)]
+    stated += [*_reaction_rates(model), *_jumps(model)]
     stated += [(f"the output {each.quantity.name}", each.expression, later, each.place) for each in model.outputs]
     stated += [(f"the warning {each.requirement.text!r}", each.margin, later, each.place) for each in model.warnings]
     stated += [
         (f"the requirement {each.requirement.text!r}", each.margin, set(model.parameters), each.place)
         for each in model.requirements
     ]
-    stated += [(f"the fault {each.requirement.text!r}", each.margin, known, each.place) for each in model.faults]
+    judged = known if model.inputs else later
+    stated += [(f"the fault {each.requirement.text!r}", each.margin, judged, each.place) for each in model.faults]
     safe = enumerate(model.safe.items())
     stated += [(f"the safe action of {u.name}", e, known, place_of(model, "safe", i)) for i, (u, e) in safe]
     for what, expression, symbols, place in stated:
@@ -77,6 +87,28 @@ def _input_rates(model: Model) -> list[Stated]:
     known = {*model.symbols, time, *(q.rate for q in model.coordinates)}
     inputs = enumerate(model.inputs.items())
     return [(f"the rate of input {u.name}", on, known, place_of(model, "inputs", i)) for i, (u, on) in inputs]
+
+
+def _reaction_rates(model: Model) -> list[Stated]:
+    known = {*model.state, *model.parameters, time, *(q.rate for q in model.coordinates)}
+    rates = enumerate(model.reactions.items())
+    return [
+        (f"the rate of reaction {N.name}", sympy.sympify(on), known, place_of(model, "reactions", i))
+        for i, (N, on) in rates
+    ]
+
+
+def _jumps(model: Model) -> list[Stated]:
+    known = {*model.state, *model.parameters, time, *map(before, model.state)}
+    stated: list[Stated] = []
+    for each in model.jumps:
+        what = f"the jump {each.description!r}"
+        strange = [symbol for symbol in each.changes if symbol not in model.state]
+        if strange:
+            text = f"machine {model.name}: {what} sets {strange[0]}, which is no state; choose from "
+            raise ModelError(text + ", ".join(symbol.name for symbol in model.state), each.place)
+        stated += [(what, expression, known, each.place) for expression in (each.margin, *each.changes.values())]
+    return stated
 
 
 def check_speaks_in_rates(model: Model) -> None:

@@ -5,8 +5,10 @@ from typing import Any
 
 import sympy
 
-from servonode.mechanics.model import Body, Model, ModelError, time
+from servonode.mechanics.description import ModelError
+from servonode.mechanics.model import Model
 from servonode.mechanics.tidy import tidy_matrix
+from servonode.mechanics.words import Body, time
 
 Matrix = Any  # sympy.Matrix
 Expr = Any
@@ -14,8 +16,8 @@ Expr = Any
 
 @dataclass(frozen=True)
 class Momenta:
-    """Additions to the minimal form: M (n_v, n_v), h (n_v,), B (n_v, n_tau); kinetic energy; power [W] of losses in
-    velocities and of masses that change with time.
+    """Additions to the minimal form: M (n_v, n_v), h (n_v,), B (n_v, n_tau + n_N) of inputs and reactions; kinetic
+    energy; power [W] of losses in velocities and of masses that change with time.
     """
 
     M: Matrix
@@ -51,11 +53,11 @@ def momenta(model: Model, rates: dict[Expr, Expr], in_velocities: dict[Expr, Exp
             kinetic += (u.T * N * u)[0] / 2
             power -= (u.T * sympy.diff(N, time) * u)[0] / 2
     losses = [sympy.diff(model.dissipation, each) for each in v]
-    on = [[sympy.diff(rate, each) for rate in model.inputs.values()] for each in v]
+    on = [[sympy.diff(rate, each) for rate in model.forces.values()] for each in v]
     return Momenta(
         M=M,
         h=h + sympy.Matrix(len(v), 1, losses).xreplace(in_velocities),
-        B=sympy.Matrix(len(v), len(model.inputs), [entry for row in on for entry in row]),
+        B=sympy.Matrix(len(v), len(model.forces), [entry for row in on for entry in row]),
         kinetic=kinetic,
         power=power - sympy.Add(*(each * loss for each, loss in zip(v, losses, strict=True))),
     )

@@ -13,12 +13,14 @@ import numpy.typing as npt
 
 from servonode.controllers import ServoLaw
 from servonode.controllers.signals import Signals
+from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import Machine, ParameterError
 from servonode.nodes.control import Control, ProgramRefused, no_targets, program_source, resolve_control
 from servonode.nodes.examine import examine
-from servonode.nodes.launch_file import LaunchError, check_names, per_name
+from servonode.nodes.launch_file import LaunchError, per_name
 from servonode.nodes.launch_keys import LaunchFile
-from servonode.nodes.machines import check_safe_action, check_start, load, plant_source
+from servonode.nodes.machines import check_safe_action, check_start, initial_states, load, plant_source
+from servonode.nodes.prepare import prepared
 from servonode.nodes.start import NoStart, start_on_program
 from servonode.plants import MachineSource
 from servonode.plants.effects import ActuatorEffects, SensorEffects
@@ -46,6 +48,12 @@ class Assembly:
     @property
     def n_y(self) -> int:
         return self.control.law.n_y if self.control else 0
+
+    @property
+    def residuals(self) -> tuple[Quantity, ...]:
+        """Of the constraints that the machine's reactions hold, then of the program."""
+        own = self.control.law.description.residuals if self.control else ()
+        return (*self.machine.description.stabilised, *own)
 
     def plant(self) -> SimulatedPlant:
         """A fresh plant at the start state."""
@@ -91,12 +99,13 @@ def assemble(launch: LaunchFile, strict: bool = True) -> Assembly:
         LaunchError: something in the launch file does not fit; ProgramRefused: the examination's verdict is no.
         CacheError: the kernel cache is damaged or cannot be written.
     """
-    path, plant = launch.file, launch.plant
     source, program = plant_source(launch), program_source(launch)
+    launch = prepared(launch, source)
+    path, plant = launch.file, launch.plant
     machine = load(launch, source, "plant.parameters", plant.parameters)
     machine.steps(plant.integrator)  # loaded here, once for all nodes that are forked
     state_names, input_names = machine.description.state_names, machine.description.input_names
-    start = machine.state(_initial(launch, machine))
+    start = machine.state(initial_states(launch, machine))
     control, targets = resolve_control(launch, program, source) if program else (None, no_targets())
     if launch.target and control is None:
         raise LaunchError(path, "target", next(iter(launch.target)), "there is no [controller] that would use it")
@@ -148,25 +157,6 @@ def assemble(launch: LaunchFile, strict: bool = True) -> Assembly:
     return assembly
 
 
-def _initial(launch: LaunchFile, machine: Machine) -> dict[str, float]:
-    """The states that [plant.initial] gives, vectors entry by entry."""
-    sizes, vectors = dict(machine.description.layout), machine.description.vectors
-    check_names(launch.file, "plant.initial", launch.plant.initial, [*sizes, "on_program"])
-    numbers: dict[str, float] = {}
-    for name, value in launch.plant.initial.items():
-        if name == "on_program":
-            continue
-        size = sizes[name]
-        if size and isinstance(value, list) and len(value) == size:
-            numbers |= dict(zip(vectors[name], value, strict=True))
-        elif size or isinstance(value, bool | list):
-            wanted = f"a list of {size} numbers" if size else "a number"
-            raise LaunchError(launch.file, "plant.initial", name, f"{value!r} is not {wanted}; give one")
-        else:
-            numbers[name] = value
-    return numbers
-
-
 def _command_timeout(launch: LaunchFile) -> float | None:
     """W [wall s]: max(3 periods, the floor) unless stated [plant s]; None without a controller."""
     if launch.period_ns is None:
@@ -185,7 +175,7 @@ def _find_program_start(assembly: Assembly, control: Control) -> None:
     law.start(0.0, assembly.start, y, control.given)
     _check_parameters(launch, law, control.given)  # those that are given, before anything is computed with them
     if _wants_program_start(launch):
-        given = list(_initial(launch, assembly.machine))
+        given = list(initial_states(launch, assembly.machine))
         try:
             for _ in range(2):  # the program's own states start where the machine does
                 assembly.start[:] = start_on_program(law, assembly.start, assembly.goal(0.0), given)

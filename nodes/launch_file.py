@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec import Struct, inspect
-from msgspec.structs import FieldInfo, asdict, fields
+from msgspec.structs import FieldInfo, asdict, fields, replace
 
 from servonode.nodes.launch_keys import LaunchFile, Sections
 
@@ -131,13 +131,45 @@ def _read(file: str, path: Path) -> str:
     raise LaunchError(file, None, None, text)
 
 
-def launch_of_table(table: Mapping[str, Any], overrides: Sequence[str] = (), name: str = "launch") -> LaunchFile:
-    """The launch file of nested mappings, relative to the working folder; raises as `read_launch`."""
-    reader = _Reader(f"<{name}>")
+def launch_of_table(
+    table: Mapping[str, Any],
+    overrides: Sequence[str] = (),
+    name: str = "launch",
+    path: Path | None = None,
+    file: str | None = None,
+) -> LaunchFile:
+    """The launch file of nested mappings; raises as `read_launch`.
+
+    path: where it stands (default: in the working folder). file: how its user names it.
+    """
+    reader = _Reader(file or f"<{name}>")
     copied = _copied(table)
     for text in overrides:
         reader.override(copied, text)
-    return reader.launch(Path.cwd() / f"{name}.toml", copied)
+    return reader.launch(path or Path.cwd() / f"{name}.toml", copied)
+
+
+def table_of(launch: LaunchFile) -> dict[str, Any]:
+    """All keys of a launch file as nested mappings, defaults included, of which `launch_of_table` makes it again."""
+    sections = {name: msgspec.to_builtins(getattr(launch, name)) for name in Sections.__struct_fields__}
+    given: dict[str, Any] = _given(sections)
+    return given
+
+
+def _given(table: dict[str, Any]) -> dict[str, Any]:
+    """The table without what is None, which TOML cannot say."""
+    kept = {name: value for name, value in table.items() if value is not None}
+    return {name: _given(value) if isinstance(value, dict) else value for name, value in kept.items()}
+
+
+def with_step(launch: LaunchFile, step: float) -> LaunchFile:
+    """The launch file with another plant step [s].
+
+    Raises:
+        LaunchError: it does not divide the duration or the period.
+    """
+    changed = replace(launch, plant=replace(launch.plant, step=step))
+    return replace(changed, **_Reader(launch.file).times(changed, step))
 
 
 def _copied(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -179,26 +211,27 @@ class _Reader:
     def launch(self, path: Path, table: dict[str, Any]) -> LaunchFile:
         """The launch file of a table, with its times in nanoseconds."""
         parts = self._struct(Sections, "", table)
-        step = self._nanoseconds("plant", "step", parts.plant.step)
-        duration = self._whole("run", "duration", parts.run.duration, step)
         controller = parts.controller
         if controller and controller.program is None and not controller.residuals:
             text = 'missing; name a program, or state residuals = {speed = "V - 0.4"} instead'
             raise self._error("controller", "program", text)
         if controller and controller.program is not None and controller.residuals:
             raise self._error("controller", "residuals", "a program and residuals are stated; give one of them")
-        period = self._whole("controller", "period", controller.period, step) if controller else None
-        return LaunchFile(
-            **asdict(parts),
-            path=path,
-            file=self.file,
-            name=path.stem,
-            step_ns=step,
-            duration_ns=duration,
-            steps=duration // step,
-            period_ns=period,
-            steps_per_period=None if period is None else period // step,
-        )
+        times = self.times(parts, parts.plant.step)
+        return LaunchFile(**asdict(parts), path=path, file=self.file, name=path.stem, **times)
+
+    def times(self, parts: Sections, step_s: float | str) -> dict[str, Any]:
+        """The times of a launch file in ns and steps; a step that is still to be chosen counts as 1 ns."""
+        step = 1 if isinstance(step_s, str) else self._nanoseconds("plant", "step", step_s)
+        duration = self._whole("run", "duration", parts.run.duration, step)
+        period = self._whole("controller", "period", parts.controller.period, step) if parts.controller else None
+        return {
+            "step_ns": step,
+            "duration_ns": duration,
+            "steps": duration // step,
+            "period_ns": period,
+            "steps_per_period": None if period is None else period // step,
+        }
 
     def _struct(self, kind: type[S], section: str, table: dict[str, Any]) -> S:
         """The struct of one section."""

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+AUTO = "auto"  # where the machine or servonode chooses
 MAX_SECONDS = 9e9  # 285 years; in nanoseconds within 64 bits
 
 Seconds = Annotated[float, Meta(gt=0, le=MAX_SECONDS)]
@@ -87,17 +88,22 @@ class Plant(Section, frozen=True):
 
     machine: Annotated[Text, _key("the machine; `servonode list machines`")]
     driver: Annotated[Literal["simulated"], _key("what stands behind the plant node")] = "simulated"
-    step: Annotated[Seconds, _key("the integrator step", "s")] = 0.001
+    step: Annotated[
+        Seconds | Literal["auto"], _key('the integrator step; "auto": the machine chooses, where it can', "s")
+    ] = 0.001
     integrator: Annotated[Integrator, _key("the integration rule; rk2 is the midpoint rule")] = "rk4"
     publish_every: Annotated[Count, _key("steps per state message; control instants always have one", "steps")] = 1
     parameters: Annotated[
-        dict[str, float | str], _key("what differs from the machine's defaults, or a function of t", "SI")
+        dict[str, float | str], _key("what differs from the machine's defaults, a function of t, or auto", "SI")
     ] = {}
     settings: Annotated[dict[str, str | float | bool], _key("the machine's named options")] = {}
     disturbance: Annotated[
         dict[str, str | float], _key("forces by coordinate or input, expressions of t and states", "N or N m")
     ] = {}
-    initial: Annotated[dict[str, float | list[float] | bool], _key("state values at t = 0", "SI")] = {}
+    initial: Annotated[
+        dict[str, float | list[float] | bool | str],
+        _key("state values at t = 0, or what the machine starts from", "SI"),
+    ] = {}
     actuator: Actuator = Actuator()
     sensor: Sensor = Sensor()
     safety: Safety = Safety()

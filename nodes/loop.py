@@ -43,10 +43,9 @@ class Loop:
     @property
     def quantities(self) -> dict[str, Quantity]:
         """Description, unit and default of every state, input, parameter, output and residual, by name."""
-        description, control = self.machine.description, self.assembly.control
+        description = self.machine.description
         groups = (description.parameters, description.state, description.inputs, description.outputs)
-        residuals = control.law.description.residuals if control else ()
-        known = {f"residual_{each.name}": each for each in residuals}
+        known = {f"residual_{each.name}": each for each in self.assembly.residuals}
         return known | {each.name: each for group in groups for each in group}
 
     @property

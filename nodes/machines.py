@@ -1,6 +1,6 @@
 """The machine's half of a launch file: where it stands, its options, parameters and changes, all checked."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from servonode.mechanics.expression import ExpressionError, parse
 from servonode.mechanics.locate import NotFound, Option
 from servonode.mechanics.machine import Machine, ParameterError
 from servonode.nodes.launch_file import LaunchError, check_names
-from servonode.nodes.launch_keys import LaunchFile
+from servonode.nodes.launch_keys import AUTO, LaunchFile
 from servonode.plants import MachineSource, find_machine
 
 Array = npt.NDArray[np.float64]
@@ -94,6 +94,29 @@ def chosen(
             raise LaunchError(launch.file, section, name, complaint)
         values[name] = value
     return values
+
+
+def initial_states(launch: LaunchFile, machine: Machine, more: Collection[str] = ()) -> dict[str, float]:
+    """The states that [plant.initial] gives, vectors entry by entry; names in `more` are left to the machine.
+
+    Raises:
+        LaunchError: a name that is no state, or a value that it cannot have.
+    """
+    sizes, vectors = dict(machine.description.layout), machine.description.vectors
+    check_names(launch.file, "plant.initial", launch.plant.initial, [*sizes, *more, "on_program"])
+    numbers: dict[str, float] = {}
+    for name, value in launch.plant.initial.items():
+        if name == "on_program" or name in more:
+            continue
+        size = sizes[name]
+        if size and isinstance(value, list) and len(value) == size:
+            numbers |= dict(zip(vectors[name], map(float, value), strict=True))
+        elif size or isinstance(value, bool | list | str):
+            wanted = f"a list of {size} numbers" if size else "a number"
+            raise LaunchError(launch.file, "plant.initial", name, f"{value!r} is not {wanted}; give one")
+        else:
+            numbers[name] = float(value)
+    return numbers
 
 
 def parameters_at(machine: Machine, source: MachineSource, t: float) -> dict[str, float]:
@@ -214,6 +237,8 @@ def _functions(launch: LaunchFile, section: str, given: Mapping[str, float | str
     """The parameters that are functions of time."""
     texts: dict[str, str | float] = {}
     for name, value in given.items():
+        if value == AUTO:
+            continue
         try:
             constant = _constant(value)
         except ExpressionError as error:

@@ -16,6 +16,7 @@ from servonode.bus import Applied, BusFace, Command, State, Status, subscription
 from servonode.bus.faces import Wanted
 from servonode.mechanics.description import packed
 from servonode.nodes.assembly import Assembly
+from servonode.nodes.faults import located
 from servonode.nodes.node import PLANT, STATUS_PERIOD_NS, WANTED, Clock, Durations, Fault, Outbox
 from servonode.nodes.recorder import Recorder
 from servonode.nodes.safety import Expected, limited, refusal
@@ -67,6 +68,7 @@ class PlantNode:
         self._start_energy = self.plant.energy()
         self._braking = False  # the machine's own safe action acts, computed anew for each step
         self._watched = launch.plant.safety.faults
+        self._locates = self._watched and self.steps_per_period is None and bool(assembly.machine.description.faults)
         self.brakes = assembly.machine.description.brakes
 
     @property
@@ -187,6 +189,7 @@ class PlantNode:
 
     def advance_to(self, k: int) -> None:
         """Integrate up to step k under the inputs that are due, recording every `every`-th step."""
+        began, x = self.k, self.plant.x.copy() if self._locates else None
         while (at := self.k) < k:
             self.act()
             if self._braking:
@@ -196,18 +199,26 @@ class PlantNode:
             if self.steps_per_period and self._later:
                 until = min(until, at - at % self.steps_per_period + self.steps_per_period)
             self.plant.advance(1 if self._braking else until - at)
-        self._watch()
+        self._watch(began, x)
 
-    def _watch(self) -> None:
-        """Judge the state where it has come to: finite, and at control instants within the machine's own bounds."""
+    def _watch(self, began: int, x: Array | None) -> None:
+        """Judge the state where it has come to: finite, and at control instants within the machine's own bounds.
+
+        Where no input changes, the time of a fault is located between step `began`, whose state was x, and now.
+        """
         if not self.plant.finite and all(each.name != "diverged" for each in self.faults):
             self.fault("diverged", "the state is no longer finite: the machine's motion escaped", PLANT)
         if self.failed:
             return
         if self._watched and (self.steps_per_period is None or self.is_control(self.k)):
-            text = self.assembly.machine.fault(self.plant.t, self.plant.x)
+            text, t = self.assembly.machine.fault(self.plant.t, self.plant.x), self.plant.t
+            if text and x is not None:
+                t, text = located(
+                    self.assembly.machine, self.assembly.launch.plant.integrator, self.plant.step_ns, began, x,
+                    self.plant.actuator.output, self.k - began,
+                )  # fmt: skip
             if text:
-                self.fault("machine", text, PLANT)
+                self.fault("machine", text, PLANT, t)
 
     def _record(self) -> None:
         k = self.k
@@ -238,9 +249,9 @@ class PlantNode:
             self.advance_to(k)
             self.publish_state()
 
-    def fault(self, name: str, text: str, node: str) -> None:
-        """Latch a fault: the safe action from now on."""
-        self.faults.append(Fault(name, text, self.plant.t, node))
+    def fault(self, name: str, text: str, node: str, t: float | None = None) -> None:
+        """Latch a fault, of time t [s] (absent: now): the safe action from now on."""
+        self.faults.append(Fault(name, text, self.plant.t if t is None else t, node))
         self.safe()
 
     def safe(self) -> None:

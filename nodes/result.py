@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.mechanics.description import packed
+from servonode.mechanics.machine import Machine
 from servonode.nodes.assembly import Assembly
+from servonode.nodes.faults import located
 
 Array = npt.NDArray[np.float64]
 
@@ -118,8 +120,7 @@ class Run:
         description, control = self.assembly.machine.description, self.assembly.control
         quantities = dict(zip(description.columns, (each.unit for each in description.state), strict=True))
         quantities |= {each.name: each.unit for each in description.inputs}
-        residuals = control.law.description.residuals if control else ()
-        quantities |= {f"residual_{each.name}": each.unit for each in residuals}
+        quantities |= {f"residual_{each.name}": each.unit for each in self.assembly.residuals}
         if control:
             quantities |= {f"scale_{each.name}": "1" for each in control.law.description.limits}
             quantities |= {each.name: each.unit for each in control.law.description.states}
@@ -181,7 +182,10 @@ def run_of_rows(assembly: Assembly, control: str, rows: Array, answers: Array, w
         [machine.energy(time, np.ascontiguousarray(row)) for time, row in zip(t, rows[:, 1 : n + 2], strict=True)]
     )
     inputs = machine.description.input_names
-    more.setdefault("warnings", _warnings(assembly, t, rows))
+    held = _stabilised(machine, t, rows)
+    largest = {name: float(np.max(np.abs(values), initial=0.0)) for name, values in held.items()}
+    more["residual_max"] = largest | more.get("residual_max", {})
+    more.setdefault("warnings", _warnings(assembly, t, rows) | _faults_let_pass(assembly, rows))
     return Run(
         assembly=assembly,
         control=control,
@@ -189,7 +193,7 @@ def run_of_rows(assembly: Assembly, control: str, rows: Array, answers: Array, w
         k=k,
         state={name: rows[:, 1 + i] for i, name in enumerate(names)},
         input={name: rows[:, n + 2 + i] for i, name in enumerate(inputs)},
-        residual=_held(k, answers, [each.name for each in law.residuals] if law else [], 1),
+        residual=held | _held(k, answers, [each.name for each in law.residuals] if law else [], 1),
         scale=_held(k, answers, scales, 2 * n_s + 2),
         program_state=_held(k, answers, states, 2 * n_s + 2 + len(scales)),
         limits={name: _acted(answers, 2 * n_s + 2 + i, step_s) for i, name in enumerate(scales)},
@@ -199,6 +203,33 @@ def run_of_rows(assembly: Assembly, control: str, rows: Array, answers: Array, w
         steps=int(k[-1]) if len(k) else 0,
         **more,
     )
+
+
+def _stabilised(machine: Machine, t: Array, rows: Array) -> dict[str, Array]:
+    """The residuals of the constraints that the machine itself holds by reactions, at every row."""
+    described = machine.description
+    if not described.stabilised:
+        return {}
+    table = np.array(
+        [machine.constraint_residual(at, row[1 : machine.n_state + 2].copy()) for at, row in zip(t, rows, strict=True)]
+    ).reshape(len(rows), -1)
+    return {each.name: table[:, len(described.constraints) + i] for i, each in enumerate(described.stabilised)}
+
+
+def _faults_let_pass(assembly: Assembly, rows: Array) -> dict[str, float]:
+    """The machine's fault that was met first and, as the launch file wants, did not end the run, with its time."""
+    machine, launch = assembly.machine, assembly.launch
+    if launch.plant.safety.faults or not machine.description.faults:
+        return {}
+    last, n = None, machine.n_state
+    for row in rows:
+        k, x, u = int(row[0]), row[1 : n + 2].copy(), row[n + 2 :].copy()
+        if machine.fault(k * launch.step_ns / 1e9, x):
+            before, x0, u0 = last or (k, x, u)
+            t, text = located(machine, launch.plant.integrator, launch.step_ns, before, x0, u0, k - before)
+            return {text: t}
+        last = (k, x, u)
+    return {}
 
 
 def _warnings(assembly: Assembly, t: Array, rows: Array) -> dict[str, float]:

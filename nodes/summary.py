@@ -22,8 +22,7 @@ class StatusLine:
         self.stream = stream or sys.stderr
         self.name = name
         self.duration = assembly.launch.duration_ns / 1e9
-        units = assembly.control.law.description.residuals if assembly.control else ()
-        self.units = {each.name: each.unit for each in units}
+        self.units = {each.name: each.unit for each in assembly.residuals}
         self._terminal = self.stream.isatty()
         self._due = time.monotonic()
         self._begun: tuple[float, float] | None = None
@@ -84,9 +83,8 @@ def table(run: Run, name: str, interrupted: bool = False) -> str:
     if stats.get("round_trip_s"):
         trip = stats["round_trip_s"]
         rows.append(("round trip", "   ".join(f"{key} {trip[key] * 1e3:.3f} ms" for key in ("p50", "p99", "max"))))
-    law = run.assembly.control.law if run.assembly.control else None
-    if law and run.residual_max:
-        units = {each.name: each.unit for each in law.description.residuals}
+    if run.residual_max:
+        units = {each.name: each.unit for each in run.assembly.residuals}
         shown = "   ".join(f"{key} {value:.2e} {units[key]}" for key, value in run.residual_max.items())
         rows.append(("largest residual", shown))
     for limit, acted in run.limits.items():

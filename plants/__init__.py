@@ -13,6 +13,7 @@ from servonode.mechanics.description import ModelError
 from servonode.mechanics.locate import Definition, find
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.machine import load_machine as _load
+from servonode.plants.prepare import Preparation
 from servonode.plants.view import View
 
 PLANTS: dict[str, str] = {
@@ -66,13 +67,32 @@ class MachineSource:
         """
         return _load(self.key, self.build, parameters)
 
+    def preparation(self) -> Preparation | None:
+        """What the machine finds out itself before a run: the `PREPARE` beside its function, if any.
+
+        Raises:
+            ModelError: it is no Preparation.
+        """
+        if not self.definition.states("PREPARE"):  # then sympy need not be imported
+            return None
+        stated = self.definition.attribute("PREPARE")
+        if not isinstance(stated, Preparation):
+            text = f"{self.definition.file.name}: PREPARE is no Preparation"
+            raise ModelError(f"{text}; state it as PREPARE = Preparation(function)")
+        return stated
+
     def views(self) -> tuple[View, ...]:
         """How the machine is drawn: the `VIEW` beside its function, one or several, if any (this imports sympy).
 
+        It may be a function that returns them, called with the settings.
+
         Raises:
-            ModelError: it is neither a View nor Views.
+            ModelError: it is neither a View nor Views, or the function fails.
         """
         stated = self.definition.attribute("VIEW")
+        if callable(stated):
+            function = stated
+            stated = self.definition.run(lambda: function(self.settings))
         views = tuple(stated) if isinstance(stated, (tuple, list)) else () if stated is None else (stated,)
         for number, view in enumerate(views):
             if not isinstance(view, View):

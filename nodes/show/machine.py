@@ -6,8 +6,8 @@ from typing import Any
 import sympy
 
 from servonode.mechanics.derive import Equations
-from servonode.mechanics.model import Velocity
 from servonode.mechanics.tidy import tidy
+from servonode.mechanics.words import Velocity
 from servonode.nodes.show.blocks import (
     Block,
     Entry,
@@ -24,13 +24,14 @@ from servonode.nodes.show.blocks import (
 )
 from servonode.nodes.show.neat import Abbreviations, contracted
 from servonode.nodes.show.notation import latex_name
+from servonode.nodes.show.reactions import reaction_blocks
 
 Expr = Any
 
 
 def machine_blocks(equations: Equations, short: Abbreviations) -> list[Block]:
     """The symbols, the kinematics, both forms of the equations of motion, the energies and powers."""
-    blocks = [*_symbols(equations), *_kinematics(equations), *_minimal(equations, short)]
+    blocks = [*_symbols(equations), *_kinematics(equations), *_minimal(equations, short), *reaction_blocks(equations)]
     if equations.model.constraints:
         blocks += [*_constraints(equations), *_full(equations, short)]
     return [*blocks, *_energy(equations)]
@@ -43,6 +44,7 @@ def _symbols(equations: Equations) -> list[Block]:
         symbol_table("Coordinates q", "Coordinates $q$", model.coordinates),
         symbol_table("Velocities v", "Velocities $v$", model.velocities),
         symbol_table("Inputs tau", r"Inputs $\tau$", model.inputs),
+        *([symbol_table("Reactions N", "Reactions $N$", model.reactions)] if model.reactions else []),
         symbol_table("Parameters", "Parameters", model.parameters, "default"),
     ]
 
@@ -72,12 +74,16 @@ def _minimal(equations: Equations, short: Abbreviations) -> list[Block]:
         Matrix(Phrase("M_r", "M_r"), equations.M_r, symmetric=True),
         Matrix(Phrase("h_r", "h_r"), equations.h_r, vector=True),
         Matrix(Phrase("B_r", "B_r"), equations.B_r),
+        *([Matrix(Phrase("N_r", "N_r"), equations.N_r)] if equations.model.reactions else []),
     ]
     v, tau = equations.model.velocities, equations.model.inputs
     dropped = ", after the forces of the passive constraints have dropped out" if equations.model.constraints else ""
+    motion = Phrase("M_r v' + h_r = B_r tau", r"M_r \dot{v} + h_r = B_r \tau")
+    if equations.model.reactions:
+        motion = Phrase(f"{motion.text} + N_r N", f"{motion.latex} + N_r N")
     return [
         Heading("Minimal form"),
-        Formula((Phrase("M_r v' + h_r = B_r tau", r"M_r \dot{v} + h_r = B_r \tau"),)),
+        Formula((motion,)),
         Words(
             f"with v = ({_names(v)}), tau = ({_names(tau)}) and M_r symmetric{dropped}:",
             rf"with $v = ({_latex_names(v)})$, $\tau = ({_latex_names(tau)})$ and $M_r$ symmetric{dropped}:",
@@ -192,14 +198,15 @@ def _energy(equations: Equations) -> list[Block]:
         work = Phrase("w' = P - D + E", r"\dot{w} = P - D + E")
     return [
         Heading("Energy and power"),
-        _meaning_of_powers("" if plain else " (generalized, T2 - T0)", other != 0),
+        _meaning_of_powers("" if plain else " (generalized, T2 - T0)", other != 0, bool(model.reactions)),
         Lines(tuple(lines)),
         Formula((work, Phrase("T + U = T_0 + U_0 + w", "T + U = T_0 + U_0 + w"))),
     ]
 
 
-def _meaning_of_powers(kind: str, other: bool) -> Words:
-    rest = "; power {} of moving constraints, disturbances and explicit time" if other else ""
+def _meaning_of_powers(kind: str, other: bool, reactions: bool) -> Words:
+    others = "reactions, " if reactions else ""
+    rest = f"; power {{}} of {others}moving constraints, disturbances and explicit time" if other else ""
     energies, powers = f"Kinetic energy{kind} {{}}, potential energy {{}}", "power {} of the inputs, {} of the losses"
     text = f"{energies}; {powers}{rest}; work {{}}:"
     letters = ["T", "U", "P", "D", *(["E"] if other else []), "w"]

@@ -72,8 +72,10 @@ def test_state_derivatives_and_outputs_have_their_shapes_and_are_finite(case: Ma
 @every_machine
 def test_the_kinematics_hold_the_passive_constraints(case: MachineCase) -> None:
     for at in situations(case):
+        passive, held = at.machine.description.constraints, at.machine.description.stabilised
         residual = at.machine.constraint_residual(at.t, at.x)
-        assert residual.shape == (len(at.machine.description.constraints),)
+        assert residual.shape == (len(passive) + len(held),)
+        residual = residual[: len(passive)]  # what reactions hold, a random state does not
         assert_allclose(residual, 0.0, atol=1e-13 * (1 + speed(at.machine.derivatives(at.t, at.x, at.u))))
 
 
@@ -111,6 +113,8 @@ def without_losses(machine: Machine) -> Machine:
 @every_machine
 def test_without_losses_the_motion_runs_backwards_as_well(case: MachineCase) -> None:
     # v'(q, -v) = v'(q, v): inertial forces are quadratic in the velocities, which no gyroscopic slip of a sign is
+    if case.machine.description.stabilised:
+        pytest.skip("residuals decay forwards in time")
     for at in situations(case):
         machine = without_losses(at.machine)
         back = at.x.copy()

@@ -43,7 +43,8 @@ def test_a_launch_file_that_comes_with_servonode_fits_the_schema(schema: Draft20
 
 
 def test_the_schema_knows_descriptions_with_units(schema: Draft202012Validator) -> None:
-    assert schema.schema["$defs"]["Plant"]["properties"]["step"]["description"] == "the integrator step [s]"
+    described = schema.schema["$defs"]["Sensor"]["properties"]["delay"]["description"]
+    assert described == "the age of a state message when it is published [s]"
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,7 @@ def test_the_schema_knows_descriptions_with_units(schema: Draft202012Validator) 
         {"run": {"duration": 1.0, "mode": "fast"}},
         {"plant": {}},
         {"plant": {"machine": "a", "integrator": "rk5"}},
+        {"plant": {"machine": "a", "step": "automatic"}},
         {"plant": {"machine": "a", "actuator": {"limit": -1.0}}},
         {"plant": {"machine": "a", "parameters": {"m": [1.0]}}},
         {"controller": {"period": 0.01}},

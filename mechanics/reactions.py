@@ -1,0 +1,167 @@
+"""Reactions: what the stabilised rows of a machine demand, and the lines that solve them (README eq. 3c).
+
+The rows are A v' + C N + d = 0 with the motion M_r v' + h_r = B_r tau + N_r N, so that S N = -(A v0 + d) with
+S = C + A M_r^-1 N_r and v0 the accelerations without reactions.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import sympy
+
+from servonode.mechanics import emit
+from servonode.mechanics.description import ModelError
+from servonode.mechanics.emit import Block, Name
+from servonode.mechanics.model import Model
+from servonode.mechanics.tidy import tidy
+
+if TYPE_CHECKING:
+    from servonode.mechanics.derive import Equations
+
+Expr = Any
+Matrix = Any  # sympy.Matrix
+LARGEST = 4  # reactions that may hang together; they are solved by Cramer's rule
+
+
+def check_reactions(model: Model) -> None:
+    """There must be a row for each reaction, linear in reactions and accelerations, and each reaction in some row.
+
+    Raises:
+        ModelError: there is not; rows in the rates of coordinates that a reaction moves have no accelerations.
+    """
+    what = f"machine {model.name}"
+    if len(model.stabilised) != len(model.reactions):
+        text = f"{what}: {len(model.reactions)} reactions and {len(model.stabilised)} stabilised constraints; state"
+        raise ModelError(f"{text} one for each reaction", model.place.argument("stabilised"))
+    unknown = [*(v.rate for v in model.velocities), *model.reactions]
+    found: set[Any] = set()
+    for each in model.stabilised:
+        entries = [sympy.diff(each.row, symbol) for symbol in unknown]
+        if any(entry.free_symbols & set(unknown) for entry in entries):
+            text = f"{what}, constraint {each.quantity.name}: its row must be linear in reactions and accelerations"
+            raise ModelError(text, each.place)
+        if not any(entries):
+            text = f"{what}, constraint {each.quantity.name}: its row contains neither a reaction nor an acceleration"
+            raise ModelError(f"{text}; state row = derivative(f) + lam*f or the like", each.place)
+        if each.residual.free_symbols & set(unknown):
+            text = f"{what}, constraint {each.quantity.name}: its residual contains a reaction or an acceleration"
+            raise ModelError(f"{text}; state it in states, rates, parameters and time", each.place)
+        found |= each.row.free_symbols
+    if any(symbol in found for symbol in unknown[: len(model.velocities)]):
+        return  # through the accelerations
+    for N in model.reactions:
+        if N not in found:
+            raise ModelError(f"{what}: reaction {N.name} stands in no row, so nothing determines it", N.place)
+
+
+def in_velocities(model: Model, expression: Expr, accelerations: dict[Expr, Expr]) -> Expr:
+    """The expression with coordinates' rates and accelerations put in velocities, their rates and reactions."""
+    return expression.xreplace(accelerations).xreplace(model.rates)
+
+
+def solve(block: Block, equations: "Equations", beside: Sequence[Expr]) -> tuple[list[str], list[str]]:
+    """Emit the reactions, which the block then knows by their names, and v'; the texts of v' and of `beside`.
+
+    Expressions of `beside` may contain reactions and accelerations.
+    """
+    model = equations.model
+    v0, V = _without_reactions(block, equations)
+    S, right = _system(equations, v0, V)
+    late = {*model.reactions, *(v.rate for v in model.velocities)}
+    early = [each for each in beside if not each.free_symbols & late]
+    texts = iter(block.evaluate([*S, *right, *v0, *V, *early]))
+    n, n_v = len(model.reactions), len(model.velocities)
+    rows = [[next(texts) for _ in range(n)] for _ in range(n)]
+    rest = [next(texts) for _ in range(n)]
+    free = [next(texts) for _ in range(n_v)]
+    carried = [[next(texts) for _ in range(n)] for _ in range(n_v)]
+    known = dict(zip((each for each in beside if each in early), texts, strict=True))
+    names = list(model.reactions)
+    for group in _groups(model, rows):
+        _emit_group(block, names, rows, rest, group)
+    vdot = []
+    for start, row in zip(free, carried, strict=True):
+        text = emit.combine((("+", a, emit.local(N)) for a, N in zip(row, names, strict=True)), start)
+        vdot.append(block.let(text))
+    waiting = [each for each in beside if each not in early]
+    for v, text in zip(model.velocities, vdot, strict=True):
+        if any(v.rate in each.free_symbols for each in waiting):
+            block.bind(v.rate, text)
+    known |= dict(zip(waiting, block.evaluate(waiting), strict=True))
+    return vdot, [known[each] for each in beside]
+
+
+def _without_reactions(block: Block, equations: "Equations") -> tuple[Matrix, Matrix]:
+    """v0 (n_v, 1) and V = M_r^-1 N_r (n_v, n_N), as expressions; through emitted lines unless M_r is diagonal."""
+    M, force = equations.M_r, equations.B_r * equations.tau - equations.h_r
+    n, N_r = M.rows, equations.N_r
+    if M.is_diagonal():
+        by = [1 / M[i, i] for i in range(n)]
+        return sympy.Matrix([by[i] * force[i] for i in range(n)]), sympy.Matrix(
+            n, N_r.cols, lambda i, j: by[i] * N_r[i, j]
+        )
+    lower = [M[i, j] for i in range(n) for j in range(i + 1)]
+    texts = iter(block.evaluate([*lower, *force, *N_r.T]))
+    triangle = [[next(texts) for _ in range(i + 1)] for i in range(n)]
+    columns = [[next(texts) for _ in range(n)] for _ in range(1 + N_r.cols)]
+    solved = [[_name(text) for text in column] for column in emit.solve_spd(block, triangle, columns)]
+    return sympy.Matrix(solved[0]), sympy.Matrix(n, N_r.cols, lambda i, j: solved[1 + j][i])
+
+
+def _name(text: str) -> Expr:
+    """An emitted text as a symbol of the generated source, numbers as numbers."""
+    return sympy.Integer(0) if emit.is_zero(text) else Name(text, real=True)
+
+
+def _system(equations: "Equations", v0: Matrix, V: Matrix) -> tuple[Matrix, Matrix]:
+    """S (n, n) and the right-hand side (n, 1) of S N = right; as stated, unless tidying makes an entry shorter."""
+    model, constants = equations.model, set(equations.model.parameters)
+    rates, names = [v.rate for v in model.velocities], list(model.reactions)
+    accelerations = {q.acceleration: equations.acceleration(i) for i, q in enumerate(model.coordinates)}
+    accelerations = {symbol: each for symbol, each in accelerations.items() if symbol not in rates}
+    rows = [in_velocities(model, each.row, accelerations) for each in model.stabilised]
+    A = sympy.Matrix([[sympy.diff(row, rate) for rate in rates] for row in rows])
+    C = sympy.Matrix([[sympy.diff(row, N) for N in names] for row in rows])
+    d = sympy.Matrix([row.xreplace(dict.fromkeys((*rates, *names), sympy.Integer(0))) for row in rows])
+    S = (C + A * V).applyfunc(lambda entry: min(entry, tidy(entry, constants), key=sympy.count_ops))
+    return S, -(A * v0 + d)
+
+
+def _groups(model: Model, rows: Sequence[Sequence[str]]) -> Iterator[list[tuple[int, int]]]:
+    """Pairs (row, reaction) in the order of solving: rows with one unknown reaction first, the rest together."""
+    left, unsolved = list(range(len(rows))), set(range(len(rows)))
+    while left:
+        alone = next(((i, js[0]) for i in left if len(js := _unknown(rows[i], unsolved)) == 1), None)
+        if alone is None:
+            break
+        yield [alone]
+        left.remove(alone[0])
+        unsolved.remove(alone[1])
+    if len(left) > LARGEST:
+        names = ", ".join(each.quantity.name for i, each in enumerate(model.stabilised) if i in left)
+        text = f"machine {model.name}: the rows {names} must be solved together, {LARGEST} are the most; uncouple them"
+        raise ModelError(text, model.place.argument("stabilised"))
+    if left:
+        yield list(zip(left, sorted(unsolved), strict=True))
+
+
+def _unknown(row: Sequence[str], unsolved: set[int]) -> list[int]:
+    return [j for j in sorted(unsolved) if not emit.is_zero(row[j])]
+
+
+def _emit_group(
+    block: Block, names: list[Any], rows: list[list[str]], rest: list[str], group: list[tuple[int, int]]
+) -> None:  # fmt: skip
+    """Emit the reactions of a group by Cramer's rule, what is solved already taken to the right-hand side."""
+    own = [j for _, j in group]
+    solved = [j for j in range(len(names)) if j not in own]
+    S = sympy.Matrix([[_name(rows[i][j]) for j in own] for i, _ in group])
+    sums = [emit.combine((("-", rows[i][j], emit.local(names[j])) for j in solved), rest[i]) for i, _ in group]
+    right = sympy.Matrix(
+        [_name(text if text.isidentifier() or emit.is_zero(text) else block.let(text)) for text in sums]
+    )
+    inverse = sympy.Symbol("inverse_determinant")
+    determinant = Name(block.let(f"1.0/({block.evaluate([S.det(method='berkowitz')])[0]})"), real=True)
+    solution = (S.adjugate() * right).applyfunc(lambda entry: inverse * entry).xreplace({inverse: determinant})
+    for j, text in zip(own, block.evaluate(list(solution)), strict=True):
+        block.bind(names[j], text)
