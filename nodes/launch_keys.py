@@ -75,7 +75,7 @@ class Safety(Section, frozen=True):
         OptionalSeconds, _key("the longest wait for a command (absent: 3 periods, at least the floor)", "s")
     ] = None
     command_timeout_floor: Annotated[Seconds, _key("the least wait where the timeout is absent", "wall s")] = 0.02
-    faults: Annotated[bool, _key("whether the machine's own faults (tilt, fall) end the run")] = True
+    faults: Annotated[bool, _key("whether the machine's own faults (tilt, fall, contact lost) end the run")] = True
     safe_time: Annotated[
         Annotated[float, Meta(ge=0, le=MAX_SECONDS)] | None,
         _key("how long a fault is followed by the safe action (absent: 5 where the machine brakes)", "s"),

@@ -217,7 +217,10 @@ def _stabilised(machine: Machine, t: Array, rows: Array) -> dict[str, Array]:
 
 
 def _faults_let_pass(assembly: Assembly, rows: Array) -> dict[str, float]:
-    """The machine's fault that was met first and, as the launch file wants, did not end the run, with its time."""
+    """The machine's fault that was met first and, as the launch file wants, did not end the run, with its time.
+
+    Located between the rows where no input changes between them, else the first row at which it is met.
+    """
     machine, launch = assembly.machine, assembly.launch
     if launch.plant.safety.faults or not machine.description.faults:
         return {}
@@ -225,7 +228,7 @@ def _faults_let_pass(assembly: Assembly, rows: Array) -> dict[str, float]:
     for row in rows:
         k, x, u = int(row[0]), row[1 : n + 2].copy(), row[n + 2 :].copy()
         if machine.fault(k * launch.step_ns / 1e9, x):
-            before, x0, u0 = last or (k, x, u)
+            before, x0, u0 = last if last and not assembly.control else (k, x, u)
             t, text = located(machine, launch.plant.integrator, launch.step_ns, before, x0, u0, k - before)
             return {text: t}
         last = (k, x, u)
