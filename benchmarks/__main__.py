@@ -1,7 +1,7 @@
-"""All benchmarks, one table after the other: kernels against C, exchanges against bare sockets, growing chains.
+"""All benchmarks, one table after the other: kernels and a long run against C, exchanges against bare sockets, chains.
 
     python benchmarks            the tables, but for those of minutes
-    python benchmarks chain      one of them: kernels, exchanges, chain, gallery
+    python benchmarks chain      one of them: kernels, exchanges, hoop, ball, chain, gallery, window
     python benchmarks --json     one JSON object, keyed by benchmark
 
 Each runs in a process of its own, so that pinning and loaded libraries of one do not act on the next.
@@ -13,8 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("kernels", "exchanges", "chain", "gallery")
-USUAL = BENCHMARKS[:2]  # the others take minutes
+BENCHMARKS = ("kernels", "exchanges", "hoop", "ball", "chain", "gallery", "window")
+USUAL = BENCHMARKS[:4]  # the others take minutes
 
 
 def run(name: str, *options: str) -> str:

@@ -74,6 +74,16 @@ def read_registry(name: str) -> dict[str, Any]:
     return registry
 
 
+def live_runs() -> list[str]:
+    """The names of this user's runs that are going on."""
+    names = []
+    with contextlib.suppress(OSError):
+        for file in sorted(base_folder().glob(f"*/{REGISTRY}")):
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                names.append(str(read_registry(json.loads(file.read_text())["run"])["run"]))
+    return sorted(names)
+
+
 def run_folder(name: str) -> "RunFolder":
     """The folder of run `name`, made, locked and cleaned of what a dead run left.
 

@@ -105,6 +105,9 @@ def assemble(launch: LaunchFile, strict: bool = True) -> Assembly:
     machine = load(launch, source, "plant.parameters", plant.parameters)
     machine.steps(plant.integrator)  # loaded here, once for all nodes that are forked
     state_names, input_names = machine.description.state_names, machine.description.input_names
+    if program and not input_names:
+        text = f"machine {machine.description.name} has no inputs; leave [controller] out"
+        raise LaunchError(path, "controller", "program", text)
     start = machine.state(initial_states(launch, machine))
     control, targets = resolve_control(launch, program, source) if program else (None, no_targets())
     if launch.target and control is None:

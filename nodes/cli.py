@@ -41,13 +41,15 @@ def _reports_errors(function: Callable[..., Any]) -> Callable[..., Any]:
         from servonode.bus import BusError
         from servonode.mechanics.cache import CacheError
         from servonode.mechanics.description import ModelError
+        from servonode.nodes.display import NoDisplay
         from servonode.nodes.launch_file import LaunchError
+        from servonode.nodes.moving_fields import FieldError
         from servonode.nodes.recorder import RecordTooLarge
         from servonode.nodes.simulate import SimulationError
 
         try:
             return function(*args, **kwargs)
-        except (LaunchError, ModelError, CacheError, BusError, RecordTooLarge) as error:
+        except (LaunchError, ModelError, CacheError, BusError, RecordTooLarge, NoDisplay, FieldError) as error:
             click.echo(f"servonode: {error}", err=True)
             sys.exit(2)
         except OSError as error:
@@ -71,6 +73,13 @@ _set = click.option(
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 _out = click.option("--out", type=click.Path(path_type=Path), metavar="FILE.csv", help="Write the whole run.")
 _every = click.option("--every", type=click.IntRange(min=1), help="Plant steps per recorded row.")
+_panels = click.option(
+    "--panel", "panels", multiple=True, metavar="NAME,NAME", help="A panel of the window with these (repeatable)."
+)
+_window = click.option(
+    "--window", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Plant time that the window shows."
+)
+_save = click.option("--save", type=click.Path(path_type=Path), metavar="FILE.png", help="Where the window's s saves.")
 
 
 @click.group(
@@ -97,6 +106,7 @@ def main(ctx: click.Context) -> None:
     examples=(
         "servonode run trailer_pursuit",
         "servonode run trailer_pursuit --set run.speed=1 --report pursuit.png",
+        "servonode run trailer_pursuit --plot",
         "servonode run my_robot.toml --json --out my_robot.csv",
     ),
     epilog=EXIT_HELP,
@@ -109,6 +119,10 @@ def main(ctx: click.Context) -> None:
 @click.option("--name", help="Name of the run (default: the file's stem).")
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE.png", help="Where the picture goes.")
 @click.option("--no-report", is_flag=True, help="Draw no picture.")
+@click.option("--plot", is_flag=True, help="Open a window on the run (servonode plot).")
+@_panels
+@_window
+@_save
 @_reports_errors
 def run(
     file: str,
@@ -119,24 +133,67 @@ def run(
     name: str | None,
     report: Path | None,
     no_report: bool,
+    plot: bool,
+    panels: tuple[str, ...],
+    window: float | None,
+    save: Path | None,
 ) -> None:
     """Run FILE: its nodes as processes over ZeroMQ."""
     from servonode.nodes.assembly import assemble
+    from servonode.nodes.display import check_display
     from servonode.nodes.launch_file import read_launch
     from servonode.nodes.launcher import Launcher
+    from servonode.nodes.moving_fields import chosen_panels
     from servonode.nodes.simulate import default_every
     from servonode.nodes.summary import StatusLine
+    from servonode.nodes.window_process import window_beside
 
+    options = _window_options(plot, panels, window, save)
+    if options:
+        check_display()
     assembly = assemble(read_launch(file, overrides))
+    if options:
+        chosen_panels(assembly, options.panels, timing=True)
     name = name or assembly.launch.name
     picture = None if no_report else report or Path(f"{name}.png")
     _check_writable(out)
     _check_picture(picture, assembly)
     line = StatusLine(assembly, name)
-    outcome = Launcher(assembly, name, every or (1 if out else default_every(assembly)), line).launch()
+    with window_beside(name, options, line) as (begun, progress):
+        rows = every or (1 if out else default_every(assembly))
+        outcome = Launcher(assembly, name, rows, progress, begun).launch()
     line.close()
     _deliver(outcome.run, name, as_json, out, picture, outcome.interrupted, outcome.faults, outcome.exit_code)
     sys.exit(outcome.exit_code)
+
+
+@main.command(
+    "plot",
+    cls=_Examples,
+    examples=(
+        "servonode plot",
+        "servonode plot trailer_pursuit --window 30",
+        "servonode plot trailer_pursuit --panel V,Omega --panel residual_speed,residual_heading",
+    ),
+    epilog=EXIT_HELP,
+)
+@click.argument("run_or_file", metavar="[RUN|FILE]", required=False)
+@_panels
+@_window
+@_save
+@_reports_errors
+def plot_(run_or_file: str | None, panels: tuple[str, ...], window: float | None, save: Path | None) -> None:
+    """Open a window on a run that is going on: the machine, its target, states, inputs, residuals, times.
+
+    RUN is the name of a run, FILE a launch file, which means the run of its name; without either the one run that is
+    going on. Keys: space pauses, s saves the picture, q closes.
+    """
+    options = _window_options(True, panels, window, save)
+    from servonode.nodes.display import gui_backend
+    from servonode.nodes.window import find_run, watch
+
+    gui_backend()
+    sys.exit(watch(find_run(run_or_file), options))
 
 
 @main.command(
@@ -145,6 +202,7 @@ def run(
         "servonode simulate trailer_pursuit",
         "servonode simulate trailer_pursuit --control continuous --set run.duration=10 --json",
         "servonode simulate trailer_pursuit --out pursuit.csv --every 10 --report pursuit.png",
+        "servonode simulate trailer_pursuit --movie pursuit.mp4 --speed 10",
     ),
     epilog=EXIT_HELP,
 )
@@ -170,6 +228,13 @@ def run(
 @click.option("--rtol", type=click.FloatRange(min=1e-14, max=0.1), default=1e-12, show_default=True)
 @click.option("--atol", type=click.FloatRange(min=1e-300, max=0.1), default=1e-12, show_default=True)
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE.png", help="Draw the report picture.")
+@click.option("--movie", type=click.Path(path_type=Path), metavar="FILE.mp4|.gif", help="Film the run.")
+@click.option("--fps", type=click.FloatRange(min=1, max=120), help="Frames per second of the movie (default: 30).")
+@click.option(
+    "--speed",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Plant seconds per second of the movie (default: run.speed, or faster if that takes long).",
+)
 @_reports_errors
 def simulate(
     file: str,
@@ -182,6 +247,9 @@ def simulate(
     rtol: float,
     atol: float,
     report: Path | None,
+    movie: Path | None,
+    fps: float | None,
+    speed: float | None,
 ) -> None:
     """Simulate FILE in one process, at full speed."""
     from servonode.nodes.assembly import assemble
@@ -191,13 +259,15 @@ def simulate(
     _check_writable(out)
     assembly = assemble(read_launch(file, overrides))
     _check_picture(report, assembly)
+    film = _filming(movie, fps, speed, assembly)
     rows = every or (1 if out else default_every(assembly))
     if control == "continuous":
         result = simulate_continuous(assembly, rows, rtol, atol)
     else:
         result = (simulate_nodes if loop == "nodes" else simulate_fused)(assembly, rows)
     code = 1 if result.faults else 0
-    _deliver(result, assembly.launch.name, as_json, out, report, False, result.faults, code)
+    text = film(result) if film else ""
+    _deliver(result, assembly.launch.name, as_json, out, report, False, result.faults, code, text)
     sys.exit(code)
 
 
@@ -327,6 +397,20 @@ def _installed(group: str) -> dict[str, str]:
     return {name: f"from {value.partition(':')[0]}" for name, value in entry_points(group).items()}
 
 
+def _window_options(wanted: bool, panels: tuple[str, ...], window: float | None, save: Path | None) -> Any:
+    """The options of the window, None where there is to be none."""
+    from servonode.nodes.window_process import Options
+
+    if not wanted:
+        if panels or window or save:
+            raise click.UsageError("--panel, --window and --save are of the window; give --plot as well")
+        return None
+    _check_writable(save)
+    if save is not None and save.suffix.lower() not in PICTURES:
+        raise click.UsageError(f"{save}: no picture ends like this; choose {', '.join(PICTURES)}")
+    return Options(panels, window, str(save) if save else None)
+
+
 def _check_writable(file: Path | None) -> None:
     """Refuse a file that cannot be written before the run, not after it."""
     if file is not None and not (file.parent.is_dir() and os.access(file.parent, os.W_OK)):
@@ -342,10 +426,39 @@ def _check_picture(file: Path | None, assembly: Any) -> None:
     _check_writable(file)
     if file.suffix.lower() not in PICTURES:
         raise click.UsageError(f"{file}: no picture ends like this; choose {', '.join(PICTURES)}")
+    _check_views(assembly)
+
+
+def _check_views(assembly: Any) -> None:
+    """Refuse a machine of the user's whose views cannot be drawn."""
     if not assembly.source.packaged:
         from servonode.nodes.report import check_view
 
         check_view(assembly)
+
+
+def _filming(file: Path | None, fps: float | None, speed: float | None, assembly: Any) -> Callable[[Any], str] | None:
+    """What films a run and gives the line of the table about it; None without a movie. Refuses one that cannot be."""
+    if file is None:
+        if fps or speed:
+            raise click.UsageError("--fps and --speed are of a movie; give --movie FILE.mp4 as well")
+        return None
+    from servonode.nodes.movie import NoMovie, plan, write_movie
+
+    try:
+        planned = plan(file, fps, speed, assembly)
+    except NoMovie as reason:
+        raise click.UsageError(str(reason)) from reason
+    _check_views(assembly)
+
+    def film(result: Any) -> str:
+        try:
+            frames = write_movie(result, assembly.launch.name, planned)
+        except NoMovie as reason:
+            raise click.UsageError(f"{file}: {reason}") from reason
+        return f"\n  {'movie':<17} {file} ({frames} frames, {planned.speed:g} plant seconds per second)"
+
+    return film
 
 
 def _deliver(
@@ -357,6 +470,7 @@ def _deliver(
     interrupted: bool,
     faults: list[dict[str, Any]],
     code: int,
+    more: str = "",
 ) -> None:
     """Print the table or the JSON object; write the picture and the CSV."""
     from servonode.nodes.summary import table
@@ -367,7 +481,7 @@ def _deliver(
         if as_json:
             click.echo(json.dumps({"faults": faults, "exit": code}))
         return
-    text = table(result, name, interrupted)
+    text = table(result, name, interrupted) + more
     if picture is not None:
         from servonode.nodes.report import write_report
 

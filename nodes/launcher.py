@@ -15,6 +15,7 @@ import numpy as np
 
 from servonode.bus import Bus, Requester, RunFolder, Status, run_folder
 from servonode.nodes.assembly import Assembly
+from servonode.nodes.launch_file import table_of
 from servonode.nodes.node import CONTROLLER, LAUNCHER, PLANT, TARGET
 from servonode.nodes.process import MONITORED, die_with_parent, run_node
 from servonode.nodes.result import Run, run_of_rows
@@ -58,13 +59,19 @@ Progress = Callable[[dict[str, Status]], None]
 
 
 class Launcher:
-    """One run on processes. `progress` is called a few times a second with the newest status of each node."""
+    """One run on processes. `progress` is called a few times a second with the newest status of each node.
 
-    def __init__(self, assembly: Assembly, name: str, every: int, progress: Progress) -> None:
+    begun: called once the run's name is held, before anything else is started.
+    """
+
+    def __init__(
+        self, assembly: Assembly, name: str, every: int, progress: Progress, begun: Callable[[], None] = lambda: None
+    ) -> None:
         self.assembly = assembly
         self.name = name
         self.every = every
         self.progress = progress
+        self.begun = begun
         self.children: dict[str, Child] = {}
         self.outcome = Outcome()
         self._status: dict[str, Status] = {}
@@ -81,12 +88,14 @@ class Launcher:
             names = [TARGET, CONTROLLER, PLANT] if self.assembly.control else [PLANT]
             previous = [(n, signal.signal(n, self._on_signal)) for n in (signal.SIGINT, signal.SIGTERM)]
             try:
+                self.begun()
                 for node in names:
                     self._fork(node, folder)
-                folder.register(names)
+                folder.register(names, self._described())
                 with Bus(folder.path, LAUNCHER) as bus:
                     inbox = bus.subscriber({node: MONITORED[node] for node in names})
                     if self._gate(folder.path):
+                        folder.register(names, self._described() | {"open": True})
                         self._watch(bus, inbox)
             finally:
                 self._stop_all()
@@ -94,6 +103,11 @@ class Launcher:
                     signal.signal(number, handler)
             self._collect(folder.path, (time.monotonic_ns() - begin) / 1e9)
         return self.outcome
+
+    def _described(self) -> dict[str, Any]:
+        """What viewers need to know of the run: the launch file as it runs, overrides included."""
+        launch = self.assembly.launch
+        return {"launch": {"table": table_of(launch), "path": str(launch.path), "file": launch.file}}
 
     def _on_signal(self, *_: Any) -> None:
         self._interrupts += 1

@@ -15,6 +15,7 @@ from servonode.mechanics.machine import Machine, ParameterError
 from servonode.nodes.launch_file import LaunchError, check_names
 from servonode.nodes.launch_keys import AUTO, LaunchFile
 from servonode.plants import MachineSource, find_machine
+from servonode.plants.prepare import Unprepared
 
 Array = npt.NDArray[np.float64]
 TRIES = 8  # speeds at which the safe action is tried
@@ -61,6 +62,8 @@ def load(launch: LaunchFile, source: MachineSource, section: str, given: Mapping
         machine = source.load({})
     except ChangeError as error:
         raise LaunchError(launch.file, _SECTIONS[error.kind], error.name, str(error)) from error
+    except Unprepared as error:
+        raise LaunchError(launch.file, error.section, error.key, str(error)) from error
     except ModelError as error:
         raise LaunchError(launch.file, "plant", "machine", str(error)) from error
     check_names(launch.file, section, given, [each.name for each in machine.description.parameters])

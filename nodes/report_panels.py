@@ -1,36 +1,56 @@
-"""The panels of a report picture: what the machine did over time, an axis for each group of curves."""
+"""The panels of a picture: what the machine did over time, an axis for each group of curves."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from servonode.mechanics.description import Quantity
+from servonode.mechanics.description import MachineDescription, Quantity
 from servonode.nodes.result import Run
 
 Array = npt.NDArray[np.float64]
 Panel = tuple[str, dict[str, Array], bool]
 PALETTE = ("#00798c", "#edae49", "#5c4d7d", "#66a182")
+LEAST = 1e-9  # of what is smallest on a logarithmic axis to what is largest
+
+
+@dataclass(frozen=True)
+class PanelSpec:
+    """What one axis shows: its label, its curves by legend name with the column of each.
+
+    logarithmic: of the values only the size is shown, on a logarithmic axis.
+    """
+
+    label: str
+    curves: dict[str, str]
+    logarithmic: bool = False
+
+
+def panel_specs(description: MachineDescription, residuals: Sequence[str]) -> list[PanelSpec]:
+    """The machine's own panels, then the inputs that they do not show, then the residuals (`residual_NAME`)."""
+    units = {each.name: each.unit for each in (*description.state, *description.outputs, *description.inputs)}
+    groups = [tuple(names) for names in description.panels or _by_unit(description.state)]
+    shown = {name for names in description.panels for name in names}
+    groups += _by_unit([each for each in description.inputs if each.name not in shown])
+    specs = [PanelSpec(_label(names, units), {name: name for name in names}) for names in groups]
+    if residuals:
+        specs.append(PanelSpec("|residual|", {name: f"residual_{name}" for name in residuals}, True))
+    return specs
 
 
 def panels_of(run: Run, known: dict[str, Array]) -> list[Panel]:
-    """Axis label, curves by name, logarithmic or not: the machine's own panels, the inputs, the residuals.
+    """Axis label, curves by name, logarithmic or not, of each panel of a run.
 
     `known`: states, inputs and outputs of every row by name.
     """
-    description = run.assembly.machine.description
-    units = {each.name: each.unit for each in (*description.state, *description.outputs, *description.inputs)}
-    panels: list[Panel] = []
-    for names in description.panels or _default_panels(run):
-        panels.append((_label(names, units), {name: known[name] for name in names}, False))
-    shown = {name for names in description.panels for name in names}
-    for names in _by_unit([each for each in description.inputs if each.name not in shown]):
-        panels.append((_label(names, units), {name: run.input[name] for name in names}, False))
-    if run.residual:
-        sizes = {name: np.abs(values) for name, values in run.residual.items()}
-        panels.append(("|residual|", sizes, True))
-    return panels
+    columns = {**known, **{f"residual_{name}": np.abs(values) for name, values in run.residual.items()}}
+    specs = panel_specs(run.assembly.machine.description, list(run.residual))
+    return [
+        (each.label, {name: columns[column] for name, column in each.curves.items()}, each.logarithmic)
+        for each in specs
+    ]
 
 
 def draw_panel(axis: Any, t: Array, panel: Panel) -> None:
@@ -43,18 +63,18 @@ def draw_panel(axis: Any, t: Array, panel: Panel) -> None:
         axis.plot(t, shown, color=color, label=name)
     if logarithmic:
         axis.set_yscale("log")
-        axis.set_ylim(bottom=max(axis.get_ylim()[0], 1e-9 * float(sizes.max())))
+        axis.set_ylim(bottom=max(axis.get_ylim()[0], LEAST * float(sizes.max())))
     else:
         axis.ticklabel_format(useOffset=False)
     axis.set_ylabel(title)
     axis.margins(x=0)
-    if len(curves) > 1:
-        axis.legend(loc="lower right", bbox_to_anchor=(1.0, 0.97), ncols=len(curves), fontsize=8, borderpad=0)
+    entitle_panel(axis, len(curves))
 
 
-def _default_panels(run: Run) -> list[tuple[str, ...]]:
-    """Coordinates and velocities, for a machine that names no panels."""
-    return _by_unit(run.assembly.machine.description.state)
+def entitle_panel(axis: Any, curves: int, **look: Any) -> None:
+    """A legend above the axis where there are several curves."""
+    if curves > 1:
+        axis.legend(loc="lower right", bbox_to_anchor=(1.0, 0.97), ncols=curves, fontsize=8, borderpad=0, **look)
 
 
 def _by_unit(quantities: Sequence[Quantity]) -> list[tuple[str, ...]]:

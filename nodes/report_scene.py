@@ -1,14 +1,16 @@
-"""What the views of a report picture are drawn from: the run's values, and a few instants of it."""
+"""What the views of a picture are drawn from: the machine at one instant; a run's values and a few instants of it."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from servonode.mechanics.machine import Machine
 from servonode.nodes.machines import parameters_at
 from servonode.nodes.result import Run
+from servonode.plants import MachineSource
 from servonode.plants.view import View
 
 Array = npt.NDArray[np.float64]
@@ -16,6 +18,36 @@ T = TypeVar("T")
 SNAPSHOTS = 9  # instants at which the outline is drawn
 ROUNDING = 1e-9  # of an arrow to the largest quantity of its unit, at which it shows only rounding errors
 WIDE = 2.2  # width over height from which a path wants the whole width of the picture
+
+
+@dataclass(frozen=True)
+class Instant:
+    """A machine at one instant: states, inputs and outputs by name, and the parameters as they are then."""
+
+    source: MachineSource
+    values: Mapping[str, float]
+    parameters: Mapping[str, float]
+
+    @classmethod
+    def of(cls, source: MachineSource, machine: Machine, t: float, values: Mapping[str, float]) -> Self:
+        """The machine at time t [s]."""
+        return cls(source, values, parameters_at(machine, source, t))
+
+    def given(self, function: Callable[[Mapping[str, float], Mapping[str, float]], T]) -> T:
+        """What a view's function gives; what its source raises names the line."""
+        result: T = self.source.definition.run(lambda: function(self.values, self.parameters))
+        return result
+
+    def lines(self, outline: Callable[..., Iterable[Any]] | None) -> list[Array]:
+        """Polylines (n, 2)."""
+        return self.given(lambda *names: [np.asarray(line, float) for line in outline(*names)]) if outline else []
+
+    def arrows(self, view: View) -> dict[str, Array]:
+        """Foot and vector of each arrow, (2, 2), by legend name."""
+        if view.arrows is None:
+            return {}
+        arrows = self.given(view.arrows)
+        return {name: np.array([foot, vector], float) for name, (foot, vector) in arrows.items()}
 
 
 @dataclass(frozen=True)
@@ -38,36 +70,30 @@ class Scene:
         known = {**run.state, **run.outputs(), **run.input}
         return cls(run, known, run.targets(), sorted(instants | fault), fault)
 
+    def instant(self, i: int) -> Instant:
+        """The machine at row i."""
+        values = {name: float(column[i]) for name, column in self.known.items()}
+        return Instant.of(self.run.assembly.source, self.run.assembly.machine, float(self.run.t[i]), values)
+
     def at(self, i: int, function: Callable[[Mapping[str, float], Mapping[str, float]], T]) -> T:
         """What a view's function gives at row i; what its source raises names the line."""
-        source = self.run.assembly.source
-        values = {name: float(column[i]) for name, column in self.known.items()}
-        parameters = parameters_at(self.run.assembly.machine, source, float(self.run.t[i]))
-        result: T = source.definition.run(lambda: function(values, parameters))
-        return result
+        return self.instant(i).given(function)
 
     def lines(self, i: int, outline: Callable[..., Iterable[Any]] | None) -> list[Array]:
         """Polylines (n, 2) at row i."""
-        return self.at(i, lambda *names: [np.asarray(line, float) for line in outline(*names)]) if outline else []
+        return self.instant(i).lines(outline)
 
     def arrows(self, i: int, view: View) -> dict[str, Array]:
         """Foot and vector of each arrow at row i, (2, 2), by legend name."""
-        if view.arrows is None:
-            return {}
-        arrows = self.at(i, view.arrows)
-        return {name: np.array([foot, vector], float) for name, (foot, vector) in arrows.items()}
+        return self.instant(i).arrows(view)
 
     def largest(self, views: Sequence[View]) -> float:
         """The length of the longest arrow of the views, which have one unit; 0 where all are rounding errors."""
         arrows = [each for view in views for i in self.instants for each in self.arrows(i, view).values()]
         lengths = [float(np.hypot(*vector)) for _, vector in arrows]
         longest = max((each for each in lengths if np.isfinite(each)), default=0.0)
-        description = self.run.assembly.machine.description
-        quantities = (*description.state, *description.inputs, *description.outputs)
         units = {view.arrow_unit for view in views}
-        sizes = [np.abs(self.known[each.name]) for each in quantities if each.unit in units]
-        usual = max((float(np.max(size, where=np.isfinite(size), initial=0.0)) for size in sizes), default=0.0)
-        return longest if longest > ROUNDING * usual else 0.0
+        return longest if longest > ROUNDING * usual(self.run.assembly.machine, self.known, units) else 0.0
 
     def path(self, pair: tuple[str, str]) -> Array:
         """The path (2, rows) of two values."""
@@ -80,3 +106,11 @@ class Scene:
         outlines = [line.T for i in self.instants for line in self.lines(i, view.outline)]
         across, up = np.concatenate([*(self.path(pair) for pair in view.trails.values()), *outlines], axis=1)
         return bool(np.ptp(across) > WIDE * np.ptp(up))
+
+
+def usual(machine: Machine, columns: Mapping[str, Array], units: Container[str]) -> float:
+    """The largest size in these columns of a machine's quantities of certain units, 0 without any."""
+    description = machine.description
+    quantities = (*description.state, *description.inputs, *description.outputs)
+    sizes = [np.abs(columns[each.name]) for each in quantities if each.unit in units and each.name in columns]
+    return max((float(np.max(size, where=np.isfinite(size), initial=0.0)) for size in sizes), default=0.0)

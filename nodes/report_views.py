@@ -160,7 +160,7 @@ def _draw_arrows(
         key = axis.quiver(*feet, *vectors, scale=scale, minlength=0, **look)
         axis.update_datalim((feet + vectors / scale).T)
         axis.plot([], [], color=color, linewidth=2.0, label=name)
-    known = _round(0.7 * largest)
+    known = round_size(0.7 * largest)
     at, text = (1 - KEY / size[0], 1 + 0.13 / size[1]), f"{known:g} {view.arrow_unit}"
     axis.quiverkey(key, *at, known, text, labelpos="E", color=INK, labelsep=0.05, fontproperties={"size": 8})
     return True
@@ -182,7 +182,7 @@ def _largest(sizes: Any) -> float:
     return max(found, default=1.0)
 
 
-def _round(size: float) -> float:
+def round_size(size: float) -> float:
     """1, 2 or 5 times a power of ten, at most the size."""
     power = 10.0 ** np.floor(np.log10(size))
     return float(max(each * power for each in (1, 2, 5) if each * power <= size))

@@ -1,6 +1,7 @@
 """What the conformance suite goes through: every machine of PLANTS and every program of PROGRAMS with their options.
 
-Nothing here names a machine or a program but REFUSED. Random states, parameters and goals derive from one seed.
+Nothing here names a machine or a program but REFUSED and WITHOUT_INPUTS. Random states, parameters and goals derive
+from one seed.
 """
 
 import dataclasses
@@ -28,6 +29,7 @@ SEED, STATES = 20242, 6
 POSITION, SPEED = 0.5, 1.0  # how far random states are from the default start: coordinates, velocities
 TRIES = 4000
 ORDERS = 4  # a cubic's derivatives
+KEPT = 1e-6  # residuals that reactions hold, over two tenths of a second
 LARGE = 1e6  # a bound that no limit reaches
 WORST = 1e6  # condition of W up to which identities are compared
 
@@ -54,6 +56,9 @@ REFUSED = (
 )
 
 
+WITHOUT_INPUTS = {"ball_on_turntable", "hoop_on_profile"}  # no program can do anything there
+
+
 def combinations(options: Mapping[str, Option]) -> Iterator[Settings]:
     """Every combination of options that list their choices, the defaults first; others keep their default."""
     choices = [(o.default, *(c for c in o.choices if c != o.default)) for o in options.values()]
@@ -62,7 +67,8 @@ def combinations(options: Mapping[str, Option]) -> Iterator[Settings]:
 
 
 def _id(name: str, *settings: Settings) -> str:
-    return "-".join([name, *(str(value) for each in settings for value in each.values())])
+    shown = (str(value) for each in settings for value in each.values())
+    return "-".join([name, *(value for value in shown if value.isidentifier())])
 
 
 # machines
@@ -135,14 +141,54 @@ def random_state(machine: Machine, rng: np.random.Generator, wide: float = 1.0) 
     return machine.projected(0.0, x)
 
 
+def state_on_stabilised(machine: Machine, rng: np.random.Generator) -> Array:
+    """A random state at which residuals that reactions hold are zero, and near which the motion keeps them so.
+
+    Elsewhere a machine moves too fast to be measured; so what is too far from its start is tried again nearer to it.
+    """
+    wide, advance = 1.0, machine.advancer("rk4")
+    for _ in range(TRIES):
+        x = on_stabilised(machine, random_state(machine, rng, wide))
+        moved = x.copy()
+        if admissible(machine, x) and advance(0, 200, 1_000_000, moved, np.zeros(machine.n_inputs), machine.c):
+            moved[-1] = 0.0
+            if np.max(np.abs(machine.constraint_residual(0.2, moved))) < KEPT and machine.fault(0.2, moved) is None:
+                return moved
+        wide = max(0.8 * wide, 0.01)
+    raise AssertionError(f"{machine.description.name}: no state near the default start from which it moves calmly")
+
+
+def on_stabilised(machine: Machine, x: Array) -> Array:
+    """x brought to where the residuals that reactions hold are zero, by Gauss-Newton steps."""
+    first = len(machine.description.constraints)
+
+    def missed(entries: Array) -> Array:
+        return machine.constraint_residual(0.0, np.append(entries, 0.0))[first:]
+
+    entries, h = x[:-1].copy(), 1e-7
+    units = h * np.eye(len(entries))
+    for _ in range(30):
+        f = missed(entries)
+        J = np.column_stack([(missed(entries + e) - missed(entries - e)) / (2 * h) for e in units])
+        if not np.isfinite(J).all():
+            break
+        entries = entries - np.linalg.lstsq(J, f, rcond=None)[0]
+        if np.max(np.abs(f)) < 1e-13:
+            break
+    return machine.projected(0.0, np.append(entries, 0.0))
+
+
 def admissible(machine: Machine, x: Array) -> bool:
     """Finite, no fault, and everything held."""
-    held = np.max(np.abs(machine.position_residual(0.0, x)), initial=0.0) < 1e-12
+    residuals = [machine.position_residual(0.0, x), machine.constraint_residual(0.0, x)]
+    held = np.max(np.abs(np.concatenate(residuals)), initial=0.0) < 1e-9
     return bool(held and np.isfinite(x).all() and machine.fault(0.0, x) is None)
 
 
 def admissible_state(machine: Machine, rng: np.random.Generator) -> Array:
     """A random state at which the machine may be."""
+    if machine.description.stabilised:
+        return state_on_stabilised(machine, rng)
     for _ in range(TRIES):
         x = random_state(machine, rng)
         if admissible(machine, x):
@@ -287,7 +333,8 @@ def _program_cases() -> Iterator[tuple[ProgramCase, bool]]:
 def _pairs() -> Iterator[tuple[ProgramEntry, str]]:
     for entry in PROGRAMS:
         for name in PLANTS if entry.machine is None else (entry.machine,):
-            yield entry, name
+            if name not in WITHOUT_INPUTS:
+                yield entry, name
 
 
 def _param(case: ProgramCase, fast: bool) -> Any:

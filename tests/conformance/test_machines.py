@@ -18,6 +18,7 @@ from servonode.plants import PLANTS, model_factory
 from tests.conformance.cases import (
     MACHINES,
     TRIES,
+    WITHOUT_INPUTS,
     Array,
     MachineCase,
     Situation,
@@ -155,11 +156,12 @@ def after(at: Situation, integrator: str, duration: float, steps: int) -> Array:
 @every_machine
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_every_integrator_has_its_order(case: MachineCase, integrator: str) -> None:
-    at, duration = situations(case, 1)[0], 0.1
-    exact = after(at, "rk4", duration, 4096)
-    scale = 1 + np.abs(exact)
-    errors = [float(np.max(np.abs(after(at, integrator, duration, n) - exact) / scale)) for n in STEPS]
-    measured = [float(np.log2(one / half)) for one, half in pairwise(errors) if half > 1e-11]
+    at, measured = situations(case, 1)[0], list[float]()
+    for duration in (0.1, 1.0, 10.0):  # a slow motion takes longer
+        exact = after(at, "rk4", duration, 4096)
+        scale = 1 + np.abs(exact)
+        errors = [float(np.max(np.abs(after(at, integrator, duration, n) - exact) / scale)) for n in STEPS]
+        measured = measured or [float(np.log2(one / half)) for one, half in pairwise(errors) if half > 1e-11]
     assert measured, "the motion is too slow to measure an order"
     assert measured[-1] == pytest.approx(INTEGRATORS[integrator].order, abs=0.15), measured
 
@@ -178,6 +180,8 @@ def test_what_is_held_stays_held_over_steps(case: MachineCase) -> None:
 
 @every_machine
 def test_the_safe_action_never_gives_energy(case: MachineCase) -> None:
+    if not case.machine.n_inputs:
+        pytest.skip("the machine has no inputs")
     for at in situations(case):
         x, h, step = at.x.copy(), 1e-3, at.machine.stepper("rk4")
         energy = [at.machine.energy(at.t, x)]
@@ -195,6 +199,8 @@ def test_the_safe_action_never_gives_energy(case: MachineCase) -> None:
 
 @every_machine
 def test_after_a_fault_the_run_goes_on_under_the_safe_action(case: MachineCase) -> None:
+    if not case.machine.n_inputs:
+        pytest.skip("the machine has no inputs")
     machine = case.machine
     at = situations(case, 1)[0]
     launch = {
@@ -244,6 +250,8 @@ def test_a_fault_of_the_machine_is_found_and_refused_as_a_start(case: MachineCas
     for _ in range(TRIES):
         x = random_state(machine, rng, wide=4.0)
         found.setdefault(machine.fault(0.0, x), x)
+        if len(found) > len(texts):
+            break
     assert {*texts, None} == found.keys()
     for text in texts:
         plant = {"machine": case.name, "settings": dict(case.settings), "initial": initial(machine, found[text])}
@@ -283,8 +291,19 @@ def test_every_name_and_option_stands_on_the_machines_page(case: MachineCase) ->
     known = words((DOCS / f"{case.name}.md").read_text())
     entries = {entry for names in description.vectors.values() for entry in names}
     names = {each.name for each in quantities(case.machine) if each.name not in entries} | {*description.vectors}
-    names |= {case.name, *dict(case.settings), *(value for _, value in case.settings if isinstance(value, str))}
+    listed = {name for name, option in case.source.definition.options.items() if option.choices}
+    names |= {case.name, *dict(case.settings), *(str(value) for name, value in case.settings if name in listed)}
     assert names - known == set()
+
+
+@every_machine
+def test_a_machine_without_inputs_takes_no_controller(case: MachineCase) -> None:
+    assert (case.machine.n_inputs == 0) == (case.name in WITHOUT_INPUTS)
+    if case.machine.n_inputs:
+        return
+    launch = {"run": {"duration": 1.0}, "plant": {"machine": case.name}, "controller": {"program": "open_loop"}}
+    with pytest.raises(LaunchError, match=r"\[controller\] program: .* has no inputs; leave \[controller\] out"):
+        servonode.load(launch)
 
 
 # what comes with a machine

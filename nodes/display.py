@@ -1,0 +1,65 @@
+"""Whether a window can be opened here, and if not, why and what to do.
+
+    python -m servonode.nodes.display
+
+prints nothing and ends with 0 where there is a display, else prints one line and ends with 1: for a process that must
+not load a window toolkit itself, because it forks.
+"""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+
+MEND = "log in with ssh -X, or have a picture (--report) or a movie (servonode simulate FILE --movie) made instead"
+TOOLKITS = ("tkinter", "PyQt6", "PySide6", "PyQt5", "PySide2", "gi", "wx")
+
+
+class NoDisplay(RuntimeError):
+    """No window can be opened; the text says why and what to do."""
+
+
+def gui_backend() -> str:
+    """The backend of matplotlib that opens windows here, loaded.
+
+    Raises:
+        NoDisplay: there is none.
+    """
+    asked = os.environ.get("MPLBACKEND", "")
+    linux = sys.platform.startswith("linux")
+    if linux and not asked and not os.environ.get("DISPLAY") and not os.environ.get("WAYLAND_DISPLAY"):
+        raise NoDisplay(f"there is no display (neither DISPLAY nor WAYLAND_DISPLAY is set): {MEND}")
+    import matplotlib as mpl
+    from matplotlib import pyplot as plt
+    from matplotlib.backends.registry import BackendFilter, backend_registry
+
+    try:
+        name: str = mpl.rcParams["backend"]
+        plt.switch_backend(name)
+    except (ImportError, ValueError) as error:
+        raise NoDisplay(f"matplotlib can open no window ({error}); {MEND}") from error
+    windows: list[str] = backend_registry.list_builtin(BackendFilter.INTERACTIVE)  # type: ignore[no-untyped-call]
+    if name.lower() in windows:
+        return name
+    if asked:
+        raise NoDisplay(f"MPLBACKEND={asked} of the environment opens no windows; unset it, or {MEND}")
+    if not any(find_spec(toolkit) for toolkit in TOOLKITS):
+        raise NoDisplay("there is no window toolkit for this Python; install tkinter (apt install python3-tk)")
+    raise NoDisplay(f"the display {os.environ.get('DISPLAY', '')!r} cannot be opened: {MEND}")
+
+
+def check_display() -> None:
+    """Raise NoDisplay where no window can be opened; found out in a process of its own."""
+    command = [sys.executable, "-m", "servonode.nodes.display"]
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    if done.returncode:
+        text = done.stdout.strip() or f"no window can be opened ({done.stderr.strip().rpartition(chr(10))[2]}); {MEND}"
+        raise NoDisplay(text)
+
+
+if __name__ == "__main__":
+    try:
+        gui_backend()
+    except NoDisplay as problem:
+        sys.stdout.write(f"{problem}\n")
+        sys.exit(1)

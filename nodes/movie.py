@@ -1,0 +1,271 @@
+"""A movie of a finished run, as mp4 or gif: the moving picture of the live window, one frame after the other."""
+
+import importlib.util
+import math
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import numpy.typing as npt
+
+from servonode.nodes.assembly import Assembly
+from servonode.nodes.result import Run
+
+Array = npt.NDArray[np.float64]
+ENDINGS = (".mp4", ".gif")
+FPS = 30.0
+LONGEST, MEANT = 25.0, 20.0  # s of a movie at the launch file's own speed; of one whose speed is chosen here
+HELD = 2.0  # s for which the last picture of a run with a fault stands
+SIZE, DPI = (12.8, 7.68), {".mp4": 100, ".gif": 75}  # in; pixels per in: 1280 x 768 and 960 x 576, even for H.264
+TICK = 0.01  # s; the unit of time of a gif
+INSTALL = "install ffmpeg (apt install ffmpeg, brew install ffmpeg)"
+
+
+class NoMovie(Exception):
+    """A movie that cannot be made; the text says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A movie that can be made. fps: frames per second of the movie; speed: plant seconds per second of it."""
+
+    file: Path
+    fps: float
+    speed: float
+
+    def times(self, end: float) -> Array:
+        """The plant times of the frames [s], from 0 to the end of what is shown."""
+        step = self.speed / self.fps
+        inner = np.arange(math.ceil(end / step - 1e-9)) * step
+        return np.append(inner, end)
+
+
+def plan(file: Path, fps: float | None, speed: float | None, assembly: Assembly) -> Plan:
+    """Say how a run would be filmed, before it is simulated.
+
+    Raises:
+        NoMovie: the ending is unknown, the folder is not there, or nothing that writes such a file is installed.
+    """
+    ending = file.suffix.lower()
+    if ending not in ENDINGS:
+        raise NoMovie(f"{file}: no movie ends like this; choose {' or '.join(ENDINGS)}")
+    if file.is_dir():
+        raise NoMovie(f"{file} is a folder; give the name of a file")
+    if not (file.parent.is_dir() and os.access(file.parent, os.W_OK)):
+        raise NoMovie(f"{file}: the folder {file.parent} is not there or cannot be written; name another")
+    if not ffmpeg():
+        if not has_pillow():
+            raise NoMovie(f"{file}: neither ffmpeg nor pillow is there; {INSTALL}, or pip install pillow for a gif")
+        if ending == ".mp4":
+            raise NoMovie(
+                f"{file}: an mp4 needs ffmpeg, which is not there; {INSTALL}, or take {file.with_suffix('.gif')}"
+            )
+    rate = fps or FPS
+    if ending == ".gif":
+        rate = 1 / (TICK * max(2, round(1 / (TICK * rate))))  # 20 ms is the shortest that viewers respect
+    return Plan(file, rate, speed or chosen_speed(assembly))
+
+
+def ffmpeg() -> str | None:
+    """The path of ffmpeg, if there is one."""
+    return shutil.which("ffmpeg")
+
+
+def has_pillow() -> bool:
+    return importlib.util.find_spec("PIL") is not None
+
+
+def chosen_speed(assembly: Assembly) -> float:
+    """The launch file's speed; a larger one where the movie would become long."""
+    seconds, speed = assembly.launch.duration_ns / 1e9, assembly.launch.run.speed
+    return speed if seconds <= LONGEST * speed else seconds / MEANT
+
+
+def write_movie(run: Run, name: str, plan: Plan) -> int:
+    """Film a run; the number of frames. The file is there when it is whole, or not at all.
+
+    Raises:
+        NoMovie: the encoder failed.
+    """
+    import matplotlib as mpl
+
+    from servonode.nodes.report import STYLE
+
+    with mpl.rc_context():
+        mpl.rcParams.update(STYLE)
+        reel = Reel(run, name, DPI[plan.file.suffix.lower()])
+        times = plan.times(reel.end)
+        held = round(HELD * plan.fps) if run.fault else 0
+        film = film_of(plan, reel)
+        with beside(plan.file) as part:
+            film(part, progress(reel, [*times, *[times[-1]] * held], plan.file))
+    return len(times) + held
+
+
+def shown_end(run: Run) -> float:
+    """The plant time [s] of the last picture: the end, or the fault."""
+    end = float(run.t[-1])
+    return min(end, float(run.fault["t"])) if run.fault else end
+
+
+class Reel:
+    """The pictures of a run, by plant time."""
+
+    def __init__(self, run: Run, name: str, dpi: float) -> None:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        from servonode.nodes.moving_picture import MovingPicture, columns_of
+
+        self.name, self.fault, self.end = name, run.fault, shown_end(run)
+        shown = max(int(np.searchsorted(run.t, self.end + 1e-9, side="right")), 1)
+        self.t = run.t[:shown]
+        self.columns = {column: values[:shown] for column, values in columns_of(run).items()}
+        figure = Figure(figsize=SIZE, dpi=dpi)
+        self.canvas = FigureCanvasAgg(figure)
+        self.picture = MovingPicture.of_assembly(figure, run.assembly)
+        self.picture.fix_limits(self.t, self.columns)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height [pixels]."""
+        return self.canvas.get_width_height()
+
+    def frame(self, t: float) -> npt.NDArray[np.uint8]:
+        """The picture at a plant time, (height, width, 4); the fault stands in it from its time on."""
+        rows = max(int(np.searchsorted(self.t, t + 1e-9, side="right")), 1)
+        text, fault = f"{self.name}   t = {t:.2f} s", self.fault
+        if fault and t >= self.end - 1e-9:
+            self.picture.title(f"{text}   FAULT {fault['name']}: {fault['text']}", alarm=True)
+        else:
+            self.picture.title(text)
+        self.picture.show(self.t[:rows], {name: values[:rows] for name, values in self.columns.items()})
+        return np.asarray(self.canvas.buffer_rgba())  # type: ignore[no-untyped-call]
+
+
+def progress(reel: Reel, times: list[float], file: Path) -> Iterator[bytes]:
+    """The frames as bytes, one after the other, with a bar on a terminal and one line elsewhere."""
+    if not sys.stderr.isatty():
+        click.echo(f"servonode: {file}: {len(times)} frames", err=True)
+        yield from (reel.frame(t).tobytes() for t in times)
+        return
+    with click.progressbar(times, label=str(file), file=sys.stderr) as bar:
+        yield from (reel.frame(t).tobytes() for t in bar)
+
+
+@contextmanager
+def beside(file: Path) -> Iterator[Path]:
+    """A place beside a file that becomes the file when all is done, and is removed when it is not."""
+    part = file.with_name(f".{file.stem}.{os.getpid()}{file.suffix.lower()}")
+    try:
+        yield part
+        part.replace(file)
+    finally:
+        with suppress(FileNotFoundError):
+            part.unlink()
+
+
+# what writes the file
+
+Film = Callable[[Path, Iterator[bytes]], None]
+
+
+def film_of(plan: Plan, reel: Reel) -> Film:
+    """What writes frames into a file: ffmpeg, or pillow where there is none."""
+    program, rate = ffmpeg(), f"{plan.fps:.6g}"
+    if plan.file.suffix.lower() == ".mp4":
+        return partial(_ffmpeg, [str(program), *_raw(reel, rate), *MP4])
+    palette = _palette(reel)
+    return partial(_ffmpeg_gif, str(program), reel, rate, palette) if program else partial(_pillow, reel, plan, palette)
+
+
+MP4 = ["-an", "-c:v", "libx264", "-pix_fmt", "yuv420p", "-crf", "20", "-movflags", "+faststart"]
+
+
+def _raw(reel: Reel, rate: str) -> list[str]:
+    """The words by which ffmpeg reads frames from its standard input."""
+    width, height = reel.size
+    return [
+        "-y",
+        "-loglevel",
+        "error",
+        "-f",
+        "rawvideo",
+        "-pix_fmt",
+        "rgba",
+        "-s",
+        f"{width}x{height}",
+        "-r",
+        rate,
+        "-i",
+        "-",
+    ]
+
+
+def _ffmpeg(command: list[str], part: Path, frames: Iterator[bytes]) -> None:
+    """Give the frames to ffmpeg.
+
+    Raises:
+        NoMovie: it ended with an error.
+    """
+    with tempfile.TemporaryFile() as errors:
+        with subprocess.Popen([*command, str(part)], stdin=subprocess.PIPE, stderr=errors) as process:
+            assert process.stdin is not None
+            try:
+                with suppress(BrokenPipeError):  # it has ended; its text says why
+                    for frame in frames:
+                        process.stdin.write(frame)
+                    process.stdin.close()
+            except BaseException:  # of an interruption as of an error: nobody else would end it
+                process.kill()
+                raise
+        if process.returncode:
+            errors.seek(0)
+            text = errors.read().decode(errors="replace").strip().splitlines()
+            raise NoMovie(f"ffmpeg ended with {process.returncode}: {text[-1] if text else 'it does not say why'}")
+
+
+def _palette(reel: Reel) -> Any:
+    """The colours of the last picture, which has all that the others have, as a small image of pillow."""
+    from PIL import Image
+
+    picture = Image.fromarray(reel.frame(reel.end)).convert("RGB")
+    return picture.quantize(254, dither=Image.Dither.NONE)
+
+
+def _ffmpeg_gif(program: str, reel: Reel, rate: str, palette: Any, part: Path, frames: Iterator[bytes]) -> None:
+    """A gif by ffmpeg with one palette, so that no frame waits for the others."""
+    from PIL import Image
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "palette.png"
+        colours = np.frombuffer(bytes(palette.getpalette()), np.uint8).reshape(-1, 3)
+        table = np.zeros((256, 3), np.uint8)
+        table[: len(colours)] = colours
+        Image.fromarray(table.reshape(16, 16, 3)).save(file)
+        words = ["-i", str(file), "-lavfi", "[0:v][1:v]paletteuse=dither=none:diff_mode=rectangle", "-loop", "0"]
+        _ffmpeg([program, *_raw(reel, rate), *words], part, frames)
+
+
+def _pillow(reel: Reel, plan: Plan, palette: Any, part: Path, frames: Iterator[bytes]) -> None:
+    """A gif by pillow, which keeps only what changes from frame to frame."""
+    from PIL import Image
+
+    def pictures() -> Iterator[Any]:
+        for frame in frames:
+            image = Image.frombytes("RGBA", reel.size, frame).convert("RGB")
+            yield image.quantize(palette=palette, dither=Image.Dither.NONE)
+
+    rest, each = pictures(), round(1000 / plan.fps)
+    with part.open("w+b") as file:
+        next(rest).save(file, format="GIF", save_all=True, append_images=rest, duration=each, loop=0, disposal=1)

@@ -1,0 +1,72 @@
+"""What the panels of a moving picture show: the usual choice, or the user's."""
+
+from collections.abc import Mapping, Sequence
+
+from servonode.nodes.assembly import Assembly
+from servonode.nodes.report_panels import PALETTE, PanelSpec, panel_specs
+
+TIMING = {
+    "round trip": "timing_round_trip",
+    "lateness": "timing_lateness",
+    "law": "timing_law",
+    "age": "timing_age",
+}  # legend name -> column [ms]
+
+
+class FieldError(ValueError):
+    """A panel was asked for that cannot be."""
+
+
+def usual_panels(assembly: Assembly, timing: bool) -> list[PanelSpec]:
+    """The panels of the report picture, with one of times where these are known."""
+    panels = panel_specs(assembly.machine.description, residual_names(assembly))
+    return [*panels, PanelSpec("[ms]", timing_curves(assembly), True)] if timing else panels
+
+
+def timing_curves(assembly: Assembly) -> dict[str, str]:
+    """The times of TIMING that a run of this has; without a controller there is nothing to wait for."""
+    realtime = assembly.launch.run.mode == "realtime"
+    return {
+        name: column
+        for name, column in TIMING.items()
+        if (realtime if name == "lateness" else assembly.control is not None)
+    }
+
+
+def residual_names(assembly: Assembly) -> list[str]:
+    """Of the constraints that the machine's reactions hold, then of the program."""
+    return [each.name for each in assembly.residuals]
+
+
+def chosen_panels(assembly: Assembly, fields: Sequence[str], timing: bool) -> list[PanelSpec]:
+    """A panel for each "NAME,NAME"; where all its names are residuals, or times, on a logarithmic axis.
+
+    Raises:
+        FieldError: no such name, or more of them in one panel than there are colours.
+    """
+    units = _units(assembly, timing)
+    alias = dict(zip(assembly.machine.description.columns, assembly.machine.description.state_names, strict=True))
+    return [_chosen(text, units, alias) for text in fields]
+
+
+def _chosen(text: str, units: Mapping[str, str], alias: Mapping[str, str]) -> PanelSpec:
+    names = [alias.get(name.strip(), name.strip()) for name in text.split(",")]
+    for name in names:
+        if name not in units:
+            raise FieldError(f"panel {text!r}: unknown name {name!r}; choose from {', '.join(units)}")
+    if len(names) > len(PALETTE):
+        raise FieldError(f"panel {text!r} has {len(names)} names; give at most {len(PALETTE)} to one panel")
+    of = list(dict.fromkeys(units[name] for name in names))
+    sized = all(name.startswith("residual_") for name in names) or all(name.startswith("timing_") for name in names)
+    word = names[0] if len(names) == 1 else ""
+    label = f"|{word or 'residual'}|" if sized and names[0].startswith("residual_") else word
+    return PanelSpec(f"{label} [{', '.join(of)}]".strip(), {name: name for name in names}, sized)
+
+
+def _units(assembly: Assembly, timing: bool) -> dict[str, str]:
+    """Every column that a panel may show, with its unit."""
+    description = assembly.machine.description
+    units = {each.name: each.unit for each in (*description.state, *description.outputs, *description.inputs)}
+    units |= {f"residual_{each.name}": each.unit for each in assembly.residuals}
+    units |= {f"target_{name}": "target" for name in assembly.targets.names}
+    return units | (dict.fromkeys(timing_curves(assembly).values(), "ms") if timing else {})

@@ -1,0 +1,476 @@
+"""The parts of a moving picture: a view of the machine, a panel of curves, a line of text.
+
+A part draws its axis seldom and its artists often: the axis is kept as an image, and only what moves is drawn on it.
+"""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.mechanics.machine import Machine
+from servonode.nodes.report_panels import LEAST, PALETTE, PanelSpec, entitle_panel
+from servonode.nodes.report_scene import ROUNDING, Instant, usual
+from servonode.nodes.report_views import ARROWS, GOAL, GUIDE, INK, UNSEEN, round_size
+from servonode.nodes.thinning import Thinning
+from servonode.plants.view import View
+
+Array = npt.NDArray[np.float64]
+Columns = Mapping[str, Array]
+Box = tuple[float, float, float, float]  # left, bottom, width, height, in parts of the figure
+TRAIL = 400  # points of a path at most
+AHEAD = 0.25  # of the extent, left free on each side when limits are set anew
+LOST = 0.4  # of the room that is used to the room there is, below which limits are set anew
+GROWTH = 1.25  # of the size that an arrow of full length stands for to the largest one so far
+LONGEST, LONGEST_IN_STRIP = 0.22, 0.45  # of an arrow of full length to the lesser side of its axis
+ARROW_WIDTH = 0.012  # of its shaft to the lesser side
+CAPTION = 0.75  # of the room below an axis, for the caption
+NARROW = 3.5  # in; an axis narrower than this has smaller words
+
+
+class Part:
+    """A rectangle of the figure with an axis in it and artists that are drawn anew for every frame."""
+
+    def __init__(self, axis: Any) -> None:
+        self.axis = axis
+        self.artists: list[Any] = []
+        self.stale = True  # the axis itself must be drawn anew
+        self.moved = True  # the artists must be drawn anew
+        self.fixed = False  # the limits stay as they are
+        self.cell: Box = (0.0, 0.0, 1.0, 1.0)
+        self._background: Any = None
+
+    def move(self, cell: Box, inner: Box) -> None:
+        """Take this rectangle of the figure, with the axis in the inner one."""
+        self.cell, self.stale = cell, True
+        if self.axis is not None:
+            self.axis.set_position(inner)
+            self.shaped()
+
+    def shaped(self) -> None:
+        """What follows from the axis having a new size."""
+
+    def animated(self, artist: Any) -> Any:
+        """The artist, drawn for every frame from now on."""
+        artist.set_animated(True)
+        self.artists.append(artist)
+        return artist
+
+    def keep_background(self, canvas: Any) -> None:
+        """Remember the pixels of the rectangle as they are."""
+        self._background = canvas.copy_from_bbox(self._pixels(canvas.figure))
+        self.stale, self.moved = False, True
+
+    def draw_background(self, canvas: Any) -> None:
+        """Draw the axis anew into its rectangle, and remember the pixels."""
+        from matplotlib.patches import Rectangle
+
+        renderer, box = canvas.get_renderer(), self._pixels(canvas.figure)
+        blank = Rectangle((box.x0, box.y0), box.width, box.height, facecolor=canvas.figure.get_facecolor(), lw=0)
+        blank.set_figure(canvas.figure)
+        blank.draw(renderer)
+        if self.axis is not None:
+            self.axis.draw(renderer)
+        self.keep_background(canvas)
+
+    def draw(self, canvas: Any) -> None:
+        """Draw the artists onto the remembered pixels."""
+        self.moved = False
+        canvas.restore_region(self._background)
+        renderer = canvas.get_renderer()
+        for artist in self.artists:
+            artist.draw(renderer)
+
+    def _pixels(self, figure: Any) -> Any:
+        from matplotlib.transforms import Bbox
+
+        size = np.asarray(figure.bbox.size)
+        left, bottom, width, height = self.cell
+        corners = np.array([[left, bottom], [left + width, bottom + height]])
+        return Bbox(np.clip(np.round(corners * size), 0, size))
+
+
+class Words(Part):
+    """A line of text that changes."""
+
+    def __init__(self, figure: Any, x: float, **look: Any) -> None:
+        super().__init__(None)
+        self._text = self.animated(figure.text(x, 0.0, "", va="center", **look))
+
+    def move(self, cell: Box, inner: Box) -> None:
+        super().move(cell, inner)
+        self._text.set_y(inner[1] + inner[3] / 2)
+        if self._text.get_ha() == "center":
+            self._text.set_x(inner[0] + inner[2] / 2)
+
+    def say(self, text: str, color: str) -> bool:
+        """Whether that is something new."""
+        if (text, color) == (self._text.get_text(), self._text.get_color()):
+            return False
+        self._text.set_text(text)
+        self._text.set_color(color)
+        self.moved = True
+        return True
+
+
+class PanelPart(Part):
+    """Curves over time, the present at the right edge.
+
+    span [s]: what is shown; the axis then counts from the present. None: the whole history on an axis of plant time.
+    """
+
+    def __init__(self, axis: Any, spec: PanelSpec, span: float | None) -> None:
+        super().__init__(axis)
+        self.spec, self._span = spec, span
+        self._fitted = False  # the limits were set by curves
+        self._lines = [
+            self.animated(axis.plot([], [], color=color, label=name)[0])
+            for color, name in zip(cycle(PALETTE), spec.curves, strict=False)
+        ]
+        axis.set_ylabel(spec.label, fontsize=8)
+        axis.set_autoscale_on(False)
+        if spec.logarithmic:
+            axis.set_yscale("log")
+            axis.set_ylim(1e-3, 1.0)
+            axis.minorticks_off()  # they cost more than all the rest of the axis
+        else:
+            axis.ticklabel_format(useOffset=False)
+            axis.locator_params(axis="y", nbins=4)
+        axis.set_xlim((-span, 0.0) if span else (0.0, 1.0))
+        entitle_panel(axis, len(spec.curves), handlelength=1.2, columnspacing=1.0, handletextpad=0.5)
+
+    def shaped(self) -> None:
+        self.axis.yaxis.set_label_coords(-0.6 * self.axis.figure.dpi / self.axis.bbox.width, 0.5)
+
+    def label_time(self) -> None:
+        """Say below the axis what it counts."""
+        self.axis.set_xlabel("time before now [s]" if self._span else "t [s]")
+
+    def curves(self, columns: Columns) -> list[Array]:
+        """The panel's columns, on a logarithmic axis their sizes; not a number where there is nothing to draw."""
+        found = [columns[column] for column in self.spec.curves.values()]
+        if not self.spec.logarithmic:
+            return found
+        sizes = [np.abs(values) for values in found]
+        return [np.where(size > 0, size, np.nan) for size in sizes]
+
+    def update(self, t: Array, columns: Columns, thinning: Thinning) -> None:
+        """Put the history up to now onto the lines."""
+        self.moved = True
+        low, high = self.axis.get_ylim()
+        pixel = 0.0 if self.spec.logarithmic else (high - low) / max(self.axis.bbox.height, 1.0)
+        shown = [thinning.curve(values, pixel) for values in self.curves(columns)]
+        for line, (times, values) in zip(self._lines, shown, strict=True):
+            at = times - t[-1] if self._span else times
+            if self.spec.logarithmic:  # what is known only now and then is joined
+                known = np.isfinite(values)
+                at, values = at[known], values[known]
+            line.set_data(at, values)
+        if not self.fixed:
+            self._follow([values for _, values in shown])
+            if not self._span:
+                self._follow_time(t)
+
+    def fix(self, t: Array, columns: Columns) -> None:
+        """Limits for the whole of a run, kept from now on."""
+        self._follow(self.curves(columns))
+        if not self._span:
+            self._limit_time(float(t[0]), float(t[-1]))
+        self.fixed = True
+
+    def _follow(self, curves: Sequence[Array]) -> None:
+        """Set the limits anew where the curves leave them, or no longer use much of them."""
+        low, high = bounds(curves)
+        if not low <= high:
+            return
+        bottom, top = self.axis.get_ylim()
+        if self.spec.logarithmic:
+            wanted = _decades(low, high)
+            low, share = max(low, wanted[0]), np.log10(wanted[1] / wanted[0]) / np.log10(top / bottom)
+        else:
+            wanted = _with_room(low, high)
+            share = (wanted[1] - wanted[0]) / (top - bottom)
+        if not (self._fitted and bottom <= low and high <= top and share >= LOST):
+            self.axis.set_ylim(*wanted)
+            self.stale = self._fitted = True
+
+    def _follow_time(self, t: Array) -> None:
+        left, right = self.axis.get_xlim()
+        if not (left <= t[0] and t[-1] <= right):
+            self._limit_time(float(t[0]), float(t[0] + 2 * (t[-1] - t[0])))
+
+    def _limit_time(self, first: float, last: float) -> None:
+        self.axis.set_xlim(first, last if last > first else first + 1.0)
+        self.stale = True
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """What a view draws at one instant."""
+
+    guides: list[Array]
+    lines: list[Array]
+    arrows: dict[str, Array]
+
+
+class ViewPart(Part):
+    """The machine in a plane, with its path and its target's; or, for a strip, the machine alone at this instant."""
+
+    def __init__(self, axis: Any, view: View, machine: Machine, goals: Sequence[str]) -> None:
+        from matplotlib.collections import LineCollection, PolyCollection
+
+        super().__init__(axis)
+        self.view, self._machine = view, machine
+        self._goal = view.goal if view.goal and set(view.goal) <= set(goals) else None
+        self._largest = 0.0  # an arrow of this size has full length
+        self._names: list[str] = []  # of the arrows
+        self._legend: list[Any] = []
+        self._key: list[Any] = []
+        axis.set_autoscale_on(False)
+        axis.locator_params(nbins=5)
+        axis.set_xlabel("" if view.strip else view.axes[0])
+        axis.set_ylabel(view.axes[1])
+        if view.strip:
+            axis.tick_params(labelbottom=False)
+        self._guides = self.animated(LineCollection([], colors=GUIDE, linewidths=0.7, zorder=1))
+        self._trails = [
+            self.animated(axis.plot([], [], color=color, label=label, linewidth=1.1)[0])
+            for color, label in zip(cycle(PALETTE), view.trails, strict=False)
+        ]
+        self._target = [
+            self.animated(axis.plot([], [], color=GOAL, **look)[0])
+            for look in (
+                {"linewidth": 1.0, "linestyle": "--", "label": "target"},
+                {"linewidth": 0.6},
+                {"marker": "o", "markersize": 6, "linestyle": "none"},
+            )
+            if self._goal
+        ]
+        self._outline = self.animated(LineCollection([], colors=INK, linewidths=1.4, zorder=3))
+        self._dots = self.animated(axis.plot([], [], "o", color=INK, markersize=5)[0])
+        self._arrows = self.animated(PolyCollection([], closed=True, linewidths=0))
+        for each in (self._guides, self._outline, self._arrows):
+            axis.add_collection(each, autolim=False)
+        # by itself, because a text costs more than the whole machine and need not change in every frame
+        self.words = Words(axis.figure, 0.0, fontsize=9, ha="center", color=INK) if view.caption else None
+
+    def move(self, cell: Box, inner: Box) -> None:
+        """The caption stands below the axis, where a strip has no labels."""
+        if self.words:
+            x, y, width, height = cell
+            below = (inner[1] - y) * CAPTION
+            self.words.move((x, y, width, below), (inner[0], y, inner[2], below))
+            cell = (x, y + below, width, height - below)
+        super().move(cell, inner)
+
+    def shaped(self) -> None:
+        """Equal scales in both directions, and words that fit."""
+        (left, right), (bottom, top) = self.axis.get_xlim(), self.axis.get_ylim()
+        self._limit(np.array([left, bottom]), np.array([right, top]))
+
+    def update(self, columns: Columns, instant: Instant, thinning: Thinning, speak: bool) -> None:
+        """Put the machine, its path and the target as they are now onto the artists; `speak`: the caption too."""
+        self.moved = True
+        drawn = self._draw_at(instant)
+        trails = [thinning.path(*(columns[name] for name in pair)) for pair in self.view.trails.values()]
+        goal = thinning.path(*(columns[f"target_{name}"] for name in self._goal)) if self._goal else []
+        for collection, lines in ((self._guides, drawn.guides), (self._outline, drawn.lines)):
+            segments = [line for line in lines if len(line) > 1]
+            collection.set_segments(segments)
+            collection.set_visible(bool(segments))  # what is empty costs as much as what is not
+        dots = [line[0] for line in drawn.lines if len(line) == 1]
+        self._dots.set_data(*(np.array(dots).T if dots else ([], [])))
+        self._dots.set_visible(bool(dots))
+        for line, path in zip(self._trails, trails, strict=True):
+            line.set_data(*path)
+        self._aim(goal, trails)
+        if self.words and self.view.caption and speak:
+            self.words.say(instant.given(self.view.caption), INK)
+        if not self.fixed:
+            self._follow([*trails, goal] if goal else trails, drawn)
+            self._scale(drawn, columns)
+        self._point(drawn)
+
+    def fix(self, columns: Columns, instants: Sequence[Instant]) -> None:
+        """Limits and scale of the arrows for the whole of a run, kept from now on."""
+        trails = [[columns[name] for name in pair] for pair in self.view.trails.values()]
+        goal = [[columns[f"target_{name}"] for name in self._goal]] if self._goal else []
+        several = [self._draw_at(instant) for instant in instants]
+        names = list(dict.fromkeys(name for each in several for name in each.arrows))
+        arrows = {f"{i}": arrow for i, each in enumerate(several) for arrow in each.arrows.values()}
+        lines = [line for each in several for line in each.lines]
+        guides = [line for each in several for line in each.guides] if self.view.strip else []
+        whole = _Drawn(guides, lines, arrows)
+        self._follow([*trails, *goal], whole)
+        self._scale(whole, columns)
+        self._names = names
+        self._entitle()
+        self.fixed = True
+
+    def forget(self) -> None:
+        """What was learnt of another run: the size of the arrows."""
+        self._largest, self._names = 0.0, []
+
+    def _draw_at(self, instant: Instant) -> _Drawn:
+        view = self.view
+        return _Drawn(instant.lines(view.guides), instant.lines(view.outline), instant.arrows(view))
+
+    def _aim(self, goal: Sequence[Array], trails: Sequence[Sequence[Array]]) -> None:
+        """The target's path, the target, and the line from it to the machine."""
+        if not goal:
+            return
+        now = [column[-1:] for column in goal]
+        here = [column[-1:] for column in trails[0]] if trails else now
+        for line, path in zip(
+            self._target, (goal, [np.append(a, b) for a, b in zip(here, now, strict=True)], now), strict=True
+        ):
+            line.set_data(*path)
+
+    def _follow(self, paths: Sequence[Sequence[Array]], drawn: _Drawn) -> None:
+        """Set the limits anew where something leaves them, or much of their room is no longer used."""
+        lines = [*drawn.lines, *(drawn.guides if self.view.strip else [])]
+        across = [*(path[0] for path in paths), *(line[:, 0] for line in lines)]
+        up = [*(path[1] for path in paths), *(line[:, 1] for line in lines)]
+        (left, right), (bottom, top) = bounds(across), bounds(up)
+        if not (left <= right and bottom <= top):
+            return
+        low, high = np.array([left, bottom]), np.array([right, top])
+        extent = float(np.max(high - low)) or 1.0
+        (x0, x1), (y0, y1) = self.axis.get_xlim(), self.axis.get_ylim()
+        inside = x0 <= left and right <= x1 and y0 <= bottom and top <= y1
+        used = np.max((high - low) / [x1 - x0, y1 - y0])
+        if not inside or (used < LOST and extent > 1e-6):
+            self._limit(low - AHEAD * extent, high + AHEAD * extent)
+
+    def _limit(self, low: Array, high: Array) -> None:
+        """Limits that hold at least this, at one scale in both directions."""
+        box = self.axis.bbox
+        sides = np.array([max(box.width, 1.0), max(box.height, 1.0)])
+        half = 0.5 * sides * np.max((high - low) / sides)
+        middle = 0.5 * (low + high)
+        self.axis.set_xlim(middle[0] - half[0], middle[0] + half[0])
+        self.axis.set_ylim(middle[1] - half[1], middle[1] + half[1])
+        self._entitle()  # the measure of the arrows has another length
+
+    def _side(self) -> float:
+        """The lesser side of the axis [m]."""
+        (x0, x1), (y0, y1) = self.axis.get_xlim(), self.axis.get_ylim()
+        return float(min(x1 - x0, y1 - y0))
+
+    def _scale(self, drawn: _Drawn, columns: Columns) -> None:
+        """Have the scale of the arrows hold the largest one so far."""
+        sizes = [float(np.hypot(*vector)) for _, vector in drawn.arrows.values()]
+        largest = max((size for size in sizes if np.isfinite(size)), default=0.0)
+        if largest <= self._largest or largest <= ROUNDING * usual(self._machine, columns, {self.view.arrow_unit}):
+            return
+        self._largest = GROWTH * largest
+        self._entitle()
+
+    def _point(self, drawn: _Drawn) -> None:
+        """The arrows that have a length to be seen."""
+        scale = self._full() / self._largest if self._largest else 0.0
+        shafts, width = [], ARROW_WIDTH * self._side()
+        colors = []
+        for name, (foot, vector) in drawn.arrows.items():
+            if not self._largest or not UNSEEN * self._largest < np.hypot(*vector) < np.inf:
+                continue
+            if name not in self._names:
+                self._names.append(name)
+                self._entitle()
+            shafts.append(arrow(foot, scale * vector, width))
+            colors.append(self._color(name))
+        self._arrows.set_visible(bool(shafts))
+        self._arrows.set_verts(shafts)
+        self._arrows.set_facecolor(colors)
+
+    def _full(self) -> float:
+        """How long an arrow of the largest size is [m]."""
+        return (LONGEST_IN_STRIP if self.view.strip else LONGEST) * self._side()
+
+    def _color(self, name: str) -> str:
+        return ARROWS[self._names.index(name) % len(ARROWS)]
+
+    def _entitle(self) -> None:
+        """Title, legend and the scale of the arrows, above the axis."""
+        axis, figure = self.axis, self.axis.figure
+        width, height = axis.bbox.size / figure.dpi
+        for each in (*self._legend, *self._key):
+            each.remove()
+        self._legend, self._key = [], []
+        narrow = width < NARROW
+        small = 7.5 if narrow else 9
+        axis.locator_params(axis="x", nbins=3 if narrow else 6)
+        title = self.view.title.replace(", ", ",\n") if narrow else self.view.title
+        axis.set_title(title, loc="left", fontsize=small, color=INK, y=1 + (0.35 if narrow else 0.22) / height, pad=0)
+        axis.yaxis.set_label_coords(-0.5 / width, 0.5)
+        handles = [*self._trails, *self._target[:1]] if not self.view.strip else []
+        letters = int((width - 0.3) * 22)  # in a line above a narrow axis
+        labels = [textwrap.fill(name, letters) if narrow else name for name in self._names]
+        handles += [_patch(self._color(name), label) for name, label in zip(self._names, labels, strict=True)]
+        if handles:
+            place: Any = {"loc": "lower left", "bbox_to_anchor": (0.0, 1 - 0.03 / height)}
+            names = [each.get_label() for each in handles]
+            look: Any = {"fontsize": small - 0.5, "borderpad": 0, "handlelength": 1.2, "columnspacing": 1.0}
+            look |= {"frameon": False, "borderaxespad": 0.1, "labelspacing": 0.2, "ncols": 1 if narrow else len(names)}
+            self._legend = [axis.legend(handles, names, **look, **place)]
+        if self._largest and self._names:
+            self._key = self._measure(height, narrow)
+        self.stale = True
+
+    def _measure(self, height: float, narrow: bool) -> list[Any]:
+        """A line as long as an arrow of a round size, with that size."""
+        known = round_size(0.7 * self._largest)
+        share = known / self._largest * self._full() / float(np.ptp(self.axis.get_xlim()))
+        look: Any = {"transform": self.axis.transAxes, "clip_on": False, "color": INK}
+        at, right = (1 - 0.25 / height, 0.98) if narrow else (1 + 0.3 / height, 1.0)  # inside, or above the axis
+        (line,) = self.axis.plot([right - share, right], [at, at], linewidth=2.0, **look)
+        text = f"{known:g} {self.view.arrow_unit}"
+        return [
+            line,
+            self.axis.text(right, at + 0.04 / height, text, fontsize=7 if narrow else 8.5, ha="right", **look),
+        ]
+
+
+def _decades(low: float, high: float) -> tuple[float, float]:
+    """Whole powers of ten around what is worth showing of two sizes."""
+    bottom, top = np.floor(np.log10(max(low, LEAST * high))), np.ceil(np.log10(high))
+    return float(10.0**bottom), float(10.0 ** max(top, bottom + 1))
+
+
+def _with_room(low: float, high: float) -> tuple[float, float]:
+    """Limits with room on both sides; a constant stands in the middle."""
+    size = max(abs(low), abs(high))
+    room = AHEAD * (high - low) if high - low > 1e-6 * size else 0.1 * size or 1.0
+    return low - room, high + room
+
+
+def bounds(curves: Sequence[Array]) -> tuple[float, float]:
+    """The least and the greatest finite value; (inf, -inf) without any."""
+    low, high = np.inf, -np.inf
+    for values in curves:
+        least = float(np.min(values, initial=np.inf, where=np.isfinite(values)))
+        if least < np.inf:
+            low, high = min(low, least), max(high, float(np.max(values, initial=-np.inf, where=np.isfinite(values))))
+    return low, high
+
+
+def arrow(foot: Array, vector: Array, width: float) -> Array:
+    """The outline (7, 2) of an arrow: a shaft of this width, a head three times as wide."""
+    length = float(np.hypot(*vector))
+    along = vector / length
+    across = np.array([-along[1], along[0]]) * width / 2
+    head = min(4.5 * width, length)
+    neck, tip = foot + (length - head) * along, foot + vector
+    return np.array(
+        [foot + across, neck + across, neck + 3 * across, tip, neck - 3 * across, neck - across, foot - across]
+    )
+
+
+def _patch(color: str, label: str) -> Any:
+    from matplotlib.patches import Patch
+
+    return Patch(facecolor=color, label=label)

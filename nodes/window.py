@@ -1,0 +1,356 @@
+"""The window on a run: messages from the bus, once a frame, into the moving picture.
+
+Nobody waits for it. It takes what has arrived, keeps a bounded part of it, draws, and sleeps to the next frame; what a
+frozen window does not take in is dropped by the sockets of the nodes.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from servonode.bus import Bus, BusError, live_runs, read_registry, run_path
+from servonode.nodes.assembly import Assembly, assemble
+from servonode.nodes.display import NoDisplay, gui_backend
+from servonode.nodes.launch_file import launch_of_table
+from servonode.nodes.moving_fields import FieldError, chosen_panels
+from servonode.nodes.moving_picture import SIZE, MovingPicture
+from servonode.nodes.report import STYLE
+from servonode.nodes.window_feed import WANTED, Feed
+from servonode.nodes.window_process import Options
+
+WINDOW = "window"
+FPS = 30
+LOOK_S = 0.2  # how often the registry is looked at
+SHOWN_S = 20.0  # wall s that the panels show unless asked otherwise
+WORDS_EVERY = 6  # frames after which texts are brought up to date
+SAID_S = 2.0  # how long a message of the window itself stands in its title
+SLOW = 0.9  # of the frames that are due, below which the title says how many there are
+FOOTER = "space: pause      s: save the picture      q: close"
+NICE = 19
+ENDED = {"finished": "finished", "fault": "ended by a fault"}
+
+
+def stored_assembly(registry: dict[str, Any]) -> Assembly:
+    """What a run runs, from its registry; raises as `assemble`, BusError where the registry has no launch file."""
+    stored = registry.get("launch")
+    if not stored:
+        raise BusError(f"run {registry.get('run')!r} does not say what it runs; it belongs to another version")
+    launch = launch_of_table(stored["table"], path=Path(stored["path"]), file=stored["file"])
+    return assemble(launch, strict=False)
+
+
+def usual_span(assembly: Assembly) -> float:
+    """Plant time [s] that the panels show: 20 s of the wall's clock; in lockstep, which has none, the whole run."""
+    run = assembly.launch.run
+    return run.duration if run.mode == "lockstep" else min(SHOWN_S * run.speed, run.duration)
+
+
+class Source:
+    """The run of a name, as the registry has it: found, connected to, left when it has ended."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.alive = False
+        self.assembly: Assembly | None = None
+        self._started: int | None = None
+        self._stored: Any = None
+        self._look_due = 0.0
+        self._bus: Bus | None = None
+        self._inbox: Any = None
+
+    def look(self, now: float) -> bool:
+        """Look at the registry when it is time to; True when a run was found that is not the one before.
+
+        Before a run's nodes have been started together nothing is connected: they count who listens to them.
+        """
+        if now < self._look_due:
+            return False
+        self._look_due = now + LOOK_S
+        try:
+            registry = read_registry(self.name)
+        except BusError:
+            self.alive = False
+            return False
+        if not registry.get("open") or registry["started_ns"] == self._started:
+            return False
+        if registry["launch"] != self._stored:
+            self.assembly, self._stored = stored_assembly(registry), registry["launch"]
+        self._started, self.alive = registry["started_ns"], True
+        self.leave()
+        self._bus = Bus(run_path(self.name), WINDOW)
+        self._inbox = self._bus.subscriber({node: WANTED[node] for node in registry["nodes"]})
+        return True
+
+    def receive(self) -> list[Any]:
+        """What has arrived, at most a bounded batch of it."""
+        if self._inbox is None:
+            return []
+        messages = [message for _, message in self._inbox.receive()]
+        if not messages and not self.alive:  # all is said; else the sockets would look for the nodes for ever
+            self.leave()
+        return messages
+
+    def leave(self) -> None:
+        """Close the sockets."""
+        if self._bus is not None:
+            self._bus.close()
+        self._bus = self._inbox = None
+
+
+class Window:
+    """A figure that shows the run of a name, frame by frame; `figure` is on any Agg canvas, with a display or not."""
+
+    def __init__(self, figure: Any, source: Source, options: Options) -> None:
+        self.figure, self.source, self.options = figure, source, options
+        self.paused = self.closed = False
+        self.frames = self.skipped = 0  # since the start; due, but never drawn
+        self.picture: MovingPicture | None = None
+        self.feed: Feed | None = None
+        self._assembly: Assembly | None = None
+        self._shown = -1  # rows of the ring that are in the picture
+        self._message, self._message_until = "", 0.0
+        self._second = (0.0, 0, 0)  # begin of the present second, frames and skipped ones then
+        self._lag = ""
+        figure.canvas.mpl_connect("key_press_event", lambda event: self.press(event.key))
+        figure.canvas.mpl_connect("close_event", lambda _: self.close())
+
+    def press(self, key: str | None) -> None:
+        """What a key does."""
+        match key:
+            case " ":
+                self.paused = not self.paused
+            case "s":
+                self.save()
+            case "q":
+                self.close()
+            case _:
+                pass
+
+    def close(self) -> None:
+        """End with this frame."""
+        self.closed = True
+        self.figure.canvas.stop_event_loop()
+
+    def save(self) -> None:
+        """Write the picture as it stands."""
+        t = max(self.feed.t, 0.0) if self.feed else 0.0
+        file = self.options.save or f"{self.source.name}_{t:.2f}.png"
+        try:
+            self.figure.savefig(file)
+        except (OSError, ValueError) as error:
+            self.say(f"cannot save: {error}")
+        else:
+            self.say(f"saved {file}")
+
+    def say(self, text: str) -> None:
+        """Have the title say this for a moment."""
+        self._message, self._message_until = text, time.monotonic() + SAID_S
+
+    def frame(self) -> None:
+        """Take in what has arrived; draw unless paused."""
+        now = time.monotonic()
+        if self.source.look(now):
+            self.begin()
+        for message in self.source.receive():
+            if self.feed is not None:
+                self.feed.take(message)
+        self._count(now)
+        self._draw(now)
+
+    def begin(self) -> None:
+        """Another run was found: start anew, with another picture where it runs something else."""
+        assembly = self.source.assembly
+        assert assembly is not None
+        span = self.options.span or usual_span(assembly)
+        self.feed = Feed(assembly, span)
+        self._shown = -1
+        if self.picture is not None and assembly is self._assembly:
+            self.picture.forget()
+            return
+        self._assembly = assembly
+        if self.picture is not None:
+            self.picture.detach()
+        self.picture = MovingPicture.of_assembly(
+            self.figure, assembly, self.options.panels, span, timing=True, footer=FOOTER, words_every=WORDS_EVERY
+        )
+
+    def _draw(self, now: float) -> None:
+        """Bring the canvas up to date if something has changed that is to be seen."""
+        if self.picture is None or self.feed is None:
+            return
+        spoke = (self.frames % WORDS_EVERY == 0 or self.paused) and self._entitle(now)
+        columns = self.feed.ring.columns
+        count = self.feed.ring.count
+        if self.paused or count == self._shown:
+            changed = spoke and self.picture.show(columns["t"][:0], {})
+            if not spoke:
+                return
+        else:
+            changed = self.picture.show(columns["t"], columns)
+            self._shown = count
+        del changed  # a full drawing and a partial one both end in the canvas's pixels
+        self.figure.canvas.blit(self.figure.bbox)
+
+    def _entitle(self, now: float) -> bool:
+        """Bring the first line up to date; whether it says something new."""
+        assert self.picture is not None
+        assert self.feed is not None
+        feed = self.feed
+        state = feed.lifecycle if self.source.alive else ENDED.get(feed.lifecycle, "ended")
+        parts = [self.source.name]
+        if feed.t >= 0:
+            parts.append(f"t = {feed.t:.1f} s")
+        if feed.rate and self.source.alive:
+            parts.append(f"{feed.rate:.2g} plant seconds per second")
+        parts.append(state)
+        if self._lag:
+            parts.append(self._lag)
+        if self.paused:
+            parts.append("PAUSED")
+        if feed.fault_text:
+            parts.append(f"FAULT {feed.fault_text}")
+        if now < self._message_until:
+            parts.append(self._message)
+        return self.picture.title("     ".join(parts), alarm=bool(feed.fault_text))
+
+    def _count(self, now: float) -> None:
+        """Once a second, see whether frames were skipped."""
+        self.frames += 1
+        begin, frames, skipped = self._second
+        if now - begin < 1.0:
+            return
+        drawn, lost = self.frames - frames, self.skipped - skipped
+        self._lag = f"{drawn / (now - begin):.0f} frames/s" if begin and drawn < SLOW * (drawn + lost) else ""
+        self._second = (now, self.frames, self.skipped)
+
+    def run(self) -> None:
+        """Frame after frame on absolute deadlines, until the window is closed."""
+        period, begin, number = 1 / FPS, time.monotonic(), 0
+        while not self.closed:
+            self.frame()
+            number += 1
+            late = int((time.monotonic() - begin) / period) - number + 1
+            if late > 0:
+                number += late
+                self.skipped += late
+            if not self.closed:
+                self.figure.canvas.start_event_loop(max(begin + number * period - time.monotonic(), 1e-3))
+        self.source.leave()
+
+
+def give_way() -> None:
+    """Let every other process go first where cores are short: the loop, above all."""
+    with contextlib.suppress(OSError):
+        if hasattr(os, "SCHED_IDLE"):  # Linux: only what nobody else wants
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        else:
+            os.nice(NICE)
+
+
+def watch(name: str, options: Options, guard: int = 0) -> int:
+    """Show a window on the run of this name until the user closes it; the exit code, 130 after Ctrl-C.
+
+    guard: a process id; while that process lives the run may still be to come. 0: it must be there.
+
+    Raises:
+        NoDisplay: no window can be opened; FieldError: no such panel; BusError: no such run.
+    """
+    give_way()  # before all else: loading the libraries takes a core for a second
+    gui_backend()
+    source = Source(name)
+    if not wait_for(source, guard):
+        return 0
+    assert source.assembly is not None
+    chosen_panels(source.assembly, options.panels, timing=True)  # refused before there is a window
+    return _show(source, options)
+
+
+def find_run(asked: str | None) -> str:
+    """The name of the run that is meant: a name, a launch file of that name, or the only run that is going on.
+
+    Raises:
+        BusError: there is no such run, or without a name none or several; the names are told.
+    """
+    names = live_runs()
+    going = f"going on: {', '.join(names)}" if names else "none is going on; start one with servonode run FILE --plot"
+    if asked is None:
+        if len(names) != 1:
+            raise BusError(f"servonode plot needs the name of a run where there is not just one; {going}")
+        return names[0]
+    for name in (asked, Path(asked).stem):
+        if name in names:
+            return name
+    raise BusError(f"no run named {Path(asked).stem if asked.endswith('.toml') else asked!r} is going on; {going}")
+
+
+def wait_for(source: Source, guard: int = 0) -> bool:
+    """Wait until the run's nodes have been started; False if `guard` ends first."""
+    while not source.look(time.monotonic()):
+        if not guard:
+            read_registry(source.name)
+        elif os.getppid() != guard:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def _show(source: Source, options: Options) -> int:
+    """The window itself, from opening to closing."""
+    import matplotlib as mpl
+    from matplotlib import pyplot as plt
+
+    mpl.rcParams.update(STYLE)
+    mpl.rcParams["toolbar"] = "None"
+    mpl.rcParams.update({key: [] for key in mpl.rcParams if key.startswith("keymap.")})
+    figure = plt.figure(figsize=SIZE)
+    manager = figure.canvas.manager
+    assert manager is not None
+    manager.set_window_title(f"servonode: {source.name}")
+    window = Window(figure, source, options)
+    window.begin()
+    interrupted: list[int] = []
+
+    def end(number: int, _: Any) -> None:
+        interrupted.append(number)
+        window.close()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    plt.show(block=False)
+    window.run()
+    plt.close(figure)
+    return 130 if signal.SIGINT in interrupted else 0
+
+
+def headless_figure() -> Any:
+    """A figure of the window's size on a canvas without a display, whose event loop only sleeps: for measuring."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    class Headless(FigureCanvasAgg):
+        def start_event_loop(self, timeout: float = 0) -> None:
+            time.sleep(timeout)
+
+    figure = Figure(figsize=SIZE, dpi=100)
+    Headless(figure)
+    return figure
+
+
+def main(words: Sequence[str]) -> int:
+    """The window process of a launcher: the run's name, and the options as JSON."""
+    name, options = words[0], Options(**json.loads(words[1]))
+    try:
+        return watch(name, options, guard=os.getppid())
+    except (NoDisplay, FieldError, BusError, ValueError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

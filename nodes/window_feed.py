@@ -1,0 +1,162 @@
+"""From the messages of a run to the columns of its moving picture, with bounds on everything that is kept."""
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.bus import Command, Message, Report, State, Status, Target
+from servonode.mechanics.description import unpacked
+from servonode.nodes.assembly import Assembly
+from servonode.nodes.moving_fields import TIMING, residual_names
+from servonode.nodes.node import CONTROLLER, PLANT, TARGET
+from servonode.nodes.ring import Ring
+
+Array = npt.NDArray[np.float64]
+ROWS = 8192  # rows kept
+GOALS = 4096  # targets kept for states that are still to come
+STATES = 512  # states whose publishing time is kept for the answers to them
+MARK_NS = 100_000_000  # how often a state is kept to compute the rate from
+WANTED = {PLANT: ["state", "status"], CONTROLLER: ["command", "report", "status"], TARGET: ["target"]}
+
+
+class Feed:
+    """Takes messages of one run of `assembly` and keeps the newest `span` [s] of plant time and more.
+
+    States that come closer together than the picture could show are passed over.
+    """
+
+    def __init__(self, assembly: Assembly, span: float) -> None:
+        description = assembly.machine.description
+        self._machine, self._layout = assembly.machine, description.layout
+        self._inputs, self._targets = description.input_names, assembly.targets.names
+        known = [*description.state_names, *(each.name for each in description.outputs), *self._inputs]
+        rare = [f"residual_{name}" for name in residual_names(assembly)] + list(TIMING.values())
+        self.ring = Ring([*known, *(f"target_{name}" for name in self._targets), *rare], ROWS)
+        self._row = np.zeros(len(self.ring.names))
+        n = len(description.state_names)
+        outputs, inputs = 1 + n, 1 + n + len(description.outputs)
+        self._parts = [slice(1, outputs), slice(outputs, inputs), slice(inputs, inputs + len(self._inputs))]
+        goals = inputs + len(self._inputs)
+        self._goal, self._rare = slice(goals, goals + len(self._targets)), slice(goals + len(self._targets), None)
+        self._index = {name: i for i, name in enumerate(rare)}
+        self._held = len(description.constraints)
+        self._stabilised = len(description.stabilised)  # the first residuals: they follow from the state
+        self._pending = np.full(len(rare), np.nan)  # for the next row
+        self._spacing = 2 * span / ROWS
+        self._x, self._u = np.zeros(n + 1), np.zeros(len(self._inputs))
+        self._begin(0)
+
+    def _begin(self, run: int) -> None:
+        """Start anew with the plant's start id; 0: with that of the first message."""
+        self.run = run
+        self.t, self.lifecycle, self.fault, self.refused = -np.inf, "waiting", "", 0
+        self.final, self.taken = False, 0  # whether the last state has come; states that came
+        self._fault_text = ""
+        self._goals: deque[Target] = deque(maxlen=GOALS)
+        self._aim: Target | None = None
+        self._sent: dict[int, int] = {}  # seq of a state -> when it was published [ns]
+        self._marks: deque[tuple[float, int]] = deque(maxlen=12)
+        self._pending[:] = np.nan
+        self.ring.clear()
+
+    @property
+    def rate(self) -> float:
+        """Plant seconds per wall second over the last second; 0 while unknown."""
+        (t0, mono0), (t1, mono1) = (self._marks[0], self._marks[-1]) if self._marks else ((0.0, 0), (0.0, 0))
+        return (t1 - t0) / (mono1 - mono0) * 1e9 if mono1 > mono0 else 0.0
+
+    @property
+    def fault_text(self) -> str:
+        """The fault by name, and in words where these are known."""
+        words = self._fault_text
+        if self.fault == "machine":
+            words = self._machine.fault(self.t, self._x) or words
+        return f"{self.fault}: {words}" if words and self.fault else self.fault or words
+
+    def take(self, message: Message) -> None:
+        """Take one message; those of another run than the newest plant's are passed over."""
+        if not self.run:
+            self.run = message.run
+        if message.run != self.run:
+            if not isinstance(message, State):
+                self.refused += 1
+                return
+            self._begin(message.run)  # the plant has started anew
+        match message:
+            case State():
+                self._on_state(message)
+            case Target():
+                self._goals.append(message)
+            case Report():
+                self._on_report(message)
+            case Status():
+                self._on_status(message)
+            case Command():
+                self._fault_text = self._fault_text or message.fault
+            case _:
+                pass
+
+    def _on_state(self, state: State) -> None:
+        self.taken += 1
+        if state.control:
+            self._sent[state.seq] = state.mono
+            if len(self._sent) > STATES:
+                del self._sent[next(iter(self._sent))]
+        if not self._marks or state.mono - self._marks[-1][1] >= MARK_NS:
+            self._marks.append((state.t, state.mono))
+        self.final = self.final or state.final
+        if state.t - self.t < self._spacing and not (state.final and state.t > self.t):
+            return
+        try:
+            self._x[:-1] = unpacked(self._layout, state.state)
+            self._u[:] = [state.input[name] for name in self._inputs]
+        except (KeyError, ValueError):  # a name is missing, or has a list for its value
+            self.refused += 1
+            return
+        self.t = state.t
+        self._aim_at(state.k)
+        self._add()
+
+    def _add(self) -> None:
+        """A row of the state that was just read."""
+        row, (state, outputs, inputs) = self._row, self._parts
+        row[0], row[state], row[inputs] = self.t, self._x[:-1], self._u
+        row[outputs] = self._machine.monitor(self.t, self._x, self._u)[: outputs.stop - outputs.start]
+        row[self._goal] = [self._aim.target.get(name, np.nan) for name in self._targets] if self._aim else np.nan
+        if self._stabilised:
+            missed = self._machine.constraint_residual(self.t, self._x)
+            self._pending[: self._stabilised] = missed[self._held : self._held + self._stabilised]
+        row[self._rare] = self._pending
+        self._pending[:] = np.nan
+        self.ring.add(row)
+
+    def _aim_at(self, k: int) -> None:
+        """The newest target for a step up to k."""
+        while self._goals and self._goals[0].k <= k:
+            goal = self._goals.popleft()
+            if self._aim is None or goal.k >= self._aim.k:
+                self._aim = goal
+
+    def _on_report(self, report: Report) -> None:
+        values = {f"residual_{name}": value for name, value in report.residual.items()}
+        values[TIMING["law"]] = 1e3 * report.compute_s
+        if report.re in self._sent:
+            values[TIMING["age"]] = (report.mono - self._sent[report.re]) / 1e6
+        self._remember(values)
+
+    def _on_status(self, status: Status) -> None:
+        if status.fault and not self.fault:
+            self.fault = status.fault
+        if status.node != PLANT:
+            return
+        self.lifecycle = status.lifecycle
+        times = {"round_trip": TIMING["round trip"], "lateness": TIMING["lateness"]}
+        self._remember({column: 1e3 * status.values[name] for name, column in times.items() if name in status.values})
+
+    def _remember(self, values: dict[str, Any]) -> None:
+        """Values that come now and then go into the next row."""
+        for name, value in values.items():
+            if name in self._index:
+                self._pending[self._index[name]] = value

@@ -1,0 +1,251 @@
+"""Hoop on a profile: a hoop, disc or ball rolls in a vertical plane on a curve, without slip and without leaving it.
+
+Axes x to the right, z up. theta is the hoop's angle, counterclockwise: rolling to the right turns it negatively. alpha
+is the direction from the centre to the contact point, -pi < alpha < 0. The profile is h(x, z) = 0 with h decreasing
+upwards; h and its derivatives are those at the contact point (x + r cos alpha, z + r sin alpha).
+
+Nothing acts but gravity. The reaction R, its torque Q about the centre and the rate U of alpha are unknowns; contact,
+energy, rolling and tangency determine them, each brought back at the rate lambda where the numbers have left it. The
+fault: the profile would have to pull.
+
+Source: I. V. Matrosov, Yu. V. Morozov, A. V. Pesterev, with the corrections listed in docs/machines/hoop_on_profile.md.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+from sympy import Abs, Expr, Matrix, Symbol, cos, diff, sign, sin, sqrt
+
+from servonode.mechanics import (
+    Model,
+    condition,
+    coordinate,
+    output,
+    parameter,
+    reaction,
+    stabilised,
+)
+from servonode.plants.hoop_start import AUTO, LOST, START, prepare
+from servonode.plants.prepare import Preparation, Unprepared
+from servonode.plants.profile import Profile, ProfileError, read_profile
+from servonode.plants.view import Points, Values, View
+
+PREPARE = Preparation(prepare, start=START, auto=AUTO, settles_step=True)
+
+
+def model(
+    profile: str = "x**4 + 0.13*x**3 - 0.5*x**2 - 0.13*x - 0.5",
+    turning: Literal["blended", "energy"] = "blended",
+) -> Model:
+    """The machine of this file's title, in the state order x, z, theta, x_dot, z_dot, theta_dot, alpha.
+
+    `profile`: z = p(x), an expression of x; or h(x, z) = 0, an expression of x and z. `turning`: "energy" is the
+    source's row, singular where the hoop turns; it is there for comparison.
+    """
+    x = coordinate("x", "position of the centre, to the right", "m", start=0.9904396771522084)
+    z = coordinate("z", "height of the centre", "m", start=0.002932614370488108)
+    theta = coordinate("theta", "angle of the hoop, counterclockwise", "rad")
+    alpha = coordinate("alpha", "direction from the centre to the contact", "rad", start=-0.29763649109280677)
+
+    M = parameter("M", "mass", "kg", default=1.0, above=0)
+    r = parameter("r", "radius", "m", default=0.01, above=0)
+    kappa = parameter("kappa", "inertia J/(M r^2): hoop 1, disc 1/2, shell 2/3, ball 2/5", default=1.0, above=0)
+    g = parameter("g", "gravity", "m/s^2", default=9.81, above=0)
+    rate = parameter("lambda", "rate at which all residuals are brought back", "1/s", default=10.0, at_least=0)
+    epsilon = parameter("epsilon", "half width of a turning point in theta_dot", "rad/s", default=1.0, above=0)
+    E_0 = parameter("E_0", "energy that is kept", "J", default=0.02876894697448834)
+    floor = parameter("floor", "wanted size of the residuals, for step = 'auto' only", default=1e-8, above=0)
+
+    R_x = reaction("R_x", "force of the profile to the right", "N")
+    R_z = reaction("R_z", "force of the profile upwards", "N")
+    Q = reaction("Q", "torque of the profile's force about the centre", "N m")
+    U = reaction("U", "rate of alpha", "rad/s")
+
+    curve = Curve(profile, x + r * cos(alpha), z + r * sin(alpha))
+    v, R = Matrix([x.rate, z.rate]), Matrix([R_x, R_z])
+    mu, chi = Matrix([cos(alpha), sin(alpha)]), Matrix([-sin(alpha), cos(alpha)])
+    eta, H = curve.gradient, curve.hessian
+    tau = Matrix([-eta[1], eta[0]])
+    turn = theta.rate
+
+    f1, f3, f4 = curve.h, v.dot(chi) + r * turn, mu.dot(tau)
+    f2 = M * v.dot(v) / 2 + kappa * M * r**2 * turn**2 / 2 + M * g * z - E_0
+    g1 = v.dot(eta)
+    across = v.dot(H * chi)
+    d = eta.dot(mu) - r * chi.dot(H * chi)
+
+    # f1'' + 2 lambda f1' + lambda^2 f1 = 0 but for the second derivative of what vanishes on the profile
+    pull = g * eta[1] - v.dot(H * v) - r * across * U - 2 * rate * (g1 - r * U * f4) - rate**2 * f1
+    closure = Q - r * R.dot(chi)  # zero: the force acts at the contact point
+    power = v.dot(R) + turn * Q + rate * f2  # f2' + lambda f2
+    if turning == "energy":
+        moving = sign(turn) ** 2  # 0 at a turning point exactly, where the row has no other limit
+        energy = moving * power + (1 - moving) * closure
+    else:
+        weight = epsilon**2 / (turn**2 + epsilon**2)
+        energy = turn / (turn**2 + epsilon**2) * power + weight * closure
+    slip = R.dot(chi) + Q / (kappa * r) - M * (g * cos(alpha) - rate * f3 + U * v.dot(mu))
+
+    normal, tangential = -R.dot(mu), R.dot(chi)
+    contact_point = (x + r * cos(alpha), z + r * sin(alpha))
+    slope, curvature = curve.slope, curve.curvature
+    return Model(
+        name="hoop_on_profile",
+        description="hoop rolling on a curved profile",
+        parameters=(M, r, kappa, g, rate, epsilon, E_0, floor),
+        coordinates=(x, z, theta, alpha),
+        kinematics={alpha: U},
+        order=(x, z, theta, x.rate, z.rate, theta.rate, alpha),
+        kinetic=M * v.dot(v) / 2 + kappa * M * r**2 * turn**2 / 2,
+        potential=M * g * z,
+        reactions={R_x: x.rate, R_z: z.rate, Q: turn, U: 0},
+        stabilised=(
+            stabilised("contact", "h at the contact point", f1, eta.dot(R) - M * pull, "m"),
+            stabilised("energy", "energy less E_0", f2, energy, "J"),
+            stabilised("slip", "velocity of the hoop at the contact point", f3, slip, "m/s"),
+            stabilised("tangency", "gradient of h across the radius", f4, d * U - across + rate * f4),
+        ),
+        outputs=(
+            output("x_a", "contact point, to the right", contact_point[0], "m"),
+            output("z_a", "contact point, height", contact_point[1], "m"),
+            output("n", "normal force of the profile on the hoop", normal, "N"),
+            output(
+                "F_t", "tangential force of the profile on the hoop, along (-sin alpha, cos alpha)", tangential, "N"
+            ),
+            output(
+                "friction_needed",
+                "friction coefficient that the rolling asks for, |F_t|/n",
+                Abs(tangential) / Abs(normal),
+            ),
+            output("g1", "rate at which the contact would be left: (v, grad h)", g1, "m/s"),
+            output("d", "what divides U, above 0 where the profile is not too curved", d),
+            output("slope", "slope of the profile at the contact", slope),
+            output("curvature", "curvature of the profile at the contact, positive in a valley", curvature, "1/m"),
+        ),
+        faults=(
+            condition(normal >= 0, LOST),
+            condition(d > 0, "the profile is too curved for the hoop here (d <= 0)"),
+        ),
+        panels=(("x_dot", "z_dot"), ("n", "F_t"), ("friction_needed",)),
+    )
+
+
+def _read(text: str) -> Profile:
+    """The profile of the settings.
+
+    Raises:
+        Unprepared: nothing can roll on it.
+    """
+    try:
+        return read_profile(text)
+    except ProfileError as error:
+        raise Unprepared("plant.settings", "profile", str(error)) from error
+
+
+class Curve:
+    """h with its gradient and second derivatives at a place, as expressions."""
+
+    def __init__(self, text: str, at_x: Expr, at_z: Expr) -> None:
+        profile = _read(text)
+        names = {name: Symbol(name, real=True) for name in ("x", "z")}
+        stated = profile.expression.sympy(names)
+        where = (names["x"], names["z"])
+        h = stated if profile.implicit else stated - names["z"]
+        place: Mapping[Any, Any] = {names["x"]: at_x, names["z"]: at_z}
+        first = [diff(h, each) for each in where]
+        self.h = h.xreplace(place)
+        self.gradient = Matrix(first).xreplace(place)
+        self.hessian = Matrix(2, 2, [diff(each, other) for each in first for other in where]).xreplace(place)
+        self.slope = -self.gradient[0] / self.gradient[1]
+
+    @property
+    def curvature(self) -> Expr:
+        """Of the curve h = const [1/m], positive in a valley where h decreases upwards."""
+        tangent = Matrix([-self.gradient[1], self.gradient[0]])
+        return tangent.dot(self.hessian * tangent) / tangent.dot(tangent) * (1 / sqrt(tangent.dot(tangent)))
+
+
+def _circle(r: float) -> Points:
+    angle = np.linspace(0.0, 2 * np.pi, 49)
+    return r * np.column_stack([np.cos(angle), np.sin(angle)])
+
+
+def _hoop(values: Values, parameters: Values) -> list[Points]:
+    """The hoop about its centre, with a spoke and its contact point, a dot."""
+    r, spoke = parameters["r"], values["theta"]
+    rim = r * np.array([np.cos(spoke), np.sin(spoke)])
+    return [_circle(r), np.array([0 * rim, rim]), _foot(values, parameters)[None]]
+
+
+def _foot(values: Values, parameters: Values) -> Points:
+    """The contact point, seen from the centre."""
+    return parameters["r"] * np.array([np.cos(values["alpha"]), np.sin(values["alpha"])])
+
+
+def _centre(values: Values) -> Points:
+    return np.array([values["x"], values["z"]])
+
+
+def _curve(profile: Profile, values: Values, half: float) -> Points:
+    """The profile for about `half` [m] to both sides of the contact point, as far as it goes."""
+    sides, across = [], half / np.hypot(1.0, values["slope"])
+    for end in (-across, across):
+        near, found = values["z_a"], []
+        for q in values["x_a"] + np.linspace(0.0, end, POINTS):
+            near = profile.height(float(q), near)
+            if not np.isfinite(near):
+                break
+            found.append((q, near))
+        sides.append(np.array(found).reshape(-1, 2))
+    return np.vstack([sides[0][::-1], sides[1]])
+
+
+def VIEW(settings: Mapping[str, Any]) -> tuple[View, ...]:
+    """From the side as a whole, and close up with the centre held."""
+    profile = _read(str(settings["profile"]))
+
+    def outline(values: Values, parameters: Values) -> list[Points]:
+        return [line + _centre(values) for line in _hoop(values, parameters)]
+
+    def guides(values: Values, parameters: Values) -> list[Points]:
+        return [_curve(profile, values, WIDE * parameters["r"])]
+
+    def force(values: Values, parameters: Values) -> dict[str, tuple[Points, Points]]:
+        return {REACTION: (_centre(values) + _foot(values, parameters), np.array([values["R_x"], values["R_z"]]))}
+
+    def near_guides(values: Values, parameters: Values) -> list[Points]:
+        line = _curve(profile, values, CLOSE * parameters["r"]) - _centre(values)
+        near = line[np.hypot(*line.T) < 2 * CLOSE * parameters["r"]]  # none of it where the hoop has left it
+        return [near] if len(near) else []
+
+    def near_force(values: Values, parameters: Values) -> dict[str, tuple[Points, Points]]:
+        return {REACTION: (_foot(values, parameters), np.array([values["R_x"], values["R_z"]]))}
+
+    def caption(values: Values, _parameters: Values) -> str:
+        s = values["z_dot"] * np.cos(values["alpha"]) - values["x_dot"] * np.sin(values["alpha"])
+        return f"{round(float(s), 2) + 0.0:+.2f} m/s"
+
+    return (
+        View(
+            outline,
+            title="from the side",
+            trails={"centre": ("x", "z"), "contact": ("x_a", "z_a")},
+            axes=("x [m]", "z [m]"),
+            guides=guides,
+            arrows=force,
+        ),
+        View(
+            _hoop,
+            title="close up, with the speed of the centre",
+            axes=("", "height [m]"),
+            guides=near_guides,
+            arrows=near_force,
+            strip=True,
+            caption=caption,
+        ),
+    )
+
+
+REACTION = "force of the profile"
+WIDE, CLOSE, POINTS = 6.0, 1.6, 41  # half widths of the profile that is drawn, in radii; points on each side

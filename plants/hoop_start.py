@@ -1,0 +1,256 @@
+"""What a hoop on a profile starts from, and how it is integrated: E_0, epsilon, lambda, the step; what is refused."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.plants.hoop_motion import STATES, Ends, Hoop, Rates, Reach, TooCurved, Walk, largest_second_changes
+from servonode.plants.prepare import Prepared, Unprepared, Wanted
+from servonode.plants.profile import Ground, Profile, ProfileError, read_profile
+
+Array = npt.NDArray[np.float64]
+
+LOST = "contact lost: the profile would have to pull (n < 0)"
+START = ("q", "s", "z_a")
+AUTO = ("E_0", "lambda", "epsilon")
+# lambda*step: what is advisable, and where residuals were seen to grow (at a step of 1e-3 s)
+ADVISABLE = {"euler": 1.0, "rk2": 1.0, "heun": 1.0, "ralston": 1.0, "rk4": 0.5}
+UNSTABLE = {"euler": 2.0, "rk2": 1.8, "heun": 1.9, "ralston": 1.8, "rk4": 2.6}
+SECOND_STAGE = {"rk2": 1 / 2, "ralston": 2 / 3, "heun": 1.0}  # c_2 of the two-stage methods
+PILOT = 600  # steps of the pilot run
+FEWEST = 400  # steps there and back
+TURNING = 0.004  # epsilon to the largest theta_dot
+FINEST_NS = 10  # the smallest step that is chosen [ns]
+SMALL_RATE = 10.0  # lambda [1/s] of RK4, and the least of the others
+
+
+@dataclass(frozen=True)
+class Start:
+    """The state of the start, its contact point (q, height, slope, bend), the centre's speed, and the energy E_0."""
+
+    state: Mapping[str, float]
+    contact: Ground
+    s: float
+    energy: float
+
+
+def prepare(wanted: Wanted) -> Prepared:
+    """The consistent start, and E_0, epsilon, lambda and the step where the launch file leaves them to servonode.
+
+    Raises:
+        Unprepared: the profile, the start or lambda cannot be.
+    """
+    values = wanted.parameters
+    profile = _profile(str(wanted.settings["profile"]))
+    hoop = Hoop(*(float(values[name]) for name in ("M", "r", "kappa", "g")))
+    start = _start(wanted, profile, hoop)
+    reach = _reach(profile, hoop, start, wanted.duration)
+    epsilon = _given(wanted, "epsilon") or _epsilon(hoop, reach, start.energy, float(values["floor"]))
+    rate, step = _rate_and_step(wanted, profile, hoop, start, reach, epsilon)
+    notes = _check_rate(wanted.integrator, rate, step)
+    rates = Rates(profile, hoop, rate, epsilon, start.energy)
+    _check_contact(rates, start)
+    found = {"E_0": start.energy, "epsilon": epsilon, "lambda": rate}
+    return Prepared(
+        initial=dict(start.state),
+        parameters={name: value for name, value in found.items() if name not in wanted.given},
+        step=step if wanted.step is None else None,
+        notes=notes,
+    )
+
+
+def _given(wanted: Wanted, name: str) -> float | None:
+    return float(wanted.parameters[name]) if name in wanted.given else None
+
+
+def _profile(text: str) -> Profile:
+    try:
+        return read_profile(text)
+    except ProfileError as error:
+        raise Unprepared("plant.settings", "profile", str(error)) from error
+
+
+def _start(wanted: Wanted, profile: Profile, hoop: Hoop) -> Start:
+    """The start from q and s, with states given beside them in their place; or from a state that is given in full."""
+    given = _numbers(wanted.initial)
+    states = {name: given[name] for name in STATES if name in given}
+    if not any(name in given for name in START) and {"x", "z", "alpha"} <= states.keys():
+        state = dict.fromkeys(STATES, 0.0) | states
+        contact = _contact_of(profile, hoop, state)
+        chi = (-math.sin(state["alpha"]), math.cos(state["alpha"]))
+        s = state["x_dot"] * chi[0] + state["z_dot"] * chi[1]
+        energy = hoop.energy(state)
+    else:
+        s = given.get("s", 0.0)
+        contact = _contact_at(profile, given.get("q", 1.0), given.get("z_a"))
+        state = hoop.start(contact, s)
+        energy = hoop.energy(state)
+        state |= states
+    return Start(state, contact, s, float(wanted.parameters["E_0"]) if "E_0" in wanted.given else energy)
+
+
+def _numbers(initial: Mapping[str, Any]) -> dict[str, float]:
+    """[plant.initial], which must have numbers here."""
+    wrong = [name for name, value in initial.items() if isinstance(value, bool) or not isinstance(value, int | float)]
+    if wrong:
+        raise Unprepared("plant.initial", wrong[0], f"{initial[wrong[0]]!r} is not a number; give one")
+    return {name: float(value) for name, value in initial.items()}
+
+
+def _contact_at(profile: Profile, q: float, z_a: float | None) -> Ground:
+    """The profile point at q, by its height where the profile has several there."""
+    heights = profile.heights(q, 0.0 if z_a is None else z_a)
+    if not heights:
+        raise Unprepared("plant.initial", "q", f"there is no profile point at x = {q:g}; choose another q")
+    falls = [z for z in heights if float(profile.jet(q, z).z) < 0]
+    if z_a is not None:
+        z = heights[0]
+        if z not in falls:
+            raise _wrong_sign(profile, q, z)
+        return profile.at(q, z)
+    if not falls:
+        raise _wrong_sign(profile, q, heights[0])
+    if len(falls) > 1:
+        several = ", ".join(f"{z:g}" for z in sorted(falls[:6]))
+        raise Unprepared(
+            "plant.initial", "q", f"the profile has several heights at x = {q:g}; give one as z_a: {several}"
+        )
+    return profile.at(q, falls[0])
+
+
+def _wrong_sign(profile: Profile, q: float, z: float) -> Unprepared:
+    h_z = float(profile.jet(q, z).z)
+    if h_z == 0:
+        return Unprepared(
+            "plant.settings", "profile", f"the profile is vertical at x = {q:g}, z = {z:g}; start elsewhere"
+        )
+    text = f"h rises upwards (h_z = {h_z:.3g} > 0) at x = {q:g}, z = {z:g}; turn its sign: profile = "
+    return Unprepared("plant.settings", "profile", f'{text}"{profile.turned}"')
+
+
+def _contact_of(profile: Profile, hoop: Hoop, state: Mapping[str, float]) -> Ground:
+    """The profile point at which a state touches, or nearly so."""
+    q = state["x"] + hoop.r * math.cos(state["alpha"])
+    near = state["z"] + hoop.r * math.sin(state["alpha"])
+    heights = profile.heights(q, near)
+    if not heights:
+        raise Unprepared("plant.initial", "x", f"there is no profile point at x = {q:g}, where the hoop would touch")
+    z = heights[0]
+    if not float(profile.jet(q, z).z) < 0:
+        raise _wrong_sign(profile, q, z)
+    return profile.at(q, z)
+
+
+def _reach(profile: Profile, hoop: Hoop, start: Start, duration: float) -> Reach:
+    contact = start.contact
+    highest = hoop.M * (hoop.g * float(contact.centre(hoop.r)[1]) + (1 + hoop.kappa) * start.s**2 / 2)
+    try:
+        return Walk(profile, hoop, contact, max(start.energy, highest)).reach(start.s, duration)
+    except TooCurved as place:
+        text = f"too narrow a valley at x = {place.x:.4g}: its radius is {place.radius:.4g} m, the hoop's {hoop.r:g} m"
+        raise Unprepared("plant.settings", "profile", f"{text}; make r smaller or the profile flatter") from place
+    except Ends as place:
+        where = f"x = {place.x:.6g}" + ("" if place.z is None else f", z = {place.z:.6g}")
+        text = f"the profile ends or stands vertical at {where}, and the hoop gets there"
+        raise Unprepared(
+            "plant.settings", "profile", f"{text}; start lower or slower, or run for a shorter time"
+        ) from place
+
+
+def _epsilon(hoop: Hoop, reach: Reach, energy: float, floor: float) -> float:
+    """The width of turning points [rad/s]: a small part of the largest theta_dot, rounded to one digit."""
+    lowest = reach.lowest(hoop.r)
+    if lowest is None:
+        return 0.02 / hoop.r
+    fastest = 2 * (energy - hoop.M * hoop.g * lowest) / ((1 + hoop.kappa) * hoop.M * hoop.r**2)
+    return _one_digit(max(TURNING * math.sqrt(max(fastest, 0.0)), 10 * floor / hoop.r))
+
+
+def _one_digit(value: float) -> float:
+    return float(f"{value:.0e}")
+
+
+def _rate_and_step(
+    wanted: Wanted, profile: Profile, hoop: Hoop, start: Start, reach: Reach, epsilon: float
+) -> tuple[float, float]:  # fmt: skip
+    """lambda [1/s] and the step [s], each the given one or found."""
+    rate, step, floor = _given(wanted, "lambda"), wanted.step, float(wanted.parameters["floor"])
+    longest = min(reach.period, wanted.duration) / FEWEST
+    if step is None:
+        if wanted.integrator == "rk4":
+            pilot = Rates(profile, hoop, SMALL_RATE if rate is None else rate, epsilon, start.energy)
+            step = _fourth_order_step(pilot, start, floor, min(reach.period, wanted.duration))
+        else:
+            S = float(largest_second_changes(profile, hoop, reach)[1:].max())
+            step = _low_order_step(wanted.integrator, S, floor, rate)
+        step = _rounded(min(step, longest), wanted.duration, floor)
+    if rate is None:
+        rate = _rate(wanted.integrator, step)
+    return rate, step
+
+
+def _rate(integrator: str, step: float) -> float:
+    """The rate [1/s] that is taken for a step."""
+    if integrator == "rk4":
+        rate = min(SMALL_RATE, 0.1 / step)
+    elif integrator == "euler":
+        rate = 0.1 / step
+    else:
+        rate = min(max(SMALL_RATE, 0.01 / step), 0.1 / step)
+    return float(f"{rate:.12g}")
+
+
+def _low_order_step(integrator: str, S: float, floor: float, rate: float | None) -> float:
+    """The step [s] at which Euler's or a two-stage method leaves residuals of the size `floor`."""
+    if S == 0:
+        return math.inf
+    if integrator == "euler":  # |f| = S step/(2 lambda), lambda = 0.1/step where it is not given
+        return math.sqrt(0.2 * floor / S) if rate is None else 2 * rate * floor / S
+    return math.sqrt(4 * floor / (SECOND_STAGE[integrator] * S))
+
+
+def _fourth_order_step(pilot: Rates, start: Start, floor: float, time: float) -> float:
+    """The step [s] at which RK4 leaves residuals of the size `floor`, from a pilot run there and back."""
+    step = min(time / PILOT, 0.1 / max(pilot.rate, 1e-300))
+    state = pilot.hoop.start(start.contact, start.s)
+    x = np.array([state[name] for name in STATES])
+    pilot = Rates(pilot.profile, pilot.hoop, pilot.rate, pilot.epsilon, pilot.hoop.energy(state))
+    with np.errstate(all="ignore"):
+        left = pilot.largest_residual(x, step, min(PILOT, round(time / step)))
+    return step * math.sqrt(math.sqrt(floor / left)) if left else math.inf
+
+
+def _rounded(step: float, duration: float, floor: float) -> float:
+    """The largest of 1, 2, 5 times a power of ten [s] up to this step that divides the duration."""
+    whole = round(duration * 1e9)
+    choices: list[int] = [digit * 10**power for power in range(12) for digit in (1, 2, 5)]
+    fitting = [ns for ns in choices if FINEST_NS <= ns <= step * 1e9 and whole % ns == 0]
+    if not fitting or (fitting[-1] < step * 1e7):
+        mend = "give step as a number, a duration with fewer digits, or a larger floor"
+        text = f"no round step near {step:.2g} s (for residuals of {floor:g}) divides the duration"
+        raise Unprepared("plant", "step", f"{text}; {mend}")
+    return fitting[-1] / 1e9
+
+
+def _check_rate(integrator: str, rate: float, step: float) -> tuple[str, ...]:
+    product = rate * step
+    if product >= UNSTABLE[integrator] * (1 - 1e-9):
+        text = f"lambda*step = {product:.3g}: residuals grow with {integrator} from {UNSTABLE[integrator]:g} on"
+        raise Unprepared("plant.parameters", "lambda", f"{text}; take lambda up to {ADVISABLE[integrator] / step:g}")
+    if product > ADVISABLE[integrator] * (1 + 1e-9):
+        text = f"lambda*step = {product:.3g} is near the limit of {integrator}; stay up to {ADVISABLE[integrator]:g}"
+        return (text,)
+    return ()
+
+
+def _check_contact(rates: Rates, start: Start) -> None:
+    state = np.array([start.state[name] for name in STATES])
+    with np.errstate(all="ignore"):
+        n = rates.normal_force(state)
+    if not n >= 0:
+        text = f"{LOST} at the start already, n = {n:.4g} N"
+        raise Unprepared("plant.initial", "s", f"{text}; start slower, or where the profile is less convex")

@@ -1,0 +1,272 @@
+"""Movies of runs: what is in the file, and what is refused before anything is simulated."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from PIL import Image
+
+import servonode
+from servonode.nodes import movie
+from servonode.nodes.cli import main
+from servonode.nodes.movie import NoMovie, plan, write_movie
+from servonode.nodes.result import Run
+
+needs_ffmpeg = pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
+WRITERS = [pytest.param(True, marks=needs_ffmpeg, id="ffmpeg"), pytest.param(False, id="pillow")]
+
+
+@pytest.fixture(scope="module")
+def coasting() -> Run:
+    return servonode.simulate("trailer_coast", run__duration=0.5)
+
+
+@pytest.fixture(scope="module")
+def fallen() -> Run:
+    return servonode.simulate("sphero_runs_over")
+
+
+@pytest.fixture
+def without(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Hide programs and packages."""
+
+    def hide(ffmpeg: bool = False, pillow: bool = False) -> None:
+        if ffmpeg:
+            monkeypatch.setattr(movie, "ffmpeg", lambda: None)
+        if pillow:
+            monkeypatch.setattr(movie, "has_pillow", lambda: False)
+
+    return hide
+
+
+def frames(file: Path) -> tuple[list[np.ndarray[Any, Any]], int]:
+    """The pictures of a gif, and how long it lasts [ms]."""
+    pictures, lasts = [], 0
+    with Image.open(file) as image:
+        for i in range(getattr(image, "n_frames", 1)):
+            image.seek(i)
+            lasts += image.info["duration"]
+            pictures.append(np.asarray(image.convert("RGB")))
+    return pictures, lasts
+
+
+def probed(file: Path) -> dict[str, Any]:
+    """The only stream of an mp4."""
+    words = ["ffprobe", "-v", "error", "-count_frames", "-show_streams", "-of", "json", str(file)]
+    (stream,) = json.loads(subprocess.run(words, capture_output=True, check=True).stdout)["streams"]
+    return dict(stream)
+
+
+# what is in the file
+
+
+@pytest.mark.parametrize("with_ffmpeg", WRITERS)
+def test_a_gif_has_the_frames_the_size_and_the_length_of_its_plan(
+    coasting: Run, tmp_path: Path, with_ffmpeg: bool, without: Any
+) -> None:
+    without(ffmpeg=not with_ffmpeg)
+    file = tmp_path / "coast.gif"
+    planned = plan(file, 20, 0.5, coasting.assembly)
+    written = write_movie(coasting, "coast", planned)
+    pictures, lasts = frames(file)
+    assert written == 21  # 0.5 s at half speed and 20 frames a second, and the first
+    assert len(pictures) == written
+    assert lasts == 21 * 50
+    assert pictures[0].shape == (576, 960, 3)
+    changes = [float(np.abs(a.astype(int) - b).mean()) for a, b in pairwise(pictures)]
+    assert min(changes) > 0
+    assert max(changes) < 5  # limits and colours stay where they are
+    assert [each.name for each in tmp_path.iterdir()] == ["coast.gif"]
+
+
+@needs_ffmpeg
+def test_an_mp4_is_h264_that_every_player_knows(coasting: Run, tmp_path: Path) -> None:
+    file = tmp_path / "coast.mp4"
+    planned = plan(file, 30, 0.5, coasting.assembly)
+    written = write_movie(coasting, "coast", planned)
+    stream = probed(file)
+    assert (stream["codec_name"], stream["pix_fmt"]) == ("h264", "yuv420p")
+    assert (stream["width"], stream["height"]) == (1280, 768)
+    assert stream["avg_frame_rate"] == "30/1"
+    assert written == 31
+    assert int(stream["nb_read_frames"]) == written
+    assert float(stream["duration"]) == pytest.approx(31 / 30, abs=1e-3)
+
+
+def test_the_frames_are_those_of_their_times(coasting: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from servonode.nodes.moving_picture import MovingPicture
+
+    shown, show = [], MovingPicture.show
+
+    def noted(self: MovingPicture, t: Any, columns: Any) -> bool:
+        shown.append((t[-1], columns["X"][-1]))
+        return show(self, t, columns)
+
+    monkeypatch.setattr(MovingPicture, "show", noted)
+    planned = plan(tmp_path / "coast.gif", 10, 1.0, coasting.assembly)
+    reel = movie.Reel(coasting, "coast", 50)
+    for t in planned.times(reel.end):
+        reel.frame(t)
+    times, places = np.array(shown).T
+    np.testing.assert_allclose(times, [0.0, 0.1, 0.2, 0.3, 0.4, 0.5], atol=1e-12)
+    np.testing.assert_array_equal(places, coasting.state["X"][np.searchsorted(coasting.t, times - 1e-9)])
+
+
+def test_the_movie_of_a_fault_ends_at_it_and_shows_its_text(fallen: Run, tmp_path: Path, without: Any) -> None:
+    assert fallen.fault is not None
+    without(ffmpeg=True)
+    file = tmp_path / "over.gif"
+    planned = plan(file, 20, 0.1, fallen.assembly)
+    reel = movie.Reel(fallen, "over", 50)
+    assert reel.end == fallen.fault["t"]
+    assert reel.end < fallen.t[-1]
+    red = [
+        int((np.abs(reel.frame(t)[:60, :, :3].astype(int) - (209, 73, 91)).sum(axis=2) < 30).sum())
+        for t in (0.0, reel.end)
+    ]
+    assert red[0] == 0
+    assert red[1] > 50
+    written = write_movie(fallen, "over", planned)
+    pictures, lasts = frames(file)
+    assert lasts == pytest.approx(written * 50)
+    assert lasts >= 2000 + 1000 * reel.end / 0.1 - 100  # it stands two seconds
+    assert len(pictures) <= written  # pictures that are alike may be one
+
+
+MACHINES = ["trailer_coast", "sphero_pursuit_lockstep", "snowboarder_slalom_lockstep", "hoop_rolls", "ball_circle"]
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_every_machine_can_be_filmed(name: str, tmp_path: Path) -> None:
+    run = servonode.simulate(name, run__duration=0.2)
+    file = tmp_path / "short.gif"
+    assert write_movie(run, name, plan(file, 10, 1.0, run.assembly)) == 3
+    assert len(frames(file)[0]) == 3
+
+
+# how fast, how many
+
+
+def test_the_speed_is_the_launch_files_unless_that_takes_long() -> None:
+    for name, speed in (("trailer_coast", 2.0), ("trailer_pursuit", 6.0), ("trailer_pursuit_lockstep", 125.664 / 20)):
+        assert movie.chosen_speed(servonode.load(name).assembly) == pytest.approx(speed)
+
+
+@pytest.mark.parametrize(("asked", "given"), [(30.0, 100 / 3), (None, 100 / 3), (10.0, 10.0), (60.0, 50.0)])
+def test_a_gif_takes_the_nearest_rate_that_it_can_say(asked: float | None, given: float, coasting: Run) -> None:
+    assert plan(Path("a.gif"), asked, None, coasting.assembly).fps == pytest.approx(given)
+
+
+def test_the_last_frame_is_the_end() -> None:
+    np.testing.assert_allclose(movie.Plan(Path("a.gif"), 10, 1.0).times(0.35), [0.0, 0.1, 0.2, 0.3, 0.35])
+    np.testing.assert_allclose(movie.Plan(Path("a.gif"), 10, 1.0).times(0.3), [0.0, 0.1, 0.2, 0.3])
+
+
+# nothing half done
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+@pytest.mark.parametrize("with_ffmpeg", WRITERS)
+def test_a_movie_that_breaks_off_leaves_what_was_there(
+    coasting: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_ffmpeg: bool, error: type, without: Any
+) -> None:
+    without(ffmpeg=not with_ffmpeg)
+    file = tmp_path / "coast.gif"
+    file.write_text("the old one")
+    whole = movie.Reel.frame
+
+    def breaks(self: movie.Reel, t: float) -> Any:
+        if 0.2 < t < 0.4:
+            raise error
+        return whole(self, t)
+
+    monkeypatch.setattr(movie.Reel, "frame", breaks)
+    with pytest.raises(error):
+        write_movie(coasting, "coast", plan(file, 20, 1.0, coasting.assembly))
+    assert file.read_text() == "the old one"
+    assert [each.name for each in tmp_path.iterdir()] == ["coast.gif"]
+
+
+def test_an_encoder_that_fails_says_why_and_leaves_no_file(
+    coasting: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = tmp_path / "encoder"
+    encoder.write_text("#!/bin/sh\necho Unknown encoder >&2\nexit 3\n")
+    encoder.chmod(0o755)
+    monkeypatch.setattr(movie, "ffmpeg", lambda: str(encoder))
+    file = tmp_path / "coast.mp4"
+    with pytest.raises(NoMovie, match="ffmpeg ended with 3: Unknown encoder"):
+        write_movie(coasting, "coast", plan(file, 20, 1.0, coasting.assembly))
+    assert [each.name for each in tmp_path.iterdir()] == ["encoder"]
+
+
+# what is refused, and the command line
+
+
+@pytest.fixture
+def never_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    from servonode.nodes import simulate
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("it was simulated")
+
+    monkeypatch.setattr(simulate, "simulate_fused", refuse)
+
+
+def refused(*words: str) -> str:
+    result = CliRunner().invoke(main, ["simulate", "trailer_coast", *words])
+    assert result.exit_code == 2, result.output
+    return result.output
+
+
+@pytest.mark.usefixtures("never_simulated")
+def test_what_cannot_be_filmed_is_refused_before_the_simulation(tmp_path: Path, without: Any) -> None:
+    assert "no movie ends like this; choose .mp4 or .gif" in refused("--movie", str(tmp_path / "a.avi"))
+    assert "is not there" in refused("--movie", str(tmp_path / "no" / "a.gif"))
+    folder = tmp_path / "folder.gif"
+    folder.mkdir()
+    assert "is a folder" in refused("--movie", str(folder))
+    assert "give --movie" in refused("--fps", "20")
+    assert "give --movie" in refused("--speed", "2")
+    without(ffmpeg=True)
+    text = " ".join(refused("--movie", str(tmp_path / "a.mp4")).split())
+    assert "an mp4 needs ffmpeg" in text
+    assert "apt install ffmpeg" in text
+    assert "a.gif" in text
+    without(ffmpeg=True, pillow=True)
+    assert "neither ffmpeg nor pillow" in " ".join(refused("--movie", str(tmp_path / "a.gif")).split())
+
+
+def test_the_command_line_films_with_one_line_where_there_is_no_terminal(tmp_path: Path) -> None:
+    file = tmp_path / "coast.gif"
+    words = [
+        "simulate",
+        "trailer_coast",
+        "--set",
+        "run.duration=0.3",
+        "--movie",
+        str(file),
+        "--fps",
+        "10",
+        "--speed",
+        "1",
+    ]
+    result = subprocess.run(
+        [sys.executable, "-m", "servonode.nodes.cli", *words],
+        capture_output=True,
+        text=True,
+        env=os.environ,
+        check=True,
+    )
+    (line,) = [each for each in result.stderr.splitlines() if "gif" in each]
+    assert line == f"servonode: {file}: 4 frames"
+    assert "(4 frames, 1 plant seconds per second)" in result.stdout
+    assert len(frames(file)[0]) == 4

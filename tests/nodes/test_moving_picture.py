@@ -1,0 +1,267 @@
+"""The moving picture, on a canvas without a display: what is shown of a run up to now, and what is drawn anew."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import matplotlib.image
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import servonode
+from servonode.nodes.loop import Loop
+from servonode.nodes.moving_fields import FieldError, chosen_panels
+from servonode.nodes.moving_picture import MovingPicture, columns_of
+from servonode.nodes.ring import Ring
+from servonode.nodes.thinning import Thinning
+
+assert_allclose: Any = np.testing.assert_allclose
+LAUNCHES = {
+    "trailer_pursuit": ([""], ["V [m/s]", "Omega [rad/s]", "phi [rad]", "[rad/s]", "[N m]", "|residual|"]),
+    "sphero_pursuit": (
+        ["from above", "direction n from above", "from its right, the way ahead to the right"],
+        ["[m/s]", "theta [rad]", "[rad/s]", "[N m]", "|residual|"],
+    ),
+    "snowboarder_carve": (
+        ["from above", "from behind, the slope level", "from its right, the slope level"],
+        ["v [m/s]", "[rad]", "[N]", "[m]", "F_t [N]", "[N m]", "|residual|"],
+    ),
+}
+SHORT = 1.0  # s
+
+_loops: dict[str, tuple[Loop, Any, dict[str, Any]]] = {}
+
+
+def simulated(launch: str) -> tuple[Loop, Any, dict[str, Any]]:
+    """A short run of a packaged launch file: its loop, its times, its columns."""
+    if launch not in _loops:
+        loop = servonode.load(launch, run__duration=SHORT)
+        run = loop.simulate(every=5)
+        _loops[launch] = loop, run.t, columns_of(run)
+    return _loops[launch]
+
+
+def upto(columns: Mapping[str, Any], n: int) -> dict[str, Any]:
+    return {name: values[:n] for name, values in columns.items()}
+
+
+def picture_of(launch: str, **options: Any) -> tuple[MovingPicture, Any, dict[str, Any]]:
+    loop, t, columns = simulated(launch)
+    return MovingPicture.of_assembly(Figure(figsize=(10, 6), dpi=60), loop.assembly, **options), t, columns
+
+
+def pixels(picture: MovingPicture) -> Any:
+    return np.asarray(picture.figure.canvas.buffer_rgba()).copy()
+
+
+def in_cell(picture: MovingPicture, part: Any, image: Any) -> Any:
+    """The pixels of one part, without a border on which rounding may differ."""
+    height, width = image.shape[:2]
+    left, bottom, across, up = part.cell
+    rows = slice(int(height * (1 - bottom - up)) + 2, int(height * (1 - bottom)) - 2)
+    return image[rows, int(width * left) + 2 : int(width * (left + across)) - 2]
+
+
+# what there is
+
+
+@pytest.mark.parametrize("launch", LAUNCHES)
+def test_each_machine_has_its_views_and_its_panels_with_residuals_on_a_logarithmic_axis(launch: str) -> None:
+    picture, t, columns = picture_of(launch)
+    assert picture.show(t[:50], upto(columns, 50))
+    titles, labels = LAUNCHES[launch]
+    found = [view.axis.get_title(loc="left").replace(",\n", ", ") for view in picture.views]
+    assert found[: len(titles)] == titles
+    assert [panel.axis.get_ylabel() for panel in picture.panels] == labels
+    assert [panel.axis.get_yscale() for panel in picture.panels] == ["linear"] * (len(labels) - 1) + ["log"]
+
+
+@pytest.mark.parametrize("launch", LAUNCHES)
+def test_every_view_and_every_panel_moves_with_the_data_and_has_one_scale_in_both_directions(launch: str) -> None:
+    picture, t, columns = picture_of(launch, span=0.5)
+    picture.show(t[:60], upto(columns, 60))
+    before = pixels(picture)
+    picture.show(t, columns)
+    after = pixels(picture)
+    for part in (*picture.views[:1], *picture.panels):
+        if "F_t" not in part.axis.get_ylabel():  # zero throughout
+            assert (in_cell(picture, part, before) != in_cell(picture, part, after)).any()
+    for view in picture.views:
+        (x0, y0), (x1, y1) = view.axis.transData.transform([(0.0, 0.0), (1.0, 1.0)])
+        assert_allclose(x1 - x0, y1 - y0, rtol=1e-9)
+
+
+def test_the_machine_its_trails_and_the_target_stand_where_the_last_row_says() -> None:
+    picture, t, columns = picture_of("trailer_pursuit")
+    picture.show(t, columns)
+    (view,) = picture.views
+    lines = {line.get_label(): line for line in view.axis.lines}
+    assert_allclose(lines["robot"].get_xydata()[-1], [columns["X"][-1], columns["Y"][-1]])
+    assert_allclose(lines["trailer"].get_xydata()[-1], [columns["X2"][-1], columns["Y2"][-1]])
+    assert_allclose(lines["target"].get_xydata()[-1], [columns["target_x"][-1], columns["target_y"][-1]])
+    marker = next(line for line in view.axis.lines if line.get_marker() == "o" and len(line.get_xydata()))
+    assert_allclose(marker.get_xydata(), [[columns["target_x"][-1], columns["target_y"][-1]]])
+
+
+def test_a_panel_counts_from_the_present_and_shows_sizes_where_its_axis_is_logarithmic() -> None:
+    picture, t, columns = picture_of("trailer_pursuit", span=0.4)
+    picture.show(t, columns)
+    speed, residual = picture.panels[0], picture.panels[-1]
+    assert speed.axis.get_xlim() == (-0.4, 0.0)
+    x, y = speed.axis.lines[0].get_data()
+    assert_allclose([x[0], x[-1]], [-0.4, 0.0], atol=1e-9)
+    assert_allclose(y[-1], columns["V"][-1])
+    assert_allclose(residual.axis.lines[1].get_ydata()[-1], abs(columns["residual_heading"][-1]))
+
+
+def test_what_is_known_only_now_and_then_is_joined_on_a_logarithmic_axis() -> None:
+    picture, t, columns = picture_of("trailer_pursuit")
+    rare = np.where(np.arange(len(t)) % 20 == 0, columns["residual_speed"], np.nan)
+    picture.show(t, {**columns, "residual_speed": rare})
+    assert len(picture.panels[-1].axis.lines[0].get_xdata()) == np.count_nonzero(rare[np.isfinite(rare)])
+
+
+# drawing
+
+
+def test_a_frame_within_the_limits_redraws_no_axis_and_gives_the_pixels_of_a_full_drawing() -> None:
+    picture, t, columns = picture_of("sphero_pursuit", span=0.5)
+    assert picture.show(t[:150], upto(columns, 150))
+    for n in range(151, len(t)):
+        if not picture.show(t[:n], upto(columns, n)):
+            break
+    else:
+        pytest.fail("every frame redrew an axis")
+    by_parts = pixels(picture)
+    picture.figure.canvas.draw()
+    assert_allclose(pixels(picture).astype(int), by_parts.astype(int), atol=0)
+
+
+def test_limits_follow_in_steps() -> None:
+    picture, t, columns = picture_of("snowboarder_carve", span=0.5)
+    redrawn = [picture.show(t[:n], upto(columns, n)) for n in range(2, len(t))]
+    assert sum(redrawn) < len(redrawn) / 3
+    assert redrawn[0]
+
+
+def test_another_size_is_drawn_in_full_with_equal_scales() -> None:
+    picture, t, columns = picture_of("trailer_pursuit")
+    picture.show(t, columns)
+    picture.show(t, columns)
+    picture.figure.set_size_inches(7, 7)
+    assert picture.show(t, columns)
+    assert pixels(picture).shape[:2] == (420, 420)
+    (x0, y0), (x1, y1) = picture.views[0].axis.transData.transform([(0.0, 0.0), (1.0, 1.0)])
+    assert_allclose(x1 - x0, y1 - y0, rtol=1e-9)
+
+
+def test_fixed_limits_stay_from_the_first_row_to_the_last() -> None:
+    picture, t, columns = picture_of("sphero_pursuit")
+    picture.fix_limits(t, columns)
+    limits = [(axis.get_xlim(), axis.get_ylim()) for axis in picture.figure.axes]
+    redrawn = [picture.show(t[:n], upto(columns, n)) for n in range(2, len(t), 20)]
+    assert redrawn == [True] + [False] * (len(redrawn) - 1)
+    assert [(axis.get_xlim(), axis.get_ylim()) for axis in picture.figure.axes] == limits
+    assert picture.panels[0].axis.get_xlim() == (t[0], t[-1])
+
+
+def test_only_the_title_is_drawn_where_there_are_no_rows() -> None:
+    picture, t, columns = picture_of("trailer_pursuit")
+    picture.show(t, columns)
+    before = pixels(picture)
+    assert picture.title("a run")
+    assert not picture.title("a run")
+    assert not picture.show(t[:0], {})
+    changed = np.flatnonzero((pixels(picture) != before).any(axis=(1, 2)))
+    assert len(changed)
+    assert changed.max() < 0.42 * 60 + 1  # the first line, in pixels from above
+
+
+@pytest.mark.parametrize("ending", ["png", "pdf", "svg"])
+def test_a_saved_picture_has_the_artists_that_move_and_the_next_frame_is_whole(tmp_path: Path, ending: str) -> None:
+    picture, t, columns = picture_of("trailer_pursuit")
+    picture.show(t, columns)
+    before = pixels(picture)
+    file = tmp_path / f"a.{ending}"
+    picture.figure.savefig(file)
+    if ending == "png":
+        saved = matplotlib.image.imread(file)
+        differs = np.abs(255.0 * saved[..., :3] - before[..., :3]) > 2
+        assert np.mean(differs) < 1e-3  # where a curve crosses the frame of its axis, which here lies above it
+    else:
+        assert file.stat().st_size > 5000
+    picture.show(t, columns)
+    assert_allclose(pixels(picture), before)
+
+
+# what a user may choose
+
+
+def test_chosen_panels_have_the_columns_units_and_axes_of_their_names() -> None:
+    loop, _, _ = simulated("sphero_pursuit")
+    panels = chosen_panels(
+        loop.assembly, ["v_x, v_y", "n[0],theta", "residual_v_x", "timing_law,timing_age"], timing=True
+    )
+    assert [panel.label for panel in panels] == ["[m/s]", "[1, rad]", "|residual_v_x| [m/s]", "[ms]"]
+    assert [list(panel.curves.values()) for panel in panels[:2]] == [["v_x", "v_y"], ["n_0", "theta"]]
+    assert [panel.logarithmic for panel in panels] == [False, False, True, True]
+
+
+def test_an_unknown_name_is_told_with_the_names_there_are() -> None:
+    loop, _, _ = simulated("trailer_pursuit")
+    with pytest.raises(
+        FieldError, match=r"^panel 'V,W': unknown name 'W'; choose from X, Y, .*, residual_speed, .*target_y$"
+    ):
+        chosen_panels(loop.assembly, ["V,W"], timing=False)
+    with pytest.raises(FieldError, match="has 5 names; give at most 4"):
+        chosen_panels(loop.assembly, ["V,V,V,V,V"], timing=False)
+
+
+# rows that are kept, and rows that are drawn
+
+
+def test_a_ring_keeps_the_newest_rows_in_order_and_never_grows() -> None:
+    ring = Ring(["a"], 5)
+    size = ring._data.nbytes
+    for i in range(13):
+        ring.add(np.array([i, 10.0 * i]))
+        assert len(ring) == min(i + 1, 5)
+        expected = np.arange(max(0, i - 4), i + 1)
+        assert_allclose(ring.columns["t"], expected)
+        assert_allclose(ring.columns["a"], 10.0 * expected)
+    assert ring._data.nbytes == size
+    assert ring.columns["a"].base is ring._data  # nothing is copied
+    ring.clear()
+    assert len(ring.columns["t"]) == 0
+
+
+def test_thinning_keeps_every_peak_and_the_shape_of_what_scrolls() -> None:
+    t = np.arange(0.0, 10.0, 0.001)
+    values = np.sin(t)
+    values[4321] = 7.0
+    thin = Thinning.of(t, 10.0, 100)
+    x, y = thin.curve(values)
+    assert len(x) <= 202
+    assert y.max() == 7.0
+    later = Thinning.of(t[500:], 10.0, 100).curve(values[500:])
+    assert_allclose(later[0][2:], x[len(x) - len(later[0]) + 2 :])  # all but the piece that was cut into
+    assert_allclose(later[1][2:], y[len(y) - len(later[1]) + 2 :])
+
+
+def test_thinning_draws_few_rows_as_they_are_and_leaves_out_what_is_no_number() -> None:
+    t = np.arange(0.0, 1.0, 0.001)
+    x, y = Thinning.of(t, 1.0, 500).curve(t**2)
+    assert_allclose(x, t)
+    assert_allclose(y, t**2)
+    rare = np.where(np.arange(len(t)) == 500, 3.0, np.nan)
+    x, y = Thinning.of(t, 1.0, 100).curve(rare)
+    assert_allclose(y[np.isfinite(y)], 3.0)
+
+
+def test_a_path_ends_at_its_last_row() -> None:
+    t = np.arange(0.0, 10.0, 0.001)
+    (path,) = Thinning.of(t, 10.0, 50).path(t)
+    assert len(path) <= 52
+    assert path[0] == t[0]
+    assert path[-1] == t[-1]

@@ -1,0 +1,92 @@
+"""docs/gallery.md: everything is in it, its links lead somewhere, and its numbers are those of the runs."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from servonode.nodes.launch_file import packaged
+
+DOCS = Path(__file__).parents[1] / "docs"
+CHEAP = ("theory_lyapunov", "ball_circle")  # entries that take seconds
+LARGEST, ALL = 100_000, 3_000_000  # bytes of a picture, of all
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return (DOCS / "gallery.md").read_text("utf-8")
+
+
+def checked(*names: str) -> str:
+    """What differs between the page and the numbers of now."""
+    command = [sys.executable, str(DOCS / "gallery.py"), "--check", *names]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode in (0, 1), result.stderr
+    return result.stdout
+
+
+def entries(page: str) -> list[str]:
+    return re.findall(r"^<!-- entry: (\S+) -->$", page, re.MULTILINE)
+
+
+def test_every_packaged_launch_file_is_in_it(page: str) -> None:
+    assert [name for name in packaged() if f"](../launch/{name}.toml)" not in page] == []
+
+
+def test_all_entries_of_the_command_are_in_it_and_no_others(page: str) -> None:
+    listed = subprocess.run(
+        [sys.executable, str(DOCS / "gallery.py"), "--list"], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert sorted(entries(page)) == sorted(listed)
+
+
+def test_every_link_and_picture_is_there(page: str) -> None:
+    links = [each for each in re.findall(r"\]\(([^)#]+)\)", page) if not each.startswith("http")]
+    assert len(links) > 50
+    assert [each for each in links if not (DOCS / each).is_file()] == []
+
+
+def test_every_link_within_the_page_leads_to_a_heading(page: str) -> None:
+    headings = [
+        re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in re.findall(r"^#+ (.*)$", page, re.M)
+    ]
+    assert len(set(headings)) == len(headings)
+    assert [each for each in re.findall(r"\]\(#([^)]+)\)", page) if each not in headings] == []
+
+
+def test_the_pictures_are_those_of_the_page_and_small(page: str) -> None:
+    files = list((DOCS / "images" / "gallery").glob("*.png"))
+    assert {f"images/gallery/{each.name}" for each in files} == set(re.findall(r"\]\((images/gallery/[^)]+)\)", page))
+    assert max(each.stat().st_size for each in files) <= LARGEST
+    assert sum(each.stat().st_size for each in files) <= ALL
+
+
+def test_the_commands_name_packaged_launch_files(page: str) -> None:
+    commands = re.findall(r"^servonode (?:run|simulate|check) (\S+)", page, re.MULTILINE)
+    assert len(commands) > 30
+    assert set(commands) <= packaged().keys()
+
+
+@pytest.mark.parametrize("name", CHEAP)
+def test_the_numbers_are_those_of_the_runs(name: str) -> None:
+    assert checked(name) == ""
+
+
+@pytest.mark.slow
+def test_all_numbers_are_those_of_the_runs() -> None:
+    assert checked() == ""
+
+
+def test_a_number_that_is_another_one_is_found(tmp_path: Path, page: str) -> None:
+    copy = tmp_path / "docs"
+    (copy / "gallery_entries").mkdir(parents=True)
+    for file in (DOCS / "gallery.py", *(DOCS / "gallery_entries").glob("*.py")):
+        (copy / file.relative_to(DOCS)).write_text(file.read_text("utf-8"), "utf-8")
+    assert "−0.262" in page
+    (copy / "gallery.md").write_text(page.replace("−0.262", "−0.263"), "utf-8")
+    command = [sys.executable, str(copy / "gallery.py"), "--check", "theory_lyapunov"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert "+| largest real part of the roots [1/s] | negative | −0.262 |" in result.stdout
