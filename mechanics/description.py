@@ -107,6 +107,7 @@ class MachineDescription(msgspec.Struct, frozen=True):
     brakes: bool  # whether the machine states a safe action of its own
     panels: tuple[tuple[str, ...], ...]
     vectors: dict[str, tuple[str, ...]] = {}  # states that go as one list outside: n -> n_0, n_1, n_2
+    reactions: tuple[str, ...] = ()  # unknowns that the machine itself determines; outputs too
     stabilised: tuple[Quantity, ...] = ()  # constraints that reactions hold, by their residuals
     jumps: bool = False  # whether states are set at the end of a step
     held: tuple[str, ...] = ()  # holonomic constraints and identities, restored by every step

@@ -66,6 +66,7 @@ def describe(model: Model) -> MachineDescription:
         panels=tuple(tuple(panel) for panel in model.panels),
         vectors={name: tuple(entry.name for entry in entries) for name, entries in model.vectors.items()},
         held=tuple(model.held),
+        reactions=tuple(each.name for each in model.reactions),
         stabilised=tuple(each.quantity for each in model.stabilised),
         jumps=bool(model.jumps),
         places=_places(model),

@@ -24,10 +24,13 @@ class Report:
     state: tuple[str, ...]
     inputs: tuple[str, ...]
     constraints: tuple[str, ...]
+    reactions: tuple[str, ...]  # of a machine that determines them itself
+    stabilised: tuple[str, ...]  # the constraints that they hold
     degrees_of_freedom: int
     program: str | None
     residuals: dict[str, dict[str, float]]
-    settings: dict[str, float]
+    settings: dict[str, float]  # of the program
+    options: dict[str, Any]  # of the machine
     targets: tuple[str, ...]
     mode: str
     speed: float
@@ -62,10 +65,13 @@ def report(assembly: Assembly) -> Report:
         state=description.state_names,
         inputs=description.input_names,
         constraints=description.constraints,
+        reactions=description.reactions,
+        stabilised=tuple(each.name for each in description.stabilised),
         degrees_of_freedom=len(description.velocities),
         program=law.description.name if law else None,
         residuals=_residuals(assembly),
         settings=dict(law.parameters) if law else {},
+        options=dict(assembly.source.settings),
         targets=assembly.targets.names,
         mode=launch.run.mode,
         speed=launch.run.speed,

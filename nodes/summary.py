@@ -112,15 +112,19 @@ def check_text(report: Report) -> str:
     """The Report of `check` for a person."""
     rows: list[tuple[str, Any]] = [
         ("file", report.file),
-        ("machine", f"{report.machine}, {report.degrees_of_freedom} degrees of freedom"),
+        ("machine", _machine(report)),
         ("state", ", ".join(report.state)),
-        ("inputs", ", ".join(report.inputs)),
-        ("contact forces", ", ".join(report.constraints) or "none"),
-        ("program", report.program or "none: zero input"),
+        ("inputs", ", ".join(report.inputs) or "none"),
     ]
+    if report.stabilised:
+        rows.append(("reactions", f"{', '.join(report.reactions)}, which hold {', '.join(report.stabilised)}"))
+    else:
+        rows.append(("contact forces", ", ".join(report.constraints) or "none"))
+    rows.append(("program", report.program or ("none: zero input" if report.inputs else "none")))
     for name, values in report.residuals.items():
         rows.append((f"  {name}", f"degree {values['degree']:.0f}, rate {values['rate']:.4g} 1/s"))
-    rows += [("settings", ", ".join(f"{n} = {v:g}" for n, v in report.settings.items()) or "none")]
+    if report.program:
+        rows += [("settings", ", ".join(f"{n} = {v:g}" for n, v in report.settings.items()) or "none")]
     if report.targets:
         rows.append(("targets", ", ".join(report.targets)))
     pace = f"real time at speed {report.speed:g}" if report.mode == "realtime" else "lockstep"
@@ -134,6 +138,13 @@ def check_text(report: Report) -> str:
     return "\n".join(f"{key:<16} {text}" for key, text in rows)
 
 
+def _machine(report: Report) -> str:
+    """Its name, how it may move, its options."""
+    n = report.degrees_of_freedom
+    moves = f"{n} velocities, held by reactions" if report.stabilised else f"{n} degrees of freedom"
+    return "; ".join([f"{report.machine}, {moves}", *(f"{name} = {value}" for name, value in report.options.items())])
+
+
 def _numbers(numbers: dict[str, Any]) -> list[tuple[str, str]]:
     """Rows for the condition, the peaks and the residuals to expect."""
     rows = []
@@ -144,7 +155,7 @@ def _numbers(numbers: dict[str, Any]) -> list[tuple[str, str]]:
     if simulated:
         peaks = ", ".join(f"{name} {value:.4g}" for name, value in simulated["input_max"].items())
         power = f"power {simulated['power_min']:.3g} to {simulated['power_max']:.3g} W"
-        rows.append(("peaks", f"{peaks}; {power}"))
+        rows.append(("peaks", f"{peaks}; {power}" if peaks else power))
     for key, title, word in (("steady_residual", "hold leaves", "up to"), ("noise_residual", "noise leaves", "about")):
         if key in numbers:
             rows.append((title, ", ".join(f"{name} {word} {value:.2g}" for name, value in numbers[key].items())))

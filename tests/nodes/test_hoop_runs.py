@@ -139,8 +139,10 @@ def test_the_rate_follows_from_integrator_and_step() -> None:
         assert found(step=step, integrator=integrator).parameters["lambda"] == pytest.approx(rate, rel=1e-12)
 
 
-@pytest.mark.parametrize("integrator", ["euler", "rk2", "heun", "ralston", "rk4"])
-@pytest.mark.parametrize("floor", [1e-6, 1e-7])
+AUTOMATIC = [("euler", 1e-6), *((name, floor) for name in ("rk2", "heun", "ralston", "rk4") for floor in (1e-6, 1e-8))]
+
+
+@pytest.mark.parametrize(("integrator", "floor"), AUTOMATIC)
 def test_an_automatic_step_leaves_residuals_of_the_wanted_size(integrator: str, floor: float) -> None:
     file = launch(step="auto", integrator=integrator, parameters={"floor": floor}, publish_every=1)
     duration = 0.4 if integrator == "euler" else 3.5
@@ -314,7 +316,7 @@ def test_hoop_bowl_has_the_elliptic_integral_s_period() -> None:
         times.append(run.t[i] + (run.t[i + 1] - run.t[i]) * rate / (rate - later))
     period = hoop_sheet.bowl_period(2.0, 0.1, np.pi / 3, 1.0, 9.81)
     assert times[3] / 2 == pytest.approx(period, abs=2e-6)  # turning points between rows by a straight line
-    assert max(run.residual_max.values()) <= 1.1e-9
+    assert max(run.residual_max.values()) <= 1e-9
 
 
 def test_hoop_incline_is_as_fast_as_galileo_says() -> None:
