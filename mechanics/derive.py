@@ -22,7 +22,7 @@ from servonode.mechanics.model_checks import (
     place_of,
 )
 from servonode.mechanics.momenta import momenta
-from servonode.mechanics.reactions import check_reactions
+from servonode.mechanics.reactions import check_reactions, check_rows
 from servonode.mechanics.tidy import tidy, tidy_matrix
 from servonode.mechanics.words import Input, Rate, time
 
@@ -111,22 +111,20 @@ def derive(model: Model) -> Equations:
             f"machine {model.name}: coordinates that move by themselves (q' = G v + g0 with g0 not zero) need energies,"
         )
         raise ModelError(f"{text} losses and inputs in rates; state them so", place_of(model, "kinematics"))
-    _check_moved_by_reactions(model, M, h, by_forces)
     M_r = tidy_matrix(G.T * M * G + extra.M, constants)
     check_inertia(model, M_r)
     h_moving = M * _drift_of_kinematics(model, G, g0, v) + h
     substituted = h_moving.xreplace(in_velocities)
     pushed = sympy.Matrix(len(model.inputs), 1, [model.disturbances.get(u, sympy.Integer(0)) for u in model.inputs])
-    Q, Q_v = (
-        _disturbances(model, B, pushed),
-        extra.B[:, :n_tau] * pushed,
-    )  # Q_v: where inputs work on velocities themselves
-    moving = _moving_constraints(model, M, h_moving - Q, B, G, g0) + _explicit_time(model)
+    Q = _disturbances(model, B, pushed)
+    Q_v = extra.B[:, :n_tau] * pushed  # where inputs work on velocities themselves
+    _check_moved_by_reactions(model, M, h - Q, by_forces)
+    moving = _moving_constraints(model, M, h_moving - Q, by_forces, G, g0) + _explicit_time(model)
     power = _input_power(model, rates) + extra.power + moving
     h_r = tidy_matrix(G.T * substituted + extra.h, constants) - (G.T * Q).xreplace(in_velocities) - Q_v
     disturbed = _disturbance_power(rates, Q).xreplace(in_velocities) + _disturbance_power(list(v), Q_v)
     forces_r = tidy_matrix(G.T * by_forces + extra.B, constants)
-    return Equations(
+    equations = Equations(
         model=model,
         M=M,
         h=h - Q,
@@ -144,14 +142,16 @@ def derive(model: Model) -> Equations:
         potential=sympy.sympify(model.potential),
         power=tidy(power.xreplace(in_velocities), constants) + disturbed,
     )
+    check_rows(equations)
+    return equations
 
 
 def _check_moved_by_reactions(model: Model, M: Matrix, h: Matrix, by_forces: Matrix) -> None:
     """A coordinate whose rate is a reaction only follows: no inertia and no force may belong to it."""
     for i, q in enumerate(model.coordinates):
         if q in model.moved_by_reactions and (any(M[i, :]) or h[i] != 0 or any(by_forces[i, :])):
-            text = f"machine {model.name}: {q.name} moves with a reaction, so energies and powers must not contain it"
-            raise ModelError(f"{text}; state them without {q.name}", model.place_of_kinematics(q))
+            text = f"machine {model.name}: {q.name} moves with a reaction, so energies, powers and forces must not"
+            raise ModelError(f"{text} contain it; state them without {q.name}", model.place_of_kinematics(q))
 
 
 def _with_bodies_in_rates(model: Model) -> Model:
@@ -193,12 +193,17 @@ def _explicit_time(model: Model) -> Expr:
     return result
 
 
-def _moving_constraints(model: Model, M: Matrix, bias: Matrix, B: Matrix, G: Matrix, g0: Matrix) -> Expr:
-    """Power of the constraint forces, Lambda^T b = g0^T (M q'' + h - B tau); `bias` is h + M (q'' - G v')."""
+def _moving_constraints(model: Model, M: Matrix, bias: Matrix, by_forces: Matrix, G: Matrix, g0: Matrix) -> Expr:
+    """Power of the constraint forces, Lambda^T b = g0^T (M q'' + h - B tau); `bias` is h + M (q'' - G v').
+
+    `by_forces` is B of inputs and reactions.
+    """
     if all(entry == 0 for entry in g0):
         return sympy.Integer(0)
     accelerations = _column([v.rate for v in model.velocities])
-    force = M * G * accelerations + bias - B * _column(model.inputs) if model.inputs else M * G * accelerations + bias
+    force = M * G * accelerations + bias
+    if model.forces:
+        force -= by_forces * _column(model.forces)
     return (g0.T * force)[0]
 
 

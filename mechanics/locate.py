@@ -101,9 +101,10 @@ class Definition:
             return _run(self, lambda: getattr(self._load(), self.function)(*arguments, **options))
 
     def states(self, name: str) -> bool:
-        """Whether the source assigns this name at its top level; it is not run."""
-        assigned = (each.targets for each in self._syntax().body if isinstance(each, ast.Assign))
-        return any(isinstance(target, ast.Name) and target.id == name for targets in assigned for target in targets)
+        """Whether the source contains this name, so that the module may have it; it is not run."""
+        nodes = ast.walk(self._syntax())
+        stated = (getattr(each, word, None) for each in nodes for word in ("id", "name", "asname"))
+        return any(each in (name, "*") for each in stated)
 
     def attribute(self, name: str) -> Any:
         """A name of the module beside the function, None where it has none; raises as `call`."""

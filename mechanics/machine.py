@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from servonode.mechanics import cache
 from servonode.mechanics.description import MachineDescription, values_by_name
-from servonode.mechanics.integrate import steps_of
+from servonode.mechanics.integrate import steps_of, watch_of
 
 _log = logging.getLogger(__name__)
 Array = npt.NDArray[np.float64]
@@ -124,6 +124,12 @@ class Machine:
         """The compiled `(k, n, step_ns, x, u, c)`: n steps under a held input; whether x is still finite."""
         advance: Callable[[int, int, int, Array, Array, Array], bool] = self.steps(integrator).advance
         return advance
+
+    def watcher(self, integrator: str) -> Callable[[int, int, int, Array, Array, Array, Array], int]:
+        """The compiled `(k, n, step_ns, x, last, u, c)`: n steps, or to the first fault; see `integrate.watch_of`."""
+        module = watch_of(self.kernel.__name__, self.steps(integrator).__name__)
+        watch: Callable[[int, int, int, Array, Array, Array, Array], int] = module.watch
+        return watch
 
     def derivatives(self, t: float, x: Array, u: Array) -> Array:
         """x' (n_x,): the state's rates, and the power of inputs and losses [W]."""

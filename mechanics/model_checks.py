@@ -54,6 +54,12 @@ def check_symbols(model: Model) -> None:
             raise ModelError(text, place)
         free = expression.free_symbols if isinstance(expression, Body) else sympy.sympify(expression).free_symbols
         unknown = sorted(symbol.name for symbol in free - symbols)
+        if unknown and unknown[0] in {each.name for each in (*model.inputs, *model.reactions)}:
+            text = f"machine {model.name}: {what} contains {unknown[0]}, which is not known there"
+            text += "; state it in states, rates and parameters"
+            if what.startswith("the fault"):
+                text += "; faults may contain reactions where the machine has no inputs"
+            raise ModelError(text, place)
         if unknown:
             raise ModelError(
                 f"machine {model.name}: {what} contains {unknown[0]!r}, which the model does not list; "
@@ -138,7 +144,7 @@ def check_speaks_in_rates(model: Model) -> None:
 
 def check_independent(model: Model, A: Matrix) -> None:
     """At a generic state no constraint follows from the others."""
-    tried = _at_generic_states(model, A)
+    tried = at_generic_states(model, A)
     if not tried or not model.constraints or any(np.linalg.matrix_rank(rows) == len(rows) for rows in tried):
         return
     rows, names = tried[0], ", ".join(each.quantity.name for each in model.constraints)
@@ -159,7 +165,7 @@ def check_identities_hold(model: Model, rates: dict[Expr, Expr]) -> None:
 
 def check_inertia(model: Model, M_r: Matrix) -> None:
     """At a generic state every velocity has inertia; M_r is the minimal mass matrix."""
-    tried = [np.linalg.eigh((each + each.T) / 2) for each in _at_generic_states(model, M_r) if len(each)]
+    tried = [np.linalg.eigh((each + each.T) / 2) for each in at_generic_states(model, M_r) if len(each)]
     if not tried or any(values[0] > 1e-12 * np.abs(values).max() for values, _ in tried):
         return
     weakest = tried[0][1][:, 0]
@@ -172,13 +178,14 @@ def check_inertia(model: Model, M_r: Matrix) -> None:
     )
 
 
-def _at_generic_states(model: Model, matrix: Matrix) -> list[npt.NDArray[np.float64]]:
+def at_generic_states(model: Model, matrix: Matrix) -> list[npt.NDArray[np.float64]]:
     """The matrix at random states with default parameters, as far as it has a real value there."""
     parameters = {p: p.quantity.default for p in model.parameters}
     found = []
     for seed, (low, high) in enumerate(((0.2, 0.9), (1.1, 3.0), (-2.0, 2.0), (5.0, 20.0))):
         rng = np.random.default_rng(seed)
         values = parameters | {q: rng.uniform(low, high) for q in model.coordinates} | {time: 0.3}
+        values |= {v: rng.uniform(low, high) for v in model.velocities}
         try:
             numbers = np.array(matrix.subs(values).evalf(), dtype=float).reshape(matrix.shape)
         except TypeError:  # a root of a negative number, or a division by zero

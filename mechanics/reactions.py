@@ -7,12 +7,14 @@ S = C + A M_r^-1 N_r and v0 the accelerations without reactions.
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import sympy
 
 from servonode.mechanics import emit
 from servonode.mechanics.description import ModelError
 from servonode.mechanics.emit import Block, Name
 from servonode.mechanics.model import Model
+from servonode.mechanics.model_checks import at_generic_states
 from servonode.mechanics.tidy import tidy
 
 if TYPE_CHECKING:
@@ -24,39 +26,74 @@ LARGEST = 4  # reactions that may hang together; they are solved by Cramer's rul
 
 
 def check_reactions(model: Model) -> None:
-    """There must be a row for each reaction, linear in reactions and accelerations, and each reaction in some row.
+    """There must be a row for each reaction, and each reaction does work on rates of coordinates or on none.
 
     Raises:
-        ModelError: there is not; rows in the rates of coordinates that a reaction moves have no accelerations.
+        ModelError: there is not; or the machine has passive constraints with multipliers as well.
     """
     what = f"machine {model.name}"
     if len(model.stabilised) != len(model.reactions):
         text = f"{what}: {len(model.reactions)} reactions and {len(model.stabilised)} stabilised constraints; state"
         raise ModelError(f"{text} one for each reaction", model.place.argument("stabilised"))
-    unknown = [*(v.rate for v in model.velocities), *model.reactions]
-    found: set[Any] = set()
+    if model.reactions and model.constraints:
+        text = f"{what}: constraints and reactions are stated, but the multipliers of the former would not know the "
+        raise ModelError(f"{text}latter; hold all by reactions", model.place.argument("constraints"))
+    rates = {*(q.rate for q in model.coordinates), *model.velocities}
+    for i, (N, on) in enumerate(model.reactions.items()):
+        stated = sympy.sympify(on)
+        slopes = [sympy.diff(stated, rate) for rate in rates]
+        if stated != 0 and (not any(slopes) or any(slope.free_symbols & rates for slope in slopes)):
+            text = f"{what}: reaction {N.name} does work on {stated}, which is not linear in rates; state one such as"
+            raise ModelError(f"{text} x.rate, or 0 for none", model.place.argument("reactions", i))
     for each in model.stabilised:
-        entries = [sympy.diff(each.row, symbol) for symbol in unknown]
+        if each.residual.free_symbols & {*model.reactions, *(v.rate for v in model.velocities)}:
+            text = f"{what}, constraint {each.quantity.name}: its residual contains a reaction or an acceleration"
+            raise ModelError(f"{text}; state it in states, rates, parameters and time", each.place)
+
+
+def check_rows(equations: "Equations") -> None:
+    """The rows must be linear in reactions and accelerations, and determine every reaction.
+
+    Raises:
+        ModelError: they do not.
+    """
+    model = equations.model
+    what, unknown = f"machine {model.name}", [*(v.rate for v in model.velocities), *model.reactions]
+    rows = rows_in_velocities(equations)
+    for each, row in zip(model.stabilised, rows, strict=True):
+        entries = [sympy.diff(row, symbol) for symbol in unknown]
         if any(entry.free_symbols & set(unknown) for entry in entries):
             text = f"{what}, constraint {each.quantity.name}: its row must be linear in reactions and accelerations"
             raise ModelError(text, each.place)
         if not any(entries):
             text = f"{what}, constraint {each.quantity.name}: its row contains neither a reaction nor an acceleration"
             raise ModelError(f"{text}; state row = derivative(f) + lam*f or the like", each.place)
-        if each.residual.free_symbols & set(unknown):
-            text = f"{what}, constraint {each.quantity.name}: its residual contains a reaction or an acceleration"
-            raise ModelError(f"{text}; state it in states, rates, parameters and time", each.place)
-        found |= each.row.free_symbols
-    if any(symbol in found for symbol in unknown[: len(model.velocities)]):
-        return  # through the accelerations
-    for N in model.reactions:
-        if N not in found:
-            raise ModelError(f"{what}: reaction {N.name} stands in no row, so nothing determines it", N.place)
+    if not model.reactions:
+        return
+    S, _ = _system(equations, *_eliminated(equations))
+    for j, N in enumerate(model.reactions):
+        if not any(S[:, j]):
+            text = f"{what}: no row determines reaction {N.name}; let it stand in one, or do work where one looks"
+            raise ModelError(text, N.place)
+    tried = at_generic_states(model, S)
+    if tried and all(np.linalg.matrix_rank(each) < len(each) for each in tried):
+        names = ", ".join(each.quantity.name for each in model.stabilised)
+        text = f"{what}: the rows of {names} depend on each other, so they leave the reactions undetermined"
+        raise ModelError(f"{text}; state rows that differ", model.place.argument("stabilised"))
 
 
-def in_velocities(model: Model, expression: Expr, accelerations: dict[Expr, Expr]) -> Expr:
-    """The expression with coordinates' rates and accelerations put in velocities, their rates and reactions."""
-    return expression.xreplace(accelerations).xreplace(model.rates)
+def rows_in_velocities(equations: "Equations") -> list[Expr]:
+    """The rows in states, velocities' rates and reactions."""
+    model, rates = equations.model, {v.rate for v in equations.model.velocities}
+    accelerations = {q.acceleration: equations.acceleration(i) for i, q in enumerate(model.coordinates)}
+    accelerations = {symbol: each for symbol, each in accelerations.items() if symbol not in rates}
+    return [each.row.xreplace(accelerations).xreplace(model.rates) for each in model.stabilised]
+
+
+def _eliminated(equations: "Equations") -> tuple[Matrix, Matrix]:
+    """v0 and V = M_r^-1 N_r as plain expressions, for checks."""
+    M, force = equations.M_r, equations.B_r * equations.tau - equations.h_r
+    return M.LUsolve(force), M.LUsolve(equations.N_r)
 
 
 def solve(block: Block, equations: "Equations", beside: Sequence[Expr]) -> tuple[list[str], list[str]]:
@@ -117,9 +154,7 @@ def _system(equations: "Equations", v0: Matrix, V: Matrix) -> tuple[Matrix, Matr
     """S (n, n) and the right-hand side (n, 1) of S N = right; as stated, unless tidying makes an entry shorter."""
     model, constants = equations.model, set(equations.model.parameters)
     rates, names = [v.rate for v in model.velocities], list(model.reactions)
-    accelerations = {q.acceleration: equations.acceleration(i) for i, q in enumerate(model.coordinates)}
-    accelerations = {symbol: each for symbol, each in accelerations.items() if symbol not in rates}
-    rows = [in_velocities(model, each.row, accelerations) for each in model.stabilised]
+    rows = rows_in_velocities(equations)
     A = sympy.Matrix([[sympy.diff(row, rate) for rate in rates] for row in rows])
     C = sympy.Matrix([[sympy.diff(row, N) for N in names] for row in rows])
     d = sympy.Matrix([row.xreplace(dict.fromkeys((*rates, *names), sympy.Integer(0))) for row in rows])

@@ -381,6 +381,7 @@ def stabilised(name: str, description: str, residual: Expr, row: Expr, unit: str
 
 def derivative(expression: Expr) -> Expr:
     """The total time derivative in rates: q -> q.rate, q.rate -> q.acceleration, v -> v.rate, p -> p.rate, and of t."""
+    refuse_uncompilable("derivative", expression, here())
     stated = sympy.sympify(expression)
     result = sympy.diff(stated, time)
     for symbol in sorted(stated.free_symbols - {time}, key=str):
@@ -419,6 +420,10 @@ def jump(relation: Expr, changes: Mapping[Any, Expr], description: str) -> Jump:
     if not isinstance(relation, (sympy.Ge, sympy.Gt, sympy.Le, sympy.Lt)):
         raise ModelError(f"jump {relation!r}: state when it happens as a relation, for example z <= 0", here())
     strict = isinstance(relation, (sympy.Gt, sympy.Lt))
+    if not changes:
+        raise ModelError(f"jump {description!r}: it sets no state; state some, such as {{v: -e*v}}", here())
+    for symbol, value in changes.items():
+        refuse_uncompilable(f"jump {description!r}: the value of {symbol}", value, here())
     set_to = {symbol: sympy.sympify(value) for symbol, value in changes.items()}
     return Jump(relation.gts - relation.lts, strict, set_to, description)
 
@@ -433,4 +438,6 @@ class Before(sympy.Symbol):  # type: ignore[misc]
 
 def before(state: Named) -> Expr:
     """The value that a state had at the beginning of the step, for the expressions of a `jump`."""
+    if not isinstance(state, Coordinate | Velocity):
+        raise ModelError(f"before({state}): it takes a coordinate or a velocity; combine the results", here())
     return Before(state)

@@ -18,7 +18,7 @@ from servonode.mechanics.machine import Machine, ParameterError
 from servonode.nodes.control import Control, ProgramRefused, no_targets, program_source, resolve_control
 from servonode.nodes.examine import examine
 from servonode.nodes.launch_file import LaunchError, per_name
-from servonode.nodes.launch_keys import LaunchFile
+from servonode.nodes.launch_keys import Actuator, LaunchFile
 from servonode.nodes.machines import check_safe_action, check_start, initial_states, load, plant_source
 from servonode.nodes.prepare import prepared
 from servonode.nodes.start import NoStart, start_on_program
@@ -99,15 +99,14 @@ def assemble(launch: LaunchFile, strict: bool = True) -> Assembly:
         LaunchError: something in the launch file does not fit; ProgramRefused: the examination's verdict is no.
         CacheError: the kernel cache is damaged or cannot be written.
     """
-    source, program = plant_source(launch), program_source(launch)
+    source = plant_source(launch)
     launch = prepared(launch, source)
     path, plant = launch.file, launch.plant
     machine = load(launch, source, "plant.parameters", plant.parameters)
+    _check_inputs(launch, machine)
+    program = program_source(launch)
     machine.steps(plant.integrator)  # loaded here, once for all nodes that are forked
     state_names, input_names = machine.description.state_names, machine.description.input_names
-    if program and not input_names:
-        text = f"machine {machine.description.name} has no inputs; leave [controller] out"
-        raise LaunchError(path, "controller", "program", text)
     start = machine.state(initial_states(launch, machine))
     control, targets = resolve_control(launch, program, source) if program else (None, no_targets())
     if launch.target and control is None:
@@ -158,6 +157,17 @@ def assemble(launch: LaunchFile, strict: bool = True) -> Assembly:
             first = control.examination.refusals[0]
             raise ProgramRefused(path, "controller", None, f"{first.subject}: {first.text}")
     return assembly
+
+
+def _check_inputs(launch: LaunchFile, machine: Machine) -> None:
+    """Refuse a controller, and drives, for a machine that has no inputs."""
+    if machine.n_inputs:
+        return
+    what = f"machine {machine.description.name} has no inputs"
+    if launch.controller:
+        raise LaunchError(launch.file, "controller", "program", f"{what}; leave [controller] out")
+    if launch.plant.actuator != Actuator():
+        raise LaunchError(launch.file, "plant.actuator", None, f"{what}; leave [plant.actuator] out")
 
 
 def _command_timeout(launch: LaunchFile) -> float | None:

@@ -3,6 +3,7 @@
 import functools
 import json
 import logging
+import math
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -17,6 +18,16 @@ PICTURES = (".png", ".pdf", ".svg", ".jpg")
 EXIT_HELP = (
     "Exit codes: 0 ended well, 1 a fault during the run or a verdict of no, 2 bad usage or input, 130 interrupted."
 )
+
+
+class _FiniteRange(click.FloatRange):
+    """A number within bounds; neither nan nor inf is one, whatever the bounds."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number", param, ctx)
+        return number
 
 
 class _Examples(click.Command):
@@ -77,7 +88,7 @@ _panels = click.option(
     "--panel", "panels", multiple=True, metavar="NAME,NAME", help="A panel of the window with these (repeatable)."
 )
 _window = click.option(
-    "--window", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Plant time that the window shows."
+    "--window", type=_FiniteRange(min=0, min_open=True), metavar="SECONDS", help="Plant time that the window shows."
 )
 _save = click.option("--save", type=click.Path(path_type=Path), metavar="FILE.png", help="Where the window's s saves.")
 
@@ -225,14 +236,14 @@ def plot_(run_or_file: str | None, panels: tuple[str, ...], window: float | None
     show_default=True,
     help="Sampled control as one compiled loop or as nodes on a bus in memory: the same bits.",
 )
-@click.option("--rtol", type=click.FloatRange(min=1e-14, max=0.1), default=1e-12, show_default=True)
-@click.option("--atol", type=click.FloatRange(min=1e-300, max=0.1), default=1e-12, show_default=True)
+@click.option("--rtol", type=_FiniteRange(min=1e-14, max=0.1), default=1e-12, show_default=True)
+@click.option("--atol", type=_FiniteRange(min=1e-300, max=0.1), default=1e-12, show_default=True)
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE.png", help="Draw the report picture.")
 @click.option("--movie", type=click.Path(path_type=Path), metavar="FILE.mp4|.gif", help="Film the run.")
-@click.option("--fps", type=click.FloatRange(min=1, max=120), help="Frames per second of the movie (default: 30).")
+@click.option("--fps", type=_FiniteRange(min=1, max=120), help="Frames per second of the movie (default: 30).")
 @click.option(
     "--speed",
-    type=click.FloatRange(min=0, min_open=True),
+    type=_FiniteRange(min=0, min_open=True),
     help="Plant seconds per second of the movie (default: run.speed, or faster if that takes long).",
 )
 @_reports_errors

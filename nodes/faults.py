@@ -1,53 +1,27 @@
 """When a machine's fault condition was first violated, to within rounding of the plant's own motion."""
 
-from collections.abc import Callable
-
-import numpy as np
 import numpy.typing as npt
+from numpy import float64
 
 from servonode.mechanics.machine import Machine
 
-Array = npt.NDArray[np.float64]
+Array = npt.NDArray[float64]
 HALVINGS = 60  # of a step: beyond the last bit of its fraction
 
 
-def located(
-    machine: Machine, integrator: str, step_ns: int, k: int, x: Array, u: Array, steps: int
-) -> tuple[float, str]:  # fmt: skip
-    """Time [s] and text of the first fault within `steps` steps from state x at step k, the input u held.
+def located(machine: Machine, integrator: str, step_ns: int, k: int, x: Array, u: Array) -> tuple[float, str]:
+    """Time [s] and text of the fault that the step from state x at step k ends with, the input u held.
 
-    The state at the last of these steps must violate a condition. Between steps the motion is that of a shorter step of
-    the same integrator.
+    Within the step the motion is that of a shorter step of the same integrator.
     """
-    text = machine.fault(k * step_ns / 1e9, x)
-    if text:
-        return k * step_ns / 1e9, text
-    advance, step, c = machine.advancer(integrator), machine.stepper(integrator), machine.c
+    step, c, t = machine.stepper(integrator), machine.c, k * step_ns / 1e9
 
-    def after(n: int) -> Array:
+    def fault(h: float) -> str | None:
         moved = x.copy()
-        advance(k, n, step_ns, moved, u, c)
-        return moved
+        step(t, moved, u, c, h)
+        return machine.fault(t + h, moved)
 
-    def within(h: float) -> Array:
-        moved = x.copy()
-        step(k * step_ns / 1e9, moved, u, c, h)
-        return moved
-
-    while steps > 1:
-        middle = steps // 2
-        moved = after(middle)
-        if machine.fault((k + middle) * step_ns / 1e9, moved):
-            steps = middle
-        else:
-            k, x, steps = k + middle, moved, steps - middle
-    t = k * step_ns / 1e9
-    return _bisected(lambda h: machine.fault(t + h, within(h)), t, step_ns / 1e9)
-
-
-def _bisected(fault: Callable[[float], str | None], t: float, h: float) -> tuple[float, str]:
-    """Time and text of the violation within a step from t that ends with one."""
-    low, high = 0.0, h
+    low, high = 0.0, step_ns / 1e9
     text = fault(high) or ""
     for _ in range(HALVINGS):
         middle = (low + high) / 2

@@ -106,9 +106,11 @@ def initial_states(launch: LaunchFile, machine: Machine, more: Collection[str] =
         LaunchError: a name that is no state, or a value that it cannot have.
     """
     sizes, vectors = dict(machine.description.layout), machine.description.vectors
-    check_names(launch.file, "plant.initial", launch.plant.initial, [*sizes, *more, "on_program"])
+    check_names(launch.file, "plant.initial", launch.plant.initial, {*sizes, *more, "on_program"})
     numbers: dict[str, float] = {}
     for name, value in launch.plant.initial.items():
+        if name in more and isinstance(value, bool):
+            raise LaunchError(launch.file, "plant.initial", name, f"{value!r} is neither a number nor a text; give one")
         if name == "on_program" or name in more:
             continue
         size = sizes[name]

@@ -6,6 +6,7 @@ A part draws its axis seldom and its artists often: the axis is kept as an image
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import cycle
 from typing import Any
 
@@ -23,9 +24,10 @@ Array = npt.NDArray[np.float64]
 Columns = Mapping[str, Array]
 Box = tuple[float, float, float, float]  # left, bottom, width, height, in parts of the figure
 TRAIL = 400  # points of a path at most
-AHEAD = 0.25  # of the extent, left free on each side when limits are set anew
+ROOM = 0.25  # of the extent, left free on each side when limits are set
+AHEAD, BEHIND = 0.35, 0.15  # the same on the side where something left the limits before, and on the other
 LOST = 0.4  # of the room that is used to the room there is, below which limits are set anew
-GROWTH = 1.25  # of the size that an arrow of full length stands for to the largest one so far
+GROWTH = 1.5  # of the size that an arrow of full length stands for to the largest one so far
 LONGEST, LONGEST_IN_STRIP = 0.22, 0.45  # of an arrow of full length to the lesser side of its axis
 ARROW_WIDTH = 0.012  # of its shaft to the lesser side
 CAPTION = 0.75  # of the room below an axis, for the caption
@@ -39,14 +41,18 @@ class Part:
         self.axis = axis
         self.artists: list[Any] = []
         self.stale = True  # the axis itself must be drawn anew
+        self.renewed = True  # so must what does not depend on its limits
         self.moved = True  # the artists must be drawn anew
+        self.fitted = False  # the limits were set by what is drawn
         self.fixed = False  # the limits stay as they are
         self.cell: Box = (0.0, 0.0, 1.0, 1.0)
-        self._background: Any = None
+        self._still: Any = None  # pixels without what depends on the limits
+        self._background: Any = None  # pixels without what moves
+        self.box: Any = None  # the pixels of what moves
 
     def move(self, cell: Box, inner: Box) -> None:
         """Take this rectangle of the figure, with the axis in the inner one."""
-        self.cell, self.stale = cell, True
+        self.cell, self.stale, self.renewed = cell, True, True
         if self.axis is not None:
             self.axis.set_position(inner)
             self.shaped()
@@ -60,46 +66,83 @@ class Part:
         self.artists.append(artist)
         return artist
 
-    def keep_background(self, canvas: Any) -> None:
-        """Remember the pixels of the rectangle as they are."""
-        self._background = canvas.copy_from_bbox(self._pixels(canvas.figure))
+    def curve(self, **look: Any) -> Any:
+        """A line of the axis, without points yet, drawn for every frame."""
+        from servonode.nodes.moving_ink import Curve
+
+        return self.animated(self.axis.add_line(Curve([], [], **look)))
+
+    def rooms(self, below: bool, above: bool) -> tuple[float, float]:
+        """Parts of the extent to be left free on the lower and the upper side, when something left the limits there."""
+        if not self.fitted or below == above:
+            return ROOM, ROOM
+        return (AHEAD, BEHIND) if below else (BEHIND, AHEAD)
+
+    def scales(self) -> list[Any]:
+        """What is drawn anew with other limits, and what lies above that."""
+        return [self.axis.xaxis, self.axis.yaxis, *self.axis.spines.values()]
+
+    def draw_background(self, figure: Any, ink: Any) -> None:
+        """Draw the axis anew into its rectangle, and remember the pixels; of words only those that are new."""
+        self.box = self.pixels(figure)
+        if self.renewed:
+            self._draw_still(figure, ink)
+        if self.axis is not None:
+            from servonode.nodes.moving_ink import Map
+
+            ink.restore_region(self._still)
+            for artist in self.scales():
+                artist.draw(ink)
+            ink.maps[self.axis] = Map.of(self.axis)
+            self.box = _inside(figure, self.axis.bbox.padded(1.5).get_points())  # nothing that moves leaves the axis
+        self._background = ink.copy_from_bbox(self.box)
         self.stale, self.moved = False, True
 
-    def draw_background(self, canvas: Any) -> None:
-        """Draw the axis anew into its rectangle, and remember the pixels."""
+    def _draw_still(self, figure: Any, ink: Any) -> None:
         from matplotlib.patches import Rectangle
 
-        renderer, box = canvas.get_renderer(), self._pixels(canvas.figure)
-        blank = Rectangle((box.x0, box.y0), box.width, box.height, facecolor=canvas.figure.get_facecolor(), lw=0)
-        blank.set_figure(canvas.figure)
-        blank.draw(renderer)
+        box = self.pixels(figure)
+        blank = Rectangle((box.x0, box.y0), box.width, box.height, facecolor=figure.get_facecolor(), lw=0)
+        blank.set_figure(figure)
+        blank.draw(ink)
         if self.axis is not None:
-            self.axis.draw(renderer)
-        self.keep_background(canvas)
+            scales = set(self.scales())
+            for artist in sorted(self.axis.get_children(), key=lambda each: float(each.zorder)):
+                if not artist.get_animated() and artist not in scales:
+                    artist.draw(ink)
+        self._still = ink.copy_from_bbox(box)
+        self.renewed = False
 
-    def draw(self, canvas: Any) -> None:
+    def draw(self, ink: Any) -> None:
         """Draw the artists onto the remembered pixels."""
         self.moved = False
-        canvas.restore_region(self._background)
-        renderer = canvas.get_renderer()
+        ink.restore_region(self._background)
         for artist in self.artists:
-            artist.draw(renderer)
+            artist.draw(ink)
 
-    def _pixels(self, figure: Any) -> Any:
-        from matplotlib.transforms import Bbox
-
+    def pixels(self, figure: Any) -> Any:
+        """The rectangle in whole pixels."""
         size = np.asarray(figure.bbox.size)
         left, bottom, width, height = self.cell
-        corners = np.array([[left, bottom], [left + width, bottom + height]])
-        return Bbox(np.clip(np.round(corners * size), 0, size))
+        return _inside(figure, np.array([[left, bottom], [left + width, bottom + height]]) * size)
+
+
+def _inside(figure: Any, corners: Array) -> Any:
+    """The box between two corners in whole pixels, as far as it is in the figure; without area in too small a one."""
+    from matplotlib.transforms import Bbox
+
+    low, high = np.clip(np.round(corners), 0, np.asarray(figure.bbox.size))
+    return Bbox([low, np.maximum(low, high)])
 
 
 class Words(Part):
     """A line of text that changes."""
 
     def __init__(self, figure: Any, x: float, **look: Any) -> None:
+        from servonode.nodes.moving_ink import Phrase
+
         super().__init__(None)
-        self._text = self.animated(figure.text(x, 0.0, "", va="center", **look))
+        self._text = self.animated(figure.add_artist(Phrase(x, 0.0, "", va="center", **look)))
 
     def move(self, cell: Box, inner: Box) -> None:
         super().move(cell, inner)
@@ -126,10 +169,8 @@ class PanelPart(Part):
     def __init__(self, axis: Any, spec: PanelSpec, span: float | None) -> None:
         super().__init__(axis)
         self.spec, self._span = spec, span
-        self._fitted = False  # the limits were set by curves
         self._lines = [
-            self.animated(axis.plot([], [], color=color, label=name)[0])
-            for color, name in zip(cycle(PALETTE), spec.curves, strict=False)
+            self.curve(color=color, label=name) for color, name in zip(cycle(PALETTE), spec.curves, strict=False)
         ]
         axis.set_ylabel(spec.label, fontsize=8)
         axis.set_autoscale_on(False)
@@ -142,6 +183,9 @@ class PanelPart(Part):
             axis.locator_params(axis="y", nbins=4)
         axis.set_xlim((-span, 0.0) if span else (0.0, 1.0))
         entitle_panel(axis, len(spec.curves), handlelength=1.2, columnspacing=1.0, handletextpad=0.5)
+
+    def scales(self) -> list[Any]:
+        return super().scales()[1:] if self._span else super().scales()
 
     def shaped(self) -> None:
         self.axis.yaxis.set_label_coords(-0.6 * self.axis.figure.dpi / self.axis.bbox.width, 0.5)
@@ -162,14 +206,12 @@ class PanelPart(Part):
         """Put the history up to now onto the lines."""
         self.moved = True
         low, high = self.axis.get_ylim()
-        pixel = 0.0 if self.spec.logarithmic else (high - low) / max(self.axis.bbox.height, 1.0)
-        shown = [thinning.curve(values, pixel) for values in self.curves(columns)]
+        pixel = (high - low) / max(self.axis.bbox.height, 1.0)
+        found = [columns[column] for column in self.spec.curves.values()]
+        thin = thinning.sizes if self.spec.logarithmic else partial(thinning.curve, pixel=pixel)
+        shown = [thin(values) for values in found]
         for line, (times, values) in zip(self._lines, shown, strict=True):
-            at = times - t[-1] if self._span else times
-            if self.spec.logarithmic:  # what is known only now and then is joined
-                known = np.isfinite(values)
-                at, values = at[known], values[known]
-            line.set_data(at, values)
+            line.set_data(times - t[-1] if self._span else times, values)
         if not self.fixed:
             self._follow([values for _, values in shown])
             if not self._span:
@@ -177,6 +219,7 @@ class PanelPart(Part):
 
     def fix(self, t: Array, columns: Columns) -> None:
         """Limits for the whole of a run, kept from now on."""
+        self.fitted = False
         self._follow(self.curves(columns))
         if not self._span:
             self._limit_time(float(t[0]), float(t[-1]))
@@ -192,11 +235,11 @@ class PanelPart(Part):
             wanted = _decades(low, high)
             low, share = max(low, wanted[0]), np.log10(wanted[1] / wanted[0]) / np.log10(top / bottom)
         else:
-            wanted = _with_room(low, high)
+            wanted = _with_room(low, high, self.rooms(low < bottom, high > top))
             share = (wanted[1] - wanted[0]) / (top - bottom)
-        if not (self._fitted and bottom <= low and high <= top and share >= LOST):
+        if not (self.fitted and bottom <= low and high <= top and share >= LOST):
             self.axis.set_ylim(*wanted)
-            self.stale = self._fitted = True
+            self.stale = self.fitted = True
 
     def _follow_time(self, t: Array) -> None:
         left, right = self.axis.get_xlim()
@@ -221,7 +264,7 @@ class ViewPart(Part):
     """The machine in a plane, with its path and its target's; or, for a strip, the machine alone at this instant."""
 
     def __init__(self, axis: Any, view: View, machine: Machine, goals: Sequence[str]) -> None:
-        from matplotlib.collections import LineCollection, PolyCollection
+        from servonode.nodes.moving_ink import Shapes, Strokes
 
         super().__init__(axis)
         self.view, self._machine = view, machine
@@ -236,13 +279,13 @@ class ViewPart(Part):
         axis.set_ylabel(view.axes[1])
         if view.strip:
             axis.tick_params(labelbottom=False)
-        self._guides = self.animated(LineCollection([], colors=GUIDE, linewidths=0.7, zorder=1))
+        self._guides = self.animated(Strokes([], colors=GUIDE, linewidths=0.7, zorder=1))
         self._trails = [
-            self.animated(axis.plot([], [], color=color, label=label, linewidth=1.1)[0])
+            self.curve(color=color, label=label, linewidth=1.1)
             for color, label in zip(cycle(PALETTE), view.trails, strict=False)
         ]
         self._target = [
-            self.animated(axis.plot([], [], color=GOAL, **look)[0])
+            self.curve(color=GOAL, **look)
             for look in (
                 {"linewidth": 1.0, "linestyle": "--", "label": "target"},
                 {"linewidth": 0.6},
@@ -250,9 +293,9 @@ class ViewPart(Part):
             )
             if self._goal
         ]
-        self._outline = self.animated(LineCollection([], colors=INK, linewidths=1.4, zorder=3))
-        self._dots = self.animated(axis.plot([], [], "o", color=INK, markersize=5)[0])
-        self._arrows = self.animated(PolyCollection([], closed=True, linewidths=0))
+        self._outline = self.animated(Strokes([], colors=INK, linewidths=1.4, zorder=3))
+        self._dots = self.curve(marker="o", linestyle="none", color=INK, markersize=5)
+        self._arrows = self.animated(Shapes([], closed=True, linewidths=0))
         for each in (self._guides, self._outline, self._arrows):
             axis.add_collection(each, autolim=False)
         # by itself, because a text costs more than the whole machine and need not change in every frame
@@ -267,10 +310,14 @@ class ViewPart(Part):
             cell = (x, y + below, width, height - below)
         super().move(cell, inner)
 
+    def scales(self) -> list[Any]:
+        return [*super().scales(), *self._key]
+
     def shaped(self) -> None:
         """Equal scales in both directions, and words that fit."""
         (left, right), (bottom, top) = self.axis.get_xlim(), self.axis.get_ylim()
         self._limit(np.array([left, bottom]), np.array([right, top]))
+        self._entitle()
 
     def update(self, columns: Columns, instant: Instant, thinning: Thinning, speak: bool) -> None:
         """Put the machine, its path and the target as they are now onto the artists; `speak`: the caption too."""
@@ -278,13 +325,10 @@ class ViewPart(Part):
         drawn = self._draw_at(instant)
         trails = [thinning.path(*(columns[name] for name in pair)) for pair in self.view.trails.values()]
         goal = thinning.path(*(columns[f"target_{name}"] for name in self._goal)) if self._goal else []
-        for collection, lines in ((self._guides, drawn.guides), (self._outline, drawn.lines)):
-            segments = [line for line in lines if len(line) > 1]
-            collection.set_segments(segments)
-            collection.set_visible(bool(segments))  # what is empty costs as much as what is not
+        for strokes, lines in ((self._guides, drawn.guides), (self._outline, drawn.lines)):
+            strokes.put([line for line in lines if len(line) > 1])
         dots = [line[0] for line in drawn.lines if len(line) == 1]
         self._dots.set_data(*(np.array(dots).T if dots else ([], [])))
-        self._dots.set_visible(bool(dots))
         for line, path in zip(self._trails, trails, strict=True):
             line.set_data(*path)
         self._aim(goal, trails)
@@ -305,6 +349,7 @@ class ViewPart(Part):
         lines = [line for each in several for line in each.lines]
         guides = [line for each in several for line in each.guides] if self.view.strip else []
         whole = _Drawn(guides, lines, arrows)
+        self.fitted = False
         self._follow([*trails, *goal], whole)
         self._scale(whole, columns)
         self._names = names
@@ -344,7 +389,10 @@ class ViewPart(Part):
         inside = x0 <= left and right <= x1 and y0 <= bottom and top <= y1
         used = np.max((high - low) / [x1 - x0, y1 - y0])
         if not inside or (used < LOST and extent > 1e-6):
-            self._limit(low - AHEAD * extent, high + AHEAD * extent)
+            across_room, up_room = self.rooms(left < x0, right > x1), self.rooms(bottom < y0, top > y1)
+            below, above = np.array([across_room, up_room]).T
+            self._limit(low - below * extent, high + above * extent)
+            self.fitted = True
 
     def _limit(self, low: Array, high: Array) -> None:
         """Limits that hold at least this, at one scale in both directions."""
@@ -354,7 +402,7 @@ class ViewPart(Part):
         middle = 0.5 * (low + high)
         self.axis.set_xlim(middle[0] - half[0], middle[0] + half[0])
         self.axis.set_ylim(middle[1] - half[1], middle[1] + half[1])
-        self._entitle()  # the measure of the arrows has another length
+        self.stale = True
 
     def _side(self) -> float:
         """The lesser side of the axis [m]."""
@@ -383,9 +431,7 @@ class ViewPart(Part):
                 self._entitle()
             shafts.append(arrow(foot, scale * vector, width))
             colors.append(self._color(name))
-        self._arrows.set_visible(bool(shafts))
-        self._arrows.set_verts(shafts)
-        self._arrows.set_facecolor(colors)
+        self._arrows.put(shafts, colors)
 
     def _full(self) -> float:
         """How long an arrow of the largest size is [m]."""
@@ -408,7 +454,7 @@ class ViewPart(Part):
         axis.set_title(title, loc="left", fontsize=small, color=INK, y=1 + (0.35 if narrow else 0.22) / height, pad=0)
         axis.yaxis.set_label_coords(-0.5 / width, 0.5)
         handles = [*self._trails, *self._target[:1]] if not self.view.strip else []
-        letters = int((width - 0.3) * 22)  # in a line above a narrow axis
+        letters = max(int((width - 0.3) * 22), 6)  # in a line above a narrow axis
         labels = [textwrap.fill(name, letters) if narrow else name for name in self._names]
         handles += [_patch(self._color(name), label) for name, label in zip(self._names, labels, strict=True)]
         if handles:
@@ -419,7 +465,7 @@ class ViewPart(Part):
             self._legend = [axis.legend(handles, names, **look, **place)]
         if self._largest and self._names:
             self._key = self._measure(height, narrow)
-        self.stale = True
+        self.stale = self.renewed = True
 
     def _measure(self, height: float, narrow: bool) -> list[Any]:
         """A line as long as an arrow of a round size, with that size."""
@@ -441,21 +487,22 @@ def _decades(low: float, high: float) -> tuple[float, float]:
     return float(10.0**bottom), float(10.0 ** max(top, bottom + 1))
 
 
-def _with_room(low: float, high: float) -> tuple[float, float]:
-    """Limits with room on both sides; a constant stands in the middle."""
+def _with_room(low: float, high: float, rooms: tuple[float, float]) -> tuple[float, float]:
+    """Limits with these parts of the extent on both sides; a constant stands in the middle."""
     size = max(abs(low), abs(high))
-    room = AHEAD * (high - low) if high - low > 1e-6 * size else 0.1 * size or 1.0
-    return low - room, high + room
+    if not high - low > 1e-6 * size:
+        return low - (0.1 * size or 1.0), high + (0.1 * size or 1.0)
+    return low - rooms[0] * (high - low), high + rooms[1] * (high - low)
 
 
 def bounds(curves: Sequence[Array]) -> tuple[float, float]:
     """The least and the greatest finite value; (inf, -inf) without any."""
-    low, high = np.inf, -np.inf
-    for values in curves:
-        least = float(np.min(values, initial=np.inf, where=np.isfinite(values)))
-        if least < np.inf:
-            low, high = min(low, least), max(high, float(np.max(values, initial=-np.inf, where=np.isfinite(values))))
-    return low, high
+    values = np.concatenate(curves) if curves else np.zeros(0)
+    low, high = np.fmin.reduce(values, initial=np.inf), np.fmax.reduce(values, initial=-np.inf)
+    if not -np.inf < low <= high < np.inf:
+        values = values[np.isfinite(values)]
+        low, high = np.min(values, initial=np.inf), np.max(values, initial=-np.inf)
+    return float(low), float(high)
 
 
 def arrow(foot: Array, vector: Array, width: float) -> Array:

@@ -76,6 +76,8 @@ class MovingPicture:
             self._footer = figure.text(0.01, 0.0, footer, fontsize=8.5, color="#5b6873", va="center")
         self._size: tuple[float, float] | None = None  # pixels, as laid out
         self._stale = True  # everything must be drawn anew
+        self._ink: Any = None
+        self.changed: Any = None  # box around the pixels that the last `show` drew; None: it drew nothing
         self._frames, self._words_every = 0, words_every
         self._connection = figure.canvas.mpl_connect("draw_event", self._on_draw)
 
@@ -171,20 +173,30 @@ class MovingPicture:
 
     def _render(self) -> bool:
         """Bring the canvas's pixels up to date; True if more than artists was drawn."""
-        canvas = self.figure.canvas
         if self._stale:
             self._draw_all()
+            self.changed = self.figure.bbox
             return True
-        anew = [part for part in self._parts if part.stale]
+        return self._draw_parts([part for part in self._parts if part.stale])
+
+    def _draw_parts(self, anew: Sequence[Part]) -> bool:
+        """Draw these parts from the ground, of the others what moves; whether there are any of these."""
+        from matplotlib.transforms import Bbox
+
+        from servonode.nodes.moving_ink import Ink
+
+        self._ink = Ink.of(self.figure.canvas, self._ink)
         if anew:
             import matplotlib as mpl
 
             with mpl.rc_context(STYLE):
                 for part in anew:
-                    part.draw_background(canvas)
-        for part in self._parts:
-            if part.moved:
-                part.draw(canvas)
+                    part.draw_background(self.figure, self._ink)
+        moved = [part for part in self._parts if part.moved]
+        for part in moved:
+            part.draw(self._ink)
+        boxes = [*(part.box for part in moved), *(part.pixels(self.figure) for part in anew)]
+        self.changed = Bbox.union(boxes) if boxes else None
         return bool(anew)
 
     def _draw_all(self) -> None:
@@ -199,11 +211,10 @@ class MovingPicture:
         if canvas.is_saving() or self._size != tuple(self.figure.bbox.size):
             self._stale = True  # other pixels than those of the window
             return
-        for part in self._parts:
-            part.keep_background(canvas)
         self._stale = False
         for part in self._parts:
-            part.draw(canvas)
+            part.renewed = True
+        self._draw_parts(self._parts)  # with the ink of every frame, so that no pixel jumps with the next
 
     # where everything stands
 

@@ -189,8 +189,8 @@ class PlantNode:
 
     def advance_to(self, k: int) -> None:
         """Integrate up to step k under the inputs that are due, recording every `every`-th step."""
-        began, x = self.k, self.plant.x.copy() if self._locates else None
-        while (at := self.k) < k:
+        before: Array | None = None  # the state before the step that ended with a fault
+        while (at := self.k) < k and before is None:
             self.act()
             if self._braking:
                 self._brake()
@@ -198,13 +198,16 @@ class PlantNode:
             until = min(k, at - at % self.every + self.every)
             if self.steps_per_period and self._later:
                 until = min(until, at - at % self.steps_per_period + self.steps_per_period)
-            self.plant.advance(1 if self._braking else until - at)
-        self._watch(began, x)
+            if self._locates and not self.failed:
+                before = self.plant.advance_watched(until - at)
+            else:
+                self.plant.advance(1 if self._braking else until - at)
+        self._watch(before)
 
-    def _watch(self, began: int, x: Array | None) -> None:
+    def _watch(self, before: Array | None) -> None:
         """Judge the state where it has come to: finite, and at control instants within the machine's own bounds.
 
-        Where no input changes, the time of a fault is located between step `began`, whose state was x, and now.
+        Without a controller each step is judged, and the time of a fault is located in the step from state `before`.
         """
         if not self.plant.finite and all(each.name != "diverged" for each in self.faults):
             self.fault("diverged", "the state is no longer finite: the machine's motion escaped", PLANT)
@@ -212,10 +215,10 @@ class PlantNode:
             return
         if self._watched and (self.steps_per_period is None or self.is_control(self.k)):
             text, t = self.assembly.machine.fault(self.plant.t, self.plant.x), self.plant.t
-            if text and x is not None:
+            if before is not None:
+                integrator, u = self.assembly.launch.plant.integrator, self.plant.actuator.output
                 t, text = located(
-                    self.assembly.machine, self.assembly.launch.plant.integrator, self.plant.step_ns, began, x,
-                    self.plant.actuator.output, self.k - began,
+                    self.assembly.machine, integrator, self.plant.step_ns, self.k - 1, before, u
                 )  # fmt: skip
             if text:
                 self.fault("machine", text, PLANT, t)

@@ -219,19 +219,24 @@ def _stabilised(machine: Machine, t: Array, rows: Array) -> dict[str, Array]:
 def _faults_let_pass(assembly: Assembly, rows: Array) -> dict[str, float]:
     """The machine's fault that was met first and, as the launch file wants, did not end the run, with its time.
 
-    Located between the rows where no input changes between them, else the first row at which it is met.
+    Located where no input changes between the rows, else the first row at which it is met.
     """
     machine, launch = assembly.machine, assembly.launch
     if launch.plant.safety.faults or not machine.description.faults:
         return {}
-    last, n = None, machine.n_state
-    for row in rows:
+    n, integrator, step_ns = machine.n_state, launch.plant.integrator, launch.step_ns
+    watch = None if assembly.control else machine.watcher(integrator)
+    last = np.zeros(n + 1)
+    for i, row in enumerate(rows):
         k, x, u = int(row[0]), row[1 : n + 2].copy(), row[n + 2 :].copy()
-        if machine.fault(k * launch.step_ns / 1e9, x):
-            before, x0, u0 = last if last and not assembly.control else (k, x, u)
-            t, text = located(machine, launch.plant.integrator, launch.step_ns, before, x0, u0, k - before)
+        text = machine.fault(k * step_ns / 1e9, x)
+        if text:
+            return {text: k * step_ns / 1e9}
+        steps = int(rows[i + 1, 0]) - k if watch and i + 1 < len(rows) else 0
+        made = watch(k, steps, step_ns, x, last, u, machine.c) if watch and steps else 0
+        if made:
+            t, text = located(machine, integrator, step_ns, k + made - 1, last, u)
             return {text: t}
-        last = (k, x, u)
     return {}
 
 

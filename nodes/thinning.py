@@ -45,6 +45,16 @@ class Thinning:
             falls = values[self.starts] > values[self._lasts]
         return self._ends, np.stack([np.where(falls, high, low), np.where(falls, low, high)], axis=1).ravel()
 
+    def sizes(self, values: Array) -> tuple[Array, Array]:
+        """Times and sizes to be drawn on a logarithmic axis: what is known only now and then is joined."""
+        sizes = np.abs(values)
+        known = np.flatnonzero(sizes > 0)  # neither nothing nor not a number
+        if self.starts is None or len(known) <= 2 * len(self.starts):
+            return self._t[known], sizes[known]
+        t, thin = self.curve(sizes if len(known) == len(sizes) else np.where(sizes > 0, sizes, np.nan))
+        shown = np.isfinite(thin)
+        return t[shown], thin[shown]
+
     def path(self, *columns: Array) -> list[Array]:
         """The columns at the first row of each piece and at the last row of all: a path keeps its present end."""
         if self.starts is None:

@@ -187,15 +187,15 @@ class Window:
         spoke = (self.frames % WORDS_EVERY == 0 or self.paused) and self._entitle(now)
         columns = self.feed.ring.columns
         count = self.feed.ring.count
-        if self.paused or count == self._shown:
-            changed = spoke and self.picture.show(columns["t"][:0], {})
-            if not spoke:
-                return
-        else:
-            changed = self.picture.show(columns["t"], columns)
+        if not self.paused and count != self._shown:
+            self.picture.show(columns["t"], columns)
             self._shown = count
-        del changed  # a full drawing and a partial one both end in the canvas's pixels
-        self.figure.canvas.blit(self.figure.bbox)
+        elif spoke:
+            self.picture.show(columns["t"][:0], {})
+        else:
+            return
+        if self.picture.changed is not None:
+            self.figure.canvas.blit(self.picture.changed)
 
     def _entitle(self, now: float) -> bool:
         """Bring the first line up to date; whether it says something new."""

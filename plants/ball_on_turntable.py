@@ -38,13 +38,12 @@ from servonode.mechanics import (
     velocity,
 )
 from servonode.plants.ball_angles import attitude, columns
-from servonode.plants.ball_start import START, prepare
+from servonode.plants.ball_start import K_NAMES, START, prepare
 from servonode.plants.prepare import Preparation
 from servonode.plants.view import Points, Values, View
 
 Expr = Any
 Column = Any  # sympy.Matrix
-K_NAMES = ("k1", "k2", "k3", "k4")
 
 
 def model(

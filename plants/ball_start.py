@@ -14,6 +14,7 @@ from servonode.plants.prepare import Prepared, Unprepared, Wanted
 Array = npt.NDArray[np.float64]
 START = ("omega", "q", "off_constraint")  # beside the states, of which the scheme "quaternion" has the first two
 ANGLES = ("alpha", "beta", "gamma")
+K_NAMES = ("k1", "k2", "k3", "k4")
 ORDERS = {"euler": 1, "rk2": 2, "heun": 2, "ralston": 2, "rk4": 4}
 OFF_CONSTRAINT = ("refuse", "stabilise", "project")  # what may become of a start that slips
 SLIPS = 1e-9  # [m/s] per m/s: a slip above is one
@@ -61,7 +62,7 @@ def prepare(wanted: Wanted) -> Prepared:
         raise Unprepared("plant.settings", "bypass", text)
     ball = _ball(wanted.parameters)
     notes = _check_K(ball.K, wanted)
-    motion = _angle_motion(wanted, ball) if angles else _motion(wanted, ball)
+    motion = _motion(wanted, ball, angles)
     motion, said = _settled(motion, ball, _off_constraint(wanted.initial))
     states = _in_angles(motion, wanted.initial) if angles else _in_quaternions(motion)
     return Prepared(initial=states, notes=(*notes, *said))
@@ -81,8 +82,11 @@ def _check_K(K: Array, wanted: Wanted) -> tuple[str, ...]:
     Raises:
         Unprepared: the slip would grow, by K or by the integrator.
     """
+    varying = [name for name in K_NAMES if name in wanted.varying]
+    notes = () if not varying else (f"{', '.join(varying)} vary: K was judged at t = 0 only; its eigenvalues must "
+                                    "keep negative real parts, and stay small enough for the step",)  # fmt: skip
     if not K.any():
-        return ("K = 0: the slip is not stabilised; what the start or rounding brings in stays",)
+        return notes or ("K = 0: the slip is not stabilised; what the start or rounding brings in stays",)
     (k1, k2), (k3, k4) = K.tolist()
     eigenvalues = [complex(each) for each in np.linalg.eigvals(K)]
     shown = ", ".join(map(_complex, sorted(eigenvalues, key=lambda each: (each.real, each.imag))))
@@ -97,11 +101,11 @@ def _check_K(K: Array, wanted: Wanted) -> tuple[str, ...]:
             text = f"step times eigenvalue of K is {size:.4g} (eigenvalues {shown} 1/s), and with {wanted.integrator}"
             mend = f"at most {_largest(each, wanted.integrator):.4g} is stable; take a smaller step or a smaller K"
             raise Unprepared("plant.parameters", _first_of_K(wanted), f"{text} {mend}")
-    return ()
+    return notes
 
 
 def _first_of_K(wanted: Wanted) -> str:
-    return next((name for name in ("k1", "k2", "k3", "k4") if name in wanted.given), "k1")
+    return next((name for name in K_NAMES if name in wanted.given), "k1")
 
 
 def _complex(value: complex) -> str:
@@ -133,24 +137,38 @@ def _largest(eigenvalue: complex, integrator: str) -> float:
 # the start
 
 
-def _motion(wanted: Wanted, ball: Ball) -> Motion:
+@dataclass(frozen=True)
+class Turning:
+    """Attitude (4,) and angular velocity (3,), and whether the latter was stated."""
+
+    q: Array
+    omega: Array
+    stated: bool
+
+
+def _motion(wanted: Wanted, ball: Ball, angles: bool) -> Motion:
     """What [plant.initial] says, completed on the constraint where velocities or the angular velocity are absent."""
     values = _Values(wanted.initial)
-    q = _unit(values)
+    turning = _turning_of_angles(values) if angles else _turning(values, _unit(values))
     r = np.array([values.number("x"), values.number("y")])
-    omega = values.entries("omega", (0.0, 0.0, 0.0))
-    return _completed(values, ball, r, omega, q, turns=values.has("omega"))
+    return _completed(values, ball, r, turning)
 
 
-def _completed(values: "_Values", ball: Ball, r: Array, omega: Array, q: Array, turns: bool) -> Motion:
+def _turning(values: "_Values", q: Array) -> Turning:
+    """With omega as it is stated."""
+    return Turning(q, values.entries("omega", (0.0, 0.0, 0.0)), values.has("omega"))
+
+
+def _completed(values: "_Values", ball: Ball, r: Array, turning: Turning) -> Motion:
     """Velocities that are not given follow from omega; omega, where it is not given, from both velocities."""
     given = [values.has("x_dot"), values.has("y_dot")]
     v = np.array([values.number("x_dot"), values.number("y_dot")])
-    if all(given) and not turns:
+    if all(given) and not turning.stated:
         omega = np.array([ball.Omega * r[0] - v[1], v[0] + ball.Omega * r[1], 0.0]) / ball.a
-        return Motion(r, v, omega, q)
+        return Motion(r, v, omega, turning.q)
+    omega = turning.omega
     rolling = np.array([ball.a * omega[1] - ball.Omega * r[1], -ball.a * omega[0] + ball.Omega * r[0]])
-    return Motion(r, np.where(given, v, rolling), omega, q)
+    return Motion(r, np.where(given, v, rolling), omega, turning.q)
 
 
 def _off_constraint(initial: Mapping[str, Any]) -> str:
@@ -184,7 +202,7 @@ def _settled(motion: Motion, ball: Ball, off_constraint: str) -> tuple[Motion, t
         raise Unprepared("plant.initial", "x_dot", f"{text} {mends}")
     if off_constraint == "stabilise":
         if not ball.K.any():
-            return motion, (f"{slips}, and with K = 0 it stays",)
+            return motion, (f"{slips}, and while K = 0 it stays",)
         return motion, (f"{slips}; K f ends it, and by the friction that this takes the path is changed for good",)
     return _after_impulse(motion, ball, f), (f"{slips}; ended by the impulse of friction that removes it",)
 
@@ -209,9 +227,8 @@ def _place(motion: Motion) -> dict[str, float]:
 # in angles
 
 
-def _angle_motion(wanted: Wanted, ball: Ball) -> Motion:
+def _turning_of_angles(values: "_Values") -> Turning:
     """The same for the scheme "angles": its attitude by q or by angles, its turning by omega or by their rates."""
-    values = _Values(wanted.initial)
     stated = [name for name in ANGLES if values.has(name)]
     if stated and values.has("q"):
         raise Unprepared("plant.initial", stated[0], f"q states the attitude already; leave {stated[0]} or q out")
@@ -220,15 +237,12 @@ def _angle_motion(wanted: Wanted, ball: Ball) -> Motion:
     if rates and values.has("omega"):
         text = f"omega states how the ball turns already; leave {rates[0]} or omega out"
         raise Unprepared("plant.initial", rates[0], text)
-    if rates:
-        spins = [values.number(f"{name}_dot") for name in ANGLES]
-        omega = np.array(columns(np, *angles)).T @ spins
-    else:
-        omega = values.entries("omega", (0.0, 0.0, 0.0))
-    r = np.array([values.number("x"), values.number("y")])
-    motion = _completed(values, ball, r, omega, np.array(attitude(np, *angles)), bool(rates) or values.has("omega"))
     _check_regular(angles, stated)
-    return motion
+    q = np.array(attitude(np, *angles))
+    if not rates:
+        return _turning(values, q)
+    spins = [values.number(f"{name}_dot") for name in ANGLES]
+    return Turning(q, np.array(columns(np, *angles)).T @ spins, True)
 
 
 def _check_regular(angles: Array, stated: list[str]) -> None:

@@ -218,10 +218,6 @@ class Walk:
             square = np.asarray(self.hoop.speed_squared(more, self.energy))
             beyond = int(np.argmax(square < 0)) if (square < 0).any() else len(square)
             inside = _cut(more, beyond)
-            if beyond < CHUNK:
-                before = _point(_joined(parts[-1], inside), -1)
-                q = float(last.q) + ahead * spacing * (beyond + 1)
-                inside = _joined(inside, self.turning_point(before, q, beyond < len(square)))
             taken = np.cumsum(self._times(_joined(_cut(parts[-1], None, -1), inside)))
             late = min(int(np.searchsorted(taken, limit - time)), self._leaves(inside))
             if late < len(taken):
@@ -229,11 +225,34 @@ class Walk:
                 return self._leg(parts, limit, False)
             time += float(taken[-1]) if len(taken) else 0.0
             parts.append(inside)
-            if beyond < CHUNK:
-                return self._leg(parts, time, True)
+            if beyond < CHUNK:  # the hoop gets to the last of them: only now it matters what comes after
+                before = _point(_joined(_cut(parts[-2], None, -1), inside), -1)
+                q = float(last.q) + ahead * spacing * (beyond + 1)
+                return self._ended(parts, before, q, beyond < len(square), time, limit)
             if chunks % COARSER == 0:
                 spacing *= 2
         return self._leg(parts, limit, False)
+
+    def _ended(
+        self, parts: list[Ground], last: Ground, q: float, energy_ends: bool, time: float, limit: float
+    ) -> Leg:  # fmt: skip
+        """The leg whose last point was reached at a time [s], and that ends somewhere between this point and q.
+
+        Raises:
+            Ends: the profile does, and neither time nor contact before.
+        """
+        high = q if energy_ends else self._last_place(last, q)
+        if not energy_ends and self._square(self.next(last, high)) >= 0:
+            end = _row(self.next(last, high))
+            if time + self._shortest(_joined(_row(last), end)) >= limit or self._leaves(end) == 0:
+                return self._leg(parts, limit, False)
+            place = self.profile.vertical(high, float(end.p[0])) if self.profile.implicit else None
+            raise Ends(*(place or (high, None)))
+        turn = self._turning_point(last, high)
+        time += float(self._times(_joined(_row(last), turn))[0])
+        if time >= limit:
+            return self._leg([*parts, turn], limit, False)
+        return self._leg([*parts, turn], time, True)
 
     def _leaves(self, points: Ground) -> int:
         """The first of the points at which the profile would have to pull; their number if there is none."""
@@ -243,8 +262,7 @@ class Walk:
 
     def start_points(self) -> Ground:
         """The start as an array of one point."""
-        g = self.start
-        return Ground(*(np.array([float(each)]) for each in (g.q, g.p, g.slope, g.bend)))
+        return _row(self.start)
 
     def ground(self, last: Ground, q: Array) -> Ground:
         """The profile at abscissae that go on from a last point; it is cut where the profile ends or is vertical."""
@@ -268,24 +286,20 @@ class Walk:
         fits = not self.profile.implicit or float(self.profile.jet(q, z).z) < 0
         return point if fits else Ground(q, np.nan, np.nan, np.nan)
 
-    def turning_point(self, last: Ground, q: float, energy_ends: bool) -> Ground:
-        """The turning point between a last point and q, where the energy does not suffice or the profile ends."""
+    def _last_place(self, last: Ground, q: float) -> float:
+        """The last abscissa between a last point and q that is still profile."""
         low, high = float(last.q), q
-        if not energy_ends:
-            for _ in range(80):  # the last place that is still profile
-                middle = (low + high) / 2
-                point = self.next(last, middle)
-                low, high = (middle, high) if bool(_stands(point)) else (low, middle)
-            high = low
-            if self._square(self.next(last, high)) >= 0:
-                place = self.profile.vertical(high, float(self.next(last, high).p)) if self.profile.implicit else None
-                raise Ends(*(place or (high, None)))
+        for _ in range(80):
+            middle = (low + high) / 2
+            low, high = (middle, high) if bool(_stands(self.next(last, middle))) else (low, middle)
+        return low
+
+    def _turning_point(self, last: Ground, high: float) -> Ground:
+        """The turning point between a last point and an abscissa where the energy does not suffice."""
         if self._square(last) <= 0 or high == float(last.q):
-            turn = last
-        else:
-            where = brentq(lambda q: self._square(self.next(last, q)), float(last.q), high, xtol=1e-15)
-            turn = self.next(last, float(where))
-        return Ground(*(np.array([float(each)]) for each in (turn.q, turn.p, turn.slope, turn.bend)))
+            return _row(last)
+        where = brentq(lambda q: self._square(self.next(last, q)), float(last.q), high, xtol=1e-15)
+        return _row(self.next(last, float(where)))
 
     def _square(self, point: Ground) -> float:
         return float(self.hoop.speed_squared(point, self.energy))
@@ -296,6 +310,13 @@ class Walk:
         path = np.abs(np.diff(points.q) * _between((1 - self.hoop.r * points.curvature) * points.W))
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(path > 0, path / _between(s), 0.0)
+
+    def _shortest(self, two: Ground) -> float:
+        """No more than the time between two points [s]: the centre straight on, since W may grow beyond all bounds."""
+        x, z = two.centre(self.hoop.r)
+        s = np.sqrt(np.maximum(np.asarray(self.hoop.speed_squared(two, self.energy)), 0.0))
+        path = float(np.hypot(*np.diff([x, z])[:, 0]))
+        return path / float(s.max()) if path > 0 and s.max() > 0 else 0.0
 
     def _leg(self, parts: list[Ground], time: float, turns: bool) -> Leg:
         points = parts[0]
@@ -336,6 +357,11 @@ def _entries(points: Ground) -> tuple[Array, Array, Array, Array]:
 
 def _point(points: Ground, i: int) -> Ground:
     return Ground(*(each[i] for each in _entries(points)))
+
+
+def _row(point: Ground) -> Ground:
+    """One point as arrays."""
+    return Ground(*(np.array([float(each)]) for each in _entries(point)))
 
 
 def _cut(points: Ground, end: int | None, first: int = 0) -> Ground:

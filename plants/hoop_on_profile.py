@@ -12,10 +12,11 @@ Source: I. V. Matrosov, Yu. V. Morozov, A. V. Pesterev, with the corrections lis
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from sympy import Abs, Expr, Matrix, Symbol, cos, diff, sign, sin, sqrt
+from sympy import Abs, Matrix, Symbol, cos, diff, sign, sin, sqrt
 
 from servonode.mechanics import (
     Model,
@@ -26,10 +27,13 @@ from servonode.mechanics import (
     reaction,
     stabilised,
 )
-from servonode.plants.hoop_start import AUTO, LOST, START, prepare
-from servonode.plants.prepare import Preparation, Unprepared
-from servonode.plants.profile import Profile, ProfileError, read_profile
+from servonode.plants.hoop_start import AUTO, LOST, START, prepare, read
+from servonode.plants.prepare import Preparation
+from servonode.plants.profile import Profile
 from servonode.plants.view import Points, Values, View
+
+Expr = Any
+Column = Any  # sympy.Matrix
 
 PREPARE = Preparation(prepare, start=START, auto=AUTO, settles_step=True)
 
@@ -43,111 +47,165 @@ def model(
     `profile`: z = p(x), an expression of x; or h(x, z) = 0, an expression of x and z. `turning`: "energy" is the
     source's row, singular where the hoop turns; it is there for comparison.
     """
-    x = coordinate("x", "position of the centre, to the right", "m", start=0.9904396771522084)
-    z = coordinate("z", "height of the centre", "m", start=0.002932614370488108)
-    theta = coordinate("theta", "angle of the hoop, counterclockwise", "rad")
-    alpha = coordinate("alpha", "direction from the centre to the contact", "rad", start=-0.29763649109280677)
-
-    M = parameter("M", "mass", "kg", default=1.0, above=0)
-    r = parameter("r", "radius", "m", default=0.01, above=0)
-    kappa = parameter("kappa", "inertia J/(M r^2): hoop 1, disc 1/2, shell 2/3, ball 2/5", default=1.0, above=0)
-    g = parameter("g", "gravity", "m/s^2", default=9.81, above=0)
-    rate = parameter("lambda", "rate at which all residuals are brought back", "1/s", default=10.0, at_least=0)
-    epsilon = parameter("epsilon", "half width of a turning point in theta_dot", "rad/s", default=1.0, above=0)
-    E_0 = parameter("E_0", "energy that is kept", "J", default=0.02876894697448834)
-    floor = parameter("floor", "wanted size of the residuals, for step = 'auto' only", default=1e-8, above=0)
-
-    R_x = reaction("R_x", "force of the profile to the right", "N")
-    R_z = reaction("R_z", "force of the profile upwards", "N")
-    Q = reaction("Q", "torque of the profile's force about the centre", "N m")
-    U = reaction("U", "rate of alpha", "rad/s")
-
-    curve = Curve(profile, x + r * cos(alpha), z + r * sin(alpha))
-    v, R = Matrix([x.rate, z.rate]), Matrix([R_x, R_z])
-    mu, chi = Matrix([cos(alpha), sin(alpha)]), Matrix([-sin(alpha), cos(alpha)])
-    eta, H = curve.gradient, curve.hessian
-    tau = Matrix([-eta[1], eta[0]])
-    turn = theta.rate
-
-    f1, f3, f4 = curve.h, v.dot(chi) + r * turn, mu.dot(tau)
-    f2 = M * v.dot(v) / 2 + kappa * M * r**2 * turn**2 / 2 + M * g * z - E_0
-    g1 = v.dot(eta)
-    across = v.dot(H * chi)
-    d = eta.dot(mu) - r * chi.dot(H * chi)
-
-    # f1'' + 2 lambda f1' + lambda^2 f1 = 0 but for the second derivative of what vanishes on the profile
-    pull = g * eta[1] - v.dot(H * v) - r * across * U - 2 * rate * (g1 - r * U * f4) - rate**2 * f1
-    closure = Q - r * R.dot(chi)  # zero: the force acts at the contact point
-    power = v.dot(R) + turn * Q + rate * f2  # f2' + lambda f2
-    if turning == "energy":
-        moving = sign(turn) ** 2  # 0 at a turning point exactly, where the row has no other limit
-        energy = moving * power + (1 - moving) * closure
-    else:
-        weight = epsilon**2 / (turn**2 + epsilon**2)
-        energy = turn / (turn**2 + epsilon**2) * power + weight * closure
-    slip = R.dot(chi) + Q / (kappa * r) - M * (g * cos(alpha) - rate * f3 + U * v.dot(mu))
-
-    normal, tangential = -R.dot(mu), R.dot(chi)
-    contact_point = (x + r * cos(alpha), z + r * sin(alpha))
-    slope, curvature = curve.slope, curve.curvature
+    hoop = _rolling(profile)
+    x, z, theta, alpha = hoop.x, hoop.z, hoop.theta, hoop.alpha
+    R_x, R_z = hoop.R
     return Model(
         name="hoop_on_profile",
         description="hoop rolling on a curved profile",
-        parameters=(M, r, kappa, g, rate, epsilon, E_0, floor),
+        parameters=(hoop.M, hoop.r, hoop.kappa, hoop.g, hoop.rate, hoop.epsilon, hoop.E_0, hoop.floor),
         coordinates=(x, z, theta, alpha),
-        kinematics={alpha: U},
+        kinematics={alpha: hoop.U},
         order=(x, z, theta, x.rate, z.rate, theta.rate, alpha),
-        kinetic=M * v.dot(v) / 2 + kappa * M * r**2 * turn**2 / 2,
-        potential=M * g * z,
-        reactions={R_x: x.rate, R_z: z.rate, Q: turn, U: 0},
-        stabilised=(
-            stabilised("contact", "h at the contact point", f1, eta.dot(R) - M * pull, "m"),
-            stabilised("energy", "energy less E_0", f2, energy, "J"),
-            stabilised("slip", "velocity of the hoop at the contact point", f3, slip, "m/s"),
-            stabilised("tangency", "gradient of h across the radius", f4, d * U - across + rate * f4),
-        ),
-        outputs=(
-            output("x_a", "contact point, to the right", contact_point[0], "m"),
-            output("z_a", "contact point, height", contact_point[1], "m"),
-            output("n", "normal force of the profile on the hoop", normal, "N"),
-            output(
-                "F_t", "tangential force of the profile on the hoop, along (-sin alpha, cos alpha)", tangential, "N"
-            ),
-            output(
-                "friction_needed",
-                "friction coefficient that the rolling asks for, |F_t|/n",
-                Abs(tangential) / Abs(normal),
-            ),
-            output("g1", "rate at which the contact would be left: (v, grad h)", g1, "m/s"),
-            output("d", "what divides U, above 0 where the profile is not too curved", d),
-            output("slope", "slope of the profile at the contact", slope),
-            output("curvature", "curvature of the profile at the contact, positive in a valley", curvature, "1/m"),
-        ),
+        kinetic=hoop.kinetic,
+        potential=hoop.potential,
+        reactions={R_x: x.rate, R_z: z.rate, hoop.Q: theta.rate, hoop.U: 0},
+        stabilised=hoop.held(turning),
+        outputs=hoop.outputs,
         faults=(
-            condition(normal >= 0, LOST),
-            condition(d > 0, "the profile is too curved for the hoop here (d <= 0)"),
+            condition(hoop.normal >= 0, LOST),
+            condition(hoop.d > 0, "the profile is too curved for the hoop here (d <= 0)"),
         ),
         panels=(("x_dot", "z_dot"), ("n", "F_t"), ("friction_needed",)),
     )
 
 
-def _read(text: str) -> Profile:
-    """The profile of the settings.
+@dataclass(frozen=True)
+class Rolling:
+    """The hoop, the profile at its contact point, and the unknowns between the two."""
 
-    Raises:
-        Unprepared: nothing can roll on it.
-    """
-    try:
-        return read_profile(text)
-    except ProfileError as error:
-        raise Unprepared("plant.settings", "profile", str(error)) from error
+    x: Any
+    z: Any
+    theta: Any
+    alpha: Any
+    M: Expr
+    r: Expr
+    kappa: Expr
+    g: Expr
+    rate: Expr
+    epsilon: Expr
+    E_0: Expr
+    floor: Expr
+    R: Column  # force of the profile
+    Q: Expr
+    U: Expr
+    curve: "Curve"
+
+    @property
+    def v(self) -> Column:
+        return Matrix([self.x.rate, self.z.rate])
+
+    @property
+    def mu(self) -> Column:
+        """From the centre to the contact."""
+        return Matrix([cos(self.alpha), sin(self.alpha)])
+
+    @property
+    def chi(self) -> Column:
+        """Along the profile."""
+        return Matrix([-sin(self.alpha), cos(self.alpha)])
+
+    @property
+    def kinetic(self) -> Expr:
+        return self.M * self.v.dot(self.v) / 2 + self.kappa * self.M * self.r**2 * self.theta.rate**2 / 2
+
+    @property
+    def potential(self) -> Expr:
+        return self.M * self.g * self.z
+
+    @property
+    def normal(self) -> Expr:
+        return -self.R.dot(self.mu)
+
+    @property
+    def g1(self) -> Expr:
+        return self.v.dot(self.curve.gradient)
+
+    @property
+    def d(self) -> Expr:
+        return self.curve.gradient.dot(self.mu) - self.r * self.chi.dot(self.curve.hessian * self.chi)
+
+    def held(self, turning: str) -> tuple[Any, ...]:
+        """The four residuals, each with its row."""
+        M, r, g, rate, v, R, Q, U = self.M, self.r, self.g, self.rate, self.v, self.R, self.Q, self.U
+        mu, chi, eta, H = self.mu, self.chi, self.curve.gradient, self.curve.hessian
+        f1, f3 = self.curve.h, v.dot(chi) + r * self.theta.rate
+        f4 = mu.dot(Matrix([-eta[1], eta[0]]))
+        f2 = self.kinetic + self.potential - self.E_0
+        across = v.dot(H * chi)
+        # f1'' + 2 lambda f1' + lambda^2 f1 = 0 but for the second derivative of what vanishes on the profile
+        pull = g * eta[1] - v.dot(H * v) - r * across * U - 2 * rate * (self.g1 - r * U * f4) - rate**2 * f1
+        slip = R.dot(chi) + Q / (self.kappa * r) - M * (g * cos(self.alpha) - rate * f3 + U * v.dot(mu))
+        energy = self._energy_row(f2, turning)
+        return (
+            stabilised("contact", "h at the contact point", f1, eta.dot(R) - M * pull, "m"),
+            stabilised("energy", "energy less E_0", f2, energy, "J"),
+            stabilised("slip", "velocity of the hoop at the contact point", f3, slip, "m/s"),
+            stabilised("tangency", "gradient of h across the radius", f4, self.d * U - across + rate * f4),
+        )
+
+    def _energy_row(self, f2: Expr, turning: str) -> Expr:
+        turn, epsilon = self.theta.rate, self.epsilon
+        closure = self.Q - self.r * self.R.dot(self.chi)  # zero: the force acts at the contact point
+        power = self.v.dot(self.R) + turn * self.Q + self.rate * f2  # f2' + lambda f2
+        if turning == "energy":
+            moving = sign(turn) ** 2  # 0 at a turning point exactly, where the row has no other limit
+            return moving * power + (1 - moving) * closure
+        weight = epsilon**2 / (turn**2 + epsilon**2)
+        return turn / (turn**2 + epsilon**2) * power + weight * closure
+
+    @property
+    def outputs(self) -> tuple[Any, ...]:
+        x_a, z_a = self.x + self.r * cos(self.alpha), self.z + self.r * sin(self.alpha)
+        tangential = self.R.dot(self.chi)
+        along = "tangential force of the profile on the hoop, along (-sin alpha, cos alpha)"
+        needed = Abs(tangential) / Abs(self.normal)
+        curvature = "curvature of the profile at the contact, positive in a valley"
+        return (
+            output("x_a", "contact point, to the right", x_a, "m"),
+            output("z_a", "contact point, height", z_a, "m"),
+            output("n", "normal force of the profile on the hoop", self.normal, "N"),
+            output("F_t", along, tangential, "N"),
+            output("friction_needed", "friction coefficient that the rolling asks for, |F_t|/n", needed),
+            output("g1", "rate at which the contact would be left: (v, grad h)", self.g1, "m/s"),
+            output("d", "what divides U, above 0 where the profile is not too curved", self.d),
+            output("slope", "slope of the profile at the contact", self.curve.slope),
+            output("curvature", curvature, self.curve.curvature, "1/m"),
+        )
+
+
+def _rolling(profile: str) -> Rolling:
+    x = coordinate("x", "position of the centre, to the right", "m", start=0.9904396771522084)
+    z = coordinate("z", "height of the centre", "m", start=0.002932614370488108)
+    alpha = coordinate("alpha", "direction from the centre to the contact", "rad", start=-0.29763649109280677)
+    r = parameter("r", "radius", "m", default=0.01, above=0)
+    force = [reaction(f"R_{axis}", f"force of the profile {way}", "N")
+             for axis, way in (("x", "to the right"), ("z", "upwards"))]  # fmt: skip
+    return Rolling(
+        x,
+        z,
+        coordinate("theta", "angle of the hoop, counterclockwise", "rad"),
+        alpha,
+        parameter("M", "mass", "kg", default=1.0, above=0),
+        r,
+        parameter("kappa", "inertia J/(M r^2): hoop 1, disc 1/2, shell 2/3, ball 2/5", default=1.0, above=0),
+        parameter("g", "gravity", "m/s^2", default=9.81, above=0),
+        parameter("lambda", "rate at which all residuals are brought back", "1/s", default=10.0, at_least=0),
+        parameter("epsilon", "half width of a turning point in theta_dot", "rad/s", default=1.0, above=0),
+        parameter("E_0", "energy that is kept", "J", default=0.02876894697448834),
+        parameter("floor", "wanted size of the residuals, for step = 'auto' only", default=1e-8, above=0),
+        Matrix(force),
+        reaction("Q", "torque of the profile's force about the centre", "N m"),
+        reaction("U", "rate of alpha", "rad/s"),
+        Curve(profile, x + r * cos(alpha), z + r * sin(alpha)),
+    )
 
 
 class Curve:
     """h with its gradient and second derivatives at a place, as expressions."""
 
     def __init__(self, text: str, at_x: Expr, at_z: Expr) -> None:
-        profile = _read(text)
+        profile = read(text)
         names = {name: Symbol(name, real=True) for name in ("x", "z")}
         stated = profile.expression.sympy(names)
         where = (names["x"], names["z"])
@@ -203,7 +261,7 @@ def _curve(profile: Profile, values: Values, half: float) -> Points:
 
 def VIEW(settings: Mapping[str, Any]) -> tuple[View, ...]:
     """From the side as a whole, and close up with the centre held."""
-    profile = _read(str(settings["profile"]))
+    profile = read(str(settings["profile"]))
 
     def outline(values: Values, parameters: Values) -> list[Points]:
         return [line + _centre(values) for line in _hoop(values, parameters)]

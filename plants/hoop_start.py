@@ -17,6 +17,7 @@ Array = npt.NDArray[np.float64]
 LOST = "contact lost: the profile would have to pull (n < 0)"
 START = ("q", "s", "z_a")
 AUTO = ("E_0", "lambda", "epsilon")
+FIXED = ("M", "r", "kappa", "g", "E_0")  # the rows of the reactions hold for numbers only
 # lambda*step: what is advisable, and where residuals were seen to grow (at a step of 1e-3 s)
 ADVISABLE = {"euler": 1.0, "rk2": 1.0, "heun": 1.0, "ralston": 1.0, "rk4": 0.5}
 UNSTABLE = {"euler": 2.0, "rk2": 1.8, "heun": 1.9, "ralston": 1.8, "rk4": 2.6}
@@ -26,34 +27,41 @@ FEWEST = 400  # steps there and back
 TURNING = 0.004  # epsilon to the largest theta_dot
 FINEST_NS = 10  # the smallest step that is chosen [ns]
 SMALL_RATE = 10.0  # lambda [1/s] of RK4, and the least of the others
+SAME_ENERGY = 1e-9  # [J] per J: an E_0 further from the start's energy is another one
 
 
 @dataclass(frozen=True)
 class Start:
-    """The state of the start, its contact point (q, height, slope, bend), the centre's speed, and the energy E_0."""
+    """The state of the start, its contact point (q, height, slope, bend), the centre's speed, and energies [J].
+
+    energy: E_0. highest: the largest of E_0, the state's energy, and that of rolling at the contact point with s.
+    """
 
     state: Mapping[str, float]
     contact: Ground
     s: float
     energy: float
+    highest: float
 
 
 def prepare(wanted: Wanted) -> Prepared:
     """The consistent start, and E_0, epsilon, lambda and the step where the launch file leaves them to servonode.
 
     Raises:
-        Unprepared: the profile, the start or lambda cannot be.
+        Unprepared: the profile, the start or a parameter cannot be, or the rows do not hold.
     """
+    _check_fixed(wanted)
     values = wanted.parameters
-    profile = _profile(str(wanted.settings["profile"]))
+    profile = read(str(wanted.settings["profile"]))
     hoop = Hoop(*(float(values[name]) for name in ("M", "r", "kappa", "g")))
     start = _start(wanted, profile, hoop)
+    _check_energy(hoop, start)
     reach = _reach(profile, hoop, start, wanted.duration)
-    epsilon = _given(wanted, "epsilon") or _epsilon(hoop, reach, start.energy, float(values["floor"]))
+    epsilon = _given(wanted, "epsilon") or _epsilon(hoop, reach, start.highest, float(values["floor"]))
     rate, step = _rate_and_step(wanted, profile, hoop, start, reach, epsilon)
-    notes = _check_rate(wanted.integrator, rate, step)
+    notes = (*_check_rate(wanted, rate, step), *_energy_note(wanted, hoop, start, rate))
     rates = Rates(profile, hoop, rate, epsilon, start.energy)
-    _check_contact(rates, start)
+    _check_contact(rates, start, wanted.initial)
     found = {"E_0": start.energy, "epsilon": epsilon, "lambda": rate}
     return Prepared(
         initial=dict(start.state),
@@ -63,11 +71,27 @@ def prepare(wanted: Wanted) -> Prepared:
     )
 
 
+def _check_fixed(wanted: Wanted) -> None:
+    """Refuse what the rows do not know of: they have the motion solved for, with constant parameters."""
+    if wanted.disturbed:
+        text = "the reactions of the hoop are solved for gravity alone, and a disturbance makes them wrong; take it out"
+        raise Unprepared("plant.disturbance", min(wanted.disturbed), text)
+    for name in FIXED:
+        if name in wanted.varying:
+            text = "the reactions of the hoop are solved for a constant one: it must be a number; give one"
+            raise Unprepared("plant.parameters", name, text)
+
+
 def _given(wanted: Wanted, name: str) -> float | None:
     return float(wanted.parameters[name]) if name in wanted.given else None
 
 
-def _profile(text: str) -> Profile:
+def read(text: str) -> Profile:
+    """The profile of the settings.
+
+    Raises:
+        Unprepared: nothing can roll on it.
+    """
     try:
         return read_profile(text)
     except ProfileError as error:
@@ -86,11 +110,17 @@ def _start(wanted: Wanted, profile: Profile, hoop: Hoop) -> Start:
         energy = hoop.energy(state)
     else:
         s = given.get("s", 0.0)
+        if "z_a" in given and not profile.implicit:
+            text = "the profile z = p(x) has one height at q; z_a is for curves h(x, z) = 0, leave it out"
+            raise Unprepared("plant.initial", "z_a", text)
         contact = _contact_at(profile, given.get("q", 1.0), given.get("z_a"))
         state = hoop.start(contact, s)
         energy = hoop.energy(state)
         state |= states
-    return Start(state, contact, s, float(wanted.parameters["E_0"]) if "E_0" in wanted.given else energy)
+    kept = _given(wanted, "E_0")
+    kept = energy if kept is None else kept
+    rolling = hoop.M * (hoop.g * float(contact.centre(hoop.r)[1]) + (1 + hoop.kappa) * s**2 / 2)
+    return Start(state, contact, s, kept, max(kept, energy, rolling, hoop.energy(state)))
 
 
 def _numbers(initial: Mapping[str, Any]) -> dict[str, float]:
@@ -146,10 +176,8 @@ def _contact_of(profile: Profile, hoop: Hoop, state: Mapping[str, float]) -> Gro
 
 
 def _reach(profile: Profile, hoop: Hoop, start: Start, duration: float) -> Reach:
-    contact = start.contact
-    highest = hoop.M * (hoop.g * float(contact.centre(hoop.r)[1]) + (1 + hoop.kappa) * start.s**2 / 2)
     try:
-        return Walk(profile, hoop, contact, max(start.energy, highest)).reach(start.s, duration)
+        return Walk(profile, hoop, start.contact, start.highest).reach(start.s, duration)
     except TooCurved as place:
         text = f"too narrow a valley at x = {place.x:.4g}: its radius is {place.radius:.4g} m, the hoop's {hoop.r:g} m"
         raise Unprepared("plant.settings", "profile", f"{text}; make r smaller or the profile flatter") from place
@@ -159,6 +187,26 @@ def _reach(profile: Profile, hoop: Hoop, start: Start, duration: float) -> Reach
         raise Unprepared(
             "plant.settings", "profile", f"{text}; start lower or slower, or run for a shorter time"
         ) from place
+
+
+def _check_energy(hoop: Hoop, start: Start) -> None:
+    """Refuse an E_0 with which no hoop is at the place of the start: the energy row would hold it up there."""
+    least = hoop.M * hoop.g * min(float(start.contact.centre(hoop.r)[1]), start.state["z"])
+    if start.energy < least - SAME_ENERGY * (1 + abs(least)):
+        text = f"{start.energy:.6g} J is less than the hoop has at rest where it starts, M g z = {least:.6g} J"
+        mend = f"leave E_0 out to keep the start's energy, {hoop.energy(start.state):.6g} J"
+        raise Unprepared("plant.parameters", "E_0", f"{text}; {mend}")
+
+
+def _energy_note(wanted: Wanted, hoop: Hoop, start: Start, rate: float) -> tuple[str, ...]:
+    """How far the start is from an E_0 that is given."""
+    real = hoop.energy(start.state)
+    off = real - start.energy
+    if "E_0" not in wanted.given or abs(off) <= SAME_ENERGY * (1 + abs(real) + abs(start.energy)):
+        return ()
+    after = f"dies out at the rate lambda = {rate:g} 1/s while the hoop rolls" if rate else "stays, for lambda = 0"
+    text = f"the start has {real:.6g} J and E_0 is {start.energy:.6g} J"
+    return (f"{text}: the residual 'energy' starts at {off:.4g} J and {after}; leave E_0 out to keep the start's",)
 
 
 def _epsilon(hoop: Hoop, reach: Reach, energy: float, floor: float) -> float:
@@ -216,12 +264,21 @@ def _low_order_step(integrator: str, S: float, floor: float, rate: float | None)
 def _fourth_order_step(pilot: Rates, start: Start, floor: float, time: float) -> float:
     """The step [s] at which RK4 leaves residuals of the size `floor`, from a pilot run there and back."""
     step = min(time / PILOT, 0.1 / max(pilot.rate, 1e-300))
-    state = pilot.hoop.start(start.contact, start.s)
+    state = pilot.hoop.start(start.contact, _fastest(pilot.hoop, start))
     x = np.array([state[name] for name in STATES])
     pilot = Rates(pilot.profile, pilot.hoop, pilot.rate, pilot.epsilon, pilot.hoop.energy(state))
     with np.errstate(all="ignore"):
         left = pilot.largest_residual(x, step, min(PILOT, round(time / step)))
     return step * math.sqrt(math.sqrt(floor / left)) if left else math.inf
+
+
+def _fastest(hoop: Hoop, start: Start) -> float:
+    """The speed [m/s] at the start's contact point with the highest energy; its own where that is its energy."""
+    own = hoop.energy(hoop.start(start.contact, start.s))
+    if start.highest - own <= SAME_ENERGY * (1 + abs(own)):
+        return start.s
+    way = start.s or -float(start.contact.slope)
+    return math.copysign(math.sqrt(float(hoop.speed_squared(start.contact, start.highest))), way)
 
 
 def _rounded(step: float, duration: float, floor: float) -> float:
@@ -236,21 +293,52 @@ def _rounded(step: float, duration: float, floor: float) -> float:
     return fitting[-1] / 1e9
 
 
-def _check_rate(integrator: str, rate: float, step: float) -> tuple[str, ...]:
-    product = rate * step
-    if product >= UNSTABLE[integrator] * (1 - 1e-9):
-        text = f"lambda*step = {product:.3g}: residuals grow with {integrator} from {UNSTABLE[integrator]:g} on"
-        raise Unprepared("plant.parameters", "lambda", f"{text}; take lambda up to {ADVISABLE[integrator] / step:g}")
-    if product > ADVISABLE[integrator] * (1 + 1e-9):
-        text = f"lambda*step = {product:.3g} is near the limit of {integrator}; stay up to {ADVISABLE[integrator]:g}"
-        return (text,)
-    return ()
+def _check_rate(wanted: Wanted, rate: float, step: float) -> tuple[str, ...]:
+    """Notes on lambda times step.
+
+    Raises:
+        Unprepared: the residuals would grow.
+    """
+    product, method = rate * step, wanted.integrator
+    if product >= UNSTABLE[method] * (1 - 1e-9):
+        text = f"lambda*step = {product:.3g}: residuals grow with {method} from {UNSTABLE[method]:g} on"
+        raise Unprepared("plant.parameters", "lambda", f"{text}; take lambda up to {ADVISABLE[method] / step:g}")
+    notes: list[str] = []
+    if product > ADVISABLE[method] * (1 + 1e-9):
+        notes.append(f"lambda*step = {product:.3g} is near the limit of {method}; stay up to {ADVISABLE[method]:g}")
+    if "lambda" in wanted.varying:
+        text = f"lambda varies and was judged at t = 0 only: with this step it may become {ADVISABLE[method] / step:g}"
+        notes.append(f"{text}, and from {UNSTABLE[method] / step:g} on residuals grow with {method}")
+    return tuple(notes)
 
 
-def _check_contact(rates: Rates, start: Start) -> None:
-    state = np.array([start.state[name] for name in STATES])
+def _check_contact(rates: Rates, start: Start, initial: Mapping[str, Any]) -> None:
+    n = _normal_force(rates, start.state)
+    if n >= 0:
+        return
+    key, mend = _blame(rates, start, initial)
+    raise Unprepared("plant.initial", key, f"{LOST} at the start already, n = {n:.4g} N; {mend}")
+
+
+def _normal_force(rates: Rates, state: Mapping[str, float]) -> float:
+    """n [N] with the residuals that the state has."""
     with np.errstate(all="ignore"):
-        n = rates.normal_force(state)
-    if not n >= 0:
-        text = f"{LOST} at the start already, n = {n:.4g} N"
-        raise Unprepared("plant.initial", "s", f"{text}; start slower, or where the profile is less convex")
+        return rates.normal_force(np.array([state[name] for name in STATES]))
+
+
+def _blame(rates: Rates, start: Start, initial: Mapping[str, Any]) -> tuple[str, str]:
+    """The key of [plant.initial] by which contact is lost, and how to mend it: speed, place or velocity."""
+    onto, state = rates.hoop.start(start.contact, start.s), start.state
+    if not _normal_force(rates, onto) >= 0:
+        return "s", "start slower, or where the profile is less convex"
+    places = [name for name in ("x", "z", "alpha") if name in initial]
+    placed = {**state, **{name: onto[name] for name in ("x", "z", "alpha")}}
+    if places and _normal_force(rates, placed) >= 0:
+        r = rates.hoop.r
+        x_a, z_a = state["x"] + r * math.cos(state["alpha"]), state["z"] + r * math.sin(state["alpha"])
+        gap = math.hypot(x_a - float(start.contact.q), z_a - float(start.contact.p))
+        turned = abs(math.remainder(state["alpha"] - onto["alpha"], 2 * math.pi))
+        text = f"the start is off the profile by {gap:.4g} m, and alpha by {turned:.4g} rad"
+        return places[0], f"{text}; leave x, z, alpha out and they follow from q"
+    key = next((name for name in ("x_dot", "z_dot") if name in initial), "s")
+    return key, "the velocity of the start leads off the profile; leave x_dot, z_dot, theta_dot out and give s"

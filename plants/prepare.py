@@ -26,12 +26,15 @@ class Wanted:
     """What the launch file asks for.
 
     settings: all options. parameters: every parameter's value, at t = 0 where it varies. given: those that the launch
-    file states. initial: [plant.initial] as it stands. step [s]: None for "auto". duration [s].
+    file states, of which `varying` are functions of time. disturbed: the names in [plant.disturbance]. initial:
+    [plant.initial] as it stands. step [s]: None for "auto". duration [s].
     """
 
     settings: Mapping[str, Any]
     parameters: Numbers
     given: frozenset[str]
+    varying: frozenset[str]
+    disturbed: frozenset[str]
     initial: Mapping[str, float | list[float] | str]
     step: float | None
     integrator: str

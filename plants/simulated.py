@@ -36,6 +36,7 @@ class SimulatedPlant:
         self.actuator = Actuator(actuator, step_ns / 1e9)
         self.sensor = Sensor(sensor, np.random.default_rng(seed))
         self._h = step_ns / 1e9
+        self._integrator = integrator
         self._advance = machine.advancer(integrator)
         self._stepwise = actuator.dynamic or sensor.delay > 0
         self._late: deque[Array] = deque(maxlen=round(sensor.delay / self._h) + 1)
@@ -71,6 +72,23 @@ class SimulatedPlant:
             self.finite = self._advance(self.k, 1, self.step_ns, self.x, self.actuator.output, c)
             self.k += 1
             self._late.append(self.x.copy())
+
+    def advance_watched(self, steps: int) -> Array | None:
+        """Integrate `steps` steps, or to the first whose state is a fault: the state before that step, else None."""
+        last = np.empty_like(self.x)
+        if not self._stepwise:
+            made = self.machine.watcher(self._integrator)(
+                self.k, steps, self.step_ns, self.x, last, self.actuator.output, self.machine.c
+            )
+            self.k += made or steps
+            self.finite = bool(np.isfinite(self.x).all())
+            return last if made else None
+        for _ in range(steps):
+            last[:] = self.x
+            self.advance(1)
+            if self.machine.fault(self.t, self.x):
+                return last
+        return None
 
     def energy(self) -> float:
         """Kinetic plus potential energy of the true state [J]."""

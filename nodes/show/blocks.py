@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from servonode.nodes.show.escape import escaped
+
 Expr = Any
 
 
@@ -102,6 +104,11 @@ class Matrix:
 
 
 Block = Heading | Words | Formula | Table | Lines | Matrix
+
+
+def named(name: str) -> Phrase:
+    """A name that is no symbol, such as that of a constraint, for the left side of a Line."""
+    return Phrase(name, rf"\text{{{escaped(name)}}}")
 
 
 def symbol_table(text: str, latex: str, symbols: Iterable[Any], value: str = "") -> Table:

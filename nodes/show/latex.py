@@ -15,6 +15,7 @@ from servonode.nodes.show.blocks import (
     Table,
     Words,
 )
+from servonode.nodes.show.escape import escaped
 from servonode.nodes.show.notation import MathPrinter, Notation, joined, latex_number
 from servonode.nodes.show.width import width
 
@@ -24,8 +25,6 @@ _SHORT = 60.0  # pt; a matrix with a wider entry is shown by its entries
 LINE = 335.0  # pt; article sets 345 pt at 10 pt
 _PREAMBLE = "\\documentclass{article}\n\\usepackage{amsmath}\n\\allowdisplaybreaks\n\\begin{document}\n\n"
 _NEEDS = "% needs \\usepackage{amsmath}; \\allowdisplaybreaks lets long systems cross pages\n"
-_SPECIAL = {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
-_SPECIAL |= {each: f"\\{each}" for each in "%&_#${}"} | {"<": "$<$", ">": "$>$", "|": "$|$"}
 
 
 def latex_document(blocks: list[Block], notation: Notation, standalone: bool) -> str:
@@ -34,16 +33,6 @@ def latex_document(blocks: list[Block], notation: Notation, standalone: bool) ->
     body = "".join(("\n" if isinstance(block, _DISPLAYED) else "\n\n") + _block(block, printer) for block in blocks)
     body = body.strip()
     return f"{_PREAMBLE}{body}\n\n\\end{{document}}\n" if standalone else f"{_NEEDS}{body}\n"
-
-
-def escaped(words: str) -> str:
-    """Words with all characters that LaTeX would read as commands made harmless."""
-    parts = re.split(r'"([^"]*)"|`([^`]*)`', words)
-    texts = ["".join(_SPECIAL.get(character, character) for character in part or "") for part in parts]
-    for i in range(1, len(parts), 3):  # what stood in quotes, what stood in backticks
-        texts[i] = "" if parts[i] is None else f"``{texts[i]}''"
-        texts[i + 1] = "" if parts[i + 1] is None else rf"\texttt{{{texts[i + 1]}}}"
-    return "".join(texts)
 
 
 def unit(text: str) -> str:

@@ -20,6 +20,7 @@ from servonode.nodes.show.blocks import (
     Table,
     Words,
     abbreviations,
+    named,
     symbol_table,
 )
 from servonode.nodes.show.neat import Abbreviations, contracted
@@ -31,7 +32,12 @@ Expr = Any
 
 def machine_blocks(equations: Equations, short: Abbreviations) -> list[Block]:
     """The symbols, the kinematics, both forms of the equations of motion, the energies and powers."""
-    blocks = [*_symbols(equations), *_kinematics(equations), *_minimal(equations, short), *reaction_blocks(equations)]
+    blocks = [
+        *_symbols(equations),
+        *_kinematics(equations),
+        *_minimal(equations, short),
+        *reaction_blocks(equations, short),
+    ]
     if equations.model.constraints:
         blocks += [*_constraints(equations), *_full(equations, short)]
     return [*blocks, *_energy(equations)]
@@ -64,7 +70,7 @@ def _kinematics(equations: Equations) -> list[Block]:
 
 def _identities(equations: Equations) -> list[Block]:
     zero = ("=", sympy.Integer(0))
-    lines = tuple(Line(Phrase(name, rf"\text{{{name}}}"), sympy.sympify(each), ":", zero)
+    lines = tuple(Line(named(name), sympy.sympify(each), ":", zero)
                   for name, each in equations.model.identities.items())  # fmt: skip
     return [Words("Kept by these kinematics, and restored by each step:"), Lines(lines)] if lines else []
 

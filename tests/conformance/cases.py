@@ -180,8 +180,8 @@ def on_stabilised(machine: Machine, x: Array) -> Array:
 
 def admissible(machine: Machine, x: Array) -> bool:
     """Finite, no fault, and everything held."""
-    residuals = [machine.position_residual(0.0, x), machine.constraint_residual(0.0, x)]
-    held = np.max(np.abs(np.concatenate(residuals)), initial=0.0) < 1e-9
+    held = np.max(np.abs(machine.position_residual(0.0, x)), initial=0.0) < 1e-12
+    held = held and np.max(np.abs(machine.constraint_residual(0.0, x)), initial=0.0) < 1e-9
     return bool(held and np.isfinite(x).all() and machine.fault(0.0, x) is None)
 
 

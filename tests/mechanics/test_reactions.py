@@ -253,6 +253,16 @@ def wrong(kind: str) -> Model:
                 "reactions": {S: x.rate, other: y.rate},
                 "stabilised": (stabilised("a", "l", f, S - x), stabilised("b", "l", f, S - y)),
             },
+            "no work": {"reactions": {S: 0}},
+            "dependent": {
+                "reactions": {S: x.rate, other: y.rate},
+                "stabilised": (stabilised("a", "l", f, row), stabilised("b", "l", f, 2 * row)),
+            },
+            "no rate": {"reactions": {S: x}},
+            "square": {"reactions": {S: x.rate**2}},
+            "cubic": {"stabilised": (stabilised("length", "l", f, row + x.acceleration**3),)},
+            "constraints": {"constraints": (constraint("N", "N", x.rate - y.rate),)},
+            "fault": {"faults": (condition(S < 1, "strong"),)},
             "stranger": {"stabilised": (stabilised("length", "l", f, row + stranger.rate),)},
             "energy": {
                 "kinematics": {x: S},
@@ -271,10 +281,17 @@ def wrong(kind: str) -> Model:
         ("fewer rows", "2 reactions and 1 stabilised constraints; state one for each reaction"),
         ("not linear", "constraint length: its row must be linear in reactions and accelerations"),
         ("empty", "constraint length: its row contains neither a reaction nor an acceleration"),
-        ("residual", "constraint length contains 'S', which the model does not list"),
-        ("undetermined", "reaction T stands in no row, so nothing determines it"),
+        ("residual", "the constraint length contains S, which is not known there"),
+        ("undetermined", "no row determines reaction T; let it stand in one"),
+        ("no work", "no row determines reaction S; let it stand in one, or do work where one looks"),
+        ("dependent", "the rows of a, b depend on each other, so they leave the reactions undetermined"),
+        ("no rate", "reaction S does work on x, which is not linear in rates; state one such as x.rate"),
+        ("square", r"reaction S does work on x_dot\*\*2, which is not linear in rates"),
+        ("cubic", "constraint length: its row must be linear in reactions and accelerations"),
+        ("constraints", "the multipliers of the former would not know the latter; hold all by reactions"),
+        ("fault", "which is not known there; state it in states, rates and parameters; faults may contain reactions"),
         ("stranger", "constraint length contains 'q_dot', which the model does not list"),
-        ("energy", "x moves with a reaction, so energies and powers must not contain it"),
+        ("energy", "x moves with a reaction, so energies, powers and forces must not contain it"),
         ("jump", "the jump 'nowhere' sets q, which is no state; choose from x, y, x_dot, y_dot"),
     ],
 )
@@ -287,3 +304,58 @@ def test_a_relation_is_wanted_of_a_jump() -> None:
     x = coordinate("x", "x")
     with pytest.raises(ModelError, match="state when it happens as a relation"):
         jump(sqrt(x), {x: 0}, "x")
+
+
+def test_rows_in_coordinates_with_kinematics_are_those_in_their_velocities() -> None:
+    """The same machine with velocities of its own: rows speak of x'' all the same."""
+
+    def build() -> Model:
+        x, y = coordinate("x", "x", "m", start=L), coordinate("y", "y", "m")
+        u, w = velocity("u", "u", "m/s"), velocity("w", "w", "m/s")
+        m = parameter("m", "mass", "kg", default=1.3)
+        S, f = reaction("S", "force"), (x**2 + y**2 - L**2) / 2
+        row = derivative(derivative(f)) + 2 * LAM * derivative(f) + LAM**2 * f
+        return Model(
+            name="rod",
+            description="rod",
+            kinetic=m * (x.rate**2 + y.rate**2) / 2,
+            potential=m * G * y,
+            parameters=(m,),
+            kinematics={x: u + w, y: u - w},
+            velocities=(u, w),
+            reactions={S: x * x.rate + y * y.rate},
+            stabilised=(stabilised("length", "l", f, row),),
+        )
+
+    held, plain = machine(build, "rod in u and w"), machine(partial(rod, False), "rodFalse")
+    x = np.array([0.8, 0.1, 0.4, -0.3])
+    found = held.derivatives(0.0, np.array([x[0], x[1], (x[2] + x[3]) / 2, (x[2] - x[3]) / 2, 0.0]), np.zeros(0))
+    expected = plain.derivatives(0.0, np.append(x, 0.0), np.zeros(1))
+    assert_allclose([found[2] + found[3], found[2] - found[3]], expected[2:4], rtol=1e-12)
+
+
+def test_a_reaction_on_a_coordinate_that_is_moved_enters_the_energy_balance() -> None:
+    """A mass whose height is prescribed, pushed across and upwards by one reaction that keeps its speed across."""
+
+    def build() -> Model:
+        x, y, u = coordinate("x", "x", "m"), coordinate("y", "y", "m"), velocity("u", "u", "m/s")
+        m = parameter("m", "mass", "kg", default=2.0)
+        S, f = reaction("S", "force"), x.rate - 1
+        return Model(
+            name="lift",
+            description="lift",
+            kinetic=m * (x.rate**2 + y.rate**2) / 2,
+            potential=m * G * y,
+            parameters=(m,),
+            kinematics={x: u, y: time / 3},
+            velocities=(u,),
+            reactions={S: x.rate + y.rate},
+            stabilised=(stabilised("pace", "p", f, derivative(f) + f),),
+        )
+
+    lift = machine(build, "lift")
+    x, step = lift.state({}), lift.stepper("rk4")
+    start = lift.energy(0.0, x)
+    for k in range(100):
+        step(k / 100, x, np.zeros(0), lift.c, 0.01)
+    assert x[-1] == pytest.approx(lift.energy(1.0, x) - start, abs=1e-9)

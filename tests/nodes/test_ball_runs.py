@@ -203,6 +203,19 @@ def test_with_k_zero_a_slip_stays(caplog: pytest.LogCaptureFixture) -> None:
     assert "f1 = 0.6" in caplog.text
 
 
+def test_of_a_k_that_varies_only_the_start_is_judged_and_that_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    servonode.load(launch(S2, 1.0, parameters={"k1": -5.0, "k4": -6.0}))
+    assert "t = 0" not in caplog.text
+    servonode.load(launch(S2, 1.0, parameters={"k1": "-5 + t", "k4": "-5 - t"}))
+    assert "k1, k4 vary: K was judged at t = 0 only" in caplog.text
+    zero = {"k1": "-t", "k4": "-t"}
+    caplog.clear()
+    servonode.load(launch(S2, 1.0, parameters=zero))
+    assert "K was judged at t = 0 only" in caplog.text
+    assert "not stabilised" not in caplog.text
+    assert "eigenvalues" in refused(launch(S2, 1.0, parameters={"k1": "5 - t"}))
+
+
 def test_what_happens_to_a_slip_is_said(caplog: pytest.LogCaptureFixture) -> None:
     servonode.load("ball_off_constraint")
     assert "the path is changed for good" in caplog.text

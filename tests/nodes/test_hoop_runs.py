@@ -42,6 +42,8 @@ WANTED = Wanted(
     settings={"profile": standard.text, "turning": "blended"},
     parameters=DEFAULT | {"lambda": 10.0, "epsilon": 1.0, "E_0": 0.0, "floor": 1e-8},
     given=frozenset(),
+    varying=frozenset(),
+    disturbed=frozenset(),
     initial={},
     step=1e-3,
     integrator="rk4",
@@ -54,7 +56,7 @@ def found(profile: str = "", step: float | None = 1e-3, **more: Any) -> Prepared
     parameters, initial, fields = dict(WANTED.parameters), {}, {}
     given = set()
     for name, value in more.items():
-        if name in ("integrator", "duration"):
+        if name in ("integrator", "duration", "varying", "disturbed"):
             fields[name] = value
         elif name.removesuffix("_") in parameters:
             parameters[name.removesuffix("_")] = value
@@ -170,6 +172,88 @@ def test_a_product_of_rate_and_step_near_the_limit_is_remarked_upon() -> None:
     assert "stay up to 0.5" in note
 
 
+def test_a_rate_that_varies_is_judged_at_the_start_and_that_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    assert found(lambda_=20.0, varying=frozenset({"lambda"})).notes == (
+        "lambda varies and was judged at t = 0 only: with this step it may become 500, "
+        "and from 2600 on residuals grow with rk4",
+    )
+    run = simulated(launch(parameters={"lambda": "10 + t", "epsilon": "1 + t"}), run__duration=0.1)
+    assert run.fault is None
+    assert "judged at t = 0 only" in caplog.text
+
+
+# an E_0 that the start does not have
+
+
+def test_an_energy_that_the_start_does_not_have_is_remarked_upon() -> None:
+    assert found(E_0=0.02876894697449).notes == ()
+    (note,) = found(E_0=5.0).notes
+    assert note.startswith(
+        "the start has 0.0287689 J and E_0 is 5 J: the residual 'energy' starts at -4.971 J and dies"
+    )
+    (note,) = found(E_0=5.0, lambda_=0.0).notes
+    assert "stays, for lambda = 0" in note
+    (note,) = found(q=0.0, s=2.0, E_0=-4.0).notes  # less than the start's, not less than at rest there
+    assert "the start has -0.807719 J" in note
+
+
+def test_the_residual_of_the_energy_starts_at_that_difference() -> None:
+    run = simulated(launch(parameters={"E_0": 5.0}), every=1)
+    assert run.residual["energy"][0] == pytest.approx(0.02876894697449 - 5.0, abs=1e-13)
+    assert abs(run.residual["energy"][-1]) < 1e-7
+    assert run.state["x"].max() > 1.1
+
+
+def test_less_energy_than_at_rest_at_the_start_is_refused() -> None:
+    for energy in (-10.0, -5.0, 0.028):
+        with pytest.raises(ModelError, match="less than the hoop has at rest where it starts"):
+            found(E_0=energy)
+    with pytest.raises(LaunchError, match=r"\[plant.parameters\] E_0: -10 J is less"):
+        simulated(launch(parameters={"E_0": -10.0}))
+
+
+def test_the_larger_of_both_energies_says_where_the_hoop_gets() -> None:
+    assert found(q=-0.5, r=0.3).notes == ()  # it stays in the left valley
+    with pytest.raises(ModelError, match=r"too narrow a valley at x = 0\.619"):  # E_0 lifts it over the hill
+        found(q=-0.5, r=0.3, E_0=3.0)
+    with pytest.raises(ModelError, match=r"too narrow a valley at x = 0\.619"):  # its own energy does
+        found(q=-0.5, r=0.3, s=2.0, E_0=found(q=-0.5, r=0.3).parameters["E_0"])
+
+
+def test_the_automatic_step_is_that_of_the_larger_energy() -> None:
+    for integrator in ("rk2", "rk4"):
+        own, more = found(step=None, integrator=integrator), found(step=None, integrator=integrator, E_0=12.0)
+        fast = found(step=None, integrator=integrator, s=-np.sqrt(12.0 - 0.02876894697449))
+        assert fast.parameters["E_0"] == pytest.approx(12.0, rel=1e-12)
+        assert own.step is not None
+        assert more.step is not None
+        assert fast.step is not None
+        assert more.step == fast.step <= own.step
+        assert more.parameters["epsilon"] == fast.parameters["epsilon"] > own.parameters["epsilon"]
+
+
+# what is reached first
+
+
+def test_a_hoop_that_leaves_before_the_profile_ends_is_not_refused() -> None:
+    file = launch(settings={"profile": "4 - x**2 - z**2"}, initial={"q": 1.0, "z_a": 1.7}, parameters={"r": 0.1})
+    run = simulated(file, run__duration=3.0)
+    assert run.fault is not None
+    assert run.fault["text"] == "contact lost: the profile would have to pull (n < 0)"
+    # n = 0 where cos(phi) = cos(30 degrees)/2, phi from the top: 64.34 degrees
+    x = float(np.interp(run.fault["t"], run.t, run.state["x"]))
+    assert np.arcsin(x / 2.1) == pytest.approx(np.arccos(np.sqrt(3) / 4), abs=2e-3)
+
+
+def test_an_end_that_is_not_reached_in_the_time_is_no_refusal() -> None:
+    assert found("sqrt(x)", q=0.5, duration=0.001).notes == ()
+    assert found("sqrt(x)", q=0.5, duration=3.0).notes == ()  # it is lost before
+    for q, duration in ((0.02, 0.001), (1.99, 0.001), (1.9999, 0.0001)):  # less than a piece away, too
+        assert found("-sqrt(4 - x**2)", q=q, s=0.5, r=0.1, duration=duration).notes == ()
+    with pytest.raises(ModelError, match="the profile ends or stands vertical at x = 2, and the hoop gets there"):
+        found("-sqrt(4 - x**2)", q=1.99, s=3.0, r=0.1, duration=0.5)
+
+
 # refusals
 
 
@@ -219,6 +303,32 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
         {"settings": {"profile": "-x**2"}, "initial": {"q": 0.0, "s": 2.5}},
         "[plant.initial] s: contact lost: the profile would have to pull (n < 0) at the start already, n = -2.445 N",
     ),
+    "off the profile": (
+        {"initial": {"x": 0.99, "z": 5.0, "alpha": -0.29}},
+        "[plant.initial] x: contact lost: the profile would have to pull (n < 0) at the start already, n = -144 N; "
+        "the start is off the profile by 4.999 m, and alpha by 0.00806 rad; leave x, z, alpha out",
+    ),
+    "one state off the profile": (
+        {"initial": {"q": 1.0, "z": 5.0}},
+        "[plant.initial] z: contact lost: the profile would have to pull (n < 0) at the start already, n = -14",
+    ),
+    "velocity off the profile": (
+        {"initial": {"q": 1.0, "z_dot": 5.0}},
+        "[plant.initial] z_dot: contact lost: the profile would have to pull (n < 0) at the start already, n = -26.45 "
+        "N; the velocity of the start leads off the profile",
+    ),
+    "height of a graph": (
+        {"initial": {"q": 1.0, "z_a": 0.0}},
+        "[plant.initial] z_a: the profile z = p(x) has one height at q",
+    ),
+    "disturbance": ({"disturbance": {"x": 1.0}}, "[plant.disturbance] x: the reactions of the hoop are solved for"),
+    **{
+        f"{name} of the time": (
+            {"parameters": {name: f"{value} + 0.01*t"}},
+            f"[plant.parameters] {name}: the reactions of the hoop are solved for a constant one: it must be a number",
+        )
+        for name, value in {"M": 1.0, "r": 0.01, "kappa": 0.5, "g": 9.81, "E_0": 1.0}.items()
+    },
     "step": (
         {"step": "auto"},
         "[plant] step: no round step near 0.0014 s (for residuals of 1e-08) divides the duration",

@@ -7,11 +7,14 @@ from typing import Any
 import matplotlib.image
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 
 import servonode
 from servonode.nodes.loop import Loop
 from servonode.nodes.moving_fields import FieldError, chosen_panels
+from servonode.nodes.moving_ink import Ink, Phrase
 from servonode.nodes.moving_picture import MovingPicture, columns_of
 from servonode.nodes.ring import Ring
 from servonode.nodes.thinning import Thinning
@@ -61,6 +64,14 @@ def in_cell(picture: MovingPicture, part: Any, image: Any) -> Any:
     left, bottom, across, up = part.cell
     rows = slice(int(height * (1 - bottom - up)) + 2, int(height * (1 - bottom)) - 2)
     return image[rows, int(width * left) + 2 : int(width * (left + across)) - 2]
+
+
+def inside(axis: Any, image: Any) -> Any:
+    """Which pixels of the image are within the axis."""
+    box, found = axis.bbox, np.zeros(image.shape[:2], bool)
+    top, bottom = (round(image.shape[0] - y) for y in (box.y1, box.y0))
+    found[top : bottom + 1, round(box.x0) : round(box.x1) + 1] = True
+    return found
 
 
 # what there is
@@ -138,6 +149,77 @@ def test_a_frame_within_the_limits_redraws_no_axis_and_gives_the_pixels_of_a_ful
     assert_allclose(pixels(picture).astype(int), by_parts.astype(int), atol=0)
 
 
+@pytest.mark.parametrize("launch", LAUNCHES)
+def test_what_is_drawn_by_ink_is_what_the_artists_draw(launch: str) -> None:
+    picture, t, columns = picture_of(launch)
+    picture.show(t, columns)
+    by_ink, ink = pixels(picture), picture._ink
+    parts = [*picture.views, *picture.panels]
+    for part in parts:
+        ink.restore_region(part._background)
+        for artist in part.artists:
+            artist.draw(picture.figure.canvas.get_renderer())  # the renderer of matplotlib
+    by_artists = pixels(picture)
+    differs = np.abs(by_ink.astype(int) - by_artists.astype(int)) > 8
+    assert np.mean(differs[np.any([inside(part.axis, by_ink) for part in parts], axis=0)]) < 1e-3
+    assert (by_ink != 255).any()
+
+
+def test_words_that_were_set_before_are_copied_and_stand_where_they_stood() -> None:
+    figure = Figure(figsize=(3, 1), dpi=100)
+    canvas: Any = FigureCanvasAgg(figure)
+    agg: Any = RendererAgg
+    ink: Any = Ink.of(canvas)
+    plain = agg(300, 100, 100)
+    pen = plain.new_gc()
+    pen.set_foreground("#d1495b")
+    words: Any = ("t = 3.2 s", FontProperties(size=9))
+    for at in ((20, 30, 0), (150.25, 60, 0), (250, 80, 90), (40, 80, 0)):
+        for renderer in (ink, plain):
+            renderer.draw_text(pen, at[0], at[1], *words, at[2])
+    ours, theirs = (np.asarray(each.buffer_rgba()).astype(int) for each in (canvas.get_renderer(), plain))
+    assert_allclose(ours, theirs, atol=2)
+    assert len(ink._stamps) == 3  # at a quarter of a pixel and turned apart; the last is the first
+    assert Ink.of(canvas, ink) is ink
+    figure.set_size_inches(4, 1)
+    assert Ink.of(canvas, ink) is not ink  # other pixels
+
+
+def test_a_phrase_is_as_long_as_when_it_is_set_as_a_whole() -> None:
+    canvas: Any = FigureCanvasAgg(Figure(figsize=(6, 1), dpi=100))
+    ink = Ink.of(canvas)
+    phrase = canvas.figure.add_artist(Phrase(0.5, 0.5, "lean +31.07 deg     1.2 m", va="center", ha="center"))
+    spans = []
+    for renderer in (ink, canvas.get_renderer()):
+        canvas.get_renderer().clear()
+        phrase.draw(renderer)
+        spans.append([np.flatnonzero(np.asarray(canvas.buffer_rgba())[..., 3].any(axis=i))[[0, -1]] for i in (0, 1)])
+    assert_allclose(spans[0], spans[1], atol=1)
+
+
+def test_nothing_changes_outside_of_the_box_that_is_told() -> None:
+    picture, t, columns = picture_of("snowboarder_carve", span=0.5)
+    picture.show(t[:2], upto(columns, 2))
+    for n in range(3, len(t), 7):
+        before = pixels(picture)
+        picture.show(t[:n], upto(columns, n))
+        box, height = picture.changed, before.shape[0]
+        outside = np.ones(before.shape[:2], bool)
+        outside[round(height - box.y1) : round(height - box.y0), round(box.x0) : round(box.x1)] = False
+        assert_allclose(pixels(picture)[outside], before[outside], atol=0)
+    picture.show(t[:0], {})
+    assert picture.changed is None
+
+
+@pytest.mark.parametrize("size", [(1.0, 1.0), (2.0, 0.5), (0.6, 5.0)])
+def test_a_window_made_very_small_is_still_drawn(size: tuple[float, float]) -> None:
+    picture, t, columns = picture_of("snowboarder_carve")
+    picture.figure.set_size_inches(*size)
+    for n in (100, 150):
+        picture.show(t[:n], upto(columns, n))
+    assert (pixels(picture) != 255).any()
+
+
 def test_limits_follow_in_steps() -> None:
     picture, t, columns = picture_of("snowboarder_carve", span=0.5)
     redrawn = [picture.show(t[:n], upto(columns, n)) for n in range(2, len(t))]
@@ -188,7 +270,10 @@ def test_a_saved_picture_has_the_artists_that_move_and_the_next_frame_is_whole(t
     if ending == "png":
         saved = matplotlib.image.imread(file)
         differs = np.abs(255.0 * saved[..., :3] - before[..., :3]) > 2
-        assert np.mean(differs) < 1e-3  # where a curve crosses the frame of its axis, which here lies above it
+        axes = np.zeros(differs.shape[:2], bool)  # words are set a little differently, by parts of a pixel
+        for axis in picture.figure.axes:
+            axes |= inside(axis, before)
+        assert np.mean(differs[axes]) < 1e-3  # where a curve crosses the frame of its axis, which here lies above it
     else:
         assert file.stat().st_size > 5000
     picture.show(t, columns)
@@ -257,6 +342,19 @@ def test_thinning_draws_few_rows_as_they_are_and_leaves_out_what_is_no_number() 
     rare = np.where(np.arange(len(t)) == 500, 3.0, np.nan)
     x, y = Thinning.of(t, 1.0, 100).curve(rare)
     assert_allclose(y[np.isfinite(y)], 3.0)
+
+
+def test_sizes_are_those_of_what_is_known_with_the_lowest_and_the_highest_of_each_piece() -> None:
+    t = np.arange(0.0, 10.0, 0.001)
+    rare = np.where(np.arange(len(t)) % 1000 == 0, -2.0, np.nan)
+    x, y = Thinning.of(t, 10.0, 100).sizes(rare)
+    assert_allclose(x, np.arange(10.0))
+    assert_allclose(y, 2.0)
+    values = np.sin(t) + 2.0
+    values[4321], values[5432] = -7.0, 0.0
+    x, y = Thinning.of(t, 10.0, 100).sizes(values)
+    assert len(x) <= 202
+    assert (y.min(), y.max()) == (pytest.approx(1.0, abs=1e-5), 7.0)
 
 
 def test_a_path_ends_at_its_last_row() -> None:

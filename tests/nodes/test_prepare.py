@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from servonode.plants.prepare import Preparation, Prepared, Unprepared
 
 def prepare(wanted):
     if "angle" not in wanted.initial:
-        return Prepared({k: v for k, v in wanted.initial.items()}, notes=("no angle was given",))
+        return Prepared(dict(wanted.initial), {"E": 1.0}, notes=("no angle was given",))
     angle, kind = wanted.initial["angle"], wanted.initial.get("kind", "level")
     if kind not in ("level", "steep"):
         raise Unprepared("plant.initial", "kind", f"{kind!r} is unknown; choose level, steep")
@@ -90,13 +91,15 @@ def test_a_step_is_chosen_where_it_is_auto(folder: Path) -> None:
             "'wide' is unknown; choose level",
         ),
         ({"initial": {"angel": 1.0}}, "plant.initial", "angel", "did you mean angle"),
+        ({"initial": {"angle": True}}, "plant.initial", "angle", "True is neither a number nor a text"),
+        ({"actuator": {"limit": 1.0}}, "plant.actuator", None, r"has no inputs; leave \[plant.actuator\] out"),
         ({"initial": {"x": "much"}}, "plant.initial", "x", "'much' is not a number"),
         ({"parameters": {"m": "auto"}}, "plant.parameters", "m", 'give a number; "auto" is for E'),
         ({"step": 0.3}, "run", "duration", "is not a whole number of plant steps"),
     ],
 )
 def test_what_cannot_be_prepared_names_section_and_key(
-    folder: Path, plant: dict[str, Any], section: str, key: str, text: str
+    folder: Path, plant: dict[str, Any], section: str, key: str | None, text: str
 ) -> None:
     with pytest.raises(LaunchError, match=text) as caught:
         servonode.simulate(launch(folder, **plant))
@@ -119,6 +122,36 @@ def test_a_failing_preparation_is_one_line_of_the_users_file(folder: Path) -> No
         servonode.simulate(launch(folder, "no"))
 
 
+@pytest.mark.parametrize(
+    ("answer", "complaint"),
+    [
+        ('Prepared({"qq": 1.0}, {"E": 1.0})', "initial 'qq', which the machine does not have"),
+        ('Prepared({"x": "a"}, {"E": 1.0})', "x = 'a', which is no finite number"),
+        ('Prepared({"x": float("nan")}, {"E": 1.0})', "x = nan, which is no finite number"),
+        ("Prepared({})", "no E, which was left to it"),
+        ('Prepared({}, {"E": 1.0}, notes="hello")', "notes that are one text instead of a tuple of texts"),
+        ("None", "None; let it return Prepared"),
+    ],
+)
+def test_what_a_preparation_gives_is_checked(folder: Path, answer: str, complaint: str) -> None:
+    file = folder / "answers.py"
+    file.write_text(MACHINE.replace('    if "angle" not in', f"    return {answer}\n    if 'angle' not in"))
+    with pytest.raises(LaunchError, match=re.escape(complaint)):
+        servonode.simulate(launch(folder, "answers"))
+
+
+def test_a_step_that_was_left_to_it_must_be_given(folder: Path) -> None:
+    (folder / "stepless.py").write_text(MACHINE.replace("wanted.duration / 100", "None"))
+    with pytest.raises(LaunchError, match="gave no step, which was left to it"):
+        servonode.simulate(launch(folder, "stepless", step="auto", initial={"angle": 1.0}))
+
+
+@pytest.mark.parametrize("stated", ["PREPARE: Preparation =", "if True:\n    PREPARE ="])
+def test_a_preparation_is_found_however_it_is_stated(folder: Path, stated: str) -> None:
+    (folder / "stated.py").write_text(MACHINE.replace("PREPARE =", stated))
+    assert servonode.simulate(launch(folder, "stated", initial={"angle": 0.5})).state["x"][0] == math.cos(0.5)
+
+
 FALL = math.sqrt(2 * 2 / 10)
 
 
@@ -128,8 +161,19 @@ def test_the_time_of_a_fault_is_located_between_the_steps(folder: Path, publish_
     assert run.fault is not None
     assert run.fault["t"] == pytest.approx(FALL, abs=1e-12)
     assert run.fault["text"] == "fell below -2 m"
-    first = math.ceil(math.ceil(FALL / 1e-3) / publish_every) * publish_every
-    assert run.steps == first
+    assert run.steps == math.ceil(FALL / 1e-3)
+
+
+def test_a_fault_that_passes_by_itself_is_found_whatever_is_published(folder: Path) -> None:
+    passing = MACHINE.replace('condition(y > -2, "fell below -2 m")', 'condition((y + 2)**2 > 0.01, "is at -2 m")')
+    (folder / "passing.py").write_text(passing)
+    reached = math.sqrt(2 * 1.9 / 10)
+    for publish_every in (1, 300, 1000):
+        run = servonode.simulate(launch(folder, "passing", duration=1.0, publish_every=publish_every))
+        assert run.fault is not None
+        assert run.fault["t"] == pytest.approx(reached, abs=1e-12)
+    run = servonode.simulate(launch(folder, "passing", duration=1.0, safety={"faults": False}), every=500)
+    assert run.warnings == {"is at -2 m": pytest.approx(reached, abs=1e-12)}
 
 
 def test_a_fault_that_may_pass_is_a_warning_with_its_time(folder: Path) -> None:

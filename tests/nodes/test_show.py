@@ -20,7 +20,8 @@ from servonode.mechanics.description import derivative_name
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.stabilize import Gains
 from servonode.nodes.show import show_latex, show_text
-from servonode.nodes.show.latex import escaped, unit
+from servonode.nodes.show.escape import escaped
+from servonode.nodes.show.latex import unit
 from servonode.nodes.show.notation import MathPrinter, Notation, TextPrinter, latex_name
 from servonode.plants import model_factory
 
@@ -340,12 +341,33 @@ def test_factors_and_terms_stand_in_a_writers_order(trailer_equations: Equations
     assert printer.doprint((-V) ** 2 * (b - V) ** 3) == "V^2*(b - V)^3"
 
 
+def compiles(latex: str, folder: Path) -> None:
+    """pdflatex takes it, and no line runs off the page."""
+    (folder / "shown.tex").write_text(latex)
+    command = ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "shown.tex"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, check=False, timeout=60)
+    log = (folder / "shown.log").read_text(errors="replace")
+    assert done.returncode == 0, log[-2000:]
+    assert all(float(over) <= WORST for over in re.findall(r"Overfull \\hbox \(([\d.]+)pt", log))
+
+
 @every_case
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
 def test_the_latex_compiles_and_nothing_runs_off_the_page(name: str, cases: dict[str, Case], tmp_path: Path) -> None:
-    (tmp_path / "shown.tex").write_text(show_latex(*cases[name]))
-    command = ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "shown.tex"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, timeout=60)
-    log = (tmp_path / "shown.log").read_text(errors="replace")
-    assert done.returncode == 0, log[-2000:]
-    assert all(float(over) <= WORST for over in re.findall(r"Overfull \\hbox \(([\d.]+)pt", log))
+    compiles(show_latex(*cases[name]), tmp_path)
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+@pytest.mark.parametrize(
+    ("machine", "options", "shown"),
+    [
+        ("hoop_on_profile", {}, ["M_r v' + h_r = B_r tau + N_r N", "contact:", "alpha' = U", "Reactions N"]),
+        ("ball_on_turntable", {}, ["slip_x:", "norm of q"]),
+        ("ball_on_turntable", {"scheme": "angles", "bypass": "skip"}, ["Jumps", "before_beta"]),
+    ],
+)
+def test_reactions_and_jumps_are_shown(machine: str, options: dict[str, str], shown: list[str], tmp_path: Path) -> None:
+    case = derive(model_factory(machine)(**options)), None, None
+    text = show_text(*case)
+    assert all(each in text for each in shown), text
+    compiles(show_latex(*case), tmp_path)
