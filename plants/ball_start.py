@@ -60,12 +60,25 @@ def prepare(wanted: Wanted) -> Prepared:
     if wanted.settings["bypass"] != "none" and not angles:
         text = 'the scheme "quaternion" has no singularity to step over; leave bypass out, or set scheme = "angles"'
         raise Unprepared("plant.settings", "bypass", text)
+    if angles:
+        _check_fixed(wanted)
     ball = _ball(wanted.parameters)
     notes = _check_K(ball.K, wanted)
     motion = _motion(wanted, ball, angles)
     motion, said = _settled(motion, ball, _off_constraint(wanted.initial))
     states = _in_angles(motion, wanted.initial) if angles else _in_quaternions(motion)
     return Prepared(initial=states, notes=(*notes, *said))
+
+
+def _check_fixed(wanted: Wanted) -> None:
+    """Refuse what the printed multipliers of the angle model do not know of: they have the motion solved for."""
+    if wanted.disturbed:
+        text = 'the forces of scheme "angles" are printed without disturbances; take it out, or take "quaternion"'
+        raise Unprepared("plant.disturbance", min(wanted.disturbed), text)
+    for name in ("m", "a", "J"):
+        if name in wanted.varying:
+            text = 'the forces of scheme "angles" are printed for a constant one; give a number, or take "quaternion"'
+            raise Unprepared("plant.parameters", name, text)
 
 
 def _ball(values: Mapping[str, float]) -> Ball:

@@ -246,7 +246,7 @@ def draw_errors(runs: dict[str, Run]) -> Figure:
 def circle() -> Content:
     """The same ball on a faster plate: orders of the methods, and the invariants."""
     runs = {
-        (method, step): run("ball_circle", plant__integrator=method, plant__step=step, every=1)
+        (method, step): run("ball_circle", run__duration=50.0, plant__integrator=method, plant__step=step, every=1)
         for method, step in (("euler", 1e-3), ("rk2", 1e-2), ("rk2", 1e-3), ("rk4", 0.1), ("rk4", 0.01))
     }
     expected = (

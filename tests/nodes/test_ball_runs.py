@@ -484,3 +484,22 @@ def test_a_start_in_angles_that_cannot_be_is_refused(initial: dict[str, Any], pa
     file = in_angles(source(-50.0))
     file["plant"]["initial"] = initial
     assert part in refused(file)
+
+
+@pytest.mark.parametrize(
+    ("plant", "section", "key"),
+    [
+        ({"disturbance": {"x": 1.0}}, "plant.disturbance", "x"),
+        ({"parameters": {"m": "1 + 0.2*t"}}, "plant.parameters", "m"),
+        ({"parameters": {"J": "0.4 + 0.1*t"}}, "plant.parameters", "J"),
+    ],
+)
+def test_the_printed_forces_of_the_angle_model_know_constants_only(
+    plant: dict[str, Any], section: str, key: str
+) -> None:
+    launch = {"run": {"duration": 1.0}, "plant": {"machine": "ball_on_turntable", "initial": {"x": 1.0}, **plant}}
+    assert servonode.simulate(launch).residual_max["slip_x"] < 1e-12
+    launch["plant"]["settings"] = {"scheme": "angles"}
+    with pytest.raises(LaunchError, match='take "quaternion"') as caught:
+        servonode.simulate(launch)
+    assert (caught.value.section, caught.value.key) == (section, key)

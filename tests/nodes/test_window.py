@@ -29,7 +29,7 @@ from servonode.nodes.window_feed import GOALS, ROWS, STATES, Feed
 from servonode.nodes.window_process import Options
 
 assert_allclose: Any = np.testing.assert_allclose
-START_S, END_S = 60.0, 30.0
+START_S, END_S = 60.0, 90.0  # a window takes only what nobody else wants
 COMMAND = [sys.executable, "-m", "servonode.nodes.cli"]
 ALSO_SLOWLY = [pytest.param(end, marks=pytest.mark.slow) for end in (signal.SIGSTOP, signal.SIGTERM)]
 ONTO_AGG = """
