@@ -106,7 +106,11 @@ def machine_cases(name: str) -> tuple[MachineCase, ...]:
     return tuple(MachineCase(name, tuple(each.items())) for each in combinations(options))
 
 
-MACHINES = [pytest.param(case, id=_id(name, dict(case.settings))) for name in PLANTS for case in machine_cases(name)]
+def _machine_param(case: MachineCase, fast: bool) -> Any:
+    return pytest.param(case, id=_id(case.name, dict(case.settings)), marks=() if fast else pytest.mark.slow)
+
+
+MACHINES = [_machine_param(case, i == 0) for name in PLANTS for i, case in enumerate(machine_cases(name))]
 
 
 def random_quantity(quantity: Quantity, rng: np.random.Generator) -> float:
