@@ -20,6 +20,7 @@ from servonode.bus.folder import (
     run_folder,
     run_path,
 )
+from servonode.bus.link import ExternalLink, Link, check_address
 from servonode.bus.maps import decode_map, encode_map
 from servonode.bus.memory import MemoryBus, MemoryPublisher, MemoryRequests, MemorySubscriber, Switchboard
 from servonode.bus.messages import (
@@ -29,6 +30,7 @@ from servonode.bus.messages import (
     Lifecycle,
     Message,
     Report,
+    Setup,
     State,
     Status,
     Target,
@@ -46,8 +48,10 @@ __all__ = [
     "BusError",
     "BusFace",
     "Command",
+    "ExternalLink",
     "Identity",
     "Lifecycle",
+    "Link",
     "MemoryBus",
     "MemoryPublisher",
     "MemoryRequests",
@@ -62,6 +66,7 @@ __all__ = [
     "RequestsFace",
     "RunFolder",
     "RunNameTaken",
+    "Setup",
     "State",
     "Status",
     "Subscriber",
@@ -70,6 +75,7 @@ __all__ = [
     "Target",
     "Topic",
     "Wanted",
+    "check_address",
     "decode",
     "decode_map",
     "encode",

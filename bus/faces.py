@@ -24,6 +24,10 @@ class PublisherFace(Protocol):
     def subscriptions_seen(self) -> int:
         """How many subscriptions are held at present."""
 
+    @property
+    def joined(self) -> int:
+        """Subscriptions ever made."""
+
     def listened(self, topic: str) -> bool:
         """Whether somebody held a subscription to this topic when they were last counted."""
 

@@ -173,6 +173,17 @@ class RunFolder:
             os.close(self._lock)
             self._lock = -1
 
+    def inherit(self) -> None:
+        """In a child whose launcher has died: remove the folder, unless another run has taken the name."""
+        with contextlib.suppress(OSError):
+            lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                if _locked(lock, self.path / LOCK, self.name):
+                    self._lock, self._owner = lock, os.getpid()
+                    self.release()
+            except RunNameTaken:
+                pass
+
     def release(self) -> None:
         """Remove the folder and give the name back. In a forked child it only forgets; twice is harmless."""
         if self._lock >= 0 and os.getpid() == self._owner:

@@ -50,6 +50,11 @@ class MemoryPublisher:
         """How many subscriptions are held at present."""
         return sum(len(reader.words) for reader in self._readers)
 
+    @property
+    def joined(self) -> int:
+        """Subscriptions ever made, as far as they are still held."""
+        return self.subscriptions_seen()
+
     def listened(self, topic: str) -> bool:
         """Whether somebody holds a subscription to this topic."""
         return any(topic.encode() in reader.words for reader in self._readers)

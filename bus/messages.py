@@ -61,6 +61,7 @@ class State(Message, frozen=True, kw_only=True, gc=False):
     input: Values  # what was applied in the step that led here
     control: bool  # a control instant: an answer is expected
     final: bool = False  # the explicit end of the run
+    applied_seq: CountOrNone = -1  # of a device: seq of the newest `applied` it took; -1: none
 
 
 class Command(Message, frozen=True, kw_only=True, gc=False):
@@ -80,6 +81,24 @@ class Applied(Message, frozen=True, kw_only=True, gc=False):
     re: CountOrNone  # seq of the command it came from; -1: none
     reasons: Texts  # why applied differs from desired; empty: it does not
     repeats: Count  # periods in a row for which the command before was held
+    until: Count = 0  # to a device in lockstep: the step to which it shall integrate under this input
+    state_seq: CountOrNone = -1  # to a device: seq of its newest state that had been taken; -1: none
+    final: bool = False  # to a device: the run is over, be safe and wait for the next `setup`
+
+
+class Setup(Message, frozen=True, kw_only=True, gc=False):
+    """What a device must know of the run that begins at plant step `k` of the header; docs/protocol.md."""
+
+    machine: Text  # the machine's name
+    mode: Literal["realtime", "lockstep"]
+    step: Number  # s, one plant step
+    period: Number  # s, between two control instants; 0: there is no controller
+    speed: Number  # plant seconds per wall second
+    timeout: Number  # wall s without a fresh `applied` after which the device is safe by itself
+    inputs: Texts  # their names, in order
+    limits: Values  # largest magnitude that is sent, of the inputs that have one
+    parameters: Values  # of the machine, by name
+    start: Vectors  # the state at step 0; for simulations
 
 
 class Target(Message, frozen=True, kw_only=True, gc=False):
@@ -104,5 +123,6 @@ class Status(Message, frozen=True, kw_only=True, gc=False):
 
     lifecycle: Lifecycle
     fault: Text = ""
+    rung: Text = ""  # of a plant: where on the fault ladder it stands
     counts: Counts
     values: Values

@@ -33,6 +33,11 @@ class Requests:
         self._reader = reader
         self.counts: Counter[str] = Counter()
 
+    @property
+    def readable(self) -> bool:
+        """Whether a request waited at the last look, or may: a reply was sent since."""
+        return self._reader.readable is not False
+
     def poll_request(self) -> tuple[Identity, dict[str, Any]] | None:
         """The oldest good request and whom to reply to, or None; never blocks."""
         for _ in range(BOUND):

@@ -29,6 +29,7 @@ class Publisher:
         self._waiter = Waiter(self._reader)
         self.expected_subscriptions = expected_subscriptions
         self.subscriptions: Counter[str] = Counter()  # held at present, by topic word
+        self.joined = 0  # subscriptions ever made
 
     def publish(self, topic: str, message: Message) -> None:
         """Send to all that listen now; never blocks. What a full queue cannot take is dropped for its reader.
@@ -49,6 +50,7 @@ class Publisher:
             word = frames[0][1:].decode("utf-8", "replace")
             if frames[0][:1] == b"\x01":
                 self.subscriptions[word] += 1
+                self.joined += 1
             elif frames[0][:1] == b"\x00":
                 self.subscriptions[word] -= 1
         return self.subscriptions.total()

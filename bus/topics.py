@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from servonode.bus.messages import Applied, Command, Message, Report, State, Status, Target
+from servonode.bus.messages import Applied, Command, Message, Report, Setup, State, Status, Target
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ TOPICS: dict[str, Topic] = {
     "state": Topic(State, "plant", record=True),
     "command": Topic(Command, "controller", record=True),
     "applied": Topic(Applied, "plant", record=True),
+    "setup": Topic(Setup, "plant", record=True),
     "target": Topic(Target, "target", record=True),
     "report": Topic(Report, "controller", record=True),
     "status": Topic(Status, "every node", record=True),

@@ -77,6 +77,13 @@ class Machine:
             self.kernel.safe_input(t, x, self.c, u)
         return u
 
+    def input_rates(self, t: float, x: Array) -> Array:
+        """The velocities on which the inputs work at this state (n_tau,): their power [W] is u . rates."""
+        rates = np.zeros(self.n_inputs)
+        if len(rates):
+            self.kernel.input_rates(t, x, self.c, rates)
+        return rates
+
     def with_parameters(self, parameters: Mapping[str, float]) -> "Machine":
         """The same kernels with other parameters, those not named keep their present value."""
         return Machine(self.description, self.kernel, {**self.parameters, **parameters})

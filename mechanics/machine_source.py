@@ -98,6 +98,7 @@ def machine_source(equations: Equations) -> str:
         *([_full(equations, constants), _matrices(equations, constants)] if model.has_full_form else []),
         _outputs(equations, constants),
         *([_faults(equations, constants)] if model.faults else []),
+        *([_input_rates(equations, constants)] if model.inputs else []),
         *([_safe_input(equations, constants)] if model.safe else []),
         *([_jump(equations, constants)] if model.jumps else []),
         _requirements(model),
@@ -308,6 +309,13 @@ def _faults(equations: Equations, constants: Constants) -> str:
         block.lines.append(f"    if found == 0 and not ({text} {'>' if each.requirement.strict else '>='} 0.0):")
         block.lines.append(f"        found = {i}")
     return f"{njit('i8(f8, f8[::1], f8[::1])')}def faults(t_, x, c):\n{block}\n    return found\n"
+
+
+def _input_rates(equations: Equations, constants: Constants) -> str:
+    """Generated `input_rates(t, x, c, out)`: the velocities on which the inputs work."""
+    block = _with_rates(equations, constants)
+    block.store("out", block.evaluate(list(equations.model.inputs.values())))
+    return _function("input_rates", "t_, x, c, out", "f8, f8[::1], f8[::1], f8[::1]", block)
 
 
 def _safe_input(equations: Equations, constants: Constants) -> str:

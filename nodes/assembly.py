@@ -21,12 +21,15 @@ from servonode.nodes.launch_file import LaunchError, per_name
 from servonode.nodes.launch_keys import Actuator, LaunchFile
 from servonode.nodes.machines import check_safe_action, check_start, initial_states, load, plant_source
 from servonode.nodes.prepare import prepared
+from servonode.nodes.safety import Limits
 from servonode.nodes.start import NoStart, start_on_program
 from servonode.plants import MachineSource
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.simulated import SimulatedPlant
 
 Array = npt.NDArray[np.float64]
+LATENESS = 1.0  # wall s by which a simulated plant may be late
+LONGEST_TIMEOUT = 10.0  # wall s; a longer command timeout is none, and must be called unsafe
 BRAKING = 5.0  # s of the safe action after a fault, where the machine states one
 
 
@@ -42,7 +45,7 @@ class Assembly:
     start: Array  # kernel state at t = 0
     actuator: ActuatorEffects
     sensor: SensorEffects
-    limits: Array  # what the safety filter lets through, per input
+    limits: Limits  # what the safety filter lets through
     command_timeout: float | None  # wall s; None: no controller, no command is awaited
 
     @property
@@ -77,6 +80,22 @@ class Assembly:
             law = self.control.law
             y[law.first_state : law.first_state + law.n_states] = law.start_states if own is None else own
         return y
+
+    @property
+    def on_fault(self) -> str:
+        """What follows a fault: "stop", "wait" or "resume"; where nodes are started again the run waits."""
+        chosen = self.launch.plant.safety.on_fault
+        policies = self.launch.supervision
+        again = {policies.plant, policies.controller, policies.target} != {"never"}
+        return chosen or ("wait" if again else "stop")
+
+    @property
+    def lateness_limit(self) -> float:
+        """The plant's own lateness that is a fault [wall s]."""
+        stated, timeout = self.launch.plant.safety.lateness_limit, self.command_timeout
+        if stated is not None:
+            return stated
+        return LATENESS if self.launch.plant.driver == "simulated" or timeout is None else timeout
 
     @property
     def safe_steps(self) -> int:
@@ -144,13 +163,17 @@ def assemble(launch: LaunchFile, strict: bool = True) -> Assembly:
         start=start,
         actuator=actuator,
         sensor=sensor,
-        limits=np.minimum(allowed, actuator.limit),
+        limits=Limits(
+            value=tuple(map(min, allowed, actuator.limit)),
+            rate=per_input("plant.safety", "rate_limit", plant.safety.rate_limit, np.inf),
+            power=np.inf if plant.safety.power_limit is None else plant.safety.power_limit,
+        ),
         command_timeout=_command_timeout(launch),
     )
     if control:
         _find_program_start(assembly, control)
     check_start(launch, machine, start)
-    check_safe_action(launch, machine, start, assembly.limits)
+    check_safe_action(launch, machine, start, np.array(assembly.limits.value))
     if control:
         _check_law_at_start(assembly, control)
         if strict and control.examination.refusals:
@@ -171,12 +194,23 @@ def _check_inputs(launch: LaunchFile, machine: Machine) -> None:
 
 
 def _command_timeout(launch: LaunchFile) -> float | None:
-    """W [wall s]: max(3 periods, the floor) unless stated [plant s]; None without a controller."""
+    """W [wall s]: max(3 periods, the floor) unless stated [plant s]; None without a controller, or if unsafe.
+
+    Raises:
+        LaunchError: a timeout that is none, without `unsafe`.
+    """
     if launch.period_ns is None:
         return None
-    safety = launch.plant.safety
-    if safety.command_timeout is not None:
-        return safety.command_timeout / launch.run.speed
+    safety, speed = launch.plant.safety, launch.run.speed
+    stated = safety.command_timeout
+    if stated is not None:
+        if not (0 < stated / speed <= LONGEST_TIMEOUT or safety.unsafe):
+            text = (
+                f"{stated:g} s would leave the plant without a watch over its commands; give more than 0 and at most "
+            )
+            text += f"{LONGEST_TIMEOUT * speed:g} s, or say so with plant.safety.unsafe = true"
+            raise LaunchError(launch.file, "plant.safety", "command_timeout", text)
+        return stated / speed or None
     return max(3 * launch.period_ns / 1e9 / launch.run.speed, safety.command_timeout_floor)
 
 

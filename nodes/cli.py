@@ -2,7 +2,6 @@
 
 import functools
 import json
-import logging
 import math
 import os
 import sys
@@ -17,6 +16,9 @@ from servonode import __version__
 PICTURES = (".png", ".pdf", ".svg", ".jpg")
 EXIT_HELP = (
     "Exit codes: 0 ended well, 1 a fault during the run or a verdict of no, 2 bad usage or input, 130 interrupted."
+)
+OPERATOR_HELP = (
+    "Exit codes: 0 done, 1 refused by the plant or not answered, 2 no such run or not clear which, 130 interrupted."
 )
 
 
@@ -49,6 +51,8 @@ def _reports_errors(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
+        import logging
+
         from servonode.bus import BusError
         from servonode.mechanics.cache import CacheError
         from servonode.mechanics.description import ModelError
@@ -58,6 +62,8 @@ def _reports_errors(function: Callable[..., Any]) -> Callable[..., Any]:
         from servonode.nodes.recorder import RecordTooLarge
         from servonode.nodes.simulate import SimulationError
 
+        logging.basicConfig(format="servonode: %(message)s", stream=sys.stderr)
+        logging.getLogger("servonode").setLevel(logging.INFO)  # libraries only warn
         try:
             return function(*args, **kwargs)
         except (LaunchError, ModelError, CacheError, BusError, RecordTooLarge, NoDisplay, FieldError) as error:
@@ -69,6 +75,29 @@ def _reports_errors(function: Callable[..., Any]) -> Callable[..., Any]:
             sys.exit(2)
         except SimulationError as error:
             click.echo(f"servonode: fault: {error}", err=True)
+            sys.exit(1)
+        except KeyboardInterrupt:
+            click.echo("servonode: interrupted", err=True)
+            sys.exit(130)
+
+    return wrapped
+
+
+def _operates(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Turn what an operator's verb meets into one line and an exit code; loads nothing heavy."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        from servonode.bus.folder import BusError
+        from servonode.nodes.operate import OperatorError
+
+        try:
+            return function(*args, **kwargs)
+        except BusError as error:
+            click.echo(f"servonode: {error}", err=True)
+            sys.exit(2)
+        except (OperatorError, OSError, ValueError) as error:  # refused, no answer, one that is none
+            click.echo(f"servonode: {error}", err=True)
             sys.exit(1)
         except KeyboardInterrupt:
             click.echo("servonode: interrupted", err=True)
@@ -106,8 +135,6 @@ def main(ctx: click.Context) -> None:
     FILE is the path of a launch file or the bare name of a packaged one (servonode list launch).
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one thread per node; must precede numpy
-    logging.basicConfig(format="servonode: %(message)s", stream=sys.stderr)
-    logging.getLogger("servonode").setLevel(logging.INFO)  # libraries only warn
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 
@@ -118,6 +145,7 @@ def main(ctx: click.Context) -> None:
         "servonode run trailer_pursuit",
         "servonode run trailer_pursuit --set run.speed=1 --report pursuit.png",
         "servonode run trailer_pursuit --plot",
+        "servonode run my_robot.toml --arm",
         "servonode run my_robot.toml --json --out my_robot.csv",
     ),
     epilog=EXIT_HELP,
@@ -131,6 +159,7 @@ def main(ctx: click.Context) -> None:
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE.png", help="Where the picture goes.")
 @click.option("--no-report", is_flag=True, help="Draw no picture.")
 @click.option("--plot", is_flag=True, help="Open a window on the run (servonode plot).")
+@click.option("--arm", is_flag=True, help="Arm at the start what otherwise waits for servonode arm.")
 @_panels
 @_window
 @_save
@@ -145,6 +174,7 @@ def run(
     report: Path | None,
     no_report: bool,
     plot: bool,
+    arm: bool,
     panels: tuple[str, ...],
     window: float | None,
     save: Path | None,
@@ -172,10 +202,79 @@ def run(
     line = StatusLine(assembly, name)
     with window_beside(name, options, line) as (begun, progress):
         rows = every or (1 if out else default_every(assembly))
-        outcome = Launcher(assembly, name, rows, progress, begun).launch()
+        outcome = Launcher(assembly, name, rows, progress, begun, **({"arm": True} if arm else {})).launch()
     line.close()
     _deliver(outcome.run, name, as_json, out, picture, outcome.interrupted, outcome.faults, outcome.exit_code)
     sys.exit(outcome.exit_code)
+
+
+_run = click.argument("name", metavar="[RUN]", required=False)
+
+
+def _verb(word: str, sentence: str) -> None:
+    """Add a command that asks one thing of the plant of a run."""
+
+    @main.command(
+        word,
+        cls=_Examples,
+        examples=(f"servonode {word}", f"servonode {word} trailer_pursuit"),
+        epilog=OPERATOR_HELP,
+        help=f"{sentence}\n\nRUN is the name of a run; without it the one run that is going on.",
+    )
+    @_run
+    @_operates
+    def command(name: str | None) -> None:
+        from servonode.nodes import operate
+
+        name = operate.the_run(name)
+        click.echo(f"{name}: {getattr(operate, word)(name)}")
+
+
+_verb("arm", "Arm a run: from now on commands reach its machine.")
+_verb("disarm", "Disarm a run: the machine takes its safe action and ignores commands until it is armed.")
+_verb("reset", "Let go of a run's latched fault; it stays safe until it is armed.")
+
+
+@main.command(
+    cls=_Examples,
+    examples=("servonode estop", "servonode estop trailer_pursuit", "servonode estop left_arm right_arm"),
+    epilog=OPERATOR_HELP,
+)
+@click.argument("names", metavar="[RUN ...]", nargs=-1)
+@_operates
+def estop(names: tuple[str, ...]) -> None:
+    """Emergency stop: the machine takes its safe action at once, and holds it until reset.
+
+    Without a name: every run of this user that is going on.
+    """
+    from servonode.nodes.operate import stop_all
+
+    code = 0
+    for name, result in stop_all(names).items():
+        failed = isinstance(result, Exception)
+        click.echo(f"servonode: {name}: {result}" if failed else f"{name}: stopped ({result})", err=failed)
+        code = max(code, int(failed))
+    sys.exit(code)
+
+
+@main.command(
+    cls=_Examples,
+    examples=("servonode status", "servonode status trailer_pursuit --json"),
+    epilog=OPERATOR_HELP,
+)
+@_run
+@_json
+@_operates
+def status(name: str | None, as_json: bool) -> None:
+    """How a run stands: lifecycle and fault of each node, the rung, what was measured of time, what was counted.
+
+    RUN is the name of a run; without it the one run that is going on.
+    """
+    from servonode.nodes import operate
+
+    report = operate.status(name)
+    click.echo(json.dumps(report) if as_json else operate.status_text(report))
+    sys.exit(1 if any("error" in stands for stands in report["nodes"].values()) else 0)
 
 
 @main.command(

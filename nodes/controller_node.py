@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from servonode.bus import BusFace, Command, Report, State, Status, Target, subscriptions_expected
+from servonode.bus import BusFace, Command, Lifecycle, Report, State, Status, Target, subscriptions_expected
 from servonode.bus.faces import Wanted
 from servonode.mechanics.description import derivative_name, unpacked
 from servonode.nodes.assembly import Assembly
-from servonode.nodes.node import CONTROLLER, STATUS_PERIOD_NS, WANTED, Clock, Durations, Fault, Outbox
+from servonode.nodes.node import CONTROLLER, STATUS_PERIOD_NS, WANTED, Clock, Fault, Outbox
 from servonode.nodes.predictor import Predictor
 from servonode.nodes.recorder import Recorder
+from servonode.nodes.statistics import Durations
 
 Array = npt.NDArray[np.float64]
 GOALS = 2048  # targets kept for states that are still to come
@@ -44,7 +45,7 @@ class ControllerNode:
         columns += [*self.limit_names, *self.program_names]
         launch = assembly.launch
         self.record = Recorder(columns, launch.steps // (launch.steps_per_period or 1) + 2)
-        self.compute_time = Durations()
+        self.compute_time, self.period = Durations(), Durations()
         self.counts: Counter[str] = Counter()
         self.faults: list[Fault] = []
         self.stop = False
@@ -60,10 +61,15 @@ class ControllerNode:
         self._predictor = Predictor(assembly) if wanted else None
         self._ahead = self._predictor.delay * (launch.steps_per_period or 1) if self._predictor else 0  # steps
         self._goals: dict[int, Target] = {}
+        self._early: dict[int, Target] = {}  # goals of a run whose first state has not come yet
+        self._k, self._t = 0, 0.0  # of the newest state that was answered
         self._waiting: State | None = None  # a state whose target has not arrived yet
         self._answer: Command | None = None
         self._run = 0  # none yet
         self._status_due = 0
+        in_real_time = launch.run.mode == "realtime" and assembly.command_timeout is not None
+        self._silence_ns = round((assembly.command_timeout or 0.0) * 1e9) if in_real_time else None
+        self._heard = 0  # clock of the newest control state; 0: none since the plant fell silent
 
     def work(self) -> float:
         """Take what has arrived, answer the newest control state once its target is there; sleep till more comes."""
@@ -77,7 +83,28 @@ class ControllerNode:
         if self._waiting is not None and self._has_goals(self._waiting.k):
             state, self._waiting = self._waiting, None
             self._respond(state)
+        return self._watch_plant()
+
+    def _watch_plant(self) -> float:
+        """How long the plant may still be silent [s]; beyond that the law's memory is cleared, and said so.
+
+        Nothing need be stopped: commands are only ever answers. In lockstep a plant may take its time.
+        """
+        if self._silence_ns is None or not self._heard:
+            return np.inf
+        left = self._heard + self._silence_ns - self.clock()
+        if left > 0:
+            return left / 1e9
+        self._heard = 0
+        self._clear_memory()
+        self.counts["plant_silent"] += 1
+        self._publish_status("inactive")
         return np.inf
+
+    def _clear_memory(self) -> None:
+        """The program's own states and integrals begin anew."""
+        self._memory, self._followed = self.law.memory(), 0.0
+        self._integrals[:] = 0.0
 
     def _has_goals(self, k: int) -> bool:
         return not self.goal_names or (k in self._goals and k + self._ahead in self._goals)
@@ -85,10 +112,11 @@ class ControllerNode:
     def _on_state(self, state: State) -> None:
         if state.run != self._run:  # the plant has started, or started anew
             self._run = self.outbox.run = state.run
-            # the first goals may have come before the first state
-            self._goals = {k: goal for k, goal in self._goals.items() if goal.run == state.run}
+            self._goals = {k: goal for k, goal in self._early.items() if goal.run == state.run}
+            self._early = {}
             self._answer = None
-            self._memory, self._followed = self.law.memory(), 0.0
+            self._clear_memory()
+            self._followed = state.t
         if not state.control:
             return
         if self._answer is not None and state.seq == self._answer.re:
@@ -97,24 +125,28 @@ class ControllerNode:
                 target_seq=self._answer.target_seq, input=self._answer.input, fault=self._answer.fault,
             )  # fmt: skip
             return
+        now = self.clock()
+        if self._heard:
+            self.period.add((now - self._heard) / 1e9)
+        self._heard = now
         if self._waiting is not None and self._waiting.seq != state.seq:
             self.counts["skipped_states"] += 1
         self._waiting = state
 
     def _on_target(self, target: Target) -> None:
-        if self._run not in (0, target.run):
-            self.counts["refused_run"] += 1
-        elif any(name not in target.target for name in self.goal_names):
+        if any(name not in target.target for name in self.goal_names):
             self.counts["refused_shape"] += 1
-        else:
-            self._goals.pop(target.k, None)
-            self._goals[target.k] = target
-            if len(self._goals) > GOALS:
-                del self._goals[next(iter(self._goals))]
+            return
+        goals = self._goals if target.run == self._run else self._early  # the goals of a new run may precede its state
+        goals.pop(target.k, None)
+        goals[target.k] = target
+        if len(goals) > GOALS:
+            del goals[next(iter(goals))]
 
     def _respond(self, state: State) -> None:
         """Compute the law on a state, publish command and report, record the residuals."""
         begin = self.clock()
+        self._k, self._t = state.k, state.t
         try:
             self._x[:] = unpacked(self._layout, state.state)
         except (KeyError, ValueError):  # a name is missing, or has a list for its value
@@ -174,10 +206,29 @@ class ControllerNode:
             saturated=any(scale < 1.0 for scale in scales.values()), compute_s=self.compute_time.recent(1),
             re=state.seq,
         )  # fmt: skip
+        self._publish_status("fault" if self.faults else "active", **residuals)
+
+    def _publish_status(self, lifecycle: Lifecycle, **residuals: float) -> None:
+        times = self.compute_time.flat("execution") | self.period.flat("period")
         self.outbox.send(
-            Status, state.k, state.t, lifecycle="fault" if self.faults else "active",
-            fault=self.faults[0].name if self.faults else "", counts=dict(self.counts), values=residuals,
+            Status, self._k, self._t, lifecycle=lifecycle, fault=self.faults[0].name if self.faults else "",
+            counts=dict(self.counts), values=times | residuals,
         )  # fmt: skip
+
+    def asked(self, word: str) -> dict[str, Any]:
+        """What the operator asks: a controller has its status, no more."""
+        if word != "status":
+            return {"refused": f"the controller takes no {word}; ask the plant"}
+        last = self.faults[-1] if self.faults else None
+        return {
+            "node": CONTROLLER,
+            "lifecycle": "fault" if last else "active" if self._heard else "inactive",
+            "fault": last.name if last else "",
+            "text": last.text if last else "",
+            "t": self._t,
+            "counts": dict(self.counts),
+            "values": self.compute_time.flat("execution") | self.period.flat("period"),
+        }
 
     def _drop_goals(self, k: int) -> None:
         """Forget goals of the past; they stand in the order of their steps."""
@@ -193,4 +244,5 @@ class ControllerNode:
             "counts": dict(self.counts) | {f"refused_{name}": n for name, n in self.inbox.counts.items()},
             "residual_max": dict(zip(self.residual_names, largest.tolist(), strict=True)),
             "compute_s": self.compute_time.percentiles(),
+            "times": {"period_s": self.period.percentiles(), "execution_s": self.compute_time.percentiles()},
         }

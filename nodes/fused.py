@@ -132,7 +132,7 @@ def fused_loop(assembly: Assembly, every: int, record: Recorder, answers: Record
     module, _ = cache.load(key, lambda: (source, b"{}"))
     n_u = machine.n_inputs
     x = assembly.start.copy()
-    held = np.append(np.zeros(n_u), assembly.limits)  # the held input, then its limits
+    held = np.append(np.zeros(n_u), assembly.limits.value)  # the held input, then its limits
     queue = np.zeros((launch.controller.delay + 1 if launch.controller else 1, n_u))
     predicts = int(launch.controller is not None and launch.controller.predictor and launch.controller.delay > 0)
     arguments = (

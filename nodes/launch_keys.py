@@ -24,6 +24,7 @@ Numbers = float | dict[str, float] | None  # one for all names, or by name; None
 Sizes = Size | dict[str, Size] | None
 Setting = float | int | str | bool | list[float]
 Integrator = Literal["euler", "rk2", "heun", "ralston", "rk4"]
+Restart = Literal["never", "on-failure", "always"]
 
 
 def _key(sentence: str, unit: str = "") -> Meta:
@@ -44,6 +45,13 @@ class Run(Section, frozen=True):
     lockstep_timeout: Annotated[
         Seconds, _key("how long an answer may take in lockstep, the first one in real time too", "wall s")
     ] = 5.0
+    lock_memory: Annotated[bool, _key("whether the nodes' memory is kept from being swapped out, where permitted")] = (
+        True
+    )
+    priority: Annotated[
+        Annotated[int, Meta(ge=0, le=98)], _key("the SCHED_FIFO priority of plant and controller; 0: ordinary")
+    ] = 0
+    pin: Annotated[bool, _key("whether in real time plant and controller get a core each")] = False
 
 
 class Actuator(Section, frozen=True):
@@ -71,8 +79,20 @@ class Safety(Section, frozen=True):
     """[plant.safety]: what the filter in front of the plant enforces; absent limits are the actuator's."""
 
     limit: Annotated[Sizes, _key("the largest magnitude let through", "its unit")] = None
+    rate_limit: Annotated[Sizes, _key("the fastest change let through", "its unit per s")] = None
+    power_limit: Annotated[Size | None, _key("the most power the inputs may put into the machine together", "W")] = None
     command_timeout: Annotated[
-        OptionalSeconds, _key("the longest wait for a command (absent: 3 periods, at least the floor)", "s")
+        Annotated[float, Meta(ge=0, le=MAX_SECONDS)] | None,
+        _key("the longest wait for a command (absent: 3 periods, at least the floor; 0: none, needs unsafe)", "s"),
+    ] = None
+    unsafe: Annotated[bool, _key("whether the command timeout may be 0, or above 10 s of wall time")] = False
+    repeats: Annotated[
+        Whole | None,
+        _key("how long the last command is held when none comes (absent: to the command timeout)", "periods"),
+    ] = None
+    lateness_limit: Annotated[
+        OptionalSeconds,
+        _key("the plant's own lateness that is a fault (absent: 1 if simulated, else the command timeout)", "wall s"),
     ] = None
     command_timeout_floor: Annotated[Seconds, _key("the least wait where the timeout is absent", "wall s")] = 0.02
     faults: Annotated[bool, _key("whether the machine's own faults (tilt, fall, contact lost) end the run")] = True
@@ -80,14 +100,50 @@ class Safety(Section, frozen=True):
         Annotated[float, Meta(ge=0, le=MAX_SECONDS)] | None,
         _key("how long a fault is followed by the safe action (absent: 5 where the machine brakes)", "s"),
     ] = None
-    on_fault: Annotated[Literal["stop", "resume"], _key("what follows a fault: the end, or go on")] = "stop"
+    on_fault: Annotated[
+        Literal["stop", "wait", "resume"] | None,
+        _key(
+            "what follows a fault: the end, waiting for a reset (the default with restarts), or going on once "
+            "commands come again"
+        ),
+    ] = None
+
+
+class Device(Section, frozen=True):
+    """[plant.device]: a machine that is another process or hardware."""
+
+    state: Annotated[Text, _key("where the external machine publishes its states")] = "tcp://127.0.0.1:9873"
+    applied: Annotated[Text, _key("where servonode publishes what is applied")] = "tcp://127.0.0.1:9874"
+    wait: Annotated[Seconds, _key("how long to wait for the machine at the start", "wall s")] = 30.0
+    timeout: Annotated[
+        OptionalSeconds, _key("the longest wait for a state of the machine (absent: the command timeout)", "wall s")
+    ] = None
+
+
+class Link(Section, frozen=True):
+    """[plant.link]: faults of the link to a loopback machine, each way; chances per message."""
+
+    delay: Annotated[Size, _key("the time a message takes", "wall s")] = 0.0
+    jitter: Annotated[Size, _key("up to how much longer it takes, at random", "wall s")] = 0.0
+    loss: Annotated[Share, _key("the chance that a message is lost")] = 0.0
+    duplicate: Annotated[Share, _key("the chance that it comes twice")] = 0.0
+    reorder: Annotated[Share, _key("the chance that the next one overtakes it")] = 0.0
+    corrupt: Annotated[Share, _key("the chance that some of its bytes are changed")] = 0.0
+    cut: Annotated[
+        Literal["none", "both", "state", "applied"], _key("which way nothing passes while the link is cut")
+    ] = "none"
+    cut_at: Annotated[Size, _key("when the cut begins, from the handshake on", "wall s")] = 0.0
+    cut_for: Annotated[Seconds, _key("how long it lasts", "wall s")] = MAX_SECONDS
 
 
 class Plant(Section, frozen=True):
     """[plant]: the machine, how it is integrated, and its imperfections."""
 
     machine: Annotated[Text, _key("the machine; `servonode list machines`")]
-    driver: Annotated[Literal["simulated"], _key("what stands behind the plant node")] = "simulated"
+    driver: Annotated[
+        Literal["simulated", "loopback", "external"],
+        _key("what stands behind the plant node: a simulation, one behind a faulty link, another process"),
+    ] = "simulated"
     step: Annotated[
         Seconds | Literal["auto"], _key('the integrator step; "auto": the machine chooses, where it can', "s")
     ] = 0.001
@@ -107,6 +163,21 @@ class Plant(Section, frozen=True):
     actuator: Actuator = Actuator()
     sensor: Sensor = Sensor()
     safety: Safety = Safety()
+    device: Device = Device()
+    link: Link = Link()
+
+
+class Supervision(Section, frozen=True):
+    """[supervision]: whether the launcher starts a node again that has ended early."""
+
+    plant: Annotated[Restart, _key("when the plant node is started again")] = "never"
+    controller: Annotated[Restart, _key("when the controller node is started again")] = "never"
+    target: Annotated[Restart, _key("when the target node is started again")] = "never"
+    attempts: Annotated[Count, _key("the most restarts of a node within the window")] = 5
+    window: Annotated[Seconds, _key("the time over which restarts are counted", "wall s")] = 60.0
+    backoff: Annotated[
+        Size, _key("the wait before a second restart in the window, doubled for each more", "wall s")
+    ] = 0.1
 
 
 class Controller(Section, frozen=True):
@@ -133,6 +204,7 @@ class Sections(Section, frozen=True):
     run: Run
     plant: Plant
     controller: Controller | None = None
+    supervision: Supervision = Supervision()
     target: Annotated[dict[str, str | float], _key("expressions of t by name", "SI")] = {}
 
 

@@ -18,11 +18,13 @@ from servonode.nodes.assembly import Assembly
 from servonode.nodes.launch_file import table_of
 from servonode.nodes.node import CONTROLLER, LAUNCHER, PLANT, TARGET
 from servonode.nodes.process import MONITORED, die_with_parent, run_node
+from servonode.nodes.restarts import Restarts
 from servonode.nodes.result import Run, run_of_rows
 
 READY_TIMEOUT_S = 20.0
 STOP_LADDER = ((signal.SIGINT, 5.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
 LOOK_NS = 50_000_000  # how often the launcher looks after its nodes
+SILENCE_S = 1.0  # beyond the time of an answer in lockstep: a plant that says nothing for so long hangs
 
 
 @dataclass
@@ -61,21 +63,32 @@ Progress = Callable[[dict[str, Status]], None]
 class Launcher:
     """One run on processes. `progress` is called a few times a second with the newest status of each node.
 
-    begun: called once the run's name is held, before anything else is started.
+    begun: called once the run's name is held, before anything else is started. arm: without waiting for the operator;
+    absent: simulations arm themselves, a device waits for `servonode arm`.
     """
 
     def __init__(
-        self, assembly: Assembly, name: str, every: int, progress: Progress, begun: Callable[[], None] = lambda: None
+        self,
+        assembly: Assembly,
+        name: str,
+        every: int,
+        progress: Progress,
+        begun: Callable[[], None] = lambda: None,
+        arm: bool | None = None,
     ) -> None:
         self.assembly = assembly
         self.name = name
         self.every = every
         self.progress = progress
         self.begun = begun
+        self.arm = assembly.launch.plant.driver == "simulated" if arm is None else arm
         self.children: dict[str, Child] = {}
         self.outcome = Outcome()
         self._status: dict[str, Status] = {}
         self._interrupts = 0
+        self._restarts: dict[str, Restarts] = {}
+        self._due: dict[str, int] = {}  # dead nodes that are to be started again -> when
+        self._heard = 0  # clock of the plant's newest status
 
     def launch(self) -> Outcome:
         """Start, watch and stop the nodes; everything that was made is gone when this returns.
@@ -86,17 +99,12 @@ class Launcher:
         begin = time.monotonic_ns()
         with run_folder(self.name) as folder:
             names = [TARGET, CONTROLLER, PLANT] if self.assembly.control else [PLANT]
+            self._restarts = {node: Restarts.of(self.assembly.launch.supervision, node) for node in names}
             previous = [(n, signal.signal(n, self._on_signal)) for n in (signal.SIGINT, signal.SIGTERM)]
+            previous.append((signal.SIGQUIT, signal.signal(signal.SIGQUIT, self._on_emergency)))
             try:
                 self.begun()
-                for node in names:
-                    self._fork(node, folder)
-                folder.register(names, self._described())
-                with Bus(folder.path, LAUNCHER) as bus:
-                    inbox = bus.subscriber({node: MONITORED[node] for node in names})
-                    if self._gate(folder.path):
-                        folder.register(names, self._described() | {"open": True})
-                        self._watch(bus, inbox)
+                self._supervise(folder, names)
             finally:
                 self._stop_all()
                 for number, handler in previous:
@@ -104,14 +112,46 @@ class Launcher:
             self._collect(folder.path, (time.monotonic_ns() - begin) / 1e9)
         return self.outcome
 
+    def _supervise(self, folder: RunFolder, names: list[str]) -> None:
+        """Fork the nodes, open the gate, watch; again for each node that is to be started again.
+
+        The launcher's own sockets are closed before each fork: a context's threads do not survive one.
+        """
+        starting = names
+        while starting:
+            begin = time.monotonic_ns()
+            for node in starting:
+                self._fork(node, folder)
+            folder.register(names, self._described())
+            with Bus(folder.path, LAUNCHER) as bus:
+                inbox = bus.subscriber({node: MONITORED[node] for node in names})
+                if not self._gate(folder.path, starting):
+                    return
+                folder.register(names, self._described() | {"open": True})
+                if starting is not names:
+                    self._say_back(starting, begin)
+                starting = self._watch(bus, inbox)
+
+    def _say_back(self, started: list[str], begin: int) -> None:
+        took = (time.monotonic_ns() - begin) / 1e9
+        mend = f"a plant in fault stays safe until servonode reset {self.name} and servonode arm {self.name}"
+        _say(f"{', '.join(started)} back after {took:.2f} s; {mend}")
+
     def _described(self) -> dict[str, Any]:
-        """What viewers need to know of the run: the launch file as it runs, overrides included."""
-        launch = self.assembly.launch
-        return {"launch": {"table": table_of(launch), "path": str(launch.path), "file": launch.file}}
+        """What viewers and the operator need to know: the launch file as it runs, the nodes' process ids."""
+        launch, pids = self.assembly.launch, {name: child.pid for name, child in self.children.items()}
+        return {"pids": pids, "launch": {"table": table_of(launch), "path": str(launch.path), "file": launch.file}}
 
     def _on_signal(self, *_: Any) -> None:
         self._interrupts += 1
         self.outcome.interrupted = True
+
+    def _on_emergency(self, *_: Any) -> None:
+        """Ctrl-\\: an emergency stop, by signal because it needs nothing else to work."""
+        plant = self.children.get(PLANT)
+        if plant is not None and plant.code is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(plant.pid, signal.SIGUSR1)
 
     def _fork(self, name: str, folder: RunFolder) -> None:
         """Start a node as a child in a process group of its own, so that Ctrl-C reaches only the launcher."""
@@ -126,14 +166,16 @@ class Launcher:
                 os.setpgid(0, 0)
                 # the plant ends in good order even when the launcher is killed; the others hold nothing
                 die_with_parent(parent, signal.SIGTERM if name == PLANT else signal.SIGKILL)
+                signal.signal(signal.SIGQUIT, signal.SIG_IGN)
                 os.dup2(write, 1)
                 os.dup2(write, 2)
                 os.close(read)
                 os.close(write)
                 for other in self.children.values():
-                    os.close(other.output)
+                    if other.name != name:  # the pipe of its own former life is closed already
+                        os.close(other.output)
                 folder.forget()
-                code = run_node(name, self.assembly, folder.path, self.every)
+                code = run_node(name, self.assembly, folder, self.every, self.arm)
             except BaseException:  # noqa: BLE001  (the last frame of a process: print and exit)
                 import traceback
 
@@ -147,10 +189,10 @@ class Launcher:
             os.setpgid(pid, pid)
         self.children[name] = Child(name, pid, read)
 
-    def _gate(self, folder: Path) -> bool:
-        """Open the start gate once every node is ready; False when that cannot be."""
+    def _gate(self, folder: Path, starting: list[str]) -> bool:
+        """Open the start gate once every node that starts is ready; False when that cannot be."""
         with contextlib.ExitStack() as stack:
-            askers = {name: stack.enter_context(Requester(folder, name)) for name in self.children}
+            askers = {name: stack.enter_context(Requester(folder, name)) for name in starting}
             limit = time.monotonic_ns() + round(READY_TIMEOUT_S * 1e9)
             waiting = list(askers)
             while waiting:
@@ -159,39 +201,59 @@ class Launcher:
                 if time.monotonic_ns() > limit:
                     self._fault("not_ready", f"{', '.join(waiting)} not ready within {READY_TIMEOUT_S:g} s")
                     return False
-                waiting = [name for name in waiting if not _is_ready(askers[name])]
+                waiting = [name for name in waiting if name not in self._due and not _is_ready(askers[name])]
             for name in (TARGET, CONTROLLER, PLANT):
-                if name in askers:
+                if name in askers and name not in self._due:
                     askers[name].ask({"ask": "start"}, READY_TIMEOUT_S)
         return True
 
-    def _watch(self, bus: Bus, inbox: Any) -> None:
-        """Show progress until the plant is done, a node dies, or the user breaks off."""
+    def _watch(self, bus: Bus, inbox: Any) -> list[str]:
+        """Show progress until the plant is done, a node dies, or the user breaks off; the nodes to start again."""
         launch, braking = self.assembly.launch, False
         patience: int | None = None  # when the plant must have stopped by itself
-        while self.children[PLANT].code is None and not self.outcome.interrupted:
+        self._heard = time.monotonic_ns()
+        while (self.children[PLANT].code is None or PLANT in self._due) and not self.outcome.interrupted:
             bus.wait(time.monotonic_ns() + LOOK_NS)
             for _, message in inbox.receive():
                 self._status[message.node] = message
+                if message.node == PLANT:
+                    self._heard = time.monotonic_ns()
             self._forward_output()
             if self._status_of(TARGET) == "fault":
-                return
+                break
             dead = self._reap()
             now = time.monotonic_ns()
+            due = [name for name, at in self._due.items() if at <= now]
+            if due:
+                self._due = {name: at for name, at in self._due.items() if name not in due}
+                return due
+            if PLANT not in self._due and self._is_silent(now):
+                break
             if dead and patience is None:
                 patience = now + round(((self.assembly.command_timeout or 0.0) + 1.0) * 1e9)
             if patience is not None and not braking and self._status_of(PLANT) == "fault":
                 braking = True  # the plant takes its safe action, which has its own time
                 patience += round(self.assembly.safe_steps * launch.step_ns / launch.run.speed)
             if patience is not None and (now > patience or launch.run.mode == "lockstep"):
-                return
+                break
             self.progress(self._status)
+        return []
+
+    def _is_silent(self, now: int) -> bool:
+        """Whether the plant has said nothing for so long that it hangs, which is a fault."""
+        run = self.assembly.launch.run
+        silent = (now - self._heard) / 1e9
+        if silent <= run.lockstep_timeout + SILENCE_S:
+            return False
+        name = "lockstep_timeout" if run.mode == "lockstep" else "plant_silent"
+        self._fault(name, f"the plant has said nothing for {silent:.1f} s: its process is stopped or hangs")
+        return True
 
     def _status_of(self, node: str) -> str:
         return self._status[node].lifecycle if node in self._status else ""
 
     def _reap(self) -> bool:
-        """Note which children have ended; whether one ended that should not have."""
+        """Note which children have ended; whether one ended that should not have, and is not started again."""
         early = False
         for child in self.children.values():
             if child.code is not None:
@@ -200,9 +262,24 @@ class Launcher:
             if pid:
                 child.code = os.waitstatus_to_exitcode(status)
                 if child.name != PLANT or child.code not in (0, 1):
-                    early = True
-                    self._fault("node_died", child.describe(), child.name)
+                    early = not self._starts_again(child) or early
         return early
+
+    def _starts_again(self, child: Child) -> bool:
+        """Whether the policy has the node started again; if not, its death is a fault."""
+        policy, code = self._restarts[child.name], child.code
+        assert code is not None
+        at = policy.ended(code, time.monotonic_ns())
+        if at is None:
+            why = f"; {policy.why}" if policy.policy != "never" else ""
+            self._fault("node_died", child.describe() + why, child.name)
+            return False
+        self._forward_output()
+        os.close(child.output)
+        child.output = -1
+        self._due[child.name] = at
+        _say(f"{child.describe()}; it is started again")
+        return True
 
     def _fault(self, name: str, text: str, node: str = LAUNCHER) -> None:
         newest = self._status.get(PLANT)
@@ -224,7 +301,8 @@ class Launcher:
                 break
         self._forward_output()
         for child in self.children.values():
-            os.close(child.output)
+            if child.output >= 0:
+                os.close(child.output)
 
     def _living(self) -> list[Child]:
         return [child for child in self.children.values() if child.code is None]
@@ -241,7 +319,7 @@ class Launcher:
         """Print what the nodes wrote, each line behind the node's name."""
         for child in self.children.values():
             with contextlib.suppress(BlockingIOError):
-                while chunk := os.read(child.output, 65536):
+                while child.output >= 0 and (chunk := os.read(child.output, 65536)):
                     *lines, child.partial = (child.partial + chunk).split(b"\n")
                     for line in lines:
                         print(f"[{child.name}] {line.decode(errors='replace')}", file=sys.stderr)  # noqa: T201
@@ -262,13 +340,21 @@ class Launcher:
         recorded = self.assembly.control.law.n_recorded if self.assembly.control else 0
         file = folder / f"{CONTROLLER}.npy"
         answers = np.load(file) if file.exists() else np.zeros((0, 1 + recorded))
-        shown = ("rate", "misses", "round_trip_s", "counts", "lateness_s", "stalls")
+        shown = ("rate", "misses", "round_trip_s", "counts", "lateness_s", "stalls", "overruns", "grants")
         stats: dict[str, Any] = {name: plant[name] for name in shown if name in plant}
         stats["node_counts"] = {name: summary.get("counts", {}) for name, summary in summaries.items()}
+        lateness = {"lateness_s": plant["lateness_s"]} if plant.get("lateness_s") else {}
+        stats["nodes"] = {name: summary.get("times", {}) for name, summary in summaries.items()}
+        stats["nodes"][PLANT] = stats["nodes"][PLANT] | lateness
+        stats["restarts"] = {name: each.count for name, each in self._restarts.items() if each.count}
         self.outcome.run = run_of_rows(
             self.assembly, self.assembly.launch.run.mode, rows, answers, plant.get("wall_s", wall_s),
             faults=self.outcome.faults, residual_max=controller.get("residual_max", {}), stats=stats,
         )  # fmt: skip
+
+
+def _say(text: str) -> None:
+    print(f"[launcher] {text}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def _is_ready(asker: Requester) -> bool:

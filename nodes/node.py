@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from servonode.bus import Applied, Command, Message, PublisherFace, Report, State, Status, Target
 from servonode.bus.messages import EXACT
 
@@ -64,6 +62,11 @@ class Outbox:
         """Whether all expected subscriptions are held, so that the next message reaches everybody."""
         return self._publisher.ready()
 
+    def readers(self) -> int:
+        """How many subscriptions were ever made: a node that comes later shows."""
+        self._publisher.subscriptions_seen()
+        return self._publisher.joined
+
     def heard(self, topic: str) -> bool:
         """Whether a message of this topic would reach anybody; looked at a few times a second."""
         now = self.clock()
@@ -81,32 +84,3 @@ class Outbox:
         message = kind(t=t, seq=seq, run=self.run, k=k, mono=self.clock(), node=self.node, src=self.src, **values)
         self._publisher.publish(topic, message)
         return message
-
-
-class Durations:
-    """Durations [s] in a ring of fixed size, for percentiles; `maximum` covers all that were ever added."""
-
-    def __init__(self, size: int = 200_000) -> None:
-        self._ring = np.zeros(size)
-        self._size = size
-        self.count = 0
-        self.maximum = 0.0
-
-    def add(self, seconds: float) -> None:
-        self._ring[self.count % self._size] = seconds
-        self.count += 1
-        if seconds > self.maximum:
-            self.maximum = seconds
-
-    def recent(self, n: int = 200) -> float:
-        """The median of the last n; 0 when there are none."""
-        newest = [self._ring[i % len(self._ring)] for i in range(max(self.count - n, 0), self.count)]
-        return float(np.median(newest)) if newest else 0.0
-
-    def percentiles(self) -> dict[str, float]:
-        """p50, p99, p999 and max [s]; empty when nothing was added."""
-        if not self.count:
-            return {}
-        kept = self._ring[: min(self.count, len(self._ring))]
-        p50, p99, p999 = np.percentile(kept, [50, 99, 99.9])
-        return {"p50": float(p50), "p99": float(p99), "p999": float(p999), "max": self.maximum}

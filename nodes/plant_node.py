@@ -1,4 +1,4 @@
-"""The plant node: publishes states, takes commands through the safety filter, keeps plant time.
+"""The plant node: publishes states, takes commands through the guard, keeps plant time.
 
 Liveness is a fresh command that answers a state. In lockstep the plant waits for each answer; in real time it
 keeps an absolute grid, and commands that stay away lead to the safe action.
@@ -12,23 +12,27 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from servonode.bus import Applied, BusFace, Command, State, Status, subscriptions_expected
+from servonode.bus import BusFace, Command, State, Status, subscriptions_expected
 from servonode.bus.faces import Wanted
 from servonode.mechanics.description import packed
 from servonode.nodes.assembly import Assembly
 from servonode.nodes.faults import located
-from servonode.nodes.node import PLANT, STATUS_PERIOD_NS, WANTED, Clock, Durations, Fault, Outbox
+from servonode.nodes.guard import Guard
+from servonode.nodes.node import PLANT, STATUS_PERIOD_NS, WANTED, Clock, Fault, Outbox, start_id
 from servonode.nodes.recorder import Recorder
-from servonode.nodes.safety import Expected, limited, refusal
+from servonode.nodes.statistics import Durations
 
 Array = npt.NDArray[np.float64]
 STATUS_INSTANTS = 64  # control instants after which a status is due at the latest; the target node goes by it
-RESEND_NS = 100_000_000  # in lockstep an unanswered state is published again after this long
-OUTSTANDING = 64  # control states that may wait for an answer at once
+RESEND_NS = 100_000_000  # an unanswered state, or an idle plant's newest one, is published again after this long
+CHUNK = 100_000  # steps after which a plant that integrates for long looks after its door and its status
 
 
 class PlantNode:
-    """One run of the plant; `lockstep` or `realtime` (in `realtime.py`) drive it from instant to instant."""
+    """One run of the plant; `lockstep.py` or `realtime.py` drive it from instant to instant.
+
+    own_time: commands from the operator may come and be waited for; False within one process.
+    """
 
     def __init__(
         self,
@@ -37,6 +41,7 @@ class PlantNode:
         listeners: Sequence[Wanted],
         every: int,
         clock: Clock = time.monotonic_ns,
+        own_time: bool = False,
     ) -> None:
         launch = assembly.launch
         self.assembly = assembly
@@ -46,38 +51,58 @@ class PlantNode:
         self.info = self.plant.open()
         self._layout = assembly.machine.description.layout
         self.outbox = Outbox(PLANT, bus.publisher(subscriptions_expected(PLANT, listeners)), clock)
+        self.guard = Guard(assembly, self.plant, self.outbox, clock)
+        self.counts: Counter[str] = self.guard.counts
         self.commands = bus.subscriber(WANTED[PLANT]) if assembly.control else None
         self.steps, self.steps_per_period = launch.steps, launch.steps_per_period
         self.publish_every, self.every = launch.plant.publish_every, every
-        self.delay = launch.controller.delay if launch.controller else 0
         columns = [*self.info.state_names, "work", *self.info.input_names]
         self.record = Recorder(columns, self.steps // every + 2)
-        self.applied = np.zeros(len(self.info.input_names))  # acts from now on
-        self._limits = tuple(assembly.limits.tolist())
-        self.faults: list[Fault] = []
-        self.counts: Counter[str] = Counter()
-        self.round_trip = Durations()
         self.stop = False  # asked from outside
-        self._later: dict[int, list[float]] = {}  # control instant -> inputs that act from it on, oldest first
-        self._outstanding: dict[int, int] = {}  # seq -> control instant, oldest first
-        self._published: dict[int, int] = {}  # seq -> clock when it was published
-        self._expected = Expected(self.outbox.run, -1, -1, self._outstanding, self.info.input_names)
-        self._held = dict.fromkeys(self.info.input_names, 0.0)  # `applied` by name
-        self._last_state: State | None = None
+        self.asks = True  # control states want an answer
+        self.catch_up: Callable[[], None] = lambda: None  # let the plant time pass that has passed, before a fault acts
+        self.waits = own_time and assembly.on_fault == "wait"  # a fault is followed by a reset, not by the end
+        self.own_time = own_time
+        self._advancing = self._lost = False  # in the middle of a step; the machine stays away
+        self._connecting = 0  # clock until which the machine may answer the handshake; 0: it has
+        self.period, self.execution = Durations(), Durations()
         self._status_due = self._status_k = 0
+        self._last_state: State | None = None
+        self._last_control = 0  # clock of the control state before
         self._start_energy = self.plant.energy()
-        self._braking = False  # the machine's own safe action acts, computed anew for each step
         self._watched = launch.plant.safety.faults
         self._locates = self._watched and self.steps_per_period is None and bool(assembly.machine.description.faults)
-        self.brakes = assembly.machine.description.brakes
 
     @property
     def k(self) -> int:
         return self.plant.k
 
     @property
+    def instant(self) -> int:
+        """The control instant at or before the present step."""
+        return self.k // (self.steps_per_period or 1)
+
+    @property
     def failed(self) -> bool:
-        return bool(self.faults)
+        return self.guard.failed
+
+    @property
+    def faults(self) -> list[Fault]:
+        """All faults of the run."""
+        return self.guard.ladder.faults
+
+    @property
+    def applied(self) -> Array:
+        """The inputs that act from now on."""
+        return self.guard.applied
+
+    def must_end(self) -> bool:
+        """Whether a latched fault ends the run, rather than wait for a reset."""
+        if not self.failed:
+            return False
+        names = {fault.name for fault in self.guard.ladder.latched}
+        final = names & {"diverged", "device"} or not self.plant.finite
+        return bool(final) or not (self.waits or (self.own_time and "estop" in names))
 
     def is_control(self, k: int) -> bool:
         """Whether step k is a control instant."""
@@ -91,28 +116,25 @@ class PlantNode:
             following = min(following, k - k % self.steps_per_period + self.steps_per_period)
         return min(following, self.steps)
 
+    # states
+
     def publish_state(self) -> None:
         """Publish the measured state of this step; at a control instant an answer is expected."""
-        reading, control = self.plant.read(), self.is_control(self.k) and not self.failed
-        if control and self.plant.sensor.drops():
+        reading, control = self.plant.read(), self.asks and self.is_control(self.k)
+        if control and self.plant.drops():
             self.counts["dropped_states"] += 1
             return
         values = packed(self._layout, reading.state.tolist())
         message = self.outbox.send(
-            State, reading.k, reading.t, state=values, input=self._held, control=control,
+            State, reading.k, reading.t, state=values, input=self.guard.held, control=control,
             final=reading.k == self.steps,
         )  # fmt: skip
         if control:
             self._last_state = message  # type: ignore[assignment]
-            self._expected.newest = message.seq
-            self._outstanding[message.seq] = reading.k // (self.steps_per_period or 1)
-            self._published[message.seq] = message.mono
-            if len(self._outstanding) > OUTSTANDING:
-                self._forget(next(iter(self._outstanding)))
-                self.counts["missed_commands"] += 1
-
-    def _forget(self, seq: int) -> None:
-        del self._outstanding[seq], self._published[seq]
+            self.guard.asked(message.seq, self.instant, message.mono)
+            if self._last_control:
+                self.period.add((message.mono - self._last_control) / 1e9)
+            self._last_control = message.mono
 
     def publish_again(self) -> None:
         """Send the unanswered state once more, as the same message (lockstep: heals a lost frame)."""
@@ -123,100 +145,84 @@ class PlantNode:
                 final=state.final,
             )  # fmt: skip
             self.counts["resent_states"] += 1
-            self.publish_status("active")  # a plant that stands still gets its goals again
+            self.publish_status()  # a plant that stands still gets its goals again
 
     def awaits_answer(self) -> bool:
         """Whether the newest control state has no answer yet."""
-        return self._expected.newest > self._expected.answered
+        return self.guard.awaits_answer()
 
     def take_commands(self) -> bool:
-        """Drain the commands; whether a good one came (the newest wins). A law's fault is latched."""
+        """Drain the commands; whether one came that will act (the newest wins). A law's fault is latched."""
         if self.commands is None:
             return False
         fresh = False
         for _, command in self.commands.receive():
             assert isinstance(command, Command)
-            fresh = self._consider(command) or fresh
+            fresh = self.guard.consider(command, self.k, self.instant) or fresh
         return fresh
-
-    def _consider(self, command: Command) -> bool:
-        if self.failed:  # a fault is latched: nothing that waits behind it may act
-            return False
-        reason = refusal(command, self._expected)
-        if reason is not None:
-            self.counts[f"refused_{reason}"] += 1
-            return False
-        instant = self._outstanding[command.re]
-        self.round_trip.add((self.clock() - self._published[command.re]) / 1e9)
-        while (seq := next(iter(self._outstanding))) < command.re:
-            self.counts["missed_commands"] += 1
-            self._forget(seq)
-        self._forget(command.re)
-        self._expected.answered = command.re
-        if command.fault:
-            self.fault("law", command.fault, "controller")
-            return False
-        asked = [command.input[name] for name in self.info.input_names]
-        values, reasons = limited(asked, self._limits, self.info.input_names)
-        if reasons:
-            self.counts["saturated"] += 1
-        self._later[instant + self.delay] = values
-        self._publish_applied(command, values, reasons)
-        return True
-
-    def _publish_applied(self, command: Command, values: list[float], reasons: list[str]) -> None:
-        if not self.outbox.heard("applied"):
-            return
-        names = self.info.input_names
-        self.outbox.send(
-            Applied, self.k, self.plant.t, input=dict(zip(names, values, strict=True)), desired=command.input,
-            re=command.seq, reasons=reasons, repeats=0,
-        )  # fmt: skip
 
     def act(self) -> None:
         """Let the inputs that are due at the present control instant reach the plant."""
-        if self.steps_per_period is None:
-            return
-        instant = self.k // self.steps_per_period
-        while self._later and (due := next(iter(self._later))) <= instant:
-            self._hold(self._later.pop(due))
-            self.plant.write(self.applied)
+        if self.steps_per_period is not None:
+            self.guard.act(self.instant)
 
-    def _hold(self, values: list[float]) -> None:
-        self._braking = False
-        self.applied = np.array(values)
-        self._held = dict(zip(self.info.input_names, values, strict=True))
+    # time
 
     def advance_to(self, k: int) -> None:
-        """Integrate up to step k under the inputs that are due, recording every `every`-th step."""
+        """Let plant time pass up to step k under the inputs that are due, recording every `every`-th step."""
         before: Array | None = None  # the state before the step that ended with a fault
+        guard, self._advancing = self.guard, True
         while (at := self.k) < k and before is None:
             self.act()
-            if self._braking:
-                self._brake()
+            if guard.braking:
+                guard.brake()
             self._record()
-            until = min(k, at - at % self.every + self.every)
-            if self.steps_per_period and self._later:
+            until = min(k, at - at % self.every + self.every, at + CHUNK)
+            if self.steps_per_period and guard.waiting:
                 until = min(until, at - at % self.steps_per_period + self.steps_per_period)
             if self._locates and not self.failed:
                 before = self.plant.advance_watched(until - at)
             else:
-                self.plant.advance(1 if self._braking else until - at)
+                self.plant.advance(1 if guard.braking else until - at)
+            if not self.plant.arrived() and not self._machine_came():
+                break
+            if until - at == CHUNK:
+                self.bus.wait(0)
+                self.status_if_due()
+                if self.stop:
+                    break
+        self._advancing = False
         self._watch(before)
+
+    def _machine_came(self) -> bool:
+        """Wait for a machine in lockstep; False when it stays away, which is a fault, or the run is to stop."""
+        limit = self.clock() + round(self.assembly.launch.run.lockstep_timeout * 1e9)
+        while not self.plant.arrived():
+            now = self.clock()
+            if self.stop or self._lost:
+                return False
+            if now >= limit:
+                self._lost = True
+                timeout = self.assembly.launch.run.lockstep_timeout
+                text = f"no state from the machine after step {self.k} within {timeout:g} s; is it alive?"
+                self.fault("lockstep_timeout", text, PLANT)
+                return False
+            self.bus.wait(min(limit, now + RESEND_NS), self.plant.fds)
+        return True
 
     def _watch(self, before: Array | None) -> None:
         """Judge the state where it has come to: finite, and at control instants within the machine's own bounds.
 
         Without a controller each step is judged, and the time of a fault is located in the step from state `before`.
         """
-        if not self.plant.finite and all(each.name != "diverged" for each in self.faults):
+        if not self.plant.finite:
             self.fault("diverged", "the state is no longer finite: the machine's motion escaped", PLANT)
         if self.failed:
             return
         if self._watched and (self.steps_per_period is None or self.is_control(self.k)):
             text, t = self.assembly.machine.fault(self.plant.t, self.plant.x), self.plant.t
             if before is not None:
-                integrator, u = self.assembly.launch.plant.integrator, self.plant.actuator.output
+                integrator, u = self.assembly.launch.plant.integrator, self.plant.output
                 t, text = located(
                     self.assembly.machine, integrator, self.plant.step_ns, self.k - 1, before, u
                 )  # fmt: skip
@@ -226,24 +232,15 @@ class PlantNode:
     def _record(self) -> None:
         k = self.k
         if k % self.every == 0 or k == self.steps:
-            self.record.add(k, self.plant.x, self.plant.actuator.output)
-
-    def _brake(self) -> None:
-        """Write the safe action's inputs at the present state, within the limits; zero where they are not finite."""
-        asked = self.assembly.machine.safe_input(self.plant.t, self.plant.x)
-        if not np.isfinite(asked).all():
-            asked = np.zeros(len(asked))
-        values, _ = limited(asked.tolist(), self._limits, self.info.input_names)
-        self._hold(values)
-        self.plant.write(self.applied)
-        self._braking = True
+            self.record.add(k, self.plant.x, self.plant.output)
 
     def come_to_rest(self, wait: Callable[[int], None] | None = None) -> None:
         """After a fault, the safe action for its time or to the end of the run; `wait` keeps pace, step by step."""
         last = min(self.steps, self.k + self.assembly.safe_steps)
-        if self.failed and self.k < last:
-            self.publish_status("fault")
-        while self.failed and self.k < last and self.plant.finite:
+        if self.failed:
+            self.publish_status()
+        self.asks = False
+        while self.failed and self.k < last and self.plant.finite and not self._lost:
             k = min(self.next_event(), last)
             if wait is not None:
                 wait(k)
@@ -251,103 +248,135 @@ class PlantNode:
                 break
             self.advance_to(k)
             self.publish_state()
+            self.status_if_due()
+        self.asks = True
 
     def fault(self, name: str, text: str, node: str, t: float | None = None) -> None:
         """Latch a fault, of time t [s] (absent: now): the safe action from now on."""
-        self.faults.append(Fault(name, text, self.plant.t if t is None else t, node))
-        self.safe()
+        known = len(self.faults)
+        self.guard.latch(Fault(name, text, self.plant.t if t is None else t, node))
+        if len(self.faults) > known and self.own_time:
+            self.publish_status()
 
-    def safe(self) -> None:
-        """Zero input, or the machine's own safe action, and nothing that was still to come."""
-        self._later.clear()
-        self._hold([0.0] * len(self.applied))
-        self.plant.safe()
-        if self.brakes and self.plant.finite:
-            self._brake()
+    # the operator
+
+    def asked(self, word: str) -> dict[str, Any]:
+        """Carry out what the operator asks: arm, disarm, estop, reset; or give the status."""
+        refused: str | None = None
+        if word == "status":
+            return self.standing()
+        if word == "estop":
+            if not self._advancing:
+                self.catch_up()
+            self.fault("estop", "emergency stop, asked for by the operator", PLANT)
+        elif word == "disarm":
+            refused = self.guard.disarm()
+        elif word == "reset":
+            refused = self.guard.reset()
+            if refused is None:
+                self.connect()
+        else:
+            refused = self.arm()
+        if refused is not None:
+            return {"refused": refused}
+        self.publish_status()
+        return {"done": True, "lifecycle": self.guard.lifecycle}
+
+    def arm(self) -> str | None:
+        """Arm; why not, or None. During the run the controller must be answering, and a new run id begins."""
+        begun = self._last_control > 0
+        recent = round(self.assembly.command_timeout * 1e9) if begun and self.assembly.command_timeout else None
+        if begun and self._connecting:
+            return "the machine has not answered yet; see that it runs"
+        refused = self.guard.arm(self.clock(), recent)
+        if refused is None and begun:
+            self.guard.begin(self.instant)
+        return refused
+
+    def connect(self) -> None:
+        """Begin the machine's handshake, which it may take the time of a first answer for."""
+        self.plant.connect(start_id(), self.k)
+        self._connecting = self.clock() + round(self.assembly.launch.run.lockstep_timeout * 1e9)
+
+    def trouble(self) -> tuple[str, str] | None:
+        """Name and text of a fault of the machine or its link, or None; a machine that has yet to answer has time."""
+        if not self._connecting:
+            return self.plant.trouble()
+        if self.plant.connected():
+            self._connecting = 0
+        elif self.clock() > self._connecting:
+            self._connecting = 0
+            return "stale_state", "the machine does not answer the handshake; is it running?"
+        return None
+
+    # the end, and what is said on the way
 
     def finish(self) -> None:
         """The last row of the record, the plant given back, and the last status."""
         self.act()
         if not self.record.count or self.record.rows[-1, 0] != self.k:
-            self.record.add(self.k, self.plant.x, self.plant.actuator.output)
+            self.record.add(self.k, self.plant.x, self.plant.output)
         self.plant.close()
         self.publish_status("fault" if self.failed else "finished")
 
-    def publish_status(self, lifecycle: str, **values: float) -> None:
-        """Publish lifecycle, faults, counters and what the status line shows."""
-        shown = {"round_trip": self.round_trip.recent(), **values}
-        fault = self.faults[0].name if self.faults else ""
+    def standing(self) -> dict[str, Any]:
+        """Where the plant stands, in words and numbers."""
+        latched = self.guard.ladder.latched
+        return {
+            "node": PLANT,
+            "lifecycle": self.guard.lifecycle,
+            "fault": latched[0].name if latched else "",
+            "text": latched[0].text if latched else "",
+            "rung": self.guard.ladder.rung.name.lower(),
+            "t": self.plant.t,
+            "counts": self.all_counts(),
+            "values": self.values(),
+        }
+
+    def all_counts(self) -> dict[str, int]:
+        """Counters of the node, of messages that were refused before they were commands, and of the machine's link."""
+        refused = self.commands.counts if self.commands else {}
+        return dict(self.counts) | {f"refused_{name}": n for name, n in refused.items()} | dict(self.plant.counts)
+
+    def values(self) -> dict[str, float]:
+        """What is measured of time, by flat names."""
+        measured = {"round_trip": self.guard.round_trip, "command_age": self.guard.age}
+        measured |= {"period": self.period, "execution": self.execution}
+        flat = {name: value for key, each in measured.items() for name, value in each.flat(key).items()}
+        armed = float(self.guard.arming or self.guard.lifecycle == "active")
+        return {"armed": armed, "round_trip": self.guard.round_trip.recent(), **flat}
+
+    def publish_status(self, lifecycle: str | None = None, **values: float) -> None:
+        """Publish lifecycle, the latched fault, the rung, counters and what is measured."""
+        latched = self.guard.ladder.latched
         self.outbox.send(
             Status,
             self.k,
             self.plant.t,
-            lifecycle=lifecycle,
-            fault=fault,
-            counts=dict(self.counts),
-            values=shown,
+            lifecycle=lifecycle or self.guard.lifecycle,
+            fault=latched[0].name if latched else "",
+            rung=self.guard.ladder.rung.name.lower(),
+            counts=self.all_counts(),
+            values=self.values() | values,
         )
         self._status_due = self.clock() + STATUS_PERIOD_NS
         self._status_k = self.k
 
-    def status_if_due(self, **values: float) -> None:
+    def status_if_due(self, more: Callable[[], dict[str, float]] = dict) -> None:
         """Publish a status a few times a second, and at least every STATUS_INSTANTS control instants."""
         passed = (self.k - self._status_k) // (self.steps_per_period or 1)
         if self.clock() >= self._status_due or passed >= STATUS_INSTANTS:
-            self.publish_status("active", **values)
+            self.publish_status(None, **more())
 
     def summary(self) -> dict[str, Any]:
         """What the launcher needs of the plant when the run is over."""
-        refused = self.commands.counts if self.commands else {}
+        measured = {"round_trip_s": self.guard.round_trip, "command_age_s": self.guard.age}
+        measured |= {"period_s": self.period, "execution_s": self.execution}
         return {
             "k": self.k,
             "faults": [fault.as_dict() for fault in self.faults],
-            "counts": dict(self.counts) | {f"refused_{name}": n for name, n in refused.items()},
-            "round_trip_s": self.round_trip.percentiles(),
+            "counts": self.all_counts(),
+            "round_trip_s": self.guard.round_trip.percentiles(),
+            "times": {name: each.percentiles() for name, each in measured.items() if each.count},
             "energy_error": self.plant.energy() - self._start_energy - float(self.plant.x[-1]),
         }
-
-
-def lockstep(node: PlantNode, timeout_s: float) -> None:
-    """Drive the plant from answer to answer; an answer that stays away for `timeout_s` [wall s] is a fault.
-
-    Works on both buses: `bus.wait` sleeps on sockets, and steps the other nodes on the bus in memory.
-    """
-    node.publish_status("active")
-    while not node.stop:
-        node.publish_state()
-        if node.awaits_answer() and not await_answer(node, timeout_s):
-            break
-        node.status_if_due()
-        if node.k == node.steps:
-            break
-        node.advance_to(node.next_event())
-        if node.failed:
-            break
-    node.come_to_rest()
-    node.finish()
-
-
-def await_answer(node: PlantNode, timeout_s: float) -> bool:
-    """Whether the newest control state was answered by a good command."""
-    asked = node.clock()
-    limit = asked + round(timeout_s * 1e9)
-    again = asked + RESEND_NS
-    while not node.stop:
-        if node.bus.wait(min(again, limit)):
-            if node.take_commands() and not node.awaits_answer():
-                return True
-            if node.failed:
-                return False
-            continue
-        now = node.clock()
-        if now >= limit:
-            node.fault(
-                "lockstep_timeout",
-                f"no answer to the state of step {node.k} within {timeout_s:g} s; is the controller alive?",
-                PLANT,
-            )
-            return False
-        if now >= again:
-            node.publish_again()
-            again = now + RESEND_NS
-    return False

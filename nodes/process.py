@@ -11,20 +11,22 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
-from servonode.bus import Bus
+from servonode.bus import Bus, RunFolder
 from servonode.bus.faces import Wanted
 from servonode.nodes.assembly import Assembly
 from servonode.nodes.controller_node import ControllerNode
+from servonode.nodes.grants import ask
+from servonode.nodes.lockstep import lockstep, prepare
 from servonode.nodes.node import CONTROLLER, PLANT, TARGET, WANTED
-from servonode.nodes.plant_node import PlantNode, lockstep
+from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.realtime import RealTime
 from servonode.nodes.recorder import Recorder
 from servonode.nodes.target_node import TargetNode
 
 IDLE_NS = 200_000_000  # how often a node that waits looks up even if nothing comes
-LOOK_NS = 5_000_000  # requests are answered at most this often, for a look costs as much as a receive
 MONITORED = {PLANT: ["status"], CONTROLLER: ["status"], TARGET: ["status"]}
-_PR_SET_PDEATHSIG, _PR_SET_TIMERSLACK = 1, 29
+OPERATOR = ("arm", "disarm", "estop", "reset", "status")  # what a plant is asked by the command line
+_PR_SET_PDEATHSIG = 1
 
 
 class _Worker(Protocol):
@@ -34,31 +36,39 @@ class _Worker(Protocol):
 
 
 class NodeBus(Bus):
-    """A node's bus that also wakes for signals and answers requests (ready, start, stop)."""
+    """A node's bus that also wakes for signals and answers requests: ready, start, stop, and the operator's."""
 
     def __init__(self, folder: Path, node: str) -> None:
         super().__init__(folder, node)
         self.started = self.stopped = False
         self.on_stop: Callable[[], None] = lambda: None
         self.is_ready: Callable[[], bool] = lambda: False
-        self._look_due = 0
-        self._door = self.requests()
+        self.on_operator: Callable[[str], dict[str, Any]] = lambda _: {"refused": f"node {node} takes no such request"}
+        self._signalled = self._emergency = False
+        self._door = self.requests()  # the first that is looked at in a wait
         self._wake, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: self.halt())
+        signal.signal(signal.SIGUSR1, lambda *_: self._alarm())
 
     def halt(self) -> None:
         """Ask the node to end in good order."""
-        self.stopped = True
+        self.stopped = self._signalled = True
         self.on_stop()
+
+    def _alarm(self) -> None:
+        self._signalled = self._emergency = True
 
     def wait(self, deadline_ns: int | None, fds: Iterable[int] = ()) -> bool:
         came = self._waiter.wait(deadline_ns, (*fds, self._wake))
-        now = time.monotonic_ns()
-        if came and now > self._look_due:
-            self._look_due = now + LOOK_NS
+        if self._signalled:
+            self._signalled = False
             self._drain_signals()
+            if self._emergency:
+                self._emergency = False
+                self.on_operator("estop")
+        if self._door.readable:
             self.answer_requests()
         return came
 
@@ -77,8 +87,10 @@ class NodeBus(Bus):
             case "stop":
                 self.halt()
                 return {"stopped": True}
+            case str(word) if word in OPERATOR:
+                return self.on_operator(word)
             case other:
-                return {"error": f"unknown request {other!r}; ask ready, start or stop"}
+                return {"error": f"unknown request {other!r}; ask {', '.join((*OPERATOR, 'ready', 'start'))} or stop"}
 
     def _drain_signals(self) -> None:
         try:
@@ -93,7 +105,6 @@ def die_with_parent(parent: int, number: int) -> None:
     if sys.platform == "linux":
         libc = ctypes.CDLL(None)
         libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
-        libc.prctl(_PR_SET_TIMERSLACK, 1000, 0, 0, 0)  # wake within a microsecond of the deadline, not 50
         if os.getppid() != parent:
             os._exit(1)
 
@@ -119,15 +130,18 @@ def share_core(name: str) -> None:
 Life = Callable[[], dict[str, Any]]
 
 
-def run_node(name: str, assembly: Assembly, folder: Path, every: int) -> int:
-    """The life of one node process; returns its exit code."""
+def run_node(name: str, assembly: Assembly, folder: RunFolder, every: int, arm: bool) -> int:
+    """The life of one node process; returns its exit code. `arm`: without waiting for the operator."""
     if assembly.launch.run.mode == "lockstep":
         share_core(name)  # before the bus: its I/O thread inherits the core
-    bus = NodeBus(folder, name)
+    grants = ask(assembly.launch.run, name)
+    launcher = os.getppid()
+    bus = NodeBus(folder.path, name)
     with bus:
-        node, record, live = _build(name, assembly, bus, every)
+        node, record, live = _build(name, assembly, bus, every, arm)
         bus.is_ready = node.outbox.ready
         bus.on_stop = lambda: setattr(node, "stop", True)
+        bus.on_operator = node.asked
         # No collection here: it would write to every object and so copy the launcher's whole memory (0.2 s and more).
         gc.freeze()  # what exists now lives to the end: never scan it again
         gc.disable()  # messages hold no cycles; a collection would come in the middle of a tick
@@ -135,21 +149,23 @@ def run_node(name: str, assembly: Assembly, folder: Path, every: int) -> int:
             bus.wait(time.monotonic_ns() + IDLE_NS)
         extra = live() if not bus.stopped else {}
         if record is not None:
-            record.save(folder / f"{name}.npy")
-        summary = folder / f"{name}.json.tmp"
-        summary.write_text(json.dumps(node.summary() | extra))
-        summary.rename(folder / f"{name}.json")
-        return 1 if node.faults else 0
+            record.save(folder.path / f"{name}.npy")
+        summary = folder.path / f"{name}.json.tmp"
+        summary.write_text(json.dumps(node.summary() | extra | {"grants": grants.as_dict() | {"line": grants.line()}}))
+        summary.rename(folder.path / f"{name}.json")
+    if name == PLANT and os.getppid() != launcher:
+        folder.inherit()  # the launcher died: nobody else would clear away
+    return 1 if node.faults else 0
 
 
-def _build(name: str, assembly: Assembly, bus: NodeBus, every: int) -> tuple[Any, Recorder | None, Life]:
+def _build(name: str, assembly: Assembly, bus: NodeBus, every: int, arm: bool) -> tuple[Any, Recorder | None, Life]:
     """The node of this name, what it records, and how it lives."""
     if name == PLANT:
         listeners: list[Wanted] = [MONITORED]
         if assembly.control:
             listeners += [WANTED[CONTROLLER], WANTED[TARGET]]
-        plant = PlantNode(assembly, bus, listeners, every)
-        return plant, plant.record, lambda: _drive(plant, assembly)
+        plant = PlantNode(assembly, bus, listeners, every, own_time=True)
+        return plant, plant.record, lambda: _drive(plant, assembly, arm)
     if name == CONTROLLER:
         controller = ControllerNode(assembly, bus, [MONITORED, WANTED[PLANT]])
         return controller, controller.record, lambda: _work(controller, bus)
@@ -157,24 +173,20 @@ def _build(name: str, assembly: Assembly, bus: NodeBus, every: int) -> tuple[Any
     return target, None, lambda: _work(target, bus)
 
 
-def _drive(node: PlantNode, assembly: Assembly) -> dict[str, Any]:
-    """The plant's life, from the first state to the last, and how it kept time."""
+def _drive(node: PlantNode, assembly: Assembly, arm: bool) -> dict[str, Any]:
+    """The plant's life, from the handshake to the last state, and how it kept time."""
     run = assembly.launch.run
+    if not prepare(node, arm, assembly.launch.plant.device.wait):
+        node.finish()
+        return {"rate": 0.0, "misses": 0, "wall_s": 0.0}
     begin = time.monotonic_ns()
     if run.mode == "lockstep":
         lockstep(node, run.lockstep_timeout)
         wall = (time.monotonic_ns() - begin) / 1e9
         return {"rate": node.plant.t / wall if wall else 0.0, "misses": 0, "wall_s": wall}
-    on_fault = assembly.launch.plant.safety.on_fault
-    pace = RealTime(node, run.speed, assembly.command_timeout, on_fault, run.lockstep_timeout)
+    pace = RealTime(node, run.speed, assembly.command_timeout, run.lockstep_timeout)
     pace.run()
-    return {
-        "rate": pace.rate(),
-        "misses": pace.misses,
-        "stalls": pace.stalls,
-        "lateness_s": pace.lateness.percentiles(),
-        "wall_s": (pace.end_ns - pace.start_ns) / 1e9,
-    }
+    return pace.summary()
 
 
 def _work(node: _Worker, bus: NodeBus) -> dict[str, Any]:

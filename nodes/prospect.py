@@ -60,7 +60,7 @@ def _peaks(assembly: Assembly, run: Run) -> dict[str, Any]:
 
 def _judge_peaks(assembly: Assembly, found: Examination) -> None:
     peaks = found.numbers["simulated"]["input_max"]
-    for name, limit in zip(assembly.machine.description.input_names, assembly.limits, strict=True):
+    for name, limit in zip(assembly.machine.description.input_names, assembly.limits.value, strict=True):
         if np.isfinite(limit) and peaks[name] >= limit * (1 - 1e-12):
             text = f"reaches its limit {limit:g}: while it is limited the residuals do not follow their equations"
             found.add("warn", name, text)

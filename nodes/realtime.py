@@ -1,71 +1,99 @@
-"""The plant in real time: an absolute grid on the monotonic clock, and the watch over stale commands.
+"""The plant in real time: an absolute grid on the monotonic clock, and the watch over what stays away.
 
 A command that arrives between two grid points acts from the step in which it arrives: steps whose time has
-passed are first integrated under the old input. So an answer that comes within one step is a perfect
+passed are first let pass under the old input. So an answer that comes within one step is a perfect
 zero-order hold, and a later one is late by whole steps, as on a device that is written at its own rate.
 """
 
 import time
+from typing import Any
 
-from servonode.nodes.node import PLANT, Durations
-from servonode.nodes.plant_node import PlantNode, await_answer
+from servonode.nodes.lockstep import await_answer
+from servonode.nodes.node import PLANT
+from servonode.nodes.plant_node import PlantNode
+from servonode.nodes.statistics import Durations
 
-NAP_S = 0.05  # the longest sleep that no signal ends
-STALL_SHARE = 0.5  # own lateness above this share of the command timeout is a stall of the host, not of a node
+NAP_NS = 50_000_000  # the longest sleep that looks at nothing
+LOOK_NS = 1_000_000  # a plant that is always late looks at its door this often
+STALL_SHARE = 0.5  # own lateness above this share of the command timeout is not the controller's fault
+OWN_SHARE = 0.5  # a process that has computed for this share of its lateness was not stalled by its host
 
 
 class RealTime:
     """Drives a plant node at `speed` plant seconds per wall second."""
 
-    def __init__(
-        self, node: PlantNode, speed: float, command_timeout: float | None, on_fault: str, first_timeout_s: float
-    ) -> None:
+    def __init__(self, node: PlantNode, speed: float, command_timeout: float | None, first_timeout_s: float) -> None:
         self.node = node
+        self.guard = node.guard
         self.step_wall_ns = node.plant.step_ns / speed
         self.timeout_ns = None if command_timeout is None else round(command_timeout * 1e9)
-        self.on_fault = on_fault
-        self.first_timeout_s = first_timeout_s  # wall s that the first answer may take
+        self.resumes = node.assembly.on_fault == "resume"
+        self.first_ns = round(first_timeout_s * 1e9)  # how long the first answer may take
+        self.limit_ns = round(node.assembly.lateness_limit * 1e9)
         self.lateness = Durations()
-        self.misses = 0
-        self.stalls = 0
-        self.start_ns = 0
-        self.end_ns = 0
-        self._unanswered_since: int | None = None
+        self.misses = self.stalls = self.overruns = 0
+        self.start_ns = self.end_ns = 0
+        self._since: int | None = None  # clock from which a command has been owed
         self._stale = False
         self._excused = False  # a stall of the host has already begun this wait afresh
+        self._woken = self._computed = 0  # clock and own computing time at the last wake-up
+        self._looked = 0
+        self._kept = True
 
     def run(self) -> None:
-        """From the first state to the last, or to the first fault that is not to be resumed from."""
+        """From the first state to the last, or to the first fault that ends the run."""
         node = self.node
-        node.publish_status("active")
+        node.publish_status()
         node.publish_state()
-        if node.awaits_answer() and not await_answer(node, self.first_timeout_s):
+        if node.awaits_answer() and not await_answer(node, self.first_ns / 1e9) and node.must_end():
             node.come_to_rest()
             node.finish()  # the clock starts with the first answer: nobody is late for a run that has not begun
             return
-        self.start_ns = node.clock()
-        while node.k < node.steps and not node.stop:
+        node.catch_up = self._catch_up
+        self.start_ns = self._woken = node.clock()
+        self._computed = time.thread_time_ns()
+        while node.k < node.steps and not node.stop and not node.must_end():
             event = node.next_event()
             deadline = self._deadline(event)
             if not self._wait(event, deadline):
                 break
             node.advance_to(event)
-            if node.failed and not self._resumes():
-                break
             self._keep_time(event, deadline)
-            if not self._may_go_on():  # also when every deadline has passed before it was waited for
+            self._judge()
+            if node.must_end():
                 break
-            node.publish_state()
+            if node.is_control(node.k):
+                self.guard.count_repeats(node.instant)
+            node.publish_state()  # and then to sleep: what can wait is done when the answer has come
             self._expect()
-            node.status_if_due(rate=self.rate(), lateness=self.lateness.recent(), misses=float(self.misses))
+            node.execution.add((node.clock() - self._woken) / 1e9)
+            self._kept = False
         node.come_to_rest(self._wait_for)
         self.end_ns = node.clock()
         node.finish()
 
+    def values(self) -> dict[str, float]:
+        """What a status says of this plant's time."""
+        counted = {"misses": float(self.misses), "stalls": float(self.stalls), "overruns": float(self.overruns)}
+        return {"rate": self.rate(), "lateness": self.lateness.recent(), **counted, **self.lateness.flat("lateness")}
+
+    def summary(self) -> dict[str, Any]:
+        """How time was kept."""
+        return {
+            "rate": self.rate(),
+            "misses": self.misses,
+            "stalls": self.stalls,
+            "overruns": self.overruns,
+            "lateness_s": self.lateness.percentiles(),
+            "wall_s": (self.end_ns - self.start_ns) / 1e9,
+        }
+
     def _wait_for(self, step: int) -> None:
-        """Sleep to the time of a plant step, deaf to commands."""
-        while not self.node.stop and (now := self.node.clock()) < (deadline := self._deadline(step)):
-            time.sleep(min((deadline - now) / 1e9, NAP_S))
+        """Sleep to the time of a plant step, deaf to commands but not to the operator."""
+        node = self.node
+        while not node.stop and (now := node.clock()) < (deadline := self._deadline(step)):
+            node.bus.wait(min(deadline, now + NAP_NS))
+            node.take_commands()
 
     def _deadline(self, step: int) -> int:
         """The monotonic time [ns] of a plant step: computed anew from the start, so nothing adds up."""
@@ -85,76 +113,110 @@ class RealTime:
             now = node.clock()
             if fresh:
                 self._answered(now)
-                passed = int((now - self.start_ns) / self.step_wall_ns)
-                node_step = max(node.k, min(passed, event - 1))
-                self._integrate_old(node_step)
-            if node.stop or (node.failed and not self._resumes()):
+                self._let_pass(max(node.k, min(self._passed(now), event - 1)))
+                node.act()
+                self._keep_house()
+            if node.stop or node.must_end():
                 return False
             if now >= deadline:
+                self._keep_house()
+                self._look(now)
+                self._woken = now
                 return True
-            if not self._may_go_on():
+            self._judge()
+            if node.must_end():
                 return False
             node.bus.wait(deadline)
 
-    def _integrate_old(self, step: int) -> None:
-        """Integrate what has passed under the input that was acting, before the new one acts."""
+    def _keep_house(self) -> None:
+        """Once a tick, where it disturbs least: the status, if it is due."""
+        if not self._kept:
+            self._kept = True
+            self.node.status_if_due(self.values)
+
+    def _look(self, now: int) -> None:
+        """Hear the operator even where there is never time to sleep."""
+        if now - self._looked > LOOK_NS:
+            self._looked = now
+            self.node.bus.wait(0)
+
+    def _passed(self, now: int) -> int:
+        """The plant step whose time has come."""
+        return int((now - self.start_ns) / self.step_wall_ns)
+
+    def _catch_up(self) -> None:
         node = self.node
-        if step > node.k:
-            waiting, node._later = node._later, {}
-            node.advance_to(step)
-            if not node.failed:
-                node._later = waiting
+        self._let_pass(max(node.k, min(self._passed(node.clock()), node.next_event() - 1)))
+
+    def _let_pass(self, step: int) -> None:
+        """Let the steps up to this one pass under the input that was acting, before a new one acts."""
+        if step > self.node.k:
+            waiting = self.guard.postpone()
+            self.node.advance_to(step)
+            self.guard.resume(waiting)
 
     def _keep_time(self, event: int, deadline: int) -> None:
-        """Count lateness: past the next event is a miss, half a command timeout late a stall of the host."""
-        now = self.node.clock()
+        """Count lateness: past the next event is a miss; much later a stall of the host or an overrun of our own.
+
+        Beyond the limit it is a fault. A stall is no fault of the controller's, which was stalled as well.
+        """
+        node = self.node
+        now, computed = node.clock(), time.thread_time_ns()
         late = now - deadline
         self.lateness.add(late / 1e9)
-        self.misses += event < self.node.steps and now >= self._deadline(self.node.next_event())
+        own = computed - self._computed > OWN_SHARE * late
+        self._computed = computed
+        self.misses += event < node.steps and now >= self._deadline(node.next_event())
+        if late > self.limit_ns:
+            self._too_late(late, own)
         if self.timeout_ns is not None and late > STALL_SHARE * self.timeout_ns:
-            self.stalls += 1
-            if self._unanswered_since is not None and not self._excused:
-                self._unanswered_since = now  # whoever shares this host was stalled too: wait afresh, but once
+            self.stalls += not own
+            self.overruns += own
+            node.plant.excuse(now)
+            if self._since is not None and not self._excused:
+                self._since = now  # whoever shares this host was stalled too: wait afresh, but once
                 self._excused = True
 
+    def _too_late(self, late: int, own: bool) -> None:
+        if own:
+            mend = "it computes for longer than the time it has; lower run.speed, lengthen plant.step, or use lockstep"
+            self.node.fault("overrun", f"the plant is {late / 1e9:.3g} s behind the clock: {mend}", PLANT)
+        else:
+            mend = "the computer or the process was stopped, or is too busy"
+            self.node.fault("host_stall", f"the plant did not run for {late / 1e9:.3g} s: {mend}", PLANT)
+
     def _expect(self) -> None:
-        if self.node.awaits_answer() and self._unanswered_since is None:
-            self._unanswered_since = self.node.clock()
+        """From a control instant on a command is owed, also where the sensor has lost its state."""
+        if self._since is None and self.node.is_control(self.node.k):
+            self._since = self.node.clock()
 
     def _answered(self, now: int) -> None:
-        self._unanswered_since = now if self.node.awaits_answer() else None
+        self._since = now if self.node.awaits_answer() else None
         self._excused = False
         if self._stale:
             self._stale = False
             self.node.counts["resumed"] += 1
 
-    def _may_go_on(self) -> bool:
-        """Judge how long a command has been awaited; False when that ends the run."""
-        if not self._is_stale(self.node.clock()):
-            return True
-        self._go_stale()
-        return self._resumes()
+    def _judge(self) -> None:
+        """Judge the machine's link, and how long a command has been owed."""
+        node, guard = self.node, self.guard
+        trouble = node.trouble()
+        if trouble is not None:
+            node.fault(*trouble, PLANT)
+        if not (guard.lifecycle == "active" or guard.arming):
+            self._since, self._stale = None, False  # unarmed, nothing is owed
+        elif self._since is not None and not self._stale and self.timeout_ns is not None:
+            limit = self.first_ns if guard.arming else self.timeout_ns
+            if node.clock() - self._since > limit:
+                self._go_stale(limit)
 
-    def _is_stale(self, now: int) -> bool:
-        return (
-            self.timeout_ns is not None
-            and not self._stale
-            and self._unanswered_since is not None
-            and now - self._unanswered_since > self.timeout_ns
-        )
-
-    def _go_stale(self) -> None:
+    def _go_stale(self, limit: int) -> None:
         """The safe action because no fresh command answers the states."""
-        assert self.timeout_ns is not None
-        self._stale = True
-        action = "the machine's safe action" if self.node.brakes else "zero input"
-        text = f"no fresh command for {self.timeout_ns / 1e6:.0f} ms: {action}; is the controller alive?"
-        if self._resumes():
+        action = "the machine's safe action" if self.guard.brakes else "zero input"
+        text = f"no fresh command for {limit / 1e6:.0f} ms: {action}; is the controller alive?"
+        if self.resumes:
+            self._stale = True
             self.node.counts["stale_commands"] += 1
-            self.node.safe()
+            self.guard.safe("stale_command")
         else:
             self.node.fault("stale_command", text, PLANT)
-
-    def _resumes(self) -> bool:
-        """Whether a stale command only stops the inputs; other faults always end the run."""
-        return self.on_fault == "resume" and not self.node.failed

@@ -12,8 +12,9 @@ from servonode.nodes.assembly import Assembly
 from servonode.nodes.control import Control
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.fused import fused_loop
+from servonode.nodes.lockstep import lockstep, prepare
 from servonode.nodes.node import CONTROLLER, PLANT, TARGET, WANTED
-from servonode.nodes.plant_node import PlantNode, lockstep
+from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.recorder import Recorder
 from servonode.nodes.result import Run, run_of_rows
 from servonode.nodes.target_node import TargetNode
@@ -62,7 +63,8 @@ def simulate_nodes(assembly: Assembly, every: int) -> Run:
         controller = ControllerNode(assembly, MemoryBus(switchboard, CONTROLLER), [WANTED[PLANT]])
         bus.peers = (target, controller)
     bus.give_up = lambda: setattr(plant, "stop", True)
-    lockstep(plant, assembly.launch.run.lockstep_timeout)
+    if prepare(plant, arm=True, patience_s=0.0):
+        lockstep(plant, assembly.launch.run.lockstep_timeout)
     summary = plant.summary()
     if assembly.control:
         answers, more = controller.record.rows, {"residual_max": controller.summary()["residual_max"]}
@@ -97,8 +99,9 @@ def simulate_fused(assembly: Assembly, every: int) -> Run:
 
 
 def can_fuse(assembly: Assembly) -> bool:
-    """Whether plant, drives and sensors are perfect, so that the fused loop is exact."""
-    return assembly.actuator.ideal and assembly.sensor.ideal
+    """Whether plant, drives and sensors are perfect and only values are limited, so that the fused loop is exact."""
+    free = min((*assembly.limits.rate, assembly.limits.power)) == np.inf
+    return assembly.actuator.ideal and assembly.sensor.ideal and free
 
 
 def _answers(assembly: Assembly) -> Recorder:
@@ -198,5 +201,5 @@ def _closed_loop_input(assembly: Assembly, control: Control, t: float, x: Array,
     status = control.law.compute(t, x, y)
     if status:
         raise SimulationError(f"at t = {t:g} s {control.law.explain(status)}")
-    np.clip(control.law.inputs, -assembly.limits, assembly.limits, out=u)
+    np.clip(control.law.inputs, -np.array(assembly.limits.value), assembly.limits.value, out=u)
     return y

@@ -10,6 +10,7 @@ from servonode.nodes.assembly import Assembly
 from servonode.nodes.check import Report
 from servonode.nodes.node import CONTROLLER, PLANT
 from servonode.nodes.result import Run
+from servonode.nodes.statistics import in_rows
 
 BAR = 24  # characters of the progress bar
 TERMINAL_PERIOD_S, LOG_PERIOD_S = 0.2, 5.0
@@ -23,6 +24,9 @@ class StatusLine:
         self.name = name
         self.duration = assembly.launch.duration_ns / 1e9
         self.units = {each.name: each.unit for each in assembly.residuals}
+        self.waits = assembly.on_fault == "wait"  # after a fault the run is held until it is reset
+        self.unsafe = unsafe_text(assembly)
+        self._stood = ""  # what the last line said of why the plant is not active
         self._terminal = self.stream.isatty()
         self._due = time.monotonic()
         self._begun: tuple[float, float] | None = None
@@ -30,8 +34,12 @@ class StatusLine:
 
     def __call__(self, status: Mapping[str, Status]) -> None:
         now = time.monotonic()
-        if PLANT not in status or now < self._due:
+        if PLANT not in status:
             return
+        stands = self._standing(status[PLANT])
+        if now < self._due and stands == self._stood:
+            return
+        self._stood = stands
         self._due = now + (TERMINAL_PERIOD_S if self._terminal else LOG_PERIOD_S)
         text = self._text(status[PLANT], status.get(CONTROLLER), now)
         if self._terminal:
@@ -48,7 +56,11 @@ class StatusLine:
         rate = plant.values.get("rate") or (driven / passed if passed > 0 else 0.0)
         filled = round(BAR * plant.t / self.duration)
         bar = f"[{'#' * filled}{'.' * (BAR - filled)}] " if self._terminal else ""
-        parts = [f"{self.name} {bar}{plant.t:.1f}/{self.duration:g} s", f"{rate:.3g}x"]
+        parts = [f"{self.name} {bar}{plant.t:.1f}/{self.duration:g} s", *filter(None, [self.unsafe])]
+        standing = self._standing(plant)
+        if standing:
+            return "  ".join([*parts, standing])
+        parts.append(f"{rate:.3g}x")
         if plant.values.get("round_trip"):
             parts.append(f"round trip {plant.values['round_trip'] * 1e3:.2f} ms")
         if controller is not None:
@@ -57,6 +69,15 @@ class StatusLine:
             ]
         return "  ".join(parts)
 
+    def _standing(self, plant: Status) -> str:
+        """What keeps the plant from being active, and what mends it; empty where nothing does."""
+        if plant.lifecycle == "inactive":
+            return f"waiting to be armed: servonode arm {self.name}"
+        if plant.lifecycle == "fault":
+            held = self.waits or plant.fault == "estop"
+            return f"FAULT {plant.fault}" + (f", held safe: servonode reset {self.name}" if held else "")
+        return "waiting for the machine" if plant.lifecycle == "unconfigured" else ""
+
     def close(self) -> None:
         """Leave the line."""
         if self._terminal and self._width:
@@ -64,25 +85,28 @@ class StatusLine:
             self.stream.flush()
 
 
+def unsafe_text(assembly: Assembly) -> str:
+    """What plant.safety.unsafe lets happen here; empty where it is not set."""
+    safety = assembly.launch.plant.safety
+    if not safety.unsafe:
+        return ""
+    if safety.command_timeout:
+        return f"UNSAFE: command timeout {safety.command_timeout / assembly.launch.run.speed:g} s"
+    return "UNSAFE: no command watchdog" if safety.command_timeout == 0 else "UNSAFE: plant.safety.unsafe is set"
+
+
 def table(run: Run, name: str, interrupted: bool = False) -> str:
     """The table at the end of a run or simulation."""
     ending = "broken off" if interrupted else "ended by a fault" if run.faults else "ended well"
     rows = [("", f"{name}: {ending} after {float(run.t[-1]):.3f} s of plant time in {run.wall_s:.2f} s")]
     stats = run.stats
+    unsafe = unsafe_text(run.assembly)
+    if unsafe:
+        rows.append(("safety", unsafe))
     if "rate" in stats:
         asked = f" (asked {run.assembly.launch.run.speed:g})" if run.control == "realtime" else ""
         rows.append(("rate", f"{stats['rate']:.5g} plant seconds per second{asked}"))
-    if run.control == "realtime" and "misses" in stats:
-        missed = stats["counts"].get("missed_commands", 0)
-        rows.append(
-            (
-                "missed",
-                f"{stats['misses']} deadlines, {missed} commands, {stats.get('stalls', 0)} host stalls",
-            )
-        )
-    if stats.get("round_trip_s"):
-        trip = stats["round_trip_s"]
-        rows.append(("round trip", "   ".join(f"{key} {trip[key] * 1e3:.3f} ms" for key in ("p50", "p99", "max"))))
+    rows += _kept_time(run)
     if run.residual_max:
         units = {each.name: each.unit for each in run.assembly.residuals}
         shown = "   ".join(f"{key} {value:.2e} {units[key]}" for key, value in run.residual_max.items())
@@ -103,6 +127,34 @@ def table(run: Run, name: str, interrupted: bool = False) -> str:
     rows += [("fault", f"{each['name']} at t = {each['t']:.3f} s: {each['text']}") for each in run.faults]
     rows += [] if run.faults else [("faults", "none")]
     return "\n".join(f"  {key:<17} {text}" if key else text for key, text in rows)
+
+
+def _kept_time(run: Run) -> list[tuple[str, str]]:
+    """How a run on processes kept time, what it missed, and which messages came to nothing."""
+    stats, rows = run.stats, []
+    counts = stats.get("counts", {})
+    if run.control == "realtime" and "misses" in stats:
+        rows += in_rows(stats.get("nodes", {}))
+        missed = [f"{stats['misses']} deadlines", f"{counts.get('missed_commands', 0)} commands"]
+        rows.append(("missed", ", ".join([*missed, f"{stats.get('stalls', 0)} host stalls"])))
+    elif stats.get("round_trip_s"):
+        trip = stats["round_trip_s"]
+        rows.append(("round trip", "   ".join(f"{key} {trip[key] * 1e3:.3f} ms" for key in ("p50", "p99", "max"))))
+    if counts.get("repeats"):
+        rows.append(("repeated", f"the command before, for {counts['repeats']} periods"))
+    if counts.get("late_commands"):
+        rows.append(("late", f"{counts['late_commands']} commands, which acted after their instant"))
+    dropped = [text for node, counts in stats.get("node_counts", {}).items() if (text := _dropped(node, counts))]
+    return rows + ([("dropped", "; ".join(dropped))] if dropped else [])
+
+
+DROPS = ("refused_", "dropped_", "skipped_")
+
+
+def _dropped(node: str, counts: Mapping[str, int]) -> str:
+    """The messages a node did not use, by reason; empty where there are none."""
+    drops = [f"{word.removeprefix('refused_')} {n}" for word, n in counts.items() if n and word.startswith(DROPS)]
+    return f"{node}: {', '.join(drops)}".replace("_", " ") if drops else ""
 
 
 MARKS = {"good": "ok  ", "warn": "warn", "refuse": "NO  "}

@@ -52,6 +52,7 @@ class TargetNode:
         self._plant_at = -1  # control instant of the newest status
         self._next = 0  # first control instant not yet published
         self._status_due = 0
+        self._readers = 0  # subscriptions that were ever made
 
     def work(self) -> float:
         """Take the plant's news and publish a chunk; how long to sleep [s] before there is more to publish."""
@@ -66,12 +67,34 @@ class TargetNode:
 
     def _on_status(self, status: Status) -> None:
         instant = status.k // self.steps_per_period
-        anew = status.run != self.outbox.run
+        anew = status.run != self.outbox.run or self._has_new_reader()
         self.outbox.run = status.run
-        if anew or instant == self._plant_at:  # the plant has started, or stands still: it may lack a goal
+        if (
+            anew or instant == self._plant_at
+        ):  # the plant or a reader has started, or it stands still for want of a goal
             self._next = instant
         self._plant_at = instant
         self._report(status)
+
+    def _has_new_reader(self) -> bool:
+        """Whether somebody, such as a controller that was started again, has subscribed since this was asked last."""
+        before, self._readers = self._readers, self.outbox.readers()
+        return self._readers > before
+
+    def asked(self, word: str) -> dict[str, Any]:
+        """What the operator asks: a target has its status, no more."""
+        if word != "status":
+            return {"refused": f"the target takes no {word}; ask the plant"}
+        last = self.faults[-1] if self.faults else None
+        return {
+            "node": TARGET,
+            "lifecycle": "fault" if last else "active" if self._plant_at >= 0 else "inactive",
+            "fault": last.name if last else "",
+            "text": last.text if last else "",
+            "t": max(self._plant_at, 0) * self.steps_per_period * self.step_ns / 1e9,
+            "counts": dict(self.counts),
+            "values": {},
+        }
 
     def _publish(self, first: int, last: int) -> None:
         for instant in range(first, last + 1):

@@ -92,6 +92,7 @@ class _Loop:
             self.start = np.append(self.start, self.control.law.start_states)
         self.velocities = [self.names.index(name) for name in self.machine.description.velocities]
         self._u, self._dx = np.zeros(self.machine.n_inputs), np.zeros(self.n_x)
+        self._limits = np.array(assembly.limits.value)
 
     def rates(self, t: float, stacked: Array) -> Array:
         """x' of stacked states (n_copies * n,); guards are ignored, the law gives its inputs beyond them too."""
@@ -99,7 +100,7 @@ class _Loop:
         for x in stacked.reshape(-1, len(self.start)):
             if self.control:
                 self._answer(t, x, y)
-                np.clip(self.control.law.inputs, -self.assembly.limits, self.assembly.limits, out=self._u)
+                np.clip(self.control.law.inputs, -self._limits, self._limits, out=self._u)
             self.machine.kernel.derivatives(t, x[: self.n_x], self._u, self.machine.c, self._dx)
             rates.append(self._dx.copy())
             if self.control:

@@ -53,6 +53,9 @@ def model() -> Model:
     l = parameter("l", "half of the track", "m", default=0.2, above=0)  # noqa: E741
     r = parameter("r", "driven wheel radius", "m", default=0.075, above=0)
     c_w = parameter("c_w", "viscous friction at a driven wheel", "N m s/rad", default=0.0, at_least=0)
+    c_b = parameter(
+        "c_b", "brake at a driven wheel, the safe action after a fault", "N m s/rad", default=0.05, at_least=0
+    )
     a_slip = parameter("a_slip", "contact force per mass that the tyres transmit", "m/s^2", default=7.848, above=0)
 
     U1 = input_("U1", "torque of the left wheel", "N m")
@@ -93,7 +96,7 @@ def model() -> Model:
     return Model(
         name="diff_drive_trailer",
         description="differential-drive robot with a passive trailer",
-        parameters=(m1, mk, m2, I1, I2, Iky, Ikz, b, d1, l, r, c_w, a_slip),
+        parameters=(m1, mk, m2, I1, I2, Iky, Ikz, b, d1, l, r, c_w, c_b, a_slip),
         kinematics={
             X: V * cos(psi),
             Y: V * sin(psi),
@@ -115,6 +118,7 @@ def model() -> Model:
             output("theta1_dot", "rate of the left wheel", theta1.rate, "rad/s"),
             output("theta2_dot", "rate of the right wheel", theta2.rate, "rad/s"),
         ),
+        safe={U1: -c_b * theta1.rate, U2: -c_b * theta2.rate},
         requirements=(
             condition(
                 m1 * d1**2 <= I1,

@@ -1,5 +1,6 @@
 """The plant contract: what stands behind the safety filter, simulated or real."""
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -31,19 +32,69 @@ class Reading:
 
 
 class Plant(Protocol):
-    """A machine that takes inputs and shows its state. The plant node's filter stands in front of `write`."""
+    """A machine that takes inputs and shows its state. The plant node's filter stands in front of `write`.
+
+    `x` is the newest kernel state: the states and, as its last entry, the work [J] of inputs and losses (nan where it
+    is not known); `output` the inputs that act; `finite` whether `x` is.
+    """
+
+    simulated: bool
+    step_ns: int
+    k: int
+    x: Array
+    finite: bool
+    counts: Counter[str]  # messages of a machine that were refused, by reason
+
+    @property
+    def t(self) -> float:
+        """Plant time [s]: k * step_ns / 1e9."""
+
+    @property
+    def output(self) -> Array:
+        """The inputs that act, as far as is known."""
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        """File descriptors that become readable when something may have come from the machine."""
 
     def open(self) -> Info:
-        """Make the plant ready; nothing moves yet."""
+        """Make the plant ready; nothing moves yet. Raises what tells why it cannot be."""
+
+    def connect(self, run: int, k: int) -> None:
+        """Begin the handshake for the run of this id, at plant step k."""
+
+    def connected(self) -> bool:
+        """Whether the machine has answered the handshake; never blocks, asks again where that is due."""
 
     def read(self) -> Reading:
         """The newest measurement."""
 
+    def drops(self) -> bool:
+        """Whether the sensor loses this measurement."""
+
     def write(self, applied: Array) -> None:
         """Hold these inputs until the next write. They have passed the safety filter."""
 
+    def advance(self, steps: int) -> None:
+        """Let plant time pass: integrate, or ask the machine to, or take what it has sent."""
+
+    def advance_watched(self, steps: int) -> Array | None:
+        """As `advance`, to the first step that ends in a fault at most: the state before that step, else None."""
+
+    def arrived(self) -> bool:
+        """Whether the machine has come to where `advance` sent it; never blocks."""
+
+    def trouble(self) -> tuple[str, str] | None:
+        """Name and text of a fault of the machine or its link, or None."""
+
+    def excuse(self, now: int) -> None:
+        """This process was stalled until now [monotonic ns]: what is awaited is awaited afresh."""
+
+    def energy(self) -> float:
+        """Kinetic plus potential energy [J]."""
+
     def safe(self) -> None:
-        """Zero input; a machine's own safe action comes through `write`."""
+        """Zero input, at once; a machine's own safe action comes through `write`."""
 
     def close(self) -> None:
-        """Give the device back, in the safe state."""
+        """Give the device back, in the safe state. A second call does nothing."""

@@ -1,6 +1,6 @@
 """The simulated plant: a machine's kernel stepped on a fixed grid, behind the plant contract."""
 
-from collections import deque
+from collections import Counter, deque
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,9 @@ class SimulatedPlant:
     `x` is the true kernel state (its last entry the work [J] of inputs and losses).
     """
 
+    simulated = True
+    fds: tuple[int, ...] = ()
+
     def __init__(
         self,
         machine: Machine,
@@ -32,6 +35,7 @@ class SimulatedPlant:
         self.step_ns = step_ns
         self.k = 0
         self.finite = True  # as of the last advance
+        self.counts: Counter[str] = Counter()
         self.x = start.copy()
         self.actuator = Actuator(actuator, step_ns / 1e9)
         self.sensor = Sensor(sensor, np.random.default_rng(seed))
@@ -47,10 +51,33 @@ class SimulatedPlant:
         """Plant time [s]."""
         return self.k * self.step_ns / 1e9
 
+    @property
+    def output(self) -> Array:
+        """What the drives make of the inputs."""
+        return self.actuator.output
+
     def open(self) -> Info:
         description = self.machine.description
         limits = self.actuator.effects.limit
         return Info(description.name, description.state_names, description.input_names, self._h, limits, True)
+
+    def connect(self, run: int, k: int) -> None:
+        """Nothing to do: a simulation is always there."""
+
+    def connected(self) -> bool:
+        return True
+
+    def arrived(self) -> bool:
+        return True
+
+    def trouble(self) -> tuple[str, str] | None:
+        return None
+
+    def excuse(self, now: int) -> None:
+        """Nothing is awaited."""
+
+    def drops(self) -> bool:
+        return self.sensor.drops()
 
     def read(self) -> Reading:
         """The measured state; with a sensor delay, the state of that long ago under the present stamp."""

@@ -59,6 +59,9 @@ def model(
     alpha = parameter("alpha", "inclination of the slope", "rad", default=0.15, at_least=0)
     c1 = parameter("c1", "drag along the blade per speed", "kg/s", default=0.0, at_least=0)
     c2 = parameter("c2", "drag along the blade per speed squared", "kg/m", default=0.0, at_least=0)
+    k_t = parameter("k_t", "brake along the blade, the safe action after a fault", "kg/s", default=20.0, at_least=0)
+    k_n = parameter("k_n", "brake of the blade's yaw, the safe action after a fault", "N m s", default=5.0, at_least=0)
+    k_j = parameter("k_j", "brake in the joint, the safe action after a fault", "N m s", default=100.0, at_least=0)
     half_width = parameter("half_width", "half width of the board, for a warning only", "m", default=0.13, above=0)
     half_edge = parameter("half_edge", "half effective edge, for a warning only", "m", default=0.6, above=0)
 
@@ -123,6 +126,10 @@ def model(
             {F_t: Q_x0 * cos(phi0), N_s: M_phi0 + reaction, M_theta: joint.dot(E_theta), M_sigma: joint.dot(E_sigma)},
         ),
     }[input_set]
+    # each brake against the rate on which its input works; the joint's are one k_j across the body, in every direction
+    along, yaw, pitch, azimuth = k_t, k_n, k_j * cos(sigma) ** 2, k_j * horizontal**2
+    brakes = {F_t: along, Q_x0: along, N_s: yaw, M_phi0: yaw, M_theta: pitch, M_sigma: k_j}
+    brakes |= {M_phi1: azimuth, M_psi1: k_j}
 
     E_n_acceleration = (
         E_theta[2] * theta.acceleration
@@ -145,7 +152,7 @@ def model(
     return Model(
         name="snowboarder",
         description="two-link snowboarder on an inclined plane",
-        parameters=(m0, l0, J0, m1, l1, n1, J1, g, alpha, c1, c2, half_width, half_edge),
+        parameters=(m0, l0, J0, m1, l1, n1, J1, g, alpha, c1, c2, k_t, k_n, k_j, half_width, half_edge),
         coordinates=(x0, y0, phi0, theta, sigma),
         kinematics={x0: v * cos(phi0), y0: v * sin(phi0), phi0: omega},
         velocities=(v, omega),
@@ -177,6 +184,7 @@ def model(
             ),
         ),
         faults=(condition(E[2] >= Rational(1, 10), "fallen: the body lies on the snow (E_n < 0.1)"),),
+        safe={u: -brakes[u] * on for u, on in inputs.items()},
         warnings=warnings,
         panels=(("v",), ("phi0", "theta", "sigma"), ("N", "R"), ("c_t", "c_b")),
     )

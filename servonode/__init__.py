@@ -10,9 +10,12 @@ from typing import Any as _Any
 
 if TYPE_CHECKING:
     from servonode.nodes.api import check, load, simulate
+    from servonode.nodes.operate import arm, disarm, estop, reset, status
 
 __version__ = "0.1.0"
-__all__ = ["check", "load", "simulate"]
+__all__ = ["arm", "check", "disarm", "estop", "load", "reset", "simulate", "status"]
+
+_OPERATOR = ("arm", "disarm", "estop", "reset", "status")
 
 _root = _Path(__file__).resolve().parent.parent
 if (_root / "pyproject.toml").is_file() and (_root / "plants").is_dir():  # a checkout, never a wheel
@@ -21,6 +24,10 @@ if (_root / "pyproject.toml").is_file() and (_root / "plants").is_dir():  # a ch
 
 def __getattr__(name: str) -> _Any:
     """Load the public functions on first use, so that `import servonode` stays instant."""
+    if name in _OPERATOR:
+        from servonode.nodes import operate
+
+        return getattr(operate, name)
     if name in __all__:
         from servonode.nodes import api
 

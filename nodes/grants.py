@@ -1,0 +1,157 @@
+"""What a node asks of the system so as to keep time, and what it was given. Each is tried; none is fatal.
+
+Timer slack, memory that is not swapped out, a SCHED_FIFO priority, cores. Linux only: elsewhere nothing is asked.
+"""
+
+import ctypes
+import os
+import resource
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from servonode.nodes.launch_keys import Run
+
+SLACK_NS = 1000  # a sleep ends within a microsecond of its deadline, not 50
+PLANT, CONTROLLER = "plant", "controller"
+LIMITS = "/etc/security/limits.conf"
+_PR_SET_TIMERSLACK = 29
+_MCL_CURRENT, _MCL_FUTURE, _MCL_ONFAULT = 1, 2, 4
+_CAP_IPC_LOCK = 14
+
+
+class NotGranted(Exception):
+    """What was asked for cannot be had; the text says why, and how to mend it where it can be."""
+
+
+@dataclass(frozen=True)
+class Grants:
+    """What the system granted to a node, in words, and what not: the reason by what it is."""
+
+    granted: tuple[str, ...]
+    refused: dict[str, str]
+
+    def line(self) -> str:
+        """One line for people: "real time: timer slack 1 us, ...; not: SCHED_FIFO (not asked; run.priority)"."""
+        missing = ", ".join(f"{what} ({why})" for what, why in self.refused.items())
+        return f"real time: {', '.join(self.granted) or 'nothing granted'}" + (f"; not: {missing}" if missing else "")
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same for JSON."""
+        return {"granted": list(self.granted), "refused": self.refused}
+
+
+def ask(run: Run, node: str) -> Grants:
+    """Ask for what [run] wants for this process, which is to live as `node`.
+
+    To be called before the node has sockets: their threads inherit priority and cores. Memory, priority and cores
+    are for real time only: a run in lockstep has no deadlines, and would take a core from everybody else.
+    """
+    return asked({
+        "timer slack": _slack,
+        "memory locked": lambda: _lock_memory(run),
+        "SCHED_FIFO": lambda: _raise_priority(run, node),
+        "cores pinned": lambda: _pin(run, node),
+    })  # fmt: skip
+
+
+def asked(wishes: dict[str, Callable[[], str]]) -> Grants:
+    """Try each wish by its name; one that is granted says in words what it gave."""
+    granted, refused = [], {}
+    for what, wish in wishes.items():
+        try:
+            if sys.platform != "linux":
+                raise NotGranted("not on this system")
+            granted.append(wish())
+        except NotGranted as reason:
+            refused[what] = str(reason)
+        except (OSError, AttributeError) as error:  # AttributeError: a C library without the function
+            refused[what] = f"refused: {getattr(error, 'strerror', None) or error}"
+    return Grants(tuple(granted), refused)
+
+
+def _call(name: str, *arguments: int) -> None:
+    """Call a function of the C library that returns 0; OSError with its errno otherwise."""
+    if getattr(ctypes.CDLL(None, use_errno=True), name)(*map(ctypes.c_ulong, arguments)):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def _slack() -> str:
+    _call("prctl", _PR_SET_TIMERSLACK, SLACK_NS, 0, 0, 0)
+    return f"timer slack {SLACK_NS / 1000:g} us"
+
+
+def _only_in_real_time(run: Run) -> None:
+    if run.mode != "realtime":
+        raise NotGranted("only in real time")
+
+
+def _lock_memory(run: Run) -> str:
+    """Keep from being swapped out what this process uses now and comes to use.
+
+    Only what is touched is locked (MCL_ONFAULT), so pages that the fork shares are neither read in nor copied.
+    """
+    if not run.lock_memory:
+        raise NotGranted("not asked; run.lock_memory")
+    _only_in_real_time(run)
+    _check_lockable()
+    try:
+        _call("mlockall", _MCL_CURRENT | _MCL_FUTURE | _MCL_ONFAULT)
+    except OSError as error:
+        raise NotGranted(f"refused: {error.strerror}; give CAP_IPC_LOCK") from None
+    return "memory locked"
+
+
+def _check_lockable() -> None:
+    """NotGranted unless any amount may be locked.
+
+    With a limit that suffices now, later allocations would fail in the middle of the run, so a limit is a no.
+    """
+    kind = resource.RLIMIT_MEMLOCK
+    try:
+        resource.setrlimit(kind, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    except (OSError, ValueError):
+        if not _has_capability(_CAP_IPC_LOCK):
+            raise NotGranted(
+                f"limited to {resource.getrlimit(kind)[1] // 1024} KiB; ulimit -l unlimited, or memlock in {LIMITS}"
+            ) from None
+
+
+def _has_capability(number: int) -> bool:
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text(errors="replace").splitlines())
+    return bool(int(status["CapEff"], 16) >> number & 1)
+
+
+def _raise_priority(run: Run, node: str) -> str:
+    """SCHED_FIFO for the loop: the controller at run.priority, the plant one higher, for it holds the watchdog."""
+    if not run.priority:
+        raise NotGranted("not asked; run.priority")
+    _only_in_real_time(run)
+    if node not in (PLANT, CONTROLLER):
+        raise NotGranted("for plant and controller only")
+    priority = run.priority + (node == PLANT)
+    hard = resource.getrlimit(resource.RLIMIT_RTPRIO)[1]
+    resource.setrlimit(resource.RLIMIT_RTPRIO, (hard, hard))
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
+    except PermissionError:
+        mend = f"rtprio {run.priority + 1} in {LIMITS}, or CAP_SYS_NICE"
+        raise NotGranted(f"{priority} not permitted; {mend}") from None
+    return f"SCHED_FIFO {priority}"
+
+
+def _pin(run: Run, node: str) -> str:
+    """The plant on the first of the cores given, the controller on the second, others beside both."""
+    if not run.pin:
+        raise NotGranted("not asked; run.pin")
+    _only_in_real_time(run)
+    given = sorted(os.sched_getaffinity(0))
+    if len(given) < 2:
+        raise NotGranted(f"only core {given[0]} is given; widen taskset or cpuset")
+    places = {PLANT: given[:1], CONTROLLER: given[1:2]}
+    cores = places.get(node) or given[2:] or given[1:2]
+    os.sched_setaffinity(0, cores)
+    return f"core{'s' * (len(cores) > 1)} {', '.join(map(str, cores))}"

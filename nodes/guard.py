@@ -1,0 +1,257 @@
+"""What stands between commands and the machine: safety filter, fault ladder, arming. It lives in the plant's process.
+
+Commands pass `consider`; what passes acts from its instant on. Whatever goes wrong climbs the ladder, and from the
+rung `damp` on no command acts until the run is reset and armed anew.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.bus import Applied, Command
+from servonode.nodes.assembly import Assembly
+from servonode.nodes.ladder import Ladder, Rung
+from servonode.nodes.node import Clock, Fault, Outbox, start_id
+from servonode.nodes.safety import Expected, limited, refusal
+from servonode.nodes.statistics import Durations
+from servonode.plants.plant import Plant
+
+Array = npt.NDArray[np.float64]
+OUTSTANDING = 64  # control states that may wait for an answer at once
+
+
+class Guard:
+    """The safety side of one plant. `lifecycle` is one of unconfigured, inactive, active, fault.
+
+    `applied` acts from now on; `arming`: armed, and waiting for the first good command.
+    """
+
+    def __init__(self, assembly: Assembly, plant: Plant, outbox: Outbox, clock: Clock) -> None:
+        launch = assembly.launch
+        self.machine = assembly.machine
+        self.plant = plant
+        self.outbox = outbox
+        self.clock = clock
+        self.names = assembly.machine.description.input_names
+        self.brakes = assembly.machine.description.brakes
+        self.limits = assembly.limits
+        self.period_s = (launch.period_ns or 0) / 1e9
+        self.delay = launch.controller.delay if launch.controller else 0
+        self.budget = launch.plant.safety.repeats
+        self.controlled = assembly.control is not None
+        self.ladder = Ladder()
+        self.lifecycle = "unconfigured"
+        self.arming = False
+        self.braking = False  # the safe action acts, computed anew for each step
+        self.counts: Counter[str] = Counter()
+        self.round_trip, self.age = Durations(), Durations()
+        self.repeats = 0  # periods in a row for which the last command has been held
+        self.answered_at = 0  # clock of the newest good command, also of those that were not let through
+        self.applied = np.zeros(len(self.names))
+        self.held = dict.fromkeys(self.names, 0.0)  # `applied` by name
+        self._later: dict[int, tuple[list[float], int]] = {}  # control instant -> inputs from it on, and how old
+        self._instants: dict[int, int] = {}  # seq of an unanswered state -> control instant, oldest first
+        self._sent: dict[int, int] = {}  # the same -> clock when it was published
+        self._expected = Expected(outbox.run, -1, -1, self._instants, self.names)
+        self._answered = -1  # control instant of the newest answered state
+        self._newest = [0.0] * len(self.names)  # the command that was let through last
+        self._rates: Callable[[], Array] = lambda: self.machine.input_rates(self.plant.t, self.plant.x)
+
+    @property
+    def failed(self) -> bool:
+        """Whether a fault is latched."""
+        return bool(self.ladder.latched)
+
+    # commands
+
+    def asked(self, seq: int, instant: int, sent: int) -> None:
+        """A control state was published, and an answer to it is expected."""
+        self._expected.newest = seq
+        self._instants[seq] = instant
+        self._sent[seq] = sent
+        if len(self._instants) > OUTSTANDING:
+            self._forget(next(iter(self._instants)))
+
+    def _forget(self, seq: int, missed: bool = True) -> None:
+        del self._instants[seq], self._sent[seq]
+        if missed and self.lifecycle == "active":
+            self.counts["missed_commands"] += 1
+
+    def awaits_answer(self) -> bool:
+        """Whether the newest control state has no answer yet."""
+        return self._expected.newest > self._expected.answered
+
+    def consider(self, command: Command, k: int, instant: int) -> bool:
+        """Put a command through the filter at plant step k; whether it is a good answer that will act."""
+        reason = refusal(command, self._expected)
+        if reason is not None:
+            self.counts[f"refused_{reason}"] += 1
+            return False
+        now, seq = self.clock(), command.re
+        asked_at, sent = self._instants[seq], self._sent[seq]
+        while (oldest := next(iter(self._instants))) < seq:
+            self._forget(oldest)
+        self._forget(seq, missed=False)
+        self._expected.answered, self.answered_at = seq, now
+        self.round_trip.add((now - sent) / 1e9)
+        if self.failed or not (self.lifecycle == "active" or self.arming):
+            self.counts["refused_unarmed"] += 1
+            return False
+        if command.fault:
+            self.latch(Fault("law", command.fault, self.plant.t, "controller"))
+            return False
+        if self.arming:
+            self.arming, self.lifecycle = False, "active"
+        self.counts["late_commands"] += asked_at + self.delay < instant
+        self._let_through(command, k, asked_at, sent)
+        return True
+
+    def _let_through(self, command: Command, k: int, asked_at: int, sent: int) -> None:
+        elapsed = max(asked_at - self._answered, 1) * self.period_s
+        before = self._newest if self._later or not self.braking else self.applied.tolist()
+        asked = [command.input[name] for name in self.names]
+        values, reasons = limited(asked, before, elapsed, self.limits, self.names, self._rates)
+        if reasons:
+            self.counts["saturated"] += 1
+            for reason in reasons:
+                self.counts[reason] += 1
+        self._answered, self._newest, self.repeats = asked_at, values, 0
+        self.ladder.passing = Rung.WARN if reasons else Rung.NOMINAL
+        self._later[asked_at + self.delay] = (values, sent)
+        if self.outbox.heard("applied"):
+            self._publish(k, values, command.input, command.seq, reasons)
+
+    def _publish(self, k: int, values: list[float], desired: dict[str, float], re: int, reasons: list[str]) -> None:
+        self.outbox.send(
+            Applied, k, self.plant.t, input=dict(zip(self.names, values, strict=True)), desired=desired, re=re,
+            reasons=reasons, repeats=self.repeats,
+        )  # fmt: skip
+
+    def act(self, instant: int) -> None:
+        """Let the inputs that are due at this control instant reach the plant."""
+        while self._later and (due := next(iter(self._later))) <= instant:
+            values, sent = self._later.pop(due)
+            self.braking = False
+            self._write(values)
+            self.age.add((self.clock() - sent) / 1e9)
+
+    def postpone(self) -> "dict[int, tuple[list[float], int]]":
+        """Take what is still to act away, for `resume` to give it back."""
+        waiting, self._later = self._later, {}
+        return waiting
+
+    def resume(self, waiting: "dict[int, tuple[list[float], int]]") -> None:
+        """Give back what was postponed, unless a fault came in between."""
+        if not self.failed:
+            self._later = waiting
+
+    @property
+    def waiting(self) -> bool:
+        """Whether inputs wait for their instant."""
+        return bool(self._later)
+
+    def count_repeats(self, instant: int) -> None:
+        """At the end of a control period: was it driven by an older command, and for how many periods in a row?
+
+        Over the budget the safe action acts until a command comes; it is not latched.
+        """
+        if self.lifecycle != "active" or self.failed:
+            return
+        self.repeats = instant - 1 - self._answered
+        if self.repeats <= 0:
+            return
+        self.counts["repeats"] += 1
+        if self.ladder.passing < Rung.HOLD:
+            self.ladder.passing = Rung.HOLD
+        if self.budget is not None and self.repeats > self.budget and self.ladder.passing < Rung.DAMP:
+            self.counts["over_budget"] += 1
+            self.ladder.passing = Rung.DAMP
+            self.safe("repeats")
+        elif not self.plant.simulated:
+            self.plant.write(self.applied)  # a device's own watchdog wants to hear that we live
+
+    # faults
+
+    def latch(self, fault: Fault) -> None:
+        """Climb the ladder: from now on the safe action of the fault's rung."""
+        if self.ladder.latch(fault):
+            self.lifecycle, self.arming = "fault", False
+            self.safe(f"fault:{fault.name}")
+
+    def safe(self, reason: str) -> None:
+        """The machine's own safe action, or zero input, and nothing that was still to come."""
+        self._later.clear()
+        zero = not self.brakes or self.ladder.rung >= Rung.ZERO or not self.plant.finite
+        self.braking = not zero
+        if zero:
+            self._write([0.0] * len(self.names), at_once=True)
+        else:
+            self.brake()
+        if self.outbox.heard("applied"):
+            self._publish(self.plant.k, self.applied.tolist(), {}, -1, [reason])
+
+    def brake(self) -> None:
+        """Write the safe action's inputs at the present state, within the limits; zero where they are not finite."""
+        asked = self.machine.safe_input(self.plant.t, self.plant.x)
+        if not np.isfinite(asked).all():
+            asked = np.zeros(len(asked))
+        values = [min(max(u, -limit), limit) for u, limit in zip(asked.tolist(), self.limits.value, strict=True)]
+        self._write(values)
+
+    def _write(self, values: list[float], at_once: bool = False) -> None:
+        self.applied = np.array(values)
+        self.held = dict(zip(self.names, values, strict=True))
+        if at_once:
+            self.plant.safe()
+        else:
+            self.plant.write(self.applied)
+
+    # the operator
+
+    def arm(self, now: int, answers_within_ns: int | None) -> str | None:
+        """Accept commands from the next good one on; the sentence that says why not, or None.
+
+        answers_within_ns: how fresh the controller's last answer must be; None: it has not been asked yet.
+        """
+        if self.lifecycle in ("unconfigured", "fault"):
+            mend = "wait for the machine" if self.lifecycle == "unconfigured" else "reset it first (servonode reset)"
+            return f"the plant is in {self.lifecycle}; {mend}"
+        if self.lifecycle == "active" or self.arming:
+            return "the plant is armed already"
+        if self.controlled and answers_within_ns is not None and now - self.answered_at > answers_within_ns:
+            return "no controller answers the states; start it, or see servonode status"
+        self.arming = self.controlled
+        if not self.controlled:
+            self.lifecycle = "active"
+        return None
+
+    def begin(self, instant: int) -> None:
+        """Forget what came before an arming at this control instant: a new run id refuses what is still on its way."""
+        self.outbox.run = self._expected.run = start_id()
+        self._instants.clear()
+        self._sent.clear()
+        self._later.clear()
+        self._expected.answered = self._expected.newest
+        self._answered = instant - 1
+        self.repeats = 0
+
+    def disarm(self) -> str | None:
+        """Back to inactive, under the safe action; the sentence that says why not, or None."""
+        if not (self.lifecycle == "active" or self.arming):
+            return f"the plant is {self.lifecycle}, not armed"
+        self.lifecycle, self.arming = "inactive", False
+        self.safe("disarmed")
+        return None
+
+    def reset(self) -> str | None:
+        """Let go of latched faults: to inactive, still under the safe action; why not, or None."""
+        if not self.failed:
+            return f"no fault is latched: the plant is {self.lifecycle}"
+        if self.ladder.rung == Rung.STOP:
+            return f"fault {self.ladder.latched[0].name} ends the run; start it anew"
+        self.ladder.reset()
+        self.lifecycle = "inactive"
+        self.safe("inactive")
+        return None

@@ -1,0 +1,58 @@
+"""The fault ladder: how severe each fault is, what the plant does on each rung, latched until it is reset."""
+
+from enum import IntEnum
+
+from servonode.nodes.node import Fault
+
+
+class Rung(IntEnum):
+    """What reaches the machine, from harmless to final; the most severe wins."""
+
+    NOMINAL = 0  # what the law asks for
+    WARN = 1  # that, within limits which act
+    HOLD = 2  # the last input: no fresh command came, within its budget
+    DAMP = 3  # the machine's own safe action, from its state
+    ZERO = 4  # zero input: the state itself is not to be trusted, or the machine has no safe action
+    STOP = 5  # the driver is told to be safe, and the run ends
+
+
+RUNGS = {
+    "stale_command": Rung.DAMP,
+    "law": Rung.DAMP,
+    "machine": Rung.DAMP,
+    "estop": Rung.DAMP,
+    "overrun": Rung.DAMP,
+    "host_stall": Rung.DAMP,
+    "lockstep_timeout": Rung.DAMP,
+    "stale_state": Rung.ZERO,
+    "stale_applied": Rung.ZERO,
+    "device": Rung.STOP,
+    "diverged": Rung.STOP,
+}
+
+
+class Ladder:
+    """The faults of a run. `faults` keeps all of them, `latched` those since the last reset."""
+
+    def __init__(self) -> None:
+        self.faults: list[Fault] = []
+        self.latched: list[Fault] = []
+        self.passing = Rung.NOMINAL  # what acts without a latched fault
+
+    @property
+    def rung(self) -> Rung:
+        """The most severe of what is latched and what is passing."""
+        return max((RUNGS[fault.name] for fault in self.latched), default=self.passing)
+
+    def latch(self, fault: Fault) -> bool:
+        """Keep a fault until the reset; whether it is the first of its name since the last one."""
+        if any(each.name == fault.name for each in self.latched):
+            return False
+        self.latched.append(fault)
+        self.faults.append(fault)
+        return True
+
+    def reset(self) -> None:
+        """Let go of what is latched; `faults` remembers it."""
+        self.latched = []
+        self.passing = Rung.NOMINAL

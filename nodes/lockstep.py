@@ -1,0 +1,86 @@
+"""The plant in lockstep: from answer to answer, and how every node waits for the start."""
+
+from servonode.nodes.node import PLANT, Fault
+from servonode.nodes.plant_node import RESEND_NS, PlantNode
+
+
+def lockstep(node: PlantNode, timeout_s: float) -> None:
+    """Drive the plant from answer to answer; an answer that stays away for `timeout_s` [wall s] is a fault.
+
+    Works on both buses: `bus.wait` sleeps on sockets, and steps the other nodes on the bus in memory.
+    """
+    node.publish_status()
+    while not node.stop:
+        node.publish_state()
+        answered = not node.awaits_answer() or await_answer(node, timeout_s)
+        node.status_if_due()
+        if answered and node.k == node.steps:
+            break
+        if answered and not node.stop:
+            node.advance_to(node.next_event())
+        if node.failed:
+            node.come_to_rest()
+            if node.must_end() or not rearmed(node):
+                break
+    node.finish()
+
+
+def await_answer(node: PlantNode, timeout_s: float) -> bool:
+    """Whether the newest control state was answered by a good command."""
+    asked = node.clock()
+    limit = asked + round(timeout_s * 1e9)
+    again = asked + RESEND_NS
+    while not node.stop:
+        if node.bus.wait(min(again, limit)):
+            if node.take_commands() and not node.awaits_answer():
+                return True
+            if node.failed or not (node.guard.arming or node.guard.lifecycle == "active"):
+                _ = node.failed or rearmed(node)  # the state is published anew, under the new run id
+                return False
+        now = node.clock()
+        if now >= limit:
+            node.fault(
+                "lockstep_timeout",
+                f"no answer to the state of step {node.k} within {timeout_s:g} s; is the controller alive?",
+                PLANT,
+            )
+            return False
+        if now >= again:
+            node.publish_again()
+            again = now + RESEND_NS
+    return False
+
+
+def rearmed(node: PlantNode) -> bool:
+    """Stand still until the run is armed (again); False when it is to stop."""
+    while not node.stop and not (node.guard.arming or node.guard.lifecycle == "active"):
+        node.bus.wait(node.clock() + RESEND_NS)
+        node.status_if_due()
+    return not node.stop
+
+
+def prepare(node: PlantNode, arm: bool, patience_s: float) -> bool:
+    """From unconfigured to armed: the machine's handshake, then the operator's word, or `arm`.
+
+    False when the machine does not answer within `patience_s` [wall s], which is a fault, or the run is to stop.
+    """
+    node.plant.connect(node.outbox.run, node.k)
+    limit = node.clock() + round(patience_s * 1e9)
+    while not node.plant.connected():
+        trouble = node.plant.trouble()
+        if node.clock() > limit and trouble is None:
+            trouble = ("device", f"no machine answered within {patience_s:g} s; start it, and look at its addresses")
+        if trouble is not None and trouble[0] == "device":
+            node.guard.latch(Fault(trouble[0], trouble[1], 0.0, PLANT))
+        if node.stop or node.failed:
+            return False
+        node.bus.wait(node.clock() + RESEND_NS, node.plant.fds)
+        node.status_if_due()
+    node.guard.lifecycle = "inactive"
+    if arm:
+        node.arm()
+    while not node.stop and not node.failed and not (node.guard.arming or node.guard.lifecycle == "active"):
+        node.plant.arrived()  # what the machine sends meanwhile is taken in
+        node.publish_status()
+        node.bus.wait(node.clock() + RESEND_NS)
+    return not node.stop

@@ -1,0 +1,88 @@
+"""What an unreliable link does to messages, drawn from a seed: late, lost, twice, overtaken, damaged, cut off."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from servonode.bus.faces import HWM
+
+Frames = tuple[bytes, bytes]
+DRAWS = 7  # random numbers for each message, used or not, so that one effect does not shift another's
+
+
+@dataclass(frozen=True)
+class Impairments:
+    """Faults of a link, the same each way; times in wall seconds, chances per message."""
+
+    delay: float = 0.0  # s a message takes
+    jitter: float = 0.0  # s, up to how much longer
+    loss: float = 0.0
+    duplicate: float = 0.0
+    reorder: float = 0.0  # chance that the next message overtakes it
+    corrupt: float = 0.0  # chance that up to four of its bytes are changed
+    cut: Literal["none", "both", "state", "applied"] = "none"  # which way nothing passes during the cut
+    cut_at: float = 0.0  # s after the first handshake
+    cut_for: float = float("inf")  # s
+
+
+class Way:
+    """One direction of the link: messages go in with the time [ns] they are sent, and come out when they arrive.
+
+    Jitter alone keeps their order, as a stream does; only `reorder` changes it.
+    """
+
+    def __init__(self, impairments: Impairments, cut: bool, rng: np.random.Generator) -> None:
+        self._faults, self._cuts, self._rng = impairments, cut, rng
+        self._waiting: deque[tuple[int, Frames]] = deque()  # arrival [ns] and frames
+        self._overtaken: tuple[Frames, ...] = ()  # at most one, to arrive right behind the next
+        self._last = 0  # newest arrival [ns]
+        self.origin: int | None = None  # ns, of the first handshake
+
+    def send(self, now: int, frames: Frames) -> None:
+        """Put a message on its way."""
+        late, lost, twice, overtaken, damaged, *where = self._rng.random(DRAWS).tolist()
+        faults = self._faults
+        if lost < faults.loss or self._is_cut(now) or len(self._waiting) >= HWM:
+            return
+        if damaged < faults.corrupt:
+            frames = _damaged(frames, *where)
+        if overtaken < faults.reorder and not self._overtaken:
+            self._overtaken = (frames,)
+            return
+        self._last = max(self._last, now + round((faults.delay + late * faults.jitter) * 1e9))
+        copies = 2 if twice < faults.duplicate else 1
+        self._waiting.extend((self._last, each) for each in (*[frames] * copies, *self._overtaken))
+        self._overtaken = ()
+
+    def next_arrival(self) -> int | None:
+        """When the next message arrives [ns], or None."""
+        return self._waiting[0][0] if self._waiting else None
+
+    def arrivals(self, now: int) -> Iterator[Frames]:
+        """What has arrived by now, in that order."""
+        while self._waiting and self._waiting[0][0] <= now:
+            yield self._waiting.popleft()[1]
+
+    def _is_cut(self, now: int) -> bool:
+        if not self._cuts or self.origin is None:
+            return False
+        return 0 <= (now - self.origin) * 1e-9 - self._faults.cut_at < self._faults.cut_for
+
+
+def both_ways(impairments: Impairments, seed: int) -> tuple[Way, Way]:
+    """The way to the machine and the way back, each with its own random numbers from the seed."""
+    to, back = (np.random.default_rng(each) for each in np.random.SeedSequence(seed).spawn(2))
+    cut = impairments.cut
+    return Way(impairments, cut in ("both", "applied"), to), Way(impairments, cut in ("both", "state"), back)
+
+
+def _damaged(frames: Frames, place: float, size: float) -> Frames:
+    """The frames with one to four bytes, in a row, inverted."""
+    joined = bytearray(frames[0] + frames[1])
+    begin = int(place * len(joined))
+    for i in range(begin, min(begin + 1 + int(4 * size), len(joined))):
+        joined[i] ^= 0xFF
+    return bytes(joined[: len(frames[0])]), bytes(joined[len(frames[0]) :])

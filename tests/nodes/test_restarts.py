@@ -1,0 +1,84 @@
+"""Whether and when a node is started again."""
+
+import signal
+
+import pytest
+
+from servonode.nodes.launch_keys import Restart, Supervision
+from servonode.nodes.restarts import Restarts
+
+S = 1_000_000_000
+BEGIN = 5_000 * S
+
+
+def restarts(policy: Restart = "always", attempts: int = 5, window: float = 60.0, backoff: float = 0.5) -> Restarts:
+    return Restarts(policy, attempts, window, backoff)
+
+
+@pytest.mark.parametrize("code", [0, 1, -signal.SIGKILL])
+def test_never_is_never(code: int) -> None:
+    policy = restarts("never")
+    assert policy.ended(code, BEGIN) is None
+    assert policy.why == "it is not to be started again (supervision: never)"
+    assert policy.count == 0
+
+
+@pytest.mark.parametrize(("code", "again"), [(0, False), (1, True), (-signal.SIGKILL, True)])
+def test_on_failure_leaves_alone_what_ended_well(code: int, again: bool) -> None:
+    policy = restarts("on-failure")
+    assert policy.ended(code, BEGIN) == (BEGIN if again else None)
+    assert policy.why == ("" if again else "it ended well (supervision: on-failure)")
+
+
+@pytest.mark.parametrize("code", [0, 1, -signal.SIGKILL])
+def test_always_starts_again_whatever_the_end(code: int) -> None:
+    assert restarts("always").ended(code, BEGIN) == BEGIN
+
+
+def test_the_first_comes_at_once_the_second_after_the_backoff_and_each_more_after_twice_that() -> None:
+    policy, now, waits = restarts(attempts=5, backoff=0.5), BEGIN, []
+    for _ in range(5):
+        start = policy.ended(1, now)
+        assert start is not None
+        waits.append((start - now) / S)
+        now = start + S // 10
+    assert waits == [0.0, 0.5, 1.0, 2.0, 4.0]
+    assert policy.count == 5
+
+
+def test_too_many_within_the_window_end_it_with_the_reason() -> None:
+    policy = restarts(attempts=3, backoff=0.0)
+    assert [policy.ended(1, BEGIN + i * S) for i in range(3)] == [BEGIN, BEGIN + S, BEGIN + 2 * S]
+    assert policy.ended(1, BEGIN + 3 * S) is None
+    assert policy.why == "3 restarts within 60 s"
+
+
+def test_one_attempt_is_told_in_the_singular() -> None:
+    policy = restarts(attempts=1)
+    policy.ended(1, BEGIN)
+    assert policy.ended(1, BEGIN + S) is None
+    assert policy.why == "1 restart within 60 s"
+
+
+def test_what_lies_before_the_window_is_forgotten() -> None:
+    policy = restarts(attempts=2, window=10.0, backoff=1.0)
+    assert policy.ended(1, BEGIN) == BEGIN
+    assert policy.ended(1, BEGIN + S) == BEGIN + 2 * S  # the second: after the backoff
+    assert policy.ended(1, BEGIN + 9 * S) is None
+    at = BEGIN + 10 * S
+    assert policy.ended(1, at) == at + S  # the first has left the window, the second counts still
+    assert policy.why == ""
+    assert policy.ended(1, BEGIN + 100 * S) == BEGIN + 100 * S  # all have: at once again
+
+
+def test_a_wait_is_no_longer_than_the_window() -> None:
+    policy = restarts(attempts=10_000, window=2.0, backoff=0.1)
+    starts = [policy.ended(1, BEGIN + i) for i in range(2_000)]
+    assert max(start - BEGIN for start in starts if start is not None) <= 2 * S + 2_000
+
+
+def test_the_policy_of_each_node_is_read_from_the_launch_file() -> None:
+    supervision = Supervision(controller="always", target="on-failure", attempts=2, window=7.0, backoff=0.25)
+    found = {node: Restarts.of(supervision, node) for node in ("plant", "controller", "target", "launcher")}
+    assert [each.policy for each in found.values()] == ["never", "always", "on-failure", "never"]
+    assert (found["target"].attempts, found["target"].window_s, found["target"].backoff_s) == (2, 7.0, 0.25)
