@@ -4,6 +4,7 @@ Publishers bind, subscribers connect: the machine binds where it publishes its s
 what is applied. Whoever can reach an address can also speak on it, so both must be local; see docs/protocol.md.
 """
 
+import contextlib
 import os
 import re
 from collections import Counter
@@ -21,7 +22,7 @@ from servonode.bus.sockets import Publisher, Subscriber
 HEARD = ("state", "status")  # the topics a machine publishes
 SEEN_OFF_MS = 100  # how long closing waits for the last message to leave
 
-_TCP = re.compile(r"tcp://(127\.0\.0\.1|localhost|\[::1\]):([0-9]{1,5})")
+_TCP = re.compile(r"tcp://(?:127\.0\.0\.1|localhost|\[::1\])(?::([0-9]{1,5}))?")
 
 
 class Link(Protocol):
@@ -42,6 +43,9 @@ class Link(Protocol):
     def due(self) -> int | None:
         """The monotonic time [ns] at which something comes without making `fds` readable, if any."""
 
+    def renew(self) -> None:
+        """Connect anew to what the machine publishes; what is on its way may be lost."""
+
     def listened(self) -> bool | None:
         """Whether somebody hears what is sent; None: not known."""
 
@@ -54,9 +58,9 @@ def check_address(text: str) -> str | None:
     if text.startswith("ipc://"):
         return _check_path(text.removeprefix("ipc://"))
     if found := _TCP.fullmatch(text):
-        if 1 <= int(found[2]) <= 65535:
+        if 1 <= int(found[1] or 0) <= 65535:
             return None
-        return f"{text!r} has no usable port; take one from 1024 to 65535"
+        return f"{text!r} has no usable port; take one from 1024 to 65535, as in tcp://127.0.0.1:9873"
     if text.startswith("tcp://"):
         return (
             f"{text!r} may be reached from other computers, and this link has no keys; "
@@ -86,6 +90,7 @@ class ExternalLink:
         self._owner = 0
         self._sockets: list[Socket] = []
         self._bound: Path | None = None
+        self._more = False  # the last drain left something, perhaps
 
     def open(self) -> None:
         """Bind the one address and connect to the other; raises BusError where that cannot be."""
@@ -140,16 +145,24 @@ class ExternalLink:
 
     def receive(self, bound: int = BOUND) -> list[tuple[str, Message]]:
         """What has come, oldest first, at most `bound` messages; never blocks."""
-        return self._subscriber.receive(bound)
+        taken = self._subscriber.receive(bound)
+        self._more = len(taken) == bound
+        return taken
 
     def due(self) -> int | None:
-        """None: whatever comes makes `fds` readable."""
-        return None
+        """At once where a drain ended at its bound, for what waits already gives no signal; else `fds` tell."""
+        return 0 if self._more else None
+
+    def renew(self) -> None:
+        """Connect anew: ZeroMQ never comes back by itself to a publisher that has sent too large a message."""
+        opened, address = self._sockets[1], _numeric(self._addresses[0])
+        with contextlib.suppress(zmq.ZMQError):  # not connected any more
+            opened.disconnect(address)
+        opened.connect(address)
 
     def listened(self) -> bool | None:
-        """Whether the machine has subscribed to what is sent."""
-        self._publisher.subscriptions_seen()
-        return self._publisher.listened("applied")
+        """Whether a machine has subscribed to anything that is sent."""
+        return self._publisher.subscriptions_seen() > 0
 
     def close(self) -> None:
         """Let the last messages go, close all, end the context. A second call, or one in a fork, does nothing."""
@@ -157,7 +170,7 @@ class ExternalLink:
         if context is None or os.getpid() != self._owner:
             return
         for opened in self._sockets:
-            opened.close(linger=SEEN_OFF_MS)
+            opened.close(linger=SEEN_OFF_MS if opened.socket_type == zmq.XPUB else 0)
         context.term()
         if self._bound:
             self._bound.unlink(missing_ok=True)

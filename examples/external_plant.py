@@ -2,12 +2,13 @@
 
     python examples/external_plant.py [STATE_ADDRESS APPLIED_ADDRESS]
 
-and in another terminal: servonode run trailer_pursuit_external. It serves one run after the other, until Ctrl-C.
+In another terminal: servonode run trailer_pursuit_external. It serves one run after the other, until Ctrl-C.
 """
 
 import math
 import sys
 import time
+from contextlib import suppress
 
 import msgpack
 import zmq
@@ -28,94 +29,71 @@ def rates(x, u, p):
     return V * math.cos(psi), V * math.sin(psi), Omega, phi_dot, V_dot, Omega_dot, left, right
 
 
-def moved(x, x_dot, h):
-    return [a + h * b for a, b in zip(x, x_dot, strict=True)]
-
-
 class Robot:
     def __init__(self, state_address, applied_address):
-        self.context = zmq.Context()
-        self.out, self.into = self.context.socket(zmq.PUB), self.context.socket(zmq.SUB)
+        self.out, self.into = (zmq.Context.instance().socket(kind) for kind in (zmq.PUB, zmq.SUB))
         self.out.bind(state_address)  # publishers bind, subscribers connect
         self.into.connect(applied_address)
-        for topic in ("setup", "applied"):
-            self.into.subscribe(topic)
-        self.setup, self.src, self.seq = {"run": 0}, time.monotonic_ns() % 2**53 + 1, 0
-        self.x, self.u, self.k, self.taken, self.running = [0.0] * 8, [0.0, 0.0], 0, -1, False
+        self.into.subscribe("")  # setup and applied
+        self.x, self.setup, self.running = [0.0] * 8, {"run": 0}, False
+        self.src, self.seq = time.monotonic_ns() % 2**53 + 1, 0  # this start of ours; number of our newest message
 
-    def send(self, topic, **values):
+    def publish(self):
         self.seq += 1
-        head = {"t": self.k * self.setup["step"], "k": self.k, "run": self.setup["run"], "seq": self.seq}
-        head |= {"mono": time.monotonic_ns(), "node": "robot", "src": self.src}
-        self.out.send_multipart([topic.encode(), msgpack.packb(head | values)])
-
-    def send_state(self):
-        state, acting = dict(zip(STATES, self.x, strict=True)), dict(zip(INPUTS, self.u, strict=True))
-        self.send("state", state=state, input=acting, control=False, applied_seq=self.taken)
+        head = {"t": self.k * self.setup["step"], "run": self.setup["run"], "src": self.src, "seq": self.seq}
+        head |= {"mono": time.monotonic_ns(), "node": "robot", "k": self.k, "control": False, "applied_seq": self.taken}
+        values = {"state": dict(zip(STATES, self.x, strict=True)), "input": dict(zip(INPUTS, self.u, strict=True))}
+        if not self.fits:
+            values = {"lifecycle": "fault", "fault": f"this is {NAME} {INPUTS}", "counts": {}, "values": {}}
+        self.out.send_multipart([b"state" if self.fits else b"status", msgpack.packb(head | values)])
 
     def begin(self, setup):
         if setup["run"] != self.setup["run"]:  # else it is asked for once more
-            self.setup, self.k, self.u, self.taken = setup, setup["k"], [0.0, 0.0], -1
-            self.running = setup["machine"] == NAME and tuple(setup["inputs"]) == INPUTS
-            self.began = self.fresh = time.monotonic()
-            if self.running and self.k == 0:
+            self.running = self.fits = (setup["machine"], tuple(setup["inputs"])) == (NAME, INPUTS)
+            if self.fits and setup["k"] == 0:
                 self.x = [float(setup["start"][name]) for name in STATES]
-        if self.running:
-            return self.send_state()
-        return self.send("status", lifecycle="fault", fault=f"this is {NAME} {INPUTS}", counts={}, values={})
+            self.setup, self.k, self.u, self.taken = setup, setup["k"], [0.0, 0.0], -1  # nothing taken yet
+            self.began = self.fresh = time.monotonic()
+        self.publish()
 
     def apply(self, applied):
-        u, k = [float(applied["input"][name]) for name in INPUTS], applied["until"]
+        u, seq, until = [float(applied["input"][name]) for name in INPUTS], applied["seq"], applied["until"]
         if not self.running or applied["run"] != self.setup["run"] or not all(map(math.isfinite, u)):
             return
         if applied["final"]:
-            self.running, self.u = False, [0.0, 0.0]
-        elif self.setup["mode"] == "lockstep" and (k == self.k or applied["k"] == self.k < k <= self.k + 1_000_000):
-            self.u, self.taken = u, applied["seq"]
-            self.integrate(k)  # no step if it is there already: only the answer once more
-            self.send_state()
-        elif self.setup["mode"] == "realtime" and applied["seq"] > self.taken:
-            self.u, self.taken, self.fresh = u, applied["seq"], time.monotonic()
+            self.running = False
+        elif self.setup["mode"] == "realtime" and seq > self.taken:
+            self.u, self.taken, self.fresh = u, seq, time.monotonic()
+        elif self.setup["mode"] == "lockstep":
+            if applied["k"] == self.k < until <= self.k + 1_000_000:
+                self.u, self.taken = u, seq
+                self.integrate(until)
+            if until == self.k:  # also if it was there already: then the last answer was lost
+                self.publish()
 
-    def integrate(self, k):
-        """The classical Runge-Kutta method, to step k."""
+    def integrate(self, until):
         h, p = self.setup["step"], self.setup["parameters"]
-        for self.k in range(self.k + 1, k + 1):
-            k1 = rates(self.x, self.u, p)
-            k2 = rates(moved(self.x, k1, h / 2), self.u, p)
-            k3 = rates(moved(self.x, k2, h / 2), self.u, p)
-            k4 = rates(moved(self.x, k3, h), self.u, p)
-            mean = [(a + 2 * b + 2 * c + d) / 6 for a, b, c, d in zip(k1, k2, k3, k4, strict=True)]
-            self.x = moved(self.x, mean, h)
+        while self.k < until:  # the classical Runge-Kutta method
+            total = slope = rates(self.x, self.u, p)
+            for part, weight in ((h / 2, 2), (h / 2, 2), (h, 1)):
+                slope = rates([a + part * b for a, b in zip(self.x, slope, strict=True)], self.u, p)
+                total = [a + weight * b for a, b in zip(total, slope, strict=True)]
+            self.x, self.k = [a + h / 6 * b for a, b in zip(self.x, total, strict=True)], self.k + 1
 
-    def keep_time(self):
-        """Real time: integrate to now on an absolute grid, safe once no fresh input has come for the timeout."""
-        step = self.setup["step"] / self.setup["speed"]  # wall s
-        safe_at = self.fresh + self.setup["timeout"]
-        for until in (min(time.monotonic(), safe_at), time.monotonic()):
-            self.integrate(self.setup["k"] + int((until - self.began) / step))
-            if until >= safe_at:
-                self.u = [0.0, 0.0]
-        self.send_state()
-
-    def run(self):
+    def serve(self):
         while True:
-            realtime = self.running and self.setup["mode"] == "realtime"
-            if realtime:
-                self.keep_time()
-            for _ in range(1000 if self.into.poll(1 if realtime else None) else 0):
-                try:
-                    topic, message = self.into.recv_multipart(zmq.NOBLOCK)
+            if realtime := self.running and self.setup["mode"] == "realtime":
+                now, safe_at = time.monotonic(), self.fresh + self.setup["timeout"]  # then no fresh input has come
+                for at in (min(now, safe_at), now):
+                    self.integrate(self.setup["k"] + int((at - self.began) * self.setup["speed"] / self.setup["step"]))
+                    self.u = self.u if at < safe_at else [0.0, 0.0]
+                self.publish()
+            if self.into.poll(1 if realtime else None):
+                with suppress(ValueError, KeyError, TypeError):  # what is no message of ours is as if it had not come
+                    topic, message = self.into.recv_multipart()
                     (self.begin if topic == b"setup" else self.apply)(msgpack.unpackb(message))
-                except zmq.Again:
-                    break
-                except (ValueError, KeyError, TypeError) as error:  # no message of ours: as if it had not come
-                    print(f"refused: {error!r}", file=sys.stderr)
 
 
 if __name__ == "__main__":
-    robot = Robot(*(sys.argv[1:3] or ("tcp://127.0.0.1:9873", "tcp://127.0.0.1:9874")))
-    try:
-        robot.run()
-    except KeyboardInterrupt:
-        robot.context.destroy(linger=100)
+    with suppress(KeyboardInterrupt):
+        Robot(*(sys.argv[1:3] or ("tcp://127.0.0.1:9873", "tcp://127.0.0.1:9874"))).serve()

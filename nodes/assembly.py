@@ -18,7 +18,7 @@ from servonode.mechanics.machine import Machine, ParameterError
 from servonode.nodes.control import Control, ProgramRefused, no_targets, program_source, resolve_control
 from servonode.nodes.examine import examine
 from servonode.nodes.launch_file import LaunchError, per_name
-from servonode.nodes.launch_keys import Actuator, LaunchFile
+from servonode.nodes.launch_keys import AUTO, Actuator, LaunchFile
 from servonode.nodes.machines import check_safe_action, check_start, initial_states, load, plant_source
 from servonode.nodes.prepare import prepared
 from servonode.nodes.safety import Limits
@@ -30,6 +30,7 @@ from servonode.plants.simulated import SimulatedPlant
 Array = npt.NDArray[np.float64]
 LATENESS = 1.0  # wall s by which a simulated plant may be late
 LONGEST_TIMEOUT = 10.0  # wall s; a longer command timeout is none, and must be called unsafe
+BRAKE_HELD_NS = 1_000_000  # the safe action is computed anew this often, or at each step where that is longer
 BRAKING = 5.0  # s of the safe action after a fault, where the machine states one
 
 
@@ -87,7 +88,7 @@ class Assembly:
         chosen = self.launch.plant.safety.on_fault
         policies = self.launch.supervision
         again = {policies.plant, policies.controller, policies.target} != {"never"}
-        return chosen or ("wait" if again else "stop")
+        return chosen if chosen != AUTO else "wait" if again else "stop"
 
     @property
     def lateness_limit(self) -> float:
@@ -96,6 +97,11 @@ class Assembly:
         if stated is not None:
             return stated
         return LATENESS if self.launch.plant.driver == "simulated" or timeout is None else timeout
+
+    @property
+    def brake_steps(self) -> int:
+        """Plant steps for which one evaluation of the safe action is held."""
+        return max(1, BRAKE_HELD_NS // self.launch.step_ns)
 
     @property
     def safe_steps(self) -> int:
@@ -173,7 +179,7 @@ def assemble(launch: LaunchFile, strict: bool = True) -> Assembly:
     if control:
         _find_program_start(assembly, control)
     check_start(launch, machine, start)
-    check_safe_action(launch, machine, start, np.array(assembly.limits.value))
+    check_safe_action(launch, machine, start, np.array(assembly.limits.value), assembly.brake_steps)
     if control:
         _check_law_at_start(assembly, control)
         if strict and control.examination.refusals:

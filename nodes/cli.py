@@ -159,7 +159,7 @@ def main(ctx: click.Context) -> None:
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE.png", help="Where the picture goes.")
 @click.option("--no-report", is_flag=True, help="Draw no picture.")
 @click.option("--plot", is_flag=True, help="Open a window on the run (servonode plot).")
-@click.option("--arm", is_flag=True, help="Arm at the start what otherwise waits for servonode arm.")
+@click.option("--arm", is_flag=True, help="Arm hardware at the start; else it waits for servonode arm.")
 @_panels
 @_window
 @_save
@@ -202,7 +202,7 @@ def run(
     line = StatusLine(assembly, name)
     with window_beside(name, options, line) as (begun, progress):
         rows = every or (1 if out else default_every(assembly))
-        outcome = Launcher(assembly, name, rows, progress, begun, **({"arm": True} if arm else {})).launch()
+        outcome = Launcher(assembly, name, rows, progress, begun, arm=arm or None).launch()
     line.close()
     _deliver(outcome.run, name, as_json, out, picture, outcome.interrupted, outcome.faults, outcome.exit_code)
     sys.exit(outcome.exit_code)

@@ -101,12 +101,12 @@ class Safety(Section, frozen=True):
         _key("how long a fault is followed by the safe action (absent: 5 where the machine brakes)", "s"),
     ] = None
     on_fault: Annotated[
-        Literal["stop", "wait", "resume"] | None,
+        Literal["auto", "stop", "wait", "resume"],
         _key(
-            "what follows a fault: the end, waiting for a reset (the default with restarts), or going on once "
-            "commands come again"
+            "what follows a fault: the end, waiting for a reset (auto: where nodes are started again), or going on "
+            "when commands come again"
         ),
-    ] = None
+    ] = "auto"
 
 
 class Device(Section, frozen=True):

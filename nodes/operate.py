@@ -128,9 +128,9 @@ def _stop(name: str) -> str:
         raise TimeoutError(f"not confirmed: {reason}; {sent}") from None
 
 
-def _order(verb: str, name: str, timeout_s: float = ANSWER_S) -> str:
+def _order(verb: str, name: str, timeout_s: float | None = None) -> str:
     """Ask the plant for it; its lifecycle after that. A stop is carried out however late the plant comes to it."""
-    answer = _asked(name, PLANT, verb, timeout_s, expires=verb in ("arm", "reset"))
+    answer = _asked(name, PLANT, verb, timeout_s or ANSWER_S, expires=verb in ("arm", "reset"))
     if answer.get("done"):
         return str(answer.get("lifecycle", ""))
     raise OperatorError(str(answer.get("refused") or answer.get("error") or f"{verb} was answered by {answer}"))

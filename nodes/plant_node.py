@@ -70,6 +70,7 @@ class PlantNode:
         self._last_state: State | None = None
         self._last_control = 0  # clock of the control state before
         self._start_energy = self.plant.energy()
+        self._brake_steps = assembly.brake_steps
         self._watched = launch.plant.safety.faults
         self._locates = self._watched and self.steps_per_period is None and bool(assembly.machine.description.faults)
 
@@ -183,7 +184,7 @@ class PlantNode:
             if self._locates and not self.failed:
                 before = self.plant.advance_watched(until - at)
             else:
-                self.plant.advance(1 if guard.braking else until - at)
+                self.plant.advance(min(self._brake_steps, until - at) if guard.braking else until - at)
             if not self.plant.arrived() and not self._machine_came():
                 break
             if until - at == CHUNK:

@@ -16,7 +16,7 @@ from servonode.nodes.statistics import Durations
 NAP_NS = 50_000_000  # the longest sleep that looks at nothing
 LOOK_NS = 1_000_000  # a plant that is always late looks at its door this often
 STALL_SHARE = 0.5  # own lateness above this share of the command timeout is not the controller's fault
-OWN_SHARE = 0.5  # a process that has computed for this share of its lateness was not stalled by its host
+OWN_SHARE = 0.5  # a process that has computed for this share of the time was not stalled by its host
 
 
 class RealTime:
@@ -36,7 +36,8 @@ class RealTime:
         self._since: int | None = None  # clock from which a command has been owed
         self._stale = False
         self._excused = False  # a stall of the host has already begun this wait afresh
-        self._woken = self._computed = 0  # clock and own computing time at the last wake-up
+        self._woken = 0  # clock of the last wake-up
+        self._late = self._computed = self._kept_at = 0  # lateness, own computing time and clock, when last judged
         self._looked = 0
         self._kept = True
 
@@ -50,7 +51,7 @@ class RealTime:
             node.finish()  # the clock starts with the first answer: nobody is late for a run that has not begun
             return
         node.catch_up = self._catch_up
-        self.start_ns = self._woken = node.clock()
+        self.start_ns = self._woken = self._kept_at = node.clock()
         self._computed = time.thread_time_ns()
         while node.k < node.steps and not node.stop and not node.must_end():
             event = node.next_event()
@@ -164,14 +165,14 @@ class RealTime:
         now, computed = node.clock(), time.thread_time_ns()
         late = now - deadline
         self.lateness.add(late / 1e9)
-        own = computed - self._computed > OWN_SHARE * late
-        self._computed = computed
+        own = computed - self._computed > OWN_SHARE * (now - self._kept_at)
+        grew, self._late, self._computed, self._kept_at = late > self._late, late, computed, now
         self.misses += event < node.steps and now >= self._deadline(node.next_event())
         if late > self.limit_ns:
             self._too_late(late, own)
         if self.timeout_ns is not None and late > STALL_SHARE * self.timeout_ns:
-            self.stalls += not own
-            self.overruns += own
+            self.stalls += grew and not own
+            self.overruns += grew and own
             node.plant.excuse(now)
             if self._since is not None and not self._excused:
                 self._since = now  # whoever shares this host was stalled too: wait afresh, but once

@@ -11,7 +11,18 @@ import msgspec
 from msgspec import NODEFAULT, Struct, inspect
 from msgspec.structs import fields
 
-from servonode.nodes.launch_keys import Actuator, Controller, Plant, Run, Safety, Sections, Sensor
+from servonode.nodes.launch_keys import (
+    Actuator,
+    Controller,
+    Device,
+    Link,
+    Plant,
+    Run,
+    Safety,
+    Sections,
+    Sensor,
+    Supervision,
+)
 
 HEAD = """\
 # The launch file
@@ -85,10 +96,26 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("plant.actuator", Actuator),
     ("plant.sensor", Sensor),
     ("plant.safety", Safety),
+    ("plant.device", Device),
+    ("plant.link", Link),
+    ("supervision", Supervision),
     ("controller", Controller),
 )
 COLUMNS = "| key | default | unit | what it is |\n|---|---|---|---|\n"
-_TABLES = {"parameters", "initial", "settings", "disturbance", "residuals", "actuator", "sensor", "safety", "gains"}
+_TABLES = {"parameters", "initial", "settings", "disturbance", "residuals", "gains"}
+_TABLES |= {"actuator", "sensor", "safety", "device", "link"}
+    "parameters",
+    "initial",
+    "settings",
+    "disturbance",
+    "residuals",
+    "actuator",
+    "sensor",
+    "safety",
+    "device",
+    "link",
+    "gains",
+}
 
 
 def launch_reference() -> str:
@@ -98,7 +125,7 @@ def launch_reference() -> str:
         heading = (struct.__doc__ or "").partition(":")[2].strip()
         parts.append(f"\n## [{name}]\n\n{heading[:1].upper()}{heading[1:]}\n\n{COLUMNS}")
         parts += [_row(field) for field in fields(struct) if field.name not in _TABLES]
-    assert {field.name for field in fields(Sections)} == {"run", "plant", "controller", "target"}
+    assert {field.name for field in fields(Sections)} == {"run", "plant", "controller", "supervision", "target"}
     return "".join([*parts, TAIL])
 
 

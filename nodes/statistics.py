@@ -6,7 +6,7 @@ Nothing here but the standard library, for the operator's verbs load it too and 
 import math
 from array import array
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
 LEAST, MOST = 1e-7, 1e3  # s; below and above lies one bucket each
@@ -116,6 +116,7 @@ def gathered(values: Mapping[str, float]) -> dict[str, dict[str, float]]:
 
 
 _HEADS = "".join(f"{head:>10}" for head in ("p50", "p99", "p99.9", "max"))
+_NODES = ("plant", "controller", "target")
 _ORDER = ("period", "lateness", "execution", "command_age", "round_trip")
 
 
@@ -125,9 +126,14 @@ def in_rows(nodes: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[tupl
     Nothing that was not measured has a row; where nothing was, there is no header either.
     """
     rows = []
-    for node, durations in nodes.items():
-        named = {name.removesuffix("_s"): each for name, each in durations.items() if each}
-        for name in sorted(named, key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name)):
+    for node in _in_order(nodes, _NODES):
+        named = {name.removesuffix("_s"): each for name, each in nodes[node].items() if each}
+        for name in _in_order(named, _ORDER):
             numbers = "".join(f"{named[name][key] * 1e3:>10.3f}" for key in (*QUANTILES, "max"))
             rows.append((node, f"{name.replace('_', ' '):<12}{numbers}"))
     return [("timing [ms]", f"{'':<12}{_HEADS}"), *rows] if rows else []
+
+
+def _in_order(names: Iterable[str], order: Sequence[str]) -> list[str]:
+    """The names in this order, behind them the others by the alphabet."""
+    return sorted(names, key=lambda name: (order.index(name) if name in order else len(order), name))

@@ -25,6 +25,7 @@ class StatusLine:
         self.duration = assembly.launch.duration_ns / 1e9
         self.units = {each.name: each.unit for each in assembly.residuals}
         self.waits = assembly.on_fault == "wait"  # after a fault the run is held until it is reset
+        self.arms_itself = assembly.launch.plant.driver == "simulated"
         self.unsafe = unsafe_text(assembly)
         self._stood = ""  # what the last line said of why the plant is not active
         self._terminal = self.stream.isatty()
@@ -72,6 +73,10 @@ class StatusLine:
     def _standing(self, plant: Status) -> str:
         """What keeps the plant from being active, and what mends it; empty where nothing does."""
         if plant.lifecycle == "inactive":
+            if plant.values.get("armed"):
+                return "armed, waiting for a command"
+            if self.arms_itself and plant.t == 0.0:
+                return "starting"
             return f"waiting to be armed: servonode arm {self.name}"
         if plant.lifecycle == "fault":
             held = self.waits or plant.fault == "estop"
@@ -134,8 +139,11 @@ def _kept_time(run: Run) -> list[tuple[str, str]]:
     stats, rows = run.stats, []
     counts = stats.get("counts", {})
     if run.control == "realtime" and "misses" in stats:
+        granted = stats.get("grants", {}).get("line", "").removeprefix("real time: ")
+        rows += [("real time", granted)] if granted else []
         rows += in_rows(stats.get("nodes", {}))
         missed = [f"{stats['misses']} deadlines", f"{counts.get('missed_commands', 0)} commands"]
+        missed += [f"{stats['overruns']} overruns"] if stats.get("overruns") else []
         rows.append(("missed", ", ".join([*missed, f"{stats.get('stalls', 0)} host stalls"])))
     elif stats.get("round_trip_s"):
         trip = stats["round_trip_s"]
@@ -144,6 +152,8 @@ def _kept_time(run: Run) -> list[tuple[str, str]]:
         rows.append(("repeated", f"the command before, for {counts['repeats']} periods"))
     if counts.get("late_commands"):
         rows.append(("late", f"{counts['late_commands']} commands, which acted after their instant"))
+    if stats.get("restarts"):
+        rows.append(("started again", ", ".join(f"{node} {n}x" for node, n in stats["restarts"].items())))
     dropped = [text for node, counts in stats.get("node_counts", {}).items() if (text := _dropped(node, counts))]
     return rows + ([("dropped", "; ".join(dropped))] if dropped else [])
 

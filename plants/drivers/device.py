@@ -23,6 +23,7 @@ Array = npt.NDArray[np.float64]
 Clock = Callable[[], int]  # monotonic ns
 
 RESEND_NS = 100_000_000  # what is not answered is sent again after this long
+RENEW = 10  # setups without an answer after which the link is connected anew
 UNECHOED = 4096  # numbers of sent inputs that are remembered while the machine does not take them
 NODE = "plant"
 
@@ -93,6 +94,7 @@ class DevicePlant:
         self._until: int | None = None  # lockstep: to where it was sent, until it is there
         self._order: Applied | None = None  # lockstep: what sent it there
         self._is_connected = self._closed = False
+        self._asked = 0  # setups sent again in this handshake
         self._asked_ns = 0  # when we last sent what must be answered
         self._wrote_ns = 0  # when inputs were last sent
         self._good_ns = 0  # when the newest good state came
@@ -133,7 +135,7 @@ class DevicePlant:
         self._sent.clear()
         self._machine_src, self._report = 0, ""
         self._until = self._order = None
-        self._is_connected = False
+        self._is_connected, self._asked = False, 0
         self._since_ns = self._clock()
         self._send_setup(self._since_ns)
 
@@ -145,11 +147,17 @@ class DevicePlant:
         self._drain(now)
         if self._state_seq < 0:
             if now - self._asked_ns >= RESEND_NS:
-                self._send_setup(now)
+                self._ask_again(now)
             return False
         self._is_connected = True
         self._since_ns = self._wrote_ns = now
         return True
+
+    def _ask_again(self, now: int) -> None:
+        self._asked += 1
+        if self._asked % RENEW == 0:
+            self._link.renew()
+        self._send_setup(now)
 
     def due(self) -> int | None:
         """The monotonic time [ns] at which to look again though no descriptor became readable, if any."""

@@ -59,6 +59,9 @@ class LoopbackLink:
         times = (self._to.next_arrival(), self._back.next_arrival(), self.device.due())
         return min((time for time in times if time is not None), default=None)
 
+    def renew(self) -> None:
+        """Nothing to connect."""
+
     def listened(self) -> bool | None:
         """None: nothing here knows."""
         return None

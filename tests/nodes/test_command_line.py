@@ -7,18 +7,23 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
 import servonode
+from servonode.bus import Status
 from servonode.mechanics.cache import cache_root
 from servonode.nodes.assembly import assemble
 from servonode.nodes.cli import main
 from servonode.nodes.launch_file import packaged, read_launch
+from servonode.nodes.launcher import Outcome
+from servonode.nodes.summary import StatusLine, table
 
 KEYS = {"t", "state", "input", "residual", "output", "program_state", "energy", "fault", "steps", "wall_s"}
 ESCAPES = ("--set", "controller.settings.U1=1e200")
@@ -353,6 +358,118 @@ def test_a_run_that_ended_by_a_fault_is_drawn_too(tmp_path: Path) -> None:
     assert file.read_bytes().startswith(b"\x89PNG")
 
 
+# what is shown of a run on processes
+
+
+def shown(lifecycle: str, *overrides: str, fault: str = "", t: float = 1.0, **values: float) -> str:
+    """The status line of a run whose plant says this of itself."""
+    stream = StringIO()
+    assembly = assemble(read_launch("trailer_pursuit", ["run.speed=1", *overrides]))
+    header: dict[str, Any] = {"t": t, "seq": 0, "run": 1, "k": 0, "mono": 0, "node": "plant", "src": 1, "counts": {}}
+    status = Status(**header, lifecycle=cast("Any", lifecycle), fault=fault, values=values)
+    StatusLine(assembly, "demo", stream)({"plant": status})
+    return stream.getvalue()
+
+
+def test_the_status_line_of_an_active_plant_shows_its_time_and_pace() -> None:
+    assert shown("active", rate=0.5, round_trip=0.002) == "demo 1.0/125.664 s  0.5x  round trip 2.00 ms\n"
+    assert shown("finished", rate=0.5) == "demo 1.0/125.664 s  0.5x\n"
+
+
+def test_the_status_line_says_why_a_plant_is_not_active_and_what_mends_it() -> None:
+    assert shown("unconfigured") == "demo 1.0/125.664 s  waiting for the machine\n"
+    assert shown("inactive") == "demo 1.0/125.664 s  waiting to be armed: servonode arm demo\n"
+    assert shown("inactive", armed=1.0) == "demo 1.0/125.664 s  armed, waiting for a command\n"
+    assert shown("inactive", t=0.0) == "demo 0.0/125.664 s  starting\n"  # a simulation arms itself
+    assert shown("inactive", "plant.driver=external", t=0.0).endswith("waiting to be armed: servonode arm demo\n")
+
+
+def test_the_status_line_says_whether_a_fault_waits_for_a_reset() -> None:
+    held = ", held safe: servonode reset demo\n"
+    assert shown("fault", fault="estop").endswith("FAULT estop" + held)
+    assert shown("fault", fault="law").endswith("FAULT law\n")
+    assert shown("fault", "plant.safety.on_fault=wait", fault="law").endswith("FAULT law" + held)
+    assert shown("fault", "supervision.controller=always", fault="law").endswith("FAULT law" + held)
+
+
+def test_an_unsafe_watchdog_stands_in_every_status_line_and_table() -> None:
+    unsafe, text = ("plant.safety.unsafe=true", "plant.safety.command_timeout=0"), "UNSAFE: no command watchdog"
+    for lifecycle in ("active", "inactive", "fault", "finished"):
+        assert text in shown(lifecycle, *unsafe)
+        assert "UNSAFE" not in shown(lifecycle)
+    assert "UNSAFE: command timeout 30 s" in shown("active", unsafe[0], "plant.safety.command_timeout=30")
+    words = [word for override in unsafe for word in ("--set", override)]
+    assert f"safety            {text}\n" in servo("simulate", "trailer_pursuit", *SHORT, *words).stdout
+
+
+def test_a_change_of_lifecycle_is_shown_at_once() -> None:
+    stream = StringIO()
+    line = StatusLine(assemble(read_launch("trailer_pursuit")), "demo", stream)
+    header: dict[str, Any] = {"seq": 0, "run": 1, "k": 0, "mono": 0, "node": "plant", "src": 1, "counts": {}}
+    for lifecycle in ("active", "active", "fault", "fault", "inactive", "active"):
+        line({"plant": Status(**header, t=1.0, lifecycle=cast("Any", lifecycle), values={"rate": 1.0})})
+    assert len(stream.getvalue().splitlines()) == 4  # the others wait for their time
+
+
+@pytest.mark.parametrize(("words", "arm"), [((), None), (("--arm",), True)])
+def test_arm_is_handed_to_the_launcher(
+    monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], arm: bool | None
+) -> None:
+    handed: dict[str, Any] = {}
+
+    class Recording:
+        def __init__(self, *_: Any, **options: Any) -> None:
+            handed.update(options)
+
+        def launch(self) -> Outcome:
+            return Outcome()
+
+    monkeypatch.setattr("servonode.nodes.launcher.Launcher", Recording)
+    assert servo("run", "trailer_pursuit", "--no-report", *words).exit_code == 0
+    assert handed == {"arm": arm}
+
+
+def times(p50: float) -> dict[str, float]:
+    return {"p50": p50, "p99": 2 * p50, "p999": 3 * p50, "max": 4 * p50}
+
+
+def test_the_table_of_a_run_in_real_time_shows_how_it_kept_time() -> None:
+    run = servonode.simulate("trailer_pursuit", run__duration=0.1)
+    nodes = {
+        "controller": {"execution_s": times(1e-4)},
+        "plant": {"round_trip_s": times(2e-4), "period_s": times(1e-2)},
+    }
+    counts = {"missed_commands": 2, "repeats": 5, "late_commands": 1, "refused_age": 3, "refused_non_finite": 1}
+    stats = {"rate": 1.0, "misses": 4, "stalls": 1, "overruns": 2, "counts": counts, "nodes": nodes}
+    stats |= {"node_counts": {"plant": counts, "controller": {"skipped_states": 2}, "target": {}}}
+    stats |= {"grants": {"line": "real time: timer slack 1 us"}, "restarts": {"controller": 2}}
+    text = table(replace(run, control="realtime", stats=stats), "demo")
+    rows = [line.split() for line in text.splitlines()]
+    begin = text.splitlines().index("  real time         timer slack 1 us")
+    assert rows[begin + 1 : begin + 5] == [
+        ["timing", "[ms]", "p50", "p99", "p99.9", "max"],
+        ["plant", "period", "10.000", "20.000", "30.000", "40.000"],
+        ["plant", "round", "trip", "0.200", "0.400", "0.600", "0.800"],
+        ["controller", "execution", "0.100", "0.200", "0.300", "0.400"],
+    ]
+    assert [line[2:] for line in text.splitlines()[begin + 5 : begin + 10]] == [
+        "missed            4 deadlines, 2 commands, 2 overruns, 1 host stalls",
+        "repeated          the command before, for 5 periods",
+        "late              1 commands, which acted after their instant",
+        "started again     controller 2x",
+        "dropped           plant: age 3, non finite 1; controller: skipped states 2",
+    ]
+
+
+def test_the_table_of_a_run_in_lockstep_shows_the_round_trip_only() -> None:
+    run = servonode.simulate("trailer_pursuit", run__duration=0.1)
+    stats = {"rate": 9.0, "misses": 0, "counts": {}, "round_trip_s": times(1e-4), "nodes": {"plant": {"x_s": times(1)}}}
+    text = table(replace(run, control="lockstep", stats=stats), "demo")
+    assert "  round trip        p50 0.100 ms   p99 0.200 ms   max 0.400 ms\n" in text
+    for word in ("timing", "missed", "repeated", "late ", "dropped", "real time"):
+        assert word not in text
+
+
 # list, check, help
 
 
@@ -390,12 +507,15 @@ def test_the_last_override_wins() -> None:
     assert json.loads(servo("simulate", "trailer_coast", "--json", *words).stdout)["t"] == 0.25
 
 
-@pytest.mark.parametrize("verb", ["run", "simulate", "check", "list"])
+VERBS = ("run", "simulate", "check", "list", "arm", "disarm", "reset", "estop", "status")
+
+
+@pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_the_help_of_a_verb_begins_with_examples(verb: str, flag: str) -> None:
     result = servo(verb, flag)
     assert result.exit_code == 0
-    assert result.stdout.startswith(f"Examples:\n  servonode {verb} ")
+    assert result.stdout.startswith((f"Examples:\n  servonode {verb} ", f"Examples:\n  servonode {verb}\n"))
     assert "Exit codes" in result.stdout
 
 
@@ -403,7 +523,7 @@ def test_servonode_alone_shows_its_verbs() -> None:
     result = servo()
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout == servo("-h").stdout
-    for verb in ("run", "simulate", "check", "list"):
+    for verb in VERBS:
         assert f"\n  {verb} " in result.stdout
 
 

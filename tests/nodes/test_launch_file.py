@@ -92,7 +92,7 @@ def test_a_small_file_has_the_defaults(file: Path) -> None:
     assert (controller.period, controller.delay, controller.settings) == (0.01, 0, {})
     assert (plant.sensor.drop, plant.sensor.delay, plant.actuator.limit) == (0.0, 0.0, None)
     assert (plant.safety.command_timeout, plant.safety.command_timeout_floor) == (None, 0.02)
-    assert plant.safety.on_fault == "stop"
+    assert plant.safety.on_fault == "auto"
     assert (launch.name, launch.path, launch.target) == ("small", file, {})
     assert (launch.step_ns, launch.period_ns, launch.duration_ns) == (10**6, 10**7, 10**10)
     assert (launch.steps, launch.steps_per_period) == (10_000, 10)
@@ -183,7 +183,7 @@ def test_times_that_do_not_divide_are_refused_with_the_nearest_ones(file: Path, 
         read_launch(file, [override])
 
 
-SECTIONS = r"choose controller, plant, run or target"
+SECTIONS = r"choose controller, plant, run, supervision or target"
 MISTAKES = [
     ("[rnu]", "rnu", None, r"unknown section; did you mean run\? C" + SECTIONS[1:]),
     ("[zzz]", "zzz", None, r"unknown section; " + SECTIONS),
@@ -193,13 +193,13 @@ MISTAKES = [
         "speed = 3",
         None,
         "speed",
-        r"outside every section; write it below \[run\], \[plant\], \[controller\] or \[tar",
+        r"outside every section; write it below \[run\], \[plant\], \[controller\], \[supervision\] or \[tar",
     ),
     (
         "[run]\nsped = 3",
         "run",
         "sped",
-        r"unknown key; did you mean speed\? Choose duration, lockstep_timeout, mode",
+        r"unknown key; did you mean speed\? Choose duration, lock_memory, lockstep_timeout, mode",
     ),
     ("[plant.actuator]\nlimt = 3", "plant.actuator", "limt", r"did you mean limit\?"),
     ("plant.sensor = 3", "plant.sensor", None, r"write its keys below \[plant\.sensor\]"),
@@ -241,7 +241,7 @@ MISTAKES = [
         r'"realtme" is unknown; did you mean realtime\? Choose lockstep or realt',
     ),
     ("run.mode = 3", "run", "mode", r"3 is unknown; choose lockstep or realtime"),
-    ('plant.driver = "serial"', "plant", "driver", r"choose simulated"),
+    ('plant.driver = "serial"', "plant", "driver", r"choose external, loopback or simulated"),
     ('plant.integrator = "rk5"', "plant", "integrator", r"Choose euler, heun, ralston, rk2 or rk4"),
     ("plant.step = -0.001", "plant", "step", r"-0\.001 is not a number > 0"),
     ("plant.publish_every = 0", "plant", "publish_every", r"0 is not a whole number >= 1"),
@@ -282,12 +282,12 @@ MISTAKES = [
         r"1 is not a number >= 0 and < 1; give the probability",
     ),
     ("plant.sensor.drop = {x = 0.5}", "plant.sensor", "drop", r"a table is not a number"),
-    ("plant.safety.command_timeout = 0", "plant.safety", "command_timeout", r"0 is not a number > 0"),
+    ("plant.safety.command_timeout = -1", "plant.safety", "command_timeout", r"-1 is not a number >= 0"),
     (
         'plant.safety.on_fault = "stp"',
         "plant.safety",
         "on_fault",
-        r"did you mean stop\? Choose resume or stop",
+        r"did you mean stop\? Choose auto, resume, stop or wait",
     ),
     ("controller.delay = -1", "controller", "delay", r"whole number >= 0; give the time after .* in periods"),
     ("controller.settings.a = 1" + "0" * 30, "controller.settings", "a", r"above 2\*\*53"),

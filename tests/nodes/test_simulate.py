@@ -217,15 +217,19 @@ INTO_THE_ROBOT: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("loop", ["fused", "nodes"])
-def test_a_law_that_fails_stops_the_run_with_zero_torque(loop: Any) -> None:
+def test_a_law_that_fails_stops_the_robot_with_its_brake(loop: Any) -> None:
     run = simulate("trailer_pursuit", every=1, loop=loop, **INTO_THE_ROBOT)
     assert run.fault is not None
     assert (run.fault["name"], run.fault["node"]) == ("law", "controller")
     assert "guard radius" in run.fault["text"]
-    assert run.t[-1] == run.fault["t"] == 2.14
-    assert run.input["U1"][-1] == run.input["U2"][-1] == 0.0
+    assert run.fault["t"] == 2.14
+    assert run.t[-1] == 7.14
+    braking = np.flatnonzero(run.t >= 2.14)[:-1]
+    left = (run.state["V"] - 0.2 * run.state["Omega"]) / 0.075
+    np.testing.assert_allclose(run.input["U1"][braking], -0.05 * left[braking], atol=1e-15)
+    assert run.energy[-1] < 1e-3 * run.energy[braking[0]]
     distance = 2 - 0.5 * run.t - run.state["X"]
-    assert distance[-1] < 0.05 < distance[-11]
+    assert distance[braking[0]] < 0.05 < distance[braking[0] - 10]
 
 
 def test_a_law_that_fails_is_an_error_of_the_continuous_rung() -> None:

@@ -1,0 +1,278 @@
+"""The link to a machine in another process, over real sockets; the machine here is bare pyzmq."""
+
+import select
+import shutil
+import socket
+import tempfile
+import time
+from pathlib import Path
+
+import msgpack
+import pytest
+import zmq
+
+from servonode.bus import Applied, BusError, ExternalLink, Setup, State, Status, check_address, decode, encode
+
+HEADER = {"t": 0.1, "run": 1, "k": 1, "mono": 1, "node": "plant", "src": 1}
+
+
+def state(seq: int) -> State:
+    return State(**HEADER, seq=seq, state={"x": 0.1}, input={}, control=False)
+
+
+def applied(seq: int, **more) -> Applied:
+    return Applied(**HEADER, seq=seq, input={"u": 0.5}, desired={"u": 0.5}, re=-1, reasons=[], repeats=0, **more)
+
+
+@pytest.fixture
+def folder():
+    made = Path(tempfile.mkdtemp(prefix="sn", dir="/tmp"))  # short: a socket's path has 107 bytes
+    yield made
+    shutil.rmtree(made)
+
+
+def free_port() -> int:
+    with zmq.Context() as context, context.socket(zmq.PUB) as probe:
+        return probe.bind_to_random_port("tcp://127.0.0.1")
+
+
+@pytest.fixture(params=["ipc", "tcp"])
+def addresses(request, folder):
+    if request.param == "ipc":
+        return f"ipc://{folder}/state", f"ipc://{folder}/applied"
+    return f"tcp://127.0.0.1:{free_port()}", f"tcp://localhost:{free_port()}"
+
+
+class Machine:
+    """The other end: a bound PUB and a connected SUB."""
+
+    def __init__(self, state_address: str, applied_address: str) -> None:
+        self.context = zmq.Context()
+        self.out, self.into = self.context.socket(zmq.XPUB), self.context.socket(zmq.SUB)
+        self.out.bind(state_address)
+        self.into.subscribe(b"")
+        self.into.setsockopt(zmq.RECONNECT_IVL, 2)
+        self.into.connect(applied_address)
+
+    def heard(self) -> bool:
+        """Whether both subscriptions of servonode are here."""
+        missing = 2
+        while missing and self.out.poll(3000):
+            missing -= self.out.recv()[0]
+        return not missing
+
+    def frames(self):
+        assert self.into.poll(3000)
+        return self.into.recv_multipart()
+
+    def close(self) -> None:
+        self.context.destroy(linger=0)
+
+
+@pytest.fixture
+def machine(addresses):
+    made = Machine(*addresses)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def link(addresses):
+    made = ExternalLink(*addresses)
+    made.open()
+    yield made
+    made.close()
+
+
+def received(link, n: int = 1):
+    """Messages until n have come or 3 s have gone."""
+    got, deadline = link.receive(), time.monotonic() + 3
+    while len(got) < n and time.monotonic() < deadline:
+        select.select(link.fds, (), (), max(deadline - time.monotonic(), 0))
+        got += link.receive()
+    return got
+
+
+def until(true) -> bool:
+    deadline = time.monotonic() + 3
+    while time.monotonic() < deadline:
+        if true():
+            return True
+        time.sleep(0.001)
+    return False
+
+
+@pytest.mark.parametrize(
+    "good", ["tcp://127.0.0.1:9873", "tcp://localhost:1", "tcp://[::1]:65535", "ipc:///tmp/robot.state"]
+)
+def test_a_local_address_is_taken(good):
+    assert check_address(good) is None
+
+
+@pytest.mark.parametrize(
+    ("bad", "says", "mend"),
+    [
+        ("tcp://192.168.1.7:9873", "other computers", "tcp://127.0.0.1:PORT"),
+        ("tcp://*:9873", "other computers", "tcp://127.0.0.1:PORT"),
+        ("tcp://0.0.0.0:9873", "other computers", "tcp://127.0.0.1:PORT"),
+        ("tcp://127.0.0.1.example.org:9873", "other computers", "tcp://127.0.0.1:PORT"),
+        ("tcp://[::]:9873", "other computers", "tcp://[::1]:PORT"),
+        ("tcp://eth0;127.0.0.1:9873", "other computers", "tcp://127.0.0.1:PORT"),
+        ("tcp://127.0.0.1", "no usable port", "9873"),
+        ("tcp://127.0.0.1:0", "no usable port", "1024"),
+        ("tcp://127.0.0.1:65536", "no usable port", "65535"),
+        ("tcp://127.0.0.1:９873", "other computers", "PORT"),
+        ("ipc://robot", "no absolute path", "ipc:///PATH"),
+        ("ipc:///tmp/" + "x" * 104, "109 bytes", "shorter"),
+        ("ipc://@robot", "no absolute path", "ipc:///PATH"),
+        ("udp://127.0.0.1:9873", "no address", "ipc:///PATH"),
+        ("inproc://robot", "no address", "ipc:///PATH"),
+        ("", "no address", "ipc:///PATH"),
+    ],
+)
+def test_any_other_address_is_refused_in_one_sentence(bad, says, mend):
+    text = check_address(bad)
+    assert text is not None
+    assert says in text
+    assert mend in text
+    assert "\n" not in text
+    with pytest.raises(BusError, match=r"take|write"):
+        ExternalLink("tcp://127.0.0.1:9873", bad).open()
+
+
+def test_messages_go_both_ways_as_two_frames(link, machine):
+    assert machine.heard()
+    assert until(link.listened)
+    link.send("applied", applied(3, until=20, state_seq=7))
+    topic, payload = machine.frames()
+    assert topic == b"applied"
+    assert decode(topic, payload) == applied(3, until=20, state_seq=7)
+    assert msgpack.unpackb(payload)["until"] == 20
+    machine.out.send_multipart([b"state", encode(state(1))])
+    fault = Status(**HEADER, seq=0, lifecycle="fault", fault="too hot", counts={}, values={})
+    machine.out.send_multipart([b"status", encode(fault)])
+    assert received(link, 2) == [("state", state(1)), ("status", fault)]
+
+
+def test_all_that_a_machine_must_know_fits_into_a_setup():
+    setup = Setup(
+        **HEADER, seq=0, machine="cart", mode="lockstep", step=0.001, period=0.01, speed=1.0, timeout=0.03,
+        inputs=["F"], limits={"F": 2.0}, parameters={"m": 1.0}, start={"x": 0.0, "n": [0.0, 0.0, 1.0]},
+    )  # fmt: skip
+    assert decode(b"setup", encode(setup)) == setup
+
+
+def test_fields_for_devices_may_be_absent_from_the_messages_of_others():
+    for message in (state(1), applied(1)):
+        topic = type(message).__name__.lower().encode()
+        content = msgpack.unpackb(encode(message))
+        for late in ("applied_seq", "until", "state_seq", "final"):
+            content.pop(late, None)
+        assert decode(topic, msgpack.packb(content)) == message
+
+
+def test_what_is_no_message_is_counted_by_reason(link, machine):
+    assert machine.heard()
+    good = encode(state(5))
+    machine.out.send_multipart([b"state", b"\x00garbage"])
+    machine.out.send_multipart([b"state"])
+    machine.out.send_multipart([b"state", good, good])
+    machine.out.send_multipart([b"state", msgpack.packb({**msgpack.unpackb(good), "state": {"x": float("nan")}})])
+    machine.out.send_multipart([b"state2", good])
+    machine.out.send_multipart([b"applied", encode(applied(1))])  # not subscribed to
+    machine.out.send_multipart([b"state", good])
+    assert received(link) == [("state", state(5))]
+    assert link.counts == {"type": 1, "frames": 2, "non_finite": 1, "topic": 1}
+
+
+def test_a_huge_message_is_never_delivered_and_a_renewed_link_hears_again(link, machine):
+    assert machine.heard()
+    machine.out.send_multipart([b"state", b"x" * 70000])
+    machine.out.send_multipart([b"state", encode(state(1))])
+    assert machine.out.poll(3000)  # ZeroMQ has dropped the connection, and never makes it again
+    link.renew()
+    assert machine.heard()
+    machine.out.send_multipart([b"state", encode(state(2))])
+    assert received(link) == [("state", state(2))]
+    assert not link.counts
+
+
+def test_a_link_that_is_well_can_be_renewed(link, machine):
+    assert machine.heard()
+    link.renew()
+    assert until(lambda: machine.out.send_multipart([b"state", encode(state(2))]) or link.receive())
+
+
+def test_nothing_readable_is_left_once_all_has_been_received(link, machine):
+    assert machine.heard()
+    for i in range(50):
+        machine.out.send_multipart([b"state", encode(state(i))])
+    assert len(received(link, 50)) == 50
+    assert link.receive() == []
+    assert select.select(link.fds, (), (), 0.02)[0] == []
+    assert link.due() is None
+
+
+def test_a_drain_is_bounded(link, machine):
+    assert machine.heard()
+    for i in range(30):
+        machine.out.send_multipart([b"state", encode(state(i))])
+    assert until(lambda: bool(select.select(link.fds, (), (), 0)[0]))
+    time.sleep(0.05)
+    assert [m.seq for _, m in link.receive(10)] == list(range(10))
+    assert link.due() == 0  # what waits now makes nothing readable
+    assert [m.seq for _, m in received(link, 20)] == list(range(10, 30))
+    assert link.due() is None
+
+
+def test_a_second_one_on_the_same_address_is_refused_and_the_first_goes_on(link, machine, addresses):
+    assert machine.heard()
+    assert until(link.listened)
+    second = ExternalLink(*addresses)
+    with pytest.raises(BusError, match=r"cannot be bound .*stop the other run") as caught:
+        second.open()
+    assert addresses[1] in str(caught.value)
+    second.close()
+    link.send("applied", applied(1))
+    assert machine.frames() == [b"applied", encode(applied(1))]
+
+
+def test_a_path_that_a_killed_process_left_is_taken(folder):
+    address = f"ipc://{folder}/applied"
+    first = ExternalLink(f"ipc://{folder}/state", address)
+    first.open()
+    first.close()
+    assert not (folder / "applied").exists()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as left:
+        left.bind(str(folder / "applied"))
+    assert (folder / "applied").exists()
+    again = ExternalLink(f"ipc://{folder}/state", address)
+    again.open()
+    again.close()
+
+
+def test_one_address_cannot_serve_both_ways(folder):
+    address = f"ipc://{folder}/one"
+    with pytest.raises(BusError, match="second address"):
+        ExternalLink(address, address).open()
+
+
+def test_a_folder_that_is_missing_is_named(folder):
+    with pytest.raises(BusError, match="gone/applied"):
+        ExternalLink(f"ipc://{folder}/state", f"ipc://{folder}/gone/applied").open()
+
+
+def test_what_was_sent_last_still_goes_out_when_the_link_is_closed_at_once(link, machine):
+    assert machine.heard()
+    assert until(link.listened)
+    for i in range(20):
+        link.send("applied", applied(i, final=True))
+    link.close()
+    link.close()
+    assert [decode(*machine.frames()).seq for _ in range(20)] == list(range(20))
+
+
+def test_whether_somebody_listens_is_known(link, machine):
+    assert until(link.listened)
+    machine.close()
+    assert until(lambda: not link.listened())
