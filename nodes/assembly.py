@@ -15,6 +15,7 @@ from servonode.controllers import ServoLaw
 from servonode.controllers.signals import Signals
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import Machine, ParameterError
+from servonode.nodes.check_driver import check_driver
 from servonode.nodes.control import Control, ProgramRefused, no_targets, program_source, resolve_control
 from servonode.nodes.examine import examine
 from servonode.nodes.launch_file import LaunchError, per_name
@@ -124,6 +125,7 @@ def assemble(launch: LaunchFile, strict: bool = True) -> Assembly:
         LaunchError: something in the launch file does not fit; ProgramRefused: the examination's verdict is no.
         CacheError: the kernel cache is damaged or cannot be written.
     """
+    check_driver(launch)
     source = plant_source(launch)
     launch = prepared(launch, source)
     path, plant = launch.file, launch.plant

@@ -69,12 +69,12 @@ def prepare(node: PlantNode, arm: bool, patience_s: float) -> bool:
     while not node.plant.connected():
         trouble = node.plant.trouble()
         if node.clock() > limit and trouble is None:
-            trouble = ("device", f"no machine answered within {patience_s:g} s; start it, and look at its addresses")
+            trouble = ("device", f"no machine answered within {patience_s:g} s: {node.plant.silence()}")
         if trouble is not None and trouble[0] == "device":
             node.guard.latch(Fault(trouble[0], trouble[1], 0.0, PLANT))
         if node.stop or node.failed:
             return False
-        node.bus.wait(node.clock() + RESEND_NS, node.plant.fds)
+        node.bus.wait(node.plant.due() or node.clock() + RESEND_NS, node.plant.fds)
         node.status_if_due()
     node.guard.lifecycle = "inactive"
     if arm:

@@ -16,11 +16,13 @@ from servonode.bus import BusFace, Command, State, Status, subscriptions_expecte
 from servonode.bus.faces import Wanted
 from servonode.mechanics.description import packed
 from servonode.nodes.assembly import Assembly
+from servonode.nodes.driver import driven_plant
 from servonode.nodes.faults import located
 from servonode.nodes.guard import Guard
 from servonode.nodes.node import PLANT, STATUS_PERIOD_NS, WANTED, Clock, Fault, Outbox, start_id
 from servonode.nodes.recorder import Recorder
 from servonode.nodes.statistics import Durations
+from servonode.plants.plant import Plant
 
 Array = npt.NDArray[np.float64]
 STATUS_INSTANTS = 64  # control instants after which a status is due at the latest; the target node goes by it
@@ -47,7 +49,7 @@ class PlantNode:
         self.assembly = assembly
         self.clock = clock
         self.bus = bus
-        self.plant = assembly.plant()
+        self.plant: Plant = driven_plant(assembly, clock) if own_time else assembly.plant()
         self.info = self.plant.open()
         self._layout = assembly.machine.description.layout
         self.outbox = Outbox(PLANT, bus.publisher(subscriptions_expected(PLANT, listeners)), clock)
@@ -208,7 +210,7 @@ class PlantNode:
                 text = f"no state from the machine after step {self.k} within {timeout:g} s; is it alive?"
                 self.fault("lockstep_timeout", text, PLANT)
                 return False
-            self.bus.wait(min(limit, now + RESEND_NS), self.plant.fds)
+            self.bus.wait(min(limit, self.plant.due() or limit), self.plant.fds)
         return True
 
     def _watch(self, before: Array | None) -> None:
@@ -307,7 +309,7 @@ class PlantNode:
             self._connecting = 0
         elif self.clock() > self._connecting:
             self._connecting = 0
-            return "stale_state", "the machine does not answer the handshake; is it running?"
+            return "stale_state", f"the machine does not answer the handshake: {self.plant.silence()}"
         return None
 
     # the end, and what is said on the way

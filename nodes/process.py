@@ -39,18 +39,18 @@ class NodeBus(Bus):
     """A node's bus that also wakes for signals and answers requests: ready, start, stop, and the operator's."""
 
     def __init__(self, folder: Path, node: str) -> None:
+        self._signalled = self._emergency = False
+        signal.signal(signal.SIGUSR1, lambda *_: self._alarm())  # before the door opens, for a stop that comes at once
         super().__init__(folder, node)
         self.started = self.stopped = False
         self.on_stop: Callable[[], None] = lambda: None
         self.is_ready: Callable[[], bool] = lambda: False
         self.on_operator: Callable[[str], dict[str, Any]] = lambda _: {"refused": f"node {node} takes no such request"}
-        self._signalled = self._emergency = False
         self._door = self.requests()  # the first that is looked at in a wait
         self._wake, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: self.halt())
-        signal.signal(signal.SIGUSR1, lambda *_: self._alarm())
 
     def halt(self) -> None:
         """Ask the node to end in good order."""

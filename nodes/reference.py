@@ -104,18 +104,6 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
 COLUMNS = "| key | default | unit | what it is |\n|---|---|---|---|\n"
 _TABLES = {"parameters", "initial", "settings", "disturbance", "residuals", "gains"}
 _TABLES |= {"actuator", "sensor", "safety", "device", "link"}
-    "parameters",
-    "initial",
-    "settings",
-    "disturbance",
-    "residuals",
-    "actuator",
-    "sensor",
-    "safety",
-    "device",
-    "link",
-    "gains",
-}
 
 
 def launch_reference() -> str:

@@ -43,7 +43,10 @@ class Plant(Protocol):
     k: int
     x: Array
     finite: bool
-    counts: Counter[str]  # messages of a machine that were refused, by reason
+
+    @property
+    def counts(self) -> Counter[str]:
+        """Messages of a machine that were refused, by reason."""
 
     @property
     def t(self) -> float:
@@ -65,6 +68,12 @@ class Plant(Protocol):
 
     def connected(self) -> bool:
         """Whether the machine has answered the handshake; never blocks, asks again where that is due."""
+
+    def due(self) -> int | None:
+        """The monotonic time [ns] at which to look again though no descriptor became readable, if any."""
+
+    def silence(self) -> str:
+        """Why the handshake may not have been answered, for people."""
 
     def read(self) -> Reading:
         """The newest measurement."""

@@ -67,6 +67,12 @@ class SimulatedPlant:
     def connected(self) -> bool:
         return True
 
+    def due(self) -> int | None:
+        return None
+
+    def silence(self) -> str:
+        return ""
+
     def arrived(self) -> bool:
         return True
 
