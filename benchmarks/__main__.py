@@ -1,7 +1,7 @@
-"""All benchmarks, one table after the other: kernels and a long run against C, exchanges against bare sockets, chains.
+"""All benchmarks, one table after the other: kernels and long runs against C, exchanges against bare sockets.
 
     python benchmarks            the tables, but for those of minutes
-    python benchmarks chain      one of them: kernels, exchanges, hoop, ball, chain, gallery, window
+    python benchmarks chain      one of them; `-h` lists them
     python benchmarks --json     one JSON object, keyed by benchmark
 
 Each runs in a process of its own, so that pinning and loaded libraries of one do not act on the next.
@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("kernels", "exchanges", "hoop", "ball", "chain", "gallery", "window")
+BENCHMARKS = ("kernels", "exchanges", "hoop", "ball", "chain", "gallery", "window", "paced", "subscriber", "soak")
 USUAL = BENCHMARKS[:4]  # the others take minutes
 
 

@@ -170,7 +170,7 @@ class ExternalLink:
         if context is None or os.getpid() != self._owner:
             return
         for opened in self._sockets:
-            opened.close(linger=SEEN_OFF_MS if opened.socket_type == zmq.XPUB else 0)
+            opened.close(linger=SEEN_OFF_MS if opened.type == zmq.XPUB else 0)
         context.term()
         if self._bound:
             self._bound.unlink(missing_ok=True)

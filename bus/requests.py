@@ -38,6 +38,10 @@ class Requests:
         """Whether a request waited at the last look, or may: a reply was sent since."""
         return self._reader.readable is not False
 
+    def waiter(self) -> Waiter:
+        """What sleeps until a request comes, and for nothing else."""
+        return Waiter(self._reader)
+
     def poll_request(self) -> tuple[Identity, dict[str, Any]] | None:
         """The oldest good request and whom to reply to, or None; never blocks."""
         for _ in range(BOUND):

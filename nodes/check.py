@@ -39,6 +39,7 @@ class Report:
     period: float | None
     integrator: str
     command_timeout: float | None
+    safety: dict[str, Any]  # driver, limits by input, what a fault leads to
     findings: tuple[Finding, ...]
     numbers: dict[str, Any]
 
@@ -80,9 +81,25 @@ def report(assembly: Assembly) -> Report:
         period=launch.period_ns / 1e9 if launch.period_ns else None,
         integrator=launch.plant.integrator,
         command_timeout=assembly.command_timeout,
+        safety=_safety(assembly),
         findings=tuple(found.findings),
         numbers=found.numbers,
     )
+
+
+def _safety(assembly: Assembly) -> dict[str, Any]:
+    """What stands between the law and the machine. Limits only where there are any."""
+    launch, limits, names = assembly.launch, assembly.limits, assembly.machine.description.input_names
+    return {
+        "driver": launch.plant.driver,
+        "limit": {n: v for n, v in zip(names, limits.value, strict=True) if np.isfinite(v)},
+        "rate_limit": {n: v for n, v in zip(names, limits.rate, strict=True) if np.isfinite(v)},
+        "power_limit": limits.power if np.isfinite(limits.power) else None,
+        "safe_action": "the machine's own" if assembly.machine.description.brakes else "zero input",
+        "safe_time": assembly.safe_steps * launch.step_ns / 1e9,
+        "on_fault": assembly.on_fault,
+        "unsafe": launch.plant.safety.unsafe,
+    }
 
 
 def _residuals(assembly: Assembly) -> dict[str, dict[str, float]]:

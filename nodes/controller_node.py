@@ -154,8 +154,9 @@ class ControllerNode:
             return
         goal = self._goals.get(state.k)
         status = self._compute(state.k, state.t, self._x, follow=True)
-        self.record.add(state.k, self.law.out[len(self.input_names) :], self._states)
-        if self._predictor or self.law.n_integrals:
+        again = self._predictor is not None or self.law.n_integrals > 0  # which overwrites what the law has given
+        if again:
+            self._record(state)
             status = status or self._look_further(state)
         asked = self.law.inputs.tolist() if not status else [0.0] * len(self.input_names)
         self.compute_time.add((self.clock() - begin) / 1e9)
@@ -166,8 +167,13 @@ class ControllerNode:
             Command, state.k, state.t, re=state.seq, target_seq=goal.seq if goal else -1,
             input=dict(zip(self.input_names, asked, strict=True)), fault=fault,
         )  # fmt: skip
+        if not again:
+            self._record(state)  # behind the answer, which somebody waits for
         self._report(state)
         self._drop_goals(state.k)
+
+    def _record(self, state: State) -> None:
+        self.record.add(state.k, self.law.out[len(self.input_names) :], self._states)
 
     def _compute(self, k: int, t: float, x: Array, follow: bool = False) -> int:
         """Evaluate the law at step k with the goal of that step; its status. `follow`: the program's states too."""

@@ -55,6 +55,7 @@ def rearmed(node: PlantNode) -> bool:
     """Stand still until the run is armed (again); False when it is to stop."""
     while not node.stop and not (node.guard.arming or node.guard.lifecycle == "active"):
         node.bus.wait(node.clock() + RESEND_NS)
+        node.take_commands()  # none acts now, and what waits would keep the door from being heard
         node.status_if_due()
     return not node.stop
 
@@ -81,6 +82,7 @@ def prepare(node: PlantNode, arm: bool, patience_s: float) -> bool:
         node.arm()
     while not node.stop and not node.failed and not (node.guard.arming or node.guard.lifecycle == "active"):
         node.plant.arrived()  # what the machine sends meanwhile is taken in
+        node.take_commands()
         node.publish_status()
         node.bus.wait(node.clock() + RESEND_NS)
     return not node.stop

@@ -27,6 +27,7 @@ from servonode.plants.plant import Plant
 Array = npt.NDArray[np.float64]
 STATUS_INSTANTS = 64  # control instants after which a status is due at the latest; the target node goes by it
 RESEND_NS = 100_000_000  # an unanswered state, or an idle plant's newest one, is published again after this long
+LOOK_NS = 1_000_000  # a plant that never sleeps looks at its door this often
 CHUNK = 100_000  # steps after which a plant that integrates for long looks after its door and its status
 
 
@@ -63,12 +64,13 @@ class PlantNode:
         self.stop = False  # asked from outside
         self.asks = True  # control states want an answer
         self.catch_up: Callable[[], None] = lambda: None  # let the plant time pass that has passed, before a fault acts
+        self.kept_time: Callable[[], dict[str, float]] = dict  # what real time adds to a status
         self.waits = own_time and assembly.on_fault == "wait"  # a fault is followed by a reset, not by the end
         self.own_time = own_time
         self._advancing = self._lost = False  # in the middle of a step; the machine stays away
         self._connecting = 0  # clock until which the machine may answer the handshake; 0: it has
         self.period, self.execution = Durations(), Durations()
-        self._status_due = self._status_k = 0
+        self._status_due = self._status_k = self._looked = 0
         self._last_state: State | None = None
         self._last_control = 0  # clock of the control state before
         self._start_energy = self.plant.energy()
@@ -190,7 +192,7 @@ class PlantNode:
             if not self.plant.arrived() and not self._machine_came():
                 break
             if until - at == CHUNK:
-                self.bus.wait(0)
+                self.hear()
                 self.status_if_due()
                 if self.stop:
                     break
@@ -252,7 +254,16 @@ class PlantNode:
             self.advance_to(k)
             self.publish_state()
             self.status_if_due()
+            self.hear()
         self.asks = True
+
+    def hear(self) -> None:
+        """Hear the operator also where there is never time to sleep, at most every LOOK_NS."""
+        now = self.clock()
+        if self.own_time and now - self._looked > LOOK_NS:
+            self._looked = now
+            self.bus.wait(0)
+            self.take_commands()
 
     def fault(self, name: str, text: str, node: str, t: float | None = None) -> None:
         """Latch a fault, of time t [s] (absent: now): the safe action from now on."""
@@ -283,14 +294,15 @@ class PlantNode:
         if refused is not None:
             return {"refused": refused}
         self.publish_status()
-        return {"done": True, "lifecycle": self.guard.lifecycle}
+        return {"done": True, "lifecycle": "arming" if self.guard.arming else self.guard.lifecycle}
 
     def arm(self) -> str | None:
         """Arm; why not, or None. During the run the controller must be answering, and a new run id begins."""
-        begun = self._last_control > 0
-        recent = round(self.assembly.command_timeout * 1e9) if begun and self.assembly.command_timeout else None
-        if begun and self._connecting:
-            return "the machine has not answered yet; see that it runs"
+        begun, timeout = self._last_control > 0, self.assembly.command_timeout
+        lockstep = self.assembly.launch.run.mode == "lockstep"  # time stands still, nobody is asked meanwhile
+        recent = round(timeout * 1e9) if begun and timeout and not lockstep else None
+        if begun and self._connecting and not self.plant.connected():
+            return f"the machine has not answered yet: {self.plant.silence()}"
         refused = self.guard.arm(self.clock(), recent)
         if refused is None and begun:
             self.guard.begin(self.instant)
@@ -333,7 +345,7 @@ class PlantNode:
             "rung": self.guard.ladder.rung.name.lower(),
             "t": self.plant.t,
             "counts": self.all_counts(),
-            "values": self.values(),
+            "values": self.values() | self.kept_time(),
         }
 
     def all_counts(self) -> dict[str, int]:
@@ -349,7 +361,7 @@ class PlantNode:
         armed = float(self.guard.arming or self.guard.lifecycle == "active")
         return {"armed": armed, "round_trip": self.guard.round_trip.recent(), **flat}
 
-    def publish_status(self, lifecycle: str | None = None, **values: float) -> None:
+    def publish_status(self, lifecycle: str | None = None) -> None:
         """Publish lifecycle, the latched fault, the rung, counters and what is measured."""
         latched = self.guard.ladder.latched
         self.outbox.send(
@@ -360,16 +372,16 @@ class PlantNode:
             fault=latched[0].name if latched else "",
             rung=self.guard.ladder.rung.name.lower(),
             counts=self.all_counts(),
-            values=self.values() | values,
+            values=self.values() | self.kept_time(),
         )
         self._status_due = self.clock() + STATUS_PERIOD_NS
         self._status_k = self.k
 
-    def status_if_due(self, more: Callable[[], dict[str, float]] = dict) -> None:
+    def status_if_due(self) -> None:
         """Publish a status a few times a second, and at least every STATUS_INSTANTS control instants."""
         passed = (self.k - self._status_k) // (self.steps_per_period or 1)
         if self.clock() >= self._status_due or passed >= STATUS_INSTANTS:
-            self.publish_status(None, **more())
+            self.publish_status()
 
     def summary(self) -> dict[str, Any]:
         """What the launcher needs of the plant when the run is over."""

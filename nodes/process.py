@@ -25,6 +25,7 @@ from servonode.nodes.target_node import TargetNode
 
 IDLE_NS = 200_000_000  # how often a node that waits looks up even if nothing comes
 MONITORED = {PLANT: ["status"], CONTROLLER: ["status"], TARGET: ["status"]}
+LOOK_NS = 1_000_000  # the door is looked at this often whatever else comes
 OPERATOR = ("arm", "disarm", "estop", "reset", "status")  # what a plant is asked by the command line
 _PR_SET_PDEATHSIG = 1
 
@@ -46,7 +47,9 @@ class NodeBus(Bus):
         self.on_stop: Callable[[], None] = lambda: None
         self.is_ready: Callable[[], bool] = lambda: False
         self.on_operator: Callable[[str], dict[str, Any]] = lambda _: {"refused": f"node {node} takes no such request"}
+        self._look_due = 0
         self._door = self.requests()  # the first that is looked at in a wait
+        self._entrance = self._door.waiter()
         self._wake, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -61,7 +64,23 @@ class NodeBus(Bus):
         self._signalled = self._emergency = True
 
     def wait(self, deadline_ns: int | None, fds: Iterable[int] = ()) -> bool:
+        # before the sleep, for what follows a wake-up is the answer to it; a node that finds messages each time it
+        # comes here never sleeps, so its door would not be heard
+        now = time.monotonic_ns()
+        if now > self._look_due:
+            self._look_due = now + LOOK_NS
+            self.answer_requests()
         came = self._waiter.wait(deadline_ns, (*fds, self._wake))
+        self._serve()
+        return came
+
+    def wait_at_door(self, deadline_ns: int) -> None:
+        """Sleep until a request or a signal comes, whatever else arrives."""
+        self._entrance.wait(deadline_ns, (self._wake,))
+        self._serve()
+
+    def _serve(self) -> None:
+        """Act on signals and requests, if there are any."""
         if self._signalled:
             self._signalled = False
             self._drain_signals()
@@ -70,7 +89,6 @@ class NodeBus(Bus):
                 self.on_operator("estop")
         if self._door.readable:
             self.answer_requests()
-        return came
 
     def answer_requests(self) -> None:
         while (request := self._door.poll_request()) is not None:
@@ -146,7 +164,7 @@ def run_node(name: str, assembly: Assembly, folder: RunFolder, every: int, arm: 
         gc.freeze()  # what exists now lives to the end: never scan it again
         gc.disable()  # messages hold no cycles; a collection would come in the middle of a tick
         while not (bus.started or bus.stopped):
-            bus.wait(time.monotonic_ns() + IDLE_NS)
+            bus.wait_at_door(time.monotonic_ns() + IDLE_NS)
         extra = live() if not bus.stopped else {}
         if record is not None:
             record.save(folder.path / f"{name}.npy")

@@ -14,7 +14,6 @@ from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.statistics import Durations
 
 NAP_NS = 50_000_000  # the longest sleep that looks at nothing
-LOOK_NS = 1_000_000  # a plant that is always late looks at its door this often
 STALL_SHARE = 0.5  # own lateness above this share of the command timeout is not the controller's fault
 OWN_SHARE = 0.5  # a process that has computed for this share of the time was not stalled by its host
 
@@ -38,7 +37,6 @@ class RealTime:
         self._excused = False  # a stall of the host has already begun this wait afresh
         self._woken = 0  # clock of the last wake-up
         self._late = self._computed = self._kept_at = 0  # lateness, own computing time and clock, when last judged
-        self._looked = 0
         self._kept = True
 
     def run(self) -> None:
@@ -50,7 +48,7 @@ class RealTime:
             node.come_to_rest()
             node.finish()  # the clock starts with the first answer: nobody is late for a run that has not begun
             return
-        node.catch_up = self._catch_up
+        node.catch_up, node.kept_time = self._catch_up, self.values
         self.start_ns = self._woken = self._kept_at = node.clock()
         self._computed = time.thread_time_ns()
         while node.k < node.steps and not node.stop and not node.must_end():
@@ -121,25 +119,19 @@ class RealTime:
                 return False
             if now >= deadline:
                 self._keep_house()
-                self._look(now)
+                node.hear()
                 self._woken = now
                 return True
             self._judge()
             if node.must_end():
                 return False
-            node.bus.wait(deadline)
+            node.bus.wait(min(deadline, self._stale_at() or deadline))
 
     def _keep_house(self) -> None:
         """Once a tick, where it disturbs least: the status, if it is due."""
         if not self._kept:
             self._kept = True
-            self.node.status_if_due(self.values)
-
-    def _look(self, now: int) -> None:
-        """Hear the operator even where there is never time to sleep."""
-        if now - self._looked > LOOK_NS:
-            self._looked = now
-            self.node.bus.wait(0)
+            self.node.status_if_due()
 
     def _passed(self, now: int) -> int:
         """The plant step whose time has come."""
@@ -206,13 +198,25 @@ class RealTime:
             node.fault(*trouble, PLANT)
         if not (guard.lifecycle == "active" or guard.arming):
             self._since, self._stale = None, False  # unarmed, nothing is owed
-        elif self._since is not None and not self._stale and self.timeout_ns is not None:
-            limit = self.first_ns if guard.arming else self.timeout_ns
-            if node.clock() - self._since > limit:
-                self._go_stale(limit)
+        stale_at = self._stale_at()
+        if stale_at is not None and node.clock() > stale_at:
+            self._go_stale()
 
-    def _go_stale(self, limit: int) -> None:
+    @property
+    def _patience_ns(self) -> int | None:
+        """How long a command may be owed [wall ns]; None: for ever, which only `unsafe` allows."""
+        return self.first_ns if self.guard.arming and self.timeout_ns is not None else self.timeout_ns
+
+    def _stale_at(self) -> int | None:
+        """The clock at which the command that is owed is overdue; None where none is owed or that is known already."""
+        if self._since is None or self._stale or self._patience_ns is None:
+            return None
+        return self._since + self._patience_ns
+
+    def _go_stale(self) -> None:
         """The safe action because no fresh command answers the states."""
+        limit = self._patience_ns or 0
+        self._catch_up()
         action = "the machine's safe action" if self.guard.brakes else "zero input"
         text = f"no fresh command for {limit / 1e6:.0f} ms: {action}; is the controller alive?"
         if self.resumes:

@@ -1,5 +1,6 @@
 """What a person reads: the live status line and the table at the end."""
 
+import math
 import sys
 import time
 from collections.abc import Mapping
@@ -125,7 +126,7 @@ def table(run: Run, name: str, interrupted: bool = False) -> str:
     rows.append(
         (
             "energy check",
-            f"{run.energy_error:.1e} J between energy and work (energy {float(run.energy[-1]):.4g} J)",
+            _energy(run),
         )
     )
     rows += [("warning", f"{text} (from t = {t:.2f} s)") for text, t in run.warnings.items()]
@@ -167,6 +168,14 @@ def _dropped(node: str, counts: Mapping[str, int]) -> str:
     return f"{node}: {', '.join(drops)}".replace("_", " ") if drops else ""
 
 
+def _energy(run: Run) -> str:
+    """How well energy and work agree; of a machine outside only the energy is known."""
+    energy = f"energy {float(run.energy[-1]):.4g} J"
+    if run.assembly.launch.plant.driver != "simulated" and math.isnan(run.energy_error):
+        return f"{energy}; its work is not measured"
+    return f"{run.energy_error:.1e} J between energy and work ({energy})"
+
+
 MARKS = {"good": "ok  ", "warn": "warn", "refuse": "NO  "}
 
 
@@ -194,10 +203,24 @@ def check_text(report: Report) -> str:
     rows.append(("time", f"{report.duration:g} s, {pace}, step {report.step:g} s ({report.integrator}){period}"))
     if report.command_timeout is not None and report.mode == "realtime":
         rows.append(("command timeout", f"{report.command_timeout * 1e3:.0f} ms of wall time"))
+    if report.inputs:
+        rows.append(("safety", _safety(report.safety)))
     rows += _numbers(report.numbers)
     rows += [(MARKS[each.level], f"{each.subject}: {each.text}") for each in report.findings]
     rows.append(("verdict", report.verdict))
     return "\n".join(f"{key:<16} {text}" for key, text in rows)
+
+
+def _safety(safety: dict[str, Any]) -> str:
+    """What the filter lets through, and what a fault leads to."""
+    kinds = (("limit", "limit"), ("rate_limit", "rate limit"))
+    parts = [f"{word} {', '.join(f'{n} {v:g}' for n, v in safety[key].items())}" for key, word in kinds if safety[key]]
+    parts += [f"power limit {safety['power_limit']:g} W"] if safety["power_limit"] is not None else []
+    after = {"stop": f"for {safety['safe_time']:g} s, then the end", "wait": "until a reset"}
+    after["resume"] = "until a command comes again"
+    parts.append(f"after a fault {safety['safe_action']} {after[safety['on_fault']]}")
+    parts += ["UNSAFE: the command timeout may be too long or none"] if safety["unsafe"] else []
+    return f"{'; '.join(parts)} (driver {safety['driver']})"
 
 
 def _machine(report: Report) -> str:

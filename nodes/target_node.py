@@ -17,7 +17,8 @@ from servonode.mechanics.description import derivative_name
 from servonode.nodes.assembly import Assembly
 from servonode.nodes.node import STATUS_PERIOD_NS, TARGET, WANTED, Clock, Fault, Outbox
 
-CHUNK = 32  # goals published at once, so that the controller is never held up by reading them
+CHUNK = 32  # goals published at once in lockstep, where the controller waits for them
+LEAST_CHUNK = 4  # in real time, so that reading them never holds up an answer; more where that is too slow
 LEAST_AHEAD = 256  # control instants published ahead at least
 MOST_AHEAD = 1024  # at most: a controller keeps twice as many
 STATUSES_AHEAD = 4  # in real time: as many as pass while this many status messages come
@@ -45,6 +46,8 @@ class TargetNode:
         self.names = [derivative_name(name, i) for name in self.targets.names for i in range(order + 1)]
         passing = STATUSES_AHEAD * STATUS_PERIOD_NS * launch.run.speed / launch.period_ns
         self.ahead = min(max(LEAST_AHEAD, round(passing)), MOST_AHEAD)
+        per_pause = PAUSE_S * 1e9 * launch.run.speed / launch.period_ns
+        self.chunk = CHUNK if launch.run.mode == "lockstep" else min(CHUNK, LEAST_CHUNK * max(1, round(per_pause)))
         self.faults: list[Fault] = []
         self.counts: Counter[str] = Counter()
         self.stop = False
@@ -62,7 +65,7 @@ class TargetNode:
         if self._plant_at < 0:
             return np.inf
         last = min(self._plant_at + self.ahead, self.last)
-        self._publish(self._next, min(self._next + CHUNK - 1, last))
+        self._publish(self._next, min(self._next + self.chunk - 1, last))
         return PAUSE_S if self._next <= last else np.inf
 
     def _on_status(self, status: Status) -> None:

@@ -25,6 +25,7 @@ Clock = Callable[[], int]  # monotonic ns
 RESEND_NS = 100_000_000  # what is not answered is sent again after this long
 RENEW = 10  # setups without an answer after which the link is connected anew
 UNECHOED = 4096  # numbers of sent inputs that are remembered while the machine does not take them
+FRESH_NS = 1_000_000  # in real time another look is not worth its cost before this has passed
 NODE = "plant"
 
 
@@ -97,6 +98,7 @@ class DevicePlant:
         self._asked = 0  # setups sent again in this handshake
         self._asked_ns = 0  # when we last sent what must be answered
         self._wrote_ns = 0  # when inputs were last sent
+        self._drained_ns = 0  # when we last looked
         self._good_ns = 0  # when the newest good state came
         self._since_ns = 0  # no wait is longer than from here
         self._report = ""  # the fault that the machine reported
@@ -214,11 +216,13 @@ class DevicePlant:
         return None
 
     def arrived(self) -> bool:
-        """Whether the machine is where `advance` sent it; what is not answered is sent again."""
-        if self._order is None:
-            return True
+        """Whether the machine is where `advance` sent it; what is not answered is sent again.
+
+        In real time it always is, and what it has sent is taken in, so that a plant that waits keeps up with it.
+        """
         now = self._clock()
-        self._drain(now)
+        if self._order is not None or now - self._drained_ns > FRESH_NS:
+            self._drain(now)
         return self._answered(now)
 
     def _answered(self, now: int) -> bool:
@@ -242,7 +246,7 @@ class DevicePlant:
             return self._reported()
         if self.terms.lockstep:
             return None
-        return self._stale_state(now) or self._stale_applied(now)
+        return self._stale_state(now) or self._stale_applied()
 
     def excuse(self, now: int) -> None:
         """This process was stalled until now [monotonic ns]: all waits begin afresh."""
@@ -267,11 +271,14 @@ class DevicePlant:
 
     def _overdue(self, now: int) -> bool:
         limit = self.terms.state_timeout * 1e9
-        return now - max(self._good_ns, self._since_ns) > limit or self._unechoed(now) > limit
+        return now - max(self._good_ns, self._since_ns) > limit or self._unechoed() > limit
 
-    def _unechoed(self, now: int) -> int:
-        """For how long [ns] the oldest input has been sent that the machine has not taken; 0: it took all."""
-        return now - max(self._sent[0][1], self._since_ns) if self._sent else 0
+    def _unechoed(self) -> int:
+        """How old [ns] the oldest input was that the newest state had not taken; 0: it took all.
+
+        Counted to that state: a machine that says nothing is not known to have taken nothing.
+        """
+        return self._good_ns - max(self._sent[0][1], self._since_ns) if self._sent else 0
 
     def _reported(self) -> tuple[str, str] | None:
         return ("device", f"the machine reports: {self._report}") if self._report else None
@@ -284,8 +291,8 @@ class DevicePlant:
         text = f"no good state of the machine for {waited / 1e6:.0f} ms{_listed(refused)}"
         return "stale_state", f"{text}; is it running, and still in this run?"
 
-    def _stale_applied(self, now: int) -> tuple[str, str] | None:
-        waited = self._unechoed(now)
+    def _stale_applied(self) -> tuple[str, str] | None:
+        waited = self._unechoed()
         if waited <= self.terms.state_timeout * 1e9:
             return None
         text = f"the machine sends states but has taken no input sent in the last {waited / 1e6:.0f} ms"
@@ -320,6 +327,7 @@ class DevicePlant:
 
     def _drain(self, now: int) -> None:
         """Take what has come; the newest good state counts."""
+        self._drained_ns = now
         for _, message in self._link.receive():
             if type(message) is State:
                 self._take(message, now)

@@ -284,6 +284,12 @@ def test_a_law_that_fails_midway_ends_with_exit_code_1_and_names_the_guard() -> 
         assert "the target is inside the guard radius" in result.output
     printed = json.loads(servo("simulate", "trailer_pursuit", *words, "--json").stdout)
     assert printed["fault"]["name"] == "law"
+    brake = -0.05 * printed["output"]["theta1_dot"]  # c_b; held from a step before, when it was 0.2 % faster
+    assert printed["input"] == pytest.approx({"U1": brake, "U2": brake}, rel=5e-3)
+    assert abs(printed["state"]["V"]) < 1e-5
+    printed = json.loads(
+        servo("simulate", "trailer_pursuit", *words, "--json", "--set", "plant.parameters.c_b=0").stdout
+    )
     assert printed["input"] == {"U1": 0.0, "U2": 0.0}
 
 

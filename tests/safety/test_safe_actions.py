@@ -229,7 +229,7 @@ def tried(case: MachineCase, machine: Machine, step_ns: int = STEP_NS, most: flo
     """Put the safe action through the check before a start; the absolute angles start away from the upright."""
     launch = launch_of(case, step_ns)
     start = machine.state({"theta": 0.2, "sigma": 0.1} if case.name == "snowboarder" else {})
-    check_safe_action(launch, machine, start, np.full(machine.n_inputs, most))
+    check_safe_action(launch, machine, start, np.full(machine.n_inputs, most), 1)
 
 
 @pytest.mark.parametrize("step_ns", [STEP_NS, 10 * STEP_NS])
@@ -263,5 +263,6 @@ def launch_of(case: MachineCase, step_ns: int) -> LaunchFile:
     """A launch of this machine alone."""
     return LaunchFile(
         run=Run(duration=1.0), plant=Plant(machine=case.name, settings=dict(case.settings)), path=Path("x.toml"),
-        file="x.toml", name="x", step_ns=step_ns, duration_ns=10**9, steps=10**9 // step_ns, period_ns=None, steps_per_period=None,
+        file="x.toml", name="x", step_ns=step_ns, duration_ns=10**9, steps=10**9 // step_ns, period_ns=None,
+        steps_per_period=None,
     )  # fmt: skip

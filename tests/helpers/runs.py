@@ -1,0 +1,395 @@
+"""Runs in processes of their own: started, watched, asked, killed, and taken over by a controller of the test's.
+
+All processes of a computer share the monotonic clock, so the `mono` [ns] of a message and the time at which a test
+did something can be compared. Every run lives in a runtime folder of the test's own.
+"""
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pytest
+
+from servonode.bus import (
+    Applied,
+    Bus,
+    BusError,
+    Command,
+    Message,
+    Requester,
+    State,
+    Status,
+    read_registry,
+    run_path,
+)
+from servonode.nodes.node import CONTROLLER, PLANT, TARGET
+
+NODES = (TARGET, CONTROLLER, PLANT)
+START_S = 60.0  # from nothing to the first state, on a machine that is busy and has no cache
+END_S = 30.0
+SOON_S = 10.0  # what comes within a period or a restart, on a machine that is busy
+NAP_NS = 20_000_000
+Wanted = Callable[[Any], bool]
+
+
+def signalled(pid: int, number: int) -> int:
+    """Send a signal; the monotonic time [ns] just before."""
+    now = time.monotonic_ns()
+    os.kill(pid, number)
+    return now
+
+
+def state_of(pid: int) -> str:
+    """One letter of what the system says of a process; "" if there is none."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return ""
+
+
+def eventually(holds: Callable[[], Any], within_s: float = SOON_S) -> bool:
+    """Whether it holds before the time is over."""
+    limit = time.monotonic() + within_s
+    while not holds():
+        if time.monotonic() > limit:
+            return bool(holds())
+        time.sleep(0.005)
+    return True
+
+
+class Watch:
+    """Hears what nodes of a run publish: `{node: [topic words]}`. A context manager that closes."""
+
+    def __init__(self, name: str, wanted: Mapping[str, Sequence[str]] | None = None) -> None:
+        self._bus = Bus(run_path(name), "watch")
+        self._inbox = self._bus.subscriber(wanted or {PLANT: ["status", "applied"], CONTROLLER: ["status"]})
+        self.heard: list[Message] = []
+
+    def take(self) -> None:
+        """Take what has come."""
+        self.heard += [message for _, message in self._inbox.receive()]
+
+    def until(self, wanted: Wanted, after: int = 0, within_s: float = SOON_S) -> Any:
+        """The first message published after `after` [monotonic ns] that is wanted; AssertionError if none comes."""
+        limit = time.monotonic_ns() + round(within_s * 1e9)
+        looked = 0
+        while True:
+            self.take()
+            for message in self.heard[looked:]:
+                if message.mono >= after and wanted(message):
+                    return message
+            looked = len(self.heard)
+            assert time.monotonic_ns() < limit, f"nothing of the kind came within {within_s:g} s: {self._summary()}"
+            self._bus.wait(time.monotonic_ns() + NAP_NS)
+
+    def status(self, lifecycle: str = "", after: int = 0, node: str = PLANT, within_s: float = SOON_S) -> Status:
+        """The first status of a node after `after`, in this lifecycle if one is named."""
+
+        def wanted(message: Message) -> bool:
+            return type(message) is Status and message.node == node and lifecycle in ("", message.lifecycle)
+
+        found: Status = self.until(wanted, after, within_s)
+        return found
+
+    def latest(self, node: str = PLANT) -> Status:
+        """The newest status of a node that has come."""
+        self.take()
+        return [m for m in self.heard if type(m) is Status and m.node == node][-1]
+
+    def of(self, kind: type[Message], after: int = 0) -> list[Any]:
+        """All messages of a kind that were published after `after`."""
+        self.take()
+        return [message for message in self.heard if type(message) is kind and message.mono >= after]
+
+    def forget(self) -> None:
+        """Let go of what was heard."""
+        self.take()
+        self.heard.clear()
+
+    def _summary(self) -> str:
+        statuses = [m for m in self.heard if type(m) is Status]
+        newest = {m.node: f"{m.lifecycle} {m.fault} {m.counts}" for m in statuses}
+        return f"{len(self.heard)} messages, {newest}"
+
+    def close(self) -> None:
+        self._bus.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Process:
+    """`servonode run` in a process of its own, its output in files."""
+
+    def __init__(self, folder: Path, launch: str, *settings: str, words: Sequence[str] = (), name: str = "") -> None:
+        self.name = name or f"test-{os.getpid()}-{time.monotonic_ns()}"
+        self.path = run_path(self.name)
+        self.csv = folder / f"{self.name}.csv"
+        self._stdout, self._stderr = folder / f"{self.name}.stdout", folder / f"{self.name}.stderr"
+        command = [sys.executable, "-m", "servonode.nodes.cli", "run", launch, "--name", self.name]
+        command += ["--no-report", "--json", "--out", str(self.csv), *words]
+        command += [word for setting in settings for word in ("--set", setting)]
+        with self._stdout.open("w") as stdout, self._stderr.open("w") as stderr:
+            self.popen = subprocess.Popen(command, stdout=stdout, stderr=stderr, stdin=subprocess.DEVNULL)
+
+    @property
+    def stderr(self) -> str:
+        return self._stderr.read_text()
+
+    @property
+    def printed(self) -> dict[str, Any]:
+        """The one object on stdout."""
+        content: dict[str, Any] = json.loads(self._stdout.read_text())
+        return content
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The record, by name."""
+        header, *rows = self.csv.read_text().splitlines()
+        table = np.array([row.split(",") for row in rows], dtype=float).T
+        return dict(zip(header.split(","), table, strict=True))
+
+    def fault(self, name: str) -> dict[str, Any]:
+        """The fault of this name among those that were printed."""
+        faults = {each["name"]: each for each in self.printed["faults"]}
+        assert name in faults, f"{faults}\n{self.stderr}"
+        found: dict[str, Any] = faults[name]
+        return found
+
+    def registry(self) -> dict[str, Any]:
+        """What the run says of itself; empty while it says nothing."""
+        with suppress(BusError):
+            return read_registry(self.name)
+        return {}
+
+    def is_open(self) -> bool:
+        """Whether all nodes have been started."""
+        assert self.popen.poll() is None, self.stderr
+        return bool(self.registry().get("open"))
+
+    def pids(self) -> dict[str, int]:
+        """The nodes' processes."""
+        return dict(self.registry()["pids"])
+
+    def wait_open(self, within_s: float = START_S) -> None:
+        """Until all nodes have been started."""
+        assert eventually(self.is_open, within_s), self.stderr
+
+    def kill(self, node: str, number: int = signal.SIGKILL) -> int:
+        """Send a node a signal; the time [monotonic ns] just before."""
+        return signalled(self.pids()[node], number)
+
+    def ask(self, word: str, node: str = PLANT, within_s: float = 2.0) -> dict[str, Any]:
+        """The answer of a node to an operator's word."""
+        with Requester(self.path, node) as requester:
+            return requester.ask({"ask": word}, within_s)
+
+    def order(self, word: str) -> str:
+        """Have the plant carry out an operator's word; its lifecycle after that."""
+        answer = self.ask(word)
+        assert answer.get("done"), answer
+        return str(answer["lifecycle"])
+
+    def arm(self, watch: Watch) -> Status:
+        """Arm, once the controller answers; the status that says active."""
+        asked = time.monotonic_ns()
+        assert eventually(lambda: self.ask("arm").get("done")), self.ask("arm")
+        return watch.status("active", asked)
+
+    def ends_with(self, code: int, within_s: float = END_S) -> None:
+        """The launcher ends by itself, and nothing of it is left."""
+        assert self.popen.wait(within_s) == code, self.stderr
+        assert "Traceback" not in self.stderr, self.stderr
+        assert self.left_over() == []
+        assert not self.path.exists()
+
+    def stop(self) -> None:
+        """Break the run off."""
+        self.popen.send_signal(signal.SIGINT)
+        self.popen.send_signal(signal.SIGCONT)
+        self.ends_with(130)
+
+    def left_over(self) -> list[int]:
+        """Processes that carry the run's name."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+                if self.name.encode() in words and state_of(int(folder.name)) != "Z":
+                    found.append(int(folder.name))
+        return found
+
+    def end(self) -> None:
+        """Kill whatever is left of it."""
+        for pid in [*self.left_over(), self.popen.pid]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.popen.wait(END_S)
+
+
+class Runs:
+    """Starts runs in a runtime folder of their own, and ends what is left of them."""
+
+    def __init__(self, folder: Path, runtime: Path) -> None:
+        self.folder = folder
+        self.runtime = runtime
+        self.started: list[Process] = []
+
+    def start(self, launch: str, *settings: str, words: Sequence[str] = (), name: str = "") -> Process:
+        """A run with these settings, as in `--set`."""
+        folder = self.folder / str(len(self.started))
+        folder.mkdir()
+        self.started.append(Process(folder, launch, *settings, words=words, name=name))
+        return self.started[-1]
+
+    def left_files(self) -> list[str]:
+        """What lies in the runtime folder."""
+        return sorted(str(path.relative_to(self.runtime)) for path in self.runtime.rglob("*"))
+
+
+@contextmanager
+def private_runs(folder: Path) -> Iterator[Runs]:
+    """Runs in a folder with a short path, for sockets; this process looks there too."""
+    with tempfile.TemporaryDirectory(prefix="sn-") as runtime, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", runtime)
+        runs = Runs(folder, Path(runtime))
+        try:
+            yield runs
+        finally:
+            for process in runs.started:
+                process.end()
+
+
+Answer = Callable[[State], Any]  # a Command, bytes in its place, a list of these, or None for silence
+
+
+class Puppet:
+    """The test in the place of a run's controller, whose process is killed while the launcher is held still.
+
+    It answers control states as it is told: `answer` gives the command or commands for a state. A context manager
+    that lets the launcher go on; the run then ends, for its controller is dead.
+    """
+
+    def __init__(self, run: Process) -> None:
+        self.run = run
+        self.src = secrets.randbelow(2**52) + 1
+        self.states: list[State] = []
+        self.statuses: list[Status] = []
+        self.applied: list[Applied] = []
+        self.answer: Answer = self.good
+        self._seq = 0
+        with ExitStack() as stack:
+            stack.callback(signalled, run.popen.pid, signal.SIGCONT)
+            signalled(run.popen.pid, signal.SIGSTOP)
+            pid = run.pids()[CONTROLLER]
+            signalled(pid, signal.SIGKILL)
+            assert eventually(lambda: state_of(pid) in "Z")
+            self.bus = stack.enter_context(Bus(run.path, CONTROLLER))
+            self.publisher = self.bus.publisher()
+            self.inbox = self.bus.subscriber({PLANT: ["state", "status", "applied"]})
+            self._stack = stack.pop_all()
+
+    @property
+    def inputs(self) -> list[str]:
+        """The names of the machine's inputs."""
+        return list(self.states[-1].input)
+
+    @property
+    def counts(self) -> Counter[str]:
+        """The plant's counters as of now."""
+        return Counter(self.run.ask("status")["counts"])
+
+    def good(self, state: State, **changes: Any) -> Command:
+        """A good answer to a state, all inputs zero, with changes."""
+        self._seq += 1
+        header = {"t": state.t, "seq": self._seq, "run": state.run, "k": state.k, "mono": time.monotonic_ns()}
+        values = {"node": CONTROLLER, "src": self.src, "re": state.seq, "target_seq": -1}
+        return Command(**{**header, **values, "input": dict.fromkeys(state.input, 0.0), **changes})
+
+    def publish(self, answer: Any) -> None:
+        """Publish commands; bytes go out as they are, in a command's place."""
+        for each in answer if isinstance(answer, list) else [answer]:
+            if isinstance(each, bytes):
+                self.publisher._send(b"command", 2)  # more to come  # noqa: SLF001
+                self.publisher._send(each, 1)  # noqa: SLF001
+            elif each is not None:
+                self.publisher.publish("command", each)
+
+    def beat(self) -> None:
+        """Publish a status, as a controller that is alive does."""
+        self._seq += 1
+        state = self.states[-1]
+        self.publisher.publish("status", Status(
+            t=state.t, seq=self._seq, run=state.run, k=state.k, mono=time.monotonic_ns(), node=CONTROLLER,
+            src=self.src, lifecycle="active", counts={}, values={},
+        ))  # fmt: skip
+
+    def play(self, until: Callable[[], bool], within_s: float = SOON_S) -> None:
+        """Answer what comes until it is so; AssertionError when that takes too long."""
+        limit = time.monotonic_ns() + round(within_s * 1e9)
+        while True:
+            for _, message in self.inbox.receive():
+                self._on(message)
+            if until():
+                return
+            assert time.monotonic_ns() < limit, f"not within {within_s:g} s; the plant: {self.statuses[-1:]}"
+            self.bus.wait(time.monotonic_ns() + NAP_NS)
+
+    def play_for(self, seconds: float) -> None:
+        """Answer for so long [wall s]."""
+        end = time.monotonic() + seconds
+        self.play(lambda: time.monotonic() > end, seconds + SOON_S)
+
+    def play_states(self, count: int) -> list[State]:
+        """Answer so many more control states, and give them."""
+        first = len(self.states)
+        self.play(lambda: len(self.states) >= first + count)
+        return self.states[first:]
+
+    def _on(self, message: Message) -> None:
+        if type(message) is Status and message.node == PLANT:
+            self.statuses.append(message)
+        elif type(message) is Applied:
+            self.applied.append(message)
+        elif type(message) is State and message.control:
+            self.states.append(message)
+            self.publish(self.answer(message))
+
+    def stands(self, lifecycle: str, after: int = 0) -> bool:
+        """Whether the newest status since `after` [monotonic ns] is of this lifecycle."""
+        return bool(self.statuses) and self.statuses[-1].mono >= after and self.statuses[-1].lifecycle == lifecycle
+
+    def activate(self) -> None:
+        """With good answers, bring the plant to active, whatever it stood in."""
+        self.answer = self.good
+        begun = time.monotonic_ns()
+        self.play_states(3)
+        standing = self.run.ask("status")
+        if standing["lifecycle"] == "fault":
+            self.run.order("reset")
+        if standing["lifecycle"] != "active":
+            self.play(lambda: "done" in self.run.ask("arm"))
+            self.play(lambda: self.stands("active", begun))
+        self.play_states(1)
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,820 @@
+"""Machines behind a link: the driver against a machine of a few lines, and the loopback machine with its faults.
+
+Time is a number in these tests, so they neither sleep nor depend on how busy the computer is.
+"""
+
+import math
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from servonode.bus import Applied, ExternalLink, Message, Setup, State, Status, decode
+from servonode.bus.codec import encode_frames
+from servonode.bus.faces import BOUND, Intake
+from servonode.bus.link import HEARD
+from servonode.mechanics.machine import Machine
+from servonode.plants import load_machine
+from servonode.plants.drivers import (
+    DevicePlant,
+    Impairments,
+    Terms,
+    Workings,
+    external_plant,
+    loopback_plant,
+    terms_of,
+)
+from servonode.plants.drivers.impairments import both_ways
+from servonode.plants.effects import ActuatorEffects, SensorEffects
+from servonode.plants.simulated import SimulatedPlant
+
+MS = 10**6  # ns
+STEP_NS = MS
+U = np.array([0.02, 0.03])
+FREE = ActuatorEffects((np.inf,) * 2, (np.inf,) * 2, *((0.0,) * 2,) * 4)
+SEES_ALL = SensorEffects(*((0.0,) * 8,) * 3, delay=0.0, drop=0.0)
+WORKINGS = Workings("rk4", FREE, SEES_ALL)
+
+
+class Clock:
+    """Monotonic ns that pass only when told to."""
+
+    def __init__(self) -> None:
+        self.now = 10**12
+
+    def __call__(self) -> int:
+        return self.now
+
+    def sleep(self, ms: float) -> None:
+        self.now += round(ms * MS)
+
+
+class Wire:
+    """A link to nothing: what was sent, as it arrives, and what the machine is made to say, as bytes."""
+
+    def __init__(self) -> None:
+        self._intake = Intake({"machine": HEARD})
+        self.counts: Counter[str] = self._intake.counts
+        self.fds: tuple[int, ...] = ()
+        self.sent: list[Message] = []
+        self.waiting: list[tuple[bytes, bytes]] = []
+        self.life: list[str] = []
+
+    def open(self) -> None:
+        self.life.append("open")
+
+    def send(self, topic: str, message: Message) -> None:
+        self.sent.append(decode(*encode_frames(topic, message)))
+
+    def says(self, topic: str, message: Message) -> None:
+        self.waiting.append(encode_frames(topic, message))
+
+    def receive(self, bound: int = BOUND) -> list[tuple[str, Message]]:
+        taken = [self._intake.take(*frames) for frames in self.waiting[:bound]]
+        del self.waiting[:bound]
+        return [each for each in taken if each is not None]
+
+    def due(self) -> int | None:
+        return None
+
+    def renew(self) -> None:
+        self.life.append("renew")
+
+    def listened(self) -> bool | None:
+        return False
+
+    def close(self) -> None:
+        self.life.append("close")
+
+    def newest(self, kind: type[Message]) -> Message:
+        return [each for each in self.sent if isinstance(each, kind)][-1]
+
+    def count(self, kind: type[Message]) -> int:
+        return sum(isinstance(each, kind) for each in self.sent)
+
+
+STATE = {"X": 1.0, "Y": 2.0, "psi": 0.1, "phi": 0.2, "V": 0.3, "Omega": 0.4, "theta1": 5.0, "theta2": 6.0}
+GOOD = {
+    "t": 0.0, "seq": 0, "run": 77, "k": 0, "mono": 1, "node": "robot", "src": 9,
+    "state": STATE, "input": {}, "control": False,
+}  # fmt: skip
+
+
+def state(**changes) -> State:
+    return State(**{**GOOD, **changes})
+
+
+def terms(machine: Machine, **changes) -> Terms:
+    start = machine.state({"V": 0.4, "phi": 0.3, "Omega": 0.1})
+    made = terms_of(
+        machine, start, np.array([0.5, np.inf]), lockstep=False, step_ns=STEP_NS, period=0.01, speed=1.0,
+        timeout=0.03, state_timeout=0.05,
+    )  # fmt: skip
+    return replace(made, **changes)
+
+
+class Rig:
+    """A device plant, what it is wired to, and its clock."""
+
+    def __init__(self, machine: Machine, **changes) -> None:
+        self.clock, self.wire = Clock(), Wire()
+        self.plant = DevicePlant(machine, self.wire, terms(machine, **changes), self.clock)
+        self.info = self.plant.open()
+
+    def connect(self, **changes) -> "Rig":
+        self.plant.connect(77, changes.get("k", 0))
+        self.wire.says("state", state(**changes))
+        assert self.plant.connected()
+        return self
+
+    def pass_ms(self, ms: int) -> None:
+        for _ in range(ms):
+            self.clock.sleep(1)
+            self.plant.advance(1)
+
+
+@pytest.fixture
+def rig(trailer) -> Rig:
+    return Rig(trailer)
+
+
+@pytest.fixture
+def lockstep(trailer) -> Rig:
+    return Rig(trailer, lockstep=True)
+
+
+# the handshake
+
+
+def test_opening_tells_what_is_known_of_the_machine_and_sends_nothing(rig):
+    assert rig.wire.life == ["open"]
+    assert rig.wire.sent == []
+    assert rig.info.machine == "diff_drive_trailer"
+    assert rig.info.limits == (0.5, math.inf)
+    assert not rig.info.simulated
+    assert rig.info.step == 0.001
+
+
+def test_the_setup_says_all_that_a_machine_must_know(rig, trailer):
+    rig.plant.connect(77, 3000)
+    assert not rig.plant.connected()
+    setup = rig.wire.newest(Setup)
+    assert isinstance(setup, Setup)
+    assert (setup.run, setup.k, setup.t, setup.node) == (77, 3000, 3.0, "plant")
+    assert (setup.machine, setup.mode, setup.inputs) == ("diff_drive_trailer", "realtime", ["U1", "U2"])
+    assert (setup.step, setup.period, setup.speed, setup.timeout) == (0.001, 0.01, 1.0, 0.03)
+    assert setup.limits == {"U1": 0.5}  # infinity does not travel
+    assert setup.parameters == trailer.parameters
+    assert setup.start == dict(zip(STATE, [0, 0, 0, 0.3, 0.4, 0.1, 0, 0], strict=True))
+
+
+def test_the_setup_is_sent_again_each_100_ms_until_a_state_of_this_run_comes(rig):
+    rig.plant.connect(77, 0)
+    assert rig.plant.due() == rig.clock.now + 100 * MS
+    for tenth in range(5):
+        assert rig.wire.count(Setup) == tenth + 1
+        rig.clock.sleep(99)
+        assert not rig.plant.connected()
+        assert rig.wire.count(Setup) == tenth + 1
+        rig.clock.sleep(1)
+        assert not rig.plant.connected()
+    assert len({each.seq for each in rig.wire.sent}) == 6
+    rig.wire.says("state", state())
+    assert rig.plant.connected()
+    assert rig.plant.x[:-1].tolist() == list(STATE.values())
+    assert math.isnan(rig.plant.x[-1])
+    assert rig.plant.due() is None
+    rig.clock.sleep(1000)
+    assert rig.plant.connected()
+    assert rig.wire.count(Setup) == 6
+
+
+def test_a_handshake_that_takes_long_renews_the_link(rig):
+    rig.plant.connect(77, 0)
+    for _ in range(20):
+        rig.clock.sleep(100)
+        assert not rig.plant.connected()
+    assert rig.wire.life == ["open", "renew", "renew"]
+    assert rig.plant.silence() == "no machine listens; is it started, with the same two addresses?"
+
+
+def test_only_a_state_of_this_run_and_of_this_machine_is_an_answer(rig):
+    rig.plant.connect(77, 0)
+    rig.wire.says("state", state(run=78))
+    rig.wire.says("state", state(state={"X": 1.0}))
+    assert not rig.plant.connected()
+    assert rig.plant.counts == {"refused_run": 1, "refused_shape": 1}
+    assert rig.plant.silence().endswith("(2 messages refused: run 1, shape 1)")
+
+
+def test_a_machine_that_cannot_take_part_says_so_and_that_is_a_fault(rig):
+    rig.plant.connect(77, 0)
+    report = {"lifecycle": "fault", "fault": "my inputs are L, R", "counts": {}, "values": {}}
+    header = {name: GOOD[name] for name in ("t", "seq", "k", "mono", "node", "src")}
+    rig.wire.says("status", Status(**header, run=76, **report))
+    assert not rig.plant.connected()
+    assert rig.plant.trouble() is None
+    rig.wire.says("status", Status(**header, run=77, **report))
+    assert not rig.plant.connected()
+    assert rig.plant.trouble() == ("device", "the machine reports: my inputs are L, R")
+    rig.connect()
+    assert rig.plant.trouble() is None
+
+
+def test_a_new_run_forgets_the_states_of_the_one_before(rig):
+    rig.connect()
+    rig.plant.connect(78, 500)
+    rig.wire.says("state", state(seq=1))  # sent before the machine heard of it: nothing to count
+    assert not rig.plant.connected()
+    assert not rig.plant.counts
+    rig.wire.says("state", state(run=78, seq=0, k=500, src=10, state={**STATE, "X": 3.0}))
+    assert rig.plant.connected()
+    assert (rig.plant.k, rig.plant.t, rig.plant.x[0]) == (500, 0.5, 3.0)
+    rig.wire.says("state", state(seq=2))  # now it is
+    rig.pass_ms(1)
+    assert rig.plant.counts == {"refused_run": 1}
+
+
+# real time
+
+
+def test_what_is_written_is_sent_at_once_with_its_header(rig):
+    rig.connect(seq=4)
+    rig.pass_ms(10)
+    rig.plant.write(U)
+    sent = rig.wire.newest(Applied)
+    assert isinstance(sent, Applied)
+    assert sent.input == {"U1": 0.02, "U2": 0.03}
+    assert (sent.run, sent.k, sent.t, sent.state_seq, sent.final) == (77, 10, 0.01, 4, False)
+    rig.plant.write(-U)
+    assert [each.seq for each in rig.wire.sent if isinstance(each, Applied)] == [0, 1]
+    assert rig.plant.output.tolist() == [-0.02, -0.03]
+
+
+def test_the_newest_state_is_read_under_our_own_stamp(rig):
+    rig.connect()
+    rig.wire.says("state", state(seq=1, k=4000, t=4.0, state={**STATE, "X": 1.5}))
+    rig.wire.says("state", state(seq=2, k=4001, t=4.001, state={**STATE, "X": 1.6}))
+    rig.pass_ms(5)
+    reading = rig.plant.read()
+    assert (reading.k, reading.t, reading.state[0]) == (5, 0.005, 1.6)
+    assert rig.plant.arrived()
+    assert rig.plant.finite
+    assert not rig.plant.drops()
+
+
+def test_a_plant_that_waits_to_be_armed_keeps_up_with_the_machine(rig):
+    rig.connect()
+    for i in range(100):
+        rig.clock.sleep(10)
+        rig.wire.says("state", state(seq=i + 1, state={**STATE, "X": float(i)}))
+        assert rig.plant.arrived()
+        assert rig.plant.x[0] == i
+    assert rig.plant.k == 0
+    assert rig.plant.trouble() is None
+
+
+def test_the_energy_is_that_of_the_measured_state(rig, trailer):
+    rig.connect()
+    assert rig.plant.energy() == trailer.energy(0.0, np.array([*STATE.values(), 0.0])) > 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"run": 78}, "refused_run"),
+        ({"src": 10}, "refused_src"),
+        ({"seq": 0}, "old_states"),
+        ({"state": {**STATE, "X": [1.0, 2.0]}}, "refused_shape"),
+        ({"state": {**STATE, "Z": 1.0}}, "refused_shape"),
+        ({"state": {name: STATE[name] for name in list(STATE)[1:]}}, "refused_shape"),
+        ({"state": {}}, "refused_shape"),
+        ({"applied_seq": 1000}, "refused_future"),
+        ({"state": {**STATE, "V": math.nan}}, "refused_non_finite"),
+        ({"state": {**STATE, "V": -math.inf}}, "refused_non_finite"),
+        ({"input": {"U1": math.nan}}, "refused_non_finite"),
+        ({"seq": -1}, "refused_limits"),
+        ({"state": {f"x{i}": 0.0 for i in range(300)}}, "refused_limits"),
+    ],
+)
+def test_a_state_that_cannot_be_is_refused_by_reason_and_soon_missed(rig, changes, reason):
+    rig.connect()
+    before = rig.plant.x.tolist()
+    for i in range(51):
+        rig.wire.says("state", state(**{"seq": i + 1, "state": {**STATE, "X": 9.0}, **changes}))
+        rig.pass_ms(1)
+        fault = rig.plant.trouble()
+        assert (fault is None) == (i < 50)
+    assert rig.plant.x[:-1].tolist() == before[:-1]
+    assert rig.plant.counts == {reason: 51}
+    assert fault is not None
+    assert fault[0] == "stale_state"
+    assert "for 51 ms (51 messages refused: " + reason.removeprefix("refused_") + " 51)" in fault[1]
+
+
+def test_bytes_that_are_no_message_are_refused_by_reason_too(rig, rng):
+    rig.connect()
+    for _ in range(60):
+        rig.wire.waiting.append((b"state", rng.bytes(200)))
+        rig.wire.waiting.append((b"statement", b"\x80"))
+        rig.pass_ms(1)
+    counts = rig.plant.counts
+    assert counts["refused_topic"] == 60
+    assert sum(counts.values()) == 120
+    assert rig.plant.trouble()[0] == "stale_state"
+
+
+def test_the_fault_is_gone_with_the_next_good_state_and_counts_from_there(rig):
+    rig.connect()
+    rig.wire.says("state", state(run=5))
+    rig.pass_ms(60)
+    assert "(1 messages refused: run 1)" in rig.plant.trouble()[1]
+    rig.wire.says("state", state(seq=1))
+    assert rig.plant.trouble() is None  # what waits is looked at before anything is judged
+    rig.pass_ms(60)
+    assert "refused" not in rig.plant.trouble()[1]
+
+
+def test_a_stall_of_our_own_begins_the_wait_afresh(rig):
+    rig.connect()
+    rig.plant.write(U)
+    rig.clock.sleep(500)
+    rig.plant.excuse(rig.clock.now)
+    assert rig.plant.trouble() is None
+    rig.pass_ms(51)
+    assert rig.plant.trouble()[0] == "stale_state"
+
+
+def test_inputs_that_the_machine_does_not_take_are_a_fault_though_its_states_come(rig):
+    rig.connect()
+    for i in range(200):
+        rig.plant.write(U)
+        rig.wire.says("state", state(seq=i + 1, applied_seq=min(i, 100)))
+        rig.pass_ms(1)
+        fault = rig.plant.trouble()
+        assert (fault is None) == (i < 151)  # number 101 was sent at 101 ms, and now it is i + 1
+    assert fault[0] == "stale_applied"
+    assert "has taken no input sent in the last 99 ms" in fault[1]
+    rig.wire.says("state", state(seq=300, applied_seq=199))
+    rig.pass_ms(1)
+    assert rig.plant.trouble() is None
+
+
+def test_a_machine_whose_answers_are_late_but_steady_is_no_fault(rig):
+    rig.connect()
+    for i in range(200):
+        rig.plant.write(U)
+        rig.wire.says("state", state(seq=i + 1, applied_seq=max(i - 40, -1)))
+        rig.pass_ms(1)
+        assert rig.plant.trouble() is None
+
+
+def test_what_is_held_is_sent_again_while_nothing_is_written(rig):
+    rig.connect()
+    rig.plant.write(U)
+    rig.pass_ms(100)  # a third of the machine's timeout is 10 ms
+    assert rig.wire.count(Applied) == 10
+    assert rig.wire.newest(Applied).input == {"U1": 0.02, "U2": 0.03}
+    rig.plant.safe()
+    assert rig.wire.newest(Applied).input == {"U1": 0.0, "U2": 0.0}
+    rig.pass_ms(11)
+    assert rig.wire.newest(Applied).input == {"U1": 0.0, "U2": 0.0}
+
+
+def test_nothing_grows_while_a_machine_takes_nothing(rig):
+    rig.connect()
+    for i in range(10000):
+        rig.plant.write(U)
+        rig.wire.says("state", state(seq=i + 1))
+        rig.plant.advance(1)
+    assert len(rig.plant._sent) <= 4096
+
+
+def test_closing_says_zero_and_final_twice_and_once_for_all(rig):
+    rig.connect()
+    rig.plant.write(U)
+    rig.plant.close()
+    rig.plant.close()
+    last = rig.wire.sent[-2:]
+    assert [(each.input, each.final) for each in last] == [({"U1": 0.0, "U2": 0.0}, True)] * 2
+    assert last[0].seq < last[1].seq
+    assert rig.wire.count(Applied) == 3
+    assert rig.wire.life == ["open", "close"]
+
+
+def test_closing_before_any_run_sends_nothing(rig):
+    rig.plant.safe()
+    rig.plant.close()
+    assert rig.wire.sent == []
+
+
+# lockstep
+
+
+def test_in_lockstep_the_input_goes_with_the_steps_it_is_for(lockstep):
+    lockstep.connect()
+    lockstep.plant.write(U)
+    assert lockstep.wire.count(Applied) == 0
+    lockstep.plant.advance(10)
+    sent = lockstep.wire.newest(Applied)
+    assert (sent.input, sent.k, sent.until) == ({"U1": 0.02, "U2": 0.03}, 0, 10)
+    assert not lockstep.plant.arrived()
+    assert lockstep.plant.k == 0
+    lockstep.wire.says("state", state(seq=1, k=10, applied_seq=0, state={**STATE, "X": 1.1}))
+    assert lockstep.plant.arrived()
+    assert (lockstep.plant.k, lockstep.plant.x[0]) == (10, 1.1)
+
+
+def test_in_lockstep_what_is_not_answered_is_sent_again_as_the_same_message(lockstep):
+    lockstep.connect()
+    lockstep.plant.write(U)
+    lockstep.plant.advance(10)
+    for _ in range(3):
+        assert lockstep.plant.due() == lockstep.clock.now + 100 * MS
+        lockstep.clock.sleep(100)
+        assert not lockstep.plant.arrived()
+    sent = [each for each in lockstep.wire.sent if isinstance(each, Applied)]
+    assert len(sent) == 4
+    assert len(set(map(repr, sent))) == 1
+    assert lockstep.plant.counts == {"resent": 3}
+    assert lockstep.plant.trouble() is None  # how long to wait is the plant node's to say
+
+
+def test_in_lockstep_only_the_state_of_the_step_asked_for_is_the_answer(lockstep):
+    lockstep.connect()
+    lockstep.plant.advance(10)
+    lockstep.wire.says("state", state(seq=1, k=0, state={**STATE, "X": 7.0}))  # once more the state before
+    lockstep.wire.says("state", state(seq=2, k=9))
+    lockstep.wire.says("state", state(seq=3, k=11))
+    assert not lockstep.plant.arrived()
+    assert lockstep.plant.x[0] == 1.0
+    assert lockstep.plant.counts == {"refused_step": 2}
+    lockstep.wire.says("state", state(seq=4, k=10))
+    assert lockstep.plant.arrived()
+
+
+# the loopback machine
+
+
+class Loop:
+    """A loopback plant on a clock of its own."""
+
+    def __init__(self, machine, impairments=None, workings=WORKINGS, seed=3, **changes) -> None:
+        self.clock = Clock()
+        self.plant = loopback_plant(machine, terms(machine, **changes), workings, impairments, seed, self.clock)
+        self.device = self.plant._link.device
+        self.plant.open()
+
+    def connect(self, run=77, k=0) -> "Loop":
+        self.plant.connect(run, k)
+        self.wait(self.plant.connected)
+        return self
+
+    def wait(self, done) -> None:
+        """Let time pass from event to event."""
+        begin = self.clock.now
+        while not done():
+            assert self.clock.now < begin + 20000 * MS, self.plant.silence()
+            self.clock.now = max(self.plant.due(), self.clock.now)
+
+    def go(self, steps=10) -> None:
+        self.plant.advance(steps)
+        self.wait(self.plant.arrived)
+
+    def pass_ms(self, ms: int, write=None) -> tuple[str, str] | None:
+        """Real time; comes out with the first trouble."""
+        for _ in range(ms):
+            self.clock.sleep(1)
+            self.plant.advance(1)
+            if write is not None:
+                self.plant.write(write)
+            if trouble := self.plant.trouble():
+                return trouble
+        return None
+
+
+def simulated(machine, workings=WORKINGS) -> SimulatedPlant:
+    start = machine.state({"V": 0.4, "phi": 0.3, "Omega": 0.1})
+    return SimulatedPlant(
+        machine, start, STEP_NS, workings.integrator, workings.actuator, workings.sensor, workings.seed
+    )
+
+
+HARD = Impairments(delay=0.002, jitter=0.01, loss=0.1, duplicate=0.2, reorder=0.1)
+SLOW_DRIVES = replace(FREE, limit=(0.025,) * 2, lag=(0.02,) * 2, delay=(0.003,) * 2)
+
+
+@pytest.mark.parametrize("impairments", [Impairments(), HARD], ids=["ideal", "hard"])
+@pytest.mark.parametrize("actuator", [FREE, SLOW_DRIVES], ids=["free", "slow"])
+def test_in_lockstep_a_loopback_moves_as_the_simulated_plant_bit_for_bit(trailer, impairments, actuator):
+    workings = replace(WORKINGS, actuator=actuator)
+    loop, reference = Loop(trailer, impairments, workings, lockstep=True).connect(), simulated(trailer, workings)
+    for i in range(100):
+        u = U * math.sin(0.1 * i)
+        for plant in (loop.plant, reference):
+            plant.write(u)
+        reference.advance(10)
+        loop.go(10)
+        assert loop.plant.k == reference.k
+        assert loop.plant.x[:-1].tolist() == reference.x[:-1].tolist()
+    assert loop.plant.counts.keys() <= {"resent", "old_states"}
+
+
+def test_a_hard_link_in_lockstep_repeats_exactly_from_its_seed(trailer):
+    faults = replace(HARD, corrupt=0.05)
+
+    def history(seed):
+        loop = Loop(trailer, faults, seed=seed, lockstep=True).connect()
+        begin = loop.clock.now
+        for _ in range(100):
+            loop.plant.write(U)
+            loop.go()
+        return loop.clock.now - begin, dict(loop.plant.counts), dict(loop.device.counts), loop.plant.x.tobytes()
+
+    assert history(1) == history(1)
+    assert history(1)[:3] != history(2)[:3]
+
+
+def test_parameters_and_start_come_with_the_setup(trailer):
+    heavy = trailer.with_parameters({"m1": 40.0, "I1": 7.0})
+    loop = Loop(trailer, lockstep=True, parameters=dict(heavy.parameters)).connect()
+    reference = simulated(heavy)
+    loop.plant.write(U)
+    reference.write(U)
+    reference.advance(100)
+    loop.go(100)
+    assert loop.plant.x[:-1].tolist() == reference.x[:-1].tolist()
+
+
+def test_a_run_that_begins_later_finds_the_machine_where_it_was(trailer):
+    loop = Loop(trailer, lockstep=True).connect()
+    loop.plant.write(U)
+    loop.go(100)
+    before = loop.plant.x.tobytes()
+    loop.connect(run=78, k=100)
+    assert loop.plant.x.tobytes() == before
+    assert loop.plant.k == 100
+    loop.go(10)
+    assert loop.plant.k == 110
+    loop.connect(run=79, k=0)
+    assert loop.plant.x[:-1].tolist() == simulated(trailer).x[:-1].tolist()
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"machine": "hoop_on_profile"}, "this machine is diff_drive_trailer, not hoop_on_profile"),
+        ({"parameters": {"m1": -1.0}}, "must be greater than 0"),
+        ({"start": {"X": 0.0}}, "'Y'"),
+        ({"timeout": 0.0}, "timeout"),
+    ],
+)
+def test_a_machine_that_does_not_fit_refuses_to_take_part(trailer, changes, says):
+    loop = Loop(trailer)
+    object.__setattr__(loop.plant, "terms", replace(loop.plant.terms, **changes))
+    loop.plant.connect(77, 0)
+    loop.clock.sleep(1)
+    assert not loop.plant.connected()
+    name, text = loop.plant.trouble()
+    assert name == "device"
+    assert says in text
+
+
+def test_a_motion_that_escapes_is_reported_by_the_machine(trailer):
+    loop = Loop(trailer, lockstep=True).connect()
+    loop.plant.write(np.array([1e300, -1e300]))
+    loop.plant.advance(1000)
+    assert not loop.plant.arrived()
+    assert loop.plant.trouble() == ("device", "the machine reports: its state is no longer finite")
+
+
+@pytest.mark.parametrize("speed", [0.5, 1.0, 6.0])
+def test_in_real_time_the_machine_runs_on_its_own_clock(trailer, speed):
+    loop, reference = Loop(trailer, speed=speed).connect(), simulated(trailer)
+    for plant in (loop.plant, reference):
+        plant.write(U)
+    loop.clock.sleep(1)  # the input arrives in the machine's first step at the latest
+    assert loop.pass_ms(400, U) is None
+    reference.advance(loop.device.plant.k)
+    assert loop.device.plant.k == pytest.approx(401 * speed, abs=1)
+    assert np.allclose(loop.plant.x[:-1], reference.x[:-1], rtol=0, atol=0.02)
+
+
+def test_a_loopback_publishes_each_step_but_at_most_each_ms_and_each_period_at_least(trailer):
+    for speed, period, every in ((1.0, 0.01, 1), (6.0, 0.01, 6), (100.0, 0.01, 10), (0.1, 0.01, 1), (100.0, 0.0, 100)):
+        loop = Loop(trailer, speed=speed, period=period).connect()
+        assert loop.device._every == every
+
+
+def test_without_fresh_inputs_the_machine_is_safe_by_itself(trailer):
+    loop = Loop(trailer, Impairments(cut="applied", cut_at=0.1)).connect()
+    assert loop.pass_ms(99, U) is None
+    assert loop.device.plant.output.tolist() == U.tolist()
+    for _ in range(28):
+        loop.pass_ms(1, U)
+    assert loop.device.plant.output.tolist() == U.tolist()
+    for _ in range(5):
+        loop.pass_ms(1, U)
+    assert loop.device.plant.output.tolist() == [0.0, 0.0]
+
+
+def test_a_cut_towards_the_machine_is_stale_applied_and_heals(trailer):
+    loop = Loop(trailer, Impairments(cut="applied", cut_at=0.1, cut_for=0.2)).connect()
+    assert loop.pass_ms(99, U) is None
+    name, _ = loop.pass_ms(60, U)
+    assert name == "stale_applied"
+    assert loop.clock.now - loop.plant._link._to.origin == pytest.approx(151 * MS, abs=2 * MS)
+    for _ in range(200):
+        loop.pass_ms(1, U)
+    assert loop.plant.trouble() is None
+    assert loop.device.plant.output.tolist() == U.tolist()
+
+
+def test_a_cut_from_the_machine_is_stale_state_while_the_machine_still_hears(trailer):
+    loop = Loop(trailer, Impairments(cut="state", cut_at=0.1)).connect()
+    assert loop.pass_ms(99, U) is None
+    name, text = loop.pass_ms(60, U)
+    assert name == "stale_state"
+    assert "for 50 ms" in text or "for 51 ms" in text
+    for _ in range(100):
+        loop.pass_ms(1, -U)
+    assert loop.device.plant.output.tolist() == (-U).tolist()
+
+
+def test_a_cut_both_ways_makes_both_sides_safe(trailer):
+    loop = Loop(trailer, Impairments(cut="both", cut_at=0.1)).connect()
+    assert loop.pass_ms(99, U) is None
+    assert loop.pass_ms(60, U)[0] == "stale_state"
+    assert loop.device.plant.output.tolist() == [0.0, 0.0]
+
+
+def test_a_link_slower_than_the_timeout_is_stale_applied_though_states_stream(trailer):
+    loop = Loop(trailer, Impairments(delay=0.03)).connect()
+    assert loop.pass_ms(200, U)[0] == "stale_applied"
+    assert Loop(trailer, Impairments(delay=0.02)).connect().pass_ms(200, U) is None
+
+
+def test_the_end_of_a_run_leaves_the_machine_safe_and_ready_for_the_next(trailer):
+    loop = Loop(trailer).connect()
+    assert loop.pass_ms(50, U) is None
+    loop.plant.close()
+    loop.clock.sleep(1)
+    loop.plant._link.receive()
+    assert loop.device.plant.output.tolist() == [0.0, 0.0]
+    assert loop.device.due() is None
+    stopped = loop.device.plant.k
+    loop.clock.sleep(100)
+    loop.plant._link.receive()
+    assert loop.device.plant.k == stopped
+
+
+def test_a_machine_refuses_inputs_of_another_run_old_ones_and_those_of_other_names(trailer):
+    loop = Loop(trailer).connect()
+    assert loop.pass_ms(5, U) is None
+    good = {
+        "t": 0.0, "run": 77, "k": 0, "mono": 1, "node": "plant", "src": 5, "input": {"U1": 1.0, "U2": 1.0},
+        "desired": {}, "re": -1, "reasons": [], "repeats": 0,
+    }  # fmt: skip
+    for changes in ({"run": 78, "seq": 99}, {"seq": 2}, {"seq": 99, "input": {"U1": 1.0}}):
+        loop.plant._link.send("applied", Applied(**{**good, **changes}))
+    loop.device.take(loop.clock.now, (b"applied", b"\x93"))
+    loop.clock.sleep(1)
+    loop.plant.advance(1)
+    assert loop.device.counts == {"run": 1, "old": 1, "shape": 1, "type": 1}
+    assert loop.device.plant.output.tolist() == U.tolist()
+
+
+def test_in_lockstep_a_machine_goes_only_from_where_it_is_and_not_too_far(trailer):
+    loop = Loop(trailer, lockstep=True).connect()
+    loop.plant.write(U)
+    loop.go(10)
+    good = {
+        "t": 0.0, "run": 77, "mono": 1, "node": "plant", "src": 5, "input": {"U1": 1.0, "U2": 1.0},
+        "desired": {}, "re": -1, "reasons": [], "repeats": 0,
+    }  # fmt: skip
+    for k, until, seq in ((9, 20, 50), (11, 20, 50), (10, 9, 50), (10, 10**12, 50), (10, 20, 0)):
+        loop.plant._link.send("applied", Applied(**good, k=k, until=until, seq=seq))
+    assert loop.plant._link.receive() == []
+    assert loop.device.plant.k == 10
+    assert loop.device.counts == {"old": 5}
+    loop.go(10)
+    assert loop.plant.k == 20
+
+
+def test_after_a_long_stall_no_more_states_wait_than_a_queue_holds(trailer):
+    loop = Loop(trailer).connect()
+    loop.clock.sleep(60_000)
+    assert len(loop.plant._link.receive(10**6)) <= BOUND
+    assert loop.device.plant.k == 60_000
+
+
+def test_sensor_and_drives_of_the_launch_file_act_in_the_machine(trailer):
+    sensor = replace(SEES_ALL, noise=(0.01,) * 8, drop=0.2)
+    loop = Loop(trailer, workings=Workings("rk4", SLOW_DRIVES, sensor, seed=5), lockstep=True).connect()
+    exact = simulated(trailer, replace(WORKINGS, actuator=SLOW_DRIVES))
+    errors = []
+    for _ in range(100):
+        for plant in (loop.plant, exact):
+            plant.write(U)
+        exact.advance(10)
+        loop.go(10)
+        errors.append(loop.plant.x[:-1] - exact.x[:-1])
+    assert np.std(errors) == pytest.approx(0.01, rel=0.1)
+    assert loop.plant.counts["resent"] > 10
+
+
+# impairments
+
+
+def passed(impairments: Impairments, n: int = 4000, gap_ms: float = 1.0):
+    """Numbers that come out of one way, with their delays [s]."""
+    way, _ = both_ways(impairments, 11)
+    out = []
+    for i in range(n + 1000):
+        now = round(i * gap_ms * MS)
+        out += [(int.from_bytes(b), now - int.from_bytes(b) * round(gap_ms * MS), a) for a, b in way.arrivals(now)]
+        if i < n:
+            way.send(now, (b"topic", i.to_bytes(8)))
+    return out
+
+
+def test_an_ideal_way_passes_all_in_order_at_once():
+    out = passed(Impairments())
+    assert [number for number, _, _ in out] == list(range(4000))
+    assert {late for _, late, _ in out} == {MS}  # taken at the next look
+
+
+def test_a_delay_and_its_jitter_are_in_their_bounds_and_keep_the_order():
+    out = passed(Impairments(delay=0.01, jitter=0.02))
+    assert [number for number, _, _ in out] == list(range(4000))
+    late = np.array([late for _, late, _ in out]) / 1e9
+    assert late.min() >= 0.01
+    assert late.max() <= 0.031
+
+
+@pytest.mark.parametrize("chance", [0.0, 0.05, 0.5, 1.0])
+def test_chances_are_what_they_say(chance):
+    spread = 5 * math.sqrt(4000 * chance * (1 - chance)) + 1e-9
+    assert len(passed(Impairments(loss=chance))) == pytest.approx(4000 * (1 - chance), abs=spread)
+    assert len(passed(Impairments(duplicate=chance))) == pytest.approx(4000 * (1 + chance), abs=spread)
+    out = passed(Impairments(corrupt=chance))
+    assert len(out) == 4000
+    damaged = [i for i, (number, _, topic) in enumerate(out) if (number, topic) != (i, b"topic")]
+    assert len(damaged) == pytest.approx(4000 * chance, abs=spread)
+
+
+def test_a_reordered_message_comes_right_behind_the_next_one():
+    numbers = [number for number, _, _ in passed(Impairments(reorder=0.1))]
+    assert sorted(numbers) == list(range(len(numbers)))
+    swapped = [i for i in range(len(numbers) - 1) if numbers[i] > numbers[i + 1]]
+    assert 250 < len(swapped) < 450
+    assert all(numbers[i] == numbers[i + 1] + 1 for i in swapped)
+    assert passed(Impairments(reorder=1.0))[0][0] == 1
+
+
+def test_each_effect_draws_for_itself():
+    """So that a run with loss alone loses the same messages as one with loss and jitter."""
+    lost = [set(range(4000)) - {n for n, _, _ in passed(Impairments(loss=0.1, jitter=jitter))} for jitter in (0, 0.01)]
+    assert lost[0] == lost[1]
+
+
+def test_a_full_queue_takes_no_more():
+    way, _ = both_ways(Impairments(delay=1.0), 1)
+    for i in range(5000):
+        way.send(i, (b"topic", b""))
+    assert len(list(way.arrivals(10**12))) == 1000
+
+
+def test_the_one_entry_makes_an_external_plant_that_opens_nothing_yet(trailer):
+    plant = external_plant(trailer, terms(trailer), "tcp://127.0.0.1:1", "tcp://127.0.0.1:2")
+    assert isinstance(plant._link, ExternalLink)
+    assert plant.fds == ()
+    plant.close()
+
+
+def test_a_machine_with_vectors_in_its_state_travels_too():
+    sphero = load_machine("pendulum_sphero", {}, {})
+    start = sphero.state({})
+    made = terms_of(
+        sphero, start, np.full(sphero.n_inputs, np.inf), lockstep=True, step_ns=STEP_NS, period=0.01, speed=1.0,
+        timeout=0.03, state_timeout=0.05,
+    )  # fmt: skip
+    n, m = sphero.n_state, sphero.n_inputs
+    workings = Workings(
+        "rk4",
+        ActuatorEffects((np.inf,) * m, (np.inf,) * m, *((0.0,) * m,) * 4),
+        SensorEffects(*((0.0,) * n,) * 3, delay=0.0, drop=0.0),
+    )
+    clock = Clock()
+    plant = loopback_plant(sphero, made, workings, clock=clock)
+    plant.open()
+    plant.connect(1, 0)
+    assert plant.connected()
+    plant.write(np.full(m, 0.01))
+    plant.advance(100)
+    assert plant.arrived()
+    reference = SimulatedPlant(sphero, start, STEP_NS, "rk4", workings.actuator, workings.sensor, 0)
+    reference.write(np.full(m, 0.01))
+    reference.advance(100)
+    assert plant.x[:-1].tolist() == reference.x[:-1].tolist()

@@ -1,0 +1,250 @@
+"""examples/external_plant.py as a real process, driven through the driver of external machines."""
+
+import ast
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from servonode.plants.drivers import DevicePlant, external_plant, terms_of
+from servonode.plants.effects import ActuatorEffects, SensorEffects
+from servonode.plants.simulated import SimulatedPlant
+
+EXAMPLE = Path(__file__).parent.parent / "examples" / "external_plant.py"
+STEP_NS = 10**6
+SECOND = 10**9
+STATE_TIMEOUT = 0.3  # s: these tests share a computer with others
+U = np.array([0.02, 0.03])
+START = {"X": 0.5, "phi": 0.3, "V": 0.4, "Omega": 0.1}
+
+
+class Rig:
+    """The example in a process of its own, and plants that speak with it."""
+
+    def __init__(self, machine, folder: Path) -> None:
+        self.machine = machine
+        self.addresses = (f"ipc://{folder}/state", f"ipc://{folder}/applied")
+        self.process = self.started()
+        self.plants: list[DevicePlant] = []
+
+    def started(self) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen([sys.executable, str(EXAMPLE), *self.addresses])
+
+    def restart(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.process = self.started()
+
+    def plant(self, machine=None, **changes) -> DevicePlant:
+        machine = machine or self.machine
+        stated = {
+            "lockstep": True, "step_ns": STEP_NS, "period": 0.01, "speed": 1.0, "timeout": 0.1,
+            "state_timeout": STATE_TIMEOUT, **changes,
+        }  # fmt: skip
+        terms = terms_of(machine, machine.state(START), np.array([np.inf, np.inf]), **stated)
+        made = external_plant(machine, terms, *self.addresses)
+        made.open()
+        self.plants.append(made)
+        return made
+
+    def close(self) -> None:
+        for plant in self.plants:
+            plant.close()
+        self.process.send_signal(signal.SIGCONT)
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def rig(trailer):
+    folder = Path(tempfile.mkdtemp(prefix="sn", dir="/tmp"))  # short: a socket's path has 107 bytes
+    made = Rig(trailer, folder)
+    yield made
+    made.close()
+    shutil.rmtree(folder)
+
+
+def wait(plant: DevicePlant, done, seconds: float = 20.0) -> None:
+    """As the plant node waits: on what the driver says."""
+    end = time.monotonic_ns() + round(seconds * SECOND)
+    while not done():
+        now = time.monotonic_ns()
+        assert now < end, plant.silence()
+        select.select(plant.fds, (), (), max(min(end, plant.due() or end) - now, 0) / SECOND)
+
+
+def connect(plant: DevicePlant, run: int = 77, k: int = 0) -> DevicePlant:
+    plant.connect(run, k)
+    wait(plant, plant.connected)
+    return plant
+
+
+def follow(plant: DevicePlant, seconds: float, write=None, until=None) -> tuple[str, str] | None:
+    """Real time, a step each ms; comes out with the first trouble, or when `until` holds."""
+    begin = time.monotonic_ns()
+    for i in range(round(seconds * 1000)):
+        time.sleep(max(begin + i * STEP_NS - time.monotonic_ns(), 0) / SECOND)
+        if write is not None:
+            plant.write(write)
+        plant.advance(1)
+        if until is not None and until():
+            return None
+        if trouble := plant.trouble():
+            return trouble
+    assert until is None, "it did not come to that"
+    return None
+
+
+def simulated(machine) -> SimulatedPlant:
+    free = ActuatorEffects((np.inf,) * 2, (np.inf,) * 2, *((0.0,) * 2,) * 4)
+    return SimulatedPlant(
+        machine, machine.state(START), STEP_NS, "rk4", free, SensorEffects(*((0.0,) * 8,) * 3, delay=0.0, drop=0.0), 0
+    )
+
+
+def largest_difference(plant: DevicePlant, reference: SimulatedPlant, instants: int, steps: int) -> float:
+    """Over a run in lockstep under changing torques."""
+    found = 0.0
+    for i in range(instants):
+        u = np.array([0.05 * np.sin(0.1 * i), 0.04 * np.cos(0.07 * i)])
+        for each in (plant, reference):
+            each.write(u)
+            each.advance(steps)
+        wait(plant, plant.arrived)
+        assert plant.k == reference.k
+        found = max(found, float(np.abs(plant.x[:-1] - reference.x[:-1]).max()))
+    return found
+
+
+def test_the_example_is_short_and_needs_none_of_our_code():
+    text = EXAMPLE.read_text()
+    assert text.count("\n") < 100
+    found = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add(node.module)
+    assert found <= {"math", "sys", "time", "contextlib", "msgpack", "zmq"}
+
+
+def test_in_lockstep_it_moves_as_our_own_plant_one_run_after_the_other(rig, trailer):
+    rough = trailer.with_parameters({"c_w": 0.01, "d1": -0.1, "b": 0.8, "m_k": 0.5})
+    for run, machine in enumerate((trailer, rough)):
+        plant = connect(rig.plant(machine), run + 1)
+        assert largest_difference(plant, simulated(machine), 1000 if run == 0 else 200, 1 + 9 * run) < 1e-12
+        assert not plant.counts
+        plant.close()
+
+
+def test_it_answers_an_input_that_is_repeated_with_the_same_state(rig, trailer):
+    plant, reference = connect(rig.plant()), simulated(trailer)
+    link, order = plant._link, None
+    for i in range(50):
+        for each in (plant, reference):
+            each.write(U * (i % 3))
+            each.advance(10)
+        if order is not None:
+            link.send("applied", order)  # late, from the instant before
+        order = plant._order
+        link.send("applied", order)
+        wait(plant, plant.arrived)
+    assert np.abs(plant.x[:-1] - reference.x[:-1]).max() < 1e-12
+
+
+def test_a_run_that_begins_later_in_the_same_process_goes_on_from_its_state(rig):
+    plant = connect(rig.plant())
+    plant.write(U)
+    plant.advance(100)
+    wait(plant, plant.arrived)
+    before = plant.x[:-1].tolist()
+    connect(plant, run=78, k=100)
+    assert plant.x[:-1].tolist() == before
+
+
+def test_it_refuses_a_run_of_another_machine(rig, trailer):
+    plant = rig.plant()
+    object.__setattr__(plant.terms, "machine", "hoop_on_profile")
+    plant.connect(77, 0)
+    wait(plant, lambda: plant.connected() or plant.trouble())
+    name, text = plant.trouble()
+    assert name == "device"
+    assert "this is diff_drive_trailer" in text
+
+
+def test_in_real_time_it_runs_by_itself_and_takes_inputs(rig):
+    plant = connect(rig.plant(lockstep=False))
+    first = plant.x.copy()
+    assert follow(plant, 0.5, U) is None
+    assert plant._state_seq > 20  # it has kept publishing
+    assert plant.x[0] > first[0]
+    assert not plant.counts
+    free = simulated(plant.machine)
+    free.advance(500)
+    assert plant.x[4] > free.x[4]  # the torques drive it
+
+
+def acting(plant: DevicePlant) -> dict[str, float]:
+    """What the machine says acts, from its newest state."""
+    found: dict[str, float] = {}
+    while not found:
+        for _, message in plant._link.receive():
+            found = message.input
+        time.sleep(0.001)
+    return found
+
+
+def test_its_own_timeout_makes_it_safe_when_servonode_falls_silent(rig):
+    plant = connect(rig.plant(lockstep=False))
+    follow(plant, 5, U, until=lambda: acting(plant) == {"U1": 0.02, "U2": 0.03})
+    deadline = time.monotonic() + 5
+    while acting(plant) != {"U1": 0.0, "U2": 0.0}:
+        assert time.monotonic() < deadline
+    follow(plant, 5, U, until=lambda: acting(plant) == {"U1": 0.02, "U2": 0.03})  # a fresh one acts again
+
+
+def test_after_the_end_of_a_run_it_is_safe_and_waits_for_the_next(rig):
+    plant = connect(rig.plant(lockstep=False))
+    follow(plant, 0.1, U)
+    plant.close()
+    again = connect(rig.plant(lockstep=False), run=78)
+    assert acting(again) == {"U1": 0.0, "U2": 0.0}
+    assert follow(again, 0.1, U) is None
+
+
+@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGSTOP])
+def test_killed_or_frozen_it_is_a_stale_state(rig, blow):
+    plant = connect(rig.plant(lockstep=False))
+    assert follow(plant, 0.1, U) is None
+    rig.process.send_signal(blow)
+    name, text = follow(plant, 5, U)
+    assert name == "stale_state"
+    assert "no good state of the machine for 30" in text
+    if blow == signal.SIGSTOP:
+        rig.process.send_signal(signal.SIGCONT)
+        follow(plant, 5, U, until=lambda: plant.trouble() is None)
+
+
+def test_restarted_it_has_no_part_in_the_run_until_it_is_asked_again(rig):
+    plant = connect(rig.plant(lockstep=False))
+    assert follow(plant, 0.1, U) is None
+    rig.restart()
+    name, _ = follow(plant, 5, U)
+    assert name == "stale_state"
+    connect(plant, run=78, k=plant.k)
+    assert follow(plant, 0.1, U) is None
+    assert not plant.counts
+
+
+def test_ctrl_c_ends_it_in_good_order(rig):
+    plant = connect(rig.plant(lockstep=False))
+    follow(plant, 0.05, U)
+    rig.process.send_signal(signal.SIGINT)
+    assert rig.process.wait(10) == 0
