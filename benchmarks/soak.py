@@ -45,6 +45,7 @@ SETTLE_S = 60.0  # before memory is judged; less in short runs
 SETTLE_SHARE = 0.2
 WITNESS_NS = 1_000_000  # between two deadlines of the witness, and the lateness it notes
 AROUND_NS = 50_000_000  # how far from a miss its explanation may lie
+MOST_STATUSES = 21.0  # a second: the launcher looks no more often
 EVERY_S = 0.1  # plant time between two recorded rows
 TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 
@@ -93,6 +94,7 @@ class Row:
     files: tuple[int, int]
     threads: tuple[int, int]
     core_share: float
+    resident_kb: list[float]  # each SAMPLE_S
 
 
 @dataclass(frozen=True)
@@ -135,10 +137,12 @@ class Soak:
 class Watch:
     """Looks at the run whenever the launcher shows its progress."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float) -> None:
         self.begin = time.monotonic()
+        # in memory that is there from the start, so that the watching does not grow what it watches
+        self._intervals = np.full((round(seconds * MOST_STATUSES) + 1000, 5), -1)
         self.processes: dict[str, Process] = {LAUNCHER: Process(os.getpid())}
-        self.intervals: list[Interval] = []
+        self._count = 0
         self.launcher: Launcher | None = None
         self._due = self.begin
         self._last: Status | None = None
@@ -158,13 +162,19 @@ class Watch:
             for process in self.processes.values():
                 process.sample(now - self.begin)
 
+    def intervals(self) -> list[Interval]:
+        """What was noted, oldest first."""
+        noted = self._intervals[: self._count].tolist()
+        return [Interval(begin, end, misses, bool(stolen), waited) for begin, end, misses, stolen, waited in noted]
+
     def _note(self, status: Status) -> None:
         assert self.launcher is not None
         last, stolen, waited = self._last, stolen_ticks(), waited_ns(self.launcher.children[PLANT].pid)
         if last is not None:
             misses = round(status.values["misses"] - last.values["misses"])
             passed = (stolen > self._stolen, waited - self._waited)
-            self.intervals.append(Interval(last.mono, status.mono, misses, *passed))
+            self._intervals[self._count % len(self._intervals)] = (last.mono, status.mono, misses, *passed)
+            self._count += 1
         self._last, self._stolen, self._waited = status, stolen, waited
 
 
@@ -229,7 +239,7 @@ def soak(minutes: float, hz: float) -> Soak:
     seconds = minutes * 60.0
     assembly = paced_assembly(1.0 / hz, seconds)
     every = round(EVERY_S * 1e9 / assembly.launch.step_ns)
-    watch = Watch()
+    watch = Watch(seconds)
     with witness() as late:
         watch.launcher = Launcher(assembly, f"soak_{os.getpid()}", every, watch.progress)
         outcome = watch.launcher.launch()
@@ -243,7 +253,7 @@ def soak(minutes: float, hz: float) -> Soak:
         hz=hz,
         rows=[row_of(n, each, record_kb_per_min(assembly, n)) for n, each in watch.processes.items() if each.at],
         misses=stats["misses"],
-        causes=causes_of(watch.intervals, [at for at, _ in late], 1e9 / hz),
+        causes=causes_of(watch.intervals(), [at for at, _ in late], 1e9 / hz),
         missed_commands=stats["counts"].get("missed_commands", 0),
         stalls=stats["stalls"],
         witness_late=len(late),
@@ -300,6 +310,7 @@ def row_of(node: str, process: Process, recorded: float) -> Row:
         files=(min(process.files), max(process.files)),
         threads=(min(process.threads), max(process.threads)),
         core_share=(process.computed_s[-1] - process.computed_s[0]) / passed if passed else 0.0,
+        resident_kb=process.resident_kb,
     )
 
 

@@ -12,7 +12,6 @@ lateness, each as the median over the runs: such a listener may not cost more th
 
 import argparse
 import json
-import math
 import os
 import select
 import signal
@@ -178,12 +177,15 @@ def rows_of(rate: int, found: dict[str, list[dict[str, Any]]]) -> list[Row]:
 
 def memory() -> Memory:
     """The plant's resident memory during a run of LONG_S at 1 kHz beside a listener that is frozen after a second."""
-    name, taken = f"{LAUNCH}_{os.getpid()}", []
-    launcher = Launcher(paced_assembly(0.001, LONG_S), name, 1000, lambda _: taken.append(look()))
+    name = f"{LAUNCH}_{os.getpid()}"
+    taken: list[tuple[float, float]] = []
 
-    def look() -> tuple[float, float]:
-        return time.monotonic(), resident_mb(launcher.children[PLANT].pid)
+    def look(_: object) -> None:
+        resident = resident_mb(launcher.children[PLANT].pid)
+        if resident is not None:
+            taken.append((time.monotonic(), resident))
 
+    launcher = Launcher(paced_assembly(0.001, LONG_S), name, 1000, look)
     with listener(name, signal.SIGSTOP):
         outcome = launcher.launch()
     if outcome.exit_code or not taken:
@@ -193,12 +195,12 @@ def memory() -> Memory:
     return Memory(taken[-1][0] - taken[begin][0], taken[begin][1], taken[halfway][1], taken[-1][1])
 
 
-def resident_mb(pid: int) -> float:
-    """Resident memory of a process [MB]; nan once it has ended."""
+def resident_mb(pid: int) -> float | None:
+    """Resident memory of a process [MB]; None once it has ended."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except (OSError, IndexError):
-        return math.nan
+        return None
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 

@@ -102,8 +102,8 @@ class Reader:
 class Waiter:
     """Sleeps until one of several sockets is readable.
 
-    A socket's file descriptor only tells, once, that something about it changed, hence the looks before and
-    after each sleep. `select` sleeps to the microsecond where zmq's own poll rounds to milliseconds.
+    A socket's file descriptor only tells, once, that something about it changed, hence the looks before each
+    sleep; a wake-up may be for nothing. `select` sleeps to the microsecond where zmq's own poll rounds to milliseconds.
     """
 
     def __init__(self, *readers: Reader) -> None:
@@ -114,7 +114,7 @@ class Waiter:
         self._readers[reader.fd] = reader
 
     def wait(self, deadline_ns: int | None, fds: Iterable[int] = ()) -> bool:
-        """Whether a socket or one of `fds` is readable before the monotonic deadline [ns]; None: no deadline.
+        """Whether a socket or one of `fds` is signalled before the monotonic deadline [ns]; None: no deadline.
 
         What is readable already returns at once, so drain all sockets between two waits.
         """
@@ -127,8 +127,11 @@ class Waiter:
         while True:
             if deadline_ns is not None:
                 timeout = max((deadline_ns - time.monotonic_ns()) * 1e-9, 0.0)
-            for fd in select.select(watched, (), (), timeout)[0]:
-                if fd not in readers or readers[fd].look():
-                    return True
+            signalled = select.select(watched, (), (), timeout)[0]
+            for fd in signalled:
+                if fd in readers:  # most likely a message; if not, the read finds none, and a look here is saved
+                    readers[fd].readable = True
+            if signalled:
+                return True
             if timeout == 0.0:
                 return False

@@ -100,7 +100,10 @@ class Subscriber:
 
     def wait(self, deadline_ns: int | None) -> bool:
         """Whether something came before the monotonic deadline [ns]; None waits for ever."""
-        return self._waiter.wait(deadline_ns)
+        while self._waiter.wait(deadline_ns):
+            if self._reader.look():
+                return True
+        return False
 
 
 class Bus:
@@ -153,7 +156,7 @@ class Bus:
         return Requests(opened, reader)
 
     def wait(self, deadline_ns: int | None, fds: Iterable[int] = ()) -> bool:
-        """Whether a subscriber, a request or one of `fds` is readable before the monotonic deadline [ns].
+        """Whether a subscriber, a request or one of `fds` is signalled before the monotonic deadline [ns].
 
         None waits for ever. Drain all subscribers and requests between two waits. `fds` are for such as
         `signal.set_wakeup_fd`: a signal whose handler returns does not end the sleep.

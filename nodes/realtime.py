@@ -107,6 +107,7 @@ class RealTime:
         """Sleep to the deadline, taking commands as they arrive; False when the run must end."""
         node = self.node
         node.act()  # what is due at this instant; only an answer that comes now must wait for the steps before it
+        slept = False
         while True:
             fresh = node.take_commands()  # drained before anything is judged
             now = node.clock()
@@ -119,13 +120,15 @@ class RealTime:
                 return False
             if now >= deadline:
                 self._keep_house()
-                node.hear()
+                if not slept:
+                    node.hear()
                 self._woken = now
                 return True
             self._judge()
             if node.must_end():
                 return False
             node.bus.wait(min(deadline, self._stale_at() or deadline))
+            slept = True
 
     def _keep_house(self) -> None:
         """Once a tick, where it disturbs least: the status, if it is due."""
