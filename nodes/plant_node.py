@@ -310,6 +310,7 @@ class PlantNode:
 
     def connect(self) -> None:
         """Begin the machine's handshake, which it may take the time of a first answer for."""
+        self._lost = False
         self.plant.connect(start_id(), self.k)
         self._connecting = self.clock() + round(self.assembly.launch.run.lockstep_timeout * 1e9)
 

@@ -296,16 +296,17 @@ class Puppet:
             signalled(run.popen.pid, signal.SIGSTOP)
             pid = run.pids()[CONTROLLER]
             signalled(pid, signal.SIGKILL)
-            assert eventually(lambda: state_of(pid) in "Z")
             self.bus = stack.enter_context(Bus(run.path, CONTROLLER))
-            self.publisher = self.bus.publisher()
+            assert eventually(self._takes_over), state_of(pid)
             self.inbox = self.bus.subscriber({PLANT: ["state", "status", "applied"]})
             self._stack = stack.pop_all()
 
-    @property
-    def inputs(self) -> list[str]:
-        """The names of the machine's inputs."""
-        return list(self.states[-1].input)
+    def _takes_over(self) -> bool:
+        """Whether the dead controller's address could be had; its process takes a moment to end."""
+        with suppress(BusError):
+            self.publisher = self.bus.publisher()
+            return True
+        return False
 
     @property
     def counts(self) -> Counter[str]:

@@ -1,0 +1,669 @@
+"""The promises of the runtime as tests that any driver must pass, one for each promise, on real processes.
+
+For a driver of your own, write a test file beside this one (or anywhere, with this folder's two modules at hand:
+this one and `tests/helpers/runs.py`, which knows processes and messages but no promise):
+
+    class MyDriver(Driver):
+        name = "mine"
+        launch = "my_launch_file.toml"                       # a file or a packaged name; a machine with a controller
+        settings = ("plant.driver=external",)                # as in `servonode run --set`
+
+        @contextmanager
+        def machine(self) -> Iterator[Beside]:               # starts what one run needs, and ends it
+            with my_robot() as robot:
+                yield Beside(settings=(f"plant.device.state={robot.address}",), pid=robot.pid)
+
+    TestMyDriver = safety_suite(MyDriver())
+
+The machine is really moved. What is asked of it: a control period of 10 ms, inputs that may be zero, no fault of its
+own within a minute. Runs that several tests share are played through one after the other; each test brings the run
+to where it begins.
+"""
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+import zmq
+
+import servonode
+from servonode.bus import Applied, Command, MessageError, State, Status, decode, encode
+from servonode.nodes.api import override_texts
+from servonode.nodes.node import CONTROLLER, PLANT, TARGET
+from tests.helpers.runs import START_S, Process, Puppet, Runs, Watch, eventually, private_runs, signalled
+
+PERIOD = 0.01  # s, between two control instants
+TIMEOUT = 0.1  # s, the command timeout of these runs
+LATENESS_LIMIT = 0.4  # s
+HOST_S = 0.05  # what a busy computer may add to a reaction
+LOCKSTEP_TIMEOUT = 0.5  # s
+LIMIT, RATE, POWER = 0.02, 0.5, 0.002  # of each input, of its change per second, of all together [W]
+BUDGET = 4  # periods for which the last command is held
+POISON = 1234.5  # an input that must never act
+
+COMMON = (
+    "run.speed=1",
+    "run.duration=600",
+    f"controller.period={PERIOD}",
+    f"plant.safety.command_timeout={TIMEOUT}",
+    f"plant.safety.lateness_limit={LATENESS_LIMIT}",
+    "plant.safety.safe_time=0.1",
+    f"run.lockstep_timeout={LOCKSTEP_TIMEOUT}",
+)
+WAITS = 'plant.safety.on_fault="wait"'
+HARSH = (
+    f"plant.safety.limit={LIMIT}",
+    f"plant.safety.rate_limit={RATE}",
+    f"plant.safety.power_limit={POWER}",
+    f"plant.safety.repeats={BUDGET}",
+)
+AGAIN = (
+    *(f'supervision.{node}="on-failure"' for node in (PLANT, CONTROLLER, TARGET)),
+    "supervision.attempts=1000",
+    "supervision.backoff=0",
+)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What stands beside one run: further settings, tcp ports that anybody may speak to, the machine's process."""
+
+    settings: tuple[str, ...] = ()
+    ports: tuple[int, ...] = ()
+    pid: int = 0
+
+
+class Driver:
+    """A driver under test: its name, the launch file, settings, and what must be started beside each run."""
+
+    name = ""
+    launch = "trailer_pursuit"
+    settings: tuple[str, ...] = ()
+
+    @contextmanager
+    def machine(self) -> Iterator[Beside]:
+        """Start what one run needs, and end it."""
+        yield Beside()
+
+
+class Stage:
+    """Runs of one driver: at most one is going on at a time, and what several tests need of it is shared."""
+
+    def __init__(self, driver: Driver, runs: Runs) -> None:
+        self.driver = driver
+        self.runs = runs
+        self.beside = Beside()
+        self._shared: tuple[str, Any] | None = None
+        self._stack = ExitStack()
+
+    def start(self, *settings: str, words: tuple[str, ...] = ()) -> Process:
+        """A run of its own, armed; the one before is ended."""
+        self.close()
+        self.beside = self._stack.enter_context(self.driver.machine())
+        given = (*COMMON, *self.driver.settings, *self.beside.settings, *settings)
+        run = self.runs.start(self.driver.launch, *given, words=words)
+        self._stack.callback(run.end)
+        run.wait_open()
+        assert eventually(lambda: self._is_armed(run), START_S), run.stderr
+        return run
+
+    def _is_armed(self, run: Process) -> bool:
+        """Whether the plant is active; a plant that waits for the operator is armed."""
+        assert run.popen.poll() is None, run.stderr
+        with suppress(TimeoutError):
+            stands = run.ask("status")
+            if stands["lifecycle"] == "inactive" and not stands["values"]["armed"]:
+                run.ask("arm")
+            return bool(stands["lifecycle"] == "active")
+        return False
+
+    def driven(self) -> tuple[Process, Watch]:
+        """The shared run with its own controller, active."""
+        run, watch = self._share("driven", self._driven)
+        with suppress(ProcessLookupError):
+            for pid in (run.popen.pid, *run.pids().values()):
+                signalled(pid, signal.SIGCONT)
+        if run.ask("status")["lifecycle"] == "fault":
+            run.order("reset")
+        if run.ask("status")["lifecycle"] != "active":
+            run.arm(watch)
+        watch.forget()
+        return run, watch
+
+    def _driven(self) -> tuple[Process, Watch]:
+        run = self.start(WAITS)
+        watch = self._stack.enter_context(Watch(run.name))
+        watch.status("active")
+        return run, watch
+
+    def puppet(self) -> Puppet:
+        """The shared run in which the test is the controller, under harsh limits, active."""
+        puppet: Puppet = self._share("puppet", lambda: self._stack.enter_context(Puppet(self.start(WAITS, *HARSH))))
+        puppet.activate()
+        puppet.applied.clear()
+        puppet.states.clear()
+        return puppet
+
+    def _share(self, kind: str, make: Callable[[], Any]) -> Any:
+        if self._shared is None or self._shared[0] != kind:
+            made = make()
+            self._shared = (kind, made)
+        return self._shared[1]
+
+    def close(self) -> None:
+        """End what is going on."""
+        self._shared = None
+        self._stack.close()
+
+
+def safety_suite(driver: Driver) -> type:
+    """A class of tests, one for each promise that depends on the driver."""
+    loop = servonode.load(driver.launch)
+    machine, names = loop.machine, loop.machine.description.input_names
+
+    class SafetySuite:
+        @pytest.fixture(scope="class")
+        @classmethod
+        def stage(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+            with private_runs(tmp_path_factory.mktemp(driver.name)) as runs:
+                stage = Stage(driver, runs)
+                yield stage
+                stage.close()
+
+        @pytest.fixture
+        def phase(self) -> Callable[[], None]:
+            """Sleeps to a random phase of the control period."""
+            rng = random.Random()
+            return lambda: time.sleep(rng.uniform(0.3, 0.3 + 3 * PERIOD))
+
+        # runs that end
+
+        def test_promise_01_a_killed_controller_leaves_the_safe_action(
+            self, stage: Stage, phase: Callable[[], None]
+        ) -> None:
+            run = stage.start(words=("--every", "1"))
+            with Watch(run.name) as watch:
+                watch.status("active")
+                phase()
+                killed = run.kill(CONTROLLER)
+                status = watch.status("fault", killed)
+                assert (status.fault, status.rung) == ("stale_command", "damp" if machine.description.brakes else "zero")
+                assert status.mono - killed <= (TIMEOUT + PERIOD + HOST_S) * 1e9
+                first = next(each for each in watch.of(Applied, killed) if "fault:stale_command" in each.reasons)
+                assert first.mono <= status.mono
+                assert first.desired == {}
+                run.ends_with(1)
+            assert run.fault("node_died")["text"].startswith("controller was killed by SIGKILL")
+            assert_safe_action(run, run.fault("stale_command")["t"])
+
+        def test_promise_03_a_killed_plant_silences_the_controller(
+            self, stage: Stage, phase: Callable[[], None]
+        ) -> None:
+            run = stage.start()
+            with Watch(run.name, {CONTROLLER: ["command", "status"]}) as watch:
+                watch.until(lambda message: type(message) is Command)
+                phase()
+                signalled(run.popen.pid, signal.SIGSTOP)  # else the launcher stops the controller at once
+                killed = run.kill(PLANT)
+                assert_falls_silent(watch, killed)
+                signalled(run.popen.pid, signal.SIGCONT)
+                run.ends_with(1)
+            assert run.fault("node_died")["text"].startswith("plant was killed by SIGKILL")
+            assert run.printed["exit"] == 1
+
+        def test_promise_03_a_frozen_plant_silences_the_controller_and_ends_the_run(
+            self, stage: Stage, phase: Callable[[], None]
+        ) -> None:
+            run = stage.start()
+            with Watch(run.name, {CONTROLLER: ["command", "status"]}) as watch:
+                watch.until(lambda message: type(message) is Command)
+                phase()
+                assert_falls_silent(watch, run.kill(PLANT, signal.SIGSTOP))
+                run.ends_with(1)
+            assert run.fault("plant_silent")
+            columns = run.columns
+            assert np.all(np.diff(columns["t"]) > 0)
+            assert columns["t"][-1] == run.printed["t"] > 0
+
+        def test_promise_04_lockstep_never_hangs(self, stage: Stage, phase: Callable[[], None]) -> None:
+            run = stage.start(WAITS, "run.mode=lockstep", "run.duration=50000", words=("--every", "1000"))
+            with Watch(run.name) as watch:
+                victims = [run.pids()[CONTROLLER], run.pids()[TARGET], *filter(None, [stage.beside.pid])]
+                for pid in victims:
+                    watch.status("active", time.monotonic_ns())
+                    phase()
+                    stopped = signalled(pid, signal.SIGSTOP)
+                    status = watch.status("fault", stopped)
+                    assert status.fault == "lockstep_timeout"
+                    signalled(pid, signal.SIGCONT)
+                    assert run.order("reset") == "inactive"
+                    before = run.arm(watch)
+                    assert watch.status("active", before.mono + 1).k >= before.k
+                    assert eventually(lambda k=before.k: watch.latest().k > k)  # type: ignore[misc]
+                stopped = run.kill(PLANT, signal.SIGSTOP)
+                run.ends_with(1)
+            assert "the plant has said nothing" in "".join(
+                each["text"] for each in run.printed["faults"] if each["name"] == "lockstep_timeout"
+            )
+
+        def test_promise_13_a_restarted_node_is_back_soon_and_the_plant_stays_safe(self, stage: Stage) -> None:
+            run = stage.start(WAITS, *AGAIN)
+            with Watch(run.name) as watch:
+                for node in (CONTROLLER, PLANT, TARGET):
+                    before, active = run.pids(), watch.status("active", time.monotonic_ns())
+                    killed = run.kill(node)
+                    assert eventually(lambda: run.is_open() and run.pids() != before)  # noqa: B023
+                    assert {each for each in before if run.pids()[each] != before[each]} == {node}
+                    assert (time.monotonic_ns() - killed) / 1e9 < 1.0 + TIMEOUT + 2.0  # a busy computer
+                    if node == TARGET:
+                        assert watch.status("active", time.monotonic_ns()).run == active.run  # nobody noticed
+                        continue
+                    time.sleep(0.3)  # it does not arm itself
+                    stands = run.ask("status")
+                    assert stands["lifecycle"] == ("fault" if node == CONTROLLER else "inactive")
+                    if node == CONTROLLER:
+                        assert run.order("reset") == "inactive"
+                    assert run.arm(watch).run != active.run
+                time.sleep(1.0)  # past the goals that the dead target had published
+                assert run.ask("status")["lifecycle"] == "active"
+                asked = time.monotonic_ns()
+                residuals = watch.status("active", asked, CONTROLLER).values
+                for name in (each.name for each in loop.assembly.residuals):
+                    assert abs(residuals[name]) < 0.1
+            run.stop()
+            assert stage.runs.left_files() == []
+
+        # the test as the controller
+
+        def test_promise_02_a_controller_that_spins_is_as_good_as_dead(self, stage: Stage) -> None:
+            puppet = stage.puppet()
+            last = 0
+
+            def beats(state: State) -> None:
+                puppet.beat()  # a heartbeat, and no command
+
+            puppet.play_states(3)
+            puppet.answer, last = beats, time.monotonic_ns()
+            puppet.play(lambda: puppet.stands("fault", last))
+            status = next(each for each in puppet.statuses if each.mono >= last and each.lifecycle == "fault")
+            assert status.fault == "stale_command"
+            assert status.mono - last <= (TIMEOUT + PERIOD + HOST_S) * 1e9
+            puppet.activate()
+
+        def test_promise_05_old_foreign_future_and_replayed_commands_are_refused(self, stage: Stage) -> None:
+            puppet = stage.puppet()
+            poison = dict.fromkeys(names, POISON)
+            answered: list[State] = []
+
+            def answers(state: State) -> list[Command]:
+                if len(answered) == 20:
+                    return [puppet.good(state)]
+                answered.append(state)
+                good = puppet.good(state)
+                wrong = [
+                    puppet.good(state, input=poison, run=state.run % 2**52 + 1),
+                    puppet.good(state, input=poison, re=state.seq + 1),
+                    puppet.good(state, input=poison, re=state.seq + 2**40),
+                    puppet.good(state, input=poison, re=max(state.seq - 2, 0)),
+                    puppet.good(state, input=poison, re=-1),
+                ]
+                return [*wrong, good, puppet.good(state, input=poison)]
+
+            before = puppet.counts
+            puppet.answer = answers
+            puppet.play_states(24)
+            found = puppet.counts - before
+            assert {word: found[f"refused_{word}"] for word in ("run", "future", "old", "repeated")} == {
+                "run": 20, "future": 40, "old": 40, "repeated": 20,
+            }  # fmt: skip
+            assert_nothing_acted(puppet)
+
+        def test_promise_06_what_is_no_command_is_refused_and_counted(self, stage: Stage) -> None:
+            puppet = stage.puppet()
+            expected: Counter[str] = Counter()
+            count = 0
+
+            def answers(state: State) -> list[Any]:
+                nonlocal count, expected
+                count += 1
+                if count > 10:
+                    return [puppet.good(state)]
+                damaged = list(damaged_commands(puppet.good(state, input=dict.fromkeys(names, POISON))))
+                expected += Counter(map(verdict, damaged))
+                misfits = [{}, {names[0]: POISON, "X": POISON}, dict.fromkeys([*names, "more"], POISON)]
+                expected["shape"] += len(misfits)
+                return [*damaged, *(puppet.good(state, input=each) for each in misfits), puppet.good(state)]
+
+            before = puppet.counts
+            puppet.answer = answers
+            puppet.play_states(14)
+            found = puppet.counts - before
+            assert expected.keys() == {"missing", "type", "non_finite", "limits", "malformed", "shape"}
+            assert {word: found[f"refused_{word}"] for word in expected} == dict(expected)
+            assert_nothing_acted(puppet)
+
+        def test_promise_07_no_input_beyond_the_limits_ever_acts(self, stage: Stage) -> None:
+            puppet = stage.puppet()
+            rng = random.Random(7)
+            asked: dict[int, dict[str, float]] = {}
+            states: dict[int, State] = {}
+
+            def answers(state: State) -> Command:
+                most = 10.0 ** rng.uniform(-4, 300 if rng.random() < 0.1 else 1)
+                values = {name: rng.uniform(-most, most) for name in names}
+                command = puppet.good(state, input=values)
+                asked[command.seq], states[command.seq] = values, state
+                return command
+
+            puppet.answer = answers
+            puppet.play_states(150)
+            passed = [each for each in puppet.applied if each.re in asked]
+            assert len(passed) > 100
+            reasons = {reason for each in passed for reason in each.reasons}
+            assert reasons == {*(f"limit:{name}" for name in names), *(f"rate:{name}" for name in names), "power"}
+            for before, each in zip(passed, passed[1:], strict=False):
+                assert each.desired == asked[each.re]
+                assert each.reasons or each.input == each.desired
+                assert power_of(each, states[each.re]) <= POWER * (1 + 1e-9)
+                elapsed = (states[each.re].k - states[before.re].k) * puppet_step(puppet)
+                if before.re == each.re - 1 and "power" not in each.reasons:
+                    for name in names:  # power wins over rate
+                        assert abs(each.input[name] - before.input[name]) <= RATE * elapsed + 1e-12
+            for message in (*puppet.applied, *puppet.states):
+                assert all(abs(value) <= LIMIT for value in message.input.values())
+            counts = puppet.counts
+            assert counts["saturated"] > 0
+            assert all(counts[reason] > 0 for reason in reasons)
+
+        def test_promise_08_a_late_command_is_counted_and_acts_from_now_on(self, stage: Stage) -> None:
+            puppet = stage.puppet()
+            before, waiting = puppet.counts, list[Command]()
+            sent: dict[int, tuple[int, int]] = {}  # seq -> step of the state it answers, clock when it was sent
+
+            def answers(state: State) -> Command | None:
+                waiting.append(puppet.good(state))
+                if len(waiting) < 3:
+                    return None
+                late = waiting.pop(0)
+                sent[late.seq] = (late.k, time.monotonic_ns())
+                return late
+
+            puppet.answer = answers
+            puppet.play_states(30)
+            found = puppet.counts - before
+            assert found["late_commands"] >= 25
+            assert found["repeats"] >= 25
+            passed = [each for each in puppet.applied if each.re in sent]
+            assert len(passed) >= 25
+            for each in passed:
+                answered, clock = sent[each.re]
+                assert each.k > answered  # applied at the step of now, not at that of the state
+                assert each.mono >= clock
+            puppet.activate()
+
+        def test_promise_08_beyond_the_budget_the_safe_action_acts_until_a_command_comes(self, stage: Stage) -> None:
+            puppet = stage.puppet()
+            before = puppet.counts
+            silent = 0
+            good = puppet.answer
+
+            def answers(state: State) -> Command | None:
+                nonlocal silent
+                silent += 1
+                return None if silent <= BUDGET + 3 else good(state)  # type: ignore[no-any-return]
+
+            puppet.answer = answers
+            puppet.play_states(BUDGET + 12)
+            found = puppet.counts - before
+            assert found["over_budget"] >= 1
+            assert BUDGET < found["repeats"]
+            damped = [each for each in puppet.applied if each.reasons == ["repeats"]]
+            assert len(damped) == 1
+            assert damped[0].repeats == BUDGET + 1
+            after = [each for each in puppet.applied if each.mono > damped[0].mono]
+            assert after
+            assert all(each.re > 0 for each in after)
+            stands = puppet.run.ask("status")
+            assert (stands["lifecycle"], stands["fault"], stands["rung"]) == ("active", "", "nominal")
+
+        # the run with its own controller
+
+        def test_promise_02_a_frozen_controller_is_as_good_as_dead(
+            self, stage: Stage, phase: Callable[[], None]
+        ) -> None:
+            run, watch = stage.driven()
+            phase()
+            frozen = run.kill(CONTROLLER, signal.SIGSTOP)
+            status = watch.status("fault", frozen)
+            assert status.fault == "stale_command"
+            assert status.mono - frozen <= (TIMEOUT + PERIOD + HOST_S) * 1e9
+            run.kill(CONTROLLER, signal.SIGCONT)
+            assert "the plant is in fault; reset it first" in run.ask("arm")["refused"]
+            assert run.order("reset") == "inactive"
+            assert run.arm(watch).run != status.run
+
+        def test_promise_09_a_stall_of_the_plant_is_counted_and_time_is_kept(self, stage: Stage) -> None:
+            run, watch = stage.driven()
+            begin = watch.status("active", time.monotonic_ns())
+            for stall in (0.001, 0.01, 0.2):
+                stopped = run.kill(PLANT, signal.SIGSTOP)
+                time.sleep(stall)
+                run.kill(PLANT, signal.SIGCONT)
+                assert watch.status(after=stopped + round((stall + 0.4) * 1e9)).lifecycle == "active"
+            end = watch.status("active", time.monotonic_ns())
+            assert end.values["misses"] >= begin.values["misses"] + 1
+            assert end.values["stalls"] >= begin.values["stalls"] + 1
+            assert end.t - begin.t == pytest.approx((end.mono - begin.mono) / 1e9, abs=HOST_S)
+
+        def test_promise_10_a_stall_of_the_host_is_not_taken_for_a_dead_controller(self, stage: Stage) -> None:
+            run, watch = stage.driven()
+            begin = watch.status("active", time.monotonic_ns())
+            pids = [run.pids()[CONTROLLER], run.pids()[PLANT], *filter(None, [stage.beside.pid])]
+            stopped = stalled(pids, 0.2)
+            end = watch.status(after=stopped + round(0.6e9))
+            assert (end.lifecycle, end.fault) == ("active", "")
+            assert end.values["stalls"] >= begin.values["stalls"] + 1
+            stopped = stalled(pids, LATENESS_LIMIT + 0.2)
+            assert watch.status("fault", stopped).fault == "host_stall"
+            time.sleep(0.5)  # until it has caught up with the clock
+            assert run.order("reset") == "inactive"
+            run.arm(watch)
+
+        def test_promise_14_a_second_run_of_the_same_name_is_refused(self, stage: Stage) -> None:
+            run, watch = stage.driven()
+            second = stage.runs.start(driver.launch, *driver.settings, *stage.beside.settings, name=run.name)
+            assert second.popen.wait(START_S) == 2
+            line, _, rest = second.stderr.partition("\n")
+            assert rest == ""
+            assert f"run {run.name!r} is held by process {run.popen.pid}" in line
+            stage.runs.started.remove(second)  # its name is the first one's
+            assert watch.status(after=time.monotonic_ns()).lifecycle == "active"
+
+        def test_promise_16_an_emergency_stop_by_request_or_signal_acts_within_a_period(
+            self, stage: Stage, phase: Callable[[], None]
+        ) -> None:
+            run, watch = stage.driven()
+            asks: dict[str, Callable[[], Any]] = {
+                "request": lambda: run.order("estop"),
+                "SIGUSR1": lambda: run.kill(PLANT, signal.SIGUSR1),
+                "SIGQUIT": lambda: signalled(run.popen.pid, signal.SIGQUIT),
+            }
+            for ask in asks.values():
+                phase()
+                asked = time.monotonic_ns()
+                ask()
+                status = watch.status("fault", asked)
+                assert status.fault == "estop"
+                assert status.mono - asked <= (PERIOD + HOST_S) * 1e9
+                stop = watch.until(lambda m: type(m) is Applied and "fault:estop" in m.reasons, asked)
+                assert stop.mono <= status.mono
+                assert_latched(run, watch)
+
+        def test_promise_16_an_emergency_stop_works_with_a_frozen_controller_and_launcher(self, stage: Stage) -> None:
+            run, watch = stage.driven()
+            signalled(run.popen.pid, signal.SIGSTOP)
+            frozen = run.kill(CONTROLLER, signal.SIGSTOP)
+            command = [sys.executable, "-m", "servonode.nodes.cli", "estop", run.name]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=START_S, check=False)
+            assert done.returncode == 0, done.stderr
+            stands = run.ask("status")
+            assert stands["lifecycle"] == "fault"
+            assert "fault:estop" in {reason for each in watch.of(Applied, frozen) for reason in each.reasons}
+            run.kill(CONTROLLER, signal.SIGCONT)
+            signalled(run.popen.pid, signal.SIGCONT)
+            assert_latched(run, watch)
+
+        def test_promise_21_garbage_at_every_port_disturbs_nothing(self, stage: Stage) -> None:
+            run, watch = stage.driven()
+            before, pids = watch.status("active", time.monotonic_ns()), run.pids()
+            rng = random.Random(21)
+            places: list[str | int] = sorted(str(path) for path in run.path.iterdir() if path.is_socket())
+            assert len(places) == 6
+            for place in (*places, *stage.beside.ports):
+                for _ in range(10):
+                    raw_garbage(place, rng)
+                framed_garbage(place, rng)
+            after = watch.status("active", time.monotonic_ns())
+            assert (after.fault, after.run) == ("", before.run)
+            assert run.pids() == pids
+            for node in (PLANT, CONTROLLER, TARGET):
+                assert run.ask("status", node)["fault"] == ""
+            asked = watch.status("active", time.monotonic_ns(), CONTROLLER)
+            assert asked.k > before.k
+
+    def assert_safe_action(run: Process, since: float) -> None:
+        """The record ends under the machine's safe action, computed from each row's own state."""
+        columns = run.columns
+        rows = np.flatnonzero(columns["t"] >= since)[:-1]  # the last row has no input of its own
+        assert len(rows) >= 50
+        states = np.array([columns[name] for name in machine.description.state_names]).T
+        for row in rows:
+            expected = machine.safe_input(columns["t"][row], np.append(states[row], 0.0))
+            np.testing.assert_allclose([columns[name][row] for name in names], expected, rtol=1e-12, atol=1e-15)
+
+    def assert_falls_silent(watch: Watch, stopped: int) -> None:
+        """The controller says within the command timeout that the plant is silent, and sends no more commands."""
+        silent = watch.until(lambda m: type(m) is Status and m.counts.get("plant_silent", 0) > 0, stopped)
+        assert silent.lifecycle == "inactive"
+        assert silent.mono - stopped <= (TIMEOUT + PERIOD + HOST_S) * 1e9
+        time.sleep(3 * PERIOD)
+        assert watch.of(Command, stopped + round((PERIOD + HOST_S) * 1e9)) == []
+
+    def assert_latched(run: Process, watch: Watch) -> None:
+        """After an emergency stop: arm is refused, reset leads to inactive, arm to active under a new run id."""
+        stopped = run.ask("status")
+        assert (stopped["lifecycle"], stopped["rung"]) == ("fault", "damp" if machine.description.brakes else "zero")
+        assert "the plant is in fault; reset it first" in run.ask("arm")["refused"]
+        run_id = watch.status(after=time.monotonic_ns()).run
+        assert run.order("reset") == "inactive"
+        assert run.ask("status")["lifecycle"] == "inactive"
+        assert run.arm(watch).run != run_id
+
+    def assert_nothing_acted(puppet: Puppet) -> None:
+        """No refused command left a trace in what was applied, and the good ones between them kept the run going."""
+        for message in (*puppet.applied, *puppet.states):
+            assert all(abs(value) <= LIMIT for value in message.input.values())
+        assert all(POISON not in each.desired.values() for each in puppet.applied)
+        assert puppet.stands("active")
+
+    def power_of(applied: Applied, state: State) -> float:
+        """The power [W] that inputs put into the machine at a state."""
+        values = [v for each in state.state.values() for v in (each if isinstance(each, list) else [each])]
+        rates = machine.input_rates(state.t, np.array([*values, 0.0]))
+        return float(sum(applied.input[name] * rate for name, rate in zip(names, rates, strict=True)))
+
+    SafetySuite.__name__ = SafetySuite.__qualname__ = f"Test_{driver.name}"
+    return SafetySuite
+
+
+# what is thrown at a run
+
+
+def damaged_commands(command: Command) -> Iterator[bytes]:
+    """Bytes that differ from a good command in one thing each."""
+    good: dict[str, Any] = msgpack.unpackb(encode(command))
+    name = next(iter(good["input"]))
+    for value in (float("nan"), float("inf"), -float("inf"), True, 2**60, "1", None, [1.0], b"1", 2**64 - 1):
+        yield msgpack.packb({**good, "input": {**good["input"], name: value}})
+    for key in ("run", "re", "input", "seq", "k", "t", "mono", "node", "src"):
+        yield msgpack.packb({word: value for word, value in good.items() if word != key})
+    for key, value in (("re", True), ("re", 1.5), ("run", -1), ("run", "1"), ("k", -2), ("mono", 2**63), ("t", None)):
+        yield msgpack.packb({**good, key: value})
+    yield msgpack.packb({**good, "input": [1.0, 2.0]})
+    yield msgpack.packb({**good, "input": {f"U{i}": 1.0 for i in range(300)}})
+    yield msgpack.packb({**good, "input": {**good["input"], 5: 1.0}})
+    yield encode(command)[:-3]
+    yield encode(command) + b"\x00"
+    yield b""
+    yield b"\xdc\xff\xff"
+    yield bytes(range(256))
+
+
+def verdict(payload: bytes) -> str:
+    """For which reason the decoder refuses these bytes."""
+    with pytest.raises(MessageError) as refused:
+        decode(b"command", payload)
+    return refused.value.reason
+
+
+def raw_garbage(place: str | int, rng: random.Random) -> None:
+    """Bytes that are not even ZeroMQ's, to a Unix socket or a tcp port of this computer."""
+    kind = socket.AF_UNIX if isinstance(place, str) else socket.AF_INET
+    greeting = bytes.fromhex("ff00000000000000017f03014e554c4c") + bytes(48)  # ZeroMQ's own, then anything
+    with socket.socket(kind, socket.SOCK_STREAM) as opened, suppress(OSError):
+        opened.settimeout(1.0)
+        opened.connect(place if isinstance(place, str) else ("127.0.0.1", place))
+        opened.sendall((greeting if rng.random() < 0.5 else b"") + rng.randbytes(rng.randrange(1, 5000)))
+
+
+def framed_garbage(place: str | int, rng: random.Random) -> None:
+    """Well-framed ZeroMQ messages whose content is none, from every kind of socket."""
+    address = f"ipc://{place}" if isinstance(place, str) else f"tcp://127.0.0.1:{place}"
+    with zmq.Context() as context:
+        for kind in (zmq.DEALER, zmq.XSUB, zmq.PUSH, zmq.REQ):
+            opened = context.socket(kind)
+            opened.setsockopt(zmq.LINGER, 50)
+            opened.setsockopt(zmq.SNDTIMEO, 50)
+            opened.connect(address)
+            with suppress(zmq.ZMQError):
+                for _ in range(20):
+                    frames = [rng.randbytes(rng.randrange(0, 300)) for _ in range(rng.randrange(1, 5))]
+                    if rng.random() < 0.3:
+                        frames = [b"\x01" + frames[0]] if rng.random() < 0.5 else [bytes(16), *frames]
+                    opened.send_multipart(frames)
+            opened.close()
+
+
+def stalled(pids: list[int], seconds: float) -> int:
+    """Stop these processes for so long [s]; the time [monotonic ns] of the stop."""
+    stopped = time.monotonic_ns()
+    for pid in pids:
+        signalled(pid, signal.SIGSTOP)
+    time.sleep(seconds)
+    for pid in pids:
+        signalled(pid, signal.SIGCONT)
+    return stopped
+
+
+def puppet_step(puppet: Puppet) -> float:
+    """The plant step [s] of its run."""
+    state = puppet.states[-1]
+    return state.t / state.k
+
+
+def settings_of(**overrides: Any) -> tuple[str, ...]:
+    """`--set` texts of keyword arguments, as `servonode.simulate` takes them."""
+    return tuple(override_texts(overrides))
