@@ -5,8 +5,8 @@
     python benchmarks/soak.py --json                     the same numbers for machines
 
 The robot with trailer at speed 1 through the launcher, all nodes as processes. Every five seconds resident memory, open
-files and threads of each process are read from /proc; the slope of memory is that of a straight line through what
-comes after the first minute (or the first fifth, if that is less).
+files and threads of each process are read from /proc; the slope of memory is the median of those between all pairs
+of samples after the first minute (or the first fifth, if that is less), so that a single step of the allocator is none.
 
 Beside the run a witness does nothing but sleep to absolute deadlines a millisecond apart, and notes when it woke
 more than a millisecond late: then the computer, and not servonode, had no time. The plant's status messages say
@@ -33,6 +33,7 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+import numpy.typing as npt
 from paced import paced_assembly, sharp_timer
 
 from servonode.bus import Status
@@ -40,6 +41,7 @@ from servonode.nodes.assembly import Assembly
 from servonode.nodes.launcher import Launcher
 from servonode.nodes.node import CONTROLLER, LAUNCHER, PLANT
 
+Array = npt.NDArray[np.float64]
 SAMPLE_S = 5.0
 SETTLE_S = 60.0  # before memory is judged; less in short runs
 SETTLE_SHARE = 0.2
@@ -299,7 +301,7 @@ def row_of(node: str, process: Process, recorded: float) -> Row:
     """A process's samples in one line."""
     at, resident = np.array(process.at), np.array(process.resident_kb)
     later = at >= min(SETTLE_S, SETTLE_SHARE * at[-1])
-    slope = float(np.polyfit(at[later], resident[later], 1)[0]) * 60.0 if later.sum() > 2 else None
+    slope = median_slope(at[later], resident[later]) * 60.0 if later.sum() > 2 else None
     passed = at[-1] - at[0]
     return Row(
         node=node,
@@ -312,6 +314,12 @@ def row_of(node: str, process: Process, recorded: float) -> Row:
         core_share=(process.computed_s[-1] - process.computed_s[0]) / passed if passed else 0.0,
         resident_kb=process.resident_kb,
     )
+
+
+def median_slope(t: Array, values: Array) -> float:
+    """The median of the slopes between all pairs of samples: what happens once does not count."""
+    first, second = np.triu_indices(len(t), 1)
+    return float(np.median((values[second] - values[first]) / (t[second] - t[first])))
 
 
 def table(found: Soak) -> str:

@@ -215,9 +215,10 @@ class Guard:
 
         answers_within_ns: how fresh the controller's last answer must be; None: it has not been asked yet.
         """
-        if self.lifecycle in ("unconfigured", "fault"):
-            mend = "wait for the machine" if self.lifecycle == "unconfigured" else "reset it first (servonode reset)"
-            return f"the plant is in {self.lifecycle}; {mend}"
+        if self.failed:
+            return f"fault {self.ladder.latched[0].name} is latched; reset it first (servonode reset)"
+        if self.lifecycle == "unconfigured":
+            return "the machine has not answered yet; wait for it"
         if self.lifecycle == "active" or self.arming:
             return "the plant is armed already"
         if self.controlled and answers_within_ns is not None and now - self.answered_at > answers_within_ns:
@@ -252,6 +253,6 @@ class Guard:
         if self.ladder.rung == Rung.STOP:
             return f"fault {self.ladder.latched[0].name} ends the run; start it anew"
         self.ladder.reset()
-        self.lifecycle = "inactive"
+        self.lifecycle, self.arming = "inactive", False
         self.safe("inactive")
         return None

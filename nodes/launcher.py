@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from servonode.bus import Bus, Requester, RunFolder, Status, run_folder
+from servonode.bus import Bus, BusError, Requester, RunFolder, Status, run_folder
 from servonode.nodes.assembly import Assembly
 from servonode.nodes.launch_file import table_of
 from servonode.nodes.node import CONTROLLER, LAUNCHER, PLANT, TARGET
@@ -24,6 +24,7 @@ from servonode.nodes.result import Run, run_of_rows
 READY_TIMEOUT_S = 20.0
 STOP_LADDER = ((signal.SIGINT, 5.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
 LOOK_NS = 50_000_000  # how often the launcher looks after its nodes
+CRASHED = 3  # exit code of a node that an exception ended; 0 and 1 are those of a run
 SILENCE_S = 1.0  # beyond the time of an answer in lockstep: a plant that says nothing for so long hangs
 
 
@@ -41,6 +42,8 @@ class Child:
         """How it ended, in words."""
         if self.code is not None and self.code < 0:
             return f"{self.name} was killed by {signal.Signals(-self.code).name}"
+        if self.code == CRASHED:
+            return f"{self.name} failed; its message stands above"
         return f"{self.name} ended early with exit code {self.code}"
 
 
@@ -121,7 +124,7 @@ class Launcher:
         while starting:
             begin = time.monotonic_ns()
             for node in starting:
-                self._fork(node, folder)
+                self._fork(node, folder, again=starting is not names)
             folder.register(names, self._described())
             with Bus(folder.path, LAUNCHER) as bus:
                 inbox = bus.subscriber({node: MONITORED[node] for node in names})
@@ -153,15 +156,18 @@ class Launcher:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(plant.pid, signal.SIGUSR1)
 
-    def _fork(self, name: str, folder: RunFolder) -> None:
-        """Start a node as a child in a process group of its own, so that Ctrl-C reaches only the launcher."""
+    def _fork(self, name: str, folder: RunFolder, again: bool) -> None:
+        """Start a node as a child in a process group of its own, so that Ctrl-C reaches only the launcher.
+
+        again: in the place of one that died; a plant then waits for the operator, whatever it is.
+        """
         read, write = os.pipe()
         parent = os.getpid()
         sys.stdout.flush()
         sys.stderr.flush()
         pid = os.fork()
         if pid == 0:
-            code = 1
+            code = CRASHED
             try:
                 os.setpgid(0, 0)
                 # the plant ends in good order even when the launcher is killed; the others hold nothing
@@ -175,7 +181,9 @@ class Launcher:
                     if other.name != name:  # the pipe of its own former life is closed already
                         os.close(other.output)
                 folder.forget()
-                code = run_node(name, self.assembly, folder, self.every, self.arm)
+                code = run_node(name, self.assembly, folder, self.every, self.arm and not again)
+            except BusError as error:
+                print(f"cannot start: {error}", file=sys.stderr)  # noqa: T201
             except BaseException:  # noqa: BLE001  (the last frame of a process: print and exit)
                 import traceback
 

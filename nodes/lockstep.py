@@ -73,16 +73,17 @@ def prepare(node: PlantNode, arm: bool, patience_s: float) -> bool:
             trouble = ("device", f"no machine answered within {patience_s:g} s: {node.plant.silence()}")
         if trouble is not None and trouble[0] == "device":
             node.guard.latch(Fault(trouble[0], trouble[1], 0.0, PLANT))
-        if node.stop or node.failed:
+        if node.stop or node.must_end():
             return False
         node.bus.wait(node.plant.due() or node.clock() + RESEND_NS, node.plant.fds)
         node.status_if_due()
-    node.guard.lifecycle = "inactive"
-    if arm:
-        node.arm()
-    while not node.stop and not node.failed and not (node.guard.arming or node.guard.lifecycle == "active"):
+    if not node.failed:  # an emergency stop may have come first, and waits for its reset
+        node.guard.lifecycle = "inactive"
+        if arm:
+            node.arm()
+    while not node.stop and not node.must_end() and not (node.guard.arming or node.guard.lifecycle == "active"):
         node.plant.arrived()  # what the machine sends meanwhile is taken in
         node.take_commands()
         node.publish_status()
         node.bus.wait(node.clock() + RESEND_NS)
-    return not node.stop
+    return not node.stop and not node.must_end()

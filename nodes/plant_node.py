@@ -28,6 +28,7 @@ Array = npt.NDArray[np.float64]
 STATUS_INSTANTS = 64  # control instants after which a status is due at the latest; the target node goes by it
 RESEND_NS = 100_000_000  # an unanswered state, or an idle plant's newest one, is published again after this long
 LOOK_NS = 1_000_000  # a plant that never sleeps looks at its door this often
+STRAY = 0.1  # share of the energy that may come from nowhere before a motion counts as nonsense
 CHUNK = 100_000  # steps after which a plant that integrates for long looks after its door and its status
 
 
@@ -245,7 +246,8 @@ class PlantNode:
         if self.failed:
             self.publish_status()
         self.asks = False
-        while self.failed and self.k < last and self.plant.finite and not self._lost:
+        missing = self._missing_energy()
+        while self.failed and self.k < last and self.plant.finite and not self._lost and not self._strays(missing):
             k = min(self.next_event(), last)
             if wait is not None:
                 wait(k)
@@ -256,6 +258,15 @@ class PlantNode:
             self.status_if_due()
             self.hear()
         self.asks = True
+
+    def _missing_energy(self) -> float:
+        """Energy [J] that is neither the start's nor the work's: errors of the integrator; nan for a device."""
+        return self.plant.energy() - self._start_energy - float(self.plant.x[-1])
+
+    def _strays(self, missing: float) -> bool:
+        """Whether a simulation has left what its model can tell, as after a fall: energy came from nowhere."""
+        error = abs(self._missing_energy() - missing)
+        return error > STRAY * (abs(self.plant.energy()) + abs(self._start_energy) + abs(self.plant.x[-1]))
 
     def hear(self) -> None:
         """Hear the operator also where there is never time to sleep, at most every LOOK_NS."""
@@ -394,5 +405,5 @@ class PlantNode:
             "counts": self.all_counts(),
             "round_trip_s": self.guard.round_trip.percentiles(),
             "times": {name: each.percentiles() for name, each in measured.items() if each.count},
-            "energy_error": self.plant.energy() - self._start_energy - float(self.plant.x[-1]),
+            "energy_error": self._missing_energy(),
         }

@@ -7,12 +7,14 @@ import os
 import signal
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
-from servonode.bus import Bus, RunFolder
-from servonode.bus.faces import Wanted
+from servonode.bus import Bus, MessageError, RunFolder
+from servonode.bus.faces import Identity, Wanted
+from servonode.bus.messages import MAX_TEXT
 from servonode.nodes.assembly import Assembly
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.grants import ask
@@ -25,6 +27,8 @@ from servonode.nodes.target_node import TargetNode
 
 IDLE_NS = 200_000_000  # how often a node that waits looks up even if nothing comes
 MONITORED = {PLANT: ["status"], CONTROLLER: ["status"], TARGET: ["status"]}
+URGENT = ("estop", "stop")
+REQUESTS_AT_ONCE, REQUESTS_KEPT = 4, 64
 LOOK_NS = 1_000_000  # the door is looked at this often whatever else comes
 OPERATOR = ("arm", "disarm", "estop", "reset", "status")  # what a plant is asked by the command line
 _PR_SET_PDEATHSIG = 1
@@ -48,6 +52,7 @@ class NodeBus(Bus):
         self.is_ready: Callable[[], bool] = lambda: False
         self.on_operator: Callable[[str], dict[str, Any]] = lambda _: {"refused": f"node {node} takes no such request"}
         self._look_due = 0
+        self._requests: deque[tuple[Identity, dict[str, Any]]] = deque()  # that wait for their turn
         self._door = self.requests()  # the first that is looked at in a wait
         self._entrance = self._door.waiter()
         self._wake, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -70,7 +75,7 @@ class NodeBus(Bus):
         if now > self._look_due:
             self._look_due = now + LOOK_NS
             self.answer_requests()
-        came = self._waiter.wait(deadline_ns, (*fds, self._wake))
+        came = self._waiter.wait(0 if self._requests else deadline_ns, (*fds, self._wake))
         self._serve()
         return came
 
@@ -87,13 +92,20 @@ class NodeBus(Bus):
             if self._emergency:
                 self._emergency = False
                 self.on_operator("estop")
-        if self._door.readable:
+        if self._door.readable or self._requests:
             self.answer_requests()
 
     def answer_requests(self) -> None:
-        while (request := self._door.poll_request()) is not None:
-            identity, content = request
-            self._door.reply(identity, self._answer(content))
+        """Answer a few of the requests that wait, stops first; the rest later, so that no asker holds the node."""
+        while len(self._requests) < REQUESTS_KEPT and (request := self._door.poll_request()) is not None:
+            urgent = request[1].get("ask") in URGENT
+            (self._requests.appendleft if urgent else self._requests.append)(request)
+        for _ in range(min(REQUESTS_AT_ONCE, len(self._requests))):
+            identity, content = self._requests.popleft()
+            try:
+                self._door.reply(identity, self._answer(content))
+            except (MessageError, TypeError) as error:  # a reply that cannot travel must not end the node
+                self._door.reply(identity, {"error": f"the reply cannot be sent ({error})"[:MAX_TEXT]})
 
     def _answer(self, content: dict[str, Any]) -> dict[str, Any]:
         match content.get("ask"):
@@ -108,7 +120,8 @@ class NodeBus(Bus):
             case str(word) if word in OPERATOR:
                 return self.on_operator(word)
             case other:
-                return {"error": f"unknown request {other!r}; ask {', '.join((*OPERATOR, 'ready', 'start'))} or stop"}
+                known = ", ".join((*OPERATOR, "ready", "start"))
+                return {"error": f"unknown request {str(other)[:40]!r}; ask {known} or stop"}
 
     def _drain_signals(self) -> None:
         try:

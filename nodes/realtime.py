@@ -15,7 +15,6 @@ from servonode.nodes.statistics import Durations
 
 NAP_NS = 50_000_000  # the longest sleep that looks at nothing
 STALL_SHARE = 0.5  # own lateness above this share of the command timeout is not the controller's fault
-OWN_SHARE = 0.5  # a process that has computed for this share of the time was not stalled by its host
 
 
 class RealTime:
@@ -36,7 +35,7 @@ class RealTime:
         self._stale = False
         self._excused = False  # a stall of the host has already begun this wait afresh
         self._woken = 0  # clock of the last wake-up
-        self._late = self._computed = self._kept_at = 0  # lateness, own computing time and clock, when last judged
+        self._late = self._computed = self._kept_k = 0  # lateness, own computing time and step, when last judged
         self._kept = True
 
     def run(self) -> None:
@@ -49,7 +48,7 @@ class RealTime:
             node.finish()  # the clock starts with the first answer: nobody is late for a run that has not begun
             return
         node.catch_up, node.kept_time = self._catch_up, self.values
-        self.start_ns = self._woken = self._kept_at = node.clock()
+        self.start_ns = self._woken = node.clock()
         self._computed = time.thread_time_ns()
         while node.k < node.steps and not node.stop and not node.must_end():
             event = node.next_event()
@@ -160,14 +159,15 @@ class RealTime:
         now, computed = node.clock(), time.thread_time_ns()
         late = now - deadline
         self.lateness.add(late / 1e9)
-        own = computed - self._computed > OWN_SHARE * (now - self._kept_at)
-        grew, self._late, self._computed, self._kept_at = late > self._late, late, computed, now
+        # what took more computing than the time it is worth would be late on any computer
+        own = computed - self._computed > (node.k - self._kept_k) * self.step_wall_ns
+        before, self._late, self._computed, self._kept_k = self._late, late, computed, node.k
         self.misses += event < node.steps and now >= self._deadline(node.next_event())
-        if late > self.limit_ns:
+        if late > self.limit_ns >= before:
             self._too_late(late, own)
         if self.timeout_ns is not None and late > STALL_SHARE * self.timeout_ns:
-            self.stalls += grew and not own
-            self.overruns += grew and own
+            self.stalls += late > before and not own
+            self.overruns += late > before and own
             node.plant.excuse(now)
             if self._since is not None and not self._excused:
                 self._since = now  # whoever shares this host was stalled too: wait afresh, but once

@@ -1,6 +1,7 @@
 """examples/external_plant.py as a real process, driven through the driver of external machines."""
 
 import ast
+import itertools
 import select
 import shutil
 import signal
@@ -10,8 +11,10 @@ import tempfile
 import time
 from pathlib import Path
 
+import msgpack
 import numpy as np
 import pytest
+import zmq
 
 from servonode.plants.drivers import DevicePlant, external_plant, terms_of
 from servonode.plants.effects import ActuatorEffects, SensorEffects
@@ -241,6 +244,36 @@ def test_restarted_it_has_no_part_in_the_run_until_it_is_asked_again(rig):
     connect(plant, run=78, k=plant.k)
     assert follow(plant, 0.1, U) is None
     assert not plant.counts
+
+
+def test_a_machine_that_sent_too_large_a_message_is_heard_again_after_a_new_handshake(rig):
+    """ZeroMQ gives up such a connection for ever."""
+    rig.process.kill()
+    rig.process.wait()
+    plant = rig.plant(lockstep=False)
+    with zmq.Context() as context, context.socket(zmq.PUB) as out:
+        out.bind(rig.addresses[0])
+        header = {"t": 0.0, "k": 0, "mono": 1, "node": "robot", "src": 9, "control": False, "input": {}}
+        numbers = itertools.count()
+
+        def speak() -> None:
+            values = dict.fromkeys(rig.machine.description.state_names, 0.5)
+            message = {**header, "run": plant._run, "seq": next(numbers), "state": values}
+            out.send_multipart([b"state", msgpack.packb(message)])
+
+        plant.connect(77, 0)
+        wait(plant, lambda: speak() or plant.connected())
+        out.send_multipart([b"state", b"x" * 70000])
+        deadline = time.monotonic() + 5
+        while not (trouble := plant.trouble()) and time.monotonic() < deadline:
+            speak()
+            time.sleep(0.001)
+            plant.advance(1)
+        assert trouble[0] == "stale_state"
+        plant.connect(78, 100)
+        wait(plant, lambda: speak() or plant.connected())
+        assert plant.trouble() is None
+        out.close(linger=0)
 
 
 def test_ctrl_c_ends_it_in_good_order(rig):

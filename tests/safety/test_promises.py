@@ -1,0 +1,183 @@
+"""Promises of the runtime that do not depend on the driver; those that do are in suite.py."""
+
+import ast
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import servonode
+from servonode.nodes import guard, ladder, safety
+from servonode.nodes.launch_file import LaunchError
+from servonode.nodes.node import CONTROLLER, PLANT, TARGET
+from tests.helpers.runs import START_S, Runs, Watch, private_runs, signalled
+from tests.safety import test_external, test_loopback, test_simulated
+
+LAUNCH = "trailer_pursuit"
+HOUR_S = 3600.0
+SHIFTED = """
+import os, sys, time, traceback
+
+real, real_ns, readings = time.time, time.time_ns, [0]
+with open({log!r} + ".shifted", "a") as shifted:
+    shifted.write(str(sys.argv))
+
+def shift(now, unit):
+    readings[0] += 1
+    *before, caller, _ = traceback.extract_stack()
+    if caller.filename.startswith({root!r}) or any(frame.name == "run_node" for frame in before):
+        with open({log!r}, "a") as log:
+            log.write(f"{{caller.filename}}:{{caller.lineno}}\\n")
+    return now + (1, -1, 0)[readings[0] % 3] * {hour} * unit
+
+time.time = lambda: shift(real(), 1)
+time.time_ns = lambda: int(shift(real_ns(), 10**9))
+"""
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Iterator[Runs]:
+    """Runs in a runtime folder of this test's own."""
+    with private_runs(tmp_path) as runs:
+        yield runs
+
+
+def names_in(module: ModuleType) -> set[str]:
+    """The names of the tests in the module's one suite."""
+    suites = [each for name, each in vars(module).items() if name.startswith("Test")]
+    assert len(suites) == 1
+    return {name for name in vars(suites[0]) if name.startswith("test_")}
+
+
+# 9
+
+
+def test_promise_09_a_speed_that_cannot_be_kept_is_a_fault(runs: Runs) -> None:
+    # a million steps a second of plant time, twenty times as fast as the wall: more than a core can do
+    settings = ("run.speed=20", "plant.step=1e-6", "plant.publish_every=10000", "run.duration=2000")
+    run = runs.start(LAUNCH, *settings, "plant.safety.lateness_limit=0.2", words=("--every", "1000000"))
+    run.ends_with(1, START_S)
+    overrun = run.fault("overrun")
+    assert "behind the clock: it computes for longer than the time it has; lower run.speed" in overrun["text"]
+    assert run.printed["overruns"] > 0
+    assert [each["name"] for each in run.printed["faults"]] == ["overrun"]
+
+
+# 11
+
+
+def test_promise_11_the_walls_clock_may_jump_by_hours(
+    runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # each reading of the wall's clock, in each process of the run, is an hour before or after the one before;
+    # noted are those that servonode's own code makes, and any in a node
+    log, shim = tmp_path / "readings", tmp_path / "shim"
+    shim.mkdir()
+    root = str(Path(servonode.__file__).resolve().parents[1])
+    (shim / "sitecustomize.py").write_text(SHIFTED.format(root=f"{root}/", log=str(log), hour=HOUR_S))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(shim), *filter(None, [os.environ.get("PYTHONPATH")])]))
+    code = "import time; print(time.time(), time.time(), time.time())"
+    shifted = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    readings = [float(word) for word in shifted.stdout.split()]
+    assert max(readings) - min(readings) > HOUR_S
+    run = runs.start(LAUNCH, "run.speed=1", "run.duration=2", "plant.safety.command_timeout=0.1")
+    run.ends_with(0, START_S)
+    assert run.printed["faults"] == []
+    assert run.printed["rate"] == pytest.approx(1.0, rel=0.01)
+    assert run.printed["counts"].get("repeats", 0) < 20
+    assert log.with_suffix(".shifted").read_text()
+    assert not log.exists(), log.read_text()
+
+
+# 14
+
+
+def test_promise_14_what_a_dead_run_left_does_not_block_the_next(runs: Runs) -> None:
+    run = runs.start(LAUNCH, "run.speed=1", "run.duration=60")
+    run.wait_open()
+    pids = [run.popen.pid, *run.pids().values()]
+    for pid in pids:  # nobody is left to clear away
+        signalled(pid, signal.SIGSTOP)
+    for pid in pids:
+        signalled(pid, signal.SIGKILL)
+    run.popen.wait(START_S)
+    left = {path.name for path in run.path.iterdir()}
+    assert left >= {
+        "lock",
+        "registry.json",
+        *(f"{node}.{kind}" for node in (TARGET, CONTROLLER, PLANT) for kind in ("pub", "req")),
+    }
+    again = runs.start(LAUNCH, "run.speed=2", "run.duration=0.5", name=run.name)
+    again.ends_with(0, START_S)
+    assert runs.left_files() == []
+
+
+# 15
+
+
+def test_promise_15_all_drivers_pass_the_same_tests() -> None:
+    simulated, loopback, external = map(names_in, (test_simulated, test_loopback, test_external))
+    assert simulated == loopback == external
+    kept = {int(name.split("_")[2]) for name in simulated}
+    assert kept == {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 14, 16, 21}
+
+
+@pytest.mark.parametrize("module", [safety, guard, ladder], ids=lambda module: module.__name__)
+def test_promise_15_the_filter_does_not_ask_for_the_driver(module: ModuleType) -> None:
+    assert module.__file__ is not None
+    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+    words = [each.attr for each in ast.walk(tree) if isinstance(each, ast.Attribute)]
+    words += [each.id for each in ast.walk(tree) if isinstance(each, ast.Name)]
+    words += [str(each.value) for each in ast.walk(tree) if isinstance(each, ast.Constant)]
+    assert not {"driver", "loopback", "external"} & set(words)
+    asked = [each for each in ast.walk(tree) if isinstance(each, ast.If) and "simulated" in ast.unparse(each.test)]
+    # the one place: a device is told once more what it holds already, so that it knows that somebody lives
+    assert [ast.unparse(statement) for each in asked for statement in each.body] == (
+        ["self.plant.write(self.applied)"] if module is guard else []
+    )
+    assert words.count("simulated") == len(asked)
+
+
+# 17
+
+
+@pytest.mark.parametrize(
+    ("speed", "timeout"), [(1.0, 0.0), (1.0, 10.1), (6.0, 60.1), (0.1, 1.1)], ids=lambda value: f"{value:g}"
+)
+def test_promise_17_a_watch_that_never_acts_is_refused(speed: float, timeout: float) -> None:
+    options: dict[str, Any] = {"run__speed": speed, "plant__safety__command_timeout": timeout}
+    with pytest.raises(LaunchError, match=r"without a watch over its commands.*plant\.safety\.unsafe = true"):
+        servonode.load(LAUNCH, **options)
+    servonode.load(LAUNCH, plant__safety__unsafe=True, **options)
+    servonode.load(LAUNCH, run__speed=speed, plant__safety__command_timeout=10.0 * speed)
+
+
+def test_promise_17_on_the_command_line_a_watch_that_never_acts_is_refused(runs: Runs) -> None:
+    run = runs.start(LAUNCH, "plant.safety.command_timeout=0")
+    assert run.popen.wait(START_S) == 2
+    assert "plant.safety.unsafe = true" in run.stderr
+    assert runs.left_files() == []
+
+
+def test_promise_17_where_it_was_asked_for_every_line_says_so(runs: Runs) -> None:
+    settings = ("plant.safety.command_timeout=0", "plant.safety.unsafe=true", "run.speed=1", "run.duration=60")
+    run = runs.start(LAUNCH, *settings)
+    run.wait_open()
+    with Watch(run.name) as watch:
+        watch.status("active")
+        frozen = run.kill(CONTROLLER, signal.SIGSTOP)
+        time.sleep(1.0)
+        assert watch.status(after=frozen + 10**9).lifecycle == "active"  # which is why it is called unsafe
+    run.kill(CONTROLLER, signal.SIGCONT)
+    run.stop()
+    lines = [line for line in run.stderr.splitlines() if line.startswith(f"{run.name} ")]
+    assert lines
+    assert all("UNSAFE: no command watchdog" in line for line in lines)
+    assert "safety            UNSAFE: no command watchdog" in run.stderr

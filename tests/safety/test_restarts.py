@@ -1,0 +1,137 @@
+"""Restarts without end, and every kind of death: nothing grows, nothing is left."""
+
+import os
+import random
+import signal
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from servonode.nodes.node import CONTROLLER, LAUNCHER
+from tests.helpers.runs import NODES, SOON_S, START_S, Process, Runs, Watch, eventually, private_runs
+
+LAUNCH = "trailer_pursuit"
+TIMEOUT = 0.1  # command timeout, s
+SETTLED = 3  # restarts after which everything has been made that ever will be
+GROWTH = 0.02  # share by which the launcher's memory may still grow over all restarts
+AGAIN = (
+    "run.speed=1",
+    "run.duration=3000",
+    f"plant.safety.command_timeout={TIMEOUT}",
+    *(f'supervision.{node}="on-failure"' for node in NODES),
+    "supervision.attempts=100000",
+    "supervision.backoff=0",
+)
+DEATHS = [
+    (LAUNCHER, signal.SIGKILL),
+    (LAUNCHER, signal.SIGHUP),
+    *(
+        pytest.param(victim, number, marks=pytest.mark.slow)
+        for victim, number in (
+            (LAUNCHER, signal.SIGTERM),
+            (LAUNCHER, signal.SIGINT),
+            *((node, number) for node in NODES for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)),
+            *((node, number) for node in NODES for number in (signal.SIGHUP, signal.SIGSEGV)),
+        )
+    ),
+]
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Iterator[Runs]:
+    """Runs in a runtime folder of this test's own."""
+    with private_runs(tmp_path) as runs:
+        yield runs
+
+
+def resident(pid: int) -> int:
+    """Resident memory of a process [bytes]."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def holdings(run: Process) -> dict[str, object]:
+    """What a run holds: its processes, everybody's open files by kind, the files in its folder."""
+    pids = {LAUNCHER: run.popen.pid, **run.pids()}
+    held: dict[str, object] = {f"files of {name}": open_files(pid) for name, pid in pids.items()}
+    held["processes"] = len(run.left_over())
+    held["folder"] = sorted(path.name for path in run.path.iterdir())
+    return held
+
+
+def holds(run: Process, settled: dict[str, object]) -> bool:
+    """Whether the run holds the same as then, once its connections have been made again."""
+    return eventually(lambda: holdings(run) == settled)
+
+
+def open_files(pid: int) -> int:
+    """How many files and sockets a process holds."""
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def restart(run: Process, watch: Watch, victim: str) -> float:
+    """Kill a node and wait until it is back and the plant active again; wall s until it was back."""
+    before = run.pids()
+    watch.forget()
+    begin = time.monotonic()
+    run.kill(victim)
+    assert eventually(lambda: run.is_open() and run.pids()[victim] != before[victim], START_S), run.stderr
+    back = time.monotonic() - begin
+    assert {each for each in before if run.pids()[each] != before[each]} == {victim}
+    if victim == CONTROLLER:
+        watch.status("fault")
+    if run.ask("status")["lifecycle"] == "fault":
+        run.order("reset")
+    if run.ask("status")["lifecycle"] != "active":
+        run.arm(watch)
+    return back
+
+
+@pytest.mark.parametrize("count", [6, pytest.param(100, marks=pytest.mark.slow)])
+def test_nothing_grows_with_restarts(runs: Runs, count: int) -> None:
+    rng = random.Random()
+    run = runs.start(LAUNCH, *AGAIN)
+    run.wait_open()
+    with Watch(run.name) as watch:
+        watch.status("active", within_s=START_S)
+        backs, memory, settled = list[float](), list[int](), dict[str, object]()
+        for number in range(1, count + 1):
+            victim = NODES[number % 3] if number <= SETTLED else rng.choice(NODES)
+            backs.append(restart(run, watch, victim))
+            memory.append(resident(run.popen.pid))
+            if number == SETTLED:
+                assert eventually(lambda: len(run.left_over()) == 4)
+                settled = holdings(run)
+            elif number > SETTLED:
+                assert holds(run, settled), (victim, holdings(run), settled)
+        print(
+            f"\n{count} restarts: back after {statistics.median(backs):.2f} s, at worst {max(backs):.2f} s; "
+            f"launcher {memory[SETTLED] / 1e6:.1f} to {memory[-1] / 1e6:.1f} MB"
+        )
+        assert memory[-1] <= (1 + GROWTH) * memory[SETTLED]
+        time.sleep(1.0)
+        assert run.ask("status")["lifecycle"] == "active"
+    run.stop()
+    assert run.printed["restarts"] == {node: n for node in NODES if (n := run.stderr.count(f"] {node} was killed"))}
+    assert runs.left_files() == []
+
+
+@pytest.mark.parametrize(("victim", "number"), DEATHS)
+def test_no_death_leaves_a_process_or_a_file(runs: Runs, victim: str, number: int) -> None:
+    run = runs.start(LAUNCH, "run.speed=1", "run.duration=60", f"plant.safety.command_timeout={TIMEOUT}")
+    run.wait_open()
+    with Watch(run.name) as watch:
+        watch.status("active", within_s=START_S)
+    if victim == LAUNCHER:
+        run.popen.send_signal(number)
+    else:
+        run.kill(victim, number)
+    run.popen.wait(START_S)
+    assert "Traceback" not in run.stderr
+    assert eventually(lambda: run.left_over() == [], SOON_S)
+    assert eventually(lambda: runs.left_files() == [], SOON_S), runs.left_files()
+    again = runs.start(LAUNCH, "run.speed=2", "run.duration=0.5", name=run.name)
+    again.ends_with(0, START_S)
