@@ -45,6 +45,7 @@ class Guard:
         self.lifecycle = "unconfigured"
         self.arming = False
         self.braking = False  # the safe action acts, computed anew for each step
+        self.blind = False  # the machine's state cannot be trusted, until it has answered a handshake again
         self.counts: Counter[str] = Counter()
         self.round_trip, self.age = Durations(), Durations()
         self.repeats = 0  # periods in a row for which the last command has been held
@@ -56,7 +57,7 @@ class Guard:
         self._sent: dict[int, int] = {}  # the same -> clock when it was published
         self._expected = Expected(outbox.run, -1, -1, self._instants, self.names)
         self._answered = -1  # control instant of the newest answered state
-        self._newest = [0.0] * len(self.names)  # the command that was let through last
+        self._newest = [0.0] * len(self.names)  # what was let through last, or is written as the safe action
         self._rates: Callable[[], Array] = lambda: self.machine.input_rates(self.plant.t, self.plant.x)
 
     @property
@@ -109,10 +110,9 @@ class Guard:
         return True
 
     def _let_through(self, command: Command, k: int, asked_at: int, sent: int) -> None:
-        elapsed = max(asked_at - self._answered, 1) * self.period_s
-        before = self._newest if self._later or not self.braking else self.applied.tolist()
         asked = [command.input[name] for name in self.names]
-        values, reasons = limited(asked, before, elapsed, self.limits, self.names, self._rates)
+        # one period, also where the last value was held for longer: it is the step that the machine sees
+        values, reasons = limited(asked, self._newest, self.period_s, self.limits, self.names, self._rates)
         if reasons:
             self.counts["saturated"] += 1
             for reason in reasons:
@@ -159,8 +159,8 @@ class Guard:
         """
         if self.lifecycle != "active" or self.failed:
             return
-        self.repeats = instant - 1 - self._answered
-        if self.repeats <= 0:
+        self.repeats = max(instant - 1 - self.delay - self._answered, 0)
+        if not self.repeats:
             return
         self.counts["repeats"] += 1
         if self.ladder.passing < Rung.HOLD:
@@ -168,7 +168,9 @@ class Guard:
         if self.budget is not None and self.repeats > self.budget and self.ladder.passing < Rung.DAMP:
             self.counts["over_budget"] += 1
             self.ladder.passing = Rung.DAMP
+            waiting = self.postpone()
             self.safe("repeats")
+            self.resume(waiting)
         elif not self.plant.simulated:
             self.plant.write(self.applied)  # a device's own watchdog wants to hear that we live
 
@@ -183,10 +185,11 @@ class Guard:
     def safe(self, reason: str) -> None:
         """The machine's own safe action, or zero input, and nothing that was still to come."""
         self._later.clear()
-        zero = not self.brakes or self.ladder.rung >= Rung.ZERO or not self.plant.finite
+        self.blind = self.blind or self.ladder.rung == Rung.ZERO
+        zero = not self.brakes or self.blind or self.ladder.rung >= Rung.ZERO or not self.plant.finite
         self.braking = not zero
         if zero:
-            self._write([0.0] * len(self.names), at_once=True)
+            self._write_zero()
         else:
             self.brake()
         if self.outbox.heard("applied"):
@@ -198,15 +201,22 @@ class Guard:
         if not np.isfinite(asked).all():
             asked = np.zeros(len(asked))
         values = [min(max(u, -limit), limit) for u, limit in zip(asked.tolist(), self.limits.value, strict=True)]
+        self._newest = values
         self._write(values)
 
-    def _write(self, values: list[float], at_once: bool = False) -> None:
+    def _write_zero(self) -> None:
+        """Zero input, at once and whatever the driver."""
+        self._newest = [0.0] * len(self.names)
+        self._hold(self._newest)
+        self.plant.safe()
+
+    def _write(self, values: list[float]) -> None:
+        self._hold(values)
+        self.plant.write(self.applied)
+
+    def _hold(self, values: list[float]) -> None:
         self.applied = np.array(values)
         self.held = dict(zip(self.names, values, strict=True))
-        if at_once:
-            self.plant.safe()
-        else:
-            self.plant.write(self.applied)
 
     # the operator
 
@@ -224,9 +234,17 @@ class Guard:
         if self.controlled and answers_within_ns is not None and now - self.answered_at > answers_within_ns:
             return "no controller answers the states; start it, or see servonode status"
         self.arming = self.controlled
-        if not self.controlled:
-            self.lifecycle = "active"
+        if not self.controlled:  # nobody commands it: from now on its inputs are zero
+            self.lifecycle, self.braking = "active", False
+            self._write_zero()
         return None
+
+    def sees(self) -> None:
+        """The machine has answered the handshake: its state may be trusted again, as for the safe action."""
+        if self.blind:
+            self.blind = False
+            if self.lifecycle == "inactive":
+                self.safe("inactive")
 
     def begin(self, instant: int) -> None:
         """Forget what came before an arming at this control instant: a new run id refuses what is still on its way."""
@@ -235,7 +253,7 @@ class Guard:
         self._sent.clear()
         self._later.clear()
         self._expected.answered = self._expected.newest
-        self._answered = instant - 1
+        self._answered = instant - 1 - self.delay
         self.repeats = 0
 
     def disarm(self) -> str | None:

@@ -22,6 +22,7 @@ from servonode.nodes.restarts import Restarts
 from servonode.nodes.result import Run, run_of_rows
 
 READY_TIMEOUT_S = 20.0
+READY_PAUSE_S = 0.002  # between two questions, so that nodes that already run are not held up
 STOP_LADDER = ((signal.SIGINT, 5.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
 LOOK_NS = 50_000_000  # how often the launcher looks after its nodes
 CRASHED = 3  # exit code of a node that an exception ended; 0 and 1 are those of a run
@@ -120,20 +121,32 @@ class Launcher:
 
         The launcher's own sockets are closed before each fork: a context's threads do not survive one.
         """
-        starting = names
+        starting, waiting, again = names, set[str](), False
         while starting:
             begin = time.monotonic_ns()
             for node in starting:
-                self._fork(node, folder, again=starting is not names)
+                self._fork(node, folder, again)
+            waiting |= set(starting)
             folder.register(names, self._described())
             with Bus(folder.path, LAUNCHER) as bus:
                 inbox = bus.subscriber({node: MONITORED[node] for node in names})
-                if not self._gate(folder.path, starting):
+                if not self._gate(folder.path, waiting):
                     return
-                folder.register(names, self._described() | {"open": True})
-                if starting is not names:
-                    self._say_back(starting, begin)
-                starting = self._watch(bus, inbox)
+                if waiting:  # for one that has died meanwhile
+                    starting = self._taken_due()
+                else:
+                    folder.register(names, self._described() | {"open": True})
+                    if again:
+                        self._say_back(starting, begin)
+                    starting = self._watch(bus, inbox)
+            again = True
+
+    def _taken_due(self) -> list[str]:
+        """The nodes that are to be started again now."""
+        now = time.monotonic_ns()
+        due = [name for name, at in self._due.items() if at <= now]
+        self._due = {name: at for name, at in self._due.items() if name not in due}
+        return due
 
     def _say_back(self, started: list[str], begin: int) -> None:
         took = (time.monotonic_ns() - begin) / 1e9
@@ -178,7 +191,7 @@ class Launcher:
                 os.close(read)
                 os.close(write)
                 for other in self.children.values():
-                    if other.name != name:  # the pipe of its own former life is closed already
+                    if other.output >= 0:  # not of one that is dead, or its own former life
                         os.close(other.output)
                 folder.forget()
                 code = run_node(name, self.assembly, folder, self.every, self.arm and not again)
@@ -197,22 +210,41 @@ class Launcher:
             os.setpgid(pid, pid)
         self.children[name] = Child(name, pid, read)
 
-    def _gate(self, folder: Path, starting: list[str]) -> bool:
-        """Open the start gate once every node that starts is ready; False when that cannot be."""
+    def _gate(self, folder: Path, waiting: set[str]) -> bool:
+        """Open the start gate once every node in `waiting` is ready, which empties it; False when that cannot be.
+
+        True with some left in it: another node is to be started again first, without which they never are.
+        """
         with contextlib.ExitStack() as stack:
-            askers = {name: stack.enter_context(Requester(folder, name)) for name in starting}
+            askers = {name: stack.enter_context(Requester(folder, name)) for name in waiting}
             limit = time.monotonic_ns() + round(READY_TIMEOUT_S * 1e9)
-            waiting = list(askers)
-            while waiting:
+            while True:
                 if self._reap() or self.outcome.interrupted:
                     return False
-                if time.monotonic_ns() > limit:
-                    self._fault("not_ready", f"{', '.join(waiting)} not ready within {READY_TIMEOUT_S:g} s")
+                waiting.difference_update(self._due)
+                unready = [name for name in waiting if not _is_ready(askers[name])]
+                now = time.monotonic_ns()
+                if not unready or any(at <= now for at in self._due.values()):
+                    break
+                if now > limit:
+                    self._fault("not_ready", f"{', '.join(unready)} not ready within {READY_TIMEOUT_S:g} s")
                     return False
-                waiting = [name for name in waiting if name not in self._due and not _is_ready(askers[name])]
-            for name in (TARGET, CONTROLLER, PLANT):
-                if name in askers and name not in self._due:
-                    askers[name].ask({"ask": "start"}, READY_TIMEOUT_S)
+                self._forward_output()
+                time.sleep(READY_PAUSE_S)
+            return bool(unready) or self._start(askers, waiting)
+
+    def _start(self, askers: dict[str, Requester], waiting: set[str]) -> bool:
+        """Tell the nodes to start, the plant last; False where one does not hear it, and does not start again."""
+        for name in (TARGET, CONTROLLER, PLANT):
+            if name not in waiting:
+                continue
+            try:
+                askers[name].ask({"ask": "start"}, READY_TIMEOUT_S / 4)
+            except TimeoutError:
+                if self._reap() or name not in self._due:
+                    self._fault("not_ready", f"{name} was ready, but did not start")
+                    return False
+            waiting.discard(name)
         return True
 
     def _watch(self, bus: Bus, inbox: Any) -> list[str]:
@@ -231,9 +263,7 @@ class Launcher:
                 break
             dead = self._reap()
             now = time.monotonic_ns()
-            due = [name for name, at in self._due.items() if at <= now]
-            if due:
-                self._due = {name: at for name, at in self._due.items() if name not in due}
+            if due := self._taken_due():
                 return due
             if PLANT not in self._due and self._is_silent(now):
                 break

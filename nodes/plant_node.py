@@ -266,7 +266,7 @@ class PlantNode:
     def _strays(self, missing: float) -> bool:
         """Whether a simulation has left what its model can tell, as after a fall: energy came from nowhere."""
         error = abs(self._missing_energy() - missing)
-        return error > STRAY * (abs(self.plant.energy()) + abs(self._start_energy) + abs(self.plant.x[-1]))
+        return bool(error > STRAY * (abs(self.plant.energy()) + abs(self._start_energy) + abs(self.plant.x[-1])))
 
     def hear(self) -> None:
         """Hear the operator also where there is never time to sleep, at most every LOOK_NS."""
@@ -331,6 +331,7 @@ class PlantNode:
             return self.plant.trouble()
         if self.plant.connected():
             self._connecting = 0
+            self.guard.sees()
         elif self.clock() > self._connecting:
             self._connecting = 0
             return "stale_state", f"the machine does not answer the handshake: {self.plant.silence()}"

@@ -23,7 +23,7 @@ from servonode.plants.simulated import SimulatedPlant
 EXAMPLE = Path(__file__).parent.parent / "examples" / "external_plant.py"
 STEP_NS = 10**6
 SECOND = 10**9
-STATE_TIMEOUT = 0.3  # s: these tests share a computer with others
+STATE_TIMEOUT = 1.0  # s: these tests share a computer with others
 U = np.array([0.02, 0.03])
 START = {"X": 0.5, "phi": 0.3, "V": 0.4, "Omega": 0.1}
 
@@ -229,7 +229,7 @@ def test_killed_or_frozen_it_is_a_stale_state(rig, blow):
     rig.process.send_signal(blow)
     name, text = follow(plant, 5, U)
     assert name == "stale_state"
-    assert "no good state of the machine for 30" in text
+    assert "no good state of the machine for 1" in text
     if blow == signal.SIGSTOP:
         rig.process.send_signal(signal.SIGCONT)
         follow(plant, 5, U, until=lambda: plant.trouble() is None)

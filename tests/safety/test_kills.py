@@ -22,6 +22,7 @@ from servonode.nodes.node import CONTROLLER, LAUNCHER, PLANT, TARGET
 from tests.helpers.runs import SOON_S, START_S, Process, Runs, Watch, eventually, private_runs, signalled
 
 TIMEOUT, PERIOD = 0.1, 0.01  # s of wall time: W and T
+LOCKSTEP_TIMEOUT = 0.5  # s
 HOST_S = 0.005  # s by which this computer wakes its processes too late in ordinary times
 MOST_STALLED = 0.1  # share of the samples that a stall of the host may spoil
 KILLS = [5, pytest.param(100, marks=pytest.mark.slow)]
@@ -151,6 +152,33 @@ def test_every_machine_is_safe_within_the_timeout_and_a_period(runs: Runs, launc
         for number in [signal.SIGKILL, signal.SIGSTOP] * 5:
             reactions.add(*react(run, watch, host, number, rng))
     reactions.judge(f"{launch}, SIGKILL and SIGSTOP of the controller in turn")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launch", ["trailer_pursuit_lockstep", "sphero_pursuit_lockstep"])
+def test_lockstep_never_hangs_whenever_a_party_is_stopped(runs: Runs, launch: str) -> None:
+    rng = random.Random()
+    settings = ("run.duration=50000", f"run.lockstep_timeout={LOCKSTEP_TIMEOUT}", "plant.safety.safe_time=0.1")
+    run = runs.start(launch, *settings, 'plant.safety.on_fault="wait"', words=("--every", "1000"))
+    run.wait_open()
+    waits = list[float]()
+    with Watch(run.name) as watch:
+        for _ in range(20):
+            watch.forget()
+            watch.status("active", time.monotonic_ns(), within_s=START_S)
+            time.sleep(rng.uniform(0.0, 0.01))
+            victim = rng.choice([CONTROLLER, TARGET])
+            stopped = run.kill(victim, signal.SIGSTOP)
+            status = watch.status("fault", stopped)
+            assert status.fault == "lockstep_timeout"
+            waits.append((status.mono - stopped) / 1e9)
+            run.kill(victim, signal.SIGCONT)
+            assert run.order("reset") == "inactive"
+            assert run.arm(watch).run != status.run
+        run.kill(PLANT, signal.SIGSTOP)
+        run.ends_with(1)
+    print(f"\n{launch}: fault after {statistics.median(waits):.3f} s, at worst {max(waits):.3f} s")
+    assert runs.left_files() == []
 
 
 @pytest.mark.slow
