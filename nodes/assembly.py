@@ -126,6 +126,7 @@ def assemble(launch: LaunchFile, strict: bool = True) -> Assembly:
         CacheError: the kernel cache is damaged or cannot be written.
     """
     check_driver(launch)
+    _check_watches(launch)
     source = plant_source(launch)
     launch = prepared(launch, source)
     path, plant = launch.file, launch.plant
@@ -213,13 +214,31 @@ def _command_timeout(launch: LaunchFile) -> float | None:
     stated = safety.command_timeout
     if stated is not None:
         if not (0 < stated / speed <= LONGEST_TIMEOUT or safety.unsafe):
-            text = (
-                f"{stated:g} s would leave the plant without a watch over its commands; give more than 0 and at most "
-            )
-            text += f"{LONGEST_TIMEOUT * speed:g} s, or say so with plant.safety.unsafe = true"
-            raise LaunchError(launch.file, "plant.safety", "command_timeout", text)
+            raise _unwatched(launch, "plant.safety", "command_timeout", stated, LONGEST_TIMEOUT * speed)
         return stated / speed or None
-    return max(3 * launch.period_ns / 1e9 / launch.run.speed, safety.command_timeout_floor)
+    if safety.command_timeout_floor > LONGEST_TIMEOUT and not safety.unsafe:
+        raise _unwatched(launch, "plant.safety", "command_timeout_floor", safety.command_timeout_floor)
+    return max(3 * launch.period_ns / 1e9 / speed, safety.command_timeout_floor)
+
+
+def _check_watches(launch: LaunchFile) -> None:
+    """Refuse times beyond which nobody would notice that a machine outside, or the plant itself, is lost."""
+    plant = launch.plant
+    if plant.driver == "simulated" or plant.safety.unsafe:
+        return
+    for section, key, value in (
+        ("plant.device", "timeout", plant.device.timeout),
+        ("plant.safety", "lateness_limit", plant.safety.lateness_limit),
+    ):
+        if value is not None and value > LONGEST_TIMEOUT:
+            raise _unwatched(launch, section, key, value)
+
+
+def _unwatched(
+    launch: LaunchFile, section: str, key: str, value: float, longest: float = LONGEST_TIMEOUT
+) -> LaunchError:
+    text = f"{value:g} s would leave the machine without a watch; give more than 0 and at most {longest:g} s, "
+    return LaunchError(launch.file, section, key, f"{text}or say so with plant.safety.unsafe = true")
 
 
 def _find_program_start(assembly: Assembly, control: Control) -> None:

@@ -56,6 +56,7 @@ class Guard:
         self._instants: dict[int, int] = {}  # seq of an unanswered state -> control instant, oldest first
         self._sent: dict[int, int] = {}  # the same -> clock when it was published
         self._expected = Expected(outbox.run, -1, -1, self._instants, self.names)
+        self._src = 0  # start id of the controller whose command made the plant active
         self._answered = -1  # control instant of the newest answered state
         self._newest = [0.0] * len(self.names)  # what was let through last, or is written as the safe action
         self._rates: Callable[[], Array] = lambda: self.machine.input_rates(self.plant.t, self.plant.x)
@@ -90,6 +91,9 @@ class Guard:
         if reason is not None:
             self.counts[f"refused_{reason}"] += 1
             return False
+        if self.lifecycle == "active" and command.src != self._src:
+            self.counts["refused_src"] += 1  # another controller than the one that was armed, such as its successor
+            return False
         now, seq = self.clock(), command.re
         asked_at, sent = self._instants[seq], self._sent[seq]
         while (oldest := next(iter(self._instants))) < seq:
@@ -104,7 +108,7 @@ class Guard:
             self.latch(Fault("law", command.fault, self.plant.t, "controller"))
             return False
         if self.arming:
-            self.arming, self.lifecycle = False, "active"
+            self.arming, self.lifecycle, self._src = False, "active", command.src
         self.counts["late_commands"] += asked_at + self.delay < instant
         self._let_through(command, k, asked_at, sent)
         return True

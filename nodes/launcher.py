@@ -23,6 +23,7 @@ from servonode.nodes.result import Run, run_of_rows
 
 READY_TIMEOUT_S = 20.0
 READY_PAUSE_S = 0.002  # between two questions, so that nodes that already run are not held up
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)  # those that the launcher handles
 STOP_LADDER = ((signal.SIGINT, 5.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
 LOOK_NS = 50_000_000  # how often the launcher looks after its nodes
 CRASHED = 3  # exit code of a node that an exception ended; 0 and 1 are those of a run
@@ -178,14 +179,18 @@ class Launcher:
         parent = os.getpid()
         sys.stdout.flush()
         sys.stderr.flush()
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # else the child might take one with the launcher's handlers
         pid = os.fork()
         if pid == 0:
             code = CRASHED
             try:
+                for number in (signal.SIGINT, signal.SIGTERM):
+                    signal.signal(number, lambda *_: os._exit(CRASHED))  # until its bus has handlers of its own
+                signal.signal(signal.SIGQUIT, signal.SIG_IGN)
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
                 os.setpgid(0, 0)
                 # the plant ends in good order even when the launcher is killed; the others hold nothing
                 die_with_parent(parent, signal.SIGTERM if name == PLANT else signal.SIGKILL)
-                signal.signal(signal.SIGQUIT, signal.SIG_IGN)
                 os.dup2(write, 1)
                 os.dup2(write, 2)
                 os.close(read)
@@ -204,6 +209,7 @@ class Launcher:
             finally:
                 sys.stderr.flush()
                 os._exit(code)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         os.close(write)
         os.set_blocking(read, False)
         with contextlib.suppress(OSError):

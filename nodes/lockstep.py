@@ -20,7 +20,7 @@ def lockstep(node: PlantNode, timeout_s: float) -> None:
             node.advance_to(node.next_event())
         if node.failed:
             node.come_to_rest()
-            if node.must_end() or not rearmed(node):
+            if node.must_end() or node.k == node.steps or not rearmed(node):
                 break
     node.finish()
 
@@ -83,6 +83,9 @@ def prepare(node: PlantNode, arm: bool, patience_s: float) -> bool:
             node.arm()
     while not node.stop and not node.must_end() and not (node.guard.arming or node.guard.lifecycle == "active"):
         node.plant.arrived()  # what the machine sends meanwhile is taken in
+        trouble = node.trouble()
+        if trouble is not None:
+            node.fault(*trouble, PLANT)
         node.take_commands()
         node.publish_status()
         node.bus.wait(node.clock() + RESEND_NS)

@@ -314,6 +314,9 @@ class PlantNode:
         recent = round(timeout * 1e9) if begun and timeout and not lockstep else None
         if begun and self._connecting and not self.plant.connected():
             return f"the machine has not answered yet: {self.plant.silence()}"
+        trouble = self.trouble()
+        if trouble is not None:
+            return f"the machine is not well: {trouble[1]}"
         refused = self.guard.arm(self.clock(), recent)
         if refused is None and begun:
             self.guard.begin(self.instant)
@@ -327,8 +330,9 @@ class PlantNode:
 
     def trouble(self) -> tuple[str, str] | None:
         """Name and text of a fault of the machine or its link, or None; a machine that has yet to answer has time."""
-        if not self._connecting:
-            return self.plant.trouble()
+        trouble = self.plant.trouble()
+        if not self._connecting or trouble is not None:
+            return trouble
         if self.plant.connected():
             self._connecting = 0
             self.guard.sees()

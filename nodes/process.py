@@ -176,9 +176,9 @@ def run_node(name: str, assembly: Assembly, folder: RunFolder, every: int, arm: 
         # No collection here: it would write to every object and so copy the launcher's whole memory (0.2 s and more).
         gc.freeze()  # what exists now lives to the end: never scan it again
         gc.disable()  # messages hold no cycles; a collection would come in the middle of a tick
-        while not (bus.started or bus.stopped):
+        while not (bus.started or bus.stopped or os.getppid() != launcher):
             bus.wait_at_door(time.monotonic_ns() + IDLE_NS)
-        extra = live() if not bus.stopped else {}
+        extra = live() if bus.started and not bus.stopped else {}
         if record is not None:
             record.save(folder.path / f"{name}.npy")
         summary = folder.path / f"{name}.json.tmp"

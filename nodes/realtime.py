@@ -14,6 +14,7 @@ from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.statistics import Durations
 
 NAP_NS = 50_000_000  # the longest sleep that looks at nothing
+OWN_SHARE = 0.1  # of the lateness: with so much of it made by computing, it is no stall of the host
 STALL_SHARE = 0.5  # own lateness above this share of the command timeout is not the controller's fault
 
 
@@ -35,13 +36,15 @@ class RealTime:
         self._stale = False
         self._excused = False  # a stall of the host has already begun this wait afresh
         self._woken = 0  # clock of the last wake-up
-        self._late = self._computed = self._kept_k = 0  # lateness, own computing time and step, when last judged
+        self._late = 0  # when last judged
+        self._computed = self._kept_k = 0  # own computing time and step, when last on time
         self._kept = True
 
     def run(self) -> None:
         """From the first state to the last, or to the first fault that ends the run."""
         node = self.node
         node.publish_status()
+        node.plant.arrived()  # a machine's newest state, not the one at which the run was armed
         node.publish_state()
         if node.awaits_answer() and not await_answer(node, self.first_ns / 1e9) and node.must_end():
             node.come_to_rest()
@@ -50,6 +53,7 @@ class RealTime:
         node.catch_up, node.kept_time = self._catch_up, self.values
         self.start_ns = self._woken = node.clock()
         self._computed = time.thread_time_ns()
+        self._judge()
         while node.k < node.steps and not node.stop and not node.must_end():
             event = node.next_event()
             deadline = self._deadline(event)
@@ -159,9 +163,12 @@ class RealTime:
         now, computed = node.clock(), time.thread_time_ns()
         late = now - deadline
         self.lateness.add(late / 1e9)
+        before, self._late = self._late, late
+        if late < self.step_wall_ns:  # on time: what follows is counted from here
+            self._computed, self._kept_k = computed, node.k
         # what took more computing than the time it is worth would be late on any computer
-        own = computed - self._computed > (node.k - self._kept_k) * self.step_wall_ns
-        before, self._late, self._computed, self._kept_k = self._late, late, computed, node.k
+        worth = (node.k - self._kept_k) * self.step_wall_ns
+        own = computed - self._computed - worth > OWN_SHARE * late
         self.misses += event < node.steps and now >= self._deadline(node.next_event())
         if late > self.limit_ns >= before:
             self._too_late(late, own)
