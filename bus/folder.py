@@ -173,8 +173,8 @@ class RunFolder:
             os.close(self._lock)
             self._lock = -1
 
-    def inherit(self) -> None:
-        """In a child whose launcher has died: remove the folder, unless another run has taken the name."""
+    def inherit(self) -> bool:
+        """In a child whose launcher has died: remove the folder; False while somebody, dying or new, holds the name."""
         with contextlib.suppress(OSError):
             lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
             try:
@@ -182,7 +182,8 @@ class RunFolder:
                     self._lock, self._owner = lock, os.getpid()
                     self.release()
             except RunNameTaken:
-                pass
+                return False
+        return True
 
     def release(self) -> None:
         """Remove the folder and give the name back. In a forked child it only forgets; twice is harmless."""

@@ -18,6 +18,8 @@ def lockstep(node: PlantNode, timeout_s: float) -> None:
             break
         if answered and not node.stop:
             node.advance_to(node.next_event())
+            if node.is_control(node.k):
+                node.guard.count_repeats(node.instant)  # where the sensor has lost the state
         if node.failed:
             node.come_to_rest()
             if node.must_end() or node.k == node.steps or not rearmed(node):

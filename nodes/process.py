@@ -25,6 +25,7 @@ from servonode.nodes.realtime import RealTime
 from servonode.nodes.recorder import Recorder
 from servonode.nodes.target_node import TargetNode
 
+INHERIT_NS = 2_000_000_000  # how long a dead launcher's lock may outlive it
 IDLE_NS = 200_000_000  # how often a node that waits looks up even if nothing comes
 MONITORED = {PLANT: ["status"], CONTROLLER: ["status"], TARGET: ["status"]}
 URGENT = ("estop", "stop")
@@ -184,9 +185,31 @@ def run_node(name: str, assembly: Assembly, folder: RunFolder, every: int, arm: 
         summary = folder.path / f"{name}.json.tmp"
         summary.write_text(json.dumps(node.summary() | extra | {"grants": grants.as_dict() | {"line": grants.line()}}))
         summary.rename(folder.path / f"{name}.json")
-    if name == PLANT and os.getppid() != launcher:
-        folder.inherit()  # the launcher died: nobody else would clear away
+    if name == PLANT:
+        _inherit(folder, launcher)
     return 1 if node.faults else 0
+
+
+def _inherit(folder: RunFolder, launcher: int) -> None:
+    """Clear the run's folder away if the launcher has died, for nobody else would.
+
+    A dying launcher holds its lock until the last of its threads is gone.
+    """
+    limit = time.monotonic_ns() + INHERIT_NS
+    while not _alive(launcher) and time.monotonic_ns() < limit:
+        if folder.inherit():
+            return
+        time.sleep(0.01)
+
+
+def _alive(launcher: int) -> bool:
+    """Whether the parent is still the launcher, and not on its way out."""
+    if os.getppid() != launcher:
+        return False
+    try:
+        return Path(f"/proc/{launcher}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return True
 
 
 def _build(name: str, assembly: Assembly, bus: NodeBus, every: int, arm: bool) -> tuple[Any, Recorder | None, Life]:

@@ -194,7 +194,8 @@ def safety_suite(driver: Driver) -> type:
         ) -> None:
             run = stage.start(words=("--every", "1"))
             with Watch(run.name) as watch:
-                watch.status("active")
+                phase()
+                before = watch.status("active", time.monotonic_ns())
                 phase()
                 killed = run.kill(CONTROLLER)
                 status = watch.status("fault", killed)
@@ -202,7 +203,7 @@ def safety_suite(driver: Driver) -> type:
                     "stale_command",
                     "damp" if machine.description.brakes else "zero",
                 )
-                assert status.mono - killed <= (TIMEOUT + PERIOD + HOST_S) * 1e9
+                assert_in_time(killed, before, status)
                 first = next(each for each in watch.of(Applied, killed) if "fault:stale_command" in each.reasons)
                 assert first.mono <= status.mono
                 assert first.desired == {}
@@ -297,11 +298,12 @@ def safety_suite(driver: Driver) -> type:
                 puppet.beat()  # a heartbeat, and no command
 
             puppet.play_states(3)
+            before = puppet.statuses[-1]
             puppet.answer, last = beats, time.monotonic_ns()
             puppet.play(lambda: puppet.stands("fault", last))
             status = next(each for each in puppet.statuses if each.mono >= last and each.lifecycle == "fault")
             assert status.fault == "stale_command"
-            assert status.mono - last <= (TIMEOUT + PERIOD + HOST_S) * 1e9
+            assert_in_time(last, before, status)
             puppet.activate()
 
         def test_promise_05_old_foreign_future_and_replayed_commands_are_refused(self, stage: Stage) -> None:
@@ -444,11 +446,12 @@ def safety_suite(driver: Driver) -> type:
             self, stage: Stage, phase: Callable[[], None]
         ) -> None:
             run, watch = stage.driven()
+            before = watch.status("active", time.monotonic_ns())
             phase()
             frozen = run.kill(CONTROLLER, signal.SIGSTOP)
             status = watch.status("fault", frozen)
             assert status.fault == "stale_command"
-            assert status.mono - frozen <= (TIMEOUT + PERIOD + HOST_S) * 1e9
+            assert_in_time(frozen, before, status)
             run.kill(CONTROLLER, signal.SIGCONT)
             assert "reset it first" in run.ask("arm")["refused"]
             assert run.order("reset") == "inactive"
@@ -473,7 +476,7 @@ def safety_suite(driver: Driver) -> type:
             pids = [run.pids()[CONTROLLER], run.pids()[PLANT], *filter(None, [stage.beside.pid])]
             stopped = stalled(pids, 0.2)
             end = watch.status(after=stopped + round(0.6e9))
-            assert (end.lifecycle, end.fault) == ("active", "")
+            assert (end.lifecycle, end.fault) == ("active", ""), run.ask("status")
             assert end.values["stalls"] >= begin.values["stalls"] + 1
             stopped = stalled(pids, LATENESS_LIMIT + 0.2)
             assert watch.status("fault", stopped).fault == "host_stall"
@@ -547,6 +550,16 @@ def safety_suite(driver: Driver) -> type:
                 assert run.ask("status", node)["fault"] == ""
             asked = watch.status("active", time.monotonic_ns(), CONTROLLER)
             assert asked.k > before.k
+
+    def assert_in_time(since: int, before: Status, fault: Status) -> None:
+        """The plant said within the command timeout and one period that its safe action acts.
+
+        Where it counted a stall of its host meanwhile, it has waited afresh, once: that is promise 10.
+        """
+        allowed = TIMEOUT + PERIOD + HOST_S
+        if fault.values["stalls"] > before.values["stalls"]:
+            allowed += TIMEOUT + fault.values["lateness_max"]
+        assert fault.mono - since <= allowed * 1e9
 
     def assert_safe_action(run: Process, since: float) -> None:
         """The record ends under the machine's safe action, computed from each row's own state."""

@@ -153,7 +153,7 @@ def test_promise_15_the_filter_does_not_ask_for_the_driver(module: ModuleType) -
 )
 def test_promise_17_a_watch_that_never_acts_is_refused(speed: float, timeout: float) -> None:
     options: dict[str, Any] = {"run__speed": speed, "plant__safety__command_timeout": timeout}
-    with pytest.raises(LaunchError, match=r"without a watch over its commands.*plant\.safety\.unsafe = true"):
+    with pytest.raises(LaunchError, match=r"without a watch; give more than 0.*plant\.safety\.unsafe = true"):
         servonode.load(LAUNCH, **options)
     servonode.load(LAUNCH, plant__safety__unsafe=True, **options)
     servonode.load(LAUNCH, run__speed=speed, plant__safety__command_timeout=10.0 * speed)

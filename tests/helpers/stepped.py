@@ -1,0 +1,271 @@
+"""A plant node on a clock that the test moves, with the test as its controller: no sleeping, no process, no socket.
+
+`Bench` steps the node from hand to hand; with `latency_ns` set it answers each control state so much later, at its own
+time. Waiting moves the clock: to the next planned happening, or to the deadline.
+"""
+
+import heapq
+from collections.abc import Callable, Iterable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.bus import Applied, Command, MemoryBus, Message, State, Status, Switchboard
+from servonode.nodes.assembly import Assembly, assemble
+from servonode.nodes.launch_file import read_launch
+from servonode.nodes.lockstep import prepare
+from servonode.nodes.node import CONTROLLER, PLANT, WANTED
+from servonode.nodes.plant_node import PlantNode
+
+Array = npt.NDArray[np.float64]
+MS = 1_000_000  # ns
+BEGIN = 5_000_000 * MS  # where the clock starts
+MOST_WAITS = 3_000_000  # a run that goes on for ever is a failure, not a hang
+SRC = 4711
+
+MACHINE = '''"""A puck on a table that two forces push."""
+
+from servonode.mechanics import Model, condition, coordinate, input_, parameter
+
+
+def model(brake: bool = True, edge: bool = False) -> Model:
+    x, y = coordinate("x", "place", "m"), coordinate("y", "place", "m")
+    m = parameter("m", "mass", "kg", default=2.0, above=0)
+    c_b = parameter("c_b", "brake", "N s/m", default=3.0, above=0)
+    F, G = input_("F", "force along x", "N"), input_("G", "force along y", "N")
+    return Model(
+        name="puck",
+        description="puck on a table",
+        coordinates=(x, y),
+        parameters=(m, c_b),
+        kinetic=m * (x.rate**2 + y.rate**2) / 2,
+        inputs={F: x.rate, G: y.rate},
+        faults=(condition(x < 1.0, "over the edge (x >= 1 m)"),) if edge else (),
+        safe={F: -c_b * x.rate, G: -c_b * y.rate} if brake else {},
+    )
+'''
+LAUNCH = """
+[run]
+duration = 60
+mode = "MODE"
+[plant]
+machine = "./puck.py:model"
+initial = { x_dot = 0.5, y_dot = -0.2 }
+"""
+CONTROLLED = """
+[controller]
+residuals = { x = "x - 0.3", y = "y + 0.1" }
+period = 0.01
+"""
+NAMES = ("F", "G")
+
+
+def puck(folder: Path, *settings: str, controlled: bool = True, mode: str = "realtime") -> Assembly:
+    """The puck, m = 2 kg at 0.5 m/s and -0.2 m/s, plant step 1 ms, period 10 ms; settings as in `--set`."""
+    (folder / "puck.py").write_text(MACHINE)
+    file = folder / "puck.toml"
+    file.write_text(LAUNCH.replace("MODE", mode) + (CONTROLLED if controlled else ""))
+    return assemble(read_launch(str(file), list(settings)))
+
+
+class Clock:
+    """A monotonic clock [ns] that goes only where it is sent. `stalls`: how long each look at it takes, by its number."""
+
+    def __init__(self) -> None:
+        self.now = BEGIN
+
+    def __call__(self) -> int:
+        return self.now
+
+
+class SteppedBus(MemoryBus):
+    """The plant's bus: waiting lets happen what is planned, in order of time, and moves the clock there."""
+
+    def __init__(self, switchboard: Switchboard, clock: Clock) -> None:
+        super().__init__(switchboard, PLANT)
+        self.clock = clock
+        self.before_wait: Callable[[], None] = lambda: None
+        self.wakes_late: Callable[[], int] = lambda: 0  # ns by which a sleep is longer than asked
+        self.waits = 0
+        self._plans: list[tuple[int, int, Callable[[], None]]] = []
+        self._number = count()
+
+    def plan(self, at: int, happening: Callable[[], None]) -> None:
+        """Let something happen at a time [ns] of the clock, at the latest when it is looked at next."""
+        heapq.heappush(self._plans, (at, next(self._number), happening))
+
+    def happen(self, now: int) -> bool:
+        """Whether anything was due by now; it has happened then."""
+        happened = False
+        while self._plans and self._plans[0][0] <= now:
+            heapq.heappop(self._plans)[2]()
+            happened = True
+        return happened
+
+    def wait(self, deadline_ns: int | None, fds: Iterable[int] = ()) -> bool:
+        self.waits += 1
+        assert self.waits < MOST_WAITS, "the node waits for ever"
+        self.before_wait()
+        self.happen(self.clock.now)
+        if super().wait(deadline_ns) or (deadline_ns is not None and deadline_ns <= self.clock.now):
+            return super().wait(deadline_ns)
+        planned = self._plans[0][0] if self._plans else None
+        assert planned is not None or deadline_ns is not None, "the node waits for what never comes"
+        if deadline_ns is None or (planned is not None and planned <= deadline_ns):
+            assert planned is not None
+            self.clock.now = max(self.clock.now, planned)
+        else:
+            self.clock.now = deadline_ns + self.wakes_late()
+        self.happen(self.clock.now)
+        return super().wait(deadline_ns)
+
+
+class Bench:
+    """A plant node, and the test in the place of its controller and its operator."""
+
+    def __init__(self, assembly: Assembly, every: int = 1) -> None:
+        self.clock = Clock()
+        switchboard = Switchboard()
+        self.bus = SteppedBus(switchboard, self.clock)
+        self.node = PlantNode(assembly, self.bus, [WANTED[CONTROLLER]], every, self.clock, own_time=True)
+        self.guard = self.node.guard
+        self.limits = assembly.limits.value
+        other = MemoryBus(switchboard, CONTROLLER)
+        self._publisher = other.publisher()
+        self._inbox = other.subscriber({PLANT: ["state", "status", "applied"]})
+        self.states: list[State] = []
+        self.statuses: list[Status] = []
+        self.applied: list[Applied] = []
+        self.written: list[tuple[float, ...]] = []
+        self.safely = 0  # how often the plant's own safe() was called
+        self.latency_ns: int | None = None  # of the answers that are given by themselves; None: none are
+        self.law: Callable[[State], dict[str, float]] = lambda _: {"F": 0.01, "G": 0.02}
+        self.on_write: Callable[[tuple[float, ...]], None] = lambda _: None
+        self._seq = 0
+        self.bus.before_wait = self._answer_states
+        self._listen_to_plant()
+
+    def _listen_to_plant(self) -> None:
+        plant, write, safe = self.node.plant, self.node.plant.write, self.node.plant.safe
+
+        def written(applied: Array) -> None:
+            self.written.append(tuple(applied.tolist()))
+            self.on_write(self.written[-1])
+            write(applied)
+
+        def made_safe() -> None:
+            self.safely += 1
+            safe()
+
+        plant.write, plant.safe = written, made_safe  # type: ignore[method-assign]
+
+    # the controller
+
+    def take(self) -> None:
+        """Take what the plant has published."""
+        for _, message in self._inbox.receive():
+            self._keep(message)
+
+    def _keep(self, message: Message) -> None:
+        if type(message) is State:
+            self.states.append(message)
+        elif type(message) is Applied:
+            self.applied.append(message)
+        elif type(message) is Status:
+            self.statuses.append(message)
+
+    def _answer_states(self) -> None:
+        known = len(self.states)
+        self.take()
+        for state in self.states[known:]:
+            if state.control and self.latency_ns is not None:
+                at = state.mono + self.latency_ns
+                self.bus.plan(at, lambda state=state: self.publish(self.command(state)))  # type: ignore[misc]
+
+    @property
+    def state(self) -> State:
+        """The newest control state."""
+        self.take()
+        return [state for state in self.states if state.control][-1]
+
+    def command(self, state: State | None = None, F: float | None = None, G: float = 0.0, **changes: Any) -> Command:
+        """A good answer to a state (absent: the newest one), with changes."""
+        self._seq += 1
+        state = state or self.state
+        asked = self.law(state) if F is None else {"F": F, "G": G}
+        header = {"t": state.t, "seq": self._seq, "run": state.run, "k": state.k, "mono": self.clock.now}
+        values = {"node": CONTROLLER, "src": SRC, "re": state.seq, "target_seq": -1, "input": asked}
+        return Command(**{**header, **values, **changes})
+
+    def publish(self, *commands: Command) -> None:
+        """Send commands; the plant takes them when it looks."""
+        for command in commands:
+            self._publisher.publish("command", command)
+
+    # step by step, as lockstep and real time do it
+
+    def prepare(self, arm: bool = True) -> bool:
+        """From unconfigured to inactive, and armed if wanted."""
+        return prepare(self.node, arm, patience_s=1.0)
+
+    def ask(self) -> State:
+        """Publish the state of this step."""
+        self.node.publish_state()
+        return self.state
+
+    def give(self, *commands: Command) -> bool:
+        """Let the plant take commands, and what is due act."""
+        self.publish(*commands)
+        fresh = self.node.take_commands()
+        self.node.act()
+        return fresh
+
+    def answer(self, F: float, G: float = 0.0, **changes: Any) -> bool:
+        """Ask, answer and act; whether the answer acts."""
+        return self.give(self.command(self.ask(), F, G, **changes))
+
+    def advance(self, steps: int = 10) -> None:
+        """Let plant time pass, and the same on the clock."""
+        for _ in range(steps):
+            self.clock.now += self.node.plant.step_ns
+            self.node.advance_to(self.node.k + 1)
+            if self.node.is_control(self.node.k):
+                self.guard.count_repeats(self.node.instant)
+
+    def period(self, F: float, G: float = 0.0, **changes: Any) -> bool:
+        """A whole control period under an answer; whether it acted."""
+        acts = self.answer(F, G, **changes)
+        self.advance(10)
+        return acts
+
+    def activate(self) -> None:
+        """Armed by a first good command of zero."""
+        self.prepare()
+        assert self.period(0.0)
+        assert self.guard.lifecycle == "active"
+
+    def rearm(self) -> None:
+        """From a latched fault to active again."""
+        self.answer(0.0)  # a controller that answers
+        assert "done" in self.node.asked("reset")
+        assert self.node.asked("arm") == {"done": True, "lifecycle": "arming"}
+        assert self.period(0.0)
+        assert self.guard.lifecycle == "active"
+
+    # what is found
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return self.node.all_counts()
+
+    @property
+    def rung(self) -> str:
+        return str(self.node.standing()["rung"])
+
+    def brake(self) -> tuple[float, ...]:
+        """The safe action at the present state, within the limits of value."""
+        asked = self.node.assembly.machine.safe_input(self.node.plant.t, self.node.plant.x)
+        return tuple(min(max(u, -limit), limit) for u, limit in zip(asked.tolist(), self.limits, strict=True))
