@@ -4,6 +4,7 @@ Commands pass `consider`; what passes acts from its instant on. Whatever goes wr
 rung `damp` on no command acts until the run is reset and armed anew.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable
 
@@ -14,7 +15,7 @@ from servonode.bus import Applied, Command
 from servonode.nodes.assembly import Assembly
 from servonode.nodes.ladder import Ladder, Rung
 from servonode.nodes.node import Clock, Fault, Outbox, start_id
-from servonode.nodes.safety import Expected, limited, refusal
+from servonode.nodes.safety import Expected, Limits, limited, refusal
 from servonode.nodes.statistics import Durations
 from servonode.plants.plant import Plant
 
@@ -37,6 +38,7 @@ class Guard:
         self.names = assembly.machine.description.input_names
         self.brakes = assembly.machine.description.brakes
         self.limits = assembly.limits
+        self._power = Limits(self.limits.value, (math.inf,) * len(self.names), self.limits.power)
         self.period_s = (launch.period_ns or 0) / 1e9
         self.delay = launch.controller.delay if launch.controller else 0
         self.budget = launch.plant.safety.repeats
@@ -48,6 +50,7 @@ class Guard:
         self.blind = False  # the machine's state cannot be trusted, until it has answered a handshake again
         self.counts: Counter[str] = Counter()
         self.round_trip, self.age = Durations(), Durations()
+        self.oldest_ns: int | None = None  # how old a state may be that is answered [wall ns]; set in real time
         self.repeats = 0  # periods in a row for which the last command has been held
         self.answered_at = 0  # clock of the newest good command, also of those that were not let through
         self.applied = np.zeros(len(self.names))
@@ -96,6 +99,9 @@ class Guard:
             return False
         now, seq = self.clock(), command.re
         asked_at, sent = self._instants[seq], self._sent[seq]
+        if self.lifecycle == "active" and self.oldest_ns is not None and now - sent > self.oldest_ns:
+            self.counts["refused_stale"] += 1  # a slow link must not pass for a controller that answers in time
+            return False
         while (oldest := next(iter(self._instants))) < seq:
             self._forget(oldest)
         self._forget(seq, missed=False)
@@ -137,6 +143,8 @@ class Guard:
         """Let the inputs that are due at this control instant reach the plant."""
         while self._later and (due := next(iter(self._later))) <= instant:
             values, sent = self._later.pop(due)
+            if self.delay and self._power.power < math.inf:  # the machine has moved on since the command came
+                values, _ = limited(values, values, self.period_s, self._power, self.names, self._rates)
             self.braking = False
             self._write(values)
             self.age.add((self.clock() - sent) / 1e9)

@@ -80,7 +80,10 @@ class Safety(Section, frozen=True):
 
     limit: Annotated[Sizes, _key("the largest magnitude let through", "its unit")] = None
     rate_limit: Annotated[Sizes, _key("the fastest change let through", "its unit per s")] = None
-    power_limit: Annotated[Size | None, _key("the most power the inputs may put into the machine together", "W")] = None
+    power_limit: Annotated[
+        Size | None,
+        _key("the most power the inputs may put into the machine together, when a command starts to act", "W"),
+    ] = None
     command_timeout: Annotated[
         Annotated[float, Meta(ge=0, le=MAX_SECONDS)] | None,
         _key("the longest wait for a command (absent: 3 periods, at least the floor; 0: none, needs unsafe)", "s"),
@@ -170,7 +173,10 @@ class Plant(Section, frozen=True):
 class Supervision(Section, frozen=True):
     """[supervision]: whether the launcher starts a node again that has ended early."""
 
-    plant: Annotated[Restart, _key("when the plant node is started again")] = "never"
+    plant: Annotated[
+        Literal["never", "on-failure"],
+        _key("when the plant node is started again; a fault of the run ends it for good"),
+    ] = "never"
     controller: Annotated[Restart, _key("when the controller node is started again")] = "never"
     target: Annotated[Restart, _key("when the target node is started again")] = "never"
     attempts: Annotated[Count, _key("the most restarts of a node within the window")] = 5

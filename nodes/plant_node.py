@@ -207,6 +207,11 @@ class PlantNode:
             now = self.clock()
             if self.stop or self._lost:
                 return False
+            trouble = self.plant.trouble()
+            if trouble is not None:
+                self._lost = True
+                self.fault(*trouble, PLANT)
+                return False
             if now >= limit:
                 self._lost = True
                 timeout = self.assembly.launch.run.lockstep_timeout
@@ -240,14 +245,17 @@ class PlantNode:
         if k % self.every == 0 or k == self.steps:
             self.record.add(k, self.plant.x, self.plant.output)
 
-    def come_to_rest(self, wait: Callable[[int], None] | None = None) -> None:
-        """After a fault, the safe action for its time or to the end of the run; `wait` keeps pace, step by step."""
-        last = min(self.steps, self.k + self.assembly.safe_steps)
-        if self.failed:
-            self.publish_status()
+    def come_to_rest(self, wait: Callable[[int], None] | None = None, most: int | None = None) -> None:
+        """The safe action, which acts already, for its time (`most` steps) or to the end of the run.
+
+        `wait` keeps pace, step by step.
+        """
+        steps = self.assembly.safe_steps
+        last = min(self.steps, self.k + (steps if most is None else min(steps, most)))
+        self.publish_status()
         self.asks = False
         missing = self._missing_energy()
-        while self.failed and self.k < last and self.plant.finite and not self._lost and not self._strays(missing):
+        while self.k < last and self.plant.finite and not self._lost and not self._strays(missing):
             k = min(self.next_event(), last)
             if wait is not None:
                 wait(k)
@@ -360,6 +368,7 @@ class PlantNode:
             "fault": latched[0].name if latched else "",
             "text": latched[0].text if latched else "",
             "rung": self.guard.ladder.rung.name.lower(),
+            "unsafe": self.assembly.launch.plant.safety.unsafe,
             "t": self.plant.t,
             "counts": self.all_counts(),
             "values": self.values() | self.kept_time(),

@@ -14,6 +14,7 @@ from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.statistics import Durations
 
 NAP_NS = 50_000_000  # the longest sleep that looks at nothing
+STOPPING_NS = 2_000_000_000  # of the safe action, when a machine outside is stopped while it is armed
 OWN_SHARE = 0.1  # of the lateness: with so much of it made by computing, it is no stall of the host
 STALL_SHARE = 0.5  # own lateness above this share of the command timeout is not the controller's fault
 
@@ -27,6 +28,7 @@ class RealTime:
         self.step_wall_ns = node.plant.step_ns / speed
         self.timeout_ns = None if command_timeout is None else round(command_timeout * 1e9)
         self.resumes = node.assembly.on_fault == "resume"
+        self.guard.oldest_ns = self.timeout_ns
         self.first_ns = round(first_timeout_s * 1e9)  # how long the first answer may take
         self.limit_ns = round(node.assembly.lateness_limit * 1e9)
         self.lateness = Durations()
@@ -70,7 +72,11 @@ class RealTime:
             self._expect()
             node.execution.add((node.clock() - self._woken) / 1e9)
             self._kept = False
-        node.come_to_rest(self._wait_for)
+        if node.failed:
+            node.come_to_rest(self._wait_for)
+        elif node.stop and not node.plant.simulated and self.guard.disarm() is None:
+            node.stop = False  # a machine outside is brought to rest before it is let go; a second stop cuts that short
+            node.come_to_rest(self._wait_for, round(STOPPING_NS / self.step_wall_ns))
         self.end_ns = node.clock()
         node.finish()
 

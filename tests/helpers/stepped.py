@@ -72,7 +72,7 @@ def puck(folder: Path, *settings: str, controlled: bool = True, mode: str = "rea
 
 
 class Clock:
-    """A monotonic clock [ns] that goes only where it is sent. `stalls`: how long each look at it takes, by its number."""
+    """A monotonic clock [ns] that goes only where it is sent."""
 
     def __init__(self) -> None:
         self.now = BEGIN
@@ -136,9 +136,8 @@ class Bench:
         other = MemoryBus(switchboard, CONTROLLER)
         self._publisher = other.publisher()
         self._inbox = other.subscriber({PLANT: ["state", "status", "applied"]})
-        self.states: list[State] = []
-        self.statuses: list[Status] = []
-        self.applied: list[Applied] = []
+        self._heard: dict[type[Message], list[Any]] = {State: [], Status: [], Applied: []}
+        self._answered = 0  # of the states heard
         self.written: list[tuple[float, ...]] = []
         self.safely = 0  # how often the plant's own safe() was called
         self.latency_ns: int | None = None  # of the answers that are given by themselves; None: none are
@@ -164,32 +163,36 @@ class Bench:
 
     # the controller
 
-    def take(self) -> None:
-        """Take what the plant has published."""
+    def _take(self, kind: type[Message]) -> list[Any]:
         for _, message in self._inbox.receive():
-            self._keep(message)
+            self._heard[type(message)].append(message)
+        return self._heard[kind]
 
-    def _keep(self, message: Message) -> None:
-        if type(message) is State:
-            self.states.append(message)
-        elif type(message) is Applied:
-            self.applied.append(message)
-        elif type(message) is Status:
-            self.statuses.append(message)
+    @property
+    def states(self) -> list[State]:
+        """All that the plant has published so far."""
+        return self._take(State)
+
+    @property
+    def statuses(self) -> list[Status]:
+        return self._take(Status)
+
+    @property
+    def applied(self) -> list[Applied]:
+        return self._take(Applied)
 
     def _answer_states(self) -> None:
-        known = len(self.states)
-        self.take()
-        for state in self.states[known:]:
+        states = self.states
+        for state in states[self._answered :]:
             if state.control and self.latency_ns is not None:
                 at = state.mono + self.latency_ns
                 self.bus.plan(at, lambda state=state: self.publish(self.command(state)))  # type: ignore[misc]
+        self._answered = len(states)
 
     @property
     def state(self) -> State:
         """The newest control state."""
-        self.take()
-        return [state for state in self.states if state.control][-1]
+        return next(state for state in reversed(self.states) if state.control)
 
     def command(self, state: State | None = None, F: float | None = None, G: float = 0.0, **changes: Any) -> Command:
         """A good answer to a state (absent: the newest one), with changes."""

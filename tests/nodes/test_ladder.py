@@ -1,0 +1,369 @@
+"""The fault ladder: what acts on each rung, what wins, what stays, and what follows a fault."""
+
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from servonode.nodes.assembly import Assembly
+from servonode.nodes.ladder import RUNGS, Ladder, Rung
+from servonode.nodes.lockstep import lockstep
+from servonode.nodes.node import PLANT, Fault
+from tests.helpers.stepped import MS, Bench, puck
+
+NAMES = sorted(RUNGS)
+AT = {rung: sorted(name for name in NAMES if RUNGS[name] == rung) for rung in Rung}
+WAITS = 'plant.safety.on_fault="wait"'
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("puck")
+
+
+@pytest.fixture(scope="module")
+def braking(folder: Path) -> Assembly:
+    """A machine with a safe action of its own; a fault waits for its reset."""
+    return puck(folder, WAITS)
+
+
+@pytest.fixture(scope="module")
+def limp(folder: Path) -> Assembly:
+    """A machine that states no safe action."""
+    return puck(folder, WAITS, "plant.settings.brake=false")
+
+
+def fault(name: str) -> Fault:
+    return Fault(name, f"{name} happened", 1.0, PLANT)
+
+
+# the ladder alone
+
+
+def test_the_rungs_stand_in_this_order() -> None:
+    assert [rung.name for rung in sorted(Rung)] == ["NOMINAL", "WARN", "HOLD", "DAMP", "ZERO", "STOP"]
+
+
+def test_each_fault_has_its_rung() -> None:
+    assert {rung.name: AT[rung] for rung in Rung if AT[rung]} == {
+        "DAMP": ["estop", "host_stall", "law", "lockstep_timeout", "machine", "overrun", "stale_command"],
+        "ZERO": ["stale_applied", "stale_state"],
+        "STOP": ["device", "diverged"],
+    }
+
+
+@given(st.lists(st.sampled_from(NAMES), max_size=20), st.sampled_from(list(Rung)))
+@settings(max_examples=300, deadline=None, derandomize=True)
+def test_the_most_severe_wins_in_any_order_and_each_name_counts_once(names: list[str], passing: Rung) -> None:
+    ladder = Ladder()
+    ladder.passing = passing
+    first = [ladder.latch(fault(name)) for name in names]
+    assert first == [name not in names[:i] for i, name in enumerate(names)]
+    assert ladder.rung == max((RUNGS[name] for name in names), default=passing)
+    assert [each.name for each in ladder.latched] == list(dict.fromkeys(names))
+    known = list(ladder.faults)
+    ladder.reset()
+    assert (ladder.latched, ladder.rung, ladder.faults) == ([], Rung.NOMINAL, known)
+    assert all(ladder.latch(fault(name)) for name in dict.fromkeys(names))  # the same names count again
+    assert ladder.faults == known * 2
+
+
+# what acts
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_each_fault_lets_reach_the_machine(name: str, braking: Assembly) -> None:
+    bench = Bench(braking)
+    bench.activate()
+    bench.period(0.4, 0.3)
+    bench.ask()
+    bench.node.fault(name, "it happened", PLANT)
+    rung = RUNGS[name]
+    expected = bench.brake() if rung == Rung.DAMP else (0.0, 0.0)
+    assert bench.written[-1] == expected
+    applied, status = bench.applied[-1], bench.statuses[-1]
+    assert (applied.reasons, applied.desired, applied.re) == ([f"fault:{name}"], {}, -1)
+    assert tuple(applied.input.values()) == expected
+    assert (status.lifecycle, status.fault, status.rung) == ("fault", name, rung.name.lower())
+    assert bench.node.standing()["text"] == "it happened"
+    assert bench.node.must_end() == (rung == Rung.STOP)
+    count = len(bench.written)
+    bench.period(1.0)
+    assert bench.counts["refused_unarmed"] == 1
+    assert (1.0, 0.0) not in bench.written
+    assert (len(bench.written) > count) == (rung == Rung.DAMP)  # computed anew for each step
+
+
+@pytest.mark.parametrize("name", AT[Rung.DAMP])
+def test_a_machine_without_safe_action_gets_zero_input(name: str, limp: Assembly) -> None:
+    bench = Bench(limp)
+    bench.activate()
+    bench.period(0.4, 0.3)
+    bench.node.fault(name, "it happened", PLANT)
+    assert bench.written[-1] == (0.0, 0.0)
+    assert bench.safely == 1  # the driver's own way, not a command
+    assert bench.rung == "damp"
+    bench.advance(20)
+    assert bench.written[-1] == (0.0, 0.0)
+    assert bench.safely == 1
+
+
+def test_the_safe_action_follows_the_state_and_takes_energy_out(braking: Assembly) -> None:
+    bench = Bench(braking)
+    bench.activate()
+    bench.node.fault("estop", "it happened", PLANT)
+    energies = [bench.node.plant.energy()]
+    for _ in range(50):
+        expected = bench.brake()
+        bench.advance(1)
+        assert bench.written[-1] == expected  # of the state at the beginning of the step
+        energies.append(bench.node.plant.energy())
+    assert all(after < before for before, after in zip(energies, energies[1:], strict=False))
+
+
+def test_the_safe_action_keeps_the_limits_of_value_and_is_not_slowed_by_the_rate(folder: Path) -> None:
+    bench = Bench(puck(folder, WAITS, "plant.safety.limit=1.2", "plant.safety.rate_limit=1.0"))
+    bench.activate()
+    bench.node.fault("estop", "it happened", PLANT)
+    assert bench.written[-1][0] == -1.2  # 3 N s/m * 0.5 m/s would be 1.5
+    assert bench.written[-1] == bench.brake()
+    assert bench.written[-1][1] == pytest.approx(0.6, abs=1e-3)  # at once, from 0
+
+
+def test_a_safe_action_that_is_not_finite_is_zero_input(braking: Assembly, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(braking)
+    bench.activate()
+    bench.node.plant.x[2] = float("nan")
+    bench.node.fault("estop", "it happened", PLANT)
+    assert bench.written[-1] == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(("first", "then"), list(permutations(["estop", "stale_state", "diverged"], 2)))
+def test_the_most_severe_acts_whatever_came_first(first: str, then: str, braking: Assembly) -> None:
+    bench = Bench(braking)
+    bench.activate()
+    for name in (first, then, first):
+        bench.node.fault(name, f"{name} happened", PLANT)
+    worst = max(RUNGS[first], RUNGS[then])
+    assert bench.written[-1] == ((0.0, 0.0) if worst > Rung.DAMP else bench.brake())
+    assert bench.rung == worst.name.lower()
+    assert [each.name for each in bench.node.faults] == [first, then]
+    assert bench.node.standing()["fault"] == first  # the reason of all
+    bench.advance(5)
+    assert bench.written[-1] == (0.0, 0.0)
+
+
+def test_a_fault_stays_until_its_reset_and_is_remembered_after_it(braking: Assembly) -> None:
+    bench = Bench(braking)
+    bench.activate()
+    bench.node.fault("law", "it happened", PLANT)
+    for _ in range(20):
+        assert not bench.period(1.0)
+        assert bench.written[-1] != (1.0, 0.0)
+        assert (bench.guard.lifecycle, bench.rung) == ("fault", "damp")
+    bench.rearm()
+    assert (bench.rung, bench.node.standing()["fault"]) == ("nominal", "")
+    assert [each.name for each in bench.node.faults] == ["law"]
+    bench.node.fault("law", "it happened again", PLANT)
+    assert [each.text for each in bench.node.faults] == ["it happened", "it happened again"]
+
+
+def test_after_the_reset_the_safe_action_goes_on(braking: Assembly) -> None:
+    bench = Bench(braking)
+    bench.activate()
+    bench.node.fault("estop", "it happened", PLANT)
+    bench.node.asked("reset")
+    for _ in range(5):
+        expected = bench.brake()
+        bench.advance(1)
+        assert bench.written[-1] == expected
+    assert (bench.guard.lifecycle, bench.rung) == ("inactive", "nominal")
+
+
+# the rungs below damp
+
+
+def test_a_limit_that_acts_is_the_rung_warn_until_none_does(folder: Path) -> None:
+    bench = Bench(puck(folder, WAITS, "plant.safety.limit=0.5"))
+    bench.activate()
+    assert bench.rung == "nominal"
+    bench.period(0.7, 0.2)
+    assert (bench.written[-1], bench.rung) == ((0.5, 0.2), "warn")
+    assert bench.applied[-1].reasons == ["limit:F"]
+    assert bench.counts["saturated"] == bench.counts["limit:F"] == 1
+    bench.period(0.5, 0.2)
+    assert bench.rung == "nominal"
+
+
+@pytest.mark.parametrize("delay", [0, 1, 2])
+@pytest.mark.parametrize("budget", [0, 1, 3])
+def test_a_missing_command_is_held_within_its_budget_and_then_the_safe_action_acts(
+    delay: int, budget: int, folder: Path
+) -> None:
+    bench = Bench(puck(folder, WAITS, f"plant.safety.repeats={budget}", f"controller.delay={delay}"))
+    bench.activate()
+    for _ in range(3 + delay):
+        bench.period(0.4)
+    assert "repeats" not in bench.counts  # answers in time, also where they act later
+    rungs, written = [], []
+    for _ in range(budget + delay + 3):
+        bench.ask()
+        bench.advance(10)
+        rungs.append(bench.rung)
+        written.append(bench.written[-1] == (0.4, 0.0))
+    held, damped = delay + budget, 3
+    assert rungs == ["nominal"] * delay + ["hold"] * budget + ["damp"] * damped
+    assert written == [True] * held + [False] * damped
+    assert bench.counts["repeats"] == budget + damped
+    assert bench.counts["over_budget"] == 1
+    assert bench.guard.lifecycle == "active"  # not latched
+    expected = bench.brake()
+    bench.advance(1)
+    assert bench.written[-1] == expected
+    bench.advance(9)
+    for _ in range(delay + 1):
+        assert bench.period(0.3)
+    assert (bench.written[-1], bench.rung) == ((0.3, 0.0), "nominal")
+    assert bench.guard.lifecycle == "active"
+
+
+def test_without_a_budget_the_last_command_is_held(braking: Assembly) -> None:
+    bench = Bench(braking)
+    bench.activate()
+    bench.period(0.4)
+    for held in range(1, 30):
+        bench.ask()
+        bench.advance(10)
+        assert (bench.rung, bench.written[-1], bench.counts["repeats"]) == ("hold", (0.4, 0.0), held)
+    bench.answer(0.2)
+    assert bench.applied[-1].repeats == 0
+    assert bench.rung == "nominal"
+
+
+def test_a_fault_beats_the_rung_that_is_passing(folder: Path) -> None:
+    bench = Bench(puck(folder, WAITS, "plant.safety.repeats=0"))
+    bench.activate()
+    bench.advance(20)
+    assert bench.rung == "damp"
+    bench.node.fault("stale_state", "it happened", PLANT)
+    assert (bench.rung, bench.written[-1]) == ("zero", (0.0, 0.0))
+    bench.advance(50)
+    assert bench.written[-1] == (0.0, 0.0)  # what is only passing does not brake now
+
+
+# what follows
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("on_fault", ["stop", "wait", "resume"])
+def test_which_fault_ends_the_run(name: str, on_fault: str, folder: Path) -> None:
+    bench = Bench(puck(folder, f'plant.safety.on_fault="{on_fault}"'))
+    bench.activate()
+    assert not bench.node.must_end()
+    bench.node.fault(name, "it happened", PLANT)
+    final = RUNGS[name] == Rung.STOP or (on_fault != "wait" and name != "estop")
+    assert bench.node.must_end() == final
+
+
+def test_a_state_that_is_not_finite_ends_the_run_whatever_waits(braking: Assembly) -> None:
+    bench = Bench(braking)
+    bench.activate()
+    bench.node.plant.x[0] = float("inf")
+    bench.advance(1)
+    assert [each.name for each in bench.node.faults] == ["diverged"]
+    assert (bench.rung, bench.written[-1], bench.node.must_end()) == ("stop", (0.0, 0.0), True)
+    assert bench.node.asked("reset") == {"refused": "fault diverged ends the run; start it anew"}
+
+
+def driven(assembly: Assembly, *happenings: tuple[int, Any], latency_ns: int = MS) -> Bench:
+    """A run in lockstep with a law of its own, and what happens to it [ms after the start]."""
+    bench = Bench(assembly)
+    bench.latency_ns = latency_ns
+    assert bench.prepare()
+    for ms, happening in happenings:
+        bench.bus.plan(bench.clock.now + ms * MS, lambda happening=happening: happening(bench))  # type: ignore[misc]
+    lockstep(bench.node, assembly.launch.run.lockstep_timeout)
+    return bench
+
+
+def says(word: str) -> Any:
+    return lambda bench: bench.node.asked(word)
+
+
+@pytest.mark.parametrize(("safe_time", "steps"), [("0", 0), ("0.037", 37), ("0.5", 500), (None, 5000)])
+def test_the_safe_action_acts_for_its_time_and_then_the_run_ends(
+    safe_time: str | None, steps: int, folder: Path
+) -> None:
+    given = [] if safe_time is None else [f"plant.safety.safe_time={safe_time}"]
+    bench = driven(
+        puck(folder, "run.duration=8", *given, mode="lockstep"), (50, lambda b: setattr(b, "latency_ns", None))
+    )
+    assert [each.name for each in bench.node.faults] == ["lockstep_timeout"]
+    assert bench.node.faults[0].t == bench.node.plant.t - steps / 1000
+    assert bench.statuses[-1].lifecycle == "fault"
+    assert bench.written[-1] == (0.0, 0.0)  # the plant is given back
+
+
+def test_without_a_safe_action_there_is_no_time_for_it(folder: Path) -> None:
+    settings = ("run.duration=8", "plant.settings.brake=false")
+    bench = driven(puck(folder, *settings, mode="lockstep"), (50, lambda b: setattr(b, "latency_ns", None)))
+    assert bench.node.faults[0].t == bench.node.plant.t
+
+
+def test_the_safe_action_ends_with_the_run_at_the_latest(folder: Path) -> None:
+    bench = driven(puck(folder, "run.duration=0.5", mode="lockstep"), (20, lambda b: setattr(b, "latency_ns", None)))
+    assert bench.node.k == bench.node.steps == 500
+    assert bench.states[-1].final
+
+
+@pytest.mark.parametrize("ms", [0, 3, 17, 49])
+def test_a_stop_whose_safe_action_reaches_the_end_of_a_lockstep_run_ends_it(ms: int, folder: Path) -> None:
+    settings = ("run.duration=0.5", "plant.safety.safe_time=5")
+    bench = driven(puck(folder, *settings, mode="lockstep"), (ms, says("estop")))
+    assert [each.name for each in bench.node.faults] == ["estop"]
+    assert bench.node.k == bench.node.steps
+
+
+def test_a_stop_in_lockstep_waits_for_reset_and_arm_and_the_run_goes_on_under_a_new_id(folder: Path) -> None:
+    settings = ("run.duration=1", "plant.safety.safe_time=0.1")
+    happenings = (20, says("estop")), (900, says("reset")), (1900, says("arm"))
+    bench = driven(puck(folder, *settings, mode="lockstep"), *happenings)
+    assert [each.name for each in bench.node.faults] == ["estop"]
+    assert bench.node.k == bench.node.steps
+    assert len({state.run for state in bench.states}) == 2
+    assert bench.statuses[-1].lifecycle == "finished"
+    stood = [status.k for status in bench.statuses if status.lifecycle in ("fault", "inactive")]
+    assert stood[-1] == bench.node.faults[0].t * 1000 + 100  # time stood still after the safe action
+
+
+def test_a_law_that_fails_ends_the_run_with_its_text(folder: Path) -> None:
+    assembly = puck(folder, "run.duration=1", "plant.safety.safe_time=0.02", mode="lockstep")
+    bench = Bench(assembly)
+    bench.activate()
+    bench.give(bench.command(bench.ask(), 0.4, fault="rank lost"))
+    found = bench.node.faults[0]
+    assert (found.name, found.text, found.node, found.t) == ("law", "rank lost", "controller", 0.01)
+    assert bench.written[-1] == bench.brake()
+
+
+def test_a_fault_of_the_machine_is_found_at_the_control_instant(folder: Path) -> None:
+    bench = Bench(puck(folder, "plant.settings.edge=true", "plant.initial.x=0.991"))
+    bench.activate()
+    assert not bench.node.failed
+    for _ in range(10):
+        bench.period(0.0)
+    found = bench.node.faults[0]
+    assert (found.name, found.text, found.t) == ("machine", "over the edge (x >= 1 m)", 0.02)
+
+
+def test_a_fault_of_a_machine_without_controller_is_located_within_the_step(folder: Path) -> None:
+    bench = Bench(puck(folder, "plant.settings.edge=true", "plant.initial.x=0.99", controlled=False))
+    bench.prepare()
+    bench.advance(40)
+    found = bench.node.faults[0]
+    assert (found.name, found.text) == ("machine", "over the edge (x >= 1 m)")
+    assert found.t == pytest.approx(0.02, abs=1e-12)
+    assert bench.rung == "damp"
