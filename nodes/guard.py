@@ -69,6 +69,12 @@ class Guard:
         """Whether a fault is latched."""
         return bool(self.ladder.latched)
 
+    @property
+    def rung(self) -> Rung:
+        """Where on the ladder the plant stands; without a safe action, or a state to compute it from, damp is zero."""
+        rung = self.ladder.rung
+        return Rung.ZERO if rung == Rung.DAMP and not (self.brakes and not self.blind) else rung
+
     # commands
 
     def asked(self, seq: int, instant: int, sent: int) -> None:
@@ -280,8 +286,6 @@ class Guard:
         """Let go of latched faults: to inactive, still under the safe action; why not, or None."""
         if not self.failed:
             return f"no fault is latched: the plant is {self.lifecycle}"
-        if self.ladder.rung == Rung.STOP:
-            return f"fault {self.ladder.latched[0].name} ends the run; start it anew"
         self.ladder.reset()
         self.lifecycle, self.arming = "inactive", False
         self.safe("inactive")

@@ -110,6 +110,12 @@ class PlantNode:
         final = names & {"diverged", "device"} or not self.plant.finite
         return bool(final) or not (self.waits or (self.own_time and "estop" in names))
 
+    def _final(self) -> str | None:
+        """The sentence that a latched fault ends the run, or None."""
+        if not self.must_end():
+            return None
+        return f"fault {self.guard.ladder.latched[0].name} ends the run, which is under its safe action until then"
+
     def is_control(self, k: int) -> bool:
         """Whether step k is a control instant."""
         return self.steps_per_period is not None and k % self.steps_per_period == 0
@@ -305,7 +311,7 @@ class PlantNode:
         elif word == "disarm":
             refused = self.guard.disarm()
         elif word == "reset":
-            refused = self.guard.reset()
+            refused = self._final() or self.guard.reset()
             if refused is None:
                 self.connect()
         else:
@@ -336,9 +342,9 @@ class PlantNode:
         self.plant.connect(start_id(), self.k)
         self._connecting = self.clock() + round(self.assembly.launch.run.lockstep_timeout * 1e9)
 
-    def trouble(self) -> tuple[str, str] | None:
+    def trouble(self, now: int | None = None) -> tuple[str, str] | None:
         """Name and text of a fault of the machine or its link, or None; a machine that has yet to answer has time."""
-        trouble = self.plant.trouble()
+        trouble = self.plant.trouble(now)
         if not self._connecting or trouble is not None:
             return trouble
         if self.plant.connected():
@@ -367,7 +373,7 @@ class PlantNode:
             "lifecycle": self.guard.lifecycle,
             "fault": latched[0].name if latched else "",
             "text": latched[0].text if latched else "",
-            "rung": self.guard.ladder.rung.name.lower(),
+            "rung": self.guard.rung.name.lower(),
             "unsafe": self.assembly.launch.plant.safety.unsafe,
             "t": self.plant.t,
             "counts": self.all_counts(),
@@ -396,7 +402,7 @@ class PlantNode:
             self.plant.t,
             lifecycle=lifecycle or self.guard.lifecycle,
             fault=latched[0].name if latched else "",
-            rung=self.guard.ladder.rung.name.lower(),
+            rung=self.guard.rung.name.lower(),
             counts=self.all_counts(),
             values=self.values() | self.kept_time(),
         )

@@ -8,6 +8,7 @@ zero-order hold, and a later one is late by whole steps, as on a device that is 
 import time
 from typing import Any
 
+from servonode.nodes.ladder import Rung
 from servonode.nodes.lockstep import await_answer
 from servonode.nodes.node import PLANT
 from servonode.nodes.plant_node import PlantNode
@@ -55,15 +56,14 @@ class RealTime:
         node.catch_up, node.kept_time = self._catch_up, self.values
         self.start_ns = self._woken = node.clock()
         self._computed = time.thread_time_ns()
-        self._judge()
+        self._judge(self.start_ns)
         while node.k < node.steps and not node.stop and not node.must_end():
             event = node.next_event()
             deadline = self._deadline(event)
             if not self._wait(event, deadline):
                 break
             node.advance_to(event)
-            self._keep_time(event, deadline)
-            self._judge()
+            self._judge(self._keep_time(event, deadline))
             if node.must_end():
                 break
             if node.is_control(node.k):
@@ -125,6 +125,7 @@ class RealTime:
                 self._let_pass(max(node.k, min(self._passed(now), event - 1)))
                 node.act()
                 self._keep_house()
+                now = node.clock()  # a stall within that work shows as lateness first, before anybody is judged
             if node.stop or node.must_end():
                 return False
             if now >= deadline:
@@ -133,7 +134,7 @@ class RealTime:
                     node.hear()
                 self._woken = now
                 return True
-            self._judge()
+            self._judge(now)
             if node.must_end():
                 return False
             node.bus.wait(min(deadline, self._stale_at() or deadline))
@@ -160,10 +161,11 @@ class RealTime:
             self.node.advance_to(step)
             self.guard.resume(waiting)
 
-    def _keep_time(self, event: int, deadline: int) -> None:
+    def _keep_time(self, event: int, deadline: int) -> int:
         """Count lateness: past the next event is a miss; much later a stall of the host or an overrun of our own.
 
-        Beyond the limit it is a fault. A stall is no fault of the controller's, which was stalled as well.
+        Beyond the limit it is a fault. A stall is no fault of the controller's, which was stalled too. The clock that
+        was looked at comes out.
         """
         node = self.node
         now, computed = node.clock(), time.thread_time_ns()
@@ -185,6 +187,7 @@ class RealTime:
             if self._since is not None and not self._excused:
                 self._since = now  # whoever shares this host was stalled too: wait afresh, but once
                 self._excused = True
+        return now
 
     def _too_late(self, late: int, own: bool) -> None:
         if own:
@@ -206,16 +209,16 @@ class RealTime:
             self._stale = False
             self.node.counts["resumed"] += 1
 
-    def _judge(self) -> None:
-        """Judge the machine's link, and how long a command has been owed."""
+    def _judge(self, now: int) -> None:
+        """Judge the machine's link, and how long a command has been owed, by the clock by which lateness was judged."""
         node, guard = self.node, self.guard
-        trouble = node.trouble()
+        trouble = node.trouble(now)
         if trouble is not None:
             node.fault(*trouble, PLANT)
         if not (guard.lifecycle == "active" or guard.arming):
             self._since, self._stale = None, False  # unarmed, nothing is owed
         stale_at = self._stale_at()
-        if stale_at is not None and node.clock() > stale_at:
+        if stale_at is not None and now > stale_at:
             self._go_stale()
 
     @property
@@ -238,6 +241,7 @@ class RealTime:
         if self.resumes:
             self._stale = True
             self.node.counts["stale_commands"] += 1
+            self.guard.ladder.passing = Rung.DAMP
             self.guard.safe("stale_command")
         else:
             self.node.fault("stale_command", text, PLANT)

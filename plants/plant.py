@@ -93,8 +93,8 @@ class Plant(Protocol):
     def arrived(self) -> bool:
         """Whether the machine has come to where `advance` sent it; never blocks."""
 
-    def trouble(self) -> tuple[str, str] | None:
-        """Name and text of a fault of the machine or its link, or None."""
+    def trouble(self, now: int | None = None) -> tuple[str, str] | None:
+        """Name and text of a fault of the machine or its link, or None; judged at `now` [monotonic ns] if given."""
 
     def excuse(self, now: int) -> None:
         """This process was stalled until now [monotonic ns]: what is awaited is awaited afresh."""

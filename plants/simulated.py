@@ -76,7 +76,7 @@ class SimulatedPlant:
     def arrived(self) -> bool:
         return True
 
-    def trouble(self) -> tuple[str, str] | None:
+    def trouble(self, now: int | None = None) -> tuple[str, str] | None:  # noqa: ARG002
         return None
 
     def excuse(self, now: int) -> None:

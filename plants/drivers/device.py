@@ -235,11 +235,14 @@ class DevicePlant:
             self._counts["resent"] += 1
         return False
 
-    def trouble(self) -> tuple[str, str] | None:
-        """What is wrong with the machine or the link: name and text of a fault, or None."""
+    def trouble(self, now: int | None = None) -> tuple[str, str] | None:
+        """What is wrong with the machine or the link: name and text of a fault, or None.
+
+        Judged at `now` [monotonic ns] if given: what comes later is not yet late.
+        """
         if not (self._run and (self._is_connected or self._report)):
             return self._reported()
-        now = self._clock()
+        now = self._clock() if now is None else now
         if self._overdue(now):
             self._drain(now)  # a message that waits is no reason to judge
         if self._report:

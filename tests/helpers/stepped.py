@@ -105,7 +105,7 @@ class SteppedBus(MemoryBus):
             happened = True
         return happened
 
-    def wait(self, deadline_ns: int | None, fds: Iterable[int] = ()) -> bool:
+    def wait(self, deadline_ns: int | None, fds: Iterable[int] = ()) -> bool:  # noqa: ARG002
         self.waits += 1
         assert self.waits < MOST_WAITS, "the node waits for ever"
         self.before_wait()

@@ -1,6 +1,6 @@
 """The fault ladder: what acts on each rung, what wins, what stays, and what follows a fault."""
 
-from itertools import permutations
+from itertools import pairwise, permutations
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +121,7 @@ def test_the_safe_action_follows_the_state_and_takes_energy_out(braking: Assembl
         bench.advance(1)
         assert bench.written[-1] == expected  # of the state at the beginning of the step
         energies.append(bench.node.plant.energy())
-    assert all(after < before for before, after in zip(energies, energies[1:], strict=False))
+    assert all(after < before for before, after in pairwise(energies))
 
 
 def test_the_safe_action_keeps_the_limits_of_value_and_is_not_slowed_by_the_rate(folder: Path) -> None:
