@@ -591,6 +591,8 @@ def _deliver(
         if as_json:
             click.echo(json.dumps({"faults": faults, "exit": code}))
         return
+    if as_json:  # first: what comes after may be broken off
+        click.echo(json.dumps(result.final() | {"faults": faults, "exit": code}))
     text = table(result, name, interrupted) + more
     if picture is not None:
         from servonode.nodes.report import write_report
@@ -601,8 +603,6 @@ def _deliver(
         result.write_csv(out)
         text += f"\n  {'data':<17} {out} ({len(result.t)} rows)"
     click.echo(text, err=as_json)
-    if as_json:
-        click.echo(json.dumps(result.final() | {"faults": faults, "exit": code}))
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ class Guard:
         self.lifecycle = "unconfigured"
         self.arming = False
         self.braking = False  # the safe action acts, computed anew for each step
-        self.blind = False  # the machine's state cannot be trusted, until it has answered a handshake again
+        self.blind = not plant.simulated  # the machine's state is not known, until it has answered a handshake
         self.counts: Counter[str] = Counter()
         self.round_trip, self.age = Durations(), Durations()
         self.oldest_ns: int | None = None  # how old a state may be that is answered [wall ns]; set in real time
@@ -59,6 +59,7 @@ class Guard:
         self._instants: dict[int, int] = {}  # seq of an unanswered state -> control instant, oldest first
         self._sent: dict[int, int] = {}  # the same -> clock when it was published
         self._expected = Expected(outbox.run, -1, -1, self._instants, self.names)
+        self._successors = assembly.on_fault == "resume"  # another controller may go on where one has died
         self._src = 0  # start id of the controller whose command made the plant active
         self._answered = -1  # control instant of the newest answered state
         self._newest = [0.0] * len(self.names)  # what was let through last, or is written as the safe action
@@ -100,7 +101,7 @@ class Guard:
         if reason is not None:
             self.counts[f"refused_{reason}"] += 1
             return False
-        if self.lifecycle == "active" and command.src != self._src:
+        if self.lifecycle == "active" and command.src != self._src and not self._successors:
             self.counts["refused_src"] += 1  # another controller than the one that was armed, such as its successor
             return False
         now, seq = self.clock(), command.re
@@ -261,8 +262,8 @@ class Guard:
         """The machine has answered the handshake: its state may be trusted again, as for the safe action."""
         if self.blind:
             self.blind = False
-            if self.lifecycle == "inactive":
-                self.safe("inactive")
+            if self.lifecycle in ("inactive", "fault"):
+                self.safe(f"fault:{self.ladder.latched[0].name}" if self.failed else "inactive")
 
     def begin(self, instant: int) -> None:
         """Forget what came before an arming at this control instant: a new run id refuses what is still on its way."""

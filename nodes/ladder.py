@@ -29,6 +29,7 @@ RUNGS = {
     "device": Rung.STOP,
     "diverged": Rung.STOP,
 }
+FINAL = frozenset(name for name, rung in RUNGS.items() if rung == Rung.STOP)  # faults that end the run in any case
 
 
 class Ladder:

@@ -3,6 +3,8 @@
 from servonode.nodes.node import PLANT, Fault
 from servonode.nodes.plant_node import RESEND_NS, PlantNode
 
+BRAKE_NS = 10_000_000  # how often a plant that stands unarmed computes its safe action anew
+
 
 def lockstep(node: PlantNode, timeout_s: float) -> None:
     """Drive the plant from answer to answer; an answer that stays away for `timeout_s` [wall s] is a fault.
@@ -79,6 +81,7 @@ def prepare(node: PlantNode, arm: bool, patience_s: float) -> bool:
             return False
         node.bus.wait(node.plant.due() or node.clock() + RESEND_NS, node.plant.fds)
         node.status_if_due()
+    node.guard.sees()
     if not node.failed:  # an emergency stop may have come first, and waits for its reset
         node.guard.lifecycle = "inactive"
         if arm:
@@ -88,7 +91,9 @@ def prepare(node: PlantNode, arm: bool, patience_s: float) -> bool:
         trouble = node.trouble()
         if trouble is not None:
             node.fault(*trouble, PLANT)
+        if node.guard.braking:
+            node.guard.brake()
         node.take_commands()
-        node.publish_status()
-        node.bus.wait(node.clock() + RESEND_NS)
+        node.status_if_due()
+        node.bus.wait(node.clock() + (BRAKE_NS if node.guard.braking else RESEND_NS))
     return not node.stop and not node.must_end()

@@ -19,6 +19,7 @@ from servonode.nodes.assembly import Assembly
 from servonode.nodes.driver import driven_plant
 from servonode.nodes.faults import located
 from servonode.nodes.guard import Guard
+from servonode.nodes.ladder import FINAL
 from servonode.nodes.node import PLANT, STATUS_PERIOD_NS, WANTED, Clock, Fault, Outbox, start_id
 from servonode.nodes.recorder import Recorder
 from servonode.nodes.statistics import Durations
@@ -65,6 +66,7 @@ class PlantNode:
         self.stop = False  # asked from outside
         self.asks = True  # control states want an answer
         self.catch_up: Callable[[], None] = lambda: None  # let the plant time pass that has passed, before a fault acts
+        self.obstacle: Callable[[], str | None] = lambda: None  # what real time has against arming
         self.kept_time: Callable[[], dict[str, float]] = dict  # what real time adds to a status
         self.waits = own_time and assembly.on_fault == "wait"  # a fault is followed by a reset, not by the end
         self.own_time = own_time
@@ -107,8 +109,7 @@ class PlantNode:
         if not self.failed:
             return False
         names = {fault.name for fault in self.guard.ladder.latched}
-        final = names & {"diverged", "device"} or not self.plant.finite
-        return bool(final) or not (self.waits or (self.own_time and "estop" in names))
+        return bool(names & FINAL) or not self.plant.finite or not (self.waits or (self.own_time and "estop" in names))
 
     def _final(self) -> str | None:
         """The sentence that a latched fault ends the run, or None."""
@@ -326,12 +327,12 @@ class PlantNode:
         begun, timeout = self._last_control > 0, self.assembly.command_timeout
         lockstep = self.assembly.launch.run.mode == "lockstep"  # time stands still, nobody is asked meanwhile
         recent = round(timeout * 1e9) if begun and timeout and not lockstep else None
-        if begun and self._connecting and not self.plant.connected():
+        if not self.plant.connected():
             return f"the machine has not answered yet: {self.plant.silence()}"
         trouble = self.trouble()
         if trouble is not None:
             return f"the machine is not well: {trouble[1]}"
-        refused = self.guard.arm(self.clock(), recent)
+        refused = self.obstacle() or self.guard.arm(self.clock(), recent)
         if refused is None and begun:
             self.guard.begin(self.instant)
         return refused

@@ -53,6 +53,7 @@ class RealTime:
             node.come_to_rest()
             node.finish()  # the clock starts with the first answer: nobody is late for a run that has not begun
             return
+        node.obstacle = self._obstacle
         node.catch_up, node.kept_time = self._catch_up, self.values
         self.start_ns = self._woken = node.clock()
         self._computed = time.thread_time_ns()
@@ -178,7 +179,7 @@ class RealTime:
         worth = (node.k - self._kept_k) * self.step_wall_ns
         own = computed - self._computed - worth > OWN_SHARE * late
         self.misses += event < node.steps and now >= self._deadline(node.next_event())
-        if late > self.limit_ns >= before:
+        if late > self.limit_ns and (self.guard.lifecycle == "active" or self.guard.arming):
             self._too_late(late, own)
         if self.timeout_ns is not None and late > STALL_SHARE * self.timeout_ns:
             self.stalls += late > before and not own
@@ -188,6 +189,12 @@ class RealTime:
                 self._since = now  # whoever shares this host was stalled too: wait afresh, but once
                 self._excused = True
         return now
+
+    def _obstacle(self) -> str | None:
+        """Why the plant cannot be armed now: it has still to catch up with the clock."""
+        if self._late <= self.limit_ns:
+            return None
+        return f"the plant is {self._late / 1e9:.3g} s behind the clock; wait until it has caught up"
 
     def _too_late(self, late: int, own: bool) -> None:
         if own:

@@ -9,6 +9,7 @@ from typing import Any, TextIO
 from servonode.bus import Status
 from servonode.nodes.assembly import Assembly
 from servonode.nodes.check import Report
+from servonode.nodes.ladder import FINAL
 from servonode.nodes.node import CONTROLLER, PLANT
 from servonode.nodes.result import Run
 from servonode.nodes.statistics import in_rows
@@ -80,7 +81,7 @@ class StatusLine:
                 return "starting"
             return f"waiting to be armed: servonode arm {self.name}"
         if plant.lifecycle == "fault":
-            held = self.waits or plant.fault == "estop"
+            held = plant.fault not in FINAL and (self.waits or plant.fault == "estop")
             return f"FAULT {plant.fault}" + (f", held safe: servonode reset {self.name}" if held else "")
         return "waiting for the machine" if plant.lifecycle == "unconfigured" else ""
 

@@ -265,6 +265,11 @@ class Bench:
         return self.node.all_counts()
 
     @property
+    def acting(self) -> tuple[float, ...]:
+        """The inputs that act from now on."""
+        return tuple(self.guard.applied.tolist())
+
+    @property
     def rung(self) -> str:
         return str(self.node.standing()["rung"])
 

@@ -137,12 +137,13 @@ def test_promise_15_the_filter_does_not_ask_for_the_driver(module: ModuleType) -
     words += [each.id for each in ast.walk(tree) if isinstance(each, ast.Name)]
     words += [str(each.value) for each in ast.walk(tree) if isinstance(each, ast.Constant)]
     assert not {"driver", "loopback", "external"} & set(words)
-    asked = [each for each in ast.walk(tree) if isinstance(each, ast.If) and "simulated" in ast.unparse(each.test)]
-    # the one place: a device is told once more what it holds already, so that it knows that somebody lives
-    assert [ast.unparse(statement) for each in asked for statement in each.body] == (
-        ["self.plant.write(self.applied)"] if module is guard else []
-    )
-    assert words.count("simulated") == len(asked)
+    asked = [each for each in ast.walk(tree) if isinstance(each, ast.Assign) and "simulated" in ast.unparse(each)]
+    branches = [each for each in ast.walk(tree) if isinstance(each, ast.If) and "simulated" in ast.unparse(each.test)]
+    # two places, neither of which spares a simulation a check: the state of a device is not known before it has
+    # answered, and it is told once more what it holds already, so that it knows that somebody lives
+    found = {ast.unparse(each) for each in (*asked, *(statement for each in branches for statement in each.body))}
+    assert found <= {"self.blind = not plant.simulated", "self.plant.write(self.applied)"}
+    assert words.count("simulated") == len(asked) + len(branches) == (2 if module is guard else 0)
 
 
 # 17

@@ -1,0 +1,662 @@
+"""The guard in front of a plant: which commands act, what arming asks for, what limits make of a command."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from servonode.bus import Command
+from servonode.nodes.assembly import Assembly
+from servonode.nodes.guard import OUTSTANDING
+from servonode.nodes.ladder import RUNGS, Rung
+from servonode.nodes.node import PLANT
+from tests.helpers.stepped import MS, SRC, Bench, puck
+
+WAITS = 'plant.safety.on_fault="wait"'
+RATE = "plant.safety.rate_limit=10"  # 0.1 N a period
+LOOPBACK = 'plant.driver="loopback"'
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("puck")
+
+
+@pytest.fixture(scope="module")
+def plain(folder: Path) -> Assembly:
+    return puck(folder, WAITS)
+
+
+def active(assembly: Assembly) -> Bench:
+    bench = Bench(assembly)
+    bench.activate()
+    return bench
+
+
+# commands
+
+
+def test_a_good_answer_acts_from_its_instant_and_is_told(plain: Assembly) -> None:
+    bench = active(plain)
+    command = bench.command(bench.ask(), 0.4, -0.3)
+    assert bench.give(command)
+    assert bench.written[-1] == (0.4, -0.3)
+    applied = bench.applied[-1]
+    assert (applied.input, applied.desired) == ({"F": 0.4, "G": -0.3}, {"F": 0.4, "G": -0.3})
+    assert (applied.re, applied.reasons, applied.repeats, applied.k) == (command.seq, [], 0, 10)
+    bench.advance(10)
+    assert bench.ask().input == {"F": 0.4, "G": -0.3}
+
+
+POISON = {"F": 77.0, "G": -77.0}
+REFUSED: dict[str, dict[str, Any]] = {
+    "shape": {"input": {"F": 77.0}},
+    "non_finite": {"input": {"F": math.nan, "G": 77.0}},
+    "run": {"input": POISON, "run": 12345},
+    "future": {"input": POISON, "re": 10**6},
+    "old": {"input": POISON, "re": -1},
+    "src": {"input": POISON, "src": SRC + 1},
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+@pytest.mark.parametrize("which", ["first", "last"])
+def test_a_bad_command_is_as_none_and_counted_by_its_reason(reason: str, which: str, plain: Assembly) -> None:
+    bench = active(plain)
+    state = bench.ask()
+    good, bad = bench.command(state, 0.4), bench.command(state, **REFUSED[reason])
+    for command in (bad, good) if which == "first" else (good, bad):
+        bench.guard.consider(command, bench.node.k, bench.node.instant)  # NaN has no way over the bus
+    bench.node.act()
+    # behind the good answer a foreign command comes to a state that is answered
+    found = "repeated" if (reason, which) == ("src", "last") else reason
+    assert {key: n for key, n in bench.counts.items() if key.startswith("refused")} == {f"refused_{found}": 1}
+    bench.advance(10)
+    assert (0.4, 0.0) in bench.written
+    assert not any(77.0 in map(abs, values) for values in bench.written)
+    assert bench.guard.lifecycle == "active"
+
+
+def test_only_the_first_answer_to_a_state_counts_and_an_older_state_cannot_be_answered_any_more(
+    plain: Assembly,
+) -> None:
+    bench = active(plain)
+    first = bench.ask()
+    bench.advance(10)
+    second = bench.ask()
+    assert bench.give(bench.command(second, 0.4), bench.command(second, 0.5), bench.command(first, 0.6))
+    assert bench.written[-1] == (0.4, 0.0)
+    counts = bench.counts
+    assert (counts["refused_repeated"], counts["refused_old"], counts["missed_commands"]) == (1, 1, 1)
+
+
+def test_of_two_answers_in_one_look_the_newest_acts(plain: Assembly) -> None:
+    bench = active(plain)
+    first = bench.ask()
+    bench.advance(10)
+    second = bench.ask()
+    assert bench.give(bench.command(first, 0.3), bench.command(second, 0.4))
+    assert bench.written[-1] == (0.4, 0.0)
+    assert bench.counts["late_commands"] == 1
+
+
+def test_a_command_after_its_instant_is_late_and_acts_at_once(plain: Assembly) -> None:
+    bench = active(plain)
+    state = bench.ask()
+    bench.advance(9)
+    bench.give(bench.command(state, 0.4))
+    assert bench.counts["late_commands"] == 0  # within its own period
+    bench.advance(1)
+    state = bench.ask()
+    bench.advance(20)
+    assert bench.give(bench.command(state, 0.5))
+    assert (bench.counts["late_commands"], bench.written[-1]) == (1, (0.5, 0.0))
+
+
+@pytest.mark.parametrize("delay", [1, 2, 3])
+def test_with_a_delay_a_command_acts_as_many_periods_later(delay: int, folder: Path) -> None:
+    bench = active(puck(folder, WAITS, f"controller.delay={delay}"))
+    acts = []
+    for i in range(1, 12):
+        bench.period(i / 100)
+        acts.append(bench.acting[0])
+    assert acts == [0.0] * delay + [i / 100 for i in range(1, 12 - delay)]
+    assert bench.counts["late_commands"] == 0
+    assert "repeats" not in bench.counts
+
+
+def test_more_states_than_can_wait_for_an_answer_are_forgotten_oldest_first(plain: Assembly) -> None:
+    bench = active(plain)
+    states = []
+    for _ in range(OUTSTANDING + 6):
+        states.append(bench.ask())
+        bench.advance(10)
+    assert bench.counts["missed_commands"] == 6
+    assert not bench.give(bench.command(states[5], 0.4))
+    assert bench.counts["refused_old"] == 1
+    assert bench.give(bench.command(states[6], 0.4))
+
+
+def test_an_answer_to_a_state_older_than_the_watch_is_none(plain: Assembly) -> None:
+    bench = active(plain)
+    bench.guard.oldest_ns = 25 * MS
+    states = [bench.ask()]
+    for _ in range(3):
+        bench.advance(10)
+        states.append(bench.ask())
+    assert not bench.give(bench.command(states[0], 0.4))
+    assert bench.counts["refused_stale"] == 1
+    assert bench.node.awaits_answer()
+    assert bench.give(bench.command(states[1], 0.4))
+
+
+def test_an_answer_in_the_name_of_another_controller_is_refused_until_the_run_is_armed_anew(plain: Assembly) -> None:
+    bench = active(plain)
+    assert not bench.period(0.4, src=SRC + 1)
+    assert bench.counts["refused_src"] == 1
+    bench.node.asked("estop")
+    assert not bench.period(0.4, src=SRC + 1)
+    assert bench.counts["refused_src"] == 1  # nobody's turn, so it is heard: as a controller that answers
+    assert "done" in bench.node.asked("reset")
+    assert "done" in bench.node.asked("arm")
+    assert bench.period(0.4, src=SRC + 1)
+    assert not bench.period(0.5)
+    assert bench.counts["refused_src"] == 2
+    assert bench.written[-1] == (0.4, 0.0)
+
+
+# limits
+
+
+def test_the_rate_starts_from_zero_however_long_the_plant_was_armed(folder: Path) -> None:
+    bench = Bench(puck(folder, WAITS, RATE))
+    bench.prepare()
+    for _ in range(300):
+        bench.ask()
+        bench.advance(10)
+    for i in range(1, 15):
+        bench.period(0.95, -0.05)
+        assert bench.written[-1] == (pytest.approx(min(i / 10, 0.95), abs=1e-12), -0.05)
+    assert bench.counts["rate:F"] == 9
+
+
+def test_the_rate_starts_from_zero_after_zero_input(folder: Path) -> None:
+    bench = active(puck(folder, WAITS, RATE, "plant.settings.brake=false"))
+    for _ in range(10):
+        bench.period(1.0)
+    assert bench.written[-1] == (pytest.approx(1.0), 0.0)
+    assert "done" in bench.node.asked("disarm")
+    assert bench.written[-1] == (0.0, 0.0)
+    assert "done" in bench.node.asked("arm")
+    assert bench.period(1.0)
+    assert bench.written[-1] == (pytest.approx(0.1, abs=1e-12), 0.0)
+
+
+def test_the_rate_starts_from_the_brake_after_the_brake(folder: Path) -> None:
+    bench = active(puck(folder, WAITS, RATE))
+    bench.node.asked("disarm")
+    bench.advance(17)
+    assert bench.written[-1][0] < -1.3
+    last = bench.written[-1]
+    bench.advance(3)
+    assert "done" in bench.node.asked("arm")
+    bench.ask()
+    last = bench.written[-1]
+    assert bench.give(bench.command(None, 1.0, 1.0))
+    assert bench.written[-1] == (pytest.approx(last[0] + 0.1, abs=1e-12), pytest.approx(last[1] + 0.1, abs=1e-12))
+
+
+@pytest.mark.parametrize("held", [1, 5, 40])
+def test_the_rate_allows_one_period_however_long_the_command_was_held(held: int, folder: Path) -> None:
+    bench = active(puck(folder, WAITS, RATE))
+    bench.period(0.1)
+    for _ in range(held):
+        bench.ask()
+        bench.advance(10)
+    bench.period(1.0)
+    assert bench.written[-1] == (pytest.approx(0.2, abs=1e-12), 0.0)
+
+
+@pytest.mark.parametrize("delay", [1, 2])
+def test_the_rate_goes_from_one_command_to_the_next_also_while_they_wait(delay: int, folder: Path) -> None:
+    bench = active(puck(folder, WAITS, RATE, f"controller.delay={delay}"))
+    values = []
+    for _ in range(8 + delay):
+        bench.period(1.0)
+        values.append(bench.acting[0])
+    assert values[delay:] == pytest.approx([i / 10 for i in range(1, 9)], abs=1e-12)
+
+
+def test_power_is_cut_only_where_it_goes_into_the_machine(folder: Path) -> None:
+    bench = active(puck(folder, WAITS, "plant.safety.power_limit=0.1"))
+    x_dot, y_dot = (float(bench.node.plant.x[i]) for i in (2, 3))
+    assert (x_dot, y_dot) == (0.5, -0.2)
+    bench.period(1.0, 0.5)
+    factor = 0.1 / (x_dot - 0.5 * 0.2)
+    assert bench.written[-1] == (pytest.approx(factor), pytest.approx(0.5 * factor))
+    assert bench.applied[-1].reasons == ["power"]
+    assert bench.rung == "warn"
+    bench.period(-50.0, 50.0)
+    assert (bench.written[-1], bench.rung) == ((-50.0, 50.0), "nominal")
+
+
+@pytest.mark.parametrize("delay", [1, 2])
+def test_power_is_judged_when_the_command_acts(delay: int, folder: Path) -> None:
+    bench = active(puck(folder, WAITS, "plant.safety.power_limit=0.1", f"controller.delay={delay}"))
+    bench.answer(0.2)
+    bench.node.plant.x[2] = 5.0  # ten times as fast when it acts
+    bench.advance(10 * delay)
+    bench.node.act()
+    F = bench.written[-1][0]
+    assert F * float(bench.node.plant.x[2]) == pytest.approx(0.1, rel=1e-9)
+
+
+def test_value_and_power_win_over_the_rate(folder: Path) -> None:
+    bench = active(puck(folder, WAITS, RATE, "plant.safety.limit=0.15", "plant.safety.power_limit=0.01"))
+    bench.period(1.0)
+    F, G = bench.written[-1]
+    assert F * 0.5 - G * 0.2 == pytest.approx(0.01)
+    assert bench.applied[-1].reasons == ["limit:F", "rate:F", "power"]
+    bench.node.plant.x[2] = -0.5  # now the same force takes energy out
+    for _ in range(3):
+        bench.period(1.0)
+    assert bench.written[-1] == (0.15, 0.0)
+
+
+# the operator
+
+
+def refused(answer: dict[str, Any]) -> str:
+    assert list(answer) == ["refused"], answer
+    return str(answer["refused"])
+
+
+def test_arming_is_refused_with_its_reason_in_each_state(plain: Assembly) -> None:
+    bench = Bench(plain)
+    assert refused(bench.node.asked("arm")) == "the machine has not answered yet; wait for it"
+    bench.prepare()
+    assert refused(bench.node.asked("arm")) == "the plant is armed already"
+    bench.period(0.0)
+    assert refused(bench.node.asked("arm")) == "the plant is armed already"
+    bench.node.asked("estop")
+    latched = "fault estop is latched; reset it first (servonode reset)"
+    assert refused(bench.node.asked("arm")) == latched
+    bench.node.asked("reset")
+    bench.clock.now += 31 * MS
+    silent = "no controller answers the states; start it, or see servonode status"
+    assert refused(bench.node.asked("arm")) == silent
+    bench.answer(0.0)
+    bench.clock.now += 30 * MS  # the command timeout, to the moment
+    assert bench.node.asked("arm") == {"done": True, "lifecycle": "arming"}
+
+
+def test_disarm_and_reset_are_refused_with_their_reason(plain: Assembly) -> None:
+    bench = Bench(plain)
+    assert refused(bench.node.asked("disarm")) == "the plant is unconfigured, not armed"
+    bench.activate()
+    assert refused(bench.node.asked("reset")) == "no fault is latched: the plant is active"
+    assert bench.node.asked("disarm") == {"done": True, "lifecycle": "inactive"}
+    assert refused(bench.node.asked("disarm")) == "the plant is inactive, not armed"
+    assert refused(bench.node.asked("reset")) == "no fault is latched: the plant is inactive"
+    bench.node.asked("estop")
+    assert refused(bench.node.asked("disarm")) == "the plant is fault, not armed"
+    assert bench.node.asked("reset") == {"done": True, "lifecycle": "inactive"}
+    bench.node.fault("device", "it happened", PLANT)
+    assert refused(bench.node.asked("reset")) == (
+        "fault device ends the run, which is under its safe action until then"
+    )
+
+
+def test_arming_before_the_start_needs_no_answer_and_the_run_keeps_its_id(plain: Assembly) -> None:
+    bench = Bench(plain)
+    run = bench.node.outbox.run
+    assert bench.prepare()
+    assert (bench.guard.arming, bench.guard.lifecycle) == (True, "inactive")
+    assert bench.period(0.4)
+    assert (bench.guard.arming, bench.guard.lifecycle, bench.node.outbox.run) == (False, "active", run)
+
+
+def test_each_arming_begins_a_run_id_and_nothing_of_the_one_before_acts(plain: Assembly) -> None:
+    bench = active(plain)
+    runs = [bench.node.outbox.run]
+    for word in ("disarm", "estop") * 3:
+        old = bench.command(bench.ask(), 77.0)
+        bench.node.asked(word)
+        if word == "estop":
+            bench.node.asked("reset")
+        assert "done" in bench.node.asked("arm")
+        runs.append(bench.node.outbox.run)
+        assert not bench.give(old)
+        assert not bench.node.awaits_answer()  # a state of the run before is nobody's debt
+        assert bench.period(0.0)
+    assert len(set(runs)) == 7
+    assert bench.counts["refused_run"] == 6
+    assert (77.0, 0.0) not in bench.written
+
+
+def test_disarmed_the_safe_action_acts_and_commands_are_counted(plain: Assembly) -> None:
+    bench = active(plain)
+    bench.period(0.4)
+    bench.node.asked("disarm")
+    assert bench.written[-1] == bench.brake()
+    assert bench.applied[-1].reasons == ["disarmed"]
+    for _ in range(4):
+        assert not bench.period(0.7)
+    assert bench.counts["refused_unarmed"] == 4
+    assert (0.7, 0.0) not in bench.written
+    assert bench.guard.lifecycle == "inactive"
+
+
+@pytest.mark.parametrize("word", ["disarm", "estop"])
+def test_what_waits_for_its_instant_is_gone_after_a_stop(word: str, folder: Path) -> None:
+    bench = active(puck(folder, WAITS, "controller.delay=2"))
+    bench.period(0.5)
+    bench.period(0.6)
+    bench.node.asked(word)
+    bench.advance(50)
+    assert not {(0.5, 0.0), (0.6, 0.0)} & set(bench.written)
+
+
+def test_disarming_while_armed_but_not_yet_active(plain: Assembly) -> None:
+    bench = Bench(plain)
+    bench.prepare()
+    assert "done" in bench.node.asked("disarm")
+    assert not bench.period(0.4)
+    assert "done" in bench.node.asked("arm")
+    assert bench.period(0.4)
+
+
+def test_two_stops_are_one_fault_and_one_reset_lets_go_of_both(plain: Assembly) -> None:
+    bench = active(plain)
+    assert bench.node.asked("estop") == {"done": True, "lifecycle": "fault"}
+    statuses = len(bench.statuses)
+    assert bench.node.asked("estop") == {"done": True, "lifecycle": "fault"}
+    assert len(bench.statuses) > statuses
+    assert [each.name for each in bench.node.faults] == ["estop"]
+    bench.rearm()
+
+
+def test_a_stop_before_the_gate_waits_for_its_reset_and_does_not_arm_by_itself(plain: Assembly) -> None:
+    bench = Bench(plain)
+    assert bench.node.asked("estop") == {"done": True, "lifecycle": "fault"}
+    begin, seen = bench.clock.now, []
+
+    def looked(word: str) -> Callable[[], None]:
+        return lambda: seen.append((bench.guard.lifecycle, bench.guard.arming, bench.node.asked(word)))
+
+    for at, word in ((1000, "arm"), (2000, "reset"), (3000, "status"), (4000, "arm")):
+        bench.bus.plan(begin + at * MS, looked(word))
+    assert bench.prepare()
+    assert [each[:2] for each in seen] == [("fault", False)] * 2 + [("inactive", False)] * 2
+    assert "refused" in seen[0][2]
+    assert seen[3][2] == {"done": True, "lifecycle": "arming"}
+    assert bench.clock.now >= begin + 4000 * MS
+
+
+def test_a_plant_without_controller_is_active_at_once_and_again_after_a_stop(folder: Path) -> None:
+    bench = Bench(puck(folder, WAITS, controlled=False))
+    assert bench.prepare()
+    assert (bench.guard.lifecycle, bench.written, bench.safely) == ("active", [(0.0, 0.0)], 1)
+    bench.advance(5)
+    bench.node.asked("estop")
+    bench.advance(5)
+    assert bench.written[-1] != (0.0, 0.0)
+    bench.node.asked("reset")
+    assert bench.node.asked("arm") == {"done": True, "lifecycle": "active"}
+    count = len(bench.written)
+    bench.advance(50)
+    assert (bench.written[-1], len(bench.written)) == ((0.0, 0.0), count)  # the brake has let go
+    assert "refused_unarmed" not in bench.counts
+
+
+# a machine that is not there
+
+
+def cut(folder: Path, *more: str) -> Bench:
+    """Behind a link that is cut 0.1 s after the handshake, for 0.4 s."""
+    link = ("plant.link.cut_at=0.1", "plant.link.cut_for=0.4", *more)
+    return Bench(puck(folder, WAITS, LOOPBACK, *link))
+
+
+def watched(bench: Bench, steps: int) -> None:
+    """Let time pass, the machine judged at each step."""
+    for _ in range(steps):
+        if bench.node.is_control(bench.node.k):
+            bench.answer(0.0)
+        bench.advance(1)
+        trouble = bench.node.trouble()
+        if trouble is not None:
+            bench.node.fault(*trouble, PLANT)
+
+
+@pytest.mark.parametrize(("way", "name"), [("both", "stale_state"), ("state", "stale_state"), ("applied", "stale_applied")])
+def test_a_machine_that_is_lost_gets_zero_until_it_has_answered_again(way: str, name: str, folder: Path) -> None:
+    bench = cut(folder, f'plant.link.cut="{way}"')
+    bench.activate()
+    watched(bench, 85)
+    assert not bench.node.failed
+    watched(bench, 60)
+    found = bench.node.faults[0]
+    assert (found.name, bench.rung, bench.written[-1]) == (name, "zero", (0.0, 0.0))
+    if way == "both":
+        assert found.t == pytest.approx(0.1 + 0.03, abs=0.002)  # cut, and the command timeout
+    assert "done" in bench.node.asked("reset")
+    assert bench.rung == "nominal"
+    count = len(bench.written)
+    watched(bench, 100)
+    assert set(bench.written[count:]) <= {(0.0, 0.0)}  # its state is of long ago: no brake from that
+    assert refused(bench.node.asked("arm")).startswith("the machine has not answered yet: ")
+    watched(bench, 400)
+    assert not bench.guard.blind
+    assert bench.written[-1] != (0.0, 0.0)  # it has answered: its own safe action
+    assert bench.written[-1] == pytest.approx(bench.brake(), abs=0.01)
+    assert "done" in bench.node.asked("arm")
+    watched(bench, 11)
+    assert bench.guard.lifecycle == "active"
+
+
+def test_a_machine_lost_before_it_was_armed_is_a_fault_and_arming_is_refused(folder: Path) -> None:
+    bench = cut(folder, 'plant.link.cut="both"')
+    asked: list[dict[str, Any]] = []
+    begin = bench.clock.now
+    for at in (150, 160):  # the watch looks each 100 ms while nothing happens
+        bench.bus.plan(begin + at * MS, lambda: asked.append(bench.node.asked("arm")))
+    bench.bus.plan(begin + 350 * MS, lambda: setattr(bench.node, "stop", True))
+    assert not bench.prepare(arm=False)
+    assert all("not well: no good state" in refused(each) or "is latched" in refused(each) for each in asked)
+    assert [each.name for each in bench.node.faults] == ["stale_state"]
+    assert set(bench.written) <= {(0.0, 0.0)}
+
+
+def slow(folder: Path) -> Bench:
+    """Behind a link on which each message takes 0.2 s, so that the handshake takes 0.4 s."""
+    times = ("plant.safety.command_timeout=1", "plant.device.timeout=1")
+    return Bench(puck(folder, WAITS, LOOPBACK, "plant.link.delay=0.2", *times))
+
+
+def test_a_stop_before_a_machine_has_answered_is_zero_input_and_then_its_own_safe_action(folder: Path) -> None:
+    bench = slow(folder)
+    begin, brakes = bench.clock.now, []
+    bench.on_write = lambda values: brakes.append((bench.clock.now - begin, values, bench.brake()))
+    bench.bus.plan(begin + 100 * MS, lambda: bench.node.asked("estop"))
+    bench.bus.plan(begin + 3000 * MS, lambda: setattr(bench.node, "stop", True))
+    bench.prepare()
+    assert (bench.guard.lifecycle, bench.guard.arming, bench.rung) == ("fault", False, "damp")
+    early = [values for at, values, _ in brakes if at < 400 * MS]
+    assert early == [(0.0, 0.0)]  # where it is and how fast is not known
+    later = [(values, brake) for at, values, brake in brakes if at >= 400 * MS]
+    assert all(values == brake for values, brake in later)
+    assert len(later) > 100  # anew, as the state changes
+    assert max(map(abs, later[-1][0])) < 0.3 < max(map(abs, later[0][0]))
+
+
+def test_a_run_is_not_armed_before_the_machine_has_answered_whatever_was_asked(folder: Path) -> None:
+    bench = slow(folder)
+    begin = bench.clock.now
+    answers: list[dict[str, Any]] = []
+    for at, word in ((100, "estop"), (150, "reset"), (160, "arm"), (170, "arm")):
+        bench.bus.plan(begin + at * MS, lambda word=word: answers.append(bench.node.asked(word)))  # type: ignore[misc]
+    bench.bus.plan(begin + 2000 * MS, lambda: setattr(bench.node, "stop", True))
+    assert not bench.prepare(arm=False)
+    assert [list(each) for each in answers[2:]] == [["refused"]] * 2
+    assert refused(answers[2]).startswith("the machine has not answered yet")
+    assert not bench.guard.arming
+
+
+def test_a_machine_that_never_answers_ends_the_start(folder: Path) -> None:
+    bench = Bench(puck(folder, WAITS, LOOPBACK, "plant.link.loss=1"))
+    begin = bench.clock.now
+    assert not bench.prepare()
+    assert (bench.clock.now - begin) / MS == pytest.approx(1000, abs=101)
+    assert bench.node.faults[0].name == "device"
+    assert bench.node.faults[0].text == "no machine answered within 1 s: no machine answers"
+    assert (bench.rung, bench.node.must_end()) == ("stop", True)
+
+
+# any sequence
+
+
+class AnySequence(RuleBasedStateMachine):
+    """Whatever is asked of the guard, and in whatever order."""
+
+    assembly: Assembly
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bench = Bench(self.assembly)
+        self.bench.on_write = self.judge
+        self.old: list[Command] = []
+        self.bench.node.publish_status()
+
+    def judge(self, values: tuple[float, ...]) -> None:
+        """What is written, at the moment at which it is."""
+        bench, guard = self.bench, self.bench.guard
+        assert all(map(math.isfinite, values))
+        assert all(abs(u) <= limit for u, limit in zip(values, bench.limits, strict=True))
+        assert not any(abs(u) in (0.77, 7.7) for u in values), "a refused command acts"
+        if guard.lifecycle != "active" or not guard.controlled:
+            assert values in ((0.0, 0.0), bench.brake())
+            if guard.ladder.latched and guard.ladder.rung >= Rung.ZERO:
+                assert values == (0.0, 0.0)
+
+    @initialize(arm=st.booleans(), stopped=st.booleans())
+    def begin(self, arm: bool, stopped: bool) -> None:
+        if stopped:
+            self.bench.node.asked("estop")
+        self.bench.bus.plan(self.bench.clock.now + 1000 * MS, lambda: setattr(self.bench.node, "stop", True))
+        self.bench.prepare(arm)
+        self.bench.node.stop = False
+        self.bench.ask()
+
+    @rule(F=st.floats(-2.0, 2.0), G=st.floats(-2.0, 2.0))
+    def good(self, F: float, G: float) -> None:
+        guard, state = self.bench.guard, self.bench.state
+        may = (guard.lifecycle == "active" or guard.arming) and self.bench.node.awaits_answer()
+        if F in (0.77, -0.77) or G in (0.77, -0.77):
+            return
+        acts = self.bench.give(self.bench.command(state, F, G))
+        assert acts == may
+        self.old.append(self.bench.command(state, 0.77, 0.77))
+
+    @rule(reason=st.sampled_from([each for each in REFUSED if each != "src"]))
+    def bad(self, reason: str) -> None:
+        before = self.refusals()
+        poison = {name: math.copysign(0.77, value) for name, value in REFUSED[reason]["input"].items()}
+        if reason == "non_finite":
+            poison["F"] = math.inf
+        command = self.bench.command(self.bench.state, **(REFUSED[reason] | {"input": poison}))
+        assert not self.bench.guard.consider(command, self.bench.node.k, self.bench.node.instant)
+        assert self.refusals() == before + 1
+
+    def refusals(self) -> int:
+        return sum(n for name, n in self.bench.counts.items() if name.startswith("refused_"))
+
+    @rule()
+    def foreign(self) -> None:
+        if self.bench.guard.lifecycle == "active" and self.bench.node.waits:
+            assert not self.bench.give(self.bench.command(self.bench.state, 0.77, 0.77, src=SRC + 1))
+
+    @rule()
+    def replayed(self) -> None:
+        if self.old:
+            assert not self.bench.give(self.old.pop(0))
+
+    @rule(name=st.sampled_from(["estop", "stale_command", "law", "overrun", "host_stall", "stale_state", "stale_applied"]))
+    def fails(self, name: str) -> None:
+        self.bench.node.fault(name, "it happened", PLANT)
+        assert self.bench.node.failed
+
+    @rule()
+    def law_fails(self) -> None:
+        answers = self.bench.guard.lifecycle == "active" or self.bench.guard.arming
+        if self.bench.node.awaits_answer():
+            self.bench.give(self.bench.command(self.bench.state, 0.77, fault="rank lost"))
+            assert not answers or self.bench.node.failed
+
+    @rule(word=st.sampled_from(["estop", "reset", "arm", "disarm", "status"]))
+    def operator(self, word: str) -> None:
+        node, guard = self.bench.node, self.bench.guard
+        run, lifecycle, failed = node.outbox.run, guard.lifecycle, node.failed
+        answer = node.asked(word)
+        assert len(answer) >= 1
+        if "refused" in answer:
+            assert (guard.lifecycle, node.failed, node.outbox.run) == (lifecycle, failed, run)
+        elif word == "arm":
+            assert (lifecycle, failed) == ("inactive", False)
+            assert not guard.controlled or node.outbox.run != run
+        elif word == "reset":
+            assert (failed, guard.lifecycle, node.failed) == (True, "inactive", False)
+        elif word == "disarm":
+            assert (guard.lifecycle, failed) == ("inactive", False)
+
+    @rule(steps=st.integers(1, 35))
+    def advance(self, steps: int) -> None:
+        for _ in range(steps):
+            self.bench.node.act()
+            self.bench.advance(1)
+            self.bench.node.trouble()
+            if self.bench.node.is_control(self.bench.node.k):
+                self.bench.ask()
+
+    @rule(ms=st.sampled_from([1, 29, 31, 5000]))
+    def wait(self, ms: int) -> None:
+        self.bench.clock.now += ms * MS
+
+    @invariant()
+    def stands(self) -> None:
+        node, guard = self.bench.node, self.bench.guard
+        latched = guard.ladder.latched
+        assert (guard.lifecycle == "fault") == node.failed
+        assert not (guard.arming and guard.lifecycle != "inactive")
+        assert guard.ladder.rung == max((RUNGS[each.name] for each in latched), default=guard.ladder.passing)
+        assert len({each.name for each in latched}) == len(latched)
+        assert np.isfinite(guard.applied).all()
+        assert guard.held == dict(zip(guard.names, guard.applied.tolist(), strict=True))
+        assert not (guard.waiting and guard.lifecycle != "active")
+        standing = node.standing()
+        assert (standing["lifecycle"], standing["rung"]) == (guard.lifecycle, guard.rung.name.lower())
+
+
+HARSH = (WAITS, "plant.safety.limit=1.25", "plant.safety.rate_limit=80", "plant.safety.power_limit=0.4")
+VARIANTS: dict[str, tuple[str, ...]] = {
+    "plain": (WAITS,),
+    "harsh": HARSH,
+    "repeats": (*HARSH, "plant.safety.repeats=1", "controller.delay=2"),
+    "limp": (*HARSH, "plant.settings.brake=false", "plant.safety.repeats=0"),
+    "resumes": ('plant.safety.on_fault="resume"', "controller.delay=1"),
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("examples", [25, pytest.param(1000, marks=pytest.mark.slow)])
+def test_any_sequence_of_commands_stops_and_armings_is_safe(variant: str, examples: int, folder: Path) -> None:
+    machine = type("Sequence", (AnySequence,), {"assembly": puck(folder, *VARIANTS[variant])})
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=examples, stateful_step_count=30, deadline=None, derandomize=True)
+    )
