@@ -137,6 +137,10 @@ def assemble(launch: LaunchFile, strict: bool = True) -> Assembly:
     state_names, input_names = machine.description.state_names, machine.description.input_names
     start = machine.state(initial_states(launch, machine))
     control, targets = resolve_control(launch, program, source) if program else (None, no_targets())
+    again = {name: getattr(launch.supervision, name) for name in ("controller", "target")}
+    if control is None and set(again.values()) != {"never"}:
+        name = next(name for name, policy in again.items() if policy != "never")
+        raise LaunchError(path, "supervision", name, "there is no [controller], so no such node; leave it out")
     if launch.target and control is None:
         raise LaunchError(path, "target", next(iter(launch.target)), "there is no [controller] that would use it")
     if _wants_program_start(launch) and not (control and control.law.n_s):
@@ -215,6 +219,11 @@ def _command_timeout(launch: LaunchFile) -> float | None:
     if stated is not None:
         if not (0 < stated / speed <= LONGEST_TIMEOUT or safety.unsafe):
             raise _unwatched(launch, "plant.safety", "command_timeout", stated, LONGEST_TIMEOUT * speed)
+        if 0 < stated < launch.period_ns / 1e9:
+            text = (
+                f"{stated:g} s is shorter than a control period of {launch.period_ns / 1e9:g} s: no command could be "
+            )
+            raise LaunchError(launch.file, "plant.safety", "command_timeout", f"{text}in time; give more")
         return stated / speed or None
     if safety.command_timeout_floor > LONGEST_TIMEOUT and not safety.unsafe:
         raise _unwatched(launch, "plant.safety", "command_timeout_floor", safety.command_timeout_floor)

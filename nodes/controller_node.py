@@ -48,6 +48,7 @@ class ControllerNode:
         self.compute_time, self.period = Durations(), Durations()
         self.counts: Counter[str] = Counter()
         self.faults: list[Fault] = []
+        self._failed: Fault | None = None  # of this run id: cleared when the plant is armed anew
         self.stop = False
         self._x, self._layout = np.zeros(len(self.state_names)), description.layout
         self._y = np.zeros(assembly.n_y)
@@ -114,7 +115,7 @@ class ControllerNode:
             self._run = self.outbox.run = state.run
             self._goals = {k: goal for k, goal in self._early.items() if goal.run == state.run}
             self._early = {}
-            self._answer = None
+            self._answer = self._failed = None
             self._clear_memory()
             self._followed = state.t
         if not state.control:
@@ -161,8 +162,9 @@ class ControllerNode:
         asked = self.law.inputs.tolist() if not status else [0.0] * len(self.input_names)
         self.compute_time.add((self.clock() - begin) / 1e9)
         fault = self.law.explain(status) if status else ""
-        if fault and not self.faults:
-            self.faults.append(Fault("law", fault, state.t, CONTROLLER))
+        if fault and self._failed is None:
+            self._failed = Fault("law", fault, state.t, CONTROLLER)
+            self.faults.append(self._failed)
         self._answer = self.outbox.send(  # type: ignore[assignment]
             Command, state.k, state.t, re=state.seq, target_seq=goal.seq if goal else -1,
             input=dict(zip(self.input_names, asked, strict=True)), fault=fault,
@@ -212,12 +214,12 @@ class ControllerNode:
             saturated=any(scale < 1.0 for scale in scales.values()), compute_s=self.compute_time.recent(1),
             re=state.seq,
         )  # fmt: skip
-        self._publish_status("fault" if self.faults else "active", **residuals)
+        self._publish_status("fault" if self._failed else "active", **residuals)
 
     def _publish_status(self, lifecycle: Lifecycle, **residuals: float) -> None:
         times = self.compute_time.flat("execution") | self.period.flat("period")
         self.outbox.send(
-            Status, self._k, self._t, lifecycle=lifecycle, fault=self.faults[0].name if self.faults else "",
+            Status, self._k, self._t, lifecycle=lifecycle, fault=self._failed.name if self._failed else "",
             counts=dict(self.counts), values=times | residuals,
         )  # fmt: skip
 
@@ -225,7 +227,7 @@ class ControllerNode:
         """What the operator asks: a controller has its status, no more."""
         if word != "status":
             return {"refused": f"the controller takes no {word}; ask the plant"}
-        last = self.faults[-1] if self.faults else None
+        last = self._failed
         return {
             "node": CONTROLLER,
             "lifecycle": "fault" if last else "active" if self._heard else "inactive",

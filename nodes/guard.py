@@ -106,7 +106,7 @@ class Guard:
             return False
         now, seq = self.clock(), command.re
         asked_at, sent = self._instants[seq], self._sent[seq]
-        if self.lifecycle == "active" and self.oldest_ns is not None and now - sent > self.oldest_ns:
+        if (self.lifecycle == "active" or self.arming) and self.oldest_ns is not None and now - sent > self.oldest_ns:
             self.counts["refused_stale"] += 1  # a slow link must not pass for a controller that answers in time
             return False
         while (oldest := next(iter(self._instants))) < seq:
@@ -151,7 +151,11 @@ class Guard:
         while self._later and (due := next(iter(self._later))) <= instant:
             values, sent = self._later.pop(due)
             if self.delay and self._power.power < math.inf:  # the machine has moved on since the command came
-                values, _ = limited(values, values, self.period_s, self._power, self.names, self._rates)
+                before = values
+                values, reasons = limited(before, before, self.period_s, self._power, self.names, self._rates)
+                self.counts["power"] += len(reasons)
+                if before is self._newest:
+                    self._newest = values
             self.braking = False
             self._write(values)
             self.age.add((self.clock() - sent) / 1e9)

@@ -94,7 +94,7 @@ class Safety(Section, frozen=True):
         _key("how long the last command is held when none comes (absent: to the command timeout)", "periods"),
     ] = None
     lateness_limit: Annotated[
-        OptionalSeconds,
+        Annotated[float, Meta(ge=0.001, le=MAX_SECONDS)] | None,
         _key("the plant's own lateness that is a fault (absent: 1 if simulated, else the command timeout)", "wall s"),
     ] = None
     command_timeout_floor: Annotated[Seconds, _key("the least wait where the timeout is absent", "wall s")] = 0.02

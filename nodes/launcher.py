@@ -232,7 +232,7 @@ class Launcher:
                 now = time.monotonic_ns()
                 if not unready or any(at <= now for at in self._due.values()):
                     break
-                if now > limit:
+                if now > limit and not self._due:  # else somebody is still to come whom they wait for
                     self._fault("not_ready", f"{', '.join(unready)} not ready within {READY_TIMEOUT_S:g} s")
                     return False
                 self._forward_output()

@@ -289,7 +289,6 @@ class PlantNode:
         if self.own_time and now - self._looked > LOOK_NS:
             self._looked = now
             self.bus.wait(0)
-            self.take_commands()
 
     def fault(self, name: str, text: str, node: str, t: float | None = None) -> None:
         """Latch a fault, of time t [s] (absent: now): the safe action from now on."""

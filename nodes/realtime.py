@@ -16,8 +16,8 @@ from servonode.nodes.statistics import Durations
 
 NAP_NS = 50_000_000  # the longest sleep that looks at nothing
 STOPPING_NS = 2_000_000_000  # of the safe action, when a machine outside is stopped while it is armed
-OWN_SHARE = 0.1  # of the lateness: with so much of it made by computing, it is no stall of the host
-STALL_SHARE = 0.5  # own lateness above this share of the command timeout is not the controller's fault
+OWN_SHARE = 0.5  # of a sudden lateness: with so much of it spent computing, it is no stall of the host
+STALL_SHARE = 0.5  # of the command timeout: a sudden lateness of more is not the controller's fault
 
 
 class RealTime:
@@ -29,18 +29,18 @@ class RealTime:
         self.step_wall_ns = node.plant.step_ns / speed
         self.timeout_ns = None if command_timeout is None else round(command_timeout * 1e9)
         self.resumes = node.assembly.on_fault == "resume"
-        self.guard.oldest_ns = self.timeout_ns
         self.first_ns = round(first_timeout_s * 1e9)  # how long the first answer may take
         self.limit_ns = round(node.assembly.lateness_limit * 1e9)
+        self.stall_ns = round(STALL_SHARE * min(self.timeout_ns or self.limit_ns, self.limit_ns))
         self.lateness = Durations()
         self.misses = self.stalls = self.overruns = 0
         self.start_ns = self.end_ns = 0
         self._since: int | None = None  # clock from which a command has been owed
         self._stale = False
-        self._excused = False  # a stall of the host has already begun this wait afresh
+        self._excused = False  # a stall of the host has begun this wait afresh
         self._woken = 0  # clock of the last wake-up
-        self._late = 0  # when last judged
-        self._computed = self._kept_k = 0  # own computing time and step, when last on time
+        self._late = self._computed = 0  # lateness and own computing time, when last judged
+        self._stalled_ns = 0  # of the lateness, how much came of stalls
         self._kept = True
 
     def run(self) -> None:
@@ -53,7 +53,7 @@ class RealTime:
             node.come_to_rest()
             node.finish()  # the clock starts with the first answer: nobody is late for a run that has not begun
             return
-        node.obstacle = self._obstacle
+        node.obstacle, self.guard.oldest_ns = self._obstacle, self.timeout_ns
         node.catch_up, node.kept_time = self._catch_up, self.values
         self.start_ns = self._woken = node.clock()
         self._computed = time.thread_time_ns()
@@ -171,23 +171,22 @@ class RealTime:
         node = self.node
         now, computed = node.clock(), time.thread_time_ns()
         late = now - deadline
+        grew, used = late - self._late, computed - self._computed
+        self._late, self._computed = late, computed
         self.lateness.add(late / 1e9)
-        before, self._late = self._late, late
-        if late < self.step_wall_ns:  # on time: what follows is counted from here
-            self._computed, self._kept_k = computed, node.k
-        # what took more computing than the time it is worth would be late on any computer
-        worth = (node.k - self._kept_k) * self.step_wall_ns
-        own = computed - self._computed - worth > OWN_SHARE * late
         self.misses += event < node.steps and now >= self._deadline(node.next_event())
-        if late > self.limit_ns and (self.guard.lifecycle == "active" or self.guard.arming):
-            self._too_late(late, own)
-        if self.timeout_ns is not None and late > STALL_SHARE * self.timeout_ns:
-            self.stalls += late > before and not own
-            self.overruns += late > before and own
+        if late < self.step_wall_ns:
+            self._stalled_ns = 0
+        if grew > self.stall_ns and used < OWN_SHARE * grew:  # it did not run, nor did who shares this host
+            self.stalls += 1
+            self._stalled_ns += grew
             node.plant.excuse(now)
-            if self._since is not None and not self._excused:
-                self._since = now  # whoever shares this host was stalled too: wait afresh, but once
-                self._excused = True
+            if self._since is not None and not self._excused:  # once: a host that stalls on and on is no excuse
+                self._since, self._excused = now, True
+        elif late > self.stall_ns and grew > 0:
+            self.overruns += 1
+        if late > self.limit_ns and (self.guard.lifecycle == "active" or self.guard.arming):
+            self._too_late(late, own=self._stalled_ns < late / 2)
         return now
 
     def _obstacle(self) -> str | None:

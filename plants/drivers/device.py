@@ -252,8 +252,9 @@ class DevicePlant:
         return self._stale_state(now) or self._stale_applied()
 
     def excuse(self, now: int) -> None:
-        """This process was stalled until now [monotonic ns]: all waits begin afresh."""
-        self._since_ns = max(self._since_ns, now)
+        """This process was stalled until now [monotonic ns]: all waits begin afresh, once until a good state comes."""
+        if self._good_ns >= self._since_ns:
+            self._since_ns = now
 
     def energy(self) -> float:
         """Kinetic plus potential energy of the newest state [J]."""

@@ -81,45 +81,57 @@ class Clock:
         return self.now
 
 
+Plans = list[tuple[int, int, Callable[[], None]]]
+
+
 class SteppedBus(MemoryBus):
     """The plant's bus: waiting lets happen what is planned, in order of time, and moves the clock there."""
 
     def __init__(self, switchboard: Switchboard, clock: Clock) -> None:
         super().__init__(switchboard, PLANT)
         self.clock = clock
-        self.before_wait: Callable[[], None] = lambda: None
-        self.wakes_late: Callable[[], int] = lambda: 0  # ns by which a sleep is longer than asked
+        self.before_look: Callable[[], None] = lambda: None
+        self.wakes_late: Callable[[int], int] = lambda _: 0  # ns by which the sleep to this time [ns] is too long
         self.waits = 0
-        self._plans: list[tuple[int, int, Callable[[], None]]] = []
+        self._messages: Plans = []
+        self._plans: Plans = []
         self._number = count()
 
     def plan(self, at: int, happening: Callable[[], None]) -> None:
-        """Let something happen at a time [ns] of the clock, at the latest when it is looked at next."""
+        """Let something happen at a time [ns] of the clock, or when the node next waits after that: a request."""
         heapq.heappush(self._plans, (at, next(self._number), happening))
 
-    def happen(self, now: int) -> bool:
-        """Whether anything was due by now; it has happened then."""
-        happened = False
-        while self._plans and self._plans[0][0] <= now:
+    def send(self, at: int, happening: Callable[[], None]) -> None:
+        """Let a message come at a time [ns] of the clock; it is there also for a node that does not wait."""
+        heapq.heappush(self._messages, (at, next(self._number), happening))
+
+    def arrive(self) -> None:
+        """Let the messages come that have arrived by now."""
+        self.before_look()
+        while self._messages and self._messages[0][0] <= self.clock.now:
+            heapq.heappop(self._messages)[2]()
+
+    def _happen(self) -> None:
+        self.arrive()
+        while self._plans and self._plans[0][0] <= self.clock.now:
             heapq.heappop(self._plans)[2]()
-            happened = True
-        return happened
 
     def wait(self, deadline_ns: int | None, fds: Iterable[int] = ()) -> bool:  # noqa: ARG002
         self.waits += 1
         assert self.waits < MOST_WAITS, "the node waits for ever"
-        self.before_wait()
-        self.happen(self.clock.now)
-        if super().wait(deadline_ns) or (deadline_ns is not None and deadline_ns <= self.clock.now):
-            return super().wait(deadline_ns)
-        planned = self._plans[0][0] if self._plans else None
+        self._happen()
+        if super().wait(deadline_ns):
+            return True
+        if deadline_ns is not None and deadline_ns <= self.clock.now:
+            self.clock.now += 1  # to look takes time, else who waits for later than now would wait for ever
+            return False
+        planned = min((plans[0][0] for plans in (self._messages, self._plans) if plans), default=None)
         assert planned is not None or deadline_ns is not None, "the node waits for what never comes"
-        if deadline_ns is None or (planned is not None and planned <= deadline_ns):
-            assert planned is not None
+        if planned is not None and (deadline_ns is None or planned <= deadline_ns):
             self.clock.now = max(self.clock.now, planned)
-        else:
-            self.clock.now = deadline_ns + self.wakes_late()
-        self.happen(self.clock.now)
+        elif deadline_ns is not None:
+            self.clock.now = deadline_ns + self.wakes_late(deadline_ns)
+        self._happen()
         return super().wait(deadline_ns)
 
 
@@ -144,8 +156,11 @@ class Bench:
         self.law: Callable[[State], dict[str, float]] = lambda _: {"F": 0.01, "G": 0.02}
         self.on_write: Callable[[tuple[float, ...]], None] = lambda _: None
         self._seq = 0
-        self.bus.before_wait = self._answer_states
+        self.bus.before_look = self._answer_states
         self._listen_to_plant()
+        if self.node.commands is not None:
+            receive = self.node.commands.receive
+            self.node.commands.receive = lambda: (self.bus.arrive(), receive())[1]  # type: ignore[method-assign, func-returns-value, misc]
 
     def _listen_to_plant(self) -> None:
         plant, write, safe = self.node.plant, self.node.plant.write, self.node.plant.safe
@@ -186,7 +201,7 @@ class Bench:
         for state in states[self._answered :]:
             if state.control and self.latency_ns is not None:
                 at = state.mono + self.latency_ns
-                self.bus.plan(at, lambda state=state: self.publish(self.command(state)))  # type: ignore[misc]
+                self.bus.send(at, lambda state=state: self.publish(self.command(state)))  # type: ignore[misc]
         self._answered = len(states)
 
     @property
