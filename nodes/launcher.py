@@ -1,65 +1,28 @@
 """The launcher: kernels loaded once, nodes forked, started together, watched, stopped, accounted for."""
 
 import contextlib
-import json
 import os
 import signal
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from servonode.bus import Bus, BusError, Requester, RunFolder, Status, run_folder
+from servonode.bus import Bus, Requester, RunFolder, Status, run_folder
 from servonode.nodes.assembly import Assembly
+from servonode.nodes.child import Child, forked
 from servonode.nodes.launch_file import table_of
 from servonode.nodes.node import CONTROLLER, LAUNCHER, PLANT, TARGET
-from servonode.nodes.process import MONITORED, die_with_parent, run_node
+from servonode.nodes.outcome import Outcome, collect
+from servonode.nodes.process import MONITORED, run_node
 from servonode.nodes.restarts import Restarts
-from servonode.nodes.result import Run, run_of_rows
 
 READY_TIMEOUT_S = 20.0
 READY_PAUSE_S = 0.002  # between two questions, so that nodes that already run are not held up
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)  # those that the launcher handles
 STOP_LADDER = ((signal.SIGINT, 5.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
 LOOK_NS = 50_000_000  # how often the launcher looks after its nodes
-CRASHED = 3  # exit code of a node that an exception ended; 0 and 1 are those of a run
 SILENCE_S = 1.0  # beyond the time of an answer in lockstep: a plant that says nothing for so long hangs
-
-
-@dataclass
-class Child:
-    """A node's process as the launcher sees it."""
-
-    name: str
-    pid: int
-    output: int  # reading end of its stdout and stderr
-    code: int | None = None  # exit code; minus the signal that killed it
-    partial: bytes = b""
-
-    def describe(self) -> str:
-        """How it ended, in words."""
-        if self.code is not None and self.code < 0:
-            return f"{self.name} was killed by {signal.Signals(-self.code).name}"
-        if self.code == CRASHED:
-            return f"{self.name} failed; its message stands above"
-        return f"{self.name} ended early with exit code {self.code}"
-
-
-@dataclass
-class Outcome:
-    """What a launch gave: the run as far as it was recorded, faults of nodes, whether the user broke it off."""
-
-    run: Run | None = None
-    faults: list[dict[str, Any]] = field(default_factory=list)
-    interrupted: bool = False
-
-    @property
-    def exit_code(self) -> int:
-        return 130 if self.interrupted else 1 if self.faults else 0
 
 
 Progress = Callable[[dict[str, Status]], None]
@@ -114,7 +77,9 @@ class Launcher:
                 self._stop_all()
                 for number, handler in previous:
                     signal.signal(number, handler)
-            self._collect(folder.path, (time.monotonic_ns() - begin) / 1e9)
+            wall_s = (time.monotonic_ns() - begin) / 1e9
+            again = {name: each.count for name, each in self._restarts.items() if each.count}
+            collect(self.outcome, self.assembly, folder.path, list(self.children), again, wall_s)
         return self.outcome
 
     def _supervise(self, folder: RunFolder, names: list[str]) -> None:
@@ -171,50 +136,17 @@ class Launcher:
                 os.kill(plant.pid, signal.SIGUSR1)
 
     def _fork(self, name: str, folder: RunFolder, again: bool) -> None:
-        """Start a node as a child in a process group of its own, so that Ctrl-C reaches only the launcher.
+        """Start a node; `again` in the place of one that died: a plant then waits for the operator, whatever it is."""
 
-        again: in the place of one that died; a plant then waits for the operator, whatever it is.
-        """
-        read, write = os.pipe()
-        parent = os.getpid()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # else the child might take one with the launcher's handlers
-        pid = os.fork()
-        if pid == 0:
-            code = CRASHED
-            try:
-                for number in (signal.SIGINT, signal.SIGTERM):
-                    signal.signal(number, lambda *_: os._exit(CRASHED))  # until its bus has handlers of its own
-                signal.signal(signal.SIGQUIT, signal.SIG_IGN)
-                signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-                os.setpgid(0, 0)
-                # the plant ends in good order even when the launcher is killed; the others hold nothing
-                die_with_parent(parent, signal.SIGTERM if name == PLANT else signal.SIGKILL)
-                os.dup2(write, 1)
-                os.dup2(write, 2)
-                os.close(read)
-                os.close(write)
-                for other in self.children.values():
-                    if other.output >= 0:  # not of one that is dead, or its own former life
-                        os.close(other.output)
-                folder.forget()
-                code = run_node(name, self.assembly, folder, self.every, self.arm and not again)
-            except BusError as error:
-                print(f"cannot start: {error}", file=sys.stderr)  # noqa: T201
-            except BaseException:  # noqa: BLE001  (the last frame of a process: print and exit)
-                import traceback
+        def live() -> int:
+            for other in self.children.values():
+                if other.output >= 0:  # not of one that is dead, or its own former life
+                    os.close(other.output)
+            folder.forget()
+            return run_node(name, self.assembly, folder, self.every, self.arm and not again)
 
-                traceback.print_exc()
-            finally:
-                sys.stderr.flush()
-                os._exit(code)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-        os.close(write)
-        os.set_blocking(read, False)
-        with contextlib.suppress(OSError):
-            os.setpgid(pid, pid)
-        self.children[name] = Child(name, pid, read)
+        # the plant ends in good order even when the launcher is killed; the others hold nothing
+        self.children[name] = forked(name, live, signal.SIGTERM if name == PLANT else signal.SIGKILL)
 
     def _gate(self, folder: Path, waiting: set[str]) -> bool:
         """Open the start gate once every node in `waiting` is ready, which empties it; False when that cannot be.
@@ -368,34 +300,6 @@ class Launcher:
                     for line in lines:
                         print(f"[{child.name}] {line.decode(errors='replace')}", file=sys.stderr)  # noqa: T201
 
-    def _collect(self, folder: Path, wall_s: float) -> None:
-        """Read what the nodes left in the run's folder."""
-        summaries = {name: _read_json(folder / f"{name}.json") for name in self.children}
-        plant, controller = summaries[PLANT], summaries.get(CONTROLLER, {})
-        order = (TARGET, CONTROLLER, PLANT)  # a goal or a law that failed is the reason for what the plant found
-        faults = [fault for name in order for fault in summaries.get(name, {}).get("faults", [])]
-        known = {fault["text"] for fault in self.outcome.faults}
-        self.outcome.faults += _unique(fault for fault in faults if fault["text"] not in known)
-        if not (folder / f"{PLANT}.npy").exists() or not plant:
-            return
-        rows = np.load(folder / f"{PLANT}.npy")
-        if not len(rows):
-            return
-        recorded = self.assembly.control.law.n_recorded if self.assembly.control else 0
-        file = folder / f"{CONTROLLER}.npy"
-        answers = np.load(file) if file.exists() else np.zeros((0, 1 + recorded))
-        shown = ("rate", "misses", "round_trip_s", "counts", "lateness_s", "stalls", "overruns", "grants")
-        stats: dict[str, Any] = {name: plant[name] for name in shown if name in plant}
-        stats["node_counts"] = {name: summary.get("counts", {}) for name, summary in summaries.items()}
-        lateness = {"lateness_s": plant["lateness_s"]} if plant.get("lateness_s") else {}
-        stats["nodes"] = {name: summary.get("times", {}) for name, summary in summaries.items()}
-        stats["nodes"][PLANT] = stats["nodes"][PLANT] | lateness
-        stats["restarts"] = {name: each.count for name, each in self._restarts.items() if each.count}
-        self.outcome.run = run_of_rows(
-            self.assembly, self.assembly.launch.run.mode, rows, answers, plant.get("wall_s", wall_s),
-            faults=self.outcome.faults, residual_max=controller.get("residual_max", {}), stats=stats,
-        )  # fmt: skip
-
 
 def _say(text: str) -> None:
     print(f"[launcher] {text}", file=sys.stderr, flush=True)  # noqa: T201
@@ -406,18 +310,3 @@ def _is_ready(asker: Requester) -> bool:
         return bool(asker.ask({"ask": "ready"}, 0.2).get("ready"))
     except TimeoutError:
         return False
-
-
-def _read_json(file: Path) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = json.loads(file.read_text())
-    except (OSError, ValueError):
-        return {}
-    return content
-
-
-def _unique(faults: Any) -> list[dict[str, Any]]:
-    seen: dict[str, dict[str, Any]] = {}
-    for fault in faults:
-        seen.setdefault(fault["text"], fault)
-    return list(seen.values())

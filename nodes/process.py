@@ -1,11 +1,9 @@
 """A node as a process: what happens between the fork and the exit."""
 
-import ctypes
 import gc
 import json
 import os
 import signal
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -32,7 +30,6 @@ URGENT = ("estop", "stop")
 REQUESTS_AT_ONCE, REQUESTS_KEPT = 4, 64
 LOOK_NS = 1_000_000  # the door is looked at this often whatever else comes
 OPERATOR = ("arm", "disarm", "estop", "reset", "status")  # what a plant is asked by the command line
-_PR_SET_PDEATHSIG = 1
 
 
 class _Worker(Protocol):
@@ -130,15 +127,6 @@ class NodeBus(Bus):
                 pass
         except BlockingIOError:
             pass
-
-
-def die_with_parent(parent: int, number: int) -> None:
-    """Have this process receive signal `number` when its parent dies (Linux; elsewhere the caller's task)."""
-    if sys.platform == "linux":
-        libc = ctypes.CDLL(None)
-        libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(1)
 
 
 def share_core(name: str) -> None:

@@ -22,7 +22,7 @@ from servonode.mechanics.cache import cache_root
 from servonode.nodes.assembly import assemble
 from servonode.nodes.cli import main
 from servonode.nodes.launch_file import packaged, read_launch
-from servonode.nodes.launcher import Outcome
+from servonode.nodes.outcome import Outcome
 from servonode.nodes.summary import StatusLine, table
 
 KEYS = {"t", "state", "input", "residual", "output", "program_state", "energy", "fault", "steps", "wall_s"}

@@ -261,7 +261,7 @@ def test_value_and_power_win_over_the_rate(folder: Path) -> None:
     bench = active(puck(folder, WAITS, RATE, "plant.safety.limit=0.15", "plant.safety.power_limit=0.01"))
     bench.period(1.0)
     F, G = bench.written[-1]
-    assert F * 0.5 - G * 0.2 == pytest.approx(0.01)
+    assert pytest.approx(0.01) == F * 0.5 - G * 0.2
     assert bench.applied[-1].reasons == ["limit:F", "rate:F", "power"]
     bench.node.plant.x[2] = -0.5  # now the same force takes energy out
     for _ in range(3):
@@ -435,7 +435,9 @@ def watched(bench: Bench, steps: int) -> None:
             bench.node.fault(*trouble, PLANT)
 
 
-@pytest.mark.parametrize(("way", "name"), [("both", "stale_state"), ("state", "stale_state"), ("applied", "stale_applied")])
+@pytest.mark.parametrize(
+    ("way", "name"), [("both", "stale_state"), ("state", "stale_state"), ("applied", "stale_applied")]
+)
 def test_a_machine_that_is_lost_gets_zero_until_it_has_answered_again(way: str, name: str, folder: Path) -> None:
     bench = cut(folder, f'plant.link.cut="{way}"')
     bench.activate()
@@ -587,7 +589,9 @@ class AnySequence(RuleBasedStateMachine):
         if self.old:
             assert not self.bench.give(self.old.pop(0))
 
-    @rule(name=st.sampled_from(["estop", "stale_command", "law", "overrun", "host_stall", "stale_state", "stale_applied"]))
+    @rule(
+        name=st.sampled_from(["estop", "stale_command", "law", "overrun", "host_stall", "stale_state", "stale_applied"])
+    )
     def fails(self, name: str) -> None:
         self.bench.node.fault(name, "it happened", PLANT)
         assert self.bench.node.failed

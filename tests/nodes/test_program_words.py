@@ -12,8 +12,8 @@ import servonode
 from servonode.bus import Command, MemoryBus, Switchboard
 from servonode.nodes import fused
 from servonode.nodes.launch_file import LaunchError
-from servonode.nodes.node import Outbox
 from servonode.nodes.lockstep import prepare
+from servonode.nodes.node import Outbox
 from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.result import Run
 from servonode.nodes.simulate import SimulationError, simulate_nodes

@@ -52,7 +52,7 @@ class Paced(Bench):
         return self
 
     def late(self, ms: float, by_ms: float, own: bool = False) -> "Paced":
-        """Have the first sleep that is to end then or later [ms] end so much later; `own`: the plant computed so long."""
+        """Have the first sleep to then or later [ms] end so much too late; `own`: for the plant computed so long."""
         self._late[self.begin + round(ms * MS)] = (round(by_ms * MS), own)
         return self
 
@@ -63,7 +63,7 @@ class Paced(Bench):
             return by
         return 0
 
-    def run(self, monkeypatch: pytest.MonkeyPatch | None = None) -> "Paced":
+    def run(self) -> "Paced":
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("servonode.nodes.realtime.time", SimpleNamespace(thread_time_ns=lambda: self.computed))
             self.pace.run()
@@ -151,7 +151,7 @@ def test_states_come_each_so_many_steps_and_at_each_control_instant(
 
 def test_the_clock_starts_with_the_first_answer_however_late(folder: Path) -> None:
     paced = Paced(puck(folder, "run.duration=0.1"))
-    paced.law = lambda state: {"F": 0.1, "G": 0.0}
+    paced.law = lambda _: {"F": 0.1, "G": 0.0}
     paced.latency_ns = 3000 * MS
     paced.at(3000, lambda bench: setattr(bench, "latency_ns", MS)).run()
     assert paced.pace.start_ns == paced.begin + 3000 * MS
@@ -172,12 +172,12 @@ def test_without_a_first_answer_the_run_does_not_begin(waits: bool, folder: Path
     assert paced.faults == ["lockstep_timeout"]
     assert paced.node.faults[0].text == "no answer to the state of step 0 within 2 s; is the controller alive?"
     assert first[0] == pytest.approx(2000, abs=1e-3)
-    assert {values for values in paced.written[:1]} != {(0.0, 0.0)}
+    assert paced.written[0] != (0.0, 0.0)  # the safe action
 
 
 def test_a_stop_before_the_first_answer_waits_and_nothing_that_comes_acts(folder: Path) -> None:
     paced = Paced(puck(folder, "run.duration=0.5"), latency_ns=100 * MS)
-    paced.law = lambda state: {"F": 0.77, "G": 0.77}
+    paced.law = lambda _: {"F": 0.77, "G": 0.77}
     paced.at(50, says("estop")).run()
     assert paced.faults == ["estop"]
     assert (0.77, 0.77) not in paced.written
@@ -285,13 +285,13 @@ def test_a_silent_controller_is_noticed_to_the_moment(timeout_ms: float, every: 
 
 def test_where_commands_may_resume_the_safe_action_acts_between(folder: Path) -> None:
     paced = Paced(puck(folder, "run.duration=1", 'plant.safety.on_fault="resume"'))
-    paced.at(200.7, silent).at(400.2, lambda bench: setattr(bench, "latency_ns", MS)).run()
+    paced.at(200.7, silent).at(400.2, lambda bench: setattr(bench, "latency_ns", MS // 2)).run()
     assert (paced.faults, paced.node.k) == ([], 1000)
     assert (paced.counts["stale_commands"], paced.counts["resumed"]) == (1, 1)
     recorded = paced.inputs()
     assert recorded[239] == (0.01, 0.02)
-    assert all(recorded[k] not in ((0.01, 0.02), (0.0, 0.0)) for k in range(241, 410))
-    assert recorded[413] == (0.01, 0.02)
+    assert all(recorded[k] not in ((0.01, 0.02), (0.0, 0.0)) for k in range(240, 400))
+    assert recorded[400] == (0.01, 0.02)
 
 
 def test_what_was_missed_is_not_owed_after_a_new_arming(folder: Path) -> None:
@@ -368,35 +368,25 @@ def test_a_stall_and_an_overrun_are_told_apart_within_one_run(folder: Path) -> N
     assert paced.faults == ["host_stall", "overrun"]
 
 
-def test_a_plant_that_computes_for_longer_than_its_time_is_an_overrun(folder: Path) -> None:
-    chosen = ("run.duration=2", "plant.publish_every=10", "plant.safety.lateness_limit=0.1")
+@pytest.mark.parametrize("computed_ms", [1.5, 0.5])
+def test_a_plant_that_falls_behind_little_by_little_is_an_overrun_also_on_a_busy_host(
+    computed_ms: float, folder: Path
+) -> None:
+    chosen = ("run.duration=2", "plant.publish_every=10", "plant.safety.lateness_limit=0.102")
     paced = Paced(puck(folder, *chosen), latency_ns=MS // 10)
     advance = paced.node.plant.advance
 
     def slow(steps: int) -> None:
         paced.clock.now += round(1.5 * MS) * steps
-        paced.computed += round(1.5 * MS) * steps
+        paced.computed += round(computed_ms * MS) * steps
         advance(steps)
 
     paced.node.plant.advance = slow  # type: ignore[method-assign]
     paced.run()
     assert paced.faults == ["overrun"]
-    assert paced.node.faults[0].t == pytest.approx(0.2, abs=0.02)  # 0.5 ms more each millisecond
-
-
-def test_a_host_that_takes_two_thirds_of_the_time_is_a_stall(folder: Path) -> None:
-    chosen = ("run.duration=2", "plant.publish_every=10", "plant.safety.lateness_limit=0.1")
-    paced = Paced(puck(folder, *chosen), latency_ns=MS // 10)
-    advance = paced.node.plant.advance
-
-    def slow(steps: int) -> None:
-        paced.clock.now += round(1.5 * MS) * steps
-        paced.computed += round(0.5 * MS) * steps  # it would keep up if it ran
-        advance(steps)
-
-    paced.node.plant.advance = slow  # type: ignore[method-assign]
-    paced.run()
-    assert paced.faults == ["host_stall"]
+    # 15 ms late at the end of the first period, which began in time, and 5 ms more at the end of each
+    assert paced.node.faults[0].t == 0.19
+    assert paced.pace.stalls == 0
 
 
 def test_a_stall_while_a_command_is_owed_begins_the_wait_afresh_but_once(folder: Path) -> None:
@@ -490,5 +480,5 @@ def test_any_course_of_events_keeps_time_and_is_safe(
     rows = paced.node.record.rows[:, 0]
     assert np.array_equal(rows, np.arange(len(rows)))
     assert paced.node.k == 500  # an estop waits, and so does every fault here
-    for before, after in zip(paced.node.faults, paced.node.faults[1:], strict=False):
-        assert before.t <= after.t
+    times = [fault.t for fault in paced.node.faults]
+    assert times == sorted(times)

@@ -1,0 +1,85 @@
+"""A node's process as the launcher starts and sees it."""
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from servonode.bus import BusError
+
+CRASHED = 3  # exit code of a node that an exception ended; 0 and 1 are those of a run
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)  # those that the launcher handles
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass
+class Child:
+    """A node's process as the launcher sees it."""
+
+    name: str
+    pid: int
+    output: int  # reading end of its stdout and stderr
+    code: int | None = None  # exit code; minus the signal that killed it
+    partial: bytes = b""
+
+    def describe(self) -> str:
+        """How it ended, in words."""
+        if self.code is not None and self.code < 0:
+            return f"{self.name} was killed by {signal.Signals(-self.code).name}"
+        if self.code == CRASHED:
+            return f"{self.name} failed; its message stands above"
+        return f"{self.name} ended early with exit code {self.code}"
+
+
+def forked(name: str, live: Callable[[], int], on_orphaned: int) -> Child:
+    """A child that lives through `live` and ends with its exit code, its output in a pipe.
+
+    It has a process group of its own, so that Ctrl-C reaches only the launcher, and receives the signal `on_orphaned`
+    when the launcher dies (Linux).
+    """
+    read, write = os.pipe()
+    parent = os.getpid()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # else the child might take one with the launcher's handlers
+    pid = os.fork()
+    if pid == 0:
+        code = CRASHED
+        try:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, lambda *_: os._exit(CRASHED))  # until its bus has handlers of its own
+            signal.signal(signal.SIGQUIT, signal.SIG_IGN)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+            os.setpgid(0, 0)
+            _die_with(parent, on_orphaned)
+            os.dup2(write, 1)
+            os.dup2(write, 2)
+            os.close(read)
+            os.close(write)
+            code = live()
+        except BusError as error:
+            print(f"cannot start: {error}", file=sys.stderr)  # noqa: T201
+        except BaseException:  # noqa: BLE001  (the last frame of a process: print and exit)
+            import traceback
+
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    os.close(write)
+    os.set_blocking(read, False)
+    with contextlib.suppress(OSError):
+        os.setpgid(pid, pid)
+    return Child(name, pid, read)
+
+
+def _die_with(parent: int, number: int) -> None:
+    """Have this process receive signal `number` when its parent dies (Linux; elsewhere the launcher's task)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
