@@ -29,6 +29,7 @@ Array = npt.NDArray[np.float64]
 STATUS_INSTANTS = 64  # control instants after which a status is due at the latest; the target node goes by it
 RESEND_NS = 100_000_000  # an unanswered state, or an idle plant's newest one, is published again after this long
 LOOK_NS = 1_000_000  # a plant that never sleeps looks at its door this often
+LEAST_ENERGY = 1e-6  # J; less of it is rounding
 STRAY = 0.1  # share of the energy that may come from nowhere before a motion counts as nonsense
 CHUNK = 100_000  # steps after which a plant that integrates for long looks after its door and its status
 
@@ -261,8 +262,8 @@ class PlantNode:
         last = min(self.steps, self.k + (steps if most is None else min(steps, most)))
         self.publish_status()
         self.asks = False
-        missing = self._missing_energy()
-        while self.k < last and self.plant.finite and not self._lost and not self._strays(missing):
+        missing, scale = self._missing_energy(), self._energy_scale()
+        while self.k < last and self.plant.finite and not self._lost and not self._strays(missing, scale):
             k = min(self.next_event(), last)
             if wait is not None:
                 wait(k)
@@ -278,10 +279,17 @@ class PlantNode:
         """Energy [J] that is neither the start's nor the work's: errors of the integrator; nan for a device."""
         return self.plant.energy() - self._start_energy - float(self.plant.x[-1])
 
-    def _strays(self, missing: float) -> bool:
-        """Whether a simulation has left what its model can tell, as after a fall: energy came from nowhere."""
+    def _energy_scale(self) -> float:
+        """What an error of energy is measured by [J]."""
+        return abs(self.plant.energy()) + abs(self._start_energy) + abs(float(self.plant.x[-1]))
+
+    def _strays(self, missing: float, scale: float) -> bool:
+        """Whether a simulation has left what its model can tell, as after a fall: energy came from nowhere.
+
+        missing, scale: as they were when the safe action began; a machine at rest has no energy to measure by.
+        """
         error = abs(self._missing_energy() - missing)
-        return bool(error > STRAY * (abs(self.plant.energy()) + abs(self._start_energy) + abs(self.plant.x[-1])))
+        return error > STRAY * max(self._energy_scale(), scale, LEAST_ENERGY)
 
     def hear(self) -> None:
         """Hear the operator also where there is never time to sleep, at most every LOOK_NS."""

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.bus import Applied, Command, MemoryBus, Message, State, Status, Switchboard
+from servonode.bus.faces import BOUND, SubscriberFace
 from servonode.nodes.assembly import Assembly, assemble
 from servonode.nodes.launch_file import read_launch
 from servonode.nodes.lockstep import prepare
@@ -23,7 +24,7 @@ from servonode.nodes.plant_node import PlantNode
 Array = npt.NDArray[np.float64]
 MS = 1_000_000  # ns
 BEGIN = 5_000_000 * MS  # where the clock starts
-MOST_WAITS = 3_000_000  # a run that goes on for ever is a failure, not a hang
+MOST_WAITS, LONGEST_NS = 500_000, 1_000_000 * MS  # a run that goes on for ever is a failure, not a hang
 SRC = 4711
 
 MACHINE = '''"""A puck on a table that two forces push."""
@@ -81,7 +82,7 @@ class Clock:
         return self.now
 
 
-Plans = list[tuple[int, int, Callable[[], None]]]
+Plans = list[tuple[int, int, Callable[[], object]]]
 
 
 class SteppedBus(MemoryBus):
@@ -97,11 +98,11 @@ class SteppedBus(MemoryBus):
         self._plans: Plans = []
         self._number = count()
 
-    def plan(self, at: int, happening: Callable[[], None]) -> None:
+    def plan(self, at: int, happening: Callable[[], object]) -> None:
         """Let something happen at a time [ns] of the clock, or when the node next waits after that: a request."""
         heapq.heappush(self._plans, (at, next(self._number), happening))
 
-    def send(self, at: int, happening: Callable[[], None]) -> None:
+    def send(self, at: int, happening: Callable[[], object]) -> None:
         """Let a message come at a time [ns] of the clock; it is there also for a node that does not wait."""
         heapq.heappush(self._messages, (at, next(self._number), happening))
 
@@ -118,7 +119,7 @@ class SteppedBus(MemoryBus):
 
     def wait(self, deadline_ns: int | None, fds: Iterable[int] = ()) -> bool:  # noqa: ARG002
         self.waits += 1
-        assert self.waits < MOST_WAITS, "the node waits for ever"
+        assert self.waits < MOST_WAITS and self.clock.now < BEGIN + LONGEST_NS, "the node waits for ever"
         self._happen()
         if super().wait(deadline_ns):
             return True
@@ -159,8 +160,16 @@ class Bench:
         self.bus.before_look = self._answer_states
         self._listen_to_plant()
         if self.node.commands is not None:
-            receive = self.node.commands.receive
-            self.node.commands.receive = lambda: (self.bus.arrive(), receive())[1]  # type: ignore[method-assign, func-returns-value, misc]
+            self._deliver_when_looked_at(self.node.commands)
+
+    def _deliver_when_looked_at(self, commands: SubscriberFace) -> None:
+        receive = commands.receive
+
+        def received(bound: int = BOUND) -> list[tuple[str, Message]]:
+            self.bus.arrive()
+            return receive(bound)
+
+        commands.receive = received  # type: ignore[method-assign]
 
     def _listen_to_plant(self) -> None:
         plant, write, safe = self.node.plant, self.node.plant.write, self.node.plant.safe

@@ -182,7 +182,7 @@ def test_the_rate_starts_from_zero_however_long_the_plant_was_armed(folder: Path
         bench.advance(10)
     for i in range(1, 15):
         bench.period(0.95, -0.05)
-        assert bench.written[-1] == (pytest.approx(min(i / 10, 0.95), abs=1e-12), -0.05)
+        assert bench.written[-1] == pytest.approx((min(i / 10, 0.95), -0.05), abs=1e-12)
     assert bench.counts["rate:F"] == 9
 
 
@@ -190,12 +190,12 @@ def test_the_rate_starts_from_zero_after_zero_input(folder: Path) -> None:
     bench = active(puck(folder, WAITS, RATE, "plant.settings.brake=false"))
     for _ in range(10):
         bench.period(1.0)
-    assert bench.written[-1] == (pytest.approx(1.0), 0.0)
+    assert bench.written[-1] == pytest.approx((1.0, 0.0))
     assert "done" in bench.node.asked("disarm")
     assert bench.written[-1] == (0.0, 0.0)
     assert "done" in bench.node.asked("arm")
     assert bench.period(1.0)
-    assert bench.written[-1] == (pytest.approx(0.1, abs=1e-12), 0.0)
+    assert bench.written[-1] == pytest.approx((0.1, 0.0), abs=1e-12)
 
 
 def test_the_rate_starts_from_the_brake_after_the_brake(folder: Path) -> None:
@@ -203,13 +203,12 @@ def test_the_rate_starts_from_the_brake_after_the_brake(folder: Path) -> None:
     bench.node.asked("disarm")
     bench.advance(17)
     assert bench.written[-1][0] < -1.3
-    last = bench.written[-1]
     bench.advance(3)
     assert "done" in bench.node.asked("arm")
     bench.ask()
     last = bench.written[-1]
     assert bench.give(bench.command(None, 1.0, 1.0))
-    assert bench.written[-1] == (pytest.approx(last[0] + 0.1, abs=1e-12), pytest.approx(last[1] + 0.1, abs=1e-12))
+    assert bench.written[-1] == pytest.approx((last[0] + 0.1, last[1] + 0.1), abs=1e-12)
 
 
 @pytest.mark.parametrize("held", [1, 5, 40])
@@ -220,7 +219,7 @@ def test_the_rate_allows_one_period_however_long_the_command_was_held(held: int,
         bench.ask()
         bench.advance(10)
     bench.period(1.0)
-    assert bench.written[-1] == (pytest.approx(0.2, abs=1e-12), 0.0)
+    assert bench.written[-1] == pytest.approx((0.2, 0.0), abs=1e-12)
 
 
 @pytest.mark.parametrize("delay", [1, 2])
@@ -239,7 +238,7 @@ def test_power_is_cut_only_where_it_goes_into_the_machine(folder: Path) -> None:
     assert (x_dot, y_dot) == (0.5, -0.2)
     bench.period(1.0, 0.5)
     factor = 0.1 / (x_dot - 0.5 * 0.2)
-    assert bench.written[-1] == (pytest.approx(factor), pytest.approx(0.5 * factor))
+    assert bench.written[-1] == pytest.approx((factor, 0.5 * factor))
     assert bench.applied[-1].reasons == ["power"]
     assert bench.rung == "warn"
     bench.period(-50.0, 50.0)

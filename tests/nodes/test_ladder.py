@@ -319,6 +319,14 @@ def test_the_safe_action_ends_with_the_run_at_the_latest(folder: Path) -> None:
     assert bench.states[-1].final
 
 
+def test_a_machine_that_started_at_rest_and_is_at_rest_again_stays_under_its_safe_action(folder: Path) -> None:
+    chosen = ("run.duration=30", "plant.safety.safe_time=100", "plant.initial.x_dot=0", "plant.initial.y_dot=0")
+    bench = driven(puck(folder, *chosen, "plant.publish_every=10", mode="lockstep"), (50, says("estop")))
+    assert [each.name for each in bench.node.faults] == ["estop"]
+    assert bench.node.plant.energy() < 1e-20
+    assert bench.node.k == bench.node.steps
+
+
 @pytest.mark.parametrize("ms", [0, 3, 17, 49])
 def test_a_stop_whose_safe_action_reaches_the_end_of_a_lockstep_run_ends_it(ms: int, folder: Path) -> None:
     settings = ("run.duration=0.5", "plant.safety.safe_time=5")

@@ -169,7 +169,9 @@ def test_nodes_that_die_together_come_back_together(victims: tuple[str, str], ru
         for victim in victims:
             signalled(before[victim], signal.SIGKILL)
         signalled(run.popen.pid, signal.SIGCONT)
-        assert eventually(lambda: run.is_open() and not set(run.pids().values()) & {before[v] for v in victims}, START_S)
+        assert eventually(
+            lambda: run.is_open() and not set(run.pids().values()) & {before[v] for v in victims}, START_S
+        )
         assert {node for node in NODES if run.pids()[node] != before[node]} == set(victims)
         if PLANT in victims:
             time.sleep(0.3)  # it does not arm itself
@@ -200,7 +202,7 @@ def test_attempts_that_are_used_up_end_the_run_with_that_reason(runs: Runs) -> N
 
 
 def test_a_stop_in_lockstep_whose_safe_action_reaches_the_end_ends_the_run(runs: Runs) -> None:
-    chosen = ("run.mode=lockstep", "run.duration=2000", "plant.safety.safe_time=5000", "run.speed=1")
+    chosen = ("run.mode=lockstep", "run.duration=15", "plant.safety.safe_time=300")
     run = runs.start(LAUNCH, *chosen, 'plant.safety.on_fault="wait"', words=("--every", "1000"))
     run.wait_open()
     assert run.order("estop") == "fault"

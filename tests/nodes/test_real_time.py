@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from servonode.bus import State
 from servonode.nodes.assembly import Assembly
+from servonode.nodes.node import Fault
 from servonode.nodes.realtime import RealTime
 from tests.helpers.stepped import MS, Bench, puck
 
@@ -270,13 +271,19 @@ def test_a_controller_that_falls_behind_is_as_good_as_none_once_its_answers_are_
 def test_a_silent_controller_is_noticed_to_the_moment(timeout_ms: float, every: int, folder: Path) -> None:
     chosen = (f"plant.safety.command_timeout={timeout_ms / 1000}", f"plant.publish_every={every}", "run.duration=1")
     paced = Paced(puck(folder, *chosen, "plant.safety.safe_time=0"))
-    noticed: list[tuple[float, int]] = []
-    fault = paced.guard.latch
-    paced.guard.latch = lambda each: (noticed.append((paced.ms, paced.node.k)), fault(each))[1]  # type: ignore[method-assign, func-returns-value]
+    latch, noticed = paced.guard.latch, list[tuple[float, int]]()
+
+    def latched(fault: Fault) -> None:
+        noticed.append((paced.ms, paced.node.k))
+        latch(fault)
+
+    paced.guard.latch = latched  # type: ignore[method-assign]
     paced.at(200.7, silent).run()
     assert paced.faults == ["stale_command"]
     owed = 210.5  # the first state without an answer; the clock began with the first answer, after 0.5 ms
-    assert noticed == [(pytest.approx(owed + timeout_ms, abs=1e-4), int(210 + timeout_ms))]
+    (ms, k) = noticed[0]
+    assert ms == pytest.approx(owed + timeout_ms, abs=1e-4)
+    assert (k, len(noticed)) == (int(210 + timeout_ms), 1)
     text = f"no fresh command for {timeout_ms:.0f} ms: the machine's safe action; is the controller alive?"
     assert paced.node.faults[0].text == text
     steps = {values for k, values in paced.inputs().items() if 201 <= k < int(210 + timeout_ms)}
@@ -409,7 +416,7 @@ def test_arming_is_refused_until_the_plant_has_caught_up(folder: Path) -> None:
     answers: list[dict[str, Any]] = []
     counted = paced.guard.latch
 
-    def latch(fault: Any) -> None:
+    def latch(fault: Fault) -> None:
         counted(fault)
         if not answers:  # still far behind
             answers.extend(paced.node.asked(word) for word in ("reset", "arm"))

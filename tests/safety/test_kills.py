@@ -80,7 +80,9 @@ class Reactions:
 
     def judge(self, title: str) -> None:
         """Print them, and demand that the worst is within the command timeout and one period."""
-        spoilt = f", {len(self.stalled)} spoilt by stalls of the host" if self.stalled else ""
+        spoilt = ""
+        if self.stalled:
+            spoilt = f"; {len(self.stalled)} spoilt by stalls of the host, worst {max(self.stalled) * 1e3:.1f} ms"
         if self.good:
             worst, median = max(self.good) * 1e3, statistics.median(self.good) * 1e3
             print(f"\n{title}: {len(self.good)} reactions, median {median:.1f} ms, worst {worst:.1f} ms{spoilt}")
