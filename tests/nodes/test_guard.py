@@ -528,6 +528,8 @@ class AnySequence(RuleBasedStateMachine):
 
     assembly: Assembly
 
+    met: set[str]  # over all sequences
+
     def __init__(self) -> None:
         super().__init__()
         self.bench = Bench(self.assembly)
@@ -546,7 +548,7 @@ class AnySequence(RuleBasedStateMachine):
             if guard.ladder.latched and guard.ladder.rung >= Rung.ZERO:
                 assert values == (0.0, 0.0)
 
-    @initialize(arm=st.booleans(), stopped=st.booleans())
+    @initialize(arm=st.sampled_from([True, True, True, False]), stopped=st.sampled_from([False, False, False, True]))
     def begin(self, arm: bool, stopped: bool) -> None:
         if stopped:
             self.bench.node.asked("estop")
@@ -558,12 +560,34 @@ class AnySequence(RuleBasedStateMachine):
     @rule(F=st.floats(-2.0, 2.0), G=st.floats(-2.0, 2.0))
     def good(self, F: float, G: float) -> None:
         guard, state = self.bench.guard, self.bench.state
-        may = (guard.lifecycle == "active" or guard.arming) and self.bench.node.awaits_answer()
-        if F in (0.77, -0.77) or G in (0.77, -0.77):
+        if 0.77 in (abs(F), abs(G)):
             return
-        acts = self.bench.give(self.bench.command(state, F, G))
-        assert acts == may
+        may = (guard.lifecycle == "active" or guard.arming) and self.bench.node.awaits_answer()
         self.old.append(self.bench.command(state, 0.77, 0.77))
+        assert self.bench.give(self.bench.command(state, F, G)) == may
+        self.met.add(guard.lifecycle)
+
+    @rule(F=st.floats(-2.0, 2.0), periods=st.integers(1, 6), latency=st.integers(0, 9))
+    def goes_on(self, F: float, periods: int, latency: int) -> None:
+        for _ in range(periods):
+            self.advance(latency)
+            self.good(F, -F / 2)
+            self.advance(10 - latency)
+
+    @rule()
+    def recovers(self) -> None:
+        node, guard = self.bench.node, self.bench.guard
+        if node.must_end():
+            return
+        self.advance(10)
+        self.good(0.0, 0.0)
+        if node.failed:
+            assert "done" in node.asked("reset")
+        if guard.lifecycle == "inactive" and not guard.arming:
+            assert "done" in node.asked("arm"), node.asked("arm")
+        self.advance(10)
+        self.good(0.1, 0.1)
+        assert guard.lifecycle == "active"
 
     @rule(reason=st.sampled_from([each for each in REFUSED if each != "src"]))
     def bad(self, reason: str) -> None:
@@ -571,7 +595,8 @@ class AnySequence(RuleBasedStateMachine):
         poison = {name: math.copysign(0.77, value) for name, value in REFUSED[reason]["input"].items()}
         if reason == "non_finite":
             poison["F"] = math.inf
-        command = self.bench.command(self.bench.state, **(REFUSED[reason] | {"input": poison}))
+        changes: dict[str, Any] = REFUSED[reason] | {"input": poison}
+        command = self.bench.command(self.bench.state, None, 0.0, **changes)
         assert not self.bench.guard.consider(command, self.bench.node.k, self.bench.node.instant)
         assert self.refusals() == before + 1
 
@@ -579,12 +604,9 @@ class AnySequence(RuleBasedStateMachine):
         return sum(n for name, n in self.bench.counts.items() if name.startswith("refused_"))
 
     @rule()
-    def foreign(self) -> None:
+    def foreign_or_replayed(self) -> None:
         if self.bench.guard.lifecycle == "active" and self.bench.node.waits:
             assert not self.bench.give(self.bench.command(self.bench.state, 0.77, 0.77, src=SRC + 1))
-
-    @rule()
-    def replayed(self) -> None:
         if self.old:
             assert not self.bench.give(self.old.pop(0))
 
@@ -592,6 +614,8 @@ class AnySequence(RuleBasedStateMachine):
         name=st.sampled_from(["estop", "stale_command", "law", "overrun", "host_stall", "stale_state", "stale_applied"])
     )
     def fails(self, name: str) -> None:
+        guard = self.bench.guard
+        self.met.add(f"{'arming' if guard.arming else guard.lifecycle}, then {name}")
         self.bench.node.fault(name, "it happened", PLANT)
         assert self.bench.node.failed
 
@@ -657,9 +681,12 @@ VARIANTS: dict[str, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("examples", [25, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [60, pytest.param(1000, marks=pytest.mark.slow)])
 def test_any_sequence_of_commands_stops_and_armings_is_safe(variant: str, examples: int, folder: Path) -> None:
-    machine = type("Sequence", (AnySequence,), {"assembly": puck(folder, *VARIANTS[variant])})
+    met: set[str] = set()
+    machine = type("Sequence", (AnySequence,), {"assembly": puck(folder, *VARIANTS[variant]), "met": met})
     run_state_machine_as_test(
         machine, settings=settings(max_examples=examples, stateful_step_count=30, deadline=None, derandomize=True)
     )
+    assert {each.partition(",")[0] for each in met} >= {"active", "fault", "inactive"}
+    assert any(each.startswith("active, then") for each in met)

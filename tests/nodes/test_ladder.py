@@ -243,6 +243,19 @@ def test_without_a_budget_the_last_command_is_held(braking: Assembly) -> None:
     assert bench.rung == "nominal"
 
 
+@pytest.mark.parametrize("budget", [0, 2])
+def test_lost_states_count_as_repeats_in_lockstep_too(budget: int, folder: Path) -> None:
+    chosen = ("run.duration=3", "plant.sensor.drop=0.5", f"plant.safety.repeats={budget}")
+    bench = driven(puck(folder, *chosen, mode="lockstep"))
+    counts, braked = bench.counts, [u for u in bench.written if u not in ((0.0, 0.0), (0.01, 0.02))]
+    assert not bench.node.faults
+    seen = {state.k for state in bench.states if state.control}
+    lost = set(range(min(seen), 3000, 10)) - seen  # from the first answer on, each held or braked for one period
+    assert counts["repeats"] == len(lost) > 100
+    assert counts["repeats"] > counts["over_budget"] > 10
+    assert braked
+
+
 def test_a_fault_beats_the_rung_that_is_passing(folder: Path) -> None:
     bench = Bench(puck(folder, WAITS, "plant.safety.repeats=0"))
     bench.activate()

@@ -223,8 +223,7 @@ def test_a_command_acts_from_the_step_in_which_it_arrives(
     assert paced.counts["late_commands"] == 0
 
 
-@pytest.mark.parametrize("delay", [1, 2])
-@pytest.mark.parametrize("latency", [0.0, 2.5, 9.9])
+@pytest.mark.parametrize(("delay", "latency"), [(1, 0.0), (1, 2.5), (1, 9.9), (2, 2.5), (2, 13.5), (2, 19.9)])
 def test_with_a_delay_a_command_acts_at_its_control_instant_to_the_step(
     delay: int, latency: float, folder: Path
 ) -> None:
@@ -266,11 +265,8 @@ def test_a_controller_that_falls_behind_is_as_good_as_none_once_its_answers_are_
 # what stays away
 
 
-@pytest.mark.parametrize("timeout_ms", [21.0, 34.0, 38.6, 100.0])
-@pytest.mark.parametrize("every", [1, 10, 100])
-def test_a_silent_controller_is_noticed_to_the_moment(timeout_ms: float, every: int, folder: Path) -> None:
-    chosen = (f"plant.safety.command_timeout={timeout_ms / 1000}", f"plant.publish_every={every}", "run.duration=1")
-    paced = Paced(puck(folder, *chosen, "plant.safety.safe_time=0"))
+def notices(paced: Paced) -> list[tuple[float, int]]:
+    """When the faults to come are latched: wall time since the first state [ms], plant step."""
     latch, noticed = paced.guard.latch, list[tuple[float, int]]()
 
     def latched(fault: Fault) -> None:
@@ -278,6 +274,15 @@ def test_a_silent_controller_is_noticed_to_the_moment(timeout_ms: float, every: 
         latch(fault)
 
     paced.guard.latch = latched  # type: ignore[method-assign]
+    return noticed
+
+
+@pytest.mark.parametrize("timeout_ms", [21.0, 34.0, 38.6, 100.0])
+@pytest.mark.parametrize("every", [1, 10, 100])
+def test_a_silent_controller_is_noticed_to_the_moment(timeout_ms: float, every: int, folder: Path) -> None:
+    chosen = (f"plant.safety.command_timeout={timeout_ms / 1000}", f"plant.publish_every={every}", "run.duration=1")
+    paced = Paced(puck(folder, *chosen, "plant.safety.safe_time=0"))
+    noticed = notices(paced)
     paced.at(200.7, silent).run()
     assert paced.faults == ["stale_command"]
     owed = 210.5  # the first state without an answer; the clock began with the first answer, after 0.5 ms
@@ -288,6 +293,15 @@ def test_a_silent_controller_is_noticed_to_the_moment(timeout_ms: float, every: 
     assert paced.node.faults[0].text == text
     steps = {values for k, values in paced.inputs().items() if 201 <= k < int(210 + timeout_ms)}
     assert steps == {(0.01, 0.02)}  # the last command acted until then
+
+
+def test_while_a_newer_state_waits_the_watch_goes_on_from_the_last_answer(folder: Path) -> None:
+    chosen = ("plant.safety.command_timeout=0.034", "plant.publish_every=10", "run.duration=1")
+    paced = Paced(puck(folder, *chosen, "plant.safety.safe_time=0"), latency_ns=15 * MS)
+    noticed = notices(paced)
+    paced.at(200.7, silent).run()  # the state of 195 ms is answered at 210, that of 205 is not
+    assert paced.faults == ["stale_command"]
+    assert noticed[0][0] == pytest.approx(210 + 34, abs=1e-4)
 
 
 def test_where_commands_may_resume_the_safe_action_acts_between(folder: Path) -> None:
@@ -451,7 +465,7 @@ def happens(paced: Paced, what: str | float) -> None:
     elif what in ("silent", "answers"):
         paced.latency_ns = None if what == "silent" else MS
     else:
-        paced.node.asked(what)
+        paced.node.asked(str(what))
 
 
 @pytest.fixture(scope="module")
