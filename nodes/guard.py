@@ -191,9 +191,7 @@ class Guard:
         if self.budget is not None and self.repeats > self.budget and self.ladder.passing < Rung.DAMP:
             self.counts["over_budget"] += 1
             self.ladder.passing = Rung.DAMP
-            waiting = self.postpone()
             self.safe("repeats")
-            self.resume(waiting)
         elif not self.plant.simulated:
             self.plant.write(self.applied)  # a device's own watchdog wants to hear that we live
 

@@ -116,7 +116,7 @@ class PlantNode:
         """The sentence that a latched fault ends the run, or None."""
         if not self.must_end():
             return None
-        return f"fault {self.guard.ladder.latched[0].name} ends the run, which is under its safe action until then"
+        return f"fault {self.guard.ladder.latched[0].name} ends the run; start it anew"
 
     def is_control(self, k: int) -> bool:
         """Whether step k is a control instant."""

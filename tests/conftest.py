@@ -13,6 +13,8 @@ from scipy.integrate import solve_ivp
 from servonode.mechanics.machine import Machine
 from servonode.plants import load_machine
 
+# before anybody imports them: their assertions say what they found, as those of test files do
+pytest.register_assert_rewrite("tests.safety.suite", "tests.helpers.runs", "tests.helpers.stepped")
 Array = Any
 SOLVER = {"method": "DOP853", "rtol": 1e-13, "atol": 1e-13}
 

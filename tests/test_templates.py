@@ -27,7 +27,9 @@ def servonode(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@every_kind
+@pytest.mark.parametrize(
+    "kind", ["machine", *(pytest.param(each, marks=pytest.mark.slow) for each in ("program", "run"))]
+)
 def test_what_is_made_runs_with_the_printed_command(tmp_path: Path, kind: str) -> None:
     made = servonode(tmp_path, "new", kind, "crab")
     assert made.returncode == 0, made.stderr

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # deriving and compiling everything that the page does takes a minute
 PAGE = Path(__file__).parents[1] / "docs" / "tutorial.md"
 FENCE, CAPTION, GAP = "```", re.compile(r"\*\*([\w.]+)\*\*"), "..."
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]\d+)?")
 ONCE = re.compile(r"^servonode: deriving and compiling .*\n", re.MULTILINE)  # where nothing is in the cache yet
-TIMED = ("  rate ", "  missed ", "  round trip ")  # rows that tell of the computer
+TIMED = ("  rate ", "  missed ", "  timing ", "  plant ", "  controller ")  # rows that tell of the computer
 WALL = re.compile(r" in \d+\.\d\d s$")
 
 

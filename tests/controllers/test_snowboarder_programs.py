@@ -80,8 +80,7 @@ def laws() -> list[Any]:
         for name, path in CASES:
             for actuation in ("physical", "ideal"):
                 usual = (gravity, input_set, path) == ("full", "relative", "sine")
-                fast = usual or (gravity, input_set, name) == ("paper", "total", "literal")
-                marks = () if fast else (pytest.mark.slow,)
+                marks = () if usual else (pytest.mark.slow,)
                 found.append(pytest.param(gravity, input_set, name, path, actuation, marks=marks))
     return found
 

@@ -175,10 +175,12 @@ def own_cache(tmp_path: Path) -> Callable[[], subprocess.CompletedProcess[str]]:
     return check
 
 
-ALSO_SLOWLY = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("kernel.py", "description.json", "*.nbi")]
+ALSO_SLOWLY = [
+    pytest.param(kind, marks=pytest.mark.slow) for kind in ("*.nbc", "kernel.py", "description.json", "*.nbi")
+]
 
 
-@pytest.mark.parametrize("kind", ["manifest.json", "*.nbc", *ALSO_SLOWLY])
+@pytest.mark.parametrize("kind", ["manifest.json", *ALSO_SLOWLY])
 def test_a_damaged_cache_is_refused_until_its_folder_is_removed(
     own_cache: Callable[[], subprocess.CompletedProcess[str]], tmp_path: Path, kind: str
 ) -> None:

@@ -307,9 +307,7 @@ def test_disarm_and_reset_are_refused_with_their_reason(plain: Assembly) -> None
     assert refused(bench.node.asked("disarm")) == "the plant is fault, not armed"
     assert bench.node.asked("reset") == {"done": True, "lifecycle": "inactive"}
     bench.node.fault("device", "it happened", PLANT)
-    assert refused(bench.node.asked("reset")) == (
-        "fault device ends the run, which is under its safe action until then"
-    )
+    assert refused(bench.node.asked("reset")) == ("fault device ends the run; start it anew")
 
 
 def test_arming_before_the_start_needs_no_answer_and_the_run_keeps_its_id(plain: Assembly) -> None:

@@ -221,7 +221,7 @@ def dies(run: Process, number: int, after_s: float, from_folder: bool) -> None:
         run.popen.send_signal(number)
 
 
-@pytest.mark.parametrize("count", [10, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [4, pytest.param(60, marks=pytest.mark.slow)])
 def test_no_death_of_the_launcher_while_it_starts_leaves_a_process_or_a_file(count: int, runs: Runs) -> None:
     rng = random.Random()
     numbers = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL, signal.SIGKILL]

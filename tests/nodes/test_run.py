@@ -275,6 +275,7 @@ def assert_braked_in_time(process: Process, detected_at: float) -> None:
     assert TIMEOUT <= detected_at - last_command <= TIMEOUT + 2 * PERIOD  # one period, and one of jitter
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_controller_that_dies_or_freezes_leaves_the_brake(start: Start, runtime: str, number: int) -> None:
     process = start("trailer_pursuit", *WATCHED)
@@ -360,6 +361,7 @@ def test_a_plant_that_dies_ends_the_run(start: Start, runtime: str) -> None:
     assert list(Path(runtime).iterdir()) == []
 
 
+@pytest.mark.slow
 def test_lockstep_never_waits_for_a_frozen_controller_longer_than_told(start: Start, runtime: str) -> None:
     process = start("trailer_pursuit_lockstep", "--set", "run.lockstep_timeout=0.5", "--set", "run.duration=5000")
     process.wait_until_it_moves()
@@ -431,6 +433,7 @@ def test_a_run_that_is_broken_off_at_its_start_leaves_nothing(start: Start, runt
     assert list(Path(runtime).iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_second_run_of_the_same_name_refuses_to_start(start: Start) -> None:
     first = start("trailer_pursuit", *WATCHED)
     first.wait_until_it_moves()
@@ -465,6 +468,7 @@ def test_a_controller_frozen_for_a_moment_is_forgiven_where_the_file_says_so(sta
     assert not braking[-1]
 
 
+@pytest.mark.slow
 def test_a_plant_that_is_held_up_does_not_take_its_controller_for_dead(start: Start) -> None:
     process = start("trailer_pursuit", "--set", "run.duration=3", "--set", "run.speed=1")
     process.wait_until_it_moves()

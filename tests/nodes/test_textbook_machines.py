@@ -382,6 +382,7 @@ def test_a_wobbling_disc_keeps_its_energy(disc: Machine, flow: Flow) -> None:
 # moving constraints
 
 
+@pytest.mark.slow
 def test_a_bead_on_a_turning_wire_follows_its_closed_form(launch: Launch) -> None:
     """r'' = w^2 r: r = r0 cosh(w t) + (r0'/w) sinh(w t), force 2 m w r' (H. Goldstein, Classical Mechanics, ch. 1)."""
     m, w, r0, u0 = 0.4, 1.5, 0.3, -0.2
@@ -423,6 +424,7 @@ def shaken() -> Machine:
     return machine_of("moving.py:shaken")
 
 
+@pytest.mark.slow
 def test_a_shaken_pendulum_feels_its_pivot_as_gravity(shaken: Machine, rng: np.random.Generator) -> None:
     m, L, g, A, W = shaken.parameters.values()
     for _ in range(20):
@@ -492,6 +494,7 @@ def test_the_power_of_a_shaken_pivot_closes_the_energy_balance(launch: Launch) -
 # dissipation, functions of time, disturbances
 
 
+@pytest.mark.slow
 def test_friction_takes_the_energy_that_its_closed_form_says(launch: Launch) -> None:
     m, k, c, x0 = 0.8, 5.0, 0.6, 0.4
     run = servonode.simulate(launch("oscillators.py:spring", f"initial.x = {x0}", duration=5.0))
@@ -506,6 +509,7 @@ def test_friction_takes_the_energy_that_its_closed_form_says(launch: Launch) -> 
     assert run.energy[-1] < 0.03 * run.energy[0]
 
 
+@pytest.mark.slow
 def test_a_pendulum_that_lengthens_evenly_follows_bessel_functions(launch: Launch) -> None:
     """l theta'' + 2 l' theta' + g theta = 0 with l = l0 + v t has theta = [a J1(z) + b Y1(z)]/z, z = 2 sqrt(g l)/v:
     M. L. Boas, Mathematical Methods in the Physical Sciences, ch. 12, "The lengthening pendulum"."""
@@ -525,6 +529,7 @@ def test_a_pendulum_that_lengthens_evenly_follows_bessel_functions(launch: Launc
     assert_allclose(run.state["theta_dot"], rate, rtol=0, atol=1e-11 * np.abs(rate).max())
 
 
+@pytest.mark.slow
 def test_a_length_that_changes_acts_in_motion_energy_and_law(launch: Launch) -> None:
     """theta'' + 2 l'/l theta' + g/l sin(theta) = N/(m l^2), with a law that knows of l(t)."""
     plant = '[plant.parameters]\nl = "1 + 0.2*sin(3*t)"\n[plant.initial]\ntheta = 0.9\ntheta_dot = 1.5'
@@ -560,6 +565,7 @@ def test_a_disturbed_oscillator_answers_with_its_closed_form_amplitude_and_phase
     assert np.ptp(run.work) > 0.08
 
 
+@pytest.mark.slow
 def test_a_law_that_does_not_know_a_steady_disturbance_leaves_its_offset(launch: Launch) -> None:
     """mechanics/README.md, eq. (7): a steady disturbance d of f'' leaves d/lambda^2; here d = 0.8 N/0.8 kg."""
     servo = SERVO.format('place = "x - 0.1"')

@@ -506,6 +506,7 @@ class TestOnADisplay:
             assert self.gone(pid)
         assert list(Path(runtime).iterdir()) == []
 
+    @pytest.mark.slow
     def test_the_window_outlives_the_run_until_it_is_closed(
         self, display: str, tmp_path: Path, runtime: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:

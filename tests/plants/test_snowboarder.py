@@ -201,6 +201,7 @@ def at(machine: Machine, **values: float) -> Any:
     return machine.state(values)
 
 
+@pytest.mark.slow
 def test_the_samples_turn_beyond_the_fall_line_with_both_gravities(samples: Samples) -> None:
     headings = {(by_hand.full, abs(x[PHI0]) > np.pi / 2) for _, by_hand, x, _ in samples}
     assert headings == {(gravity, beyond) for gravity in (0.0, 1.0) for beyond in (False, True)}
@@ -290,6 +291,7 @@ def test_the_source_equations_of_absolute_angles_hold(samples: Samples) -> None:
             assert abs(sum(equation)) <= 1e-11 * np.abs(equation).max() / c**2
 
 
+@pytest.mark.slow
 def test_absolute_inputs_move_the_rider_as_their_relative_equivalents(
     rider: Machine, absolute_rider: Machine, rng: np.random.Generator
 ) -> None:
@@ -310,6 +312,7 @@ def test_near_upright_the_absolute_moments_are_warned_of(absolute_rider: Machine
         assert warned == (abs(theta) < 0.05)
 
 
+@pytest.mark.slow
 def test_a_whole_yaw_moment_turns_the_blade_alone(
     rider: Machine, total_rider: Machine, rng: np.random.Generator
 ) -> None:
