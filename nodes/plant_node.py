@@ -386,7 +386,7 @@ class PlantNode:
             "unsafe": self.assembly.launch.plant.safety.unsafe,
             "t": self.plant.t,
             "counts": self.all_counts(),
-            "values": self.values() | self.kept_time(),
+            "values": self.values() | self.kept_time() | self._armed(),
         }
 
     def all_counts(self) -> dict[str, int]:
@@ -412,10 +412,13 @@ class PlantNode:
             fault=latched[0].name if latched else "",
             rung=self.guard.rung.name.lower(),
             counts=self.all_counts(),
-            values=self._fresh_values() | {"armed": float(self.guard.arming or self.guard.lifecycle == "active")},
+            values=self._fresh_values() | self._armed(),
         )
         self._status_due = self.clock() + STATUS_PERIOD_NS
         self._status_k = self.k
+
+    def _armed(self) -> dict[str, float]:
+        return {"armed": float(self.guard.arming or self.guard.lifecycle == "active")}
 
     def _fresh_values(self) -> dict[str, float]:
         """What a status says of time, computed a few times a second: in lockstep many more go out, for the goals."""
