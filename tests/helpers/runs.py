@@ -132,19 +132,13 @@ class Watch:
         self.close()
 
 
-class Process:
-    """`servonode run` in a process of its own, its output in files."""
+class Output:
+    """The files of one run: what it printed, and its record."""
 
-    def __init__(self, folder: Path, launch: str, *settings: str, words: Sequence[str] = (), name: str = "") -> None:
-        self.name = name or f"test-{os.getpid()}-{time.monotonic_ns()}"
-        self.path = run_path(self.name)
-        self.csv = folder / f"{self.name}.csv"
-        self._stdout, self._stderr = folder / f"{self.name}.stdout", folder / f"{self.name}.stderr"
-        command = [sys.executable, "-m", "servonode.nodes.cli", "run", launch, "--name", self.name]
-        command += ["--no-report", "--json", "--out", str(self.csv), *words]
-        command += [word for setting in settings for word in ("--set", setting)]
-        with self._stdout.open("w") as stdout, self._stderr.open("w") as stderr:
-            self.popen = subprocess.Popen(command, stdout=stdout, stderr=stderr, stdin=subprocess.DEVNULL)
+    def __init__(self, folder: Path, name: str) -> None:
+        self.name = name
+        self.csv = folder / f"{name}.csv"
+        self._stdout, self._stderr = folder / f"{name}.stdout", folder / f"{name}.stderr"
 
     @property
     def stderr(self) -> str:
@@ -162,6 +156,19 @@ class Process:
         header, *rows = self.csv.read_text().splitlines()
         table = np.array([row.split(",") for row in rows], dtype=float).T
         return dict(zip(header.split(","), table, strict=True))
+
+
+class Process(Output):
+    """`servonode run` in a process of its own, its output in files."""
+
+    def __init__(self, folder: Path, launch: str, *settings: str, words: Sequence[str] = (), name: str = "") -> None:
+        super().__init__(folder, name or f"test-{os.getpid()}-{time.monotonic_ns()}")
+        self.path = run_path(self.name)
+        command = [sys.executable, "-m", "servonode.nodes.cli", "run", launch, "--name", self.name]
+        command += ["--no-report", "--json", "--out", str(self.csv), *words]
+        command += [word for setting in settings for word in ("--set", setting)]
+        with self._stdout.open("w") as stdout, self._stderr.open("w") as stderr:
+            self.popen = subprocess.Popen(command, stdout=stdout, stderr=stderr, stdin=subprocess.DEVNULL)
 
     def fault(self, name: str) -> dict[str, Any]:
         """The fault of this name among those that were printed."""

@@ -1,6 +1,5 @@
 """Runs on real processes: the bits of the simulation, the clock of the wall, and every way in which a node may die."""
 
-import json
 import os
 import signal
 import subprocess
@@ -18,6 +17,7 @@ import pytest
 import servonode
 from servonode.nodes.node import CONTROLLER, PLANT, TARGET
 from servonode.nodes.result import Run
+from tests.helpers.runs import Output
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 START_S = 60.0  # from nothing to the first state, on a machine that is busy and has no cache
@@ -33,13 +33,11 @@ WATCHED = (
 )
 
 
-class Process:
+class Process(Output):
     """`servonode run` in a process of its own, its output in files."""
 
     def __init__(self, folder: Path, runtime: str, name: str, launch: str, *words: str) -> None:
-        self.name = name
-        self.csv = folder / f"{name}.csv"
-        self._stdout, self._stderr = folder / f"{name}.stdout", folder / f"{name}.stderr"
+        super().__init__(folder, name)
         command = [sys.executable, "-m", "servonode.nodes.cli", "run", launch, "--name", name, "--no-report", "--json"]
         with self._stdout.open("w") as stdout, self._stderr.open("w") as stderr:
             self.popen = subprocess.Popen(
@@ -49,23 +47,6 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, "XDG_RUNTIME_DIR": runtime},
             )
-
-    @property
-    def stderr(self) -> str:
-        return self._stderr.read_text()
-
-    @property
-    def printed(self) -> dict[str, Any]:
-        """The one object on stdout."""
-        content: dict[str, Any] = json.loads(self._stdout.read_text())
-        return content
-
-    @property
-    def columns(self) -> dict[str, Any]:
-        """The record, by name."""
-        header, *rows = self.csv.read_text().splitlines()
-        table = np.array([row.split(",") for row in rows], dtype=float).T
-        return dict(zip(header.split(","), table, strict=True))
 
     def wait_until_it_moves(self) -> None:
         """Until the status line shows that the plant runs, and a little more."""
