@@ -62,6 +62,8 @@ class State(Message, frozen=True, kw_only=True, gc=False):
     control: bool  # a control instant: an answer is expected
     final: bool = False  # the explicit end of the run
     applied_seq: CountOrNone = -1  # of a device: seq of the newest `applied` it took; -1: none
+    goal_k: CountOrNone = -1  # the step of the goal that belongs to it: goal time stands while no command acts; -1: k
+    age: Number = 0.0  # s of plant time, how old the measured values are at `t`
 
 
 class Command(Message, frozen=True, kw_only=True, gc=False):
@@ -102,7 +104,7 @@ class Setup(Message, frozen=True, kw_only=True, gc=False):
 
 
 class Target(Message, frozen=True, kw_only=True, gc=False):
-    """Where to be: position, velocity and acceleration by name (`x`, `x_dot`, `x_ddot`)."""
+    """Where to be: position, velocity and acceleration by name (`x`, `x_dot`, `x_ddot`); `k` and `t` are goal time."""
 
     target: Values
 
@@ -126,3 +128,4 @@ class Status(Message, frozen=True, kw_only=True, gc=False):
     rung: Text = ""  # of a plant: where on the fault ladder it stands
     counts: Counts
     values: Values
+    goal_k: CountOrNone = -1  # of a plant: the step of the goal at present; -1: k

@@ -26,7 +26,7 @@ class ModelError(ValueError):
 
 
 class Quantity(msgspec.Struct, frozen=True):
-    """A named number: its ASCII name, what it is, its unit, and for parameters a default and bounds."""
+    """A named number: its ASCII name, what it is, its unit; default and bounds of parameters, limits of readings."""
 
     name: str
     description: str
@@ -34,6 +34,8 @@ class Quantity(msgspec.Struct, frozen=True):
     default: float | None = None
     above: float | None = None  # must be greater than
     at_least: float | None = None  # must be greater than or equal to
+    limit: float | None = None  # of a state: the largest magnitude that a reading is believed to have
+    rate_limit: float | None = None  # of a state: the fastest believable change [unit per s]
 
     def complaint(self, value: float) -> str | None:
         """Why `value` cannot be this quantity, or None where it can."""

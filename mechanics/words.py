@@ -231,14 +231,46 @@ class Body:
         return replace(self, mass=change(self.mass), **changed)
 
 
-def coordinate(name: str, description: str, unit: str = "1", *, start: float = 0.0) -> Coordinate:
-    """A generalized coordinate; its rate is `.rate`. `start` is its value at t = 0 unless the launch file says else."""
-    return Coordinate(Quantity(name, description, unit, start))
+def coordinate(
+    name: str,
+    description: str,
+    unit: str = "1",
+    *,
+    start: float = 0.0,
+    limit: float | None = None,
+    rate_limit: float | None = None,
+) -> Coordinate:
+    """A generalized coordinate; its rate is `.rate`. `start` is its value at t = 0 unless the launch file says else.
+
+    limit: the largest magnitude that a machine's reading of it is believed to have, rate_limit: its fastest believable
+    change [unit per s]; beyond them a machine behind a driver is in fault (`plant.safety.state_limit` overrides).
+    """
+    return Coordinate(Quantity(name, description, unit, start, **_reading(name, limit, rate_limit)))
 
 
-def velocity(name: str, description: str, unit: str = "1", *, start: float = 0.0) -> Velocity:
-    """An independent quasi-velocity; its rate (an acceleration, for outputs) is `.rate`. `start` as of a coordinate."""
-    return Velocity(Quantity(name, description, unit, start))
+def velocity(
+    name: str,
+    description: str,
+    unit: str = "1",
+    *,
+    start: float = 0.0,
+    limit: float | None = None,
+    rate_limit: float | None = None,
+) -> Velocity:
+    """An independent quasi-velocity; its rate (an acceleration, for outputs) is `.rate`. Else as a coordinate."""
+    return Velocity(Quantity(name, description, unit, start, **_reading(name, limit, rate_limit)))
+
+
+def _reading(name: str, limit: float | None, rate_limit: float | None) -> dict[str, Any]:
+    """The limits of a state's readings.
+
+    Raises:
+        ModelError: one is not a positive number.
+    """
+    for word, value in (("limit", limit), ("rate_limit", rate_limit)):
+        if value is not None and not 0 < value < float("inf"):
+            raise ModelError(f"{name}: {word}={value} is not a positive number; give one, or leave it out", here())
+    return {"limit": limit, "rate_limit": rate_limit}
 
 
 def vector(

@@ -26,12 +26,15 @@ from servonode.nodes.safety import Limits
 from servonode.nodes.start import NoStart, start_on_program
 from servonode.plants import MachineSource
 from servonode.plants.effects import ActuatorEffects, SensorEffects
+from servonode.plants.plausible import Plausible, StateLimits
 from servonode.plants.simulated import SimulatedPlant
 
 Array = npt.NDArray[np.float64]
 LATENESS = 1.0  # wall s by which a simulated plant may be late
+LONGEST_ANSWER = 60.0  # wall s for a first answer, or one in lockstep, of a machine outside
 LONGEST_TIMEOUT = 10.0  # wall s; a longer command timeout is none, and must be called unsafe
 BRAKE_HELD_NS = 1_000_000  # the safe action is computed anew this often, or at each step where that is longer
+RAMP = 3.0  # s of plant time from an arming until the inputs are what is asked
 BRAKING = 5.0  # s of the safe action after a fault, where the machine states one
 
 
@@ -71,6 +74,7 @@ class Assembly:
             self.actuator,
             self.sensor,
             launch.run.seed,
+            self.plausible(own=False),
         )
 
     def goal(self, t: float, own: Array | None = None) -> Array:
@@ -98,6 +102,65 @@ class Assembly:
         if stated is not None:
             return stated
         return LATENESS if self.launch.plant.driver == "simulated" or timeout is None else timeout
+
+    @property
+    def unlimited(self) -> tuple[str, ...]:
+        """The inputs without a finite limit, of a machine outside, which must have them unless called unsafe."""
+        plant, names = self.launch.plant, self.machine.description.input_names
+        if plant.driver != "external" or plant.safety.unsafe:
+            return ()
+        return tuple(name for name, most in zip(names, self.limits.value, strict=True) if not np.isfinite(most))
+
+    @property
+    def unsafe(self) -> tuple[str, ...]:
+        """What plant.safety.unsafe lets happen here, each in a few words; empty where it is not set."""
+        plant, run, speed = self.launch.plant, self.launch.run, self.launch.run.speed
+        safety, real = plant.safety, plant.driver != "simulated"
+        if not safety.unsafe:
+            return ()
+        names = self.machine.description.input_names
+        free = [name for name, most in zip(names, self.limits.value, strict=True) if not np.isfinite(most)]
+        found = [f"no limit on {', '.join(free)}"] if free and plant.driver == "external" else []
+        if self.control is not None and self.command_timeout is None:
+            found.append("no command watchdog")
+        elif self.command_timeout is not None and self.command_timeout > LONGEST_TIMEOUT:
+            found.append(f"command timeout {self.command_timeout:g} s")
+        late = {"device timeout": plant.device.timeout, "lateness limit": safety.lateness_limit}
+        late["frozen time"] = safety.frozen_time / speed
+        found += [f"{name} {value:g} s" for name, value in late.items() if real and (value or 0.0) > LONGEST_TIMEOUT]
+        if real and run.lockstep_timeout > LONGEST_ANSWER:
+            found.append(f"lockstep timeout {run.lockstep_timeout:g} s")
+        if real and not safety.faults:
+            found.append("the machine's own faults are off")
+        return tuple(found) or ("plant.safety.unsafe is set",)
+
+    @property
+    def ramp_periods(self) -> int:
+        """Control periods after an arming in which the inputs grow to what is asked."""
+        stated, period_ns = self.launch.plant.safety.ramp, self.launch.period_ns
+        return round((RAMP if stated is None else stated) * 1e9 / period_ns) if period_ns else 0
+
+    @property
+    def ramps_at_start(self) -> bool:
+        """Whether the first arming has that ramp too: not where a simulation begins at its start state."""
+        launch = self.launch
+        return launch.plant.driver != "simulated" and launch.run.mode == "realtime" and self.ramp_periods > 0
+
+    def plausible(self, own: bool) -> Plausible | None:
+        """What judges readings; None where nothing is limited. `own`: by the machine's limits where none is stated."""
+        launch, described = self.launch, self.machine.description.state
+        safety = launch.plant.safety
+        names = self.machine.description.state_names
+
+        def limits(key: str, stated: Any, of_machine: list[float | None]) -> tuple[float, ...]:
+            known = [most if own and most is not None else np.inf for most in of_machine]
+            given = per_name(launch.file, "plant.safety", key, stated, names, np.nan)
+            return tuple(most if np.isnan(more) else more for most, more in zip(known, given, strict=True))
+
+        value = limits("state_limit", safety.state_limit, [each.limit for each in described])
+        rate = limits("state_rate_limit", safety.state_rate_limit, [each.rate_limit for each in described])
+        found = StateLimits(names, value, rate)
+        return Plausible(found, (launch.period_ns or launch.step_ns) / 1e9) if found.any else None
 
     @property
     def brake_steps(self) -> int:
@@ -185,14 +248,27 @@ def assemble(launch: LaunchFile, strict: bool = True) -> Assembly:
     )
     if control:
         _find_program_start(assembly, control)
+    assembly.plausible(own=False)  # its names are checked
     check_start(launch, machine, start)
     check_safe_action(launch, machine, start, np.array(assembly.limits.value), assembly.brake_steps)
+    if strict and assembly.unlimited:
+        raise LaunchError(path, "plant.safety", "limit", unlimited_text(assembly))
     if control:
         _check_law_at_start(assembly, control)
         if strict and control.examination.refusals:
             first = control.examination.refusals[0]
             raise ProgramRefused(path, "controller", None, f"{first.subject}: {first.text}")
     return assembly
+
+
+def unlimited_text(assembly: Assembly) -> str:
+    """Why a machine outside is not armed without limits, and the remedy."""
+    names = assembly.unlimited
+    example = ", ".join(f"{name} = 0.5" for name in names)
+    text = (
+        f"there is none for {', '.join(names)}, and one wrong reading of a machine outside may ask for any torque; give"
+    )
+    return f"{text} limit = {{ {example} }} with what the machine stands, or say plant.safety.unsafe = true"
 
 
 def _check_inputs(launch: LaunchFile, machine: Machine) -> None:
@@ -232,15 +308,21 @@ def _command_timeout(launch: LaunchFile) -> float | None:
 
 def _check_watches(launch: LaunchFile) -> None:
     """Refuse times beyond which nobody would notice that a machine outside, or the plant itself, is lost."""
-    plant = launch.plant
+    plant, speed = launch.plant, launch.run.speed
     if plant.driver == "simulated" or plant.safety.unsafe:
         return
-    for section, key, value in (
-        ("plant.device", "timeout", plant.device.timeout),
-        ("plant.safety", "lateness_limit", plant.safety.lateness_limit),
-    ):
-        if value is not None and value > LONGEST_TIMEOUT:
-            raise _unwatched(launch, section, key, value)
+    watches = (
+        ("plant.device", "timeout", plant.device.timeout, LONGEST_TIMEOUT),
+        ("plant.safety", "lateness_limit", plant.safety.lateness_limit, LONGEST_TIMEOUT),
+        ("plant.safety", "frozen_time", plant.safety.frozen_time, LONGEST_TIMEOUT * speed),
+        ("run", "lockstep_timeout", launch.run.lockstep_timeout, LONGEST_ANSWER),
+    )
+    for section, key, value, longest in watches:
+        if value is not None and value > longest:
+            raise _unwatched(launch, section, key, value, longest)
+    if not plant.safety.faults:
+        text = "false takes the watch over tilt, fall and lost contact away from a machine; leave it out, "
+        raise LaunchError(launch.file, "plant.safety", "faults", f"{text}or say so with plant.safety.unsafe = true")
 
 
 def _unwatched(

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from servonode.nodes.assembly import Assembly
+from servonode.nodes.assembly import Assembly, unlimited_text
 from servonode.nodes.examine import Examination, Finding
 from servonode.nodes.prospect import prospect
 
@@ -57,7 +57,9 @@ def report(assembly: Assembly) -> Report:
     u = law.inputs.copy() if law else np.zeros(assembly.machine.n_inputs)
     for text in assembly.machine.warnings(0.0, assembly.start, u):
         found.add("warn", "start", text)
-    if not found.refusals:
+    if assembly.unlimited:
+        found.add("refuse", "limits", unlimited_text(assembly))
+    if not [each for each in found.refusals if each.subject != "limits"]:
         prospect(assembly, found)
     return Report(
         file=launch.file,
@@ -98,7 +100,8 @@ def _safety(assembly: Assembly) -> dict[str, Any]:
         "safe_action": "the machine's own" if assembly.machine.description.brakes else "zero input",
         "safe_time": assembly.safe_steps * launch.step_ns / 1e9,
         "on_fault": assembly.on_fault,
-        "unsafe": launch.plant.safety.unsafe,
+        "ramp": assembly.ramp_periods * (launch.period_ns or 0) / 1e9,
+        "unsafe": list(assembly.unsafe),
     }
 
 

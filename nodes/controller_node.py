@@ -20,6 +20,11 @@ Array = npt.NDArray[np.float64]
 GOALS = 2048  # targets kept for states that are still to come
 
 
+def goal_step(state: State) -> int:
+    """The step of the goal that belongs to a state: goal time stands while no command acts."""
+    return state.goal_k if state.goal_k >= 0 else state.k
+
+
 class ControllerNode:
     """Event-driven: `work` handles what has arrived and returns; only the newest control state is answered."""
 
@@ -81,7 +86,7 @@ class ControllerNode:
             else:
                 assert isinstance(message, Target)
                 self._on_target(message)
-        if self._waiting is not None and self._has_goals(self._waiting.k):
+        if self._waiting is not None and self._has_goals(goal_step(self._waiting)):
             state, self._waiting = self._waiting, None
             self._respond(state)
         return self._watch_plant()
@@ -117,7 +122,7 @@ class ControllerNode:
             self._early = {}
             self._answer = self._failed = None
             self._clear_memory()
-            self._followed = state.t
+            self._followed = goal_step(state) * self.assembly.launch.step_ns / 1e9
         if not state.control:
             return
         if self._answer is not None and state.seq == self._answer.re:
@@ -153,8 +158,9 @@ class ControllerNode:
         except (KeyError, ValueError):  # a name is missing, or has a list for its value
             self.counts["refused_shape"] += 1
             return
-        goal = self._goals.get(state.k)
-        status = self._compute(state.k, state.t, self._x, follow=True)
+        k = goal_step(state)
+        goal = self._goals.get(k)
+        status = self._compute(k, k * self.assembly.launch.step_ns / 1e9, self._x, follow=True)
         again = self._predictor is not None or self.law.n_integrals > 0  # which overwrites what the law has given
         if again:
             self._record(state)
@@ -172,13 +178,13 @@ class ControllerNode:
         if not again:
             self._record(state)  # behind the answer, which somebody waits for
         self._report(state)
-        self._drop_goals(state.k)
+        self._drop_goals(k)
 
     def _record(self, state: State) -> None:
         self.record.add(state.k, self.law.out[len(self.input_names) :], self._states)
 
     def _compute(self, k: int, t: float, x: Array, follow: bool = False) -> int:
-        """Evaluate the law at step k with the goal of that step; its status. `follow`: the program's states too."""
+        """Evaluate the law at step k of the goal, goal time t; its status. `follow`: the program's states too."""
         goal = self._goals.get(k)
         if goal is not None:
             self._goal[:] = [goal.target[name] for name in self.goal_names]
@@ -193,7 +199,7 @@ class ControllerNode:
         """Compute once more from the predicted state, then integrate the residuals of the measured one."""
         status, f = 0, self.law.residuals.copy()
         if self._predictor:
-            k = state.k + self._ahead
+            k = goal_step(state) + self._ahead
             status = self._compute(k, k * self.assembly.launch.step_ns / 1e9, self._predictor.predict(state.k, self._x))
             if not status:
                 self._predictor.sent(state.k, self.law.inputs)

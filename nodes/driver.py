@@ -20,10 +20,15 @@ def driven_plant(assembly: Assembly, clock: Clock) -> Plant:
         assembly.machine, assembly.start, np.array(assembly.limits.value),
         lockstep=launch.run.mode == "lockstep", step_ns=launch.step_ns, period=(launch.period_ns or 0) / 1e9,
         speed=launch.run.speed, timeout=watch, state_timeout=launch.plant.device.timeout or watch,
+        frozen_time=launch.plant.safety.frozen_time,
     )  # fmt: skip
     if launch.plant.driver == "external":
         device = launch.plant.device
-        return external_plant(assembly.machine, terms, device.state, device.applied, clock)
+        return external_plant(
+            assembly.machine, terms, device.state, device.applied, clock, assembly.plausible(own=True)
+        )
     workings = Workings(launch.plant.integrator, assembly.actuator, assembly.sensor, launch.run.seed)
     faults = Impairments(**asdict(launch.plant.link))
-    return loopback_plant(assembly.machine, terms, workings, faults, launch.run.seed, clock)
+    return loopback_plant(
+        assembly.machine, terms, workings, faults, launch.run.seed, clock, assembly.plausible(own=True)
+    )

@@ -55,10 +55,15 @@ class Guard:
         self.answered_at = 0  # clock of the newest good command, also of those that were not let through
         self.applied = np.zeros(len(self.names))
         self.held = dict.fromkeys(self.names, 0.0)  # `applied` by name
-        self._later: dict[int, tuple[list[float], int]] = {}  # control instant -> inputs from it on, and how old
+        self._later: dict[int, tuple[list[float], int]] = {}  # control instant -> inputs from it on, and their reading
         self._instants: dict[int, int] = {}  # seq of an unanswered state -> control instant, oldest first
         self._sent: dict[int, int] = {}  # the same -> clock when it was published
+        self._ages: dict[int, int] = {}  # the same -> how old its reading was then [wall ns]
         self._expected = Expected(outbox.run, -1, -1, self._instants, self.names)
+        self.unlimited: tuple[str, ...] = ()  # inputs without a limit, of a machine that must have one to be armed
+        self._ramp = assembly.ramp_periods  # after an arming: control periods in which the inputs grow to what is asked
+        self._ramps = assembly.ramps_at_start  # whether the next command to act begins a ramp
+        self._ramp_from = -self._ramp  # control instant of the first command after the newest arming that has one
         self._successors = assembly.on_fault == "resume"  # another controller may go on where one has died
         self._src = 0  # start id of the controller whose command made the plant active
         self._answered = -1  # control instant of the newest answered state
@@ -71,6 +76,11 @@ class Guard:
         return bool(self.ladder.latched)
 
     @property
+    def follows(self) -> bool:
+        """Whether commands act, or the last is held: then goal time passes."""
+        return self.lifecycle == "active" and self.ladder.passing < Rung.DAMP
+
+    @property
     def rung(self) -> Rung:
         """Where on the ladder the plant stands; without a safe action, or a state to compute it from, damp is zero."""
         rung = self.ladder.rung
@@ -78,16 +88,17 @@ class Guard:
 
     # commands
 
-    def asked(self, seq: int, instant: int, sent: int) -> None:
-        """A control state was published, and an answer to it is expected."""
+    def asked(self, seq: int, instant: int, sent: int, age_ns: int = 0) -> None:
+        """A control state was published, its reading so old [wall ns], and an answer to it is expected."""
         self._expected.newest = seq
         self._instants[seq] = instant
         self._sent[seq] = sent
+        self._ages[seq] = age_ns
         if len(self._instants) > OUTSTANDING:
             self._forget(next(iter(self._instants)))
 
     def _forget(self, seq: int, missed: bool = True) -> None:
-        del self._instants[seq], self._sent[seq]
+        del self._instants[seq], self._sent[seq], self._ages[seq]
         if missed and self.lifecycle == "active":
             self.counts["missed_commands"] += 1
 
@@ -106,6 +117,7 @@ class Guard:
             return False
         now, seq = self.clock(), command.re
         asked_at, sent = self._instants[seq], self._sent[seq]
+        measured = sent - self._ages[seq]
         if (self.lifecycle == "active" or self.arming) and self.oldest_ns is not None and now - sent > self.oldest_ns:
             self.counts["refused_stale"] += 1  # a slow link must not pass for a controller that answers in time
             return False
@@ -122,21 +134,30 @@ class Guard:
             return False
         if self.arming:
             self.arming, self.lifecycle, self._src = False, "active", command.src
+        if self._ramps:
+            self._ramps, self._ramp_from = False, asked_at
         self.counts["late_commands"] += asked_at + self.delay < instant
-        self._let_through(command, k, asked_at, sent)
+        self._let_through(command, k, asked_at, measured)
         return True
 
-    def _let_through(self, command: Command, k: int, asked_at: int, sent: int) -> None:
+    def _let_through(self, command: Command, k: int, asked_at: int, measured: int) -> None:
         asked = [command.input[name] for name in self.names]
+        passed = asked_at - self._ramp_from + 1
+        if passed < self._ramp:
+            share = passed / self._ramp
+            asked = [share * share * value for value in asked]  # a stiff law lurches less than under a straight ramp
         # one period, also where the last value was held for longer: it is the step that the machine sees
         values, reasons = limited(asked, self._newest, self.period_s, self.limits, self.names, self._rates)
         if reasons:
             self.counts["saturated"] += 1
+        if passed < self._ramp:
+            reasons.append("ramp")
+        if reasons:
             for reason in reasons:
                 self.counts[reason] += 1
         self._answered, self._newest, self.repeats = asked_at, values, 0
         self.ladder.passing = Rung.WARN if reasons else Rung.NOMINAL
-        self._later[asked_at + self.delay] = (values, sent)
+        self._later[asked_at + self.delay] = (values, measured)
         if self.outbox.heard("applied"):
             self._publish(k, values, command.input, command.seq, reasons)
 
@@ -149,7 +170,7 @@ class Guard:
     def act(self, instant: int) -> None:
         """Let the inputs that are due at this control instant reach the plant."""
         while self._later and (due := next(iter(self._later))) <= instant:
-            values, sent = self._later.pop(due)
+            values, measured = self._later.pop(due)
             if self.delay and self._power.power < math.inf:  # the machine has moved on since the command came
                 before = values
                 values, reasons = limited(before, before, self.period_s, self._power, self.names, self._rates)
@@ -158,7 +179,11 @@ class Guard:
                     self._newest = values
             self.braking = False
             self._write(values)
-            self.age.add((self.clock() - sent) / 1e9)
+            self.age.add((self.clock() - measured) / 1e9)
+
+    def ramp_again(self) -> None:
+        """The next command begins a ramp: the machine has been under its safe action for long."""
+        self._ramps = self._ramp > 0
 
     def postpone(self) -> "dict[int, tuple[list[float], int]]":
         """Take what is still to act away, for `resume` to give it back."""
@@ -252,6 +277,8 @@ class Guard:
             return "the machine has not answered yet; wait for it"
         if self.lifecycle == "active" or self.arming:
             return "the plant is armed already"
+        if self.unlimited:
+            return f"input {', '.join(self.unlimited)} has no limit; give plant.safety.limit, or plant.safety.unsafe"
         if self.controlled and answers_within_ns is not None and now - self.answered_at > answers_within_ns:
             return "no controller answers the states; start it, or see servonode status"
         self.arming = self.controlled
@@ -272,6 +299,8 @@ class Guard:
         self.outbox.run = self._expected.run = start_id()
         self._instants.clear()
         self._sent.clear()
+        self._ages.clear()
+        self._ramps = self._ramp > 0
         self._later.clear()
         self._expected.answered = self._expected.newest
         self._answered = instant - 1 - self.delay

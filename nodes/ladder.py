@@ -26,6 +26,9 @@ RUNGS = {
     "lockstep_timeout": Rung.DAMP,
     "stale_state": Rung.ZERO,
     "stale_applied": Rung.ZERO,
+    "implausible_state": Rung.ZERO,
+    "frozen_state": Rung.ZERO,
+    "flooding": Rung.ZERO,
     "device": Rung.STOP,
     "diverged": Rung.STOP,
 }

@@ -88,7 +88,22 @@ class Safety(Section, frozen=True):
         Annotated[float, Meta(ge=0, le=MAX_SECONDS)] | None,
         _key("the longest wait for a command (absent: 3 periods, at least the floor; 0: none, needs unsafe)", "s"),
     ] = None
-    unsafe: Annotated[bool, _key("whether the command timeout may be 0, or above 10 s of wall time")] = False
+    unsafe: Annotated[
+        bool, _key("whether watches may be off or longer than 10 s of wall time, and inputs of a machine without limit")
+    ] = False
+    ramp: Annotated[
+        Annotated[float, Meta(ge=0, le=600)] | None,
+        _key("how long after an arming the inputs grow, with its square, to what is asked (absent: 3)", "s"),
+    ] = None
+    state_limit: Annotated[
+        Sizes, _key("the largest magnitude of a reading that is believed (absent: the machine's)", "its unit")
+    ] = None
+    state_rate_limit: Annotated[
+        Sizes, _key("the fastest change of a reading that is believed (absent: the machine's)", "its unit per s")
+    ] = None
+    frozen_time: Annotated[
+        Seconds, _key("how long a machine's readings may be the same, bit by bit, while inputs should move it", "s")
+    ] = 0.5
     repeats: Annotated[
         Whole | None,
         _key("how long the last command is held when none comes (absent: to the command timeout)", "periods"),

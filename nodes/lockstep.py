@@ -75,8 +75,8 @@ def prepare(node: PlantNode, arm: bool, patience_s: float) -> bool:
         trouble = node.plant.trouble()
         if node.clock() > limit and trouble is None:
             trouble = ("device", f"no machine answered within {patience_s:g} s: {node.plant.silence()}")
-        if trouble is not None and trouble[0] == "device":
-            node.guard.latch(Fault(trouble[0], trouble[1], 0.0, PLANT))
+        if trouble is not None:
+            node.guard.latch(Fault(*trouble, 0.0, PLANT))
         if node.stop or node.must_end():
             return False
         node.bus.wait(node.plant.due() or node.clock() + RESEND_NS, node.plant.fds)

@@ -216,7 +216,7 @@ def _stands(stands: Mapping[str, Any]) -> str:
     if isinstance(stands.get("t"), int | float):
         parts.append(f"t = {stands['t']:.3f} s")
     if stands.get("unsafe"):
-        parts.append("UNSAFE: the command timeout may be too long, or none")
+        parts.append(f"UNSAFE: {', '.join(stands['unsafe'])}")
     if stands.get("fault"):
         parts.append(f"FAULT {stands['fault']}: {stands.get('text', '')}")
     return "   ".join(parts)

@@ -31,6 +31,7 @@ RESEND_NS = 100_000_000  # an unanswered state, or an idle plant's newest one, i
 LOOK_NS = 1_000_000  # a plant that never sleeps looks at its door this often
 LEAST_ENERGY = 1e-6  # J; less of it is rounding
 STRAY = 0.1  # share of the energy that may come from nowhere before a motion counts as nonsense
+MORE_COLUMNS = ("goal_k", "age")  # of the record: step of the goal, and how old the state is [s of plant time]
 CHUNK = 100_000  # steps after which a plant that integrates for long looks after its door and its status
 
 
@@ -59,11 +60,14 @@ class PlantNode:
         self.outbox = Outbox(PLANT, bus.publisher(subscriptions_expected(PLANT, listeners)), clock)
         self.guard = Guard(assembly, self.plant, self.outbox, clock)
         self.counts: Counter[str] = self.guard.counts
+        if own_time:  # else it is a simulation, whatever the driver
+            self.guard.unlimited = assembly.unlimited
         self.commands = bus.subscriber(WANTED[PLANT]) if assembly.control else None
         self.steps, self.steps_per_period = launch.steps, launch.steps_per_period
         self.publish_every, self.every = launch.plant.publish_every, every
-        columns = [*self.info.state_names, "work", *self.info.input_names]
+        columns = [*self.info.state_names, "work", *self.info.input_names, *MORE_COLUMNS]
         self.record = Recorder(columns, self.steps // every + 2)
+        self._more = np.zeros(len(MORE_COLUMNS))
         self.stop = False  # asked from outside
         self.asks = True  # control states want an answer
         self.catch_up: Callable[[], None] = lambda: None  # let the plant time pass that has passed, before a fault acts
@@ -77,6 +81,9 @@ class PlantNode:
         self._status_due = self._status_k = self._looked = self._values_due = 0
         self._values: dict[str, float] = {}
         self._last_state: State | None = None
+        self._last_step = -1  # of the machine, in the newest control state
+        self._wall_ns = 1e9 / launch.run.speed  # wall ns in a second of plant time
+        self._goal_k = self._goal_from = 0  # step of the goal at the newest control instant, and that instant's step
         self._last_control = 0  # clock of the control state before
         self._start_energy = self.plant.energy()
         self._brake_steps = assembly.brake_steps
@@ -91,6 +98,17 @@ class PlantNode:
     def instant(self) -> int:
         """The control instant at or before the present step."""
         return self.k // (self.steps_per_period or 1)
+
+    @property
+    def goal_k(self) -> int:
+        """The step of the goal at present. It stands while no command acts, else it would run away from the machine."""
+        if self.steps_per_period is None:
+            return self.k
+        return self._goal_k + (self.k - self._goal_from if self.guard.follows else 0)
+
+    def _keep_goal(self) -> None:
+        """At a control instant: the goal has moved on if commands acted in the period before."""
+        self._goal_k, self._goal_from = self.goal_k, self.k
 
     @property
     def failed(self) -> bool:
@@ -139,14 +157,19 @@ class PlantNode:
         if control and self.plant.drops():
             self.counts["dropped_states"] += 1
             return
+        if self.plant.distrust is not None and not self.failed:
+            self.fault(*self.plant.distrust, PLANT)
+        if control and not self.plant.simulated:
+            self.counts["slow_states"] += reading.step == self._last_step
+            self._last_step = reading.step
         values = packed(self._layout, reading.state.tolist())
         message = self.outbox.send(
             State, reading.k, reading.t, state=values, input=self.guard.held, control=control,
-            final=reading.k == self.steps,
+            final=reading.k == self.steps, goal_k=self.goal_k, age=reading.age,
         )  # fmt: skip
         if control:
             self._last_state = message  # type: ignore[assignment]
-            self.guard.asked(message.seq, self.instant, message.mono)
+            self.guard.asked(message.seq, self.instant, message.mono, round(reading.age * self._wall_ns))
             if self._last_control:
                 self.period.add((message.mono - self._last_control) / 1e9)
             self._last_control = message.mono
@@ -157,7 +180,7 @@ class PlantNode:
         if state is not None:
             self.outbox.send(
                 State, state.k, state.t, seq=state.seq, state=state.state, input=state.input, control=True,
-                final=state.final,
+                final=state.final, goal_k=state.goal_k, age=state.age,
             )  # fmt: skip
             self.counts["resent_states"] += 1
             self.publish_status()  # a plant that stands still gets its goals again
@@ -207,6 +230,8 @@ class PlantNode:
                 if self.stop:
                     break
         self._advancing = False
+        if self.is_control(self.k):
+            self._keep_goal()
         self._watch(before)
 
     def _machine_came(self) -> bool:
@@ -235,6 +260,8 @@ class PlantNode:
 
         Without a controller each step is judged, and the time of a fault is located in the step from state `before`.
         """
+        if self.plant.distrust is not None:
+            self.fault(*self.plant.distrust, PLANT)
         if not self.plant.finite:
             self.fault("diverged", "the state is no longer finite: the machine's motion escaped", PLANT)
         if self.failed:
@@ -252,7 +279,11 @@ class PlantNode:
     def _record(self) -> None:
         k = self.k
         if k % self.every == 0 or k == self.steps:
-            self.record.add(k, self.plant.x, self.plant.output)
+            self._add_row(k)
+
+    def _add_row(self, k: int) -> None:
+        self._more[:] = self.goal_k, self.plant.age
+        self.record.add(k, self.plant.x, self.plant.output, self._more)
 
     def come_to_rest(self, wait: Callable[[int], None] | None = None, most: int | None = None) -> None:
         """The safe action, which acts already, for its time (`most` steps) or to the end of the run.
@@ -370,7 +401,7 @@ class PlantNode:
         """The last row of the record, the plant given back, and the last status."""
         self.act()
         if not self.record.count or self.record.rows[-1, 0] != self.k:
-            self.record.add(self.k, self.plant.x, self.plant.output)
+            self._add_row(self.k)
         self.plant.close()
         self.publish_status("fault" if self.failed else "finished")
 
@@ -383,7 +414,7 @@ class PlantNode:
             "fault": latched[0].name if latched else "",
             "text": latched[0].text if latched else "",
             "rung": self.guard.rung.name.lower(),
-            "unsafe": self.assembly.launch.plant.safety.unsafe,
+            "unsafe": list(self.assembly.unsafe),
             "t": self.plant.t,
             "counts": self.all_counts(),
             "values": self.values() | self.kept_time() | self._armed(),
@@ -413,6 +444,7 @@ class PlantNode:
             rung=self.guard.rung.name.lower(),
             counts=self.all_counts(),
             values=self._fresh_values() | self._armed(),
+            goal_k=self.goal_k,
         )
         self._status_due = self.clock() + STATUS_PERIOD_NS
         self._status_k = self.k

@@ -24,6 +24,7 @@ class Run:
     energy less the work of inputs and losses, at the end. fault: None, or name, text, t, node of the first one.
     scale: of each limit of the program, below 1 while it acts; program_state: the program's own states; both as they
     were at control instants. limits: of each limit, at how many control instants it acted and when first [s].
+    goal_t [s]: goal time, which stands while no command acts. state_age [s]: how old each state is; None if simulated.
     stats: what only a run on processes has (rate, misses, round_trip_s, counts).
     """
 
@@ -45,6 +46,12 @@ class Run:
     program_state: dict[str, Array] = field(default_factory=dict)
     limits: dict[str, dict[str, float | None]] = field(default_factory=dict)
     stats: dict[str, Any] = field(default_factory=dict)
+    goal_t: Array = field(default_factory=lambda: np.zeros(0))
+    state_age: Array | None = None
+
+    def __post_init__(self) -> None:
+        if not len(self.goal_t):
+            self.goal_t = self.t
 
     @property
     def fault(self) -> dict[str, Any] | None:
@@ -80,7 +87,7 @@ class Run:
         signals = self.assembly.targets
         values = np.zeros(self.assembly.n_targets)
         table = np.zeros((len(self.t), len(signals.names)))
-        for i, t in enumerate(self.t):
+        for i, t in enumerate(self.goal_t):
             signals.evaluate(t, values)
             table[i] = values[:: signals.order + 1]
         return {name: table[:, j] for j, name in enumerate(signals.names)}
@@ -124,16 +131,21 @@ class Run:
         if control:
             quantities |= {f"scale_{each.name}": "1" for each in control.law.description.limits}
             quantities |= {each.name: each.unit for each in control.law.description.states}
-        return {"t": "s", **quantities, "energy": "J"}
+        return {"t": "s", **quantities, "energy": "J", "goal_t": "s", "state_age": "s"}
 
     @property
     def columns(self) -> dict[str, Array]:
-        """All recorded rows by column: t, states, inputs, `residual_NAME`, `scale_LIMIT`, program states, energy."""
+        """All recorded rows by column: t, states, inputs, `residual_NAME`, `scale_LIMIT`, program states, energy.
+
+        Then `goal_t` where goal time stood for a while, and `state_age` of a machine behind a link.
+        """
         residuals = {f"residual_{name}": values for name, values in self.residual.items()}
         states = dict(zip(self.assembly.machine.description.columns, self.state.values(), strict=True))
         scales = {f"scale_{name}": values for name, values in self.scale.items()}
         more = {**residuals, **scales, **self.program_state}
-        return {"t": self.t, **states, **self.input, **more, "energy": self.energy}
+        stamps = {"goal_t": self.goal_t} if np.any(self.goal_t != self.t) else {}
+        stamps |= {"state_age": self.state_age} if self.state_age is not None else {}
+        return {"t": self.t, **states, **self.input, **more, "energy": self.energy, **stamps}
 
     def to_dataframe(self) -> Any:
         """The columns as a pandas DataFrame with index t [s]; `.attrs["units"]` has the units.
@@ -167,7 +179,8 @@ def plain(value: float) -> float | str:
 def run_of_rows(assembly: Assembly, control: str, rows: Array, answers: Array, wall_s: float, **more: Any) -> Run:
     """A Run from the plant's rows (k, x, work, u) and the controller's (k, f, f', condition, scales, its states).
 
-    What the controller computed stands at control instants; between them the last one is repeated.
+    A plant node's rows go on with the step of the goal and the age of the state. What the controller computed stands at
+    control instants; between them the last one is repeated.
     """
     machine = assembly.machine
     n, names = machine.n_state, machine.description.state_names
@@ -182,6 +195,12 @@ def run_of_rows(assembly: Assembly, control: str, rows: Array, answers: Array, w
         [machine.energy(time, np.ascontiguousarray(row)) for time, row in zip(t, rows[:, 1 : n + 2], strict=True)]
     )
     inputs = machine.description.input_names
+    stamps = 1 + n + 1 + len(inputs)  # columns before those
+    if rows.shape[1] > stamps:
+        more["goal_t"] = rows[:, stamps] * assembly.launch.step_ns / 1e9
+        if assembly.launch.plant.driver != "simulated":
+            more["state_age"] = rows[:, stamps + 1]
+    rows = np.ascontiguousarray(rows[:, :stamps])
     held = _stabilised(machine, t, rows)
     largest = {name: float(np.max(np.abs(values), initial=0.0)) for name, values in held.items()}
     more["residual_max"] = largest | more.get("residual_max", {})

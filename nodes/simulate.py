@@ -101,7 +101,7 @@ def simulate_fused(assembly: Assembly, every: int) -> Run:
 def can_fuse(assembly: Assembly) -> bool:
     """Whether plant, drives and sensors are perfect and only values are limited, so that the fused loop is exact."""
     free = min((*assembly.limits.rate, assembly.limits.power)) == np.inf
-    return assembly.actuator.ideal and assembly.sensor.ideal and free
+    return assembly.actuator.ideal and assembly.sensor.ideal and free and assembly.plausible(own=False) is None
 
 
 def _answers(assembly: Assembly) -> Recorder:

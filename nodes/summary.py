@@ -94,12 +94,7 @@ class StatusLine:
 
 def unsafe_text(assembly: Assembly) -> str:
     """What plant.safety.unsafe lets happen here; empty where it is not set."""
-    safety = assembly.launch.plant.safety
-    if not safety.unsafe:
-        return ""
-    if safety.command_timeout:
-        return f"UNSAFE: command timeout {safety.command_timeout / assembly.launch.run.speed:g} s"
-    return "UNSAFE: no command watchdog" if safety.command_timeout == 0 else "UNSAFE: plant.safety.unsafe is set"
+    return f"UNSAFE: {', '.join(assembly.unsafe)}" if assembly.unsafe else ""
 
 
 def table(run: Run, name: str, interrupted: bool = False) -> str:
@@ -220,7 +215,7 @@ def _safety(safety: dict[str, Any]) -> str:
     after = {"stop": f"for {safety['safe_time']:g} s, then the end", "wait": "until a reset"}
     after["resume"] = "until a command comes again"
     parts.append(f"after a fault {safety['safe_action']} {after[safety['on_fault']]}")
-    parts += ["UNSAFE: the command timeout may be too long or none"] if safety["unsafe"] else []
+    parts += [f"UNSAFE: {', '.join(safety['unsafe'])}"] if safety["unsafe"] else []
     return f"{'; '.join(parts)} (driver {safety['driver']})"
 
 

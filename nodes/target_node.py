@@ -52,7 +52,8 @@ class TargetNode:
         self.counts: Counter[str] = Counter()
         self.stop = False
         self._values = np.zeros(len(self.names))
-        self._plant_at = -1  # control instant of the newest status
+        self._plant_at = -1  # control instant of the goal, by the plant's newest status
+        self._plant_k = -1  # step of the plant in it
         self._next = 0  # first control instant not yet published
         self._status_due = 0
         self._readers = 0  # subscriptions that were ever made
@@ -69,14 +70,12 @@ class TargetNode:
         return PAUSE_S if self._next <= last else np.inf
 
     def _on_status(self, status: Status) -> None:
-        instant = status.k // self.steps_per_period
+        instant = (status.goal_k if status.goal_k >= 0 else status.k) // self.steps_per_period
         anew = status.run != self.outbox.run or self._has_new_reader()
         self.outbox.run = status.run
-        if (
-            anew or instant == self._plant_at
-        ):  # the plant or a reader has started, or it stands still for want of a goal
+        if anew or status.k == self._plant_k:  # plant or reader have started, or the plant waits for want of a goal
             self._next = instant
-        self._plant_at = instant
+        self._plant_at, self._plant_k = instant, status.k
         self._report(status)
 
     def _has_new_reader(self) -> bool:

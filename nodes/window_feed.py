@@ -116,7 +116,7 @@ class Feed:
             self.refused += 1
             return
         self.t = state.t
-        self._aim_at(state.k)
+        self._aim_at(state.goal_k if state.goal_k >= 0 else state.k)
         self._add()
 
     def _add(self) -> None:

@@ -32,14 +32,14 @@ from servonode.plants.view import View
 
 def model() -> Model:
     """The machine of this file's title, in the state order X, Y, psi, phi, V, Omega, theta1, theta2."""
-    X = coordinate("X", "position of the driven axle's middle O1 along x", "m")
-    Y = coordinate("Y", "position of the driven axle's middle O1 along y", "m")
-    psi = coordinate("psi", "heading of the robot, unwrapped", "rad")
-    phi = coordinate("phi", "hitch angle, trailer relative to robot, unwrapped", "rad")
-    theta1 = coordinate("theta1", "angle of the left wheel", "rad")
-    theta2 = coordinate("theta2", "angle of the right wheel", "rad")
-    V = velocity("V", "forward speed of O1", "m/s")
-    Omega = velocity("Omega", "yaw rate of the robot", "rad/s")
+    X = coordinate("X", "position of the driven axle's middle O1 along x", "m", rate_limit=50)
+    Y = coordinate("Y", "position of the driven axle's middle O1 along y", "m", rate_limit=50)
+    psi = coordinate("psi", "heading of the robot, unwrapped", "rad", rate_limit=200)
+    phi = coordinate("phi", "hitch angle, trailer relative to robot, unwrapped", "rad", rate_limit=200)
+    theta1 = coordinate("theta1", "angle of the left wheel", "rad", rate_limit=500)
+    theta2 = coordinate("theta2", "angle of the right wheel", "rad", rate_limit=500)
+    V = velocity("V", "forward speed of O1", "m/s", limit=20, rate_limit=2000)
+    Omega = velocity("Omega", "yaw rate of the robot", "rad/s", limit=200, rate_limit=20000)
 
     m1 = parameter("m1", "platform mass without driven wheels", "kg", default=4.0, above=0)
     mk = parameter("m_k", "mass of one driven wheel", "kg", default=1.0, above=0)

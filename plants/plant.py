@@ -24,18 +24,25 @@ class Info:
 
 @dataclass(frozen=True)
 class Reading:
-    """A measured state: plant time [s], its step number, and the state in the order of `Info.state_names`."""
+    """A measured state in the order of `Info.state_names`, as it is known at plant step k, time t [s].
+
+    step: the machine's own number of it, which stands still where nothing new has come. age: how long before t it was
+    measured [s of plant time].
+    """
 
     k: int
     t: float
     state: Array
+    step: int
+    age: float = 0.0
 
 
 class Plant(Protocol):
     """A machine that takes inputs and shows its state. The plant node's filter stands in front of `write`.
 
     `x` is the newest kernel state: the states and, as its last entry, the work [J] of inputs and losses (nan where it
-    is not known); `output` the inputs that act; `finite` whether `x` is.
+    is not known); `output` the inputs that act; `finite` whether `x` is; `distrust` name and text of a fault where
+    the newest readings cannot be believed, and `x` is the last that could.
     """
 
     simulated: bool
@@ -43,6 +50,7 @@ class Plant(Protocol):
     k: int
     x: Array
     finite: bool
+    distrust: tuple[str, str] | None
 
     @property
     def counts(self) -> Counter[str]:
@@ -55,6 +63,10 @@ class Plant(Protocol):
     @property
     def output(self) -> Array:
         """The inputs that act, as far as is known."""
+
+    @property
+    def age(self) -> float:
+        """How old `x` is [s of plant time]."""
 
     @property
     def fds(self) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from servonode.mechanics.machine import Machine
 from servonode.plants.effects import Actuator, ActuatorEffects, Sensor, SensorEffects
 from servonode.plants.plant import Info, Reading
+from servonode.plants.plausible import Plausible
 
 Array = npt.NDArray[np.float64]
 
@@ -19,6 +20,7 @@ class SimulatedPlant:
     """
 
     simulated = True
+    age = 0.0
     fds: tuple[int, ...] = ()
 
     def __init__(
@@ -30,8 +32,11 @@ class SimulatedPlant:
         actuator: ActuatorEffects,
         sensor: SensorEffects,
         seed: int,
+        plausible: Plausible | None = None,
     ) -> None:
         self.machine = machine
+        self.distrust: tuple[str, str] | None = None
+        self._plausible = plausible
         self.step_ns = step_ns
         self.k = 0
         self.finite = True  # as of the last advance
@@ -61,8 +66,11 @@ class SimulatedPlant:
         limits = self.actuator.effects.limit
         return Info(description.name, description.state_names, description.input_names, self._h, limits, True)
 
-    def connect(self, run: int, k: int) -> None:
-        """Nothing to do: a simulation is always there."""
+    def connect(self, run: int, k: int) -> None:  # noqa: ARG002
+        """A simulation is always there; its readings are judged afresh."""
+        self.distrust = None
+        if self._plausible is not None:
+            self._plausible.forget()
 
     def connected(self) -> bool:
         return True
@@ -88,7 +96,10 @@ class SimulatedPlant:
     def read(self) -> Reading:
         """The measured state; with a sensor delay, the state of that long ago under the present stamp."""
         true = self.x if not self.sensor.effects.delay else self._late[0]
-        return Reading(self.k, self.t, self.sensor.measure(true[: self.machine.n_state]))
+        measured = self.sensor.measure(true[: self.machine.n_state])
+        if self._plausible is not None:
+            self.distrust = self._plausible.complaint(self.t, measured.tolist())
+        return Reading(self.k, self.t, measured, self.k, self.sensor.effects.delay)
 
     def write(self, applied: Array) -> None:
         self.actuator.write(applied)

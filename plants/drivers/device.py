@@ -9,6 +9,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,9 @@ from servonode.bus import Applied, Link, Setup, State, Status
 from servonode.bus.messages import EXACT
 from servonode.mechanics.description import packed, unpacked
 from servonode.mechanics.machine import Machine
+from servonode.plants.drivers.reading_age import ReadingAge
 from servonode.plants.plant import Info, Reading
+from servonode.plants.plausible import Plausible
 
 Array = npt.NDArray[np.float64]
 Clock = Callable[[], int]  # monotonic ns
@@ -25,6 +28,8 @@ Clock = Callable[[], int]  # monotonic ns
 RESEND_NS = 100_000_000  # what is not answered is sent again after this long
 RENEW = 10  # setups without an answer after which the link is connected anew
 UNECHOED = 4096  # numbers of sent inputs that are remembered while the machine does not take them
+MESSAGES_PER_MS, BACKLOG = 10, 3000  # more than so many in a time, and so many beyond that at once, are a flood
+STILL = 1e-9  # relative change that is none
 FRESH_NS = 1_000_000  # in real time another look is not worth its cost before this has passed
 NODE = "plant"
 
@@ -41,6 +46,7 @@ class Terms:
     timeout: float  # wall s without an input after which the machine is safe by itself
     state_timeout: float  # wall s without a state after which the machine counts as lost
     limits: Mapping[str, float] = field(default_factory=dict)  # largest magnitude of an input that has one
+    frozen_time: float = float("inf")  # s of plant time for which readings may be the same while inputs should move it
     parameters: Mapping[str, float] = field(default_factory=dict)
     start: Mapping[str, float | list[float]] = field(default_factory=dict)  # state at step 0
 
@@ -56,12 +62,13 @@ def terms_of(
     speed: float,
     timeout: float,
     state_timeout: float,
+    frozen_time: float = float("inf"),
 ) -> Terms:
     """The terms for a machine that is known here: its own names and parameters, the start as a kernel state."""
     description = machine.description
     finite = {name: float(v) for name, v in zip(description.input_names, limits, strict=True) if np.isfinite(v)}
     return Terms(
-        description.name, lockstep, step_ns, period, speed, timeout, state_timeout, finite,
+        description.name, lockstep, step_ns, period, speed, timeout, state_timeout, finite, frozen_time,
         dict(machine.parameters), packed(description.layout, start[: machine.n_state].tolist()),
     )  # fmt: skip
 
@@ -69,15 +76,25 @@ def terms_of(
 class DevicePlant:
     """A machine behind a link, behind the plant contract.
 
-    In real time the machine runs on its own clock and its newest state is stamped with our step; in lockstep it moves
-    only to where it is sent. `x` ends with nan: the work is not known.
+    In real time the machine runs on its own clock, and its own step stamps tell how old its newest state is; in
+    lockstep it moves only to where it is sent. `x` ends with nan: the work is not known. `plausible` judges its
+    readings; one that cannot be believed is not taken, and `distrust` says why until the next handshake.
     """
 
     simulated = False
     finite = True  # the decoder lets nothing else in
 
-    def __init__(self, machine: Machine, link: Link, terms: Terms, clock: Clock = time.monotonic_ns) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        link: Link,
+        terms: Terms,
+        clock: Clock = time.monotonic_ns,
+        plausible: Plausible | None = None,
+    ) -> None:
         self.machine, self.terms = machine, terms
+        self.distrust: tuple[str, str] | None = None
+        self._plausible = plausible
         self.step_ns = terms.step_ns
         self.k = 0
         self.x = np.append(_state(machine, terms.start), np.nan)
@@ -91,6 +108,11 @@ class DevicePlant:
         self._seq = {"setup": -1, "applied": -1}
         self._sent: deque[tuple[int, int]] = deque()  # seq of inputs not yet taken by the machine, and when sent
         self._state_seq = -1
+        self._step, self._t = -1, -inf  # the machine's own stamps of its newest state
+        self._age = ReadingAge(terms.step_ns / terms.speed)
+        self._frozen_step = -1  # since which step its readings are the same; -1: they are not
+        self._pushed_step = -1  # since which step an input other than zero has acted; -1: none does
+        self._allowed, self._allowed_ns = float(BACKLOG), 0  # messages it may still send, as of when
         self._machine_src = 0  # the start of the machine that took part in the handshake
         self._until: int | None = None  # lockstep: to where it was sent, until it is there
         self._order: Applied | None = None  # lockstep: what sent it there
@@ -99,7 +121,8 @@ class DevicePlant:
         self._asked_ns = 0  # when we last sent what must be answered
         self._wrote_ns = 0  # when inputs were last sent
         self._drained_ns = 0  # when we last looked
-        self._good_ns = 0  # when the newest good state came
+        self._good_ns = 0  # when the newest good state was measured, by our clock
+        self._heard_ns = 0  # when it came
         self._since_ns = 0  # no wait is longer than from here
         self._report = ""  # the fault that the machine reported
         self._counts: Counter[str] = Counter()
@@ -136,6 +159,11 @@ class DevicePlant:
         self._seq["applied"] = self._state_seq = -1
         self._sent.clear()
         self._machine_src, self._report = 0, ""
+        self._step, self._t, self._frozen_step, self._pushed_step = -1, -inf, -1, -1
+        self.distrust = None
+        self._age.forget()
+        if self._plausible is not None:
+            self._plausible.forget()
         self._until = self._order = None
         self._is_connected, self._asked = False, 0
         self._since_ns = self._clock()
@@ -185,8 +213,15 @@ class DevicePlant:
     # each step
 
     def read(self) -> Reading:
-        """The newest state, under our own stamp."""
-        return Reading(self.k, self.t, self.x[:-1])
+        """The newest state, at our own step, with its age."""
+        return Reading(self.k, self.t, self.x[:-1], self._step, self.age)
+
+    @property
+    def age(self) -> float:
+        """How old the newest state is [s of plant time]; 0 in lockstep, where time stands still."""
+        if self.terms.lockstep or not self._is_connected:
+            return 0.0
+        return max(self._clock() - self._good_ns, 0) * 1e-9 * self.terms.speed
 
     def drops(self) -> bool:
         return False
@@ -194,6 +229,10 @@ class DevicePlant:
     def write(self, applied: Array) -> None:
         """Send inputs that have passed the filter; in lockstep they go with the next advance."""
         self.output = np.array(applied, dtype=float)
+        if not self.output.any():
+            self._pushed_step = -1
+        elif self._pushed_step < 0:
+            self._pushed_step = self._step
         if not self.terms.lockstep and self._run:
             self._send_applied()
 
@@ -241,12 +280,14 @@ class DevicePlant:
         Judged at `now` [monotonic ns] if given: what comes later is not yet late.
         """
         if not (self._run and (self._is_connected or self._report)):
-            return self._reported()
+            return self._reported() or self.distrust
         now = self._clock() if now is None else now
         if self._overdue(now):
             self._drain(now)  # a message that waits is no reason to judge
         if self._report:
             return self._reported()
+        if self.distrust is not None:
+            return self.distrust
         if self.terms.lockstep:
             return None
         return self._stale_state(now) or self._stale_applied()
@@ -292,6 +333,9 @@ class DevicePlant:
         if waited <= self.terms.state_timeout * 1e9:
             return None
         refused = self.counts - _named(*self._refused_before)
+        if now - self._heard_ns <= self.terms.state_timeout * 1e9:
+            text = f"the newest state is {waited / 1e6:.0f} ms old by the machine's own step stamps, though states come"
+            return "stale_state", f"{text}; does its time pass as fast as stated, do its states wait on the way?"
         text = f"no good state of the machine for {waited / 1e6:.0f} ms{_listed(refused)}"
         return "stale_state", f"{text}; is it running, and still in this run?"
 
@@ -332,11 +376,21 @@ class DevicePlant:
     def _drain(self, now: int) -> None:
         """Take what has come; the newest good state counts."""
         self._drained_ns = now
-        for _, message in self._link.receive():
+        came = self._link.receive()
+        self._count(len(came), now)
+        for _, message in came:
             if type(message) is State:
                 self._take(message, now)
             elif type(message) is Status and message.lifecycle == "fault" and message.run == self._run:
                 self._report = message.fault or "a fault without a name"
+
+    def _count(self, came: int, now: int) -> None:
+        """Hold the messages against what a machine may send; a stalled reader finds many at once, and is no reason."""
+        grown = (now - self._allowed_ns) * 1e-6 * MESSAGES_PER_MS
+        self._allowed, self._allowed_ns = min(self._allowed + grown, BACKLOG) - came, now
+        if self._allowed < 0 and self._is_connected and self.distrust is None:
+            text = f"the machine sends more than {MESSAGES_PER_MS * 1000} messages a second"
+            self.distrust = "flooding", f"{text}; once a step, or a millisecond where that is longer, is enough"
 
     def _take(self, state: State, now: int) -> None:
         if state.run != self._run:
@@ -358,6 +412,11 @@ class DevicePlant:
         except ValueError:
             self._counts["refused_shape"] += 1
             return
+        if self.distrust is None and self._plausible is not None and state.k > self._step:
+            self.distrust = self._plausible.complaint(state.k * self.step_ns / 1e9, values)
+        if self.distrust is not None:
+            self._counts["refused_implausible"] += 1
+            return
         self._believe(state, values, now)
 
     def _misfit(self, state: State) -> str:
@@ -368,12 +427,18 @@ class DevicePlant:
             return "future"
         if self.terms.lockstep and state.k != self.k and state.k != self._until:
             return "step"
+        if state.k < self._step or state.t < self._t:
+            return "backward"
         return ""
 
     def _believe(self, state: State, values: list[float], now: int) -> None:
         """A good state: it is the newest, and shows which inputs have been taken."""
         self._machine_src, self._state_seq = state.src, state.seq
-        self._good_ns = now
+        self._heard_ns = now
+        if state.k > self._step:  # else the same reading once more, which is no younger for that
+            self._good_ns = now if self.terms.lockstep else self._age.arrived(state.k, now)
+            self._look_frozen(state, values)
+        self._step, self._t = state.k, state.t
         self._refused_before = (dict(self._counts), dict(self._link.counts))
         while self._sent and self._sent[0][0] <= state.applied_seq:
             self._sent.popleft()
@@ -382,6 +447,26 @@ class DevicePlant:
         elif state.k == self._until:  # else the state before, once more
             self.x[:-1] = values
             self.k, self._until, self._order = self._until, None, None
+
+    def _look_frozen(self, state: State, values: list[float]) -> None:
+        """A fault where the readings have been the same for long though the inputs should have changed them."""
+        if self._step < 0 or values != self.x[:-1].tolist():
+            self._frozen_step = -1
+            return
+        if self._frozen_step < 0:
+            self._frozen_step = self._step
+        since = max(self._frozen_step, self._pushed_step)
+        if self._pushed_step < 0 or (state.k - since) * self.step_ns <= self.terms.frozen_time * 1e9:
+            return
+        self._frozen_step = state.k  # judged once in this time
+        rates = self.machine.derivatives(state.t, self.x, self.output)[:-1]
+        moved = np.abs(rates) * self.terms.frozen_time > STILL * (1.0 + np.abs(self.x[:-1]))
+        if moved.any():
+            name = self.machine.description.state_names[int(np.argmax(moved))]
+            text = f"the machine's readings are the same, bit by bit, for {self.terms.frozen_time:g} s of plant time, "
+            text += f"though its inputs should have changed {name}; look after the sensors, or raise "
+            text += "plant.safety.frozen_time"
+            self.distrust = "frozen_state", text
 
 
 def _named(own: Mapping[str, int], of_link: Mapping[str, int]) -> Counter[str]:

@@ -55,6 +55,8 @@ mode = "MODE"
 [plant]
 machine = "./puck.py:model"
 initial = { x_dot = 0.5, y_dot = -0.2 }
+[plant.safety]
+ramp = 0
 """
 CONTROLLED = """
 [controller]

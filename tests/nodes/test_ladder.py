@@ -50,7 +50,7 @@ def test_the_rungs_stand_in_this_order() -> None:
 def test_each_fault_has_its_rung() -> None:
     assert {rung.name: AT[rung] for rung in Rung if AT[rung]} == {
         "DAMP": ["estop", "host_stall", "law", "lockstep_timeout", "machine", "overrun", "stale_command"],
-        "ZERO": ["stale_applied", "stale_state"],
+        "ZERO": ["flooding", "frozen_state", "implausible_state", "stale_applied", "stale_state"],
         "STOP": ["device", "diverged"],
     }
 

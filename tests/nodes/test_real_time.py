@@ -81,7 +81,7 @@ class Paced(Bench):
 
     def inputs(self) -> dict[int, tuple[float, ...]]:
         """The inputs that the record says acted, by step."""
-        return {int(row[0]): tuple(row[-2:].tolist()) for row in self.node.record.rows}
+        return {int(row[0]): tuple(row[-4:-2].tolist()) for row in self.node.record.rows}  # behind them the stamps
 
 
 def silent(bench: Bench) -> None:

@@ -27,6 +27,7 @@ from servonode.plants.drivers import (
 )
 from servonode.plants.drivers.impairments import both_ways
 from servonode.plants.effects import ActuatorEffects, SensorEffects
+from servonode.plants.plausible import Plausible, StateLimits
 from servonode.plants.simulated import SimulatedPlant
 
 MS = 10**6  # ns
@@ -268,7 +269,7 @@ def test_a_plant_that_waits_to_be_armed_keeps_up_with_the_machine(rig):
     rig.connect()
     for i in range(100):
         rig.clock.sleep(10)
-        rig.wire.says("state", state(seq=i + 1, state={**STATE, "X": float(i)}))
+        rig.wire.says("state", state(seq=i + 1, k=10 * (i + 1), state={**STATE, "X": float(i)}))
         assert rig.plant.arrived()
         assert rig.plant.x[0] == i
     assert rig.plant.k == 0
@@ -330,7 +331,7 @@ def test_the_fault_is_gone_with_the_next_good_state_and_counts_from_there(rig):
     rig.wire.says("state", state(run=5))
     rig.pass_ms(60)
     assert "(1 messages refused: run 1)" in rig.plant.trouble()[1]
-    rig.wire.says("state", state(seq=1))
+    rig.wire.says("state", state(seq=1, k=60))
     assert rig.plant.trouble() is None  # what waits is looked at before anything is judged
     rig.pass_ms(60)
     assert "refused" not in rig.plant.trouble()[1]
@@ -350,13 +351,13 @@ def test_inputs_that_the_machine_does_not_take_are_a_fault_though_its_states_com
     rig.connect()
     for i in range(200):
         rig.plant.write(U)
-        rig.wire.says("state", state(seq=i + 1, applied_seq=min(i, 100)))
+        rig.wire.says("state", state(seq=i + 1, k=i + 1, applied_seq=min(i, 100)))
         rig.pass_ms(1)
         fault = rig.plant.trouble()
         assert (fault is None) == (i < 151)  # number 101 was sent at 101 ms, and now it is i + 1
     assert fault[0] == "stale_applied"
     assert "has taken no input sent in the last 99 ms" in fault[1]
-    rig.wire.says("state", state(seq=300, applied_seq=199))
+    rig.wire.says("state", state(seq=300, k=201, applied_seq=199))
     rig.pass_ms(1)
     assert rig.plant.trouble() is None
 
@@ -365,9 +366,182 @@ def test_a_machine_whose_answers_are_late_but_steady_is_no_fault(rig):
     rig.connect()
     for i in range(200):
         rig.plant.write(U)
-        rig.wire.says("state", state(seq=i + 1, applied_seq=max(i - 40, -1)))
+        rig.wire.says("state", state(seq=i + 1, k=i + 1, applied_seq=max(i - 40, -1)))
         rig.pass_ms(1)
         assert rig.plant.trouble() is None
+
+
+# how old a reading is, by the machine's own step stamps
+
+
+def test_a_reading_is_as_old_as_its_arrival_says(rig):
+    rig.connect()
+    for k in range(20, 200, 20):  # at 50 Hz
+        rig.pass_ms(20)
+        rig.wire.says("state", state(seq=k, k=k))
+        rig.pass_ms(1)
+        reading = rig.plant.read()
+        assert (reading.k, reading.step) == (rig.plant.k, k)
+        assert reading.age == pytest.approx(0.001, abs=0.001)
+        rig.clock.sleep(7)
+        assert rig.plant.read().age == pytest.approx(reading.age + 0.007)
+        rig.clock.sleep(-8)
+
+
+def test_a_reading_that_has_waited_on_the_way_is_old_when_it_comes(rig):
+    rig.connect()
+    for k in range(1, 60):
+        rig.wire.says("state", state(seq=k, k=k))
+        rig.pass_ms(1)
+    late = [state(seq=60 + i, k=60 + i) for i in range(40)]
+    rig.pass_ms(40)
+    rig.wire.says("state", late[0])  # measured when step 60 was due, which is 40 ms ago
+    rig.pass_ms(1)
+    assert rig.plant.read().age == pytest.approx(0.040, abs=0.001)  # the drift that is allowed for
+    assert rig.plant.trouble() is None
+    for each in late[1:3]:
+        rig.pass_ms(6)  # each 6 ms one step of 1 ms: the queue grows
+        rig.wire.says("state", each)
+    rig.pass_ms(1)
+    name, text = rig.plant.trouble()
+    assert name == "stale_state"
+    assert "ms old by the machine's own step stamps, though states come" in text
+
+
+@pytest.mark.parametrize("stamps", [{"k": 39, "t": 0.041}, {"k": 41, "t": 0.039}, {"k": 0}])
+def test_stamps_that_go_backward_are_refused(rig, stamps):
+    rig.connect()
+    rig.pass_ms(40)
+    rig.wire.says("state", state(seq=1, k=40, t=0.04, state={**STATE, "X": 3.0}))
+    rig.pass_ms(1)
+    rig.wire.says("state", state(**{"seq": 2, "t": 0.041, "state": {**STATE, "X": 9.0}, **stamps}))
+    rig.pass_ms(1)
+    assert rig.plant.x[0] == 3.0
+    assert rig.plant.counts == {"refused_backward": 1}
+
+
+def test_the_same_step_once_more_is_no_fresh_reading(rig):
+    rig.connect()
+    for i in range(51):
+        rig.wire.says("state", state(seq=i + 1, k=0))
+        rig.pass_ms(1)
+    assert rig.plant.trouble()[0] == "stale_state"
+
+
+@pytest.mark.parametrize(("drift", "fault"), [(-0.02, None), (0.0, None), (0.009, None), (0.05, "stale_state")])
+def test_a_clock_that_drifts_slowly_is_followed(rig, drift, fault):
+    rig.connect()
+    for i in range(1, 3000):
+        newest = rig.wire.sent[-1]
+        echo = newest.seq if isinstance(newest, Applied) else -1
+        rig.wire.says("state", state(seq=i, k=int(i * (1 - drift)), applied_seq=echo))
+        rig.pass_ms(1)
+    trouble = rig.plant.trouble()
+    assert (trouble and trouble[0]) == fault
+
+
+def test_a_machine_that_floods_is_told_from_a_queue_after_a_stall(rig):
+    rig.connect()
+    rig.clock.sleep(2000)
+    for i in range(2000):  # what came while this process was stalled
+        rig.wire.says("state", state(seq=i + 1, k=i + 1))
+    rig.plant.advance(2000)
+    rig.plant.advance(1)
+    assert rig.plant.distrust is None
+    for i in range(100):
+        for j in range(100):
+            rig.wire.says("state", state(seq=3000 + 100 * i + j, k=2001 + i))
+        rig.pass_ms(1)
+    assert rig.plant.trouble()[0] == "flooding"
+    rig.connect(run=77, seq=90_000, k=0)
+    assert rig.plant.trouble() is None
+
+
+# which readings are believed
+
+
+def judged(trailer, **limits):
+    made = {
+        key: tuple(limits.get(key, {}).get(name, np.inf) for name in STATE) for key in ("value", "rate")
+    }  # fmt: skip
+    rig = Rig(trailer)
+    rig.plant = DevicePlant(
+        trailer, rig.wire, terms(trailer, frozen_time=0.1), rig.clock,
+        Plausible(StateLimits(tuple(STATE), **made), 0.01),
+    )  # fmt: skip
+    rig.plant.open()
+    return rig.connect()
+
+
+@pytest.mark.parametrize("value", [1.01, -1e9, 1e300])
+def test_a_reading_beyond_its_limit_is_a_fault_and_not_taken(trailer, value):
+    rig = judged(trailer, value={"V": 1.0})
+    rig.wire.says("state", state(seq=1, k=1, state={**STATE, "V": 1.0}))
+    rig.pass_ms(1)
+    assert rig.plant.trouble() is None
+    rig.wire.says("state", state(seq=2, k=2, state={**STATE, "V": value}))
+    rig.wire.says("state", state(seq=3, k=3, state={**STATE, "V": 0.5}))  # a good one does not make up for it
+    rig.pass_ms(1)
+    name, text = rig.plant.trouble()
+    assert name == "implausible_state"
+    assert f"V = {value:g} is beyond 1" in text
+    assert rig.plant.x[4] == 1.0
+    assert rig.plant.counts == {"refused_implausible": 2}
+    rig.connect(seq=4, k=3)
+    assert rig.plant.trouble() is None
+
+
+def test_a_reading_that_jumps_is_a_fault_unless_time_has_passed(trailer):
+    rig = judged(trailer, rate={"psi": 100.0})
+    for k, psi in ((1, 1.0), (2, 0.1), (101, 9.9), (102, 9.0)):  # 1 rad in a control period, 10 in 0.1 s
+        rig.wire.says("state", state(seq=k, k=k, state={**STATE, "psi": psi}))
+        rig.pass_ms(1)
+        assert rig.plant.distrust is None
+    rig.wire.says("state", state(seq=103, k=103, state={**STATE, "psi": 9.0 - 2 * math.pi}))
+    rig.pass_ms(1)
+    name, text = rig.plant.trouble()
+    assert name == "implausible_state"
+    assert "psi jumped from 9 to 2.7" in text
+    assert "is an angle wrapped?" in text
+
+
+def test_an_absurd_first_reading_is_a_fault_of_the_handshake(trailer):
+    rig = judged(trailer, value={"V": 1.0})
+    rig.plant.connect(78, 0)
+    rig.wire.says("state", state(run=78, state={**STATE, "V": 5.0}))
+    assert not rig.plant.connected()
+    assert rig.plant.trouble()[0] == "implausible_state"
+
+
+@pytest.mark.parametrize(("push", "moves"), [(U, False), (0 * U, False), (U, True)])
+def test_readings_that_stay_the_same_while_inputs_act_are_a_fault(trailer, push, moves):
+    rig = judged(trailer)
+    rig.plant.write(push)
+    found = []
+    for k in range(1, 300):
+        values = {**STATE, "X": 1.0 + 1e-12 * k} if moves else STATE
+        rig.wire.says("state", state(seq=k, k=k, state=values, applied_seq=0))
+        rig.pass_ms(1)
+        if rig.plant.distrust:
+            found.append((k, rig.plant.distrust[0]))
+    assert found[:1] == ([(101, "frozen_state")] if push.any() and not moves else [])
+
+
+def test_a_machine_that_rests_where_its_inputs_hold_it_is_not_frozen(trailer):
+    rig = judged(trailer)
+    at_rest = dict.fromkeys(STATE, 0.0)
+    rig.wire.says("state", state(seq=1, k=1, state=at_rest))
+    rig.pass_ms(1)
+    rig.plant.write(np.array([0.0, 0.0]))
+    for k in range(2, 300):
+        rig.wire.says("state", state(seq=k, k=k, state=at_rest, applied_seq=0))
+        rig.pass_ms(1)
+    assert rig.plant.distrust is None
+    rig.plant.write(U)
+    for k in range(300, 420):
+        rig.wire.says("state", state(seq=k, k=k, state=at_rest, applied_seq=0))
+        rig.pass_ms(1)
+    assert rig.plant.distrust[0] == "frozen_state"
 
 
 def test_what_is_held_is_sent_again_while_nothing_is_written(rig):

@@ -1,0 +1,258 @@
+"""What keeps a machine from lurching when it is armed again: goal time that stands, inputs that grow."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import servonode
+from servonode.bus import MemoryBus, State, Status, Switchboard, Target
+from servonode.nodes.assembly import Assembly, assemble
+from servonode.nodes.controller_node import ControllerNode
+from servonode.nodes.launch_file import LaunchError, read_launch
+from servonode.nodes.node import CONTROLLER, PLANT, TARGET, WANTED
+from servonode.nodes.result import run_of_rows
+from servonode.nodes.target_node import TargetNode
+from tests.helpers.stepped import Bench, puck
+
+WAITS = 'plant.safety.on_fault="wait"'
+SPP = 10  # steps per period
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("puck")
+
+
+@pytest.fixture(scope="module")
+def plain(folder: Path) -> Assembly:
+    return puck(folder, WAITS)
+
+
+def active(assembly: Assembly) -> Bench:
+    bench = Bench(assembly)
+    bench.activate()
+    return bench
+
+
+# goal time
+
+
+def test_goal_time_is_plant_time_while_commands_act(plain: Assembly) -> None:
+    bench = active(plain)
+    for _ in range(5):
+        assert bench.period(0.1)
+    assert [(state.k, state.goal_k) for state in bench.states] == [(k, k) for k in range(0, 60, 10)]
+
+
+@pytest.mark.parametrize("word", ["disarm", "estop"])
+def test_goal_time_stands_while_no_command_acts_and_goes_on_with_the_first(word: str, plain: Assembly) -> None:
+    bench = active(plain)
+    bench.period(0.1)
+    bench.advance(3)
+    bench.node.asked(word)
+    bench.advance(7)
+    stood = bench.node.goal_k
+    assert stood == 20
+    for _ in range(30):
+        bench.period(0.1)
+    if word == "estop":
+        bench.node.asked("reset")
+    assert {state.goal_k for state in bench.states if state.k >= 30} == {stood}
+    assert bench.node.asked("arm") == {"done": True, "lifecycle": "arming"}
+    goals = []
+    for _ in range(4):
+        assert bench.period(0.1)
+        goals.append(bench.state.goal_k)
+    assert goals == [stood, stood + 10, stood + 20, stood + 30]
+    assert bench.statuses[-1].goal_k == stood
+
+
+def test_goal_time_stands_while_the_safe_action_acts_for_want_of_commands(folder: Path) -> None:
+    bench = active(puck(folder, WAITS, "plant.safety.repeats=2"))
+    for _ in range(8):
+        bench.ask()
+        bench.advance(10)
+    assert bench.rung == "damp"
+    assert bench.node.goal_k == 40  # two periods on the last command, the third is found out at its end
+    assert bench.period(0.1)
+    assert bench.node.goal_k == 50
+
+
+def test_the_record_says_where_goal_time_stood(plain: Assembly) -> None:
+    bench = active(plain)
+    bench.node.asked("disarm")
+    for _ in range(3):
+        bench.period(0.0)
+    bench.node.asked("arm")
+    bench.period(0.0)
+    bench.period(0.0)
+    run = run_of_rows(plain, "realtime", bench.node.record.rows, np.zeros((0, 20)), 1.0)
+    expected = np.concatenate([np.arange(0, 10), np.full(30, 10), np.arange(10, 30)]) / 1e3
+    np.testing.assert_allclose(run.goal_t, expected)
+    assert list(run.columns)[-1] == "goal_t"
+
+
+TARGETS = """
+[run]
+duration = 60
+mode = "lockstep"
+[plant]
+machine = "./puck.py:model"
+[controller]
+residuals = { x = "x - a", y = "y - b - 0.1*sin(t)" }
+settings = { b = "0.2*t" }
+period = 0.01
+[target]
+a = "t*t"
+"""
+
+
+@pytest.fixture
+def aimed(folder: Path) -> Assembly:
+    puck(folder)
+    (folder / "aimed.toml").write_text(TARGETS)
+    return assemble(read_launch(str(folder / "aimed.toml")))
+
+
+def test_targets_signals_and_time_in_residuals_are_those_of_goal_time(aimed: Assembly) -> None:
+    switchboard = Switchboard()
+    plant = MemoryBus(switchboard, PLANT)
+    target = TargetNode(aimed, MemoryBus(switchboard, TARGET), [WANTED[CONTROLLER]])
+    controller = ControllerNode(aimed, MemoryBus(switchboard, CONTROLLER), [WANTED[PLANT]])
+    publisher = plant.publisher()
+    heard = plant.subscriber({CONTROLLER: ["command", "report"]})
+    header = {"run": 1, "mono": 1, "node": PLANT, "src": 2}
+    state = {"x": 0.0, "y": 0.0, "x_dot": 0.0, "y_dot": 0.0}
+
+    def answered(seq: int, k: int, goal_k: int) -> np.ndarray:
+        values = {"lifecycle": "active", "counts": {}, "values": {}}
+        publisher.publish("status", Status(t=k / 1e3, k=k, seq=seq, goal_k=goal_k, **header, **values))
+        inputs = {"input": {"F": 0.0, "G": 0.0}, "control": True}
+        publisher.publish("state", State(t=k / 1e3, k=k, seq=seq, goal_k=goal_k, state=state, **inputs, **header))
+        for _ in range(3):
+            target.work()
+            controller.work()
+        assert [each.re for topic, each in heard.receive() if topic == "command"] == [seq]
+        return controller.law.residuals.copy()
+
+    stood = answered(0, 5000, 3000)
+    np.testing.assert_allclose(stood, [-9.0, -0.6 - 0.1 * np.sin(3.0)], rtol=1e-12)
+    np.testing.assert_array_equal(answered(1, 5010, 3000), stood)
+    np.testing.assert_allclose(answered(2, 5020, 3010)[0], -(3.01**2), rtol=1e-12)
+
+
+def test_a_target_is_not_sent_again_at_each_status_while_goal_time_stands(aimed: Assembly) -> None:
+    switchboard = Switchboard()
+    plant = MemoryBus(switchboard, PLANT)
+    target = TargetNode(aimed, MemoryBus(switchboard, TARGET), [WANTED[CONTROLLER]])
+    publisher, goals = plant.publisher(), plant.subscriber({TARGET: ["target"]})
+    found = []
+    for i in range(20):
+        header = {"run": 1, "mono": 1, "node": PLANT, "src": 2, "lifecycle": "inactive", "counts": {}, "values": {}}
+        publisher.publish("status", Status(t=i / 10, k=100 * i, seq=i, goal_k=500, **header))
+        for _ in range(50):
+            target.work()
+        found.append([each.k for _, each in goals.receive() if isinstance(each, Target)])
+    assert found[0][0] == 500
+    assert found[2:] == [[]] * 18  # once for the run, and once for the new reader
+
+
+# the ramp
+
+
+def test_the_inputs_grow_with_the_square_of_the_time_after_each_arming_during_the_run(folder: Path) -> None:
+    bench = active(puck(folder, WAITS, "plant.safety.ramp=0.1"))
+    assert bench.period(4.0)
+    assert bench.acting == (4.0, 0.0)  # a simulation that begins at its start state does not lurch
+    bench.node.asked("disarm")
+    bench.period(0.0)
+    bench.node.asked("arm")
+    found = []
+    for _ in range(12):
+        assert bench.period(4.0, -2.0)
+        found.append(bench.acting)
+    expected = [(4.0 * s * s, -2.0 * s * s) for s in (i / 10 for i in range(1, 10))] + [(4.0, -2.0)] * 3
+    np.testing.assert_allclose(found, expected, rtol=1e-15)
+    assert bench.counts["ramp"] == 9
+    assert "saturated" not in bench.counts
+    ramped = [each for each in bench.applied if "ramp" in each.reasons]
+    assert len(ramped) == 9
+    assert ramped[0].desired == {"F": 4.0, "G": -2.0}
+
+
+def test_a_ramp_of_zero_is_none(folder: Path) -> None:
+    bench = active(puck(folder, WAITS, "plant.safety.ramp=0"))
+    bench.node.asked("disarm")
+    bench.period(0.0)
+    bench.node.asked("arm")
+    assert bench.period(4.0)
+    assert bench.acting == (4.0, 0.0)
+
+
+def test_limits_hold_on_the_ramp(folder: Path) -> None:
+    bench = active(puck(folder, WAITS, "plant.safety.ramp=0.05", "plant.safety.limit=1.0"))
+    bench.node.asked("disarm")
+    bench.period(0.0)
+    bench.node.asked("arm")
+    found = []
+    for _ in range(6):
+        bench.period(10.0)
+        found.append(bench.acting[0])
+    np.testing.assert_allclose(found, [0.4, 1.0, 1.0, 1.0, 1.0, 1.0])
+
+
+def test_a_machine_behind_a_link_grows_into_its_first_arming_too() -> None:
+    loop = servonode.load("trailer_pursuit_loopback", plant__safety__ramp=2)
+    assert (loop.assembly.ramp_periods, loop.assembly.ramps_at_start) == (200, True)
+    assert not servonode.load("trailer_pursuit_loopback", run__mode="lockstep").assembly.ramps_at_start
+    assert not servonode.load("trailer_pursuit").assembly.ramps_at_start
+
+
+# limits of inputs and of readings
+
+
+def test_a_machine_outside_without_a_finite_limit_on_every_input_is_refused() -> None:
+    with pytest.raises(LaunchError, match=r"\[plant.safety\] limit: there is none for U1, U2, .*unsafe = true"):
+        servonode.load("trailer_pursuit", plant__driver="external")
+    with pytest.raises(LaunchError, match="there is none for U2,"):
+        servonode.load("trailer_pursuit", plant__driver="external", plant__safety__limit={"U1": 1.0})
+    assert servonode.load("trailer_pursuit", plant__driver="external", plant__actuator__limit=1.0)
+    unsafe = servonode.load("trailer_pursuit", plant__driver="external", plant__safety__unsafe=True)
+    assert unsafe.assembly.unsafe == ("no limit on U1, U2",)
+    report = servonode.check("trailer_pursuit", plant__driver="external")
+    assert report.verdict == "no"
+    assert any(each.subject == "limits" and "U1, U2" in each.text for each in report.findings)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "match"),
+    [
+        ("plant__safety__faults", False, r"faults: false takes the watch"),
+        ("run__lockstep_timeout", 9e9, r"\[run\] lockstep_timeout: 9e\+09 s would leave the machine without a watch"),
+        ("plant__safety__frozen_time", 100.0, r"frozen_time: 100 s would leave"),
+        ("plant__device__timeout", 11.0, r"timeout: 11 s would leave"),
+    ],
+)
+def test_a_watch_of_a_machine_outside_is_not_removed_in_silence(key: str, value: object, match: str) -> None:
+    with pytest.raises(LaunchError, match=match):
+        servonode.load("trailer_pursuit_external", **{key: value})
+    loop = servonode.load("trailer_pursuit_external", plant__safety__unsafe=True, **{key: value})
+    assert len(loop.assembly.unsafe) == 1
+    assert "set" not in loop.assembly.unsafe[0]
+
+
+@pytest.mark.parametrize("settings", [("plant.sensor.bias={x=1e9}",), ("plant.sensor.noise={x_dot=50}",)])
+def test_a_simulated_sensor_beyond_a_stated_limit_is_a_fault_too(folder: Path, settings: tuple[str, ...]) -> None:
+    limits = ("plant.safety.state_limit={x=100}", "plant.safety.state_rate_limit={x_dot=100}")
+    bench = Bench(puck(folder, WAITS, *limits, *settings))
+    bench.prepare()
+    for _ in range(20):
+        bench.period(0.0)
+    assert (bench.node.faults[0].name, bench.rung) == ("implausible_state", "zero")
+    assert set(bench.written[-3:]) <= {(0.0, 0.0)}
+
+
+def test_names_of_limited_states_are_checked() -> None:
+    with pytest.raises(LaunchError, match=r"\[plant.safety.state_limit\] W: unknown name; .*"):
+        servonode.load("trailer_pursuit", plant__safety__state_limit={"W": 1.0})
