@@ -22,7 +22,7 @@ from servonode.nodes.launch_file import LaunchError, per_name
 from servonode.nodes.launch_keys import AUTO, Actuator, LaunchFile
 from servonode.nodes.machines import check_safe_action, check_start, initial_states, load, plant_source
 from servonode.nodes.prepare import prepared
-from servonode.nodes.safety import Limits
+from servonode.nodes.safety import Limits, SoftStart
 from servonode.nodes.start import NoStart, start_on_program
 from servonode.plants import MachineSource
 from servonode.plants.effects import ActuatorEffects, SensorEffects
@@ -34,7 +34,6 @@ LATENESS = 1.0  # wall s by which a simulated plant may be late
 LONGEST_ANSWER = 60.0  # wall s for a first answer, or one in lockstep, of a machine outside
 LONGEST_TIMEOUT = 10.0  # wall s; a longer command timeout is none, and must be called unsafe
 BRAKE_HELD_NS = 1_000_000  # the safe action is computed anew this often, or at each step where that is longer
-RAMP = 3.0  # s of plant time from an arming until the inputs are what is asked
 BRAKING = 5.0  # s of the safe action after a fault, where the machine states one
 
 
@@ -135,16 +134,18 @@ class Assembly:
         return tuple(found) or ("plant.safety.unsafe is set",)
 
     @property
-    def ramp_periods(self) -> int:
-        """Control periods after an arming in which the inputs grow to what is asked."""
-        stated, period_ns = self.launch.plant.safety.ramp, self.launch.period_ns
-        return round((RAMP if stated is None else stated) * 1e9 / period_ns) if period_ns else 0
-
-    @property
-    def ramps_at_start(self) -> bool:
-        """Whether the first arming has that ramp too: not where a simulation begins at its start state."""
-        launch = self.launch
-        return launch.plant.driver != "simulated" and launch.run.mode == "realtime" and self.ramp_periods > 0
+    def soft_start(self) -> SoftStart:
+        """What keeps a machine from lurching after an arming; the first one of a simulation is its start state."""
+        safety, period_ns, plant = self.launch.plant.safety, self.launch.period_ns, self.launch.plant
+        names = self.machine.description.input_names
+        stated = per_name(self.launch.file, "plant.safety", "arming_limit", safety.arming_limit, names, np.inf)
+        limits = Limits(tuple(map(min, stated, self.limits.value)), self.limits.rate, self.limits.power)
+        return SoftStart(
+            ramp=round(safety.ramp * 1e9 / period_ns) if period_ns else 0,
+            periods=round(safety.arming_time * 1e9 / period_ns) if period_ns and limits != self.limits else 0,
+            limits=limits,
+            at_first=plant.driver != "simulated" and self.launch.run.mode == "realtime",
+        )
 
     def plausible(self, own: bool) -> Plausible | None:
         """What judges readings; None where nothing is limited. `own`: by the machine's limits where none is stated."""
@@ -248,7 +249,7 @@ def assemble(launch: LaunchFile, strict: bool = True) -> Assembly:
     )
     if control:
         _find_program_start(assembly, control)
-    assembly.plausible(own=False)  # its names are checked
+    _ = assembly.plausible(own=False), assembly.soft_start  # their names are checked
     check_start(launch, machine, start)
     check_safe_action(launch, machine, start, np.array(assembly.limits.value), assembly.brake_steps)
     if strict and assembly.unlimited:

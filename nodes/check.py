@@ -1,5 +1,6 @@
 """`servonode check`: the report an engineer wants before power-on."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -94,15 +95,22 @@ def _safety(assembly: Assembly) -> dict[str, Any]:
     launch, limits, names = assembly.launch, assembly.limits, assembly.machine.description.input_names
     return {
         "driver": launch.plant.driver,
-        "limit": {n: v for n, v in zip(names, limits.value, strict=True) if np.isfinite(v)},
-        "rate_limit": {n: v for n, v in zip(names, limits.rate, strict=True) if np.isfinite(v)},
+        "limit": _finite(limits.value, names),
+        "rate_limit": _finite(limits.rate, names),
         "power_limit": limits.power if np.isfinite(limits.power) else None,
         "safe_action": "the machine's own" if assembly.machine.description.brakes else "zero input",
         "safe_time": assembly.safe_steps * launch.step_ns / 1e9,
         "on_fault": assembly.on_fault,
-        "ramp": assembly.ramp_periods * (launch.period_ns or 0) / 1e9,
+        "ramp": launch.plant.safety.ramp,
+        "arming_limit": _finite(assembly.soft_start.limits.value, names) if assembly.soft_start.periods else {},
+        "arming_time": launch.plant.safety.arming_time,
         "unsafe": list(assembly.unsafe),
     }
+
+
+def _finite(limits: Sequence[float], names: Sequence[str]) -> dict[str, float]:
+    """The limits that there are, by input."""
+    return {name: most for name, most in zip(names, limits, strict=True) if np.isfinite(most)}
 
 
 def _residuals(assembly: Assembly) -> dict[str, dict[str, float]]:

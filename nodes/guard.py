@@ -61,9 +61,9 @@ class Guard:
         self._ages: dict[int, int] = {}  # the same -> how old its reading was then [wall ns]
         self._expected = Expected(outbox.run, -1, -1, self._instants, self.names)
         self.unlimited: tuple[str, ...] = ()  # inputs without a limit, of a machine that must have one to be armed
-        self._ramp = assembly.ramp_periods  # after an arming: control periods in which the inputs grow to what is asked
-        self._ramps = assembly.ramps_at_start  # whether the next command to act begins a ramp
-        self._ramp_from = -self._ramp  # control instant of the first command after the newest arming that has one
+        self._soft = assembly.soft_start
+        self._starts_softly = self._soft.at_first  # with the next command to act
+        self._soft_from = -max(self._soft.ramp, self._soft.periods)  # control instant of the newest soft start
         self._successors = assembly.on_fault == "resume"  # another controller may go on where one has died
         self._src = 0  # start id of the controller whose command made the plant active
         self._answered = -1  # control instant of the newest answered state
@@ -134,23 +134,25 @@ class Guard:
             return False
         if self.arming:
             self.arming, self.lifecycle, self._src = False, "active", command.src
-        if self._ramps:
-            self._ramps, self._ramp_from = False, asked_at
+        if self._starts_softly:
+            self._starts_softly, self._soft_from = False, asked_at
         self.counts["late_commands"] += asked_at + self.delay < instant
         self._let_through(command, k, asked_at, measured)
         return True
 
     def _let_through(self, command: Command, k: int, asked_at: int, measured: int) -> None:
         asked = [command.input[name] for name in self.names]
-        passed = asked_at - self._ramp_from + 1
-        if passed < self._ramp:
-            share = passed / self._ramp
+        passed, limits = asked_at - self._soft_from + 1, self.limits
+        if passed < self._soft.ramp:
+            share = passed / self._soft.ramp
             asked = [share * share * value for value in asked]  # a stiff law lurches less than under a straight ramp
+        if passed <= self._soft.periods:
+            limits = self._soft.limits
         # one period, also where the last value was held for longer: it is the step that the machine sees
-        values, reasons = limited(asked, self._newest, self.period_s, self.limits, self.names, self._rates)
+        values, reasons = limited(asked, self._newest, self.period_s, limits, self.names, self._rates)
         if reasons:
             self.counts["saturated"] += 1
-        if passed < self._ramp:
+        if passed < self._soft.ramp:
             reasons.append("ramp")
         if reasons:
             for reason in reasons:
@@ -181,9 +183,9 @@ class Guard:
             self._write(values)
             self.age.add((self.clock() - measured) / 1e9)
 
-    def ramp_again(self) -> None:
-        """The next command begins a ramp: the machine has been under its safe action for long."""
-        self._ramps = self._ramp > 0
+    def start_softly(self) -> None:
+        """The next command begins a soft start: the machine has been under its safe action for long."""
+        self._starts_softly = True
 
     def postpone(self) -> "dict[int, tuple[list[float], int]]":
         """Take what is still to act away, for `resume` to give it back."""
@@ -300,7 +302,7 @@ class Guard:
         self._instants.clear()
         self._sent.clear()
         self._ages.clear()
-        self._ramps = self._ramp > 0
+        self._starts_softly = True
         self._later.clear()
         self._expected.answered = self._expected.newest
         self._answered = instant - 1 - self.delay

@@ -92,9 +92,13 @@ class Safety(Section, frozen=True):
         bool, _key("whether watches may be off or longer than 10 s of wall time, and inputs of a machine without limit")
     ] = False
     ramp: Annotated[
-        Annotated[float, Meta(ge=0, le=600)] | None,
-        _key("how long after an arming the inputs grow, with its square, to what is asked (absent: 3)", "s"),
+        Annotated[float, Meta(ge=0, le=600)],
+        _key("how long after an arming the inputs grow, with its square, to what is asked", "s"),
+    ] = 0.5
+    arming_limit: Annotated[
+        Sizes, _key("the largest magnitude let through in the time after an arming (absent: the limit)", "its unit")
     ] = None
+    arming_time: Annotated[Seconds, _key("how long after an arming that holds", "s")] = 10.0
     state_limit: Annotated[
         Sizes, _key("the largest magnitude of a reading that is believed (absent: the machine's)", "its unit")
     ] = None

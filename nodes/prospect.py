@@ -64,6 +64,11 @@ def _judge_peaks(assembly: Assembly, found: Examination) -> None:
         if np.isfinite(limit) and peaks[name] >= limit * (1 - 1e-12):
             text = f"reaches its limit {limit:g}: while it is limited the residuals do not follow their equations"
             found.add("warn", name, text)
+    soft = assembly.soft_start
+    if soft.at_first and not soft.periods and assembly.control is not None:
+        twice = ", ".join(f"{name} = {2 * peak:.2g}" for name, peak in peaks.items())
+        text = "nothing limits the inputs after an arming: a machine that is far from its goal then lurches; give "
+        found.add("warn", "limits", f"{text}plant.safety.arming_limit, such as twice the peaks here: {{ {twice} }}")
 
 
 def _judge_energy(run: Run, found: Examination) -> None:

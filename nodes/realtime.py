@@ -248,7 +248,7 @@ class RealTime:
             self._stale = True
             self.node.counts["stale_commands"] += 1
             self.guard.ladder.passing = Rung.DAMP
-            self.guard.ramp_again()
+            self.guard.start_softly()
             self.guard.safe("stale_command")
         else:
             self.node.fault("stale_command", text, PLANT)

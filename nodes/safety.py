@@ -65,6 +65,16 @@ class Limits:
             raise ValueError(f"a limit is {wrong[0]}; give a magnitude, 0 or more")
 
 
+@dataclass(frozen=True, slots=True)
+class SoftStart:
+    """What holds for a while after an arming, in control periods from the first command that acts."""
+
+    ramp: int  # in these the inputs grow, with the square of the time, to what is asked
+    periods: int  # in these `limits` hold
+    limits: Limits
+    at_first: bool  # whether the first arming of a run has it too
+
+
 def limited(
     asked: Sequence[float],
     before: Sequence[float],

@@ -211,6 +211,9 @@ def _safety(safety: dict[str, Any]) -> str:
     """What the filter lets through, and what a fault leads to."""
     kinds = (("limit", "limit"), ("rate_limit", "rate limit"))
     parts = [f"{word} {', '.join(f'{n} {v:g}' for n, v in safety[key].items())}" for key, word in kinds if safety[key]]
+    if safety["arming_limit"]:
+        shown = ", ".join(f"{name} {value:g}" for name, value in safety["arming_limit"].items())
+        parts.append(f"for {safety['arming_time']:g} s after an arming limit {shown}")
     parts += [f"power limit {safety['power_limit']:g} W"] if safety["power_limit"] is not None else []
     after = {"stop": f"for {safety['safe_time']:g} s, then the end", "wait": "until a reset"}
     after["resume"] = "until a command comes again"

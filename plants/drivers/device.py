@@ -160,7 +160,7 @@ class DevicePlant:
         self._sent.clear()
         self._machine_src, self._report = 0, ""
         self._step, self._t, self._frozen_step, self._pushed_step = -1, -inf, -1, -1
-        self.distrust = None
+        self.distrust, self._allowed = None, float(BACKLOG)
         self._age.forget()
         if self._plausible is not None:
             self._plausible.forget()

@@ -202,11 +202,33 @@ def test_limits_hold_on_the_ramp(folder: Path) -> None:
     np.testing.assert_allclose(found, [0.4, 1.0, 1.0, 1.0, 1.0, 1.0])
 
 
+def test_a_limit_of_its_own_holds_for_a_while_after_an_arming_but_not_for_the_brake(folder: Path) -> None:
+    settings = ("plant.safety.arming_limit={F=0.5}", "plant.safety.arming_time=0.05", "plant.safety.limit=20")
+    bench = active(puck(folder, WAITS, "plant.safety.ramp=0", *settings))
+    assert bench.period(4.0)
+    assert bench.acting == (4.0, 0.0)
+    bench.node.asked("disarm")
+    bench.period(0.0)
+    bench.node.asked("arm")
+    found = []
+    for _ in range(7):
+        bench.period(4.0, 3.0)
+        found.append(bench.acting)
+    assert found == [(0.5, 3.0)] * 5 + [(4.0, 3.0)] * 2
+    assert bench.counts["limit:F"] == 5
+    bench.node.asked("disarm")
+    bench.node.asked("arm")
+    bench.period(0.0)
+    bench.node.asked("estop")
+    assert bench.acting == bench.brake()
+    assert abs(bench.acting[0]) > 0.5
+
+
 def test_a_machine_behind_a_link_grows_into_its_first_arming_too() -> None:
-    loop = servonode.load("trailer_pursuit_loopback", plant__safety__ramp=2)
-    assert (loop.assembly.ramp_periods, loop.assembly.ramps_at_start) == (200, True)
-    assert not servonode.load("trailer_pursuit_loopback", run__mode="lockstep").assembly.ramps_at_start
-    assert not servonode.load("trailer_pursuit").assembly.ramps_at_start
+    soft = servonode.load("trailer_pursuit_loopback", plant__safety__ramp=2).assembly.soft_start
+    assert (soft.ramp, soft.periods, soft.limits.value, soft.at_first) == (200, 2000, (0.057, 0.057), True)
+    assert not servonode.load("trailer_pursuit_loopback", run__mode="lockstep").assembly.soft_start.at_first
+    assert not servonode.load("trailer_pursuit").assembly.soft_start.at_first
 
 
 # limits of inputs and of readings

@@ -59,6 +59,7 @@ COMMON = (
     f"plant.safety.command_timeout={TIMEOUT}",
     f"plant.safety.lateness_limit={LATENESS_LIMIT}",
     "plant.safety.safe_time=0.1",
+    "plant.safety.ramp=0",  # what is asked acts at once, also after an arming
     f"run.lockstep_timeout={LOCKSTEP_TIMEOUT}",
 )
 WAITS = 'plant.safety.on_fault="wait"'

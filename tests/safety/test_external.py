@@ -5,7 +5,8 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ import msgspec
 import pytest
 import zmq
 
-from tests.helpers.runs import SOON_S, Runs, Watch, eventually, private_runs
+from servonode.bus import Applied, State
+from servonode.nodes.node import PLANT
+from tests.helpers.runs import SOON_S, START_S, Runs, Watch, eventually, private_runs
 from tests.safety.suite import WAITS, Beside, Driver, Stage, safety_suite
 
 ROBOT = Path(__file__).parents[2] / "examples" / "external_plant.py"
@@ -30,7 +33,7 @@ def free_ports() -> tuple[int, int]:
 
 class External(Driver):
     name = "external"
-    settings = ('plant.driver="external"',)
+    settings = ('plant.driver="external"', "plant.safety.limit=1.0")
 
     @contextmanager
     def machine(self) -> Iterator[Beside]:
@@ -57,6 +60,7 @@ class Relay(threading.Thread):
         super().__init__(daemon=True)
         self._ports = (machine, here)
         self.spoils = self.ends = False
+        self.falsify: Falsify | None = None  # what becomes of each state on its way
         self.sent = 0  # false messages
 
     def run(self) -> None:
@@ -72,7 +76,82 @@ class Relay(threading.Thread):
                 for frames in false_states(payload, rng) if self.spoils else []:
                     said.send_multipart(frames)
                     self.sent += 1
-                said.send_multipart([topic, payload])
+                falsify = self.falsify
+                for each in falsify(payload) if falsify and topic == b"state" else [payload]:
+                    said.send_multipart([topic, each])
+
+
+Falsify = Callable[[bytes], list[bytes]]
+
+
+def absurd(payload: bytes) -> list[bytes]:
+    """A finite reading that no robot can have."""
+    return changed(payload, V=3e9)
+
+
+def jumping(payload: bytes) -> list[bytes]:
+    """A heading that is wrapped, now and then."""
+    good = msgspec.msgpack.decode(payload)
+    return changed(payload, psi=good["state"]["psi"] - 6.283185307179586) if good["k"] % 300 > 150 else [payload]
+
+
+def changed(payload: bytes, **state: float) -> list[bytes]:
+    """The message with these states."""
+    good = msgspec.msgpack.decode(payload)
+    return [msgspec.msgpack.encode({**good, "state": good["state"] | state})]
+
+
+class Frozen:
+    """Sensors that say what they said first; all else of the machine goes on."""
+
+    def __init__(self) -> None:
+        self.state: dict[str, float] | None = None
+
+    def __call__(self, payload: bytes) -> list[bytes]:
+        good = msgspec.msgpack.decode(payload)
+        self.state = self.state or good["state"]
+        return [msgspec.msgpack.encode({**good, "state": self.state})]
+
+
+class Backward:
+    """A machine whose steps go back, under growing numbers of its messages."""
+
+    def __init__(self) -> None:
+        self.first: int | None = None
+
+    def __call__(self, payload: bytes) -> list[bytes]:
+        good = msgspec.msgpack.decode(payload)
+        self.first = self.first or good["k"]
+        k = max(2 * self.first - good["k"], 0)
+        return [msgspec.msgpack.encode({**good, "k": k, "t": k / 1e3})]
+
+
+class Late:
+    """States that wait on the way for longer and longer, under fresh numbers, with inputs taken as they should be."""
+
+    def __init__(self) -> None:
+        self.kept: list[dict[str, Any]] = []
+
+    def __call__(self, payload: bytes) -> list[bytes]:
+        good = msgspec.msgpack.decode(payload)
+        self.kept.append(good)
+        old = self.kept[len(self.kept) // 2]
+        return [msgspec.msgpack.encode({**good, "k": old["k"], "t": old["t"], "state": old["state"]})]
+
+
+def flooding(payload: bytes) -> list[bytes]:
+    """Each state 200 times."""
+    return [payload] * 200
+
+
+FALSIFIED: dict[str, tuple[Callable[[], Falsify], str]] = {
+    "absurd": (lambda: absurd, "implausible_state"),
+    "jumping": (lambda: jumping, "implausible_state"),
+    "frozen": (Frozen, "frozen_state"),
+    "backward": (Backward, "stale_state"),
+    "late": (Late, "stale_state"),
+    "flooding": (lambda: flooding, "flooding"),
+}
 
 
 def false_states(payload: bytes, rng: random.Random) -> list[list[bytes]]:
@@ -142,3 +221,66 @@ def test_promise_21_false_states_of_a_machine_are_refused_and_counted(runs: Runs
     columns = run.columns
     assert max(abs(columns["X"])) < 10.0
     stage.close()
+
+
+def test_promises_27_and_28_readings_that_cannot_be_believed_are_faults_by_their_names(runs: Runs) -> None:
+    driver = Relayed()
+    stage = Stage(driver, runs)
+    run = stage.start(WAITS, "plant.safety.state_rate_limit={psi = 100}")
+    with Watch(run.name) as watch:
+        for kind, (make, expected) in FALSIFIED.items():
+            watch.status("active", time.monotonic_ns())
+            begun = time.monotonic_ns()
+            driver.relay.falsify = make()
+            status = watch.status("fault", begun)
+            driver.relay.falsify = None
+            assert (kind, status.fault, status.rung) == (kind, expected, "zero")
+            applied = next(each for each in watch.of(Applied, begun) if f"fault:{expected}" in each.reasons)
+            assert set(applied.input.values()) == {0.0}
+            assert eventually(lambda: run.ask("reset").get("done") and run.ask("arm").get("done")), run.ask("status")
+        watch.status("active", begun)  # also after the flood, once what waited has been thrown away
+        counts = run.ask("status")["counts"]
+    assert counts["refused_backward"] > 0
+    run.stop()
+    assert max(abs(run.columns["V"])) < 10.0
+    stage.close()
+
+
+def test_promise_27_a_machine_at_half_rate_is_counted_and_its_age_is_told(runs: Runs) -> None:
+    driver = Relayed()
+    stage = Stage(driver, runs)
+    run = stage.start(WAITS, words=("--every", "10"))
+    with Watch(run.name, {PLANT: ["state", "status"]}) as watch:
+        watch.status("active", time.monotonic_ns())
+        newest = [0]
+
+        def at_50_hz(payload: bytes) -> list[bytes]:
+            k = msgspec.msgpack.decode(payload)["k"]
+            if k < newest[0] + 20:
+                return []
+            newest[0] = k
+            return [payload]
+
+        driver.relay.falsify = at_50_hz
+        time.sleep(0.1)
+        begun = time.monotonic_ns()
+        time.sleep(1.0)
+        states = [each for each in watch.of(State, begun) if each.control]
+        stands = run.ask("status")
+        assert len(states) > 50
+        ages = [each.age for each in states]
+        assert max(ages) > 0.008  # half of them are a period older than the others
+        assert min(ages) < 0.012
+        assert stands["counts"]["slow_states"] > 25
+        assert stands["values"]["command_age_p99"] > 0.008
+    run.stop()
+    assert max(run.columns["state_age"]) > 0.008
+    stage.close()
+
+
+def test_promise_25_a_machine_outside_without_limits_is_not_started(runs: Runs) -> None:
+    run = runs.start("trailer_pursuit", 'plant.driver="external"', words=("--arm",))
+    run.popen.wait(START_S)
+    assert run.popen.returncode == 2
+    assert "there is none for U1, U2" in run.stderr
+    assert run.stderr.count("\n") == 1
