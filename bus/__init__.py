@@ -15,8 +15,6 @@ from servonode.bus.folder import (
     RunFolder,
     RunNameTaken,
     endpoint,
-    live_runs,
-    read_registry,
     run_folder,
     run_path,
 )
@@ -35,6 +33,7 @@ from servonode.bus.messages import (
     Status,
     Target,
 )
+from servonode.bus.places import live_runs, read_registry
 from servonode.bus.requests import Requester, Requests
 from servonode.bus.sockets import Bus, Publisher, Subscriber
 from servonode.bus.topics import TOPICS, Topic

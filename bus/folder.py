@@ -7,16 +7,19 @@ import json
 import os
 import re
 import stat
-import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from servonode.bus.processes import Named
+
 IPC_LIMIT = 107  # bytes of a Unix socket's path
 LOCK = "lock"
 REGISTRY = "registry.json"
+RUNTIME = "SERVONODE_RUNTIME_DIR"  # names the folder of runs itself
 
 _NODE_NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
@@ -43,45 +46,56 @@ def endpoint(folder: Path, node: str, kind: str) -> str:
     if length > IPC_LIMIT:
         raise BusError(
             f"endpoint {path} has {length} bytes, a Unix socket takes {IPC_LIMIT}; "
-            "set XDG_RUNTIME_DIR to a shorter folder or shorten the node's name"
+            f"set {RUNTIME} to a shorter folder or shorten the node's name"
         )
     return f"ipc://{path}"
 
 
 def base_folder() -> Path:
-    """Where this user's runs live: below XDG_RUNTIME_DIR if that is ours, else below the temporary folder."""
+    """Where a new run goes: SERVONODE_RUNTIME_DIR, else below XDG_RUNTIME_DIR if that is ours, else below the
+    temporary folder.
+
+    Raises BusError where SERVONODE_RUNTIME_DIR is set, but is not a private folder of this user: what was asked for
+    by name is not replaced by something else. `places.py` knows where others may have made theirs.
+    """
+    chosen = os.environ.get(RUNTIME, "")
+    if chosen:
+        problem = distrust(Path(chosen), (os.getuid(),)) if chosen.startswith("/") else "is not an absolute path"
+        if problem:
+            raise BusError(f"{RUNTIME}: {chosen} {problem}; set it to a folder of yours with mode 0700, or unset it")
+        return Path(chosen)
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     if runtime.startswith("/"):
         with contextlib.suppress(OSError):
             found = Path(runtime).stat()
             if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid():
                 return Path(runtime) / "servonode"
-    return Path(tempfile.gettempdir()) / f"servonode-{os.getuid()}"
+    return temporary_folders()[-1] / f"servonode-{os.getuid()}"
+
+
+def temporary_folders() -> list[Path]:
+    """Where this environment may keep temporary files, the one that can be written last.
+
+    `tempfile` finds out by writing, so its answer changes when a disk is full or descriptors are used up.
+    """
+    found = []
+    for word in ("TMPDIR", "TEMP", "TMP"):
+        folder = Path(os.environ.get(word, ""))
+        if folder.is_absolute() and folder.is_dir():
+            found.append(folder)
+            if os.access(folder, os.W_OK | os.X_OK):
+                return found
+    return [*found, Path("/tmp")]
+
+
+def folder_name(name: str) -> str:
+    """What the folder of a run of this name is called; short, because socket paths are."""
+    return hashlib.sha256(name.encode()).hexdigest()[:8]
 
 
 def run_path(name: str) -> Path:
-    """The folder of the run of this name, whether it exists or not; short, because socket paths are."""
-    return base_folder() / hashlib.sha256(name.encode()).hexdigest()[:8]
-
-
-def read_registry(name: str) -> dict[str, Any]:
-    """What the run of this name wrote about itself; BusError if no such run lives."""
-    try:
-        registry: dict[str, Any] = json.loads((run_path(name) / REGISTRY).read_text())
-        os.kill(int(registry["pid"]), 0)
-    except (OSError, ValueError, KeyError, TypeError):
-        raise BusError(f"no run named {name!r} is going on; start it, or give its --name") from None
-    return registry
-
-
-def live_runs() -> list[str]:
-    """The names of this user's runs that are going on."""
-    names = []
-    with contextlib.suppress(OSError):
-        for file in sorted(base_folder().glob(f"*/{REGISTRY}")):
-            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-                names.append(str(read_registry(json.loads(file.read_text())["run"])["run"]))
-    return sorted(names)
+    """Where a new run of this name has its folder, whether it exists or not."""
+    return base_folder() / folder_name(name)
 
 
 def run_folder(name: str) -> "RunFolder":
@@ -108,17 +122,23 @@ def _private(path: Path) -> None:
     """Make the folder 0700; BusError if what is there belongs to or is open to others."""
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode=0o700)
-    found = path.lstat()
+    problem = distrust(path, (os.getuid(),))
+    if problem:
+        raise BusError(f"{path} {problem}; remove it, or set {RUNTIME} to a folder of yours with mode 0700")
+
+
+def distrust(path: Path, owners: Collection[int]) -> str | None:
+    """Why what lies in a folder is not believed: another than these users could have put it there. None: it is."""
+    try:
+        found = path.lstat()
+    except OSError as error:
+        return f"cannot be looked at ({error.strerror})"
     mode = stat.S_IMODE(found.st_mode)
     if not stat.S_ISDIR(found.st_mode):
-        problem = "is not a folder"  # lstat: nor is a link to one
-    elif found.st_uid != os.getuid():
-        problem = f"belongs to user {found.st_uid}"
-    elif mode & 0o077:
-        problem = f"has mode {mode:04o}, open to others"
-    else:
-        return
-    raise BusError(f"{path} {problem}; remove it, or set XDG_RUNTIME_DIR to a folder of yours with mode 0700")
+        return "is not a folder"  # lstat: nor is a link to one
+    if found.st_uid not in owners:
+        return f"belongs to user {found.st_uid}"
+    return f"has mode {mode:04o}, open to others" if mode & 0o077 else None
 
 
 def _locked(lock: int, path: Path, name: str) -> bool:
@@ -151,17 +171,31 @@ class RunFolder:
         self.register(())
 
     def register(self, nodes: Iterable[str], extra: Mapping[str, Any] | None = None) -> None:
-        """Write the registry, whole or not at all: run, pid, start [monotonic ns], endpoints, `extra`."""
+        """Write the registry, whole or not at all: run, pid and its start, begin [monotonic ns], endpoints, `extra`."""
         registry = {
             "run": self.name,
-            "pid": self._owner,
+            **asdict(Named.of(self._owner)),
             "started_ns": self.started_ns,
             "nodes": {node: {kind: endpoint(self.path, node, kind) for kind in ("pub", "req")} for node in nodes},
             **(extra or {}),
         }
-        draft = self.path / f"{REGISTRY}.tmp"
-        draft.write_text(json.dumps(registry, indent=1))
-        draft.replace(self.path / REGISTRY)
+        self._write(REGISTRY, registry)
+
+    def sign(self, node: str) -> None:
+        """In a node's process: write down which one it is, for an emergency stop that comes before the registry.
+
+        Raises BusError where that cannot be written: a plant that nobody can find must not start.
+        """
+        try:
+            self._write(f"{node}.pid", {"run": self.name, **asdict(Named.of(os.getpid()))})
+        except OSError as error:
+            raise BusError(f"{self.path} cannot be written ({error.strerror}); make room there") from None
+
+    def _write(self, file: str, content: Mapping[str, Any]) -> None:
+        """Write a file, whole or not at all."""
+        draft = self.path / f"{file}.tmp"
+        draft.write_text(json.dumps(content, indent=1))
+        draft.replace(self.path / file)
 
     def forget(self) -> None:
         """Drop this process's copy of the lock; every forked child calls it at its start.
@@ -190,7 +224,8 @@ class RunFolder:
         if self._lock >= 0 and os.getpid() == self._owner:
             self._clean()
             (self.path / LOCK).unlink(missing_ok=True)
-            for folder in (self.path, self.path.parent):
+            chosen = str(self.path.parent) == os.environ.get(RUNTIME, "").rstrip("/")  # that one is its user's own
+            for folder in (self.path,) if chosen else (self.path, self.path.parent):
                 with contextlib.suppress(OSError):  # not empty: another run is there
                     folder.rmdir()
         self.forget()

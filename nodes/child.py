@@ -12,6 +12,7 @@ from servonode.bus import BusError
 
 CRASHED = 3  # exit code of a node that an exception ended; 0 and 1 are those of a run
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)  # those that the launcher handles
+STOP = signal.SIGUSR1  # the emergency stop: held from before the fork until the child's bus has a handler for it
 _PR_SET_PDEATHSIG = 1
 
 
@@ -38,13 +39,14 @@ def forked(name: str, live: Callable[[], int], on_orphaned: int) -> Child:
     """A child that lives through `live` and ends with its exit code, its output in a pipe.
 
     It has a process group of its own, so that Ctrl-C reaches only the launcher, and receives the signal `on_orphaned`
-    when the launcher dies (Linux).
+    when the launcher dies (Linux). STOP is blocked in it: whoever handles it lets it in.
     """
     read, write = os.pipe()
     parent = os.getpid()
     sys.stdout.flush()
     sys.stderr.flush()
-    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # else the child might take one with the launcher's handlers
+    # else the child might take one with the launcher's handlers, or die of it
+    signal.pthread_sigmask(signal.SIG_BLOCK, (*SIGNALS, STOP))
     pid = os.fork()
     if pid == 0:
         code = CRASHED
@@ -69,7 +71,7 @@ def forked(name: str, live: Callable[[], int], on_orphaned: int) -> Child:
         finally:
             sys.stderr.flush()
             os._exit(code)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (*SIGNALS, STOP))
     os.close(write)
     os.set_blocking(read, False)
     with contextlib.suppress(OSError):

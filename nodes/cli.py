@@ -219,41 +219,72 @@ def _verb(word: str, sentence: str) -> None:
         cls=_Examples,
         examples=(f"servonode {word}", f"servonode {word} trailer_pursuit"),
         epilog=OPERATOR_HELP,
-        help=f"{sentence}\n\nRUN is the name of a run; without it the one run that is going on.",
+        help=f"{sentence}\n\n{_WHICH}",
     )
     @_run
     @_operates
     def command(name: str | None) -> None:
-        from servonode.nodes import operate
-
-        name = operate.the_run(name)
-        click.echo(f"{name}: {getattr(operate, word)(name)}")
+        _order(word, name)
 
 
+def _order(word: str, name: str | None) -> None:
+    """Have the plant of a run carry out a word, and print how it stands then."""
+    from servonode.nodes import operate
+
+    answer = operate.order(word, name)
+    click.echo(f"{answer['run']}: {answer['lifecycle']}" + (f"; {answer['note']}" if "note" in answer else ""))
+
+
+_WHICH = "RUN is the name of a run, or its folder; without it the one run of this user that is going on."
 _verb("arm", "Arm a run: from now on commands reach its machine.")
 _verb("disarm", "Disarm a run: the machine takes its safe action and ignores commands until it is armed.")
-_verb("reset", "Let go of a run's latched fault; it stays safe until it is armed.")
 
 
 @main.command(
     cls=_Examples,
-    examples=("servonode estop", "servonode estop trailer_pursuit", "servonode estop left_arm right_arm"),
+    examples=("servonode reset", "servonode reset trailer_pursuit", "servonode reset --estop trailer_pursuit"),
     epilog=OPERATOR_HELP,
+    help="Let go of a run's latched faults, but not of an emergency stop; it stays safe until it is armed.\n\n"
+    + _WHICH,
+)
+@_run
+@click.option("--estop", "estop_too", is_flag=True, help="Release an emergency stop as well.")
+@_operates
+def reset(name: str | None, estop_too: bool) -> None:
+    _order("reset_estop" if estop_too else "reset", name)
+
+
+@main.command(
+    cls=_Examples,
+    examples=("servonode estop", "servonode estop trailer_pursuit", "servonode estop left_arm right_arm --json"),
+    epilog="Exit codes: 0 every run has confirmed, 1 a run has not, 2 no such run, 130 interrupted.",
 )
 @click.argument("names", metavar="[RUN ...]", nargs=-1)
+@_json
 @_operates
-def estop(names: tuple[str, ...]) -> None:
-    """Emergency stop: the machine takes its safe action at once, and holds it until reset.
+def estop(names: tuple[str, ...], as_json: bool) -> None:
+    """Emergency stop: the machine takes its safe action at once, until servonode reset --estop.
 
-    Without a name: every run of this user that is going on.
+    Without a name: every run of this user that is going on, wherever it was started. A signal goes to each plant's
+    process first; then the plant is asked to confirm.
     """
+    from servonode.bus.places import distrusted
     from servonode.nodes.operate import stop_all
 
-    code = 0
-    for name, result in stop_all(names).items():
-        failed = isinstance(result, Exception)
-        click.echo(f"servonode: {name}: {result}" if failed else f"{name}: stopped ({result})", err=failed)
-        code = max(code, int(failed))
+    stops, unknown = stop_all(names)
+    code = 1 if any(not stop.confirmed for stop in stops) else 2 if unknown else 0
+    for stop in stops:
+        line = f"servonode: {stop.run}: {stop.text}"
+        if stop.confirmed:
+            how = f"process {stop.pid} was signalled" if stop.signalled else "by request only"
+            line = f"{stop.run}: stopped ({stop.lifecycle}), confirmed; {how}"
+        click.echo(line, err=as_json or not stop.confirmed)
+    for error in unknown:
+        click.echo(f"servonode: {error}", err=True)
+    for problem in distrusted() if not unknown else ():
+        click.echo(f"servonode: not looked at: {problem}", err=True)
+    if as_json:
+        click.echo(json.dumps({"runs": [stop.as_dict() for stop in stops], "exit": code}))
     sys.exit(code)
 
 
@@ -266,9 +297,9 @@ def estop(names: tuple[str, ...]) -> None:
 @_json
 @_operates
 def status(name: str | None, as_json: bool) -> None:
-    """How a run stands: lifecycle and fault of each node, the rung, what was measured of time, what was counted.
+    """How a run stands: lifecycle and faults of each node, the rung, what was measured of time, what was counted.
 
-    RUN is the name of a run; without it the one run that is going on.
+    RUN is the name of a run, or its folder; without it the one run of this user that is going on.
     """
     from servonode.nodes import operate
 

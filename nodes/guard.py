@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from servonode.bus import Applied, Command
 from servonode.nodes.assembly import Assembly
-from servonode.nodes.ladder import Ladder, Rung
+from servonode.nodes.ladder import ESTOP, STAYS, Ladder, Rung
 from servonode.nodes.node import Clock, Fault, Outbox, start_id
 from servonode.nodes.safety import Expected, Limits, limited, refusal
 from servonode.nodes.statistics import Durations
@@ -274,7 +274,7 @@ class Guard:
         answers_within_ns: how fresh the controller's last answer must be; None: it has not been asked yet.
         """
         if self.failed:
-            return f"fault {self.ladder.latched[0].name} is latched; reset it first (servonode reset)"
+            return self.ladder.obstacle()
         if self.lifecycle == "unconfigured":
             return "the machine has not answered yet; wait for it"
         if self.lifecycle == "active" or self.arming:
@@ -316,11 +316,16 @@ class Guard:
         self.safe("disarmed")
         return None
 
-    def reset(self) -> str | None:
-        """Let go of latched faults: to inactive, still under the safe action; why not, or None."""
+    def reset(self, estop: bool = False) -> str | None:
+        """Let go of latched faults: to inactive, still under the safe action; why not, or None.
+
+        An emergency stop stays latched, and the plant in fault, unless `estop` releases it too.
+        """
         if not self.failed:
             return f"no fault is latched: the plant is {self.lifecycle}"
-        self.ladder.reset()
-        self.lifecycle, self.arming = "inactive", False
-        self.safe("inactive")
+        if not estop and {fault.name for fault in self.ladder.latched} == {ESTOP}:
+            return STAYS
+        self.ladder.reset(estop)
+        self.lifecycle, self.arming = "fault" if self.failed else "inactive", False
+        self.safe(f"fault:{ESTOP}" if self.failed else "inactive")
         return None

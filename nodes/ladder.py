@@ -32,6 +32,8 @@ RUNGS = {
     "device": Rung.STOP,
     "diverged": Rung.STOP,
 }
+ESTOP = "estop"  # has a latch of its own
+STAYS = "estop stays latched; release it with servonode reset --estop"
 FINAL = frozenset(name for name, rung in RUNGS.items() if rung == Rung.STOP)  # faults that end the run in any case
 
 
@@ -56,7 +58,19 @@ class Ladder:
         self.faults.append(fault)
         return True
 
-    def reset(self) -> None:
-        """Let go of what is latched; `faults` remembers it."""
-        self.latched = []
+    def reset(self, estop: bool = False) -> None:
+        """Let go of what is latched, of an emergency stop only with `estop`; `faults` remembers it."""
+        self.latched = [fault for fault in self.latched if fault.name == ESTOP and not estop]
         self.passing = Rung.NOMINAL
+
+    def obstacle(self) -> str | None:
+        """The sentence that says what is latched, and what lets go of all of it; None where nothing is."""
+        names = [fault.name for fault in self.latched]
+        if not names:
+            return None
+        what = (
+            f"fault {names[0]} is latched; reset it"
+            if len(names) == 1
+            else (f"faults {', '.join(names)} are latched; reset them")
+        )
+        return f"{what} first (servonode reset{' --estop' if ESTOP in names else ''})"

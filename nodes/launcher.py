@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from servonode.bus import Bus, Requester, RunFolder, Status, run_folder
+from servonode.bus.processes import Named
 from servonode.nodes.assembly import Assembly
-from servonode.nodes.child import Child, forked
+from servonode.nodes.child import STOP, Child, forked
+from servonode.nodes.ladder import ESTOP
 from servonode.nodes.launch_file import table_of
 from servonode.nodes.node import CONTROLLER, LAUNCHER, PLANT, TARGET
 from servonode.nodes.outcome import Outcome, collect
@@ -54,6 +56,7 @@ class Launcher:
         self.outcome = Outcome()
         self._status: dict[str, Status] = {}
         self._interrupts = 0
+        self._stopped = False  # an emergency stop came while there was no plant
         self._restarts: dict[str, Restarts] = {}
         self._due: dict[str, int] = {}  # dead nodes that are to be started again -> when
         self._heard = 0  # clock of the plant's newest status
@@ -69,7 +72,7 @@ class Launcher:
             names = [TARGET, CONTROLLER, PLANT] if self.assembly.control else [PLANT]
             self._restarts = {node: Restarts.of(self.assembly.launch.supervision, node) for node in names}
             previous = [(n, signal.signal(n, self._on_signal)) for n in (signal.SIGINT, signal.SIGTERM)]
-            previous.append((signal.SIGQUIT, signal.signal(signal.SIGQUIT, self._on_emergency)))
+            previous += [(n, signal.signal(n, self._on_emergency)) for n in (signal.SIGQUIT, STOP)]
             try:
                 self.begun()
                 self._supervise(folder, names)
@@ -120,18 +123,24 @@ class Launcher:
         _say(f"{', '.join(started)} back after {took:.2f} s; {mend}")
 
     def _described(self) -> dict[str, Any]:
-        """What viewers and the operator need to know: the launch file as it runs, the nodes' process ids."""
+        """What viewers and the operator need to know: the launch file as it runs, the nodes' processes."""
         launch, pids = self.assembly.launch, {name: child.pid for name, child in self.children.items()}
-        return {"pids": pids, "launch": {"table": table_of(launch), "path": str(launch.path), "file": launch.file}}
+        starts = {name: Named.of(pid).start for name, pid in pids.items()}
+        return {
+            "pids": pids,
+            "starts": starts,
+            "launch": {"table": table_of(launch), "path": str(launch.path), "file": launch.file},
+        }
 
     def _on_signal(self, *_: Any) -> None:
         self._interrupts += 1
         self.outcome.interrupted = True
 
     def _on_emergency(self, *_: Any) -> None:
-        """Ctrl-\\: an emergency stop, by signal because it needs nothing else to work."""
+        """Ctrl-\\: an emergency stop, by signal because it needs nothing else to work; of a plant to come as well."""
         plant = self.children.get(PLANT)
-        if plant is not None and plant.code is None:
+        self._stopped = plant is None or plant.code is not None
+        if plant is not None and not self._stopped:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(plant.pid, signal.SIGUSR1)
 
@@ -147,6 +156,8 @@ class Launcher:
 
         # the plant ends in good order even when the launcher is killed; the others hold nothing
         self.children[name] = forked(name, live, signal.SIGTERM if name == PLANT else signal.SIGKILL)
+        if name == PLANT and (self._stopped or (again and self._was_stopped())):
+            self._on_emergency()
 
     def _gate(self, folder: Path, waiting: set[str]) -> bool:
         """Open the start gate once every node in `waiting` is ready, which empties it; False when that cannot be.
@@ -224,6 +235,10 @@ class Launcher:
         name = "lockstep_timeout" if run.mode == "lockstep" else "plant_silent"
         self._fault(name, f"the plant has said nothing for {silent:.1f} s: its process is stopped or hangs")
         return True
+
+    def _was_stopped(self) -> bool:
+        """Whether the plant stood in an emergency stop when it was last heard: only a reset releases that."""
+        return PLANT in self._status and bool(self._status[PLANT].values.get(ESTOP))
 
     def _status_of(self, node: str) -> str:
         return self._status[node].lifecycle if node in self._status else ""

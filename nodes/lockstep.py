@@ -69,6 +69,7 @@ def prepare(node: PlantNode, arm: bool, patience_s: float) -> bool:
 
     False when the machine does not answer within `patience_s` [wall s], which is a fault, or the run is to stop.
     """
+    node.hear()  # an emergency stop that came while the node was built is latched from the first state on
     node.plant.connect(node.outbox.run, node.k)
     limit = node.clock() + round(patience_s * 1e9)
     while not node.plant.connected():

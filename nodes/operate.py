@@ -1,27 +1,32 @@
 """What an operator does to a run that is going on: arm, disarm, reset, stop at once, ask how it stands.
 
-An emergency stop is asked of the plant itself and needs no launcher. This module loads the bus and nothing heavy,
-so that the request leaves a tenth of a second after the command was typed.
+An emergency stop goes to the plant's own process, first as a signal, for which nothing needs to be connected, then as
+a request, whose answer confirms it; it needs no launcher. This module loads the bus and nothing heavy, so that the
+signal leaves a tenth of a second after the command was typed.
 """
 
-import json
 import os
-import signal
-import socket
-import struct
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from pathlib import Path
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from signal import SIGUSR1
 from typing import Any
 
-from servonode.bus.folder import REGISTRY, BusError, base_folder, endpoint, run_path
+import zmq
+
+from servonode.bus.folder import BusError
+from servonode.bus.places import Found, folders_of_runs, none_is_going_on, the_run
+from servonode.bus.processes import Named
 from servonode.bus.requests import Requester
 from servonode.nodes.statistics import gathered, in_rows
 
 PLANT = "plant"
 ANSWER_S = 2.0  # wall s to wait for an answer
-FIRST_S, SECOND_S = 0.3, 1.0  # the same for an emergency stop: before and after the signal
+CONFIRM_S, LOOK_S = 1.5, 0.25  # wall s for the confirmation of a stop, and after which the plant is looked for again
+DESCRIPTORS = 20  # that must be free for one request: ZeroMQ ends the process where it gets none
+_opening = threading.Lock()
 
 
 class OperatorError(RuntimeError):
@@ -35,110 +40,185 @@ class NotStopped(OperatorError):
 def arm(name: str | None = None) -> str:
     """Let commands reach the machine of run `name` (absent: the one going on); its lifecycle after that.
 
+    A run is meant by its name, or by its folder where two have the same one.
+
     Raises:
         OperatorError: the plant refuses; TimeoutError: it does not answer; BusError: there is no such run.
     """
-    return _order("arm", the_run(name))
+    return str(order("arm", name)["lifecycle"])
 
 
 def disarm(name: str | None = None) -> str:
     """Have the machine take its safe action and ignore commands until it is armed again; otherwise as `arm`."""
-    return _order("disarm", the_run(name))
+    return str(order("disarm", name)["lifecycle"])
 
 
-def reset(name: str | None = None) -> str:
-    """Let go of a latched fault: the run stays safe until it is armed anew; otherwise as `arm`."""
-    return _order("reset", the_run(name))
+def reset(name: str | None = None, *, estop: bool = False) -> str:
+    """Let go of latched faults: the run stays safe until it is armed anew; otherwise as `arm`.
+
+    estop: of an emergency stop as well, which otherwise stays latched, and the lifecycle `fault`.
+    """
+    return str(order("reset_estop" if estop else "reset", name)["lifecycle"])
 
 
 def estop(*names: str) -> dict[str, str]:
     """Stop the machines of these runs at once (absent: of all that are going on); their lifecycles by name.
 
-    All are asked at the same time. The stop is latched: `reset`, then `arm`, to go on.
+    All at the same time. The stop is latched: `reset(name, estop=True)`, then `arm`, to go on.
 
     Raises:
-        NotStopped: a run did not confirm, the others are stopped; BusError: there is no such run.
+        NotStopped: a run did not confirm; BusError: there is no such run. The others are stopped all the same.
     """
-    stops = stop_all(names)
-    failed = [f"{name}: {result}" for name, result in stops.items() if isinstance(result, Exception)]
+    stops, unknown = stop_all(names)
+    failed = [f"{stop.run}: {stop.text}" for stop in stops if not stop.confirmed]
     if failed:
-        raise NotStopped("\n".join(failed))
-    return {name: str(result) for name, result in stops.items()}
+        raise NotStopped("\n".join([*failed, *map(str, unknown)]))
+    if unknown:
+        raise unknown[0]
+    return {stop.run: stop.lifecycle for stop in stops}
 
 
 def status(name: str | None = None) -> dict[str, Any]:
     """How the nodes of run `name` (absent: the one going on) stand: {"run": ..., "pid": ..., "nodes": {...}}.
 
-    Of each node its lifecycle, fault, rung, plant time, counts and values, or {"error": why it does not answer}.
+    Of each node its lifecycle, fault, rung, plant time, counts and values, or {"error": why it does not answer}; of the
+    plant also `faults`, all that are latched.
     """
-    name = the_run(name)
-    registry = _registry(run_path(name))
-    nodes = sorted(registry.get("nodes") or [PLANT], key=lambda node: (node != PLANT, node))
-    answers = _at_once(lambda node: _asked(name, node, "status", ANSWER_S), nodes)
+    run = the_run(name)
+    nodes = sorted(run.registry.get("nodes") or [PLANT], key=lambda node: (node != PLANT, node))
+    answers = _at_once(lambda node: _asked(run, node, "status", ANSWER_S), nodes)
     stands = {node: {"error": str(each)} if isinstance(each, Exception) else each for node, each in answers.items()}
-    return {"run": name, "pid": registry.get("pid", 0), "nodes": stands}
+    return {"run": run.name, "pid": run.registry.get("pid", 0), "nodes": stands}
 
 
-def the_run(name: str | None) -> str:
-    """The run that is meant: `name`, or the only one going on. BusError if it is not there, or not clear."""
-    runs = going_on()
-    there = f"going on: {', '.join(runs)}" if runs else "none is going on"
-    if name is not None:
-        if name in runs or _door_pid(name):
-            return name
-        raise BusError(f"no run named {name!r} is going on; {there}")
-    if not runs:
-        raise BusError("no run is going on; start one with servonode run FILE")
-    if len(runs) > 1:
-        raise BusError(f"several runs are going on; name one of {', '.join(runs)}")
-    return runs[0]
+def order(verb: str, name: str | None) -> dict[str, Any]:
+    """Ask the plant of a run to do something; its answer, with `run`, its lifecycle after that, perhaps a `note`."""
+    run = the_run(name)
+    answer = _asked(run, PLANT, verb, ANSWER_S)
+    if not answer.get("done"):
+        raise OperatorError(_refusal(verb, answer))
+    return {"lifecycle": "", **answer, "run": run.name}
 
 
-def going_on() -> list[str]:
-    """The names of this user's runs whose launcher or plant lives."""
-    names = []
-    with suppress(OSError):
-        for file in sorted(base_folder().glob(f"*/{REGISTRY}")):
-            registry = _registry(file.parent)
-            name = registry.get("run")
-            if isinstance(name, str) and (_lives(registry.get("pid")) or _door_pid(name)):
-                names.append(name)
-    return sorted(names)
+@dataclass(frozen=True)
+class Stop:
+    """How the emergency stop of one run went. pid: the plant's process, 0 where it is not known."""
+
+    run: str  # its name; its folder where two have the same one
+    folder: str
+    pid: int
+    signalled: bool
+    confirmed: bool  # the plant has answered that it is stopped, and stands in `lifecycle`
+    lifecycle: str = ""
+    text: str = ""  # why it is not confirmed
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
 
 
-def stop_all(names: Iterable[str]) -> dict[str, "str | Exception"]:
-    """Ask all these runs (none: all that are going on) to stop at once; lifecycle or what went wrong, by name."""
-    wanted = [the_run(name) for name in dict.fromkeys(names)] or going_on() or [the_run(None)]
-    return _at_once(_stop, wanted)
+def stop_all(names: Sequence[str]) -> tuple[list[Stop], list[BusError]]:
+    """Stop all these runs at once (none: all that are going on): how each went, and what is wrong with a name.
+
+    Every process that is known gets its signal before anything is asked or waited for. Of two runs with one name both
+    are stopped. Raises BusError where no name was given and no run is going on.
+    """
+    found: dict[str | None, list[Found]] = {name: folders_of_runs(name) for name in names or (None,)}
+    stopping = {str(run.path): _Stopping(run) for runs in found.values() for run in runs}
+    for each in stopping.values():
+        each.signal()
+    stopping = {path: each for path, each in stopping.items() if each.signalled or each.run.lives()}
+    missing = [name for name, runs in found.items() if not any(str(run.path) in stopping for run in runs)]
+    if None in missing:
+        raise none_is_going_on(None)
+    stops: list[Stop] = list(_at_once(lambda path: stopping[path].confirm(), stopping).values())
+    called = [stop.run for stop in stops]
+    stops = [stop if called.count(stop.run) == 1 else replace(stop, run=stop.folder) for stop in stops]
+    return sorted(stops, key=lambda stop: stop.run), [none_is_going_on(name) for name in missing]
 
 
-def _stop(name: str) -> str:
-    """An emergency stop of one run: by a request, and by a signal where that is not answered."""
-    with suppress(TimeoutError):
-        return _order("estop", name, FIRST_S)
-    pid = _door_pid(name) or _registry(run_path(name)).get("pids", {}).get(PLANT, 0)
-    try:
-        if pid:
-            os.kill(pid, signal.SIGUSR1)
-        return _order("estop", name, SECOND_S)
-    except ProcessLookupError:
-        raise TimeoutError(f"the plant's process {pid} is gone") from None
-    except TimeoutError as reason:
-        sent = f"process {pid} was sent SIGUSR1 and stops as soon as it runs" if pid else "its process is not known"
-        raise TimeoutError(f"not confirmed: {reason}; {sent}") from None
+class _Stopping:
+    """The emergency stop of one run."""
+
+    def __init__(self, run: Found) -> None:
+        self.run = run
+        self.signalled: Named | None = None  # the plant's process that was sent the signal last
+
+    def signal(self, plant: Named | None = None) -> None:
+        """Send it to the plant's process, once to each that the run has had."""
+        plant = plant or self.run.plant()
+        if plant not in (None, self.signalled) and plant.send(SIGUSR1, self.run.owner):
+            self.signalled = plant
+
+    def confirm(self) -> Stop:
+        """Ask until the plant answers, or CONFIRM_S is over; one that comes late, or anew, is sent the signal too."""
+        limit, reason = time.monotonic() + CONFIRM_S, ""
+        while time.monotonic() < limit and self.run.lives():
+            begun = time.monotonic()
+            try:
+                return self._answered(_asked(self.run, PLANT, "estop", LOOK_S, expires=False))
+            except (OSError, ValueError, RuntimeError) as error:  # no answer, one that is none, no socket
+                reason = f"{error}; "
+            self._look_again()
+            time.sleep(max(begun + LOOK_S / 10 - time.monotonic(), 0.0))
+        return self._report(text=f"not confirmed: {reason}{self._reached()}")
+
+    def _answered(self, answer: Mapping[str, Any]) -> Stop:
+        if answer.get("done"):
+            return self._report(confirmed=True, lifecycle=str(answer.get("lifecycle", "")))
+        return self._report(text=f"not confirmed: {_refusal('estop', answer)}; {self._reached()}")
+
+    def _look_again(self) -> None:
+        """Signal a plant that was not named before, or that has been started since."""
+        self.run = next(iter(folders_of_runs(str(self.run.path))), self.run)
+        self.signal()
+        if self.signalled is None:
+            self.signal(self.run.listener())
+
+    def _reached(self) -> str:
+        if self.signalled is None:
+            return "its process is not known" if self.run.lives() else "it is gone"
+        if not self.signalled.lives(self.run.owner):
+            return f"the plant's process {self.signalled.pid} is gone"
+        return f"process {self.signalled.pid} was sent SIGUSR1 and stops as soon as it runs"
+
+    def _report(self, confirmed: bool = False, lifecycle: str = "", text: str = "") -> Stop:
+        pid, run = self.signalled.pid if self.signalled else 0, self.run
+        return Stop(run.name, str(run.path), pid, self.signalled is not None, confirmed, lifecycle, text)
 
 
-def _order(verb: str, name: str, timeout_s: float | None = None) -> str:
-    """Ask the plant for it; its lifecycle after that. A stop is carried out however late the plant comes to it."""
-    answer = _asked(name, PLANT, verb, timeout_s or ANSWER_S, expires=verb in ("arm", "reset"))
-    if answer.get("done"):
-        return str(answer.get("lifecycle", ""))
-    raise OperatorError(str(answer.get("refused") or answer.get("error") or f"{verb} was answered by {answer}"))
+def _refusal(verb: str, answer: Mapping[str, Any]) -> str:
+    return str(answer.get("refused") or answer.get("error") or f"{verb} was answered by {answer}")
 
 
-def _asked(name: str, node: str, verb: str, timeout_s: float, expires: bool = True) -> dict[str, Any]:
-    with Requester(run_path(name), node) as requester:
+def _asked(run: Found, node: str, verb: str, timeout_s: float, expires: bool = True) -> dict[str, Any]:
+    with _requester(run, node) as requester:
         return requester.ask({"ask": verb}, timeout_s, expires=expires)
+
+
+@contextmanager
+def _requester(run: Found, node: str) -> Iterator[Requester]:
+    """What asks a node; OSError where no socket can be had."""
+    try:
+        with _opening:
+            _check_descriptors()
+            requester = Requester(run.path, node)
+    except zmq.ZMQError as error:
+        raise ConnectionError(f"no socket can be opened ({error})") from None
+    with requester:
+        yield requester
+
+
+def _check_descriptors() -> None:
+    """OSError where fewer file descriptors are free than a request takes."""
+    held: list[int] = []
+    try:
+        while len(held) < DESCRIPTORS:
+            held.append(os.open("/", os.O_PATH | os.O_CLOEXEC))
+    except OSError as error:
+        raise ConnectionError(f"no socket can be opened ({error.strerror}; see ulimit -n)") from None
+    finally:
+        for each in held:
+            os.close(each)
 
 
 def _at_once(work: Callable[[str], Any], names: Iterable[str]) -> dict[str, Any]:
@@ -159,35 +239,6 @@ def _at_once(work: Callable[[str], Any], names: Iterable[str]) -> dict[str, Any]
     return results
 
 
-def _registry(folder: Path) -> dict[str, Any]:
-    """What the run in this folder wrote about itself; empty where it cannot be read."""
-    with suppress(OSError, ValueError):
-        content = json.loads((folder / REGISTRY).read_text())
-        if isinstance(content, dict):
-            return content
-    return {}
-
-
-def _lives(pid: Any) -> bool:
-    with suppress(OSError, TypeError):
-        os.kill(pid, 0)
-        return True
-    return False
-
-
-def _door_pid(name: str) -> int:
-    """The process that listens at the plant's door of run `name`; 0: nobody does, or the system does not tell.
-
-    Asked of the socket, so it is neither a process that has taken over a dead one's id nor one a registry forgot.
-    """
-    path = endpoint(run_path(name), PLANT, "req").removeprefix("ipc://")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, suppress(OSError, AttributeError):
-        probe.settimeout(0.2)
-        probe.connect(path)
-        return int(struct.unpack("3i", probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0])
-    return 0
-
-
 # for people
 
 
@@ -197,6 +248,9 @@ def status_text(report: Mapping[str, Any]) -> str:
     nodes: Mapping[str, Mapping[str, Any]] = report["nodes"]
     for node, stands in nodes.items():
         lines.append(f"  {node:<11} {_stands(stands)}")
+        lines += [
+            f"  {node:<11} FAULT {each['name']} at t = {each['t']:.3f} s: {each['text']}" for each in _latched(stands)
+        ]
     rows = in_rows({node: gathered(stands.get("values", {})) for node, stands in nodes.items()})
     lines += [f"  {node:<11} {text}" for node, text in rows]
     for node, stands in nodes.items():
@@ -217,6 +271,11 @@ def _stands(stands: Mapping[str, Any]) -> str:
         parts.append(f"t = {stands['t']:.3f} s")
     if stands.get("unsafe"):
         parts.append(f"UNSAFE: {', '.join(stands['unsafe'])}")
-    if stands.get("fault"):
+    if stands.get("fault") and not _latched(stands):
         parts.append(f"FAULT {stands['fault']}: {stands.get('text', '')}")
     return "   ".join(parts)
+
+
+def _latched(stands: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The latched faults of a node that lists them, oldest first."""
+    return list(stands.get("faults", ()))

@@ -19,7 +19,7 @@ from servonode.nodes.assembly import Assembly
 from servonode.nodes.driver import driven_plant
 from servonode.nodes.faults import located
 from servonode.nodes.guard import Guard
-from servonode.nodes.ladder import FINAL
+from servonode.nodes.ladder import ESTOP, FINAL, STAYS
 from servonode.nodes.node import PLANT, STATUS_PERIOD_NS, WANTED, Clock, Fault, Outbox, start_id
 from servonode.nodes.recorder import Recorder
 from servonode.nodes.statistics import Durations
@@ -340,7 +340,7 @@ class PlantNode:
     # the operator
 
     def asked(self, word: str) -> dict[str, Any]:
-        """Carry out what the operator asks: arm, disarm, estop, reset; or give the status."""
+        """Carry out what the operator asks: arm, disarm, estop, reset, reset_estop; or give the status."""
         refused: str | None = None
         if word == "status":
             return self.standing()
@@ -350,8 +350,8 @@ class PlantNode:
             self.fault("estop", "emergency stop, asked for by the operator", PLANT)
         elif word == "disarm":
             refused = self.guard.disarm()
-        elif word == "reset":
-            refused = self._final() or self.guard.reset()
+        elif word in ("reset", "reset_estop"):
+            refused = self._final() or self.guard.reset(estop=word == "reset_estop")
             if refused is None:
                 self.connect()
         else:
@@ -359,7 +359,8 @@ class PlantNode:
         if refused is not None:
             return {"refused": refused}
         self.publish_status()
-        return {"done": True, "lifecycle": "arming" if self.guard.arming else self.guard.lifecycle}
+        note = {"note": STAYS} if word == "reset" and self.failed else {}
+        return {"done": True, "lifecycle": "arming" if self.guard.arming else self.guard.lifecycle, **note}
 
     def arm(self) -> str | None:
         """Arm; why not, or None. During the run the controller must be answering, and a new run id begins."""
@@ -413,6 +414,7 @@ class PlantNode:
             "lifecycle": self.guard.lifecycle,
             "fault": latched[0].name if latched else "",
             "text": latched[0].text if latched else "",
+            "faults": [fault.as_dict() for fault in latched],
             "rung": self.guard.rung.name.lower(),
             "unsafe": list(self.assembly.unsafe),
             "t": self.plant.t,
@@ -450,7 +452,9 @@ class PlantNode:
         self._status_k = self.k
 
     def _armed(self) -> dict[str, float]:
-        return {"armed": float(self.guard.arming or self.guard.lifecycle == "active")}
+        """What the operator has to know of it in few words, as numbers: armed, and stopped in an emergency."""
+        stopped = any(fault.name == ESTOP for fault in self.guard.ladder.latched)
+        return {"armed": float(self.guard.arming or self.guard.lifecycle == "active"), ESTOP: float(stopped)}
 
     def _fresh_values(self) -> dict[str, float]:
         """What a status says of time, computed a few times a second: in lockstep many more go out, for the goals."""

@@ -14,6 +14,7 @@ from servonode.bus import Bus, MessageError, RunFolder
 from servonode.bus.faces import Identity, Wanted
 from servonode.bus.messages import MAX_TEXT
 from servonode.nodes.assembly import Assembly
+from servonode.nodes.child import STOP
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.grants import ask
 from servonode.nodes.lockstep import lockstep, prepare
@@ -29,7 +30,7 @@ MONITORED = {PLANT: ["status"], CONTROLLER: ["status"], TARGET: ["status"]}
 URGENT = ("estop", "stop")
 REQUESTS_AT_ONCE, REQUESTS_KEPT = 4, 64
 LOOK_NS = 1_000_000  # the door is looked at this often whatever else comes
-OPERATOR = ("arm", "disarm", "estop", "reset", "status")  # what a plant is asked by the command line
+OPERATOR = ("arm", "disarm", "estop", "reset", "reset_estop", "status")  # what a plant is asked by the command line
 
 
 class _Worker(Protocol):
@@ -43,7 +44,6 @@ class NodeBus(Bus):
 
     def __init__(self, folder: Path, node: str) -> None:
         self._signalled = self._emergency = False
-        signal.signal(signal.SIGUSR1, lambda *_: self._alarm())  # before the door opens, for a stop that comes at once
         super().__init__(folder, node)
         self.started = self.stopped = False
         self.on_stop: Callable[[], None] = lambda: None
@@ -57,6 +57,8 @@ class NodeBus(Bus):
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: self.halt())
+        signal.signal(STOP, lambda *_: self._alarm())
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (STOP,))  # one that came since the fork comes now, and wakes
 
     def halt(self) -> None:
         """Ask the node to end in good order."""
@@ -152,6 +154,8 @@ Life = Callable[[], dict[str, Any]]
 
 def run_node(name: str, assembly: Assembly, folder: RunFolder, every: int, arm: bool) -> int:
     """The life of one node process; returns its exit code. `arm`: without waiting for the operator."""
+    if name == PLANT:
+        folder.sign(name)
     if assembly.launch.run.mode == "lockstep":
         share_core(name)  # before the bus: its I/O thread inherits the core
     grants = ask(assembly.launch.run, name)

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 from servonode.bus import Status
 from servonode.nodes.assembly import Assembly
 from servonode.nodes.check import Report
-from servonode.nodes.ladder import FINAL
+from servonode.nodes.ladder import ESTOP, FINAL
 from servonode.nodes.node import CONTROLLER, PLANT
 from servonode.nodes.result import Run
 from servonode.nodes.statistics import in_rows
@@ -81,8 +81,10 @@ class StatusLine:
                 return "starting"
             return f"waiting to be armed: servonode arm {self.name}"
         if plant.lifecycle == "fault":
-            held = plant.fault not in FINAL and (self.waits or plant.fault == "estop")
-            return f"FAULT {plant.fault}" + (f", held safe: servonode reset {self.name}" if held else "")
+            stopped = bool(plant.values.get(ESTOP))
+            held = plant.fault not in FINAL and (self.waits or stopped)
+            mend = f", held safe: servonode reset {'--estop ' if stopped else ''}{self.name}"
+            return f"FAULT {plant.fault}" + (mend if held else "")
         return "waiting for the machine" if plant.lifecycle == "unconfigured" else ""
 
     def close(self) -> None:

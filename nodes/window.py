@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from servonode.bus import Bus, BusError, live_runs, read_registry, run_path
+from servonode.bus import Bus, BusError, live_runs, read_registry
 from servonode.nodes.assembly import Assembly, assemble
 from servonode.nodes.display import NoDisplay, gui_backend
 from servonode.nodes.launch_file import launch_of_table
@@ -83,7 +83,7 @@ class Source:
             self.assembly, self._stored = stored_assembly(registry), registry["launch"]
         self._started, self.alive = registry["started_ns"], True
         self.leave()
-        self._bus = Bus(run_path(self.name), WINDOW)
+        self._bus = Bus(registry["folder"], WINDOW)
         self._inbox = self._bus.subscriber({node: WANTED[node] for node in registry["nodes"]})
         return True
 

@@ -1,25 +1,22 @@
 import json
 import os
-import shutil
 import signal
 import stat
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
 from servonode.bus import BusError, RunNameTaken, read_registry, run_folder, run_path
+from tests.helpers.runs import private_runtime
 
 
 @pytest.fixture
-def runtime(monkeypatch):
-    made = Path(tempfile.mkdtemp(prefix="sn", dir="/tmp"))
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(made))
-    yield made
-    shutil.rmtree(made)
+def runtime():
+    with private_runtime() as folder:
+        yield folder
 
 
 def mode(path: Path) -> int:
@@ -39,8 +36,7 @@ def test_the_folder_is_private_short_and_gone_after_release(runtime):
 @pytest.mark.parametrize("value", ["", "relative", "/nowhere/at/all", __file__])
 def test_without_a_runtime_folder_of_ours_the_temporary_one_is_taken(monkeypatch, runtime, value):
     monkeypatch.setenv("XDG_RUNTIME_DIR", value)
-    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(runtime))
-    assert run_path("a").parent == runtime / f"servonode-{os.getuid()}"
+    assert run_path("a").parent == Path(os.environ["TMPDIR"]) / f"servonode-{os.getuid()}"
 
 
 def test_the_same_name_is_refused_and_another_one_is_not(runtime):

@@ -307,7 +307,7 @@ def test_closing_with_unsent_messages_is_quick_and_twice_is_harmless(folder):
 
 
 def test_endpoints_that_cannot_be_are_refused_with_the_remedy(folder):
-    with pytest.raises(BusError, match="XDG_RUNTIME_DIR"):
+    with pytest.raises(BusError, match="SERVONODE_RUNTIME_DIR"):
         Bus(folder / ("x" * 100), "plant")
     for name in ("", "a/b", "..", "a b", "n" * 41):
         with pytest.raises(BusError, match="letters, digits"):

@@ -269,11 +269,25 @@ class Runs:
 
 
 @contextmanager
-def private_runs(folder: Path) -> Iterator[Runs]:
-    """Runs in a folder with a short path, for sockets; this process looks there too."""
-    with tempfile.TemporaryDirectory(prefix="sn-") as runtime, pytest.MonkeyPatch.context() as patch:
+def private_runtime() -> Iterator[Path]:
+    """A runtime folder with a short path, for sockets: this process and its children see no run outside it.
+
+    But for `/run/user`, where children look too: have them ask for a run by its name.
+    """
+    made = tempfile.TemporaryDirectory
+    with made(prefix="sn-") as runtime, made(prefix="sn-") as temporary, pytest.MonkeyPatch.context() as patch:
+        patch.delenv("SERVONODE_RUNTIME_DIR", raising=False)
         patch.setenv("XDG_RUNTIME_DIR", runtime)
-        runs = Runs(folder, Path(runtime))
+        patch.setenv("TMPDIR", temporary)
+        patch.setattr("servonode.bus.places.LOGIN", Path(temporary) / "login")
+        yield Path(runtime)
+
+
+@contextmanager
+def private_runs(folder: Path) -> Iterator[Runs]:
+    """Runs in a runtime folder of their own; this process looks there too."""
+    with private_runtime() as runtime:
+        runs = Runs(folder, runtime)
         try:
             yield runs
         finally:
@@ -387,7 +401,7 @@ class Puppet:
         self.play_states(3)
         begun, lifecycle = time.monotonic_ns(), self.run.ask("status")["lifecycle"]
         if lifecycle == "fault":
-            self.run.order("reset")
+            self.run.order("reset_estop")
         elif lifecycle == "active":
             self.run.order("disarm")
         self.play_states(3)

@@ -280,7 +280,7 @@ class Bench:
     def rearm(self) -> None:
         """From a latched fault to active again."""
         self.answer(0.0)  # a controller that answers
-        assert "done" in self.node.asked("reset")
+        assert "done" in self.node.asked("reset_estop")
         assert self.node.asked("arm") == {"done": True, "lifecycle": "arming"}
         assert self.period(0.0)
         assert self.guard.lifecycle == "active"

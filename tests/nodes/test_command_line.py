@@ -394,7 +394,9 @@ def test_the_status_line_says_why_a_plant_is_not_active_and_what_mends_it() -> N
 
 def test_the_status_line_says_whether_a_fault_waits_for_a_reset() -> None:
     held = ", held safe: servonode reset demo\n"
-    assert shown("fault", fault="estop").endswith("FAULT estop" + held)
+    stopped = ", held safe: servonode reset --estop demo\n"
+    assert shown("fault", fault="estop", estop=1.0).endswith("FAULT estop" + stopped)
+    assert shown("fault", fault="law", estop=1.0).endswith("FAULT law" + stopped)
     assert shown("fault", fault="law").endswith("FAULT law\n")
     assert shown("fault", "plant.safety.on_fault=wait", fault="law").endswith("FAULT law" + held)
     assert shown("fault", "supervision.controller=always", fault="law").endswith("FAULT law" + held)

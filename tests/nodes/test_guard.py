@@ -163,7 +163,7 @@ def test_an_answer_in_the_name_of_another_controller_is_refused_until_the_run_is
     bench.node.asked("estop")
     assert not bench.period(0.4, src=SRC + 1)
     assert bench.counts["refused_src"] == 1  # nobody's turn, so it is heard: as a controller that answers
-    assert "done" in bench.node.asked("reset")
+    assert "done" in bench.node.asked("reset_estop")
     assert "done" in bench.node.asked("arm")
     assert bench.period(0.4, src=SRC + 1)
     assert not bench.period(0.5)
@@ -284,9 +284,15 @@ def test_arming_is_refused_with_its_reason_in_each_state(plain: Assembly) -> Non
     bench.period(0.0)
     assert refused(bench.node.asked("arm")) == "the plant is armed already"
     bench.node.asked("estop")
-    latched = "fault estop is latched; reset it first (servonode reset)"
+    latched = "fault estop is latched; reset it first (servonode reset --estop)"
     assert refused(bench.node.asked("arm")) == latched
-    bench.node.asked("reset")
+    bench.node.asked("reset_estop")
+    bench.node.fault("law", "it happened", PLANT)
+    assert refused(bench.node.asked("arm")) == "fault law is latched; reset it first (servonode reset)"
+    bench.node.asked("estop")
+    both = "faults law, estop are latched; reset them first (servonode reset --estop)"
+    assert refused(bench.node.asked("arm")) == both
+    bench.node.asked("reset_estop")
     bench.clock.now += 31 * MS
     silent = "no controller answers the states; start it, or see servonode status"
     assert refused(bench.node.asked("arm")) == silent
@@ -305,9 +311,42 @@ def test_disarm_and_reset_are_refused_with_their_reason(plain: Assembly) -> None
     assert refused(bench.node.asked("reset")) == "no fault is latched: the plant is inactive"
     bench.node.asked("estop")
     assert refused(bench.node.asked("disarm")) == "the plant is fault, not armed"
-    assert bench.node.asked("reset") == {"done": True, "lifecycle": "inactive"}
+    assert bench.node.asked("reset_estop") == {"done": True, "lifecycle": "inactive"}
     bench.node.fault("device", "it happened", PLANT)
-    assert refused(bench.node.asked("reset")) == ("fault device ends the run; start it anew")
+    for word in ("reset", "reset_estop"):
+        assert refused(bench.node.asked(word)) == "fault device ends the run; start it anew"
+
+
+def test_a_reset_leaves_an_emergency_stop_latched_until_it_is_released_itself(plain: Assembly) -> None:
+    bench = active(plain)
+    stays = "estop stays latched; release it with servonode reset --estop"
+    bench.node.fault("stale_state", "it happened", PLANT)
+    bench.node.asked("estop")
+    assert (bench.rung, bench.written[-1]) == ("zero", (0.0, 0.0))
+    standing = bench.node.standing()
+    assert (standing["fault"], standing["text"]) == ("stale_state", "it happened")
+    assert [(each["name"], each["text"], each["t"]) for each in standing["faults"]] == [
+        ("stale_state", "it happened", bench.node.plant.t),
+        ("estop", "emergency stop, asked for by the operator", bench.node.plant.t),
+    ]
+    assert bench.node.asked("reset") == {"done": True, "lifecycle": "fault", "note": stays}
+    for _ in range(3):
+        assert refused(bench.node.asked("reset")) == stays
+        assert "estop is latched" in refused(bench.node.asked("arm"))
+        assert [each["name"] for each in bench.node.standing()["faults"]] == ["estop"]
+        assert not bench.period(0.4)
+    assert (bench.guard.lifecycle, bench.rung, bench.statuses[-1].values["estop"]) == ("fault", "damp", 1.0)
+    assert bench.node.asked("reset_estop") == {"done": True, "lifecycle": "inactive"}
+    assert (bench.node.standing()["faults"], bench.statuses[-1].values["estop"]) == ([], 0.0)
+    assert (0.4, 0.0) not in bench.written
+    assert "done" in bench.node.asked("arm")
+
+
+def test_the_release_of_an_emergency_stop_is_a_reset_of_all_else(plain: Assembly) -> None:
+    bench = active(plain)
+    bench.node.fault("law", "it happened", PLANT)
+    assert bench.node.asked("reset_estop") == {"done": True, "lifecycle": "inactive"}
+    assert refused(bench.node.asked("reset_estop")) == "no fault is latched: the plant is inactive"
 
 
 def test_arming_before_the_start_needs_no_answer_and_the_run_keeps_its_id(plain: Assembly) -> None:
@@ -326,7 +365,7 @@ def test_each_arming_begins_a_run_id_and_nothing_of_the_one_before_acts(plain: A
         old = bench.command(bench.ask(), 77.0)
         bench.node.asked(word)
         if word == "estop":
-            bench.node.asked("reset")
+            bench.node.asked("reset_estop")
         assert "done" in bench.node.asked("arm")
         runs.append(bench.node.outbox.run)
         assert not bench.give(old)
@@ -387,7 +426,7 @@ def test_a_stop_before_the_gate_waits_for_its_reset_and_does_not_arm_by_itself(p
     def looked(word: str) -> Callable[[], None]:
         return lambda: seen.append((bench.guard.lifecycle, bench.guard.arming, bench.node.asked(word)))
 
-    for at, word in ((1000, "arm"), (2000, "reset"), (3000, "status"), (4000, "arm")):
+    for at, word in ((1000, "arm"), (2000, "reset_estop"), (3000, "status"), (4000, "arm")):
         bench.bus.plan(begin + at * MS, looked(word))
     assert bench.prepare()
     assert [each[:2] for each in seen] == [("fault", False)] * 2 + [("inactive", False)] * 2
@@ -404,7 +443,7 @@ def test_a_plant_without_controller_is_active_at_once_and_again_after_a_stop(fol
     bench.node.asked("estop")
     bench.advance(5)
     assert bench.written[-1] != (0.0, 0.0)
-    bench.node.asked("reset")
+    bench.node.asked("reset_estop")
     assert bench.node.asked("arm") == {"done": True, "lifecycle": "active"}
     count = len(bench.written)
     bench.advance(50)
@@ -499,7 +538,7 @@ def test_a_run_is_not_armed_before_the_machine_has_answered_whatever_was_asked(f
     bench = slow(folder)
     begin = bench.clock.now
     answers: list[dict[str, Any]] = []
-    for at, word in ((100, "estop"), (150, "reset"), (160, "arm"), (170, "arm")):
+    for at, word in ((100, "estop"), (150, "reset_estop"), (160, "arm"), (170, "arm")):
         bench.bus.plan(begin + at * MS, lambda word=word: answers.append(bench.node.asked(word)))  # type: ignore[misc]
     bench.bus.plan(begin + 2000 * MS, lambda: setattr(bench.node, "stop", True))
     assert not bench.prepare(arm=False)
@@ -580,7 +619,7 @@ class AnySequence(RuleBasedStateMachine):
         self.advance(10)
         self.good(0.0, 0.0)
         if node.failed:
-            assert "done" in node.asked("reset")
+            assert "done" in node.asked("reset_estop")
         if guard.lifecycle == "inactive" and not guard.arming:
             assert "done" in node.asked("arm"), node.asked("arm")
         self.advance(10)
@@ -624,10 +663,11 @@ class AnySequence(RuleBasedStateMachine):
             self.bench.give(self.bench.command(self.bench.state, 0.77, fault="rank lost"))
             assert not answers or self.bench.node.failed
 
-    @rule(word=st.sampled_from(["estop", "reset", "arm", "disarm", "status"]))
+    @rule(word=st.sampled_from(["estop", "reset", "reset_estop", "arm", "disarm", "status"]))
     def operator(self, word: str) -> None:
         node, guard = self.bench.node, self.bench.guard
         run, lifecycle, failed = node.outbox.run, guard.lifecycle, node.failed
+        stopped = any(fault.name == "estop" for fault in guard.ladder.latched)
         answer = node.asked(word)
         assert len(answer) >= 1
         if "refused" in answer:
@@ -636,6 +676,10 @@ class AnySequence(RuleBasedStateMachine):
             assert (lifecycle, failed) == ("inactive", False)
             assert not guard.controlled or node.outbox.run != run
         elif word == "reset":
+            names = [fault.name for fault in guard.ladder.latched]
+            assert (failed, guard.lifecycle, names) in ((True, "inactive", []), (True, "fault", ["estop"]))
+            assert (names == ["estop"]) == stopped
+        elif word == "reset_estop":
             assert (failed, guard.lifecycle, node.failed) == (True, "inactive", False)
         elif word == "disarm":
             assert (guard.lifecycle, failed) == ("inactive", False)

@@ -66,6 +66,8 @@ def test_the_most_severe_wins_in_any_order_and_each_name_counts_once(names: list
     assert [each.name for each in ladder.latched] == list(dict.fromkeys(names))
     known = list(ladder.faults)
     ladder.reset()
+    assert [each.name for each in ladder.latched] == [name for name in ("estop",) if name in names]
+    ladder.reset(estop=True)
     assert (ladder.latched, ladder.rung, ladder.faults) == ([], Rung.NOMINAL, known)
     assert all(ladder.latch(fault(name)) for name in dict.fromkeys(names))  # the same names count again
     assert ladder.faults == known * 2
@@ -175,7 +177,7 @@ def test_after_the_reset_the_safe_action_goes_on(braking: Assembly) -> None:
     bench = Bench(braking)
     bench.activate()
     bench.node.fault("estop", "it happened", PLANT)
-    bench.node.asked("reset")
+    bench.node.asked("reset_estop")
     for _ in range(5):
         expected = bench.brake()
         bench.advance(1)
@@ -350,7 +352,7 @@ def test_a_stop_whose_safe_action_reaches_the_end_of_a_lockstep_run_ends_it(ms: 
 
 def test_a_stop_in_lockstep_waits_for_reset_and_arm_and_the_run_goes_on_under_a_new_id(folder: Path) -> None:
     settings = ("run.duration=1", "plant.safety.safe_time=0.1")
-    happenings = (20, says("estop")), (900, says("reset")), (1900, says("arm"))
+    happenings = (20, says("estop")), (900, says("reset_estop")), (1900, says("arm"))
     bench = driven(puck(folder, *settings, mode="lockstep"), *happenings)
     assert [each.name for each in bench.node.faults] == ["estop"]
     assert bench.node.k == bench.node.steps

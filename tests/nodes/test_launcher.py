@@ -119,7 +119,7 @@ def test_no_odd_or_huge_request_ends_a_node_or_does_anything(node: str, going: P
 
 def test_an_operators_word_is_for_the_plant_alone(going: Process) -> None:
     for node in (CONTROLLER, TARGET):
-        for word in ("arm", "disarm", "estop", "reset"):
+        for word in ("arm", "disarm", "estop", "reset", "reset_estop"):
             assert "refused" in going.ask(word, node)
     assert going.ask("status")["lifecycle"] == "active"
 

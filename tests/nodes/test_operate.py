@@ -17,13 +17,17 @@ import pytest
 from click.testing import CliRunner, Result
 
 import servonode
-from servonode.bus import Bus, BusError, RunFolder, run_folder, run_path
+from servonode.bus import Bus, BusError, RunFolder, live_runs, read_registry, run_folder, run_path
+from servonode.bus.places import distrusted, owners, places
+from servonode.bus.processes import Named
 from servonode.nodes.cli import main
-from servonode.nodes.operate import NotStopped, OperatorError, going_on
+from servonode.nodes.operate import NotStopped, OperatorError
 from servonode.nodes.statistics import Durations
+from tests.helpers.runs import SOON_S, private_runtime
 
 Answer = Callable[[dict[str, Any]], dict[str, Any]]
-LIFECYCLES = {"arm": "active", "disarm": "inactive", "reset": "inactive", "estop": "fault"}
+LIFECYCLES = {"arm": "active", "disarm": "inactive", "reset": "inactive", "reset_estop": "inactive", "estop": "fault"}
+ASKED = "confirmed; by request only"  # of a run whose registry names no process
 START_S = 30.0
 
 
@@ -65,11 +69,10 @@ class Node:
 
 
 @pytest.fixture(autouse=True)
-def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A runtime folder of our own, with a short path for sockets: no other run is going on in it."""
-    with tempfile.TemporaryDirectory(prefix="sn-") as folder:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
-        yield
+def runtime() -> Iterator[Path]:
+    """A runtime folder of our own: no other run is going on in it."""
+    with private_runtime() as folder:
+        yield folder
 
 
 @pytest.fixture
@@ -155,7 +158,7 @@ def test_a_dead_runs_left_over_folder_is_no_run() -> None:
     (folder / "registry.json").write_text(json.dumps({"run": "dead", "pid": process.pid, "nodes": {}}))
     (folder.parent / "other").mkdir()
     (folder.parent / "other" / "registry.json").write_text("[")
-    assert going_on() == []
+    assert live_runs() == []
     assert "no run named 'dead'" in line(servo("reset", "dead"), 2)
 
 
@@ -166,7 +169,7 @@ def test_without_a_name_every_run_is_stopped(going: Callable[..., Node]) -> None
     nodes = [going("left"), going("right")]
     result = servo("estop")
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout == "left: stopped (fault)\nright: stopped (fault)\n"
+    assert result.stdout == f"left: stopped (fault), {ASKED}\nright: stopped (fault), {ASKED}\n"
     assert [node.asked for node in nodes] == [["estop"], ["estop"]]
 
 
@@ -180,8 +183,8 @@ def test_one_that_refuses_does_not_keep_others_from_stopping(going: Callable[...
     nodes = [going("left", refusing), going("right")]
     result = servo("estop")
     assert result.exit_code == 1
-    assert result.stdout == "right: stopped (fault)\n"
-    assert result.stderr.startswith("servonode: left: the plant is finished")
+    assert result.stdout == f"right: stopped (fault), {ASKED}\n"
+    assert result.stderr.startswith("servonode: left: not confirmed: the plant is finished")
     assert [node.asked for node in nodes] == [["estop"], ["estop"]]
 
 
@@ -191,10 +194,13 @@ def test_it_needs_no_launcher(going: Callable[..., Node]) -> None:
     process.wait()
     registry = run_path("sphero") / "registry.json"
     registry.write_text(json.dumps(json.loads(registry.read_text()) | {"pid": process.pid}))
-    assert servo("estop").stdout == "sphero: stopped (fault)\n"
+    assert servo("estop").stdout == f"sphero: stopped (fault), {ASKED}\n"
+    registry.write_text(registry.read_text()[:40])  # torn
+    assert servo("estop", "sphero").stdout == f"{registry.parent}: stopped (fault), {ASKED}\n"
     registry.unlink()
-    assert servo("estop", "sphero").stdout == "sphero: stopped (fault)\n"
-    assert node.asked == ["estop", "estop"]
+    assert servo("estop", "sphero").stdout == f"{registry.parent}: stopped (fault), {ASKED}\n"
+    assert servo("estop").stdout == f"{registry.parent}: stopped (fault), {ASKED}\n"
+    assert node.asked == ["estop"] * 4
 
 
 HUNG = """
@@ -211,36 +217,289 @@ while True:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a socket tells who listens on Linux only")
 def test_a_plant_that_does_not_answer_is_sent_the_signal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("servonode.nodes.operate.FIRST_S", 0.05)
-    monkeypatch.setattr("servonode.nodes.operate.SECOND_S", 0.05)
+    monkeypatch.setattr("servonode.nodes.operate.LOOK_S", 0.05)
+    monkeypatch.setattr("servonode.nodes.operate.CONFIRM_S", 0.1)
     with run_folder("sphero") as folder:
         words = [sys.executable, "-c", HUNG, str(folder.path / "plant.req")]
         with subprocess.Popen(words, stdout=subprocess.PIPE) as plant:
             assert plant.stdout is not None
             assert plant.stdout.read(1) == b"!"
-            folder.register(["plant"], {"pids": {"plant": os.getpid()}})  # the socket knows better
+            folder.register(["plant"], {"pids": {"plant": os.getpid()}})  # without its start: it may be anybody's
             text = line(servo("estop"), 1)
             assert plant.stdout.read() == b"stopped"
             assert plant.wait(START_S) == 0
     assert text.startswith("sphero: not confirmed: node 'plant' ")
-    assert text.endswith(f"; process {plant.pid} was sent SIGUSR1 and stops as soon as it runs")
+    sent = f"process {plant.pid} was sent SIGUSR1 and stops as soon as it runs"
+    assert text.endswith((f"; {sent}", f"; the plant's process {plant.pid} is gone"))
 
 
-def test_where_the_door_is_gone_the_registry_tells_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("servonode.nodes.operate.FIRST_S", 0.02)
-    monkeypatch.setattr("servonode.nodes.operate.SECOND_S", 0.02)
-    got: list[int] = []
-    previous = signal.signal(signal.SIGUSR1, lambda number, _: got.append(number))
-    try:
-        with run_folder("sphero") as folder:
-            folder.register(["plant"])
-            assert line(servo("estop"), 1).endswith("; its process is not known")
-            assert got == []
-            folder.register(["plant"], {"pids": {"plant": os.getpid()}})
-            assert "was sent SIGUSR1" in line(servo("estop"), 1)
-    finally:
-        signal.signal(signal.SIGUSR1, previous)
-    assert got == [signal.SIGUSR1]
+def this_process(plant: bool = True) -> dict[str, Any]:
+    """What a registry says of a run whose plant is this process, or one that had its id before."""
+    now = Named.of(os.getpid())
+    return {"pids": {"plant": now.pid}, "starts": {"plant": now.start - (not plant)}}
+
+
+@pytest.fixture
+def got() -> Iterator[list[int]]:
+    """The emergency stops that this process gets by signal."""
+    numbers: list[int] = []
+    previous = signal.signal(signal.SIGUSR1, lambda number, _: numbers.append(number))
+    yield numbers
+    signal.signal(signal.SIGUSR1, previous)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("servonode.nodes.operate.LOOK_S", 0.02)
+    monkeypatch.setattr("servonode.nodes.operate.CONFIRM_S", 0.05)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_where_nobody_answers_the_signal_goes_to_the_process_that_is_named_with_its_start(got: list[int]) -> None:
+    with run_folder("sphero") as folder:
+        folder.register(["plant"])
+        assert line(servo("estop"), 1).endswith("; its process is not known")
+        folder.register(["plant"], {"pids": {"plant": os.getpid()}})
+        assert line(servo("estop"), 1).endswith("; its process is not known")
+        folder.register(["plant"], this_process(plant=False))  # the plant is dead, and its id another's
+        assert line(servo("estop"), 1).endswith("; its process is not known")
+        folder.register(["plant"], this_process() | {"space": "pid:[1]"})  # the ids of another container
+        assert servo("estop").exit_code == 2
+        assert got == []
+        folder.register(["plant"], this_process())
+        text = f"process {os.getpid()} was sent SIGUSR1 and stops as soon as it runs"
+        assert line(servo("estop"), 1).endswith(text)
+        assert got == [signal.SIGUSR1]
+        (folder.path / "registry.json").write_text("{")
+        assert line(servo("estop", "sphero"), 2).startswith("no run named 'sphero'")  # who holds it is not told
+        folder.sign("plant")
+        assert line(servo("estop", "sphero"), 1).startswith("sphero: not confirmed: node 'plant' is not there")
+        assert got == [signal.SIGUSR1] * 2
+
+
+@pytest.mark.usefixtures("impatient")
+def test_every_process_has_its_signal_before_anything_is_asked_or_waited_for(
+    got: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def no_sockets(*_: Any) -> None:
+        asked.append(len(got))
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr("socket.socket", no_sockets)
+    monkeypatch.setattr("servonode.nodes.operate.Requester", no_sockets)
+    with run_folder("left") as left, run_folder("right") as right:
+        for folder in (left, right):
+            folder.register(["plant"], this_process())
+        result = servo("estop", "--json")
+    assert result.exit_code == 1
+    printed = json.loads(result.stdout)
+    assert printed["exit"] == 1
+    assert [each["run"] for each in printed["runs"]] == ["left", "right"]
+    for each, folder in zip(printed["runs"], (left, right), strict=True):
+        assert each == {
+            "run": folder.name,
+            "folder": str(folder.path),
+            "pid": os.getpid(),
+            "signalled": True,
+            "confirmed": False,
+            "lifecycle": "",
+            "text": each["text"],
+        }
+        assert "Too many open files" in each["text"]
+    assert set(asked) == {2}
+
+
+def test_a_stop_that_was_signalled_and_confirmed_says_both(going: Callable[..., Node], got: list[int]) -> None:
+    going("sphero")
+    registry = run_path("sphero") / "registry.json"
+    registry.write_text(json.dumps(json.loads(registry.read_text()) | this_process()))
+    result = servo("estop")
+    assert result.stdout == f"sphero: stopped (fault), confirmed; process {os.getpid()} was signalled\n"
+    printed = json.loads(servo("estop", "sphero", "--json").stdout)
+    assert printed["runs"][0] == {
+        "run": "sphero",
+        "folder": str(run_path("sphero")),
+        "pid": os.getpid(),
+        "signalled": True,
+        "confirmed": True,
+        "lifecycle": "fault",
+        "text": "",
+    }
+    assert got == [signal.SIGUSR1] * 2
+
+
+def test_a_name_that_is_wrong_does_not_keep_the_others_from_stopping(going: Callable[..., Node]) -> None:
+    node = going("left")
+    result = servo("estop", "rihgt", "left")
+    assert (result.exit_code, result.stdout) == (2, f"left: stopped (fault), {ASKED}\n")
+    assert result.stderr == "servonode: no run named 'rihgt' is going on; going on: left\n"
+    with pytest.raises(BusError, match="no run named 'rihgt'"):
+        servonode.estop("rihgt", "left")
+    assert node.asked == ["estop"] * 2
+
+
+# where runs are found
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch, runtime: Path) -> Iterator[Path]:
+    """A second folder in which runs of this user may be, with a short path."""
+    with tempfile.TemporaryDirectory(prefix="sn-") as folder:
+        yield Path(folder)
+
+
+WAYS = ("SERVONODE_RUNTIME_DIR", "XDG_RUNTIME_DIR", "TMPDIR", "login")
+
+
+def made(way: str, folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Have new runs made in a folder as the environment of their starter may name it."""
+    for word in WAYS[:3]:
+        patch.delenv(word, raising=False)
+    if way == "login":
+        patch.setenv("XDG_RUNTIME_DIR", str(folder / str(os.getuid())))
+        (folder / str(os.getuid())).mkdir(mode=0o700)
+        patch.setattr("servonode.bus.places.LOGIN", folder)
+    else:
+        patch.setenv(way, str(folder))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_run_is_found_wherever_it_was_started(
+    way: str, elsewhere: Path, runtime: Path, going: Callable[..., Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        made(way, elsewhere, patch)
+        node = going("sphero")
+        assert run_path("sphero").is_relative_to(elsewhere)
+    assert not run_path("sphero").is_relative_to(elsewhere)
+    with pytest.raises(BusError):
+        read_registry("sphero")
+    if way == "login":  # as from cron, which has nothing in its environment
+        monkeypatch.setattr("servonode.bus.places.LOGIN", elsewhere)
+    else:  # among others, and not where a new run would go
+        monkeypatch.setenv(way, str(elsewhere))
+    if way == "SERVONODE_RUNTIME_DIR":
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    assert read_registry("sphero")["pid"] == os.getpid()
+    assert live_runs() == ["sphero"]
+    for word in ("arm", "disarm", "reset", "estop"):
+        assert servo(word, "sphero").exit_code == 0
+    assert servo("estop").exit_code == servo("estop", "sphero").exit_code == 0
+    assert node.asked == ["arm", "disarm", "reset", "estop", "estop", "estop"]
+
+
+def test_of_two_runs_with_one_name_both_are_stopped_and_nothing_else_is_guessed(
+    elsewhere: Path, going: Callable[..., Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERVONODE_RUNTIME_DIR", str(elsewhere))
+    nodes = [going("sphero")]
+    paths = [run_path("sphero")]
+    monkeypatch.delenv("SERVONODE_RUNTIME_DIR")
+    nodes.append(going("sphero"))
+    paths.append(run_path("sphero"))
+    monkeypatch.setenv("SERVONODE_RUNTIME_DIR", str(elsewhere))
+    for verb in ("arm", "disarm", "reset", "status"):
+        text = line(servo(verb, "sphero"), 2)
+        assert text == f"run 'sphero' is going on 2 times; give in its place one of the folders {paths[0]}, {paths[1]}"
+    assert line(servo("arm"), 2) == f"several runs are going on; name one of {', '.join(sorted(map(str, paths)))}"
+    assert [node.asked for node in nodes] == [[], []]
+    assert servo("arm", str(paths[1])).stdout == "sphero: active\n"
+    for words in (("estop",), ("estop", "sphero")):
+        result = servo(*words)
+        assert sorted(result.stdout.splitlines()) == sorted(f"{path}: stopped (fault), {ASKED}" for path in paths)
+    assert servonode.estop().keys() == {str(path) for path in paths}
+    assert [node.asked for node in nodes] == [["estop"] * 3, ["arm", *["estop"] * 3]]
+
+
+def test_a_folder_that_is_open_to_others_or_anothers_is_not_believed(
+    elsewhere: Path, got: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERVONODE_RUNTIME_DIR", str(elsewhere))
+    with run_folder("sphero") as folder:
+        folder.register(["plant"], this_process())
+        for path in (folder.path, elsewhere):
+            path.chmod(0o770)
+            result = servo("estop")
+            assert result.exit_code == 2
+            assert result.stderr.startswith("servonode: no run is going on; start one with servonode run FILE")
+            assert (f"; not looked at: {path} has mode 0770, open to others" in result.stderr) == (path == elsewhere)
+            assert live_runs() == []
+            path.chmod(0o700)
+        link = Path(os.environ["TMPDIR"]) / f"servonode-{os.getuid()}"
+        link.symlink_to(elsewhere)
+        assert distrusted() == [f"{link} is not a folder"]
+        os.chown(elsewhere, 4242, -1) if os.getuid() == 0 else monkeypatch.setattr(os, "getuid", lambda: 4242)
+        assert places() == []
+        assert any("belongs to user" in each for each in distrusted())
+        assert got == []
+
+
+def test_a_new_run_is_refused_in_a_folder_that_was_asked_for_but_is_not_private(
+    elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for value, problem in (
+        ("relative", "is not an absolute path"),
+        (str(elsewhere / "nowhere"), "cannot be looked at (No such file or directory)"),
+        (str(elsewhere), "has mode 0755, open to others"),
+    ):
+        elsewhere.chmod(0o755)
+        monkeypatch.setenv("SERVONODE_RUNTIME_DIR", value)
+        result = servo("run", "trailer_pursuit", "--no-report")
+        remedy = "set it to a folder of yours with mode 0700, or unset it"
+        assert line(result, 2) == f"SERVONODE_RUNTIME_DIR: {value} {problem}; {remedy}\n".strip()
+    elsewhere.chmod(0o700)
+    with run_folder("sphero") as folder:
+        assert folder.path.parent == elsewhere
+    assert elsewhere.is_dir()  # its user's own, however empty
+
+
+def test_a_file_that_is_no_registry_holds_nobody_up(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVONODE_RUNTIME_DIR", str(elsewhere))
+    for name in ("pipe", "link", "huge", "deep", "list"):
+        run_path(name).mkdir(mode=0o700)
+    os.mkfifo(run_path("pipe") / "registry.json")
+    (run_path("link") / "registry.json").symlink_to("/dev/zero")
+    with (run_path("huge") / "registry.json").open("wb") as stream:
+        stream.truncate(2**33)
+    (run_path("deep") / "registry.json").write_text("[" * 100_000)
+    (run_path("list") / "registry.json").write_text('["run"]')
+    begin = time.monotonic()
+    assert live_runs() == []
+    assert time.monotonic() - begin < SOON_S
+
+
+def test_under_sudo_the_callers_runs_are_found_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    user = os.getuid()
+    monkeypatch.setenv("SUDO_UID", "4242")
+    assert owners() == ([user, 4242] if user == 0 else [user])
+    for wrong in ("", "x", "-1", "٣"):
+        monkeypatch.setenv("SUDO_UID", wrong)
+        assert owners() == [user]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
+def test_under_sudo_only_the_callers_own_processes_are_signalled(
+    elsewhere: Path, got: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERVONODE_RUNTIME_DIR", str(elsewhere))
+    monkeypatch.setenv("SUDO_UID", "4242")
+    monkeypatch.setattr("servonode.nodes.operate.CONFIRM_S", 0.05)
+    code = "import os, signal; os.setuid(4242); os.write(1, b'!'); signal.pause()"
+    with run_folder("sphero") as folder, subprocess.Popen([sys.executable, "-c", code], stdout=-1) as theirs:
+        assert theirs.stdout is not None
+        assert theirs.stdout.read(1) == b"!"
+        folder.register(["plant"], this_process())  # the caller's folder names a process of root's
+        for path in (elsewhere, folder.path, folder.path / "registry.json"):
+            os.chown(path, 4242, 4242)
+        assert servo("estop").exit_code == 2
+        assert got == []
+        named = Named.of(theirs.pid)
+        folder.register(["plant"], {"pids": {"plant": named.pid}, "starts": {"plant": named.start}})
+        os.chown(folder.path / "registry.json", 4242, 4242)
+        assert servo("estop").exit_code == 1
+        assert theirs.wait(START_S) == -signal.SIGUSR1
 
 
 def test_the_request_loads_nothing_heavy(going: Callable[..., Node]) -> None:
@@ -252,7 +511,7 @@ def test_the_request_loads_nothing_heavy(going: Callable[..., Node]) -> None:
         f"except SystemExit as end: print(end.code, [m for m in ({heavy}) if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=START_S)
-    assert done.stdout == "sphero: stopped (fault)\n0 []\n", done.stderr
+    assert done.stdout == f"sphero: stopped (fault), {ASKED}\n0 []\n", done.stderr
 
 
 # how a run stands
@@ -327,7 +586,7 @@ def real_run(tmp_path: Path) -> Iterator[str]:
     with output.open("w") as stream, subprocess.Popen(words, stdout=stream, stderr=stream) as process:
         try:
             limit = time.monotonic() + 2 * START_S
-            while not ("real" in going_on() and until(lambda stands: stands["t"] > 0.1, 0.1)):
+            while not ("real" in live_runs() and until(lambda stands: stands["t"] > 0.1, 0.1)):
                 assert process.poll() is None, output.read_text()
                 assert time.monotonic() < limit, output.read_text()
             yield "real"
@@ -353,11 +612,15 @@ def test_a_real_run_obeys(real_run: str) -> None:
     assert servonode.estop() == {real_run: "fault"}
     stands = until(lambda stands: bool(stands["fault"]))
     assert (stands["lifecycle"], stands["fault"], stands["rung"]) == ("fault", "estop", "damp")
-    with pytest.raises(OperatorError, match="servonode reset"):
+    assert [(each["name"], each["text"]) for each in stands["faults"]] == [("estop", stands["text"])]
+    with pytest.raises(OperatorError, match="servonode reset --estop"):
         servonode.arm()
-    assert servonode.reset() == "inactive"
-    with pytest.raises(OperatorError, match="no fault is latched"):
+    assert line(servo("reset"), 1) == "estop stays latched; release it with servonode reset --estop"
+    with pytest.raises(OperatorError, match="estop stays latched"):
         servonode.reset()
+    assert servo("reset", "--estop").stdout == f"{real_run}: inactive\n"
+    with pytest.raises(OperatorError, match="no fault is latched"):
+        servonode.reset(real_run, estop=True)
     servonode.arm()
     assert until(lambda stands: stands["lifecycle"] == "active")
     assert servonode.disarm() == "inactive"
@@ -375,7 +638,8 @@ def test_the_verbs_are_functions_of_servonode(going: Callable[..., Node]) -> Non
     assert servonode.estop("sphero") == {"sphero": "fault"}
     assert servonode.estop() == {"sphero": "fault"}
     assert servonode.reset("sphero") == "inactive"
-    assert node.asked == ["arm", "arm", "disarm", "estop", "estop", "reset"]
+    assert servonode.reset("sphero", estop=True) == "inactive"
+    assert node.asked == ["arm", "arm", "disarm", "estop", "estop", "reset", "reset_estop"]
 
 
 def test_in_python_what_fails_is_raised(going: Callable[..., Node], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -388,7 +652,7 @@ def test_in_python_what_fails_is_raised(going: Callable[..., Node], monkeypatch:
     node = going("right")
     with pytest.raises(OperatorError, match="it cannot reset; start it anew"):
         servonode.reset("left")
-    with pytest.raises(NotStopped, match="left: the plant is finished, it cannot estop"):
+    with pytest.raises(NotStopped, match="left: not confirmed: the plant is finished, it cannot estop"):
         servonode.estop("left", "right")
     assert node.asked == ["estop"]
     with run_folder("empty") as folder:

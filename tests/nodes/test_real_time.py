@@ -450,7 +450,7 @@ COURSES = st.lists(
     st.tuples(
         st.floats(1.0, 400.0),
         st.one_of(
-            st.sampled_from(["estop", "reset", "arm", "disarm", "status", "silent", "answers"]),
+            st.sampled_from(["estop", "reset", "reset_estop", "arm", "disarm", "status", "silent", "answers"]),
             st.floats(0.0, 45.0),  # latency from now on [ms]
         ),
     ),

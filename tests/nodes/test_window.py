@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -27,6 +26,7 @@ from servonode.nodes.loop import Loop
 from servonode.nodes.window import Source, Window, find_run, headless_figure, stored_assembly
 from servonode.nodes.window_feed import GOALS, ROWS, STATES, Feed
 from servonode.nodes.window_process import Options
+from tests.helpers.runs import private_runtime
 
 assert_allclose: Any = np.testing.assert_allclose
 START_S, END_S = 60.0, 90.0  # a window takes only what nobody else wants
@@ -314,10 +314,9 @@ def test_what_a_run_runs_is_read_from_its_registry() -> None:
 
 
 @pytest.fixture
-def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    with tempfile.TemporaryDirectory(prefix="sn-") as folder:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
-        yield folder
+def runtime() -> Iterator[str]:
+    with private_runtime() as folder:
+        yield str(folder)
 
 
 def test_a_run_is_found_by_its_name_by_its_file_or_as_the_only_one(runtime: str) -> None:

@@ -136,7 +136,7 @@ class Stage:
             for pid in (run.popen.pid, *run.pids().values()):
                 signalled(pid, signal.SIGCONT)
         if run.ask("status")["lifecycle"] == "fault":
-            run.order("reset")
+            run.order("reset_estop")
         if run.ask("status")["lifecycle"] != "active":
             run.arm(watch)
         watch.forget()
@@ -589,13 +589,14 @@ def safety_suite(driver: Driver) -> type:
         assert watch.of(Command, stopped + round((PERIOD + HOST_S) * 1e9)) == []
 
     def assert_latched(run: Process, watch: Watch) -> None:
-        """After an emergency stop: arm is refused, reset leads to inactive, arm to active under a new run id."""
+        """After an emergency stop: reset and arm are refused; its release leads to inactive, arm to a new run id."""
+        assert run.ask("reset")["refused"] == "estop stays latched; release it with servonode reset --estop"
         stopped = run.ask("status")
-        assert stopped["lifecycle"] == "fault"
+        assert (stopped["lifecycle"], [each["name"] for each in stopped["faults"]]) == ("fault", ["estop"])
         assert stopped["rung"] == ("damp" if machine.description.brakes else "zero"), stopped
-        assert "reset it first" in run.ask("arm")["refused"]
+        assert run.ask("arm")["refused"] == "fault estop is latched; reset it first (servonode reset --estop)"
         run_id = watch.status(after=time.monotonic_ns()).run
-        assert run.order("reset") == "inactive"
+        assert run.order("reset_estop") == "inactive"
         assert run.ask("status")["lifecycle"] == "inactive"
         assert run.arm(watch).run != run_id
 

@@ -1,0 +1,176 @@
+"""The runs of this user, wherever they were started: in a desktop session, by a service, cron, sudo, in a container.
+
+Where a run lives is decided by its starter's environment, which need not be the environment of who operates it. So
+all places are looked at. What lies in a folder that others can write is never believed: it could name any process.
+"""
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from servonode.bus.folder import REGISTRY, RUNTIME, BusError, distrust, folder_name, temporary_folders
+from servonode.bus.processes import Named, listener
+
+LOGIN = Path("/run/user")  # where a login has its runtime folder, by user
+LARGEST = 2**20  # bytes of a file that says something about a run
+PLANT = "plant"
+
+
+@dataclass(frozen=True)
+class Found:
+    """The folder of a run, alive or not, and what stands in it. `registry` is empty where it cannot be read."""
+
+    path: Path
+    owner: int  # user
+    registry: dict[str, Any] = field(repr=False)
+    signed: dict[str, Any] = field(repr=False)  # what the plant's own process wrote
+
+    @property
+    def name(self) -> str:
+        """The run's name; its folder where nothing tells, or tells what cannot be this folder's."""
+        for name in (each.get("run") for each in (self.registry, self.signed)):
+            if isinstance(name, str) and name.isprintable() and folder_name(name) == self.path.name:
+                return name
+        return str(self.path)
+
+    def plant(self) -> Named | None:
+        """The plant's process as it is written down, by itself or by the launcher, if it lives. Connects to nothing."""
+        pids, starts = (self.registry.get(word) for word in ("pids", "starts"))
+        named = [Named.read(self.signed)]
+        if isinstance(pids, dict) and isinstance(starts, dict):
+            space = self.registry.get("space")
+            named.append(Named.read({"pid": pids.get(PLANT), "start": starts.get(PLANT), "space": space}))
+        return next((each for each in named if each is not None and each.lives(self.owner)), None)
+
+    def listener(self) -> Named | None:
+        """The process that serves the plant's door, where the system tells: for a run that names none."""
+        pid = listener(self._door)
+        named = Named.of(pid) if pid else None
+        return named if named is not None and named.lives(self.owner) else None
+
+    def lives(self) -> bool:
+        """Whether the run is going on: its launcher or its plant lives, or its door is served."""
+        launcher = Named.read(self.registry)
+        if launcher is not None and launcher.lives(self.owner):
+            return True
+        return self.plant() is not None or listener(self._door) is not None
+
+    @property
+    def _door(self) -> Path:
+        return self.path / f"{PLANT}.req"
+
+
+def places() -> list[Path]:
+    """The folders in which runs are looked for: those that are there and private, each once."""
+    found: dict[tuple[int, int], Path] = {}
+    for path in _candidates():
+        if distrust(path, owners()) is None:
+            with suppress(OSError):
+                identity = path.stat()
+                found.setdefault((identity.st_dev, identity.st_ino), path)
+    return list(found.values())
+
+
+def distrusted() -> list[str]:
+    """The folders that are there, but not looked at, each with the reason."""
+    problems = {path: distrust(path, owners()) for path in _candidates() if os.path.lexists(path)}
+    return [f"{path} {problem}" for path, problem in problems.items() if problem]
+
+
+def owners() -> list[int]:
+    """The users whose runs are this user's to operate: under sudo, those of who called it too."""
+    user, caller = os.getuid(), os.environ.get("SUDO_UID", "")
+    return [user, int(caller)] if user == 0 and caller.isascii() and caller.isdecimal() and int(caller) else [user]
+
+
+def _candidates() -> Iterator[Path]:
+    """All folders in which runs of these users may be; the first that a new run would take come first."""
+    for word, below in ((RUNTIME, ""), ("XDG_RUNTIME_DIR", "servonode")):
+        if os.environ.get(word, "").startswith("/"):
+            yield Path(os.environ[word]) / below
+    for user in owners():
+        yield LOGIN / str(user) / "servonode"
+        yield from (folder / f"servonode-{user}" for folder in temporary_folders())
+
+
+def folders_of_runs(name: str | None = None) -> list[Found]:
+    """The folders of runs of this name (absent: of all), alive or not; a path means the run in that folder."""
+    found = []
+    for place in places():
+        with suppress(OSError):
+            for path in sorted(place.iterdir()):
+                wanted = name is None or path.name == folder_name(name) or str(path) == name
+                if wanted and (entry := _found(path)) is not None:
+                    found.append(entry)
+    return found
+
+
+def _found(path: Path) -> Found | None:
+    """What a folder says of its run; None where it is none, or not to be believed."""
+    if distrust(path, owners()) is not None:
+        return None
+    with suppress(OSError):
+        owner = path.lstat().st_uid
+        return Found(path, owner, _content(path / REGISTRY, owner), _content(path / f"{PLANT}.pid", owner))
+    return None
+
+
+def _content(file: Path, owner: int) -> dict[str, Any]:
+    """The map in a file; empty where there is none, or it is not the owner's. Never waits, as a pipe would."""
+    with suppress(OSError, ValueError, RecursionError):
+        handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(handle, "rb") as stream:
+            status = os.fstat(handle)
+            if stat.S_ISREG(status.st_mode) and status.st_uid == owner and status.st_size <= LARGEST:
+                content = json.loads(stream.read(LARGEST))
+                return content if isinstance(content, dict) else {}
+    return {}
+
+
+def going_on() -> dict[str, Found]:
+    """The runs that are going on, by name; of several with one name each by its folder."""
+    living = [each for each in folders_of_runs() if each.lives()]
+    names = [each.name for each in living]
+    labels = {each.name if names.count(each.name) == 1 else str(each.path): each for each in living}
+    return dict(sorted(labels.items()))
+
+
+def the_run(name: str | None) -> Found:
+    """The run that is meant: by name or folder, or the only one going on. BusError if it is not there, or not clear."""
+    living = [each for each in folders_of_runs(name) if each.lives()]
+    if len(living) == 1:
+        return living[0]
+    if len(living) > 1 and name is not None:
+        folders = ", ".join(str(each.path) for each in living)
+        raise BusError(f"run {name!r} is going on {len(living)} times; give in its place one of the folders {folders}")
+    if living:
+        raise BusError(f"several runs are going on; name one of {', '.join(going_on())}")
+    raise none_is_going_on(name)
+
+
+def none_is_going_on(name: str | None) -> BusError:
+    """What to say where no run, or none of this name, was found."""
+    skipped = "".join(f"; not looked at: {each}" for each in distrusted())
+    if name is None:
+        return BusError(f"no run is going on; start one with servonode run FILE{skipped}")
+    runs = going_on()
+    there = f"going on: {', '.join(runs)}" if runs else "none is going on"
+    return BusError(f"no run named {name!r} is going on; {there}{skipped}")
+
+
+def read_registry(name: str) -> dict[str, Any]:
+    """What the run of this name wrote about itself, and its `folder`; BusError if no such run lives, or several do."""
+    found = the_run(name)
+    if not found.registry:
+        raise BusError(f"run {name!r} is going on, but {found.path / REGISTRY} cannot be read; stop the run")
+    return {**found.registry, "folder": str(found.path)}
+
+
+def live_runs() -> list[str]:
+    """The names of the runs that are going on; of several with one name, their folders."""
+    return list(going_on())
