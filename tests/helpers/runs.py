@@ -6,6 +6,7 @@ did something can be compared. Every run lives in a runtime folder of the test's
 
 import json
 import os
+import random
 import secrets
 import signal
 import subprocess
@@ -246,6 +247,41 @@ class Process(Output):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.popen.wait(END_S)
+
+
+def operator(*words: str, descriptors: int = 0, **more: Any) -> subprocess.CompletedProcess[str]:
+    """`servonode` with these words as a process of its own; `descriptors`: with no more than so many of them."""
+    command = [sys.executable, "-m", "servonode.nodes.cli", *words]
+    if descriptors:
+        command = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh", *command]
+    return subprocess.run(command, capture_output=True, text=True, timeout=START_S, check=False, **more)
+
+
+def stopped_early(run: Process, rng: random.Random, within_s: float = 0.3) -> float:
+    """Kill the plant, and have its successor get SIGUSR1 at a random moment of its first `within_s`, often an early one.
+
+    It must live on, stopped from its first status on; it is released then. The moment [s] comes out.
+    """
+    before, wait = run.pids()[PLANT], within_s * rng.random() ** 2
+    with Watch(run.name, {PLANT: ["status"]}) as watch:
+        run.kill(PLANT)
+        assert eventually(lambda: state_of(before) in ("", "Z") and newest_child(run.popen.pid) > before)
+        successor = newest_child(run.popen.pid)
+        time.sleep(wait)
+        sent = signalled(successor, signal.SIGUSR1)
+        assert watch.status("fault", sent).fault == "estop", f"after {wait} s"
+    stands = run.ask("status")
+    assert [each["name"] for each in stands["faults"]] == ["estop"], f"after {wait} s"
+    assert eventually(lambda: run.is_open() and run.pids()[PLANT] == successor), f"after {wait} s: {run.stderr}"
+    assert "reset --estop" in run.ask("reset")["refused"]
+    assert run.order("reset_estop") == "inactive"
+    time.sleep(0.1)  # until the launcher has heard of it: what it knows to be stopped it stops again
+    return wait
+
+
+def newest_child(pid: int) -> int:
+    """The newest child of a process."""
+    return max(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
 
 
 class Runs:

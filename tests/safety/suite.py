@@ -20,11 +20,10 @@ own within a minute. Runs that several tests share are played through one after 
 to where it begins.
 """
 
+import json
 import random
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -41,7 +40,18 @@ import zmq
 import servonode
 from servonode.bus import Applied, Bus, BusError, Command, MessageError, State, Status, decode, encode
 from servonode.nodes.node import CONTROLLER, PLANT, TARGET
-from tests.helpers.runs import START_S, Process, Puppet, Runs, Watch, eventually, private_runs, signalled
+from tests.helpers.runs import (
+    START_S,
+    Process,
+    Puppet,
+    Runs,
+    Watch,
+    eventually,
+    operator,
+    private_runs,
+    signalled,
+    stopped_early,
+)
 
 PERIOD = 0.01  # s, between two control instants
 TIMEOUT = 0.1  # s, the command timeout of these runs
@@ -532,8 +542,7 @@ def safety_suite(driver: Driver) -> type:
             run, watch = stage.driven()
             signalled(run.popen.pid, signal.SIGSTOP)
             frozen = run.kill(CONTROLLER, signal.SIGSTOP)
-            command = [sys.executable, "-m", "servonode.nodes.cli", "estop", run.name]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=START_S, check=False)
+            done = operator("estop", run.name)
             assert done.returncode == 0, done.stderr
             stands = run.ask("status")
             assert stands["lifecycle"] == "fault"
@@ -541,6 +550,57 @@ def safety_suite(driver: Driver) -> type:
             run.kill(CONTROLLER, signal.SIGCONT)
             signalled(run.popen.pid, signal.SIGCONT)
             assert_latched(run, watch)
+
+        def test_promise_30_an_emergency_stop_needs_neither_socket_nor_launcher_nor_a_file_of_its_own(
+            self, stage: Stage
+        ) -> None:
+            run, watch = stage.driven()
+            plant = run.pids()[PLANT]
+            for pid in (run.popen.pid, run.pids()[CONTROLLER], run.pids()[TARGET]):
+                signalled(pid, signal.SIGSTOP)
+            folders = [run.path, run.path.parent]
+            untouched = [folder.stat().st_mtime_ns for folder in folders]
+            asked = time.monotonic_ns()
+            done = operator("estop", run.name, descriptors=12)
+            assert done.returncode == 1
+            sent = f"process {plant} was sent SIGUSR1 and stops as soon as it runs"
+            assert done.stderr.startswith(f"servonode: {run.name}: not confirmed: no socket can be opened")
+            assert done.stderr.endswith(f"; {sent}\n")
+            assert watch.until(lambda m: type(m) is Status and m.values.get("estop"), asked)
+            done = operator("estop", run.name, "--json")
+            assert done.returncode == 0, done.stderr
+            stop = json.loads(done.stdout)["runs"][0]
+            assert (stop["run"], stop["pid"], stop["lifecycle"]) == (run.name, plant, "fault")
+            assert (stop["signalled"], stop["confirmed"]) == (True, True)
+            assert [folder.stat().st_mtime_ns for folder in folders] == untouched
+            for pid in (run.popen.pid, run.pids()[CONTROLLER], run.pids()[TARGET]):
+                signalled(pid, signal.SIGCONT)
+            assert_latched(run, watch)
+
+        def test_promise_30_a_reset_of_other_faults_leaves_the_emergency_stop_latched(self, stage: Stage) -> None:
+            run, watch = stage.driven()
+            frozen = run.kill(CONTROLLER, signal.SIGSTOP)
+            assert watch.status("fault", frozen).fault == "stale_command"
+            assert run.order("estop") == "fault"
+            run.kill(CONTROLLER, signal.SIGCONT)
+            stands = run.ask("status")
+            assert [each["name"] for each in stands["faults"]] == ["stale_command", "estop"]
+            assert all(each["text"] and 0.0 < each["t"] <= stands["t"] for each in stands["faults"])
+            shown = operator("status", run.name).stdout
+            assert all(
+                f"FAULT {each['name']} at t = {each['t']:.3f} s: {each['text']}" in shown for each in stands["faults"]
+            )
+            done = operator("reset", run.name)
+            stays = "estop stays latched; release it with servonode reset --estop"
+            assert (done.returncode, done.stdout) == (0, f"{run.name}: fault; {stays}\n")
+            assert_latched(run, watch)
+
+        @pytest.mark.slow
+        def test_promise_30_a_stop_in_the_plants_first_milliseconds_is_held(self, stage: Stage) -> None:
+            run, rng = stage.start(WAITS, *AGAIN), random.Random()
+            for _ in range(20):
+                stopped_early(run, rng)
+            run.stop()
 
         def test_promise_21_garbage_at_every_port_disturbs_nothing(self, stage: Stage) -> None:
             run, watch = stage.driven()
@@ -590,7 +650,10 @@ def safety_suite(driver: Driver) -> type:
 
     def assert_latched(run: Process, watch: Watch) -> None:
         """After an emergency stop: reset and arm are refused; its release leads to inactive, arm to a new run id."""
-        assert run.ask("reset")["refused"] == "estop stays latched; release it with servonode reset --estop"
+        stays = "estop stays latched; release it with servonode reset --estop"
+        if len(run.ask("status")["faults"]) > 1:  # what else was frozen meanwhile
+            assert run.ask("reset")["note"] == stays
+        assert run.ask("reset")["refused"] == stays
         stopped = run.ask("status")
         assert (stopped["lifecycle"], [each["name"] for each in stopped["faults"]]) == ("fault", ["estop"])
         assert stopped["rung"] == ("damp" if machine.description.brakes else "zero"), stopped

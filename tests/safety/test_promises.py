@@ -2,6 +2,7 @@
 
 import ast
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import servonode
 from servonode.nodes import guard, ladder, safety
 from servonode.nodes.launch_file import LaunchError
 from servonode.nodes.node import CONTROLLER, PLANT, TARGET
-from tests.helpers.runs import START_S, Runs, Watch, private_runs, signalled
+from tests.helpers.runs import NODES, START_S, Runs, Watch, eventually, operator, private_runs, signalled, stopped_early
 from tests.safety import test_external, test_loopback, test_simulated
 
 LAUNCH = "trailer_pursuit"
@@ -126,7 +127,7 @@ def test_promise_15_all_drivers_pass_the_same_tests() -> None:
     simulated, loopback, external = map(names_in, (test_simulated, test_loopback, test_external))
     assert simulated == loopback == external
     kept = {int(name.split("_")[2]) for name in simulated}
-    assert kept == {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 14, 16, 21}
+    assert kept == {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 14, 16, 21, 30}
 
 
 @pytest.mark.parametrize("module", [safety, guard, ladder], ids=lambda module: module.__name__)
@@ -144,6 +145,49 @@ def test_promise_15_the_filter_does_not_ask_for_the_driver(module: ModuleType) -
     found = {ast.unparse(each) for each in (*asked, *(statement for each in branches for statement in each.body))}
     assert found <= {"self.blind = not plant.simulated", "self.plant.write(self.applied)"}
     assert words.count("simulated") == len(asked) + len(branches) == (2 if module is guard else 0)
+
+
+# 30
+
+
+@pytest.fixture
+def session_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runs]:
+    """Runs made where every process of this user finds them, whatever its environment."""
+    with private_runs(tmp_path) as runs:
+        monkeypatch.delenv("XDG_RUNTIME_DIR")
+        monkeypatch.delenv("TMPDIR")
+        yield runs
+
+
+@pytest.mark.parametrize("count", [20, pytest.param(300, marks=pytest.mark.slow)])
+def test_promise_30_a_stop_from_a_service_or_in_the_first_milliseconds_reaches_the_plant(
+    session_runs: Runs, count: int
+) -> None:
+    again = (
+        *(f'supervision.{node}="on-failure"' for node in NODES),
+        "supervision.attempts=1000",
+        "supervision.backoff=0",
+    )
+    run = session_runs.start(LAUNCH, "run.speed=1", "run.duration=6000", *again)
+    assert eventually(run.registry, START_S)
+    bare = {word: os.environ[word] for word in ("PATH", "HOME")}
+    done = operator("estop", run.name, env=bare, cwd="/")  # while its nodes are being started
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{run.name}: stopped (fault), confirmed; process {run.pids()[PLANT]} was signalled\n"
+    run.wait_open()
+    assert run.ask("status")["faults"][0]["name"] == "estop"
+    run.kill(PLANT)  # its latch outlives it
+    assert eventually(lambda: "plant was killed" in run.stderr and run.is_open())
+    assert [each["name"] for each in run.ask("status")["faults"]] == ["estop"]
+    assert "reset --estop" in operator("arm", run.name, env=bare).stderr
+    assert operator("reset", "--estop", run.name, env=bare).stdout == f"{run.name}: inactive\n"
+    time.sleep(0.2)
+    rng = random.Random()
+    for _ in range(count):
+        stopped_early(run, rng)
+    signalled(run.popen.pid, signal.SIGUSR1)  # the launcher passes it on
+    assert eventually(lambda: run.ask("status")["lifecycle"] == "fault")
+    run.stop()
 
 
 # 17
