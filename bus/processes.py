@@ -51,10 +51,7 @@ class Named:
                 handle = None
                 if not self.lives(owner):
                     return False
-            if handle is None:
-                os.kill(self.pid, number)
-            else:
-                signal.pidfd_send_signal(handle, number)
+            _kill(self.pid, handle, number)
         except (ProcessLookupError, PermissionError):
             return False
         finally:
@@ -70,6 +67,18 @@ def listener(path: Path) -> int | None:
         probe.connect(str(path))
         return int(struct.unpack("3i", probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0])
     return None
+
+
+def _kill(pid: int, handle: int | None, number: int) -> None:
+    """Signal a process by its handle, or by its id where there is none, or a container's rules forbid its use."""
+    if handle is not None:
+        try:
+            return signal.pidfd_send_signal(handle, number)
+        except ProcessLookupError:
+            raise
+        except OSError:
+            pass
+    return os.kill(pid, number)
 
 
 def _start_of(pid: int) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from servonode.bus import Bus, BusError, live_runs, read_registry
+from servonode.bus import Bus, BusError, live_runs, read_registry, run_path
 from servonode.nodes.assembly import Assembly, assemble
 from servonode.nodes.display import NoDisplay, gui_backend
 from servonode.nodes.launch_file import launch_of_table
@@ -52,10 +52,13 @@ def usual_span(assembly: Assembly) -> float:
 
 
 class Source:
-    """The run of a name, as the registry has it: found, connected to, left when it has ended."""
+    """The run of a name, as the registry has it: found, connected to, left when it has ended.
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    where: its name or its folder, which is looked for; absent: the name.
+    """
+
+    def __init__(self, name: str, where: str = "") -> None:
+        self.name, self.where = name, where or name
         self.alive = False
         self.assembly: Assembly | None = None
         self._started: int | None = None
@@ -73,7 +76,7 @@ class Source:
             return False
         self._look_due = now + LOOK_S
         try:
-            registry = read_registry(self.name)
+            registry = read_registry(self.where)
         except BusError:
             self.alive = False
             return False
@@ -81,7 +84,7 @@ class Source:
             return False
         if registry["launch"] != self._stored:
             self.assembly, self._stored = stored_assembly(registry), registry["launch"]
-        self._started, self.alive = registry["started_ns"], True
+        self._started, self.alive, self.name = registry["started_ns"], True, registry["run"]
         self.leave()
         self._bus = Bus(registry["folder"], WINDOW)
         self._inbox = self._bus.subscriber({node: WANTED[node] for node in registry["nodes"]})
@@ -263,7 +266,7 @@ def watch(name: str, options: Options, guard: int = 0) -> int:
     """
     give_way()  # before all else: loading the libraries takes a core for a second
     gui_backend()
-    source = Source(name)
+    source = Source(name, str(run_path(name)) if guard else "")  # a launcher's own, whoever else has that name
     if not wait_for(source, guard):
         return 0
     assert source.assembly is not None
@@ -273,6 +276,8 @@ def watch(name: str, options: Options, guard: int = 0) -> int:
 
 def find_run(asked: str | None) -> str:
     """The name of the run that is meant: a name, a launch file of that name, or the only run that is going on.
+
+    Where two have the same name it is the folder of one of them.
 
     Raises:
         BusError: there is no such run, or without a name none or several; the names are told.
@@ -293,7 +298,7 @@ def wait_for(source: Source, guard: int = 0) -> bool:
     """Wait until the run's nodes have been started; False if `guard` ends first."""
     while not source.look(time.monotonic()):
         if not guard:
-            read_registry(source.name)
+            read_registry(source.where)
         elif os.getppid() != guard:
             return False
         time.sleep(0.05)

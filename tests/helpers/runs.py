@@ -258,9 +258,9 @@ def operator(*words: str, descriptors: int = 0, **more: Any) -> subprocess.Compl
 
 
 def stopped_early(run: Process, rng: random.Random, within_s: float = 0.3) -> float:
-    """Kill the plant, and have its successor get SIGUSR1 at a random moment of its first `within_s`, often an early one.
+    """Kill the plant, and send its successor SIGUSR1 at a random moment of its first `within_s`, often an early one.
 
-    It must live on, stopped from its first status on; it is released then. The moment [s] comes out.
+    It must live on, stopped; it is released then. The moment [s] comes out.
     """
     before, wait = run.pids()[PLANT], within_s * rng.random() ** 2
     with Watch(run.name, {PLANT: ["status"]}) as watch:
