@@ -262,11 +262,11 @@ def stopped_early(run: Process, rng: random.Random, within_s: float = 0.3) -> fl
 
     It must live on, stopped; it is released then. The moment [s] comes out.
     """
-    before, wait = run.pids()[PLANT], within_s * rng.random() ** 2
+    before, wait = children(run.popen.pid), within_s * rng.random() ** 2
     with Watch(run.name, {PLANT: ["status"]}) as watch:
         run.kill(PLANT)
-        assert eventually(lambda: state_of(before) in ("", "Z") and newest_child(run.popen.pid) > before)
-        successor = newest_child(run.popen.pid)
+        assert eventually(lambda: children(run.popen.pid) - before), run.stderr
+        (successor,) = children(run.popen.pid) - before
         time.sleep(wait)
         sent = signalled(successor, signal.SIGUSR1)
         assert watch.status("fault", sent).fault == "estop", f"after {wait} s"
@@ -279,9 +279,9 @@ def stopped_early(run: Process, rng: random.Random, within_s: float = 0.3) -> fl
     return wait
 
 
-def newest_child(pid: int) -> int:
-    """The newest child of a process."""
-    return max(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+def children(pid: int) -> set[int]:
+    """The children of a process."""
+    return set(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
 
 
 class Runs:
