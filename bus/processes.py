@@ -62,7 +62,7 @@ class Named:
 
 def listener(path: Path) -> int | None:
     """The id of the process that listens at a Unix socket; None if nobody does, 0 if it is of another namespace."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, suppress(OSError):
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:  # that there is none, too
         probe.settimeout(PROBE_S)
         probe.connect(str(path))
         return int(struct.unpack("3i", probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0])

@@ -2,7 +2,7 @@
 
 An emergency stop goes to the plant's own process, first as a signal, for which nothing needs to be connected, then as
 a request, whose answer confirms it; it needs no launcher. This module loads the bus and nothing heavy, so that the
-signal leaves a tenth of a second after the command was typed.
+signal leaves a fraction of a second after the command was typed.
 """
 
 import os
@@ -232,10 +232,14 @@ def _at_once(work: Callable[[str], Any], names: Iterable[str]) -> dict[str, Any]
             results[name] = error
 
     threads = [threading.Thread(target=one, args=(name,)) for name in results]
+    for name, thread in zip(results, threads, strict=True):
+        try:
+            thread.start()
+        except RuntimeError:  # the system has no more threads for this user
+            one(name)
     for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+        if thread.ident is not None:
+            thread.join()
     return results
 
 

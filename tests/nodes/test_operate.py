@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 import servonode
 from servonode.bus import Bus, BusError, RunFolder, live_runs, read_registry, run_folder, run_path
 from servonode.bus.places import distrusted, owners, places
-from servonode.bus.processes import Named
+from servonode.bus.processes import Named, listener
 from servonode.nodes.cli import main
 from servonode.nodes.operate import NotStopped, OperatorError
 from servonode.nodes.statistics import Durations
@@ -289,9 +289,16 @@ def test_every_process_has_its_signal_before_anything_is_asked_or_waited_for(
 
     monkeypatch.setattr("socket.socket", no_sockets)
     monkeypatch.setattr("servonode.nodes.operate.Requester", no_sockets)
+
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("threading.Thread.start", no_thread)
     with run_folder("left") as left, run_folder("right") as right:
         for folder in (left, right):
-            folder.register(["plant"], this_process())
+            folder.register(["plant"], this_process() | {"pid": 0})  # without a launcher, nor a door
+            assert listener(folder.path / "plant.req") is None
+        asked.clear()
         result = servo("estop", "--json")
     assert result.exit_code == 1
     printed = json.loads(result.stdout)
