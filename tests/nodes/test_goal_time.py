@@ -57,7 +57,7 @@ def test_goal_time_stands_while_no_command_acts_and_goes_on_with_the_first(word:
     for _ in range(30):
         bench.period(0.1)
     if word == "estop":
-        bench.node.asked("reset")
+        bench.node.asked("reset_estop")
     assert {state.goal_k for state in bench.states if state.k >= 30} == {stood}
     assert bench.node.asked("arm") == {"done": True, "lifecycle": "arming"}
     goals = []
