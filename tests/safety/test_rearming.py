@@ -66,7 +66,7 @@ class Stepped(MemoryBus):
 
 
 def paused(*settings: str) -> dict[str, Any]:
-    """The pursuit of the packaged file for machines outside, disarmed at random moments for random times: its record."""
+    """The record of the pursuit of the packaged file for machines outside, disarmed at random moments."""
     given = ('plant.driver="simulated"', 'run.mode="lockstep"', "run.duration=400", *settings)
     assembly = assemble(read_launch("trailer_pursuit_external", given))
     switchboard = Switchboard()
