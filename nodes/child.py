@@ -9,10 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from servonode.bus import BusError
+from servonode.nodes.terminal import Lines
 
 CRASHED = 3  # exit code of a node that an exception ended; 0 and 1 are those of a run
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)  # those that the launcher handles
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)  # those that the launcher handles
 STOP = signal.SIGUSR1  # the emergency stop: held from before the fork until the child's bus has a handler for it
+LAST_WORDS_S = 1.0  # how long they may wait for the launcher to read
 _PR_SET_PDEATHSIG = 1
 
 
@@ -51,7 +53,7 @@ def forked(name: str, live: Callable[[], int], on_orphaned: int) -> Child:
     if pid == 0:
         code = CRASHED
         try:
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, lambda *_: os._exit(CRASHED))  # until its bus has handlers of its own
             signal.signal(signal.SIGQUIT, signal.SIG_IGN)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
@@ -61,6 +63,7 @@ def forked(name: str, live: Callable[[], int], on_orphaned: int) -> Child:
             os.dup2(write, 2)
             os.close(read)
             os.close(write)
+            _speak()
             code = live()
         except BusError as error:
             print(f"cannot start: {error}", file=sys.stderr)  # noqa: T201
@@ -69,7 +72,8 @@ def forked(name: str, live: Callable[[], int], on_orphaned: int) -> Child:
 
             traceback.print_exc()
         finally:
-            sys.stderr.flush()
+            if isinstance(sys.stderr, Lines):
+                sys.stderr.drain(LAST_WORDS_S)
             os._exit(code)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (*SIGNALS, STOP))
     os.close(write)
@@ -77,6 +81,15 @@ def forked(name: str, live: Callable[[], int], on_orphaned: int) -> Child:
     with contextlib.suppress(OSError):
         os.setpgid(pid, pid)
     return Child(name, pid, read)
+
+
+def _speak() -> None:
+    """In the child: output that never waits for the launcher, which may be stopped or dead."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, Lines):
+            stream.let_go()
+    os.set_blocking(2, False)
+    sys.stdout = sys.stderr = Lines(2)
 
 
 def _die_with(parent: int, number: int) -> None:

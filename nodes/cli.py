@@ -4,6 +4,7 @@ import functools
 import json
 import math
 import os
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,7 +16,8 @@ from servonode import __version__
 
 PICTURES = (".png", ".pdf", ".svg", ".jpg")
 EXIT_HELP = (
-    "Exit codes: 0 ended well, 1 a fault during the run or a verdict of no, 2 bad usage or input, 130 interrupted."
+    "Exit codes: 0 ended well, 1 a fault during the run, a plant that was told to stop, an output that could not be "
+    "made, or a verdict of no, 2 bad usage or input, 129, 130, 143 broken off by SIGHUP, Ctrl-C, SIGTERM."
 )
 OPERATOR_HELP = (
     "Exit codes: 0 done, 1 refused by the plant or not answered, 2 no such run or not clear which, 130 interrupted."
@@ -61,12 +63,17 @@ def _reports_errors(function: Callable[..., Any]) -> Callable[..., Any]:
         from servonode.nodes.moving_fields import FieldError
         from servonode.nodes.recorder import RecordTooLarge
         from servonode.nodes.simulate import SimulationError
+        from servonode.nodes.spool import SpoolError
+        from servonode.nodes.start_checks import StartError
 
         logging.basicConfig(format="servonode: %(message)s", stream=sys.stderr)
         logging.getLogger("servonode").setLevel(logging.INFO)  # libraries only warn
         try:
             return function(*args, **kwargs)
-        except (LaunchError, ModelError, CacheError, BusError, RecordTooLarge, NoDisplay, FieldError) as error:
+        except (
+            *(LaunchError, ModelError, CacheError, BusError, RecordTooLarge, NoDisplay, FieldError),
+            *(SpoolError, StartError),
+        ) as error:
             click.echo(f"servonode: {error}", err=True)
             sys.exit(2)
         except OSError as error:
@@ -76,9 +83,9 @@ def _reports_errors(function: Callable[..., Any]) -> Callable[..., Any]:
         except SimulationError as error:
             click.echo(f"servonode: fault: {error}", err=True)
             sys.exit(1)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             click.echo("servonode: interrupted", err=True)
-            sys.exit(130)
+            sys.exit(128 + getattr(interrupt, "number", signal.SIGINT))
 
     return wrapped
 
@@ -134,6 +141,9 @@ def main(ctx: click.Context) -> None:
 
     FILE is the path of a launch file or the bare name of a packaged one (servonode list launch).
     """
+    from servonode.nodes.terminal import fill_closed
+
+    ctx.obj = fill_closed()  # before anything is opened
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one thread per node; must precede numpy
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
@@ -181,14 +191,19 @@ def run(
 ) -> None:
     """Run FILE: its nodes as processes over ZeroMQ."""
     from servonode.nodes.assembly import assemble
+    from servonode.nodes.deliver import Signals
     from servonode.nodes.display import check_display
     from servonode.nodes.launch_file import read_launch
     from servonode.nodes.launcher import Launcher
     from servonode.nodes.moving_fields import chosen_panels
+    from servonode.nodes.recording import Recording
     from servonode.nodes.simulate import default_every
+    from servonode.nodes.start_checks import check_descriptors
     from servonode.nodes.summary import StatusLine
+    from servonode.nodes.terminal import last_words, never_waiting
     from servonode.nodes.window_process import window_beside
 
+    check_descriptors(click.get_current_context().obj or [], as_json)
     options = _window_options(plot, panels, window, save)
     if options:
         check_display()
@@ -199,13 +214,20 @@ def run(
     picture = None if no_report else report or Path(f"{name}.png")
     _check_writable(out)
     _check_picture(picture, assembly)
-    line = StatusLine(assembly, name)
-    with window_beside(name, options, line) as (begun, progress):
-        rows = every or (1 if out else default_every(assembly))
-        outcome = Launcher(assembly, name, rows, progress, begun, arm=arm or None).launch()
-    line.close()
-    _deliver(outcome.run, name, as_json, out, picture, outcome.interrupted, outcome.faults, outcome.exit_code)
-    sys.exit(outcome.exit_code)
+    rows = every or (1 if out else default_every(assembly))
+    with Signals() as signals, never_waiting() as (printed, said), Recording(assembly, rows, out) as recording:
+        line = StatusLine(assembly, name)
+        with window_beside(name, options, line) as (open_window, progress):
+
+            def begun() -> None:
+                signals.raises = False  # the launcher hears them now, and when it has ended they come too late
+                open_window()
+
+            outcome = Launcher(assembly, name, rows, progress, begun, recording, arm=arm or None).launch()
+        line.close()
+        code = _deliver_run(outcome, recording, signals, name, as_json, out, picture)
+        code = last_words(printed, said, code, as_json)
+    sys.exit(code)
 
 
 _run = click.argument("name", metavar="[RUN]", required=False)
@@ -309,6 +331,30 @@ def status(name: str | None, as_json: bool) -> None:
 
 
 @main.command(
+    cls=_Examples,
+    examples=(
+        "servonode recover my_robot.csv.spool",
+        "servonode recover my_robot.csv.spool --out recovered.csv",
+        "servonode recover my_robot.csv.spool --raw --out recovered.csv",
+    ),
+    epilog=EXIT_HELP,
+)
+@click.argument("spool", type=click.Path(path_type=Path), metavar="SPOOL")
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE.csv", help="Default: SPOOL without .spool.")
+@click.option("--raw", is_flag=True, help="What was recorded alone, without machine and program: one file a node.")
+@_reports_errors
+def recover(spool: Path, out: Path | None, raw: bool) -> None:
+    """Make the CSV file of a run that could not: of SPOOL, which it wrote beside that file while it went on.
+
+    What is damaged is left out, and told. Neither SPOOL nor a file that is there is touched.
+    """
+    from servonode.nodes.recover import recovered
+
+    for line in recovered(spool, out, raw):
+        click.echo(line)
+
+
+@main.command(
     "plot",
     cls=_Examples,
     examples=(
@@ -406,10 +452,7 @@ def simulate(
         result = simulate_continuous(assembly, rows, rtol, atol)
     else:
         result = (simulate_nodes if loop == "nodes" else simulate_fused)(assembly, rows)
-    code = 1 if result.faults else 0
-    text = film(result) if film else ""
-    _deliver(result, assembly.launch.name, as_json, out, report, False, result.faults, code, text)
-    sys.exit(code)
+    sys.exit(_deliver_simulation(result, assembly.launch.name, as_json, out, report, movie, film))
 
 
 @main.command(
@@ -554,10 +597,12 @@ def _window_options(wanted: bool, panels: tuple[str, ...], window: float | None,
 
 def _check_writable(file: Path | None) -> None:
     """Refuse a file that cannot be written before the run, not after it."""
+    from servonode.nodes.start_checks import StartError
+
     if file is not None and not (file.parent.is_dir() and os.access(file.parent, os.W_OK)):
-        raise click.UsageError(f"{file}: the folder {file.parent} is not there or cannot be written; name another")
+        raise StartError(f"{file}: the folder {file.parent} is not there or cannot be written; name another")
     if file is not None and file.is_dir():
-        raise click.UsageError(f"{file} is a folder; give the name of a file")
+        raise StartError(f"{file} is a folder; give the name of a file")
 
 
 def _check_picture(file: Path | None, assembly: Any) -> None:
@@ -593,47 +638,50 @@ def _filming(file: Path | None, fps: float | None, speed: float | None, assembly
     _check_views(assembly)
 
     def film(result: Any) -> str:
-        try:
-            frames = write_movie(result, assembly.launch.name, planned)
-        except NoMovie as reason:
-            raise click.UsageError(f"{file}: {reason}") from reason
-        return f"\n  {'movie':<17} {file} ({frames} frames, {planned.speed:g} plant seconds per second)"
+        frames = write_movie(result, assembly.launch.name, planned)
+        return f"{file} ({frames} frames, {planned.speed:g} plant seconds per second)"
 
     return film
 
 
-def _deliver(
-    result: Any,
-    name: str,
-    as_json: bool,
-    out: Path | None,
-    picture: Path | None,
-    interrupted: bool,
-    faults: list[dict[str, Any]],
-    code: int,
-    more: str = "",
-) -> None:
-    """Print the table or the JSON object; write the picture and the CSV."""
-    from servonode.nodes.summary import table
+def _deliver_run(
+    outcome: Any, recording: Any, signals: Any, name: str, as_json: bool, out: Path | None, picture: Path | None
+) -> int:
+    """Make the files of a run, print what it gave; its exit code."""
+    from servonode.nodes import deliver
+    from servonode.nodes.recording import write_runs
 
-    if result is None:
-        for fault in faults:
-            click.echo(f"servonode: {name}: {fault['name']}: {fault['text']}", err=True)
-        if as_json:
-            click.echo(json.dumps({"faults": faults, "exit": code}))
-        return
-    if as_json:  # first: what comes after may be broken off
-        click.echo(json.dumps(result.final() | {"faults": faults, "exit": code}))
-    text = table(result, name, interrupted) + more
-    if picture is not None:
-        from servonode.nodes.report import write_report
+    run, outputs = outcome.run, []
+    if run is not None and out is not None:
+        outputs.append(deliver.csv_output(run, out, lambda: write_runs([*outcome.earlier, run], out), True))
+    if run is not None and picture is not None:
+        outputs.append(deliver.picture_output(run, name, picture))
+    done = deliver.make(outputs, signals)
+    signals.number = signals.number or outcome.signal
+    code = done.code(outcome.exit_code)
+    mend = f"what was recorded is kept: servonode recover {recording.kept()}" if "data" in done.failures else ""
+    deliver.say(run, name, as_json, outcome.faults, outcome.ending, outcome.stopped, code, done, mend)
+    return code
 
-        write_report(result, name, picture)
-        text += f"\n  {'report':<17} {picture}"
+
+def _deliver_simulation(
+    result: Any, name: str, as_json: bool, out: Path | None, report: Path | None, movie: Path | None, film: Any
+) -> int:
+    """Make the files of a simulation, print what it gave; its exit code."""
+    from servonode.nodes import deliver
+
+    outputs = []
     if out is not None:
-        result.write_csv(out)
-        text += f"\n  {'data':<17} {out} ({len(result.t)} rows)"
-    click.echo(text, err=as_json)
+        outputs.append(deliver.csv_output(result, out, lambda: result.write_csv(out) or [out]))
+    if report is not None:
+        outputs.append(deliver.picture_output(result, name, report))
+    if movie is not None:
+        outputs.append(deliver.Output("movie", movie, lambda: film(result)))
+    with deliver.Signals() as signals:
+        done = deliver.make(outputs, signals)
+    code = done.code(int(bool(result.faults)))
+    deliver.say(result, name, as_json, result.faults, "fault" if result.faults else "well", "", code, done)
+    return code
 
 
 if __name__ == "__main__":

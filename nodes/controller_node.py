@@ -15,6 +15,7 @@ from servonode.nodes.node import CONTROLLER, STATUS_PERIOD_NS, WANTED, Clock, Fa
 from servonode.nodes.predictor import Predictor
 from servonode.nodes.recorder import Recorder
 from servonode.nodes.statistics import Durations
+from servonode.nodes.store import Store
 
 Array = npt.NDArray[np.float64]
 GOALS = 2048  # targets kept for states that are still to come
@@ -29,7 +30,12 @@ class ControllerNode:
     """Event-driven: `work` handles what has arrived and returns; only the newest control state is answered."""
 
     def __init__(
-        self, assembly: Assembly, bus: BusFace, listeners: list[Wanted], clock: Clock = time.monotonic_ns
+        self,
+        assembly: Assembly,
+        bus: BusFace,
+        listeners: list[Wanted],
+        clock: Clock = time.monotonic_ns,
+        store: Store | None = None,
     ) -> None:
         assert assembly.control is not None
         self.assembly = assembly
@@ -49,7 +55,7 @@ class ControllerNode:
         columns = [*self.residual_names, *(f"{name}_rate" for name in self.residual_names), "condition"]
         columns += [*self.limit_names, *self.program_names]
         launch = assembly.launch
-        self.record = Recorder(columns, launch.steps // (launch.steps_per_period or 1) + 2)
+        self.record = Recorder(columns, launch.steps // (launch.steps_per_period or 1) + 2, store)
         self.compute_time, self.period = Durations(), Durations()
         self.counts: Counter[str] = Counter()
         self.faults: list[Fault] = []
@@ -251,12 +257,9 @@ class ControllerNode:
 
     def summary(self) -> dict[str, Any]:
         """What the launcher needs of the controller when the run is over."""
-        residuals = self.record.rows[:, 1 : 1 + len(self.residual_names)]
-        largest = np.max(np.abs(residuals), axis=0, initial=0.0)
         return {
             "faults": [fault.as_dict() for fault in self.faults],
             "counts": dict(self.counts) | {f"refused_{name}": n for name, n in self.inbox.counts.items()},
-            "residual_max": dict(zip(self.residual_names, largest.tolist(), strict=True)),
             "compute_s": self.compute_time.percentiles(),
             "times": {"period_s": self.period.percentiles(), "execution_s": self.compute_time.percentiles()},
         }

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from servonode.bus import Bus, Requester, RunFolder, Status, run_folder
+from servonode.bus import Bus, BusError, Requester, RunFolder, Status, run_folder, run_path
 from servonode.bus.processes import Named
 from servonode.nodes.assembly import Assembly
 from servonode.nodes.child import STOP, Child, forked
@@ -18,6 +18,7 @@ from servonode.nodes.launch_file import table_of
 from servonode.nodes.node import CONTROLLER, LAUNCHER, PLANT, TARGET
 from servonode.nodes.outcome import Outcome, collect
 from servonode.nodes.process import MONITORED, run_node
+from servonode.nodes.recording import Recording
 from servonode.nodes.restarts import Restarts
 
 READY_TIMEOUT_S = 20.0
@@ -33,8 +34,9 @@ Progress = Callable[[dict[str, Status]], None]
 class Launcher:
     """One run on processes. `progress` is called a few times a second with the newest status of each node.
 
-    begun: called once the run's name is held, before anything else is started. arm: without waiting for the operator;
-    absent: simulations arm themselves, a device waits for `servonode arm`.
+    begun: called once the run's name is held, before anything else is started. recording: where the record goes
+    (absent: into memory); whoever gives one ends it. arm: without waiting for the operator; absent: simulations arm
+    themselves, a device waits for `servonode arm`.
     """
 
     def __init__(
@@ -44,11 +46,13 @@ class Launcher:
         every: int,
         progress: Progress,
         begun: Callable[[], None] = lambda: None,
+        recording: Recording | None = None,
         arm: bool | None = None,
     ) -> None:
         self.assembly = assembly
         self.name = name
         self.every = every
+        self.recording = recording or Recording(assembly, every)
         self.progress = progress
         self.begun = begun
         self.arm = assembly.launch.plant.driver == "simulated" if arm is None else arm
@@ -68,22 +72,38 @@ class Launcher:
             RunNameTaken: a run of this name is going on; BusError: the private folder cannot be had.
         """
         begin = time.monotonic_ns()
-        with run_folder(self.name) as folder:
+        with _held(self.name) as folder:
             names = [TARGET, CONTROLLER, PLANT] if self.assembly.control else [PLANT]
             self._restarts = {node: Restarts.of(self.assembly.launch.supervision, node) for node in names}
-            previous = [(n, signal.signal(n, self._on_signal)) for n in (signal.SIGINT, signal.SIGTERM)]
-            previous += [(n, signal.signal(n, self._on_emergency)) for n in (signal.SIGQUIT, STOP)]
+            previous = self._listen()
             try:
-                self.begun()
-                self._supervise(folder, names)
+                self._lives(folder, names)
+                wall_s = (time.monotonic_ns() - begin) / 1e9
+                again = {name: each.count for name, each in self._restarts.items() if each.count}
+                collect(self.outcome, self.assembly, self.recording, again, wall_s)
+                self._forward_output()  # the writer's last word
             finally:
-                self._stop_all()
                 for number, handler in previous:
                     signal.signal(number, handler)
-            wall_s = (time.monotonic_ns() - begin) / 1e9
-            again = {name: each.count for name, each in self._restarts.items() if each.count}
-            collect(self.outcome, self.assembly, folder.path, list(self.children), again, wall_s)
         return self.outcome
+
+    def _lives(self, folder: RunFolder, names: list[str]) -> None:
+        """The nodes' lives, from the first fork to the last end."""
+        try:
+            self.recording.begin()
+            self.begun()
+            self._supervise(folder, names)
+        finally:
+            self._stop_all()
+
+    def _listen(self) -> list[tuple[int, Any]]:
+        """Handle signals from now on; those handled, and how they were handled before."""
+        handlers: dict[int, Any] = dict.fromkeys((signal.SIGINT, signal.SIGTERM), self._on_signal)
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # which is what nohup asks for
+            handlers[signal.SIGHUP] = self._on_signal
+        handlers |= dict.fromkeys((signal.SIGQUIT, STOP), self._on_emergency)
+        handlers[signal.SIGTTOU] = signal.SIG_IGN  # no stop for want of a terminal
+        return [(number, signal.signal(number, handler)) for number, handler in handlers.items()]
 
     def _supervise(self, folder: RunFolder, names: list[str]) -> None:
         """Fork the nodes, open the gate, watch; again for each node that is to be started again.
@@ -96,7 +116,7 @@ class Launcher:
             for node in starting:
                 self._fork(node, folder, again)
             waiting |= set(starting)
-            folder.register(names, self._described())
+            self._register(folder, names, self._described(), again)
             with Bus(folder.path, LAUNCHER) as bus:
                 inbox = bus.subscriber({node: MONITORED[node] for node in names})
                 if not self._gate(folder.path, waiting):
@@ -104,11 +124,20 @@ class Launcher:
                 if waiting:  # for one that has died meanwhile
                     starting = self._taken_due()
                 else:
-                    folder.register(names, self._described() | {"open": True})
+                    self._register(folder, names, self._described() | {"open": True}, begun=True)
                     if again:
                         self._say_back(starting, begin)
                     starting = self._watch(bus, inbox)
             again = True
+
+    def _register(self, folder: RunFolder, names: list[str], described: dict[str, Any], begun: bool) -> None:
+        """Write the registry. BusError where it cannot be, unless the run has begun, which goes on without."""
+        try:
+            folder.register(names, described)
+        except OSError as error:
+            if not begun:
+                raise _unwritable(folder.path, error) from error
+            _say(f"{folder.path}: cannot be written ({error.strerror}): operators and windows will not find this run")
 
     def _taken_due(self) -> list[str]:
         """The nodes that are to be started again now."""
@@ -132,9 +161,9 @@ class Launcher:
             "launch": {"table": table_of(launch), "path": str(launch.path), "file": launch.file},
         }
 
-    def _on_signal(self, *_: Any) -> None:
+    def _on_signal(self, number: int, _: Any) -> None:
         self._interrupts += 1
-        self.outcome.interrupted = True
+        self.outcome.signal = self.outcome.signal or number
 
     def _on_emergency(self, *_: Any) -> None:
         """Ctrl-\\: an emergency stop, by signal because it needs nothing else to work; of a plant to come as well."""
@@ -147,12 +176,16 @@ class Launcher:
     def _fork(self, name: str, folder: RunFolder, again: bool) -> None:
         """Start a node; `again` in the place of one that died: a plant then waits for the operator, whatever it is."""
 
+        if name == PLANT:
+            self.recording.begin_life()
+
         def live() -> int:
-            for other in self.children.values():
+            for other in (*self.children.values(), *self.recording.children):
                 if other.output >= 0:  # not of one that is dead, or its own former life
                     os.close(other.output)
             folder.forget()
-            return run_node(name, self.assembly, folder, self.every, self.arm and not again)
+            store = self.recording.stores[name]
+            return run_node(name, self.assembly, folder, self.every, self.arm and not again, store)
 
         # the plant ends in good order even when the launcher is killed; the others hold nothing
         self.children[name] = forked(name, live, signal.SIGTERM if name == PLANT else signal.SIGKILL)
@@ -208,6 +241,8 @@ class Launcher:
                 if message.node == PLANT:
                     self._heard = time.monotonic_ns()
             self._forward_output()
+            if text := self.recording.look():
+                _say(text)
             if self._status_of(TARGET) == "fault":
                 break
             dead = self._reap()
@@ -277,14 +312,22 @@ class Launcher:
         self.outcome.faults.append({"name": name, "text": text, "t": newest.t if newest else 0.0, "node": node})
 
     def _stop_all(self) -> None:
-        """SIGINT, then SIGTERM, then SIGKILL, each with its time; a second Ctrl-C skips the waiting."""
+        """SIGINT, then SIGTERM, then SIGKILL, each with its time.
+
+        A second Ctrl-C skips the first wait, and with it the safe action. Nothing skips the second, in which a machine
+        outside is told zero and the end.
+        """
         for number, patience in STOP_LADDER:
             for child in self._living():
+                if number is signal.SIGKILL:
+                    _say(f"{child.name} did not end within {STOP_LADDER[1][1]:g} s of SIGTERM: it is killed")
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(child.pid, number)
                     os.kill(child.pid, signal.SIGCONT)  # a stopped process cannot end
             limit = time.monotonic_ns() + round(patience * 1e9)
-            while self._living() and time.monotonic_ns() < limit and (self._interrupts < 2 or number is signal.SIGKILL):
+            while (
+                self._living() and time.monotonic_ns() < limit and (self._interrupts < 2 or number is not signal.SIGINT)
+            ):
                 self._forward_output()
                 self._reap_stopped()
                 time.sleep(0.002)
@@ -294,6 +337,7 @@ class Launcher:
         for child in self.children.values():
             if child.output >= 0:
                 os.close(child.output)
+                child.output = -1
 
     def _living(self) -> list[Child]:
         return [child for child in self.children.values() if child.code is None]
@@ -308,12 +352,25 @@ class Launcher:
 
     def _forward_output(self) -> None:
         """Print what the nodes wrote, each line behind the node's name."""
-        for child in self.children.values():
+        for child in (*self.children.values(), *self.recording.children):
             with contextlib.suppress(BlockingIOError):
                 while child.output >= 0 and (chunk := os.read(child.output, 65536)):
                     *lines, child.partial = (child.partial + chunk).split(b"\n")
                     for line in lines:
                         print(f"[{child.name}] {line.decode(errors='replace')}", file=sys.stderr)  # noqa: T201
+
+
+def _held(name: str) -> RunFolder:
+    """The folder of a run; BusError where it cannot be had or written."""
+    try:
+        return run_folder(name)
+    except OSError as error:
+        raise _unwritable(run_path(name), error) from error
+
+
+def _unwritable(folder: Path, error: OSError) -> BusError:
+    mend = "make room there, or set XDG_RUNTIME_DIR to another folder of yours"
+    return BusError(f"{folder}: cannot be written ({error.strerror}); {mend}")
 
 
 def _say(text: str) -> None:

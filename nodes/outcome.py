@@ -1,55 +1,66 @@
-"""What a launch gave: the record that the nodes left in the run's folder, faults, times, counts."""
+"""What a launch gave: the record that the nodes left, faults, times, counts, and how the run ended."""
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, Literal
 
 from servonode.nodes.assembly import Assembly
 from servonode.nodes.node import CONTROLLER, PLANT, TARGET
-from servonode.nodes.result import Run, run_of_rows
+from servonode.nodes.recording import Recording, runs_of
+from servonode.nodes.result import Run
+
+Ending = Literal["well", "fault", "stopped early", "broken off"]
 
 SHOWN = ("rate", "misses", "round_trip_s", "counts", "lateness_s", "stalls", "overruns", "grants")  # of the plant
 
 
 @dataclass
 class Outcome:
-    """What a launch gave: the run as far as it was recorded, faults of nodes, whether the user broke it off."""
+    """What a launch gave: the run as far as it was recorded, and how it ended.
+
+    earlier: the runs of a plant that died and was started again. faults: of nodes. signal: the first one by which the
+    launcher was told to end. stopped: who told the plant itself to stop before its time; empty where nobody did.
+    """
 
     run: Run | None = None
+    earlier: list[Run] = field(default_factory=list)
     faults: list[dict[str, Any]] = field(default_factory=list)
-    interrupted: bool = False
+    signal: int | None = None
+    stopped: str = ""
+
+    @property
+    def interrupted(self) -> bool:
+        return self.signal is not None
+
+    @property
+    def ending(self) -> Ending:
+        """How the run ended, in words."""
+        if self.interrupted:
+            return "broken off"
+        return "fault" if self.faults else "stopped early" if self.stopped else "well"
 
     @property
     def exit_code(self) -> int:
-        return 130 if self.interrupted else 1 if self.faults else 0
+        """128 and the signal where it was broken off, 1 after a fault or where the plant was stopped, else 0."""
+        return 128 + self.signal if self.signal is not None else int(self.ending != "well")
 
 
 def collect(
-    outcome: Outcome, assembly: Assembly, folder: Path, nodes: Sequence[str], restarts: dict[str, int], wall_s: float
+    outcome: Outcome, assembly: Assembly, recording: Recording, restarts: dict[str, int], wall_s: float
 ) -> None:
-    """Read what the nodes left in the run's folder into the outcome: their faults, and the run if there is a record."""
-    summaries = {name: _read_json(folder / f"{name}.json") for name in nodes}
-    plant, controller = summaries[PLANT], summaries.get(CONTROLLER, {})
+    """Take what the nodes left into the outcome: their faults, and the run if there is a record."""
+    summaries = {name: store.summary for name, store in recording.stores.items()}
+    plant = summaries[PLANT]
     order = (TARGET, CONTROLLER, PLANT)  # a goal or a law that failed is the reason for what the plant found
     faults = [fault for name in order for fault in summaries.get(name, {}).get("faults", [])]
     known = {fault["text"] for fault in outcome.faults}
     outcome.faults += _unique(fault for fault in faults if fault["text"] not in known)
-    if not (folder / f"{PLANT}.npy").exists() or not plant:
-        return
-    rows = np.load(folder / f"{PLANT}.npy")
-    if not len(rows):
-        return
-    recorded = assembly.control.law.n_recorded if assembly.control else 0
-    file = folder / f"{CONTROLLER}.npy"
-    answers = np.load(file) if file.exists() else np.zeros((0, 1 + recorded))
-    outcome.run = run_of_rows(
-        assembly, assembly.launch.run.mode, rows, answers, plant.get("wall_s", wall_s), faults=outcome.faults,
-        residual_max=controller.get("residual_max", {}), stats=_stats(summaries) | {"restarts": restarts},
-    )  # fmt: skip
+    if plant and plant["k"] < assembly.launch.steps:
+        outcome.stopped = plant.get("stopped_by") or "it ended before its time"
+    lost = {name: store.lost for name, store in recording.stores.items() if store.lost}
+    more = {"faults": outcome.faults, "stats": _stats(summaries) | {"restarts": restarts, "lost_rows": lost}}
+    runs = runs_of(assembly, recording.collect(), plant.get("wall_s", wall_s), **more)
+    if runs:
+        *outcome.earlier, outcome.run = runs
 
 
 def _stats(summaries: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -60,14 +71,6 @@ def _stats(summaries: dict[str, dict[str, Any]]) -> dict[str, Any]:
         times[PLANT] = times[PLANT] | {"lateness_s": plant["lateness_s"]}
     counts = {name: summary.get("counts", {}) for name, summary in summaries.items()}
     return {name: plant[name] for name in SHOWN if name in plant} | {"nodes": times, "node_counts": counts}
-
-
-def _read_json(file: Path) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = json.loads(file.read_text())
-    except (OSError, ValueError):
-        return {}
-    return content
 
 
 def _unique(faults: Any) -> list[dict[str, Any]]:

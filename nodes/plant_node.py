@@ -23,6 +23,7 @@ from servonode.nodes.ladder import ESTOP, FINAL, STAYS
 from servonode.nodes.node import PLANT, STATUS_PERIOD_NS, WANTED, Clock, Fault, Outbox, start_id
 from servonode.nodes.recorder import Recorder
 from servonode.nodes.statistics import Durations
+from servonode.nodes.store import Store
 from servonode.plants.plant import Plant
 
 Array = npt.NDArray[np.float64]
@@ -49,6 +50,7 @@ class PlantNode:
         every: int,
         clock: Clock = time.monotonic_ns,
         own_time: bool = False,
+        store: Store | None = None,
     ) -> None:
         launch = assembly.launch
         self.assembly = assembly
@@ -66,9 +68,10 @@ class PlantNode:
         self.steps, self.steps_per_period = launch.steps, launch.steps_per_period
         self.publish_every, self.every = launch.plant.publish_every, every
         columns = [*self.info.state_names, "work", *self.info.input_names, *MORE_COLUMNS]
-        self.record = Recorder(columns, self.steps // every + 2)
+        self.record = Recorder(columns, self.steps // every + 2, store)
         self._more = np.zeros(len(MORE_COLUMNS))
         self.stop = False  # asked from outside
+        self.stops = 0  # how often; a second time skips the safe action
         self.asks = True  # control states want an answer
         self.catch_up: Callable[[], None] = lambda: None  # let the plant time pass that has passed, before a fault acts
         self.obstacle: Callable[[], str | None] = lambda: None  # what real time has against arming
@@ -401,7 +404,7 @@ class PlantNode:
     def finish(self) -> None:
         """The last row of the record, the plant given back, and the last status."""
         self.act()
-        if not self.record.count or self.record.rows[-1, 0] != self.k:
+        if self.record.last != self.k:
             self._add_row(self.k)
         self.plant.close()
         self.publish_status("fault" if self.failed else "finished")

@@ -1,7 +1,6 @@
 """A node as a process: what happens between the fork and the exit."""
 
 import gc
-import json
 import os
 import signal
 import time
@@ -21,7 +20,7 @@ from servonode.nodes.lockstep import lockstep, prepare
 from servonode.nodes.node import CONTROLLER, PLANT, TARGET, WANTED
 from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.realtime import RealTime
-from servonode.nodes.recorder import Recorder
+from servonode.nodes.store import Store
 from servonode.nodes.target_node import TargetNode
 
 INHERIT_NS = 2_000_000_000  # how long a dead launcher's lock may outlive it
@@ -46,6 +45,8 @@ class NodeBus(Bus):
         self._signalled = self._emergency = False
         super().__init__(folder, node)
         self.started = self.stopped = False
+        self.stopped_by = ""  # who asked first
+        self.stops = 0  # how often
         self.on_stop: Callable[[], None] = lambda: None
         self.is_ready: Callable[[], bool] = lambda: False
         self.on_operator: Callable[[str], dict[str, Any]] = lambda _: {"refused": f"node {node} takes no such request"}
@@ -55,13 +56,20 @@ class NodeBus(Bus):
         self._entrance = self._door.waiter()
         self._wake, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: self.halt())
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda number, _: self.halt(signal.Signals(number).name))
         signal.signal(STOP, lambda *_: self._alarm())
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (STOP,))  # one that came since the fork comes now, and wakes
 
-    def halt(self) -> None:
-        """Ask the node to end in good order."""
+    def halt(self, by: str) -> None:
+        """Ask the node to end in good order. by: who asks.
+
+        A launcher's SIGINT after another's word is no second one: whoever stops a service tells all its processes.
+        """
+        if by == "SIGINT" and self.stopped_by not in ("", by):
+            return
+        self.stopped_by = self.stopped_by or by
+        self.stops += 1
         self.stopped = self._signalled = True
         self.on_stop()
 
@@ -115,7 +123,7 @@ class NodeBus(Bus):
                 self.started = True
                 return {"started": True}
             case "stop":
-                self.halt()
+                self.halt("a request")
                 return {"stopped": True}
             case str(word) if word in OPERATOR:
                 return self.on_operator(word)
@@ -152,8 +160,11 @@ def share_core(name: str) -> None:
 Life = Callable[[], dict[str, Any]]
 
 
-def run_node(name: str, assembly: Assembly, folder: RunFolder, every: int, arm: bool) -> int:
-    """The life of one node process; returns its exit code. `arm`: without waiting for the operator."""
+def run_node(name: str, assembly: Assembly, folder: RunFolder, every: int, arm: bool, store: Store) -> int:
+    """The life of one node process; returns its exit code. `arm`: without waiting for the operator.
+
+    What it records and its summary go to `store`.
+    """
     if name == PLANT:
         folder.sign(name)
     if assembly.launch.run.mode == "lockstep":
@@ -162,24 +173,32 @@ def run_node(name: str, assembly: Assembly, folder: RunFolder, every: int, arm: 
     launcher = os.getppid()
     bus = NodeBus(folder.path, name)
     with bus:
-        node, record, live = _build(name, assembly, bus, every, arm)
+        node, live = _build(name, assembly, bus, every, arm, store)
         bus.is_ready = node.outbox.ready
-        bus.on_stop = lambda: setattr(node, "stop", True)
+        bus.on_stop = lambda: _stop(node, bus.stops)
         bus.on_operator = node.asked
         # No collection here: it would write to every object and so copy the launcher's whole memory (0.2 s and more).
         gc.freeze()  # what exists now lives to the end: never scan it again
         gc.disable()  # messages hold no cycles; a collection would come in the middle of a tick
         while not (bus.started or bus.stopped or os.getppid() != launcher):
             bus.wait_at_door(time.monotonic_ns() + IDLE_NS)
-        extra = live() if bus.started and not bus.stopped else {}
-        if record is not None:
-            record.save(folder.path / f"{name}.npy")
-        summary = folder.path / f"{name}.json.tmp"
-        summary.write_text(json.dumps(node.summary() | extra | {"grants": grants.as_dict() | {"line": grants.line()}}))
-        summary.rename(folder.path / f"{name}.json")
+        try:
+            extra = live() if bus.started and not bus.stopped else {}
+        finally:
+            if name == PLANT:
+                node.plant.close()  # whatever has happened: a machine outside is told zero, and that this was the end
+        extra |= {"grants": grants.as_dict() | {"line": grants.line()}, "stopped_by": bus.stopped_by}
+        store.leave(node.summary() | extra)
     if name == PLANT:
         _inherit(folder, launcher)
     return 1 if node.faults else 0
+
+
+def _stop(node: Any, times: int) -> None:
+    """Have a node end; a plant that is told for the second time skips its safe action."""
+    node.stop = True
+    if isinstance(node, PlantNode):
+        node.stops = times
 
 
 def _inherit(folder: RunFolder, launcher: int) -> None:
@@ -204,19 +223,19 @@ def _alive(launcher: int) -> bool:
         return True
 
 
-def _build(name: str, assembly: Assembly, bus: NodeBus, every: int, arm: bool) -> tuple[Any, Recorder | None, Life]:
-    """The node of this name, what it records, and how it lives."""
+def _build(name: str, assembly: Assembly, bus: NodeBus, every: int, arm: bool, store: Store) -> tuple[Any, Life]:
+    """The node of this name, and how it lives."""
     if name == PLANT:
         listeners: list[Wanted] = [MONITORED]
         if assembly.control:
             listeners += [WANTED[CONTROLLER], WANTED[TARGET]]
-        plant = PlantNode(assembly, bus, listeners, every, own_time=True)
-        return plant, plant.record, lambda: _drive(plant, assembly, arm)
+        plant = PlantNode(assembly, bus, listeners, every, own_time=True, store=store)
+        return plant, lambda: _drive(plant, assembly, arm)
     if name == CONTROLLER:
-        controller = ControllerNode(assembly, bus, [MONITORED, WANTED[PLANT]])
-        return controller, controller.record, lambda: _work(controller, bus)
+        controller = ControllerNode(assembly, bus, [MONITORED, WANTED[PLANT]], store=store)
+        return controller, lambda: _work(controller, bus)
     target = TargetNode(assembly, bus, [MONITORED, WANTED[CONTROLLER]])
-    return target, None, lambda: _work(target, bus)
+    return target, lambda: _work(target, bus)
 
 
 def _drive(node: PlantNode, assembly: Assembly, arm: bool) -> dict[str, Any]:

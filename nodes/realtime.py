@@ -76,7 +76,7 @@ class RealTime:
         if node.failed:
             node.come_to_rest(self._wait_for)
         elif node.stop and not node.plant.simulated and self.guard.disarm() is None:
-            node.stop = False  # a machine outside is brought to rest before it is let go; a second stop cuts that short
+            node.stop = node.stops > 1  # a machine outside comes to rest before it is let go; a second stop skips that
             node.come_to_rest(self._wait_for, round(STOPPING_NS / self.step_wall_ns))
         self.end_ns = node.clock()
         node.finish()

@@ -1,10 +1,11 @@
 """What a node keeps of a run: rows in an array made beforehand, so that recording allocates nothing."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+
+from servonode.nodes.store import Store
 
 Array = npt.NDArray[np.float64]
 LARGEST_RECORD = 2_000_000_000  # bytes
@@ -14,39 +15,54 @@ class RecordTooLarge(ValueError):
     """The record of a run would not fit into memory."""
 
 
-class Recorder:
-    """Rows of named columns, at most `rows` of them; the first column is always the plant step `k`."""
+def check_size(rows: int, columns: int) -> int:
+    """The size [bytes] of a record of so many rows; RecordTooLarge where it would not fit."""
+    size = rows * columns * 8
+    if size > LARGEST_RECORD:
+        raise RecordTooLarge(f"a record of {rows} rows takes {size / 1e9:.1f} GB; record fewer with a larger --every")
+    return size
 
-    def __init__(self, columns: Sequence[str], rows: int) -> None:
+
+class Recorder:
+    """Rows of named columns, at most `rows` of them; the first column is always the plant step `k`.
+
+    With a `store` the rows stand in memory that the launcher and the writer share, as a ring: they are still there when
+    this process has died, and what has been written gives its place to new ones. Without one they all stay in `data`.
+    """
+
+    def __init__(self, columns: Sequence[str], rows: int, store: Store | None = None) -> None:
         self.columns = ("k", *columns)
-        size = rows * len(self.columns) * 8
-        if size > LARGEST_RECORD:
-            raise RecordTooLarge(
-                f"a record of {rows} rows takes {size / 1e9:.1f} GB; record fewer with a larger --every"
-            )
-        self.data = np.zeros((rows, len(self.columns)))
-        self.count = 0
+        self.count = 0  # rows ever added; in a store also those of this node's earlier lives
+        self.last = -1  # step of the newest row of this life; -1: none yet
+        self._store = store
+        if store is None:
+            check_size(rows, len(self.columns))
+            self.data = np.zeros((rows, len(self.columns)))
+        else:
+            self.data = store.attach(self.columns)
+            self.count = store.count
 
     def add(self, k: int, *parts: Array) -> None:
-        """Append a row; nothing happens when the record is full."""
-        if self.count == len(self.data):
+        """Append a row; nothing happens when the record is full, but that a store counts what is lost."""
+        count, store = self.count, self._store
+        if store is None:
+            if count == len(self.data):
+                return
+        elif count - store.written >= len(self.data):
+            store.lost += 1
             return
-        row = self.data[self.count]
-        row[0] = k
+        row = self.data[count % len(self.data)]
+        row[0] = self.last = k
         start = 1
         for part in parts:
             row[start : start + len(part)] = part
             start += len(part)
-        self.count += 1
+        self.count = count + 1
+        if store is not None:
+            store.count = self.count  # behind the row: what is counted is whole
 
     @property
     def rows(self) -> Array:
-        """The rows written so far, (count, columns)."""
+        """The rows written so far, (count, columns), of a record without a store."""
+        assert self._store is None
         return self.data[: self.count]
-
-    def save(self, file: Path) -> None:
-        """Write the rows as .npy, whole or not at all."""
-        draft = file.with_suffix(".tmp")
-        with draft.open("wb") as stream:
-            np.save(stream, self.rows)
-        draft.replace(file)

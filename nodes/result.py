@@ -1,6 +1,7 @@
 """A finished run: columns by name, the final values, the summary that is printed and drawn."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -162,7 +163,24 @@ class Run:
         return frame
 
     def write_csv(self, file: Path, every: int = 1) -> None:
-        """Write t, states, inputs, residuals and energy, every `every`-th row, all digits."""
+        """Write t, states, inputs, residuals and energy, every `every`-th row, all digits.
+
+        A file is written whole or not at all: one that stands there is not touched before. OSError where it cannot be.
+        """
+        if file.exists() and not file.is_file():
+            self._write_csv(file, every)  # a device, a pipe
+            return
+        file = file.resolve()
+        draft = file.with_name(f"{file.name}.part")
+        try:
+            self._write_csv(draft, every)
+            draft.replace(file)
+        except BaseException:
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
+            raise
+
+    def _write_csv(self, file: Path, every: int) -> None:
         columns = self.columns
         with file.open("w", encoding="utf-8") as stream:
             stream.write(",".join(columns) + "\n")
@@ -222,6 +240,12 @@ def run_of_rows(assembly: Assembly, control: str, rows: Array, answers: Array, w
         steps=int(k[-1]) if len(k) else 0,
         **more,
     )
+
+
+def largest_residuals(assembly: Assembly, answers: Array) -> dict[str, float]:
+    """The largest magnitude of each residual of the program over the controller's rows."""
+    residuals = assembly.control.law.description.residuals if assembly.control else ()
+    return {each.name: float(np.max(np.abs(answers[:, 1 + i]), initial=0.0)) for i, each in enumerate(residuals)}
 
 
 def _stabilised(machine: Machine, t: Array, rows: Array) -> dict[str, Array]:

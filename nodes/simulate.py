@@ -16,7 +16,7 @@ from servonode.nodes.lockstep import lockstep, prepare
 from servonode.nodes.node import CONTROLLER, PLANT, TARGET, WANTED
 from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.recorder import Recorder
-from servonode.nodes.result import Run, run_of_rows
+from servonode.nodes.result import Run, largest_residuals, run_of_rows
 from servonode.nodes.target_node import TargetNode
 
 _log = logging.getLogger(__name__)
@@ -67,7 +67,8 @@ def simulate_nodes(assembly: Assembly, every: int) -> Run:
         lockstep(plant, assembly.launch.run.lockstep_timeout)
     summary = plant.summary()
     if assembly.control:
-        answers, more = controller.record.rows, {"residual_max": controller.summary()["residual_max"]}
+        answers = controller.record.rows
+        more = {"residual_max": largest_residuals(assembly, answers)}
         summary["faults"] = [*target.summary()["faults"], *summary["faults"]]
     wall_s = (time.monotonic_ns() - begin) / 1e9
     return run_of_rows(
@@ -94,7 +95,7 @@ def simulate_fused(assembly: Assembly, every: int) -> Run:
         return simulate_nodes(assembly, every)
     wall_s = (time.monotonic_ns() - begin) / 1e9
     return run_of_rows(
-        assembly, "sampled", record.rows, answers.rows, wall_s, residual_max=_largest(assembly, answers.rows)
+        assembly, "sampled", record.rows, answers.rows, wall_s, residual_max=largest_residuals(assembly, answers.rows)
     )  # fmt: skip
 
 
@@ -109,14 +110,6 @@ def _answers(assembly: Assembly) -> Recorder:
     columns = law.n_recorded if law else 0
     rows = launch.steps // launch.steps_per_period + 2 if launch.steps_per_period else 0
     return Recorder([f"{i}" for i in range(columns)], rows)
-
-
-def _largest(assembly: Assembly, answers: Array) -> dict[str, float]:
-    """The largest magnitude of each residual over the control instants."""
-    if not assembly.control or not len(answers):
-        return {}
-    names = [each.name for each in assembly.control.law.description.residuals]
-    return {name: float(np.max(np.abs(answers[:, 1 + i]))) for i, name in enumerate(names)}
 
 
 def simulate_continuous(assembly: Assembly, every: int, rtol: float, atol: float) -> Run:
@@ -178,7 +171,7 @@ def simulate_continuous(assembly: Assembly, every: int, rtol: float, atol: float
     wall_s = (time.monotonic_ns() - begin) / 1e9
     return run_of_rows(
         assembly, "continuous", rows, answers if control else np.zeros((0, 1)), wall_s,
-        residual_max=_largest(assembly, answers),
+        residual_max=largest_residuals(assembly, answers),
     )  # fmt: skip
 
 

@@ -99,9 +99,10 @@ def unsafe_text(assembly: Assembly) -> str:
     return f"UNSAFE: {', '.join(assembly.unsafe)}" if assembly.unsafe else ""
 
 
-def table(run: Run, name: str, interrupted: bool = False) -> str:
-    """The table at the end of a run or simulation."""
-    ending = "broken off" if interrupted else "ended by a fault" if run.faults else "ended well"
+def table(run: Run, name: str, interrupted: bool = False, stopped: str = "") -> str:
+    """The table at the end of a run or simulation. stopped: who told the plant to stop before its time."""
+    ending = "ended by a fault" if run.faults else "stopped early" if stopped else "ended well"
+    ending = "broken off" if interrupted else ending
     rows = [("", f"{name}: {ending} after {float(run.t[-1]):.3f} s of plant time in {run.wall_s:.2f} s")]
     stats = run.stats
     unsafe = unsafe_text(run.assembly)
@@ -127,9 +128,12 @@ def table(run: Run, name: str, interrupted: bool = False) -> str:
             _energy(run),
         )
     )
+    for node, count in stats.get("lost_rows", {}).items():
+        rows.append(("record", f"{count} rows of the {node} are lost: nothing could be written for too long"))
     rows += [("warning", f"{text} (from t = {t:.2f} s)") for text, t in run.warnings.items()]
     rows += [("fault", f"{each['name']} at t = {each['t']:.3f} s: {each['text']}") for each in run.faults]
     rows += [] if run.faults else [("faults", "none")]
+    rows += [("stopped", f"the plant was told to stop: {stopped}")] if stopped and not interrupted else []
     return "\n".join(f"  {key:<17} {text}" if key else text for key, text in rows)
 
 

@@ -4,14 +4,17 @@ All processes of a computer share the monotonic clock, so the `mono` [ns] of a m
 did something can be compared. Every run lives in a runtime folder of the test's own.
 """
 
+import fcntl
 import json
 import os
 import random
+import resource
 import secrets
 import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -160,16 +163,38 @@ class Output:
 
 
 class Process(Output):
-    """`servonode run` in a process of its own, its output in files."""
+    """`servonode run` in a process of its own, its output in files, or all three standard streams on a terminal.
 
-    def __init__(self, folder: Path, launch: str, *settings: str, words: Sequence[str] = (), name: str = "") -> None:
+    terminal: descriptor of one, which becomes the process's own. limits: as of `ulimit`, by the number of the resource.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        launch: str,
+        *settings: str,
+        words: Sequence[str] = (),
+        name: str = "",
+        terminal: int = -1,
+        limits: Mapping[int, int] | None = None,
+    ) -> None:
         super().__init__(folder, name or f"test-{os.getpid()}-{time.monotonic_ns()}")
         self.path = run_path(self.name)
         command = [sys.executable, "-m", "servonode.nodes.cli", "run", launch, "--name", self.name]
         command += ["--no-report", "--json", "--out", str(self.csv), *words]
         command += [word for setting in settings for word in ("--set", setting)]
+
+        def prepare() -> None:
+            for kind, limit in (limits or {}).items():
+                resource.setrlimit(kind, (limit, limit))
+            if terminal >= 0:
+                os.setsid()
+                fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
         with self._stdout.open("w") as stdout, self._stderr.open("w") as stderr:
-            self.popen = subprocess.Popen(command, stdout=stdout, stderr=stderr, stdin=subprocess.DEVNULL)
+            streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": stdout, "stderr": stderr}
+            streams = dict.fromkeys(streams, terminal) if terminal >= 0 else streams
+            self.popen = subprocess.Popen(command, preexec_fn=prepare, **streams)
 
     def fault(self, name: str) -> dict[str, Any]:
         """The fault of this name among those that were printed."""
@@ -230,6 +255,15 @@ class Process(Output):
         self.popen.send_signal(signal.SIGINT)
         self.popen.send_signal(signal.SIGCONT)
         self.ends_with(130)
+
+    def writer(self) -> int:
+        """The process that writes the record: the one of the run that is neither a node nor the launcher."""
+        (found,) = set(self.left_over()) - {self.popen.pid, *self.pids().values()}
+        return found
+
+    def spools(self) -> list[Path]:
+        """The records that lie beside the CSV file."""
+        return sorted(self.csv.parent.glob("*.spool"))
 
     def left_over(self) -> list[int]:
         """Processes that carry the run's name."""
@@ -292,11 +326,11 @@ class Runs:
         self.runtime = runtime
         self.started: list[Process] = []
 
-    def start(self, launch: str, *settings: str, words: Sequence[str] = (), name: str = "") -> Process:
-        """A run with these settings, as in `--set`."""
+    def start(self, launch: str, *settings: str, **options: Any) -> Process:
+        """A run with these settings, as in `--set`, and the options of `Process`."""
         folder = self.folder / str(len(self.started))
         folder.mkdir()
-        self.started.append(Process(folder, launch, *settings, words=words, name=name))
+        self.started.append(Process(folder, launch, *settings, **options))
         return self.started[-1]
 
     def left_files(self) -> list[str]:

@@ -21,6 +21,7 @@ to where it begins.
 """
 
 import json
+import os
 import random
 import signal
 import socket
@@ -118,12 +119,12 @@ class Stage:
         self._shared: tuple[str, Any] | None = None
         self._stack = ExitStack()
 
-    def start(self, *settings: str, words: tuple[str, ...] = ()) -> Process:
-        """A run of its own, armed; the one before is ended."""
+    def start(self, *settings: str, **options: Any) -> Process:
+        """A run of its own, armed; the one before is ended. options: as `Process` takes them."""
         self.close()
         self.beside = self._stack.enter_context(self.driver.machine())
         given = (*COMMON, *self.driver.settings, *self.beside.settings, *settings)
-        run = self.runs.start(self.driver.launch, *given, words=words)
+        run = self.runs.start(self.driver.launch, *given, **options)
         self._stack.callback(run.end)
         run.wait_open()
         assert eventually(lambda: self._is_armed(run), START_S), run.stderr
@@ -298,6 +299,34 @@ def safety_suite(driver: Driver) -> type:
                     assert abs(residuals[name]) < 0.1
             run.stop()
             assert stage.runs.left_files() == []
+
+        @pytest.mark.parametrize("numbers", [("HUP", "TERM", "INT", "INT")])
+        def test_promise_31_however_often_it_is_told_to_end_the_plant_lets_go_by_itself(
+            self, stage: Stage, numbers: tuple[str, ...]
+        ) -> None:
+            run = stage.start(WAITS, "plant.safety.safe_time=5")
+            begun = time.monotonic()
+            for number in numbers:
+                signalled(run.popen.pid, signal.Signals[f"SIG{number}"])
+                time.sleep(0.05)
+            run.ends_with(128 + signal.Signals[f"SIG{numbers[0]}"])
+            assert time.monotonic() - begun < 5.0
+            assert (run.printed["ended"], run.printed["faults"]) == ("broken off", [])  # nobody was killed
+            assert "is killed" not in run.stderr
+            assert run.columns["t"][-1] == run.printed["t"]
+
+        def test_promise_32_a_terminal_that_goes_away_ends_the_run_in_good_order(self, stage: Stage) -> None:
+            ours, theirs = os.openpty()
+            run = stage.start(WAITS, terminal=theirs)
+            os.close(theirs)
+            with Watch(run.name, {PLANT: ["state"]}) as watch:
+                first = watch.until(lambda message: type(message) is State)
+                os.close(ours)
+                assert run.popen.wait(START_S) == 129
+                newest = watch.of(State, first.mono)[-1]
+            assert run.left_over() == []
+            assert not run.path.exists()
+            assert run.columns["t"][-1] >= newest.t
 
         # the test as the controller
 

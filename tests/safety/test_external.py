@@ -1,13 +1,14 @@
 """The promises with a machine that is a process of its own: the example of a robot written by hand, on tcp."""
 
 import random
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ import msgspec
 import pytest
 import zmq
 
-from servonode.bus import Applied, State
+from servonode.bus import Applied, State, decode
 from servonode.nodes.node import PLANT
-from tests.helpers.runs import SOON_S, START_S, Runs, Watch, eventually, private_runs
+from tests.helpers.runs import SOON_S, START_S, Runs, Watch, eventually, private_runs, signalled
 from tests.safety.suite import WAITS, Beside, Driver, Stage, safety_suite
 
 ROBOT = Path(__file__).parents[2] / "examples" / "external_plant.py"
@@ -193,6 +194,32 @@ class Relayed(External):
                 self.relay.join(SOON_S)
 
 
+SOME = [("INT", "INT"), ("TERM", "INT", "INT"), ("HUP", "INT")]
+
+
+@contextmanager
+def listening(address: str) -> Iterator[list[Applied]]:
+    """What a run tells its machine, in the order in which it came; all of it at the end."""
+    heard: list[Applied] = []
+    ends = threading.Event()
+
+    def listen() -> None:
+        with zmq.Context() as context, context.socket(zmq.SUB) as opened:
+            opened.connect(address)
+            opened.subscribe("applied")
+            while not ends.is_set() or opened.poll(200):
+                if opened.poll(20):
+                    heard.append(decode(*opened.recv_multipart()))  # type: ignore[arg-type]
+
+    thread = threading.Thread(target=listen, daemon=True)
+    thread.start()
+    try:
+        yield heard
+    finally:
+        ends.set()
+        thread.join(SOON_S)
+
+
 @pytest.fixture
 def runs(tmp_path: Path) -> Iterator[Runs]:
     """Runs in a runtime folder of this test's own."""
@@ -284,3 +311,27 @@ def test_promise_25_a_machine_outside_without_limits_is_not_started(runs: Runs) 
     assert run.popen.returncode == 2
     assert "there is none for U1, U2" in run.stderr
     assert run.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("gap_s", [0.02, *(pytest.param(gap, marks=pytest.mark.slow) for gap in (0.0, 0.3))])
+@pytest.mark.parametrize("numbers", [("INT",) * 6, *(pytest.param(n, marks=pytest.mark.slow) for n in SOME)])
+def test_promise_31_a_machine_is_told_zero_and_the_end_however_often_the_operator_presses(
+    runs: Runs, numbers: tuple[str, ...], gap_s: float
+) -> None:
+    stage = Stage(External(), runs)
+    run = stage.start(WAITS, "plant.safety.safe_time=5")
+    with listening(stage.beside.settings[1].partition('"')[2].rstrip('"')) as heard:
+        assert eventually(lambda: len(heard) > 5)
+        begun = time.monotonic()
+        for number in numbers:
+            with suppress(ProcessLookupError):  # it has ended already
+                signalled(run.popen.pid, signal.Signals[f"SIG{number}"])
+            time.sleep(gap_s)
+        run.ends_with(128 + signal.Signals[f"SIG{numbers[0]}"])
+        took = time.monotonic() - begun
+    assert heard[-1].final, heard[-3:]
+    assert set(heard[-1].input.values()) == {0.0}
+    assert next(each for each in heard if each.final).seq >= heard[-1].seq - 1  # nothing is told behind it
+    assert gap_s == 0.0 or took < 2.0 + gap_s * len(numbers)  # the brake was cut short; of two at once one is heard
+    assert "is killed" not in run.stderr
+    stage.close()

@@ -1,0 +1,163 @@
+"""What is made of a run when it is over: files, each on its own, then the JSON object and the table."""
+
+import json
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from servonode.nodes.result import Run
+from servonode.nodes.summary import table
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True)
+class Output:
+    """A file to be made: what it is in the table, where it goes, and what makes it and says what it has become.
+
+    whole: it is not broken off, for what it holds would be lost.
+    """
+
+    word: str
+    file: Path
+    make: Callable[[], str]
+    whole: bool = False
+
+
+class BrokenOff(KeyboardInterrupt):
+    """A signal that asks to end; `number` is the signal's."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class Signals:
+    """The signals that ask a command to end: raised as `BrokenOff` at first, later only noted, or as it is said.
+
+    A context manager. Where one has come, the rest of the process is deaf to more: it is ending already.
+    """
+
+    def __init__(self) -> None:
+        self.raises = True
+        self.number: int | None = None  # of the first that was noted
+        self._previous: list[tuple[int, Any]] = []
+
+    def forget(self) -> None:
+        """What was noted until now has been heeded."""
+        self.number = None
+
+    def _on(self, number: int, _: Any) -> None:
+        self.number = self.number or number
+        if self.raises:
+            raise BrokenOff(number)
+
+    def __enter__(self) -> Self:
+        wanted = [number for number in ENDING if signal.getsignal(number) != signal.SIG_IGN]  # as nohup has it
+        self._previous = [(number, signal.signal(number, self._on)) for number in wanted]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous:
+            signal.signal(number, handler if self.number is None else signal.SIG_IGN)
+
+
+@dataclass
+class Delivered:
+    """What came of the outputs: lines for the table, one for each that failed, and the signal that broke them off."""
+
+    rows: list[str]
+    failures: dict[str, str]
+    signal: int | None = None
+
+    def code(self, code: int) -> int:
+        """The exit code after a run that ends with `code`, which nothing hides: else that of the signal, else 1."""
+        if code:
+            return code
+        return 128 + self.signal if self.signal is not None else int(bool(self.failures))
+
+
+def make(outputs: Sequence[Output], signals: Signals) -> Delivered:
+    """Make each output; one that fails takes no other with it.
+
+    A signal that asks to end breaks off the one that is being made unless it is to be whole, and those behind it are
+    left out.
+    """
+    done = Delivered([], {})
+    signals.forget()
+    for output in outputs:
+        if signals.number is not None:
+            done.failures[output.word] = f"{output.file}: left out, for the command was broken off"
+            continue
+        try:
+            signals.raises = not output.whole
+            done.rows.append(f"  {output.word:<17} {output.make()}")
+        except KeyboardInterrupt:
+            done.failures[output.word] = f"{output.file}: broken off"
+        except OSError as error:
+            done.failures[output.word] = f"{output.file}: cannot be written ({error.strerror or error})"
+        except Exception as error:  # noqa: BLE001  (a drawing library may raise anything, and the rest is to be made)
+            text = " ".join(str(error).split())
+            done.failures[output.word] = f"{output.file}: cannot be made ({type(error).__name__}: {text})"
+        finally:
+            signals.raises = False
+    done.signal = signals.number
+    return done
+
+
+def csv_output(run: Run, file: Path, write: Callable[[], Sequence[Path]], whole: bool = False) -> Output:
+    """The CSV file of a run; `write` makes it, and gives all files it has made, this one last."""
+
+    def make() -> str:
+        *earlier, _ = write()
+        more = f"; earlier lives of the plant: {', '.join(map(str, earlier))}" if earlier else ""
+        return f"{file} ({len(run.t)} rows){more}"
+
+    return Output("data", file, make, whole)
+
+
+def picture_output(run: Run, name: str, file: Path) -> Output:
+    """The report picture of a run."""
+
+    def make() -> str:
+        from servonode.nodes.report import write_report
+
+        write_report(run, name, file)
+        return str(file)
+
+    return Output("report", file, make)
+
+
+def say(
+    run: Run | None,
+    name: str,
+    as_json: bool,
+    faults: list[dict[str, Any]],
+    ending: str,
+    stopped: str,
+    code: int,
+    done: Delivered,
+    mend: str = "",
+) -> None:
+    """Print what failed, the JSON object, the table. mend: what may still be had of data that could not be written."""
+    for word, text in done.failures.items():
+        _print(f"servonode: {text}{f'; {mend}' if mend and word == 'data' else ''}", sys.stderr)
+    if run is None:
+        for fault in faults:
+            _print(f"servonode: {name}: {fault['name']}: {fault['text']}", sys.stderr)
+        if stopped:
+            _print(f"servonode: {name}: stopped early, before its first state: {stopped}", sys.stderr)
+    if as_json:
+        final = run.final() if run is not None else {}
+        _print(json.dumps(final | {"faults": faults, "ended": ending, "stopped_by": stopped, "exit": code}), sys.stdout)
+    if run is not None:
+        text = "\n".join([table(run, name, ending == "broken off", stopped), *done.rows])
+        _print(text, sys.stderr if as_json else sys.stdout)
+
+
+def _print(text: str, stream: Any) -> None:
+    stream.write(text + "\n")
+    stream.flush()

@@ -1,0 +1,260 @@
+"""The record of a run as the launcher sees it: memory for the nodes, the writer beside them, what came of it."""
+
+import contextlib
+import os
+import shutil
+import signal
+import stat
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from servonode.nodes.assembly import Assembly
+from servonode.nodes.child import Child, forked
+from servonode.nodes.launch_file import table_of
+from servonode.nodes.node import CONTROLLER, PLANT, TARGET
+from servonode.nodes.recorder import check_size
+from servonode.nodes.result import Run, largest_residuals, run_of_rows
+from servonode.nodes.spool import Pieces, read_spool
+from servonode.nodes.store import Store
+from servonode.nodes.writer import Files, Spooler, write
+
+SUFFIX = ".spool"
+SPARE_COLUMNS = 8  # room for what a plant records beside step, state, work and inputs
+DRAIN_S = 5.0  # how long the writer may take for the last rows, and then for its end
+AGAIN_NS = 1_000_000_000  # a writer that lived for less than this is not replaced at once
+WRITER = "writer"
+
+
+class Recording:
+    """The record of one run, from before the first fork until its output files are made. A context manager.
+
+    out: the CSV file beside which the record is spooled; without one the rows stay in memory.
+    """
+
+    def __init__(self, assembly: Assembly, every: int, out: Path | None = None) -> None:
+        """Make room for the record. Raises RecordTooLarge where it would not fit."""
+        self.assembly, self.every = assembly, every
+        self.out = None if out is None else out.resolve()
+        self.stores = {name: Store(room) for name, room in _rooms(assembly, every).items()}
+        self.spool: Path | None = None  # None too where the spool has no name
+        self.keep = False  # the spool is to stay, for the CSV file could not be made
+        self.writer: Child | None = None
+        self._spooler: Spooler | None = None
+        self._lifeline: tuple[int, int] | None = None
+        self._forked_ns = 0
+
+    def begin(self) -> None:
+        """Begin the spool, and the process that writes it; OSError where the spool cannot be made."""
+        if self.out is None:
+            return
+        descriptor, self.spool = _opened(self.out)
+        recorded = {name: self.stores[name] for name in (PLANT, CONTROLLER) if name in self.stores}
+        self._spooler = Spooler(Files(descriptor, self.spool, self.out), recorded)
+        try:
+            self._spooler.begin(_about(self.assembly, self.every, self.out))
+        except OSError as error:
+            self._remove()
+            raise OSError(error.errno, error.strerror, str(self.spool)) from error
+        self._lifeline = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._fork()
+
+    def _fork(self) -> None:
+        assert self._lifeline is not None
+        assert self._spooler is not None
+        spooler, (lifeline, _) = self._spooler, self._lifeline
+        self.writer = forked(WRITER, lambda: write(spooler, lifeline, self._inherit), 0)
+        self._forked_ns = time.monotonic_ns()
+
+    def _inherit(self) -> None:
+        """In the writer, where the launcher has died: make the CSV file; where that cannot be, the spool remains."""
+        assert self._spooler is not None
+        assert self.out is not None
+        pieces = read_spool(self._spooler.files.descriptor)
+        with contextlib.suppress(OSError):
+            write_runs(runs_of(self.assembly, pieces), self.out)
+            self._remove()
+
+    def look(self) -> str:
+        """Look after the writer, which is replaced where it has died; what there is to say of that, or nothing."""
+        writer = self.writer
+        if writer is None or not _has_ended(writer) or time.monotonic_ns() - self._forked_ns < AGAIN_NS:
+            return ""
+        os.close(writer.output)
+        self._fork()
+        return f"{writer.describe()}; another goes on with the record"
+
+    @property
+    def children(self) -> list[Child]:
+        """The writer, where there is one: what it prints is to be printed as a node's."""
+        return [] if self.writer is None else [self.writer]
+
+    def begin_life(self) -> None:
+        """The plant is about to begin at t = 0, for the first time or again."""
+        for store in self.stores.values():
+            store.begin_life()
+            if self._spooler is None:
+                store.written = store.count  # only the last life is wanted, and nobody else makes room for it
+
+    def collect(self) -> Pieces:
+        """All rows, once the nodes have ended: those in the spool, and those that the writer could not take there."""
+        pieces = Pieces()
+        if self._spooler is not None:
+            self._drain()
+            pieces = read_spool(self._spooler.files.descriptor)
+        for node in (PLANT, CONTROLLER):
+            if node in self.stores:
+                _add_rest(pieces, node, self.stores[node])
+        return pieces
+
+    def _drain(self) -> None:
+        """Have the writer write what is left; one that cannot is ended, so that the rest can be taken from memory."""
+        assert self._spooler is not None
+        assert self._lifeline is not None
+        assert self.writer is not None
+        spooler, limit = self._spooler, time.monotonic() + DRAIN_S
+        with contextlib.suppress(BlockingIOError):  # it is told often enough already
+            os.write(self._lifeline[1], b"w")
+        while not (spooler.all_written() or spooler.failed or _has_ended(self.writer) or time.monotonic() > limit):
+            time.sleep(0.002)
+        if not spooler.all_written() and not _has_ended(self.writer):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.writer.pid, signal.SIGKILL)
+            _await_end(self.writer, DRAIN_S)
+
+    def end(self, delivered: bool = True) -> None:
+        """Let the writer end. delivered: nothing of the record is still to be saved, else it makes the CSV file."""
+        if self._spooler is None or self._lifeline is None:
+            return
+        self._spooler.delivered = delivered or not any(store.count for store in self.stores.values())
+        for descriptor in self._lifeline:
+            os.close(descriptor)
+        self._lifeline = None
+        if self.writer is not None:
+            _await_end(self.writer, DRAIN_S)
+        if self._spooler.delivered and not self.keep:
+            self._remove()
+        os.close(self._spooler.files.descriptor)
+
+    def kept(self) -> Path | None:
+        """Have the spool stay; where it is: in the temporary folder where its name is lost, None where it cannot be."""
+        if self._spooler is None:
+            return None
+        self.keep = True
+        if self.spool is not None and self.spool.exists():
+            return self.spool
+        number, name = tempfile.mkstemp(prefix="servonode-", suffix=SUFFIX)
+        with (
+            contextlib.suppress(OSError),
+            os.fdopen(number, "wb") as copy,
+            open(self._spooler.files.descriptor, "rb", closefd=False) as spool,
+        ):
+            spool.seek(0)
+            shutil.copyfileobj(spool, copy)
+            return Path(name)
+        Path(name).unlink(missing_ok=True)
+        return None
+
+    def _remove(self) -> None:
+        if self.spool is not None:
+            self.spool.unlink(missing_ok=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end(delivered=kind is None or kind is SystemExit)
+
+
+def runs_of(assembly: Assembly, pieces: Pieces, wall_s: float = 0.0, **more: Any) -> list[Run]:
+    """The runs that a record holds, one for each life of the plant, the last one last. `more` is said of each."""
+    recorded = 1 + (assembly.control.law.n_recorded if assembly.control else 0)
+    columns = len(pieces.columns.get(PLANT, ()))
+    runs = []
+    for life in pieces.lives:
+        rows, answers = pieces.rows(PLANT, life, columns), pieces.rows(CONTROLLER, life, recorded)
+        largest = largest_residuals(assembly, answers)
+        runs.append(
+            run_of_rows(assembly, assembly.launch.run.mode, rows, answers, wall_s, residual_max=largest, **more)
+        )
+    return runs
+
+
+def lives_beside(out: Path, lives: int) -> list[Path]:
+    """The CSV files of so many lives of the plant: NAME.life1.csv, ..., and `out` for the last."""
+    return [*(out.with_name(f"{out.stem}.life{i + 1}{out.suffix}") for i in range(lives - 1)), *[out][:lives]]
+
+
+def write_runs(runs: list[Run], out: Path) -> list[Path]:
+    """Write the last run as the CSV file `out`, those before it beside it; the files, `out` last."""
+    files = lives_beside(out, len(runs))
+    for run, file in zip(runs, files, strict=True):
+        run.write_csv(file)
+    return files
+
+
+def _rooms(assembly: Assembly, every: int) -> dict[str, int]:
+    """Bytes for each node's rows: as many as a whole run has."""
+    launch, machine = assembly.launch, assembly.machine
+    columns = 2 + machine.n_state + machine.n_inputs
+    check_size(launch.steps // every + 2, columns)
+    rooms = {PLANT: 8 * (launch.steps // every + 2) * (columns + SPARE_COLUMNS)}
+    if assembly.control and launch.steps_per_period:
+        answers = launch.steps // launch.steps_per_period + 2
+        rooms[CONTROLLER] = check_size(answers, 1 + assembly.control.law.n_recorded)
+        rooms[TARGET] = 0
+    return rooms
+
+
+def _opened(out: Path) -> tuple[int, Path | None]:
+    """A spool beside the CSV file, under a name that no other run has; without one where `out` is no file."""
+    if out.exists() and not stat.S_ISREG(out.stat().st_mode):
+        with tempfile.TemporaryFile() as unnamed:
+            return os.dup(unnamed.fileno()), None
+    number = 1
+    while True:
+        spool = out.with_name(f"{out.name}{SUFFIX}" if number == 1 else f"{out.name}.{number}{SUFFIX}")
+        with contextlib.suppress(FileExistsError):
+            return os.open(spool, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), spool
+        number += 1
+
+
+def _about(assembly: Assembly, every: int, out: Path) -> dict[str, Any]:
+    """What is needed to make the CSV file of a spool."""
+    launch = assembly.launch
+    stored = {"table": table_of(launch), "path": str(launch.path), "file": launch.file}
+    return {"launch": stored, "every": every, "out": str(out)}
+
+
+def _add_rest(pieces: Pieces, node: str, store: Store) -> None:
+    """Add the rows that are still in memory."""
+    if store.count:
+        pieces.columns[node] = store.columns
+    first = store.written
+    while first < store.count:
+        life, following = store.life_of(first)
+        last = min(following, store.count)
+        pieces.add(node, life, first, store.rows(first, last))
+        first = last
+
+
+def _has_ended(child: Child) -> bool:
+    if child.code is None:
+        pid, status = os.waitpid(child.pid, os.WNOHANG)
+        if pid:
+            child.code = os.waitstatus_to_exitcode(status)
+    return child.code is not None
+
+
+def _await_end(child: Child, within_s: float) -> bool:
+    """Whether the process ends within so long."""
+    limit = time.monotonic() + within_s
+    while not _has_ended(child):
+        if time.monotonic() > limit:
+            return False
+        time.sleep(0.002)
+    return True

@@ -1,0 +1,85 @@
+"""The CSV file of a spool that a run has left, because launcher and writer died or the file could not be written."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.nodes.assembly import Assembly, assemble
+from servonode.nodes.launch_file import launch_of_table
+from servonode.nodes.node import PLANT
+from servonode.nodes.recording import SUFFIX, lives_beside, runs_of
+from servonode.nodes.spool import Pieces, SpoolError, read_spool
+
+Array = npt.NDArray[np.float64]
+
+
+def recovered(spool: Path, out: Path | None, raw: bool) -> list[str]:
+    """Write what is intact of a spool; what was written and what is lost, as lines.
+
+    raw: the rows as the nodes recorded them, a file for each node, which needs no machine.
+
+    Raises:
+        SpoolError: it is none, or holds nothing, or a file is in the way; LaunchError, CacheError: what was run cannot
+        be made again, as of a machine whose file has changed; OSError: a file cannot be written.
+    """
+    try:
+        pieces = read_spool(spool)
+    except OSError as error:
+        raise SpoolError(f"{spool}: cannot be read ({error.strerror}); give the .spool file that a run left") from error
+    if not pieces.lives:
+        raise SpoolError(f"{spool}: the run had recorded nothing yet")
+    wanted = out or Path(str(spool).removesuffix(SUFFIX))
+    files = _raw(pieces, wanted) if raw else _whole(pieces, wanted)
+    for file in files:
+        if file.exists():
+            raise SpoolError(f"{file} is there already; name another with --out, or remove it")
+    lines = [f"{file} ({write(file)} rows)" for file, write in files.items()]
+    return [*lines, *_lost(pieces)]
+
+
+def _whole(pieces: Pieces, out: Path) -> dict[Path, Callable[[Path], int]]:
+    """What writes each CSV file as a run would have written it."""
+    runs = runs_of(_assembly(pieces), pieces)
+
+    def writer(number: int) -> Callable[[Path], int]:
+        def write(file: Path) -> int:
+            runs[number].write_csv(file)
+            return len(runs[number].t)
+
+        return write
+
+    return {file: writer(i) for i, file in enumerate(lives_beside(out, len(runs)))}
+
+
+def _assembly(pieces: Pieces) -> Assembly:
+    """What was run, resolved anew."""
+    stored = pieces.about["launch"]
+    return assemble(launch_of_table(stored["table"], path=Path(stored["path"]), file=stored["file"]), strict=False)
+
+
+def _raw(pieces: Pieces, out: Path) -> dict[Path, Callable[[Path], int]]:
+    """What writes each node's rows, all lives of the plant one behind the other."""
+
+    def writer(node: str, columns: list[str]) -> Callable[[Path], int]:
+        def write(file: Path) -> int:
+            rows = np.concatenate([pieces.rows(node, life, len(columns)) for life in pieces.lives])
+            with file.open("x", encoding="utf-8") as stream:
+                stream.write(",".join(columns) + "\n")
+                for row in rows.tolist():
+                    stream.write(",".join(map(repr, row)) + "\n")
+            return len(rows)
+
+        return write
+
+    named = {node: out if node == PLANT else out.with_name(f"{out.stem}.{node}{out.suffix}") for node in pieces.columns}
+    return {named[node]: writer(node, columns) for node, columns in pieces.columns.items()}
+
+
+def _lost(pieces: Pieces) -> list[str]:
+    """What is not there: rows that others follow, and bytes that are no whole block."""
+    lines = [f"{n} rows of the {node} are lost in between" for node, n in pieces.missing.items() if n]
+    if pieces.damaged:
+        lines.append(f"{pieces.damaged} bytes are damaged or cut off, and left out")
+    return lines

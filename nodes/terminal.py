@@ -1,0 +1,221 @@
+"""Text streams that never wait for their reader: a stopped terminal, a full pipe, or none at all.
+
+A launcher that waited for its terminal would no longer look after its nodes. What cannot be written at once is kept,
+up to a bound beyond which the oldest goes; what nobody will ever read is dropped without a word.
+"""
+
+import contextlib
+import io
+import logging
+import os
+import select
+import socket
+import stat
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+
+KEPT_BYTES = 1 << 16
+SLICE_BYTES = 512  # written at once where a wait cannot be ruled out; a pipe that is writable takes it
+LAST_S = 2.0  # how long the last words may wait for a reader that takes nothing
+STANDARD = {0: "standard input", 1: "standard output", 2: "standard error"}
+
+
+class Lines(io.TextIOBase):
+    """A text stream onto a descriptor, line by line.
+
+    descriptor: written to in its place, but never waited for. bound: bytes kept for a reader that is slow, None without
+    an end. failed: the first reason for which something could not be written, other than slowness.
+    """
+
+    def __init__(self, descriptor: int, bound: int | None = KEPT_BYTES) -> None:
+        self._descriptor = descriptor
+        self._bound = bound
+        self._line: list[str] = []
+        self._waiting: deque[bytes] = deque()
+        self._begun = False  # the first that waits is written in part
+        self._size = 0
+        self._closes: Callable[[], None] = lambda: None
+        self._send = self._sender()
+        self.failed: OSError | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def isatty(self) -> bool:
+        return os.isatty(self._descriptor)
+
+    def write(self, text: str) -> int:
+        self._line.append(text)
+        if text.endswith("\n"):
+            self.flush()
+        return len(text)
+
+    def flush(self) -> None:
+        """Write what can be written at once."""
+        if self._line:
+            data = "".join(self._line).encode(errors="backslashreplace")
+            self._line.clear()
+            self._waiting.append(data)
+            self._size += len(data)
+        self._drop()
+        self._write()
+
+    def drain(self, within_s: float = LAST_S) -> bool:
+        """Write all; False if the reader takes nothing for so long [s], or something could not be written."""
+        self.flush()
+        limit, left = time.monotonic() + within_s, self._size
+        while self._waiting:
+            if time.monotonic() > limit:
+                return False
+            self._wait(limit - time.monotonic())
+            self._write()
+            if self._size < left:
+                limit, left = time.monotonic() + within_s, self._size
+        return self.failed is None
+
+    def let_go(self) -> None:
+        """Close what was opened here: of a fork that has its own."""
+        self._closes()
+        self._closes = lambda: None
+        self._send = len
+
+    def _drop(self) -> None:
+        """Let go of the oldest beyond the bound, but for one that is written in part."""
+        while self._bound is not None and self._size > self._bound and len(self._waiting) > 1 + self._begun:
+            first = self._waiting.popleft() if self._begun else b""
+            self._size -= len(self._waiting.popleft())
+            if first:
+                self._waiting.appendleft(first)
+
+    def _write(self) -> None:
+        while self._waiting:
+            data = self._waiting[0]
+            try:
+                n = self._send(data)
+            except BlockingIOError:
+                return
+            except OSError as error:  # nobody reads, or what is said cannot be kept
+                self.failed = self.failed or error
+                n = len(data)
+            self._size -= n
+            if n == len(data):
+                self._waiting.popleft()
+                self._begun = False
+            else:
+                self._waiting[0], self._begun = data[n:], True
+
+    def _wait(self, within_s: float) -> None:
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLOUT)
+        poll.poll(within_s * 1e3)
+
+    def _sender(self) -> Callable[[bytes], int]:
+        """What writes to the descriptor without waiting, and without changing how others write to it."""
+        mode = os.fstat(self._descriptor).st_mode
+        if stat.S_ISSOCK(mode):
+            copy = socket.socket(fileno=os.dup(self._descriptor))
+            self._closes = copy.close
+            return lambda data: copy.send(data, socket.MSG_DONTWAIT)
+        if stat.S_ISREG(mode) or not os.get_blocking(self._descriptor):
+            return lambda data: os.write(self._descriptor, data)
+        opened = _opened_anew(self._descriptor)
+        if opened < 0:
+            return self._carefully
+        self._closes = lambda: os.close(opened)
+        return lambda data: os.write(opened, data)
+
+    def _carefully(self, data: bytes) -> int:
+        """Where the terminal or pipe cannot be opened anew: a little, and only when it can take it."""
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLOUT)
+        if not poll.poll(0):
+            raise BlockingIOError
+        return os.write(self._descriptor, data[:SLICE_BYTES])
+
+
+def _opened_anew(descriptor: int) -> int:
+    """The same terminal or pipe, opened once more and non-blocking, so that others who hold it are not; or -1."""
+    flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    with contextlib.suppress(OSError):
+        return os.open(f"/proc/self/fd/{descriptor}", flags)
+    with contextlib.suppress(OSError):  # another user's terminal, as after su
+        os.tcgetpgrp(descriptor)  # it is the one that controls this process
+        return os.open("/dev/tty", flags)
+    return -1
+
+
+@contextlib.contextmanager
+def never_waiting() -> Iterator[tuple[Lines | None, Lines | None]]:
+    """Standard output and standard error as `Lines` meanwhile; None each where it is no descriptor (in a test)."""
+    before = sys.stdout, sys.stderr
+    out, error = _lines(sys.stdout, None), _lines(sys.stderr, KEPT_BYTES)
+    sys.stdout, sys.stderr = out or sys.stdout, error or sys.stderr
+    logged = [each for each in logging.getLogger().handlers if getattr(each, "stream", None) is before[1]]
+    for handler in logged:
+        handler.setStream(sys.stderr)  # type: ignore[attr-defined]
+    try:
+        yield out, error
+    finally:
+        for handler in logged:
+            handler.setStream(before[1])  # type: ignore[attr-defined]
+        sys.stdout, sys.stderr = before
+        for lines in (out, error):
+            if lines is not None:
+                lines.flush()
+                lines.let_go()
+
+
+def _lines(stream: object, bound: int | None) -> Lines | None:
+    if not isinstance(stream, io.TextIOWrapper):
+        return None
+    try:
+        stream.flush()
+        return Lines(stream.fileno(), bound)
+    except OSError:  # no descriptor, or one that takes nothing
+        return None
+
+
+def last_words(printed: Lines | None, said: Lines | None, code: int, wanted: bool) -> int:
+    """Wait a little for the readers of what was printed last; the exit code, 1 for 0 where the result was lost.
+
+    wanted: a result that nobody reads, or not in time, is lost; else it need not be read, as on a stopped terminal.
+    """
+    taken = printed is None or printed.drain()
+    if printed is not None and not taken and (wanted or not isinstance(printed.failed, BrokenPipeError | None)):
+        why = printed.failed.strerror if printed.failed else f"nothing was read for {LAST_S:g} s"
+        if said is not None:
+            said.write(f"servonode: standard output: the result could not be written ({why})\n")
+        code = code or 1
+    if said is not None:
+        said.drain()
+    return code
+
+
+def fill_closed() -> list[int]:
+    """Put the null device in the place of standard descriptors that are closed; those that were.
+
+    Else a socket or a pipe would get their numbers, and be written to.
+    """
+    closed = []
+    for descriptor in STANDARD:
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            closed.append(descriptor)
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != descriptor:
+                os.dup2(opened, descriptor)
+                os.close(opened)
+            os.set_inheritable(descriptor, True)
+    if sys.stdin is None:
+        sys.stdin = open(0, closefd=False)  # noqa: SIM115
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
+    return closed

@@ -1,0 +1,140 @@
+"""The writer: a process that takes the nodes' rows to the spool while the run goes on, and outlives them all.
+
+Nobody waits for it. It reads what the nodes have put into shared memory (`store.py`), a few times a second, and ends
+when the launcher and all nodes have: it holds the reading end of a pipe whose writing end all of them hold. Where the
+launcher died before it had made the CSV file, the writer makes it.
+"""
+
+import gc
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from servonode.nodes.spool import about_block, append, names_block, rows_block
+from servonode.nodes.store import Store, shared
+
+FLUSH_S = 0.2
+SETTLE_S = 0.001  # a row that was counted on another core is whole by then, whatever the processor reorders
+MOST_ROWS = 1 << 15  # of one block
+NICE = 5
+_SIZE, _DELIVERED, _FAILED = range(3)  # words that launcher and writers share
+_DEAF = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where a record goes: the spool, open and named, and the CSV file to be made of it."""
+
+    descriptor: int
+    spool: Path | None
+    out: Path
+
+
+class Spooler:
+    """Takes rows from the stores to the spool; where it left off stands in shared memory, for a writer after it."""
+
+    def __init__(self, files: Files, stores: Mapping[str, Store]) -> None:
+        self.files = files
+        self.stores = stores
+        self._words = memoryview(shared(24)).cast("q")
+        self._named: set[str] = set()
+        self._complained = False
+
+    @property
+    def size(self) -> int:
+        """How many bytes of the spool are whole blocks."""
+        return self._words[_SIZE]
+
+    @property
+    def delivered(self) -> bool:
+        """Whether the launcher has made what it could of the record, so that nobody else need."""
+        return bool(self._words[_DELIVERED])
+
+    @delivered.setter
+    def delivered(self, delivered: bool) -> None:
+        self._words[_DELIVERED] = int(delivered)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the spool could not be written when it was tried last."""
+        return bool(self._words[_FAILED])
+
+    def begin(self, about: dict[str, object]) -> None:
+        """Write the first block. Raises OSError where that cannot be."""
+        self._append(about_block(about))
+
+    def all_written(self) -> bool:
+        """Whether every row is in the spool."""
+        return all(store.written == store.count for store in self.stores.values())
+
+    def spool(self, complain: Callable[[str], None]) -> None:
+        """Write all rows that have come. What does not fit is kept where it is, for the next time."""
+        counts = {node: store.count for node, store in self.stores.items()}
+        time.sleep(SETTLE_S)
+        try:
+            for node, count in counts.items():
+                self._spool(node, count)
+            self._words[_FAILED] = 0
+        except OSError as error:
+            self._words[_FAILED] = 1
+            if not self._complained:
+                self._complained = True
+                place = self.files.spool or "the spool"
+                complain(f"{place}: cannot be written ({error.strerror}); the record stays in memory until it can be")
+
+    def _spool(self, node: str, count: int) -> None:
+        store = self.stores[node]
+        if node not in self._named and count:
+            self._append(names_block(node, store.columns))
+            self._named.add(node)
+        while (first := store.written) < count:
+            life, following = store.life_of(first)
+            last = min(count, following, first + MOST_ROWS)
+            self._append(rows_block(node, life, first, store.rows(first, last)))
+            store.free(first, last)  # before the node may use the places again
+            store.written = last
+
+    def _append(self, data: bytes) -> None:
+        self._words[_SIZE] = append(self.files.descriptor, self.size, data)
+
+
+def write(spooler: Spooler, lifeline: int, make_csv: Callable[[], None]) -> int:
+    """The life of the writer's process; its exit code. `lifeline` ends when launcher and nodes have."""
+    for number in _DEAF:
+        signal.signal(number, signal.SIG_IGN)  # whoever stops all processes of a run wants its record
+    gc.disable()  # what was inherited is the launcher's: nothing of it is to be closed here
+    with suppress(OSError):
+        os.nice(NICE)
+    _close_all_but(lifeline, spooler.files.descriptor)
+    while not _ended(lifeline):
+        spooler.spool(_complain)
+    spooler.spool(_complain)
+    if not spooler.delivered:
+        make_csv()
+    return 0
+
+
+def _ended(lifeline: int) -> bool:
+    """Sleep until it is time to write, or somebody asks for it; whether launcher and all nodes have ended."""
+    poll = select.poll()
+    poll.register(lifeline, select.POLLIN)
+    return bool(poll.poll(FLUSH_S * 1e3)) and not os.read(lifeline, 4096)
+
+
+def _close_all_but(*kept: int) -> None:
+    """Close what was inherited: sockets, and the terminal's other copies, whose end somebody may wait for."""
+    begin = 3
+    for descriptor in sorted(kept):
+        os.closerange(begin, descriptor)
+        begin = descriptor + 1
+    os.closerange(begin, os.sysconf("SC_OPEN_MAX"))
+
+
+def _complain(text: str) -> None:
+    with suppress(OSError):  # nobody listens any more
+        os.write(2, f"{text}\n".encode())

@@ -1,0 +1,295 @@
+"""What is printed never holds up a run, whoever reads it; outputs fail each on its own; what a run needs to start."""
+
+import fcntl
+import json
+import os
+import pty
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from servonode.nodes.cli import main
+from servonode.nodes.deliver import BrokenOff, Output, Signals, make
+from servonode.nodes.terminal import KEPT_BYTES, Lines
+from tests.helpers.runs import START_S
+
+LAUNCH = "trailer_pursuit"
+SHORT = ("--set", "run.duration=6", "--set", "run.speed=3", "--set", "plant.safety.command_timeout=5")
+COMMAND = [sys.executable, "-m", "servonode.nodes.cli", "run", LAUNCH, "--no-report", *SHORT]
+
+
+@pytest.fixture(autouse=True)
+def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with tempfile.TemporaryDirectory(prefix="sn-") as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        yield
+
+
+# streams
+
+
+def pipe() -> tuple[int, Lines]:
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    return read, Lines(write)
+
+
+def taken(read: int) -> bytes:
+    data = b""
+    try:
+        while chunk := os.read(read, 1 << 16):
+            data += chunk
+    except BlockingIOError:
+        pass
+    return data
+
+
+def test_a_reader_that_takes_nothing_costs_no_time_and_the_oldest_lines() -> None:
+    read, lines = pipe()
+    begin = time.monotonic()
+    for i in range(20_000):
+        print(f"line {i:06d}", file=lines)
+    assert time.monotonic() - begin < 5.0
+    found = taken(read)
+    while not lines.drain(0.0):
+        found += taken(read)
+    found += taken(read)
+    numbers = [int(line.split()[1]) for line in found.decode().splitlines()]
+    assert numbers == sorted(numbers)
+    assert numbers[-1] == 19_999
+    assert len(numbers) < 20_000
+    assert all(len(line) == 11 for line in found.decode().splitlines())  # whole lines
+    assert lines.failed is None
+
+
+def test_what_waits_is_bounded() -> None:
+    _, lines = pipe()
+    for i in range(20_000):
+        print(f"line {i:06d}", file=lines)
+    assert lines._size <= KEPT_BYTES
+    assert not lines.drain(0.05)
+
+
+def test_nobody_else_writes_without_waiting_for_it() -> None:
+    read, write = os.pipe()
+    print("a line", file=Lines(write))
+    assert os.get_blocking(write)
+    assert os.read(read, 100) == b"a line\n"
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_reader_that_is_gone_is_passed_over_in_silence(gone: bool) -> None:
+    read, lines = pipe()
+    if gone:
+        os.close(read)
+    print("a line", file=lines)
+    assert lines.drain(1.0) is not gone
+    assert isinstance(lines.failed, BrokenPipeError if gone else type(None))
+
+
+def test_files_sockets_and_full_devices_are_written_to(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w") as log, Path("/dev/full").open("w") as full:
+        log.write("before\n")
+        log.flush()
+        print("a line", file=Lines(log.fileno()))
+        lines = Lines(full.fileno())
+        print("a line", file=lines)
+        assert lines.failed is not None
+        assert lines.failed.strerror == "No space left on device"
+    assert (tmp_path / "log").read_text() == "before\na line\n"
+    ours, theirs = socket.socketpair()
+    lines = Lines(theirs.fileno())
+    for _ in range(100_000):
+        print("a line", file=lines)
+    assert ours.recv(7) == b"a line\n"
+    lines.let_go()
+    ours.close()
+    theirs.close()
+
+
+# outputs
+
+
+def failing(error: BaseException) -> Any:
+    def make() -> str:
+        raise error
+
+    return make
+
+
+def test_outputs_fail_each_on_its_own(tmp_path: Path) -> None:
+    outputs = [
+        Output("data", tmp_path / "a.csv", failing(OSError(28, "No space left on device"))),
+        Output("report", tmp_path / "a.png", failing(RuntimeError("of the drawing\nlibrary"))),
+        Output("movie", tmp_path / "a.mp4", lambda: "a.mp4 (3 frames)"),
+    ]
+    with Signals() as signals:
+        done = make(outputs, signals)
+    assert done.rows == ["  movie             a.mp4 (3 frames)"]
+    assert done.failures == {
+        "data": f"{tmp_path}/a.csv: cannot be written (No space left on device)",
+        "report": f"{tmp_path}/a.png: cannot be made (RuntimeError: of the drawing library)",
+    }
+    assert [done.code(code) for code in (0, 1, 143)] == [1, 1, 143]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_breaks_off_what_may_be_and_leaves_out_what_follows(tmp_path: Path, number: int) -> None:
+    def interrupted() -> str:
+        os.kill(os.getpid(), number)
+        return "made"
+
+    whole = Output("data", tmp_path / "a.csv", interrupted, whole=True)
+    report, movie = (Output(word, tmp_path / word, interrupted) for word in ("report", "movie"))
+    before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    try:
+        with Signals() as signals:
+            done = make([whole, report], signals)
+            assert (done.rows, list(done.failures)) == (["  data              made"], ["report"])
+            assert "left out" in done.failures["report"]
+            done = make([report, movie], signals)
+            assert [text.partition(": ")[2][:10] for text in done.failures.values()] == ["broken off", "left out, "]
+            assert (done.code(0), done.code(1)) == (128 + number, 1)
+    finally:
+        for each, handler in zip((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), before, strict=True):
+            signal.signal(each, handler)
+
+
+def test_before_anything_runs_a_signal_is_raised() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(BrokenOff), Signals():
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_a_picture_that_cannot_be_drawn_leaves_data_and_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from servonode.nodes import report
+
+    monkeypatch.setattr(report, "write_report", lambda *_: failing(ValueError("no such font"))())
+    words = ["simulate", LAUNCH, "--json", "--set", "run.duration=0.1", "--out", str(tmp_path / "a.csv")]
+    result = CliRunner().invoke(main, [*words, "--report", str(tmp_path / "a.png")])
+    assert result.exit_code == 1
+    printed = json.loads(result.stdout)
+    assert (printed["t"], printed["ended"], printed["exit"], printed["faults"]) == (0.1, "well", 1, [])
+    assert f"servonode: {tmp_path}/a.png: cannot be made (ValueError: no such font)" in result.stderr
+    assert len((tmp_path / "a.csv").read_text().splitlines()) == 102
+
+
+def test_a_csv_file_that_cannot_be_written_leaves_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from servonode.nodes.result import Run
+
+    file = tmp_path / "a.csv"
+    file.write_text("before")
+    monkeypatch.setattr(Run, "_write_csv", lambda *_: failing(OSError(28, "No space left on device"))())
+    result = CliRunner().invoke(main, ["simulate", LAUNCH, "--set", "run.duration=0.1", "--out", str(file)])
+    assert result.exit_code == 1
+    assert [each.name for each in tmp_path.iterdir()] == ["a.csv"]
+    assert file.read_text() == "before"
+
+
+# runs whose output nobody takes
+
+
+def on_terminal(*words: str, stops: bool = False) -> tuple[int, Path]:
+    """The exit code of a run on a terminal that nobody reads; with `stops` it is stopped as by Ctrl-S."""
+    ours, theirs = pty.openpty()
+
+    def prepare() -> None:
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        if stops:
+            termios.tcflow(0, termios.TCOOFF)
+
+    try:
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+        process = subprocess.Popen([*COMMAND, *words], preexec_fn=prepare, **streams)  # type: ignore[call-overload]
+        os.close(theirs)
+        return process.wait(START_S), Path(words[-1])
+    finally:
+        os.close(ours)
+
+
+def test_a_stopped_terminal_holds_up_nothing(tmp_path: Path) -> None:
+    code, file = on_terminal("--out", str(tmp_path / "a.csv"), stops=True)
+    assert code == 0
+    assert len(file.read_text().splitlines()) == 6002
+
+
+@pytest.mark.slow
+def test_a_terminal_that_nobody_reads_holds_up_nothing(tmp_path: Path) -> None:
+    code, file = on_terminal("--out", str(tmp_path / "a.csv"))
+    assert code == 0
+    assert len(file.read_text().splitlines()) == 6002
+
+
+SHELL = {  # what stands behind the command, the exit code
+    ">/dev/full": 1,
+    ">/dev/full 2>/dev/full": 1,
+    "2>/dev/full": 0,
+    "2>&1 >/dev/null | true": 0,
+    "2>&1 | head -1": 0,
+    ">&-": 0,
+    "2>&-": 0,
+    "<&- >&- 2>&-": 0,
+    "--json >&-": 2,
+}
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [each if each in (">/dev/full", "<&- >&- 2>&-") else pytest.param(each, marks=pytest.mark.slow) for each in SHELL],
+)
+def test_a_run_ends_as_it_should_wherever_its_output_goes(rest: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    command = f"{' '.join(COMMAND)} --out {file} {rest}; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=START_S, check=False)
+    assert done.returncode == SHELL[rest], done.stderr
+    assert "Traceback" not in done.stderr
+    assert [each.name for each in tmp_path.iterdir()] == ([] if SHELL[rest] == 2 else ["a.csv"])
+    if SHELL[rest] != 2:
+        assert len(file.read_text().splitlines()) == 6002
+    if rest == ">/dev/full":
+        assert "standard output: the result could not be written (No space left on device)" in done.stderr
+
+
+# what a run needs to start
+
+
+def refused(*words: str, **options: Any) -> str:
+    """The one line of a run that is refused."""
+    done = subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=START_S, check=False, **options)
+    assert done.returncode == 2, done.stderr
+    line, _, rest = done.stderr.partition("\n")
+    assert rest == ""
+    return line
+
+
+def test_too_few_descriptors_are_one_line() -> None:
+    line = refused(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (26, 26)))
+    assert line == "servonode: this process may open 26 files, a run needs 128; raise it: ulimit -n 128"
+
+
+def test_a_folder_that_is_none_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "no" / "a.csv", tmp_path / "file" / "a.csv"):
+        assert "is not there or cannot be written; name another" in refused("--out", str(place))
+    environment = os.environ | {"XDG_RUNTIME_DIR": "", "TMPDIR": str(tmp_path)}
+    (tmp_path / f"servonode-{os.getuid()}").touch()
+    assert "is not a folder" in refused(env=environment)
