@@ -2,16 +2,18 @@
 
     python -m pytest -m slow tests/safety/test_kills.py -s -n 0
 
-prints the reactions: from just before the signal to the plant's own statement that its safe action acts.
+prints the reactions: from just before the signal to the plant's own statement that its safe action acts. With
+SERVONODE_KILLS=500 the last test makes so many for each kind of machine.
 """
 
+import os
 import random
 import signal
 import statistics
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -20,6 +22,7 @@ import pytest
 
 from servonode.nodes.node import CONTROLLER, LAUNCHER, PLANT, TARGET
 from tests.helpers.runs import SOON_S, START_S, Process, Runs, Watch, eventually, private_runs, signalled
+from tests.safety.test_external import External
 
 TIMEOUT, PERIOD = 0.1, 0.01  # s of wall time: W and T
 LOCKSTEP_TIMEOUT = 0.5  # s
@@ -203,3 +206,61 @@ def test_every_other_process_may_be_killed(runs: Runs, launch: str, victim: str)
             run.ends_with(1)
             assert f"{victim} was killed by SIGKILL" in run.fault("node_died")["text"]
         assert eventually(lambda: runs.left_files() == [], SOON_S), runs.left_files()
+
+
+# any process, a simulated machine and one outside
+
+ANY = [3, pytest.param(int(os.environ.get("SERVONODE_KILLS", "60")), marks=pytest.mark.slow)]
+AGAIN = tuple(f'supervision.{node}="on-failure"' for node in (PLANT, CONTROLLER, TARGET))
+LOST_S = 0.5  # of the record, at a plant's death
+
+
+@contextmanager
+def simulated() -> Iterator[tuple[str, ...]]:
+    yield ("plant.publish_every=10",)
+
+
+@contextmanager
+def outside() -> Iterator[tuple[str, ...]]:
+    """The example of a robot, and the settings that lead to it."""
+    with External().machine() as beside:
+        yield (*External.settings, *beside.settings)
+
+
+@pytest.mark.parametrize("count", ANY)
+@pytest.mark.parametrize("machine", [simulated, outside], ids=lambda machine: machine.__name__)
+def test_any_node_may_be_killed_or_frozen_at_any_moment(
+    runs: Runs, machine: Callable[[], AbstractContextManager[tuple[str, ...]]], count: int
+) -> None:
+    rng, reactions, deaths = random.Random(), Reactions(), list[float]()
+    with machine() as settings:
+        given = (*SETTINGS, *settings, *AGAIN, "run.duration=3000", "supervision.window=0.001")
+        run = runs.start("trailer_pursuit", *given, words=("--every", "10", "--arm"))
+        run.wait_open()
+        with Watch(run.name) as watch, HostWatch() as host:
+            watch.status("active", within_s=START_S)
+            for _ in range(count):
+                victim, number = rng.choice([CONTROLLER, TARGET, PLANT]), rng.choice([signal.SIGKILL, signal.SIGSTOP])
+                if victim == CONTROLLER:
+                    reactions.add(*react(run, watch, host, number, rng))
+                    continue
+                time.sleep(rng.uniform(0.05, 0.1))
+                pids, newest = run.pids(), watch.status("active", time.monotonic_ns())
+                if number == signal.SIGSTOP:  # the goals that are out already carry the controller
+                    run.kill(victim, number)
+                    time.sleep(rng.uniform(0.0, TIMEOUT / 4))
+                run.kill(victim)
+                assert eventually(lambda: run.is_open() and run.pids()[victim] != pids[victim], START_S), run.stderr  # noqa: B023
+                if victim == PLANT:
+                    deaths.append(newest.t)
+                    assert run.ask("status")["lifecycle"] in ("inactive", "unconfigured")
+                    run.arm(watch)
+                assert watch.status("active", time.monotonic_ns()).fault == ""
+        run.stop()
+    if reactions.good or reactions.stalled:
+        reactions.judge(f"{machine.__name__}: any node, {count} kills and freezes")
+    lives = sorted(run.csv.parent.glob(f"{run.name}.life*.csv"), key=lambda file: int(file.stem.rpartition("life")[2]))
+    ends = [float(file.read_text().splitlines()[-1].partition(",")[0]) for file in lives]
+    assert len(ends) == len(deaths)
+    assert all(end >= known - LOST_S for end, known in zip(ends, deaths, strict=True)), (ends, deaths)
+    assert runs.left_files() == []
