@@ -1,6 +1,13 @@
 """The bus: typed two-frame messages over ZeroMQ, and the same within one process."""
 
 from servonode.bus.codec import REASONS, MessageError, decode, encode
+from servonode.bus.devices import (
+    clear_devices_folder,
+    device_addresses,
+    devices_folder,
+    exposure,
+    make_devices_folder,
+)
 from servonode.bus.faces import (
     BusFace,
     Identity,
@@ -75,12 +82,17 @@ __all__ = [
     "Topic",
     "Wanted",
     "check_address",
+    "clear_devices_folder",
     "decode",
     "decode_map",
+    "device_addresses",
+    "devices_folder",
     "encode",
     "encode_map",
     "endpoint",
+    "exposure",
     "live_runs",
+    "make_devices_folder",
     "read_registry",
     "run_folder",
     "run_path",

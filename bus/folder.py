@@ -141,6 +141,15 @@ def distrust(path: Path, owners: Collection[int]) -> str | None:
     return f"has mode {mode:04o}, open to others" if mode & 0o077 else None
 
 
+def private_folder(path: Path) -> None:
+    """Make the folder 0700, and the one it is in; BusError if what is there belongs to or is open to others."""
+    for _ in range(100):  # whoever finds it empty meanwhile removes it
+        with contextlib.suppress(FileNotFoundError):
+            _private(path.parent)
+            return _private(path)
+    raise BusError(f"{path} keeps vanishing while it is set up; is something cleaning that folder?")
+
+
 def _locked(lock: int, path: Path, name: str) -> bool:
     """Whether `lock` is now held and still the file at `path`; raises RunNameTaken. Closes it otherwise."""
     try:

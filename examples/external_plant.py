@@ -1,19 +1,25 @@
 """A machine that is a process of its own: the robot with trailer by hand, the other side of docs/protocol.md.
 
-    python examples/external_plant.py [STATE_ADDRESS APPLIED_ADDRESS]
+    python examples/external_plant.py [STATE_ADDRESS APPLIED_ADDRESS] [--any-speed]
 
 In another terminal: servonode run trailer_pursuit_external. It serves one run after the other, until Ctrl-C.
 """
 
 import math
+import os
 import sys
+import tempfile
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import msgpack
 import zmq
 
-NAME, STATES, INPUTS = "diff_drive_trailer", ("X", "Y", "psi", "phi", "V", "Omega", "theta1", "theta2"), ("U1", "U2")
+NAME, STATES = "diff_drive_trailer", ("X", "Y", "psi", "phi", "V", "Omega", "theta1", "theta2")
+LIMITS = {"U1": 2.0, "U2": 2.0}  # N m; this machine's own: a host's act only below them
+MAX_TIMEOUT = 0.5  # wall s without a fresh input, whatever a host asks for
+ZERO = [0.0] * len(LIMITS)
 
 
 def rates(x, u, p):
@@ -29,47 +35,87 @@ def rates(x, u, p):
     return V * math.cos(psi), V * math.sin(psi), Omega, phi_dot, V_dot, Omega_dot, left, right
 
 
+def private_addresses():
+    """Where servonode looks without addresses in the launch file: sockets in a folder that nobody else may enter."""
+    runtime, base = Path(os.environ.get("XDG_RUNTIME_DIR", "")), os.environ.get("SERVONODE_RUNTIME_DIR", "")
+    ours = runtime.is_absolute() and runtime.is_dir() and runtime.stat().st_uid == os.getuid()
+    base = base or (runtime / "servonode" if ours else Path(tempfile.gettempdir(), f"servonode-{os.getuid()}"))
+    for folder in Path(base), Path(base, "devices"):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+        if found.st_uid != os.getuid() or found.st_mode & 0o077:
+            sys.exit(f"{folder} belongs to or is open to others; remove it")
+    return f"ipc://{folder}/{NAME}.state", f"ipc://{folder}/{NAME}.applied"
+
+
 class Robot:
-    def __init__(self, state_address, applied_address):
+    def __init__(self, state_address, applied_address, any_speed=False):
         self.out, self.into = (zmq.Context.instance().socket(kind) for kind in (zmq.PUB, zmq.SUB))
         self.out.bind(state_address)  # publishers bind, subscribers connect
         self.into.connect(applied_address)
         self.into.subscribe("")  # setup and applied
-        self.x, self.setup, self.running = [0.0] * 8, {"run": 0}, False
+        self.any_speed = any_speed  # hardware knows only its own
+        self.x, self.u, self.setup, self.running = [0.0] * 8, ZERO, {"run": 0, "src": 0}, False
         self.src, self.seq = time.monotonic_ns() % 2**53 + 1, 0  # this start of ours; number of our newest message
 
-    def publish(self):
+    def send(self, topic, setup, k, values):
         self.seq += 1
-        head = {"t": self.k * self.setup["step"], "run": self.setup["run"], "src": self.src, "seq": self.seq}
-        head |= {"mono": time.monotonic_ns(), "node": "robot", "k": self.k, "control": False, "applied_seq": self.taken}
-        values = {"state": dict(zip(STATES, self.x, strict=True)), "input": dict(zip(INPUTS, self.u, strict=True))}
-        if not self.fits:
-            values = {"lifecycle": "fault", "fault": f"this is {NAME} {INPUTS}", "counts": {}, "values": {}}
-        self.out.send_multipart([b"state" if self.fits else b"status", msgpack.packb(head | values)])
+        head = {"t": k * setup["step"], "k": k, "run": setup["run"], "src": self.src, "seq": self.seq}
+        self.out.send_multipart([topic, msgpack.packb({**head, "mono": time.monotonic_ns(), "node": NAME, **values})])
+
+    def publish(self):
+        state, acting = dict(zip(STATES, self.x, strict=True)), dict(zip(LIMITS, self.u, strict=True))
+        values = {"state": state, "input": acting, "control": False, "applied_seq": self.taken}
+        self.send(b"state", self.setup, self.k, values)
 
     def begin(self, setup):
+        if self.running and setup["src"] != self.setup["src"] and time.monotonic() < self.fresh + self.timeout:
+            return  # the host that began a run keeps it, to its end or its silence
         if setup["run"] != self.setup["run"]:  # else it is asked for once more
-            self.running = self.fits = (setup["machine"], tuple(setup["inputs"])) == (NAME, INPUTS)
-            if self.fits and setup["k"] == 0:
+            self.running, self.u = False, ZERO
+            if fault := self.misfit(setup):
+                self.send(b"status", setup, 0, {"lifecycle": "fault", "fault": fault, "counts": {}, "values": {}})
+                return
+            if setup["k"] == 0:  # a simulation starts there; hardware is where it is
                 self.x = [float(setup["start"][name]) for name in STATES]
-            self.setup, self.k, self.u, self.taken = setup, setup["k"], [0.0, 0.0], -1  # nothing taken yet
+            rates(self.x, ZERO, setup["parameters"])  # raises where one is missing or makes no sense
+            self.timeout = min(setup["timeout"], MAX_TIMEOUT)
+            self.limits = [min(own, setup["limits"].get(name, own)) for name, own in LIMITS.items()]
+            self.setup, self.k, self.taken, self.running = setup, setup["k"], -1, True  # nothing taken yet
             self.began = self.fresh = time.monotonic()
         self.publish()
 
+    def misfit(self, setup):
+        """Why this machine takes no part in the run of that setup; empty: it does."""
+        if (setup["machine"], setup["inputs"]) != (NAME, list(LIMITS)):
+            return f"this is {NAME} with the inputs {', '.join(LIMITS)}"
+        if not (isinstance(setup["k"], int) and setup["k"] >= 0):
+            return "k must be a step"
+        if not (1e-5 <= setup["step"] <= 1 and 0 < setup["timeout"] < math.inf and 0 < setup["speed"] < math.inf):
+            return "step must be 1e-5 to 1 s, timeout and speed finite and positive"
+        if not all(limit >= 0 for limit in setup["limits"].values()):
+            return "limits must be positive"
+        if setup["mode"] == "realtime" and setup["speed"] != 1 and not self.any_speed:
+            return "this machine runs at speed 1; started with --any-speed it takes others"
+        return ""
+
     def apply(self, applied):
-        u, seq, until = [float(applied["input"][name]) for name in INPUTS], applied["seq"], applied["until"]
-        if not self.running or applied["run"] != self.setup["run"] or not all(map(math.isfinite, u)):
+        if not self.running or (applied["run"], applied["src"]) != (self.setup["run"], self.setup["src"]):
             return
+        u, seq, until = [float(applied["input"][name]) for name in LIMITS], applied["seq"], applied["until"]
         if applied["final"]:
-            self.running = False
-        elif self.setup["mode"] == "realtime" and seq > self.taken:
-            self.u, self.taken, self.fresh = u, seq, time.monotonic()
-        elif self.setup["mode"] == "lockstep":
-            if applied["k"] == self.k < until <= self.k + 1_000_000:
-                self.u, self.taken = u, seq
-                self.integrate(until)
-            if until == self.k:  # also if it was there already: then the last answer was lost
-                self.publish()
+            self.running, self.u = False, ZERO
+        elif all(map(math.isfinite, u)):  # before the clamp, which would make a full torque of what is no number
+            u = [max(-most, min(most, each)) for each, most in zip(u, self.limits, strict=True)]
+            if self.setup["mode"] == "realtime" and seq > self.taken:
+                self.u, self.taken, self.fresh = u, seq, time.monotonic()
+            elif self.setup["mode"] == "lockstep":
+                self.fresh = time.monotonic()
+                if applied["k"] == self.k < until <= self.k + 1_000_000:
+                    self.u, self.taken = u, seq
+                    self.integrate(until)
+                if until == self.k:  # also if it was there already: then the last answer was lost
+                    self.publish()
 
     def integrate(self, until):
         h, p = self.setup["step"], self.setup["parameters"]
@@ -83,17 +129,20 @@ class Robot:
     def serve(self):
         while True:
             if realtime := self.running and self.setup["mode"] == "realtime":
-                now, safe_at = time.monotonic(), self.fresh + self.setup["timeout"]  # then no fresh input has come
+                now, safe_at = time.monotonic(), self.fresh + self.timeout  # then no fresh input has come
                 for at in (min(now, safe_at), now):
                     self.integrate(self.setup["k"] + int((at - self.began) * self.setup["speed"] / self.setup["step"]))
-                    self.u = self.u if at < safe_at else [0.0, 0.0]
+                    self.u = self.u if at < safe_at else ZERO
                 self.publish()
             if self.into.poll(1 if realtime else None):
-                with suppress(ValueError, KeyError, TypeError):  # what is no message of ours is as if it had not come
+                # what is no message of ours is as if it had not come
+                with suppress(ValueError, LookupError, TypeError, AttributeError, ArithmeticError):
                     topic, message = self.into.recv_multipart()
                     (self.begin if topic == b"setup" else self.apply)(msgpack.unpackb(message))
 
 
 if __name__ == "__main__":
     with suppress(KeyboardInterrupt):
-        Robot(*(sys.argv[1:3] or ("tcp://127.0.0.1:9873", "tcp://127.0.0.1:9874"))).serve()
+        addresses = [word for word in sys.argv[1:] if "://" in word] or private_addresses()
+        Robot(*addresses, any_speed="--any-speed" in sys.argv).serve()
+    zmq.Context.instance().destroy(linger=0)  # takes its socket away

@@ -15,7 +15,7 @@ from servonode.controllers import ServoLaw
 from servonode.controllers.signals import Signals
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import Machine, ParameterError
-from servonode.nodes.check_driver import check_driver
+from servonode.nodes.check_driver import check_driver, external_addresses
 from servonode.nodes.control import Control, ProgramRefused, no_targets, program_source, resolve_control
 from servonode.nodes.examine import examine
 from servonode.nodes.launch_file import LaunchError, per_name
@@ -196,6 +196,7 @@ def assemble(launch: LaunchFile, strict: bool = True) -> Assembly:
     path, plant = launch.file, launch.plant
     machine = load(launch, source, "plant.parameters", plant.parameters)
     _check_inputs(launch, machine)
+    external_addresses(launch, machine.description.name)
     program = program_source(launch)
     machine.steps(plant.integrator)  # loaded here, once for all nodes that are forked
     state_names, input_names = machine.description.state_names, machine.description.input_names

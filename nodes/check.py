@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from servonode.nodes.assembly import Assembly, unlimited_text
+from servonode.nodes.check_driver import exposures
 from servonode.nodes.examine import Examination, Finding
 from servonode.nodes.prospect import prospect
 
@@ -58,6 +59,8 @@ def report(assembly: Assembly) -> Report:
     u = law.inputs.copy() if law else np.zeros(assembly.machine.n_inputs)
     for text in assembly.machine.warnings(0.0, assembly.start, u):
         found.add("warn", "start", text)
+    for text in exposures(launch, description.name):
+        found.add("warn", "device", text)
     if assembly.unlimited:
         found.add("refuse", "limits", unlimited_text(assembly))
     if not [each for each in found.refusals if each.subject != "limits"]:

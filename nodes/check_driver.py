@@ -1,4 +1,4 @@
-"""What a launch file states must be for the driver that it names."""
+"""What a launch file states must be for the driver that it names, and where a machine outside is met."""
 
 from servonode.nodes.launch_file import LaunchError
 from servonode.nodes.launch_keys import Actuator, LaunchFile, Link, Sensor
@@ -9,7 +9,7 @@ def check_driver(launch: LaunchFile) -> None:
 
     Raises:
         LaunchError: link faults without a loopback, imperfections or disturbances of a machine that has its own,
-            an address that is not on this computer.
+            an address that is not on this computer, a speed that hardware does not have.
     """
     from servonode.bus import check_address
 
@@ -29,6 +29,49 @@ def check_driver(launch: LaunchFile) -> None:
             text = "belongs to a simulation; an external machine has its own, leave it out (limit alone may stay)"
             raise LaunchError(launch.file, section, None, text)
     for key in ("state", "applied"):
-        problem = check_address(getattr(plant.device, key))
+        address = getattr(plant.device, key)
+        problem = None if address is None else check_address(address)
         if problem:
             raise LaunchError(launch.file, "plant.device", key, problem)
+    speed = launch.run.speed
+    if launch.run.mode == "realtime" and speed != 1 and not plant.device.any_speed:
+        text = f"{speed:g} is not the pace of an external machine if it is hardware; take 1, or for a simulator say so"
+        raise LaunchError(launch.file, "run", "speed", f"{text} with plant.device.any_speed = true")
+
+
+def external_addresses(launch: LaunchFile, machine: str) -> tuple[str, ...]:
+    """Where the external machine of this name publishes its states and hears what is applied; none of another driver.
+
+    Raises:
+        LaunchError: an address is absent and the machine's name gives none that can be used, or both are the same.
+    """
+    from servonode.bus import BusError, check_address, device_addresses
+
+    if launch.plant.driver != "external":
+        return ()
+    device = launch.plant.device
+    stated = {"state": device.state, "applied": device.applied}
+    missing = [key for key, address in stated.items() if address is None]
+    if missing:
+        try:
+            usual = dict(zip(stated, device_addresses(machine), strict=True))
+        except BusError as error:
+            text = f"missing, and {error}; give an address such as ipc:///PATH"
+            raise LaunchError(launch.file, "plant.device", missing[0], text) from None
+        for key in missing:
+            if problem := check_address(usual[key]):
+                text = f"missing, and {problem}: give one, or set XDG_RUNTIME_DIR to a shorter folder"
+                raise LaunchError(launch.file, "plant.device", key, text)
+            stated[key] = usual[key]
+    addresses = tuple(address for address in stated.values() if address is not None)
+    if len(set(addresses)) == 1:
+        text = f"{addresses[0]!r} cannot serve states and inputs; give the machine a second address"
+        raise LaunchError(launch.file, "plant.device", "applied", text)
+    return addresses
+
+
+def exposures(launch: LaunchFile, machine: str) -> list[str]:
+    """A sentence for each address of an external machine that others on this computer can reach."""
+    from servonode.bus import exposure
+
+    return [text for address in external_addresses(launch, machine) if (text := exposure(address))]

@@ -3,7 +3,9 @@
 import numpy as np
 from msgspec.structs import asdict
 
+from servonode.bus import make_devices_folder
 from servonode.nodes.assembly import Assembly
+from servonode.nodes.check_driver import external_addresses
 from servonode.nodes.node import Clock
 from servonode.plants.plant import Plant
 
@@ -23,10 +25,9 @@ def driven_plant(assembly: Assembly, clock: Clock) -> Plant:
         frozen_time=launch.plant.safety.frozen_time,
     )  # fmt: skip
     if launch.plant.driver == "external":
-        device = launch.plant.device
-        return external_plant(
-            assembly.machine, terms, device.state, device.applied, clock, assembly.plausible(own=True)
-        )
+        state, applied = external_addresses(launch, assembly.machine.description.name)
+        make_devices_folder((state, applied))  # another run that has just ended may have removed it
+        return external_plant(assembly.machine, terms, state, applied, clock, assembly.plausible(own=True))
     workings = Workings(launch.plant.integrator, assembly.actuator, assembly.sensor, launch.run.seed)
     faults = Impairments(**asdict(launch.plant.link))
     return loopback_plant(

@@ -134,12 +134,19 @@ class Safety(Section, frozen=True):
 class Device(Section, frozen=True):
     """[plant.device]: a machine that is another process or hardware."""
 
-    state: Annotated[Text, _key("where the external machine publishes its states")] = "tcp://127.0.0.1:9873"
-    applied: Annotated[Text, _key("where servonode publishes what is applied")] = "tcp://127.0.0.1:9874"
+    state: Annotated[
+        Text | None, _key("where the external machine publishes its states (absent: MACHINE.state, a private socket)")
+    ] = None
+    applied: Annotated[
+        Text | None, _key("where servonode publishes what is applied (absent: MACHINE.applied, a private socket)")
+    ] = None
     wait: Annotated[Seconds, _key("how long to wait for the machine at the start", "wall s")] = 30.0
     timeout: Annotated[
         OptionalSeconds, _key("the longest wait for a state of the machine (absent: the command timeout)", "wall s")
     ] = None
+    any_speed: Annotated[
+        bool, _key("whether an external machine may be run at a speed other than 1: a simulator, never hardware")
+    ] = False
 
 
 class Link(Section, frozen=True):

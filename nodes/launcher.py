@@ -9,9 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from servonode.bus import Bus, BusError, Requester, RunFolder, Status, run_folder, run_path
+from servonode.bus import Bus, BusError, Requester, RunFolder, Status, devices_folder, run_folder, run_path
 from servonode.bus.processes import Named
 from servonode.nodes.assembly import Assembly
+from servonode.nodes.check_driver import exposures, external_addresses
 from servonode.nodes.child import STOP, Child, forked
 from servonode.nodes.ladder import ESTOP
 from servonode.nodes.launch_file import table_of
@@ -72,7 +73,11 @@ class Launcher:
             RunNameTaken: a run of this name is going on; BusError: the private folder cannot be had.
         """
         begin = time.monotonic_ns()
-        with _held(self.name) as folder:
+        launch, machine = self.assembly.launch, self.assembly.machine.description.name
+        addresses = external_addresses(launch, machine)
+        with _held(self.name) as folder, devices_folder(addresses, bound=addresses[-1] if addresses else ""):
+            for text in exposures(launch, machine):
+                _say(text)
             names = [TARGET, CONTROLLER, PLANT] if self.assembly.control else [PLANT]
             self._restarts = {node: Restarts.of(self.assembly.launch.supervision, node) for node in names}
             previous = self._listen()

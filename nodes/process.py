@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
-from servonode.bus import Bus, MessageError, RunFolder
+from servonode.bus import Bus, MessageError, RunFolder, clear_devices_folder
 from servonode.bus.faces import Identity, Wanted
 from servonode.bus.messages import MAX_TEXT
 from servonode.nodes.assembly import Assembly
@@ -206,6 +206,8 @@ def _inherit(folder: RunFolder, launcher: int) -> None:
 
     A dying launcher holds its lock until the last of its threads is gone.
     """
+    if not _alive(launcher):
+        clear_devices_folder()
     limit = time.monotonic_ns() + INHERIT_NS
     while not _alive(launcher) and time.monotonic_ns() < limit:
         if folder.inherit():

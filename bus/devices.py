@@ -1,0 +1,98 @@
+"""Where servonode and a machine outside meet unless they are told otherwise: two sockets in a folder of the user's.
+
+The rule stands in docs/protocol.md, so that a program without servonode's code computes the same.
+"""
+
+import contextlib
+import os
+import re
+import socket
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from servonode.bus.folder import BusError, base_folder, private_folder
+
+DEVICES = "devices"
+PROBE_S = 1.0  # to learn whether somebody listens on a socket
+
+_MACHINE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
+
+
+def device_addresses(machine: str) -> tuple[str, str]:
+    """Where the machine of this name publishes its states, and where it hears what is applied.
+
+    Raises BusError for a name that makes no name of a file.
+    """
+    if not _MACHINE_NAME.fullmatch(machine):
+        raise BusError(f"the machine's name {machine[:40]!r} makes no name of a socket (letters, digits, _ - and .)")
+    folder = base_folder() / DEVICES
+    return f"ipc://{folder}/{machine}.state", f"ipc://{folder}/{machine}.applied"
+
+
+def make_devices_folder(addresses: Iterable[str]) -> bool:
+    """Make the private folder if one of the addresses lies in it; whether one does.
+
+    Raises BusError if the folder belongs to somebody else or is open to others.
+    """
+    folder = base_folder() / DEVICES
+    if not any(_path_of(address).parent == folder for address in addresses):
+        return False
+    private_folder(folder)
+    return True
+
+
+@contextlib.contextmanager
+def devices_folder(addresses: Iterable[str], bound: str = "") -> Iterator[None]:
+    """The private folder while a run uses it, if one of its addresses lies in it.
+
+    Afterwards the socket at the address `bound` is removed where a killed process left it, and the folder where it is
+    empty. Raises as `make_devices_folder`.
+    """
+    uses = make_devices_folder(addresses)
+    try:
+        yield
+    finally:
+        if uses:
+            clear_devices_folder(bound)
+
+
+def clear_devices_folder(bound: str = "") -> None:
+    """Remove the socket at the address `bound` if it is in the folder and nobody listens; the folder if it is empty."""
+    folder = base_folder() / DEVICES
+    path = _path_of(bound)
+    if path.parent == folder and _is_abandoned(path):
+        path.unlink(missing_ok=True)
+    for each in (folder, folder.parent):
+        with contextlib.suppress(OSError):  # not empty: another machine, or a run, is there
+            each.rmdir()
+
+
+def exposure(address: str) -> str | None:
+    """Who else can reach this address, as a sentence with the remedy; None where it is private."""
+    mend = "leave plant.device.state and plant.device.applied out for private sockets"
+    if address.startswith("tcp://"):
+        return f"any user of this computer can speak to {address}; there are no keys yet; {mend}"
+    folder = _path_of(address).parent
+    with contextlib.suppress(OSError):
+        found = folder.stat()
+        if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o022:
+            return f"others can put a socket of theirs at {address}, for {folder} is not private; {mend}"
+    return None
+
+
+def _path_of(address: str) -> Path:
+    return Path(address.removeprefix("ipc://"))
+
+
+def _is_abandoned(path: Path) -> bool:
+    """Whether a socket is there on which nobody listens."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(PROBE_S)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+    return False
