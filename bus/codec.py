@@ -21,6 +21,7 @@ _WIDER = {
     wire.Number: wire.WideNumber,
     wire.Values: wire.WideValues,
     wire.Vectors: wire.WideVectors,
+    wire.Extra: wire.WideExtra,
 }
 
 
@@ -86,6 +87,8 @@ def _as_floats(value: Any) -> Any:
     """The same number, list or map with floats only."""
     if isinstance(value, dict):
         return {name: _as_floats(item) for name, item in value.items()}
+    if value is msgspec.UNSET:
+        return value
     if isinstance(value, list):
         return [float(item) for item in value]
     return float(value)

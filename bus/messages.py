@@ -7,12 +7,13 @@ in C while it reads: NaN and infinity fail the comparison and never become a mes
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 EXACT = 2**53  # largest integer up to which every integer is also a float64, so that viewers read ids exactly
 LARGEST = 1.7976931348623157e308  # largest finite float64
 MAX_ITEMS = 256  # items in a list, keys in a map
 MAX_TEXT = 1024  # characters in a string
+MAX_EXTRA = 64  # values that a machine may add to its state
 MAX_PAYLOAD = 65536  # bytes of one encoded map
 
 Text = Annotated[str, Meta(max_length=MAX_TEXT)]
@@ -29,11 +30,15 @@ Numbers = Annotated[list[Number], Meta(max_length=MAX_ITEMS)]
 Values = Annotated[dict[Text, Number], Meta(max_length=MAX_ITEMS)]
 Vectors = Annotated[dict[Text, Number | Numbers], Meta(max_length=MAX_ITEMS)]
 
+ExtraName = Annotated[str, Meta(max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]  # goes into columns and terminals
+Extra = Annotated[dict[ExtraName, Number], Meta(max_length=MAX_EXTRA)] | UnsetType
+
 _Integer = Annotated[int, Meta(ge=-EXACT, le=EXACT)]
 _Finite = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 WideNumber = _Integer | _Finite
 WideNumbers = Annotated[list[WideNumber], Meta(max_length=MAX_ITEMS)]
 WideValues = Annotated[dict[Text, WideNumber], Meta(max_length=MAX_ITEMS)]
+WideExtra = Annotated[dict[ExtraName, WideNumber], Meta(max_length=MAX_EXTRA)] | UnsetType
 WideVectors = Annotated[dict[Text, _Integer | _Finite | WideNumbers], Meta(max_length=MAX_ITEMS)]
 
 Texts = Annotated[list[Text], Meta(max_length=MAX_ITEMS)]
@@ -64,6 +69,7 @@ class State(Message, frozen=True, kw_only=True, gc=False):
     applied_seq: CountOrNone = -1  # of a device: seq of the newest `applied` it took; -1: none
     goal_k: CountOrNone = -1  # the step of the goal that belongs to it: goal time stands while no command acts; -1: k
     age: Number = 0.0  # s of plant time, how old the measured values are at `t`
+    extra: Extra = UNSET  # of a device: what else it measures, such as battery or temperature; travels only if set
 
 
 class Command(Message, frozen=True, kw_only=True, gc=False):

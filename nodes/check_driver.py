@@ -60,7 +60,7 @@ def external_addresses(launch: LaunchFile, machine: str) -> tuple[str, ...]:
             raise LaunchError(launch.file, "plant.device", missing[0], text) from None
         for key in missing:
             if problem := check_address(usual[key]):
-                text = f"missing, and {problem}: give one, or set XDG_RUNTIME_DIR to a shorter folder"
+                text = f"missing, and {problem.partition(';')[0]}; give one, or set XDG_RUNTIME_DIR to a shorter folder"
                 raise LaunchError(launch.file, "plant.device", key, text)
             stated[key] = usual[key]
     addresses = tuple(address for address in stated.values() if address is not None)

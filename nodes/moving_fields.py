@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from servonode.nodes.assembly import Assembly
 from servonode.nodes.report_panels import PALETTE, PanelSpec, panel_specs
+from servonode.nodes.statistics import EXTRA
 
 TIMING = {
     "round trip": "timing_round_trip",
@@ -44,9 +45,17 @@ def chosen_panels(assembly: Assembly, fields: Sequence[str], timing: bool) -> li
     Raises:
         FieldError: no such name, or more of them in one panel than there are colours.
     """
-    units = _units(assembly, timing)
+    units = _units(assembly, timing) | (dict.fromkeys(extra_columns(assembly, fields), "its unit") if timing else {})
     alias = dict(zip(assembly.machine.description.columns, assembly.machine.description.state_names, strict=True))
     return [_chosen(text, units, alias) for text in fields]
+
+
+def extra_columns(assembly: Assembly, fields: Sequence[str]) -> list[str]:
+    """The names in the panels that a machine outside measures beside its state; which ones it has only it knows."""
+    if assembly.launch.plant.driver != "external":
+        return []
+    names = [name.strip() for text in fields for name in text.split(",")]
+    return [name for name in dict.fromkeys(names) if name.startswith(EXTRA) and name != EXTRA]
 
 
 def _chosen(text: str, units: Mapping[str, str], alias: Mapping[str, str]) -> PanelSpec:

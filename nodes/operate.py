@@ -20,7 +20,7 @@ from servonode.bus.folder import BusError
 from servonode.bus.places import Found, folders_of_runs, none_is_going_on, the_run
 from servonode.bus.processes import Named
 from servonode.bus.requests import Requester
-from servonode.nodes.statistics import gathered, in_rows
+from servonode.nodes.statistics import extras, gathered, in_rows
 
 PLANT = "plant"
 ANSWER_S = 2.0  # wall s to wait for an answer
@@ -257,6 +257,7 @@ def status_text(report: Mapping[str, Any]) -> str:
         ]
     rows = in_rows({node: gathered(stands.get("values", {})) for node, stands in nodes.items()})
     lines += [f"  {node:<11} {text}" for node, text in rows]
+    lines += [f"  {node:<11} {text}" for node, stands in nodes.items() if (text := extras(stands.get("values", {})))]
     for node, stands in nodes.items():
         counts = {word: n for word, n in stands.get("counts", {}).items() if n}
         if counts:

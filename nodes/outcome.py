@@ -70,7 +70,7 @@ def _stats(summaries: dict[str, dict[str, Any]]) -> dict[str, Any]:
     if plant.get("lateness_s"):
         times[PLANT] = times[PLANT] | {"lateness_s": plant["lateness_s"]}
     counts = {name: summary.get("counts", {}) for name, summary in summaries.items()}
-    return {name: plant[name] for name in SHOWN if name in plant} | {"nodes": times, "node_counts": counts}
+    return {name: plant[name] for name in (*SHOWN, "extra") if name in plant} | {"nodes": times, "node_counts": counts}
 
 
 def _unique(faults: Any) -> list[dict[str, Any]]:

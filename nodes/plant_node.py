@@ -22,7 +22,7 @@ from servonode.nodes.guard import Guard
 from servonode.nodes.ladder import ESTOP, FINAL, STAYS
 from servonode.nodes.node import PLANT, STATUS_PERIOD_NS, WANTED, Clock, Fault, Outbox, start_id
 from servonode.nodes.recorder import Recorder
-from servonode.nodes.statistics import Durations
+from servonode.nodes.statistics import EXTRA, Durations
 from servonode.nodes.store import Store
 from servonode.plants.plant import Plant
 
@@ -422,7 +422,7 @@ class PlantNode:
             "unsafe": list(self.assembly.unsafe),
             "t": self.plant.t,
             "counts": self.all_counts(),
-            "values": self.values() | self.kept_time() | self._armed(),
+            "values": self.values() | self.kept_time() | self._extra() | self._armed(),
         }
 
     def all_counts(self) -> dict[str, int]:
@@ -459,12 +459,16 @@ class PlantNode:
         stopped = any(fault.name == ESTOP for fault in self.guard.ladder.latched)
         return {"armed": float(self.guard.arming or self.guard.lifecycle == "active"), ESTOP: float(stopped)}
 
+    def _extra(self) -> dict[str, float]:
+        """What else the machine measures, apart from servonode's own values."""
+        return {f"{EXTRA}{name}": value for name, value in self.plant.extra.items()}
+
     def _fresh_values(self) -> dict[str, float]:
         """What a status says of time, computed a few times a second: in lockstep many more go out, for the goals."""
         now = self.clock()
         if now >= self._values_due:
             self._values_due = now + STATUS_PERIOD_NS
-            self._values = self.values() | self.kept_time()
+            self._values = self.values() | self.kept_time() | self._extra()
         return self._values
 
     def status_if_due(self) -> None:
@@ -484,4 +488,5 @@ class PlantNode:
             "round_trip_s": self.guard.round_trip.percentiles(),
             "times": {name: each.percentiles() for name, each in measured.items() if each.count},
             "energy_error": self._missing_energy(),
+            **({"extra": dict(self.plant.extra)} if self.plant.extra else {}),
         }

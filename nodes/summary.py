@@ -155,6 +155,8 @@ def _kept_time(run: Run) -> list[tuple[str, str]]:
         rows.append(("repeated", f"the command before, for {counts['repeats']} periods"))
     if counts.get("late_commands"):
         rows.append(("late", f"{counts['late_commands']} commands, which acted after their instant"))
+    if stats.get("extra"):
+        rows.append(("the machine's own", ", ".join(f"{name} {value:.4g}" for name, value in stats["extra"].items())))
     if stats.get("restarts"):
         rows.append(("started again", ", ".join(f"{node} {n}x" for node, n in stats["restarts"].items())))
     dropped = [text for node, counts in stats.get("node_counts", {}).items() if (text := _dropped(node, counts))]

@@ -18,7 +18,7 @@ from servonode.bus import Bus, BusError, live_runs, read_registry, run_path
 from servonode.nodes.assembly import Assembly, assemble
 from servonode.nodes.display import NoDisplay, gui_backend
 from servonode.nodes.launch_file import launch_of_table
-from servonode.nodes.moving_fields import FieldError, chosen_panels
+from servonode.nodes.moving_fields import FieldError, chosen_panels, extra_columns
 from servonode.nodes.moving_picture import SIZE, MovingPicture
 from servonode.nodes.report import STYLE
 from servonode.nodes.window_feed import WANTED, Feed
@@ -171,7 +171,7 @@ class Window:
         assembly = self.source.assembly
         assert assembly is not None
         span = self.options.span or usual_span(assembly)
-        self.feed = Feed(assembly, span)
+        self.feed = Feed(assembly, span, extra_columns(assembly, self.options.panels))
         self._shown = -1
         if self.picture is not None and assembly is self._assembly:
             self.picture.forget()
@@ -212,6 +212,8 @@ class Window:
         if feed.rate and self.source.alive:
             parts.append(f"{feed.rate:.2g} plant seconds per second")
         parts.append(state)
+        if feed.extra:
+            parts.append(feed.extra)
         if self._lag:
             parts.append(self._lag)
         if self.paused:

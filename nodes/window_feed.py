@@ -1,6 +1,8 @@
 """From the messages of a run to the columns of its moving picture, with bounds on everything that is kept."""
 
 from collections import deque
+from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,12 @@ from servonode.nodes.assembly import Assembly
 from servonode.nodes.moving_fields import TIMING, residual_names
 from servonode.nodes.node import CONTROLLER, PLANT, TARGET
 from servonode.nodes.ring import Ring
+from servonode.nodes.statistics import EXTRA, extras
 
 Array = npt.NDArray[np.float64]
 ROWS = 8192  # rows kept
 GOALS = 4096  # targets kept for states that are still to come
+EXTRAS = 4  # of them the title shows
 STATES = 512  # states whose publishing time is kept for the answers to them
 MARK_NS = 100_000_000  # how often a state is kept to compute the rate from
 WANTED = {PLANT: ["state", "status"], CONTROLLER: ["command", "report", "status"], TARGET: ["target"]}
@@ -24,15 +28,16 @@ WANTED = {PLANT: ["state", "status"], CONTROLLER: ["command", "report", "status"
 class Feed:
     """Takes messages of one run of `assembly` and keeps the newest `span` [s] of plant time and more.
 
-    States that come closer together than the picture could show are passed over.
+    States that come closer together than the picture could show are passed over. extra: columns (`extra_NAME`) of what
+    a machine outside measures beside its state.
     """
 
-    def __init__(self, assembly: Assembly, span: float) -> None:
+    def __init__(self, assembly: Assembly, span: float, extra: Sequence[str] = ()) -> None:
         description = assembly.machine.description
         self._machine, self._layout = assembly.machine, description.layout
         self._inputs, self._targets = description.input_names, assembly.targets.names
         known = [*description.state_names, *(each.name for each in description.outputs), *self._inputs]
-        rare = [f"residual_{name}" for name in residual_names(assembly)] + list(TIMING.values())
+        rare = [f"residual_{name}" for name in residual_names(assembly)] + [*TIMING.values(), *extra]
         self.ring = Ring([*known, *(f"target_{name}" for name in self._targets), *rare], ROWS)
         self._row = np.zeros(len(self.ring.names))
         n = len(description.state_names)
@@ -52,6 +57,7 @@ class Feed:
         """Start anew with the plant's start id; 0: with that of the first message."""
         self.run = run
         self.t, self.lifecycle, self.fault, self.refused = -np.inf, "waiting", "", 0
+        self.extra = ""  # what a machine outside measures beside its state, as text
         self.final, self.taken = False, 0  # whether the last state has come; states that came
         self._fault_text = ""
         self._goals: deque[Target] = deque(maxlen=GOALS)
@@ -154,6 +160,8 @@ class Feed:
         self.lifecycle = status.lifecycle
         times = {"round_trip": TIMING["round trip"], "lateness": TIMING["lateness"]}
         self._remember({column: 1e3 * status.values[name] for name, column in times.items() if name in status.values})
+        self._remember({name: value for name, value in status.values.items() if name.startswith(EXTRA)})
+        self.extra = extras(dict(islice(((n, v) for n, v in status.values.items() if n.startswith(EXTRA)), EXTRAS)))
 
     def _remember(self, values: dict[str, Any]) -> None:
         """Values that come now and then go into the next row."""

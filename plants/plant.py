@@ -1,6 +1,7 @@
 """The plant contract: what stands behind the safety filter, simulated or real."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -42,7 +43,8 @@ class Plant(Protocol):
 
     `x` is the newest kernel state: the states and, as its last entry, the work [J] of inputs and losses (nan where it
     is not known); `output` the inputs that act; `finite` whether `x` is; `distrust` name and text of a fault where
-    the newest readings cannot be believed, and `x` is the last that could.
+    the newest readings cannot be believed, and `x` is the last that could; `extra` what
+    else the machine measures, by name.
     """
 
     simulated: bool
@@ -51,6 +53,7 @@ class Plant(Protocol):
     x: Array
     finite: bool
     distrust: tuple[str, str] | None
+    extra: Mapping[str, float]
 
     @property
     def counts(self) -> Counter[str]:

@@ -1,6 +1,7 @@
 """The simulated plant: a machine's kernel stepped on a fixed grid, behind the plant contract."""
 
 from collections import Counter, deque
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +42,7 @@ class SimulatedPlant:
         self.k = 0
         self.finite = True  # as of the last advance
         self.counts: Counter[str] = Counter()
+        self.extra: Mapping[str, float] = {}
         self.x = start.copy()
         self.actuator = Actuator(actuator, step_ns / 1e9)
         self.sensor = Sensor(sensor, np.random.default_rng(seed))

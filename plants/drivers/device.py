@@ -13,6 +13,7 @@ from math import inf
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import UNSET
 
 from servonode.bus import Applied, Link, Setup, State, Status
 from servonode.bus.messages import EXACT
@@ -99,6 +100,7 @@ class DevicePlant:
         self.k = 0
         self.x = np.append(_state(machine, terms.start), np.nan)
         self.output = np.zeros(machine.n_inputs)  # the last inputs that were written
+        self.extra: Mapping[str, float] = {}  # what else the machine measures, as it said last
         self._link, self._clock = link, clock
         self._layout = machine.description.layout
         self._names = frozenset(name for name, _ in self._layout)
@@ -434,6 +436,8 @@ class DevicePlant:
     def _believe(self, state: State, values: list[float], now: int) -> None:
         """A good state: it is the newest, and shows which inputs have been taken."""
         self._machine_src, self._state_seq = state.src, state.seq
+        if state.extra is not UNSET:
+            self.extra = state.extra
         self._heard_ns = now
         if state.k > self._step:  # else the same reading once more, which is no younger for that
             self._good_ns = now if self.terms.lockstep else self._age.arrived(state.k, now)

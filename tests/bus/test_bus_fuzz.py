@@ -51,6 +51,7 @@ def samples() -> list[tuple[bytes, bytes]]:
         wire.StartId: 2**53,
         wire.Nanoseconds: 2**62,
         wire.Counts: {"type": 3},
+        wire.Extra: {"battery": 24.5, "temperature": -3e300},
         bool: True,
     }
     found = []
