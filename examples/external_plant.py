@@ -142,7 +142,12 @@ class Robot:
 
 
 if __name__ == "__main__":
+    given = [word for word in sys.argv[1:] if "://" in word]
+    addresses = given or private_addresses()
     with suppress(KeyboardInterrupt):
-        addresses = [word for word in sys.argv[1:] if "://" in word] or private_addresses()
         Robot(*addresses, any_speed="--any-speed" in sys.argv).serve()
-    zmq.Context.instance().destroy(linger=0)  # takes its socket away
+    ours = Path(addresses[0].removeprefix("ipc://"))
+    ours.unlink(missing_ok=True)
+    with suppress(OSError):  # not empty: servonode or another machine is there
+        for folder in () if given else ours.parents[:2]:
+            folder.rmdir()

@@ -22,6 +22,9 @@ EXIT_HELP = (
 OPERATOR_HELP = (
     "Exit codes: 0 done, 1 refused by the plant or not answered, 2 no such run or not clear which, 130 interrupted."
 )
+PROTOCOL_HELP = (
+    "Exit codes: 0 nothing found, 1 something was found, 2 nobody there, bad usage or input, 130 interrupted."
+)
 
 
 class _FiniteRange(click.FloatRange):
@@ -481,6 +484,52 @@ def check(file: str, overrides: tuple[str, ...], as_json: bool) -> None:
         sys.exit(1)
     click.echo(json.dumps(result.as_dict()) if as_json else check_text(result))
     sys.exit(0 if result.verdict == "yes" else 1)
+
+
+@main.group(epilog=PROTOCOL_HELP)
+def protocol() -> None:
+    """What a machine in another process says and hears (docs/protocol.md)."""
+
+
+@protocol.command(
+    "check",
+    cls=_Examples,
+    examples=(
+        "servonode protocol check --launch trailer_pursuit_external",
+        "servonode protocol check ipc:///run/user/1000/servonode/devices/diff_drive_trailer",
+        "servonode protocol check tcp://127.0.0.1:9873 tcp://127.0.0.1:9874 --machine diff_drive_trailer",
+    ),
+    epilog=PROTOCOL_HELP,
+)
+@click.argument("addresses", metavar="[ADDRESS | STATE APPLIED]", nargs=-1)
+@click.option("--launch", "file", metavar="FILE", help="The launch file whose machine, names and times are used.")
+@click.option("--machine", metavar="NAME", help="The machine, where there is no launch file.")
+@click.option("--wait", type=_FiniteRange(min=0, min_open=True, max=3600), default=5.0, show_default=True)
+@_set
+@_json
+@_reports_errors
+def protocol_check(
+    addresses: tuple[str, ...], file: str | None, machine: str | None, wait: float, overrides: tuple[str, ...],
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Talk to a machine program as a host does, and name what it does otherwise than docs/protocol.md says.
+
+    The inputs that are sent are zero or 1e-6: nothing is moved by them, but move the machine by hand meanwhile, so that
+    signs can be seen. STATE and APPLIED are its two addresses; ADDRESS stands for ADDRESS.state and ADDRESS.applied, or
+    for a tcp port and the next one; without any it is the launch file's, or the private one of the machine's name.
+    """
+    from servonode.nodes.protocol_check import NoMachine, Plan, both_addresses, check_protocol, meant
+
+    if len(addresses) > 2:
+        raise click.UsageError("give one address, or those of states and of what is applied")
+    try:
+        assembly = meant(file, machine, addresses, overrides)
+        state, applied = both_addresses(assembly, addresses)
+    except NoMachine as error:
+        raise click.UsageError(str(error)) from error
+    verdict = check_protocol(assembly, (state, applied), Plan(wait=wait))
+    click.echo(json.dumps(verdict.as_dict()) if as_json else verdict.text())
+    sys.exit(1 if verdict.findings else 0)
 
 
 @main.command(

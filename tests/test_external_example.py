@@ -2,6 +2,7 @@
 
 import ast
 import itertools
+import math
 import select
 import shutil
 import signal
@@ -16,9 +17,11 @@ import numpy as np
 import pytest
 import zmq
 
+from servonode.nodes.node import PLANT
 from servonode.plants.drivers import DevicePlant, external_plant, terms_of
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.simulated import SimulatedPlant
+from tests.helpers.runs import START_S, eventually, private_runs
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "external_plant.py"
 STEP_NS = 10**6
@@ -31,14 +34,14 @@ START = {"X": 0.5, "phi": 0.3, "V": 0.4, "Omega": 0.1}
 class Rig:
     """The example in a process of its own, and plants that speak with it."""
 
-    def __init__(self, machine, folder: Path) -> None:
-        self.machine = machine
+    def __init__(self, machine, folder: Path, *words: str) -> None:
+        self.machine, self.words = machine, words
         self.addresses = (f"ipc://{folder}/state", f"ipc://{folder}/applied")
         self.process = self.started()
         self.plants: list[DevicePlant] = []
 
     def started(self) -> "subprocess.Popen[bytes]":
-        return subprocess.Popen([sys.executable, str(EXAMPLE), *self.addresses])
+        return subprocess.Popen([sys.executable, str(EXAMPLE), *self.addresses, *self.words])
 
     def restart(self) -> None:
         self.process.kill()
@@ -281,3 +284,202 @@ def test_ctrl_c_ends_it_in_good_order(rig):
     follow(plant, 0.05, U)
     rig.process.send_signal(signal.SIGINT)
     assert rig.process.wait(10) == 0
+
+
+# the machine's side guards itself
+
+
+class Stranger:
+    """Whoever binds `applied` and speaks as a host, in bare msgpack."""
+
+    def __init__(self, addresses: tuple[str, str], machine) -> None:
+        self.context = zmq.Context()
+        self.out, self.into = self.context.socket(zmq.PUB), self.context.socket(zmq.SUB)
+        self.out.bind(addresses[1])
+        self.into.connect(addresses[0])
+        self.into.subscribe("")
+        self.seq, self.src, self.run = 0, 5, 1
+        self.good = {
+            "machine": machine.description.name, "mode": "realtime", "step": 0.001, "period": 0.01, "speed": 1.0,
+            "timeout": 0.1, "inputs": ["U1", "U2"], "limits": {}, "parameters": dict(machine.parameters),
+            "start": dict.fromkeys(machine.description.state_names, 0.0),
+        }  # fmt: skip
+
+    def say(self, topic: str, values: dict, **header) -> None:
+        self.seq += 1
+        head = {"t": 0.0, "k": 0, "seq": self.seq, "run": self.run, "mono": 1, "node": "plant", "src": self.src}
+        self.out.send_multipart([topic.encode(), msgpack.packb({**head, **values, **header})])
+
+    def setup(self, **changes) -> None:
+        self.say("setup", self.good | changes)
+
+    def apply(self, torque: float, **header) -> None:
+        self.say("applied", {"input": {"U1": torque, "U2": torque}, "until": 0, "final": False}, **header)
+
+    def heard(self, wanted, each=lambda: None, seconds: float = 5.0):
+        """The first message that is wanted, `each` being done before every look; None if none comes."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            each()
+            if self.into.poll(10):
+                topic, payload = self.into.recv_multipart()
+                message = msgpack.unpackb(payload)
+                if wanted(topic, message):
+                    return message
+        return None
+
+    def begin(self, **changes) -> None:
+        """Have a run begin."""
+        assert self.heard(lambda topic, m: topic == b"state" and m["run"] == self.run, lambda: self.setup(**changes))
+
+    def close(self) -> None:
+        self.context.destroy(linger=0)
+
+
+@pytest.fixture
+def stranger(rig, trailer):
+    made = Stranger(rig.addresses, trailer)
+    yield made
+    made.close()
+
+
+def acts(torque: float):
+    return lambda topic, message: topic == b"state" and message["input"] == {"U1": torque, "U2": torque}
+
+
+def test_a_stranger_who_binds_the_port_first_gets_no_further_than_its_own_limits_and_timeout(stranger):
+    """Before: 50 N m for 1e9 s."""
+    stranger.begin(timeout=1e9, limits={"U1": 1e9})
+    assert stranger.heard(acts(2.0), lambda: stranger.apply(50.0))
+    assert stranger.heard(acts(-2.0), lambda: stranger.apply(-50.0))
+    stranger.apply(math.inf)
+    stranger.apply(math.nan)
+    silent = time.monotonic()
+    assert stranger.heard(acts(0.0))
+    assert time.monotonic() - silent < 3.0  # half a second, and what a busy computer adds
+
+
+def test_a_host_may_lower_the_limits(stranger):
+    stranger.begin(limits={"U1": 0.1, "U2": 0.1})
+    assert stranger.heard(acts(0.1), lambda: stranger.apply(50.0))
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"machine": "crane"}, "this is diff_drive_trailer"),
+        ({"inputs": ["U2", "U1"]}, "with the inputs U1, U2"),
+        ({"timeout": 0.0}, "timeout and speed finite and positive"),
+        ({"timeout": -1.0}, "timeout and speed finite and positive"),
+        ({"timeout": math.inf}, "timeout and speed finite and positive"),
+        ({"timeout": math.nan}, "timeout and speed finite and positive"),
+        ({"step": 0.0}, "step must be"),
+        ({"step": 1e-300}, "step must be"),
+        ({"step": math.nan}, "step must be"),
+        ({"speed": math.nan}, "timeout and speed finite and positive"),
+        ({"speed": 2.0}, "this machine runs at speed 1; started with --any-speed"),
+        ({"limits": {"U1": -1.0}}, "limits must be positive"),
+        ({"limits": {"U1": math.nan}}, "limits must be positive"),
+        ({"k": -1}, "k must be a step"),
+    ],
+    ids=str,
+)
+def test_a_setup_with_unusable_numbers_is_answered_with_a_fault(stranger, changes, says):
+    found = stranger.heard(lambda _, m: m["run"] == 1, lambda: stranger.setup(**changes))
+    assert found["lifecycle"] == "fault"
+    assert says in found["fault"]
+    stranger.run = 2
+    stranger.begin()  # it is still there for a good one
+
+
+def test_what_is_no_setup_at_all_does_not_end_it(stranger):
+    for odd in ({"limits": [1.0]}, {"start": {}}, {"parameters": {"b": 0.0}}, {"k": "a"}, {"step": "a"}, {"inputs": 1}):
+        stranger.setup(**odd)
+    stranger.out.send_multipart([b"setup", msgpack.packb([1, 2])])
+    stranger.out.send_multipart([b"applied"])
+    stranger.begin()
+
+
+def test_the_host_that_began_a_run_keeps_it_until_it_falls_silent_or_ends_it(rig, stranger):
+    stranger.begin(timeout=0.4)
+    assert stranger.heard(acts(0.5), lambda: stranger.apply(0.5))
+
+    def both() -> None:
+        stranger.apply(0.5)
+        stranger.apply(-0.5, src=6)
+        stranger.say("setup", stranger.good, src=6, run=9)
+        stranger.say("setup", stranger.good, src=6)  # the same run, by another
+
+    assert not stranger.heard(lambda topic, m: m["run"] == 9 or acts(-0.5)(topic, m), both, seconds=1.0)
+    stranger.src, stranger.run = 6, 9
+    stranger.begin()  # the first one says nothing any more
+    stranger.say("applied", {"input": {"U1": 0.0, "U2": 0.0}, "until": 0, "final": True})
+    stranger.src, stranger.run = 7, 10
+    stranger.begin()
+
+
+def test_a_new_run_of_the_same_host_is_taken_at_once(rig):
+    plant = connect(rig.plant(lockstep=False, timeout=0.4))
+    assert follow(plant, 0.1, U) is None
+    plant.connect(78, 100)
+    wait(plant, plant.connected, 2.0)
+    assert follow(plant, 0.1, U) is None
+
+
+def test_told_so_it_takes_other_speeds(trailer):
+    folder = Path(tempfile.mkdtemp(prefix="sn", dir="/tmp"))
+    rig = Rig(trailer, folder, "--any-speed")
+    try:
+        plant = connect(rig.plant(lockstep=False, speed=2.0))
+        assert plant.trouble() is None
+    finally:
+        rig.close()
+        shutil.rmtree(folder)
+
+
+# where it is met
+
+
+def test_without_addresses_a_run_meets_it_in_the_private_folder_and_nothing_is_left(tmp_path, monkeypatch):
+    with private_runs(tmp_path) as runs:
+        monkeypatch.delenv("SERVONODE_RUNTIME_DIR", raising=False)
+        robot = subprocess.Popen([sys.executable, str(EXAMPLE)])
+        try:
+            assert eventually(lambda: "servonode/devices/diff_drive_trailer.state" in runs.left_files())
+            run = runs.start("trailer_pursuit_external", "run.duration=0.5", words=["--arm"])
+            run.ends_with(0, START_S)
+            assert "no keys" not in run.stderr
+            assert runs.left_files() == ["servonode", "servonode/devices", "servonode/devices/diff_drive_trailer.state"]
+        finally:
+            robot.send_signal(signal.SIGINT)
+            assert robot.wait(10) == 0
+        assert runs.left_files() == []
+
+
+def test_a_plant_that_is_killed_leaves_no_socket_in_the_private_folder(tmp_path, monkeypatch):
+    with private_runs(tmp_path) as runs:
+        monkeypatch.delenv("SERVONODE_RUNTIME_DIR", raising=False)
+        run = runs.start("trailer_pursuit_external")
+        run.wait_open()
+        assert "servonode/devices/diff_drive_trailer.applied" in runs.left_files()
+        run.kill(PLANT)
+        run.ends_with(1)
+        assert runs.left_files() == []
+
+
+def test_tcp_is_warned_about_in_one_line_and_a_folder_open_to_others_refused(tmp_path, monkeypatch):
+    with private_runs(tmp_path) as runs:
+        monkeypatch.delenv("SERVONODE_RUNTIME_DIR", raising=False)
+        run = runs.start("trailer_pursuit_external", "plant.device.state=tcp://127.0.0.1:9", "plant.device.wait=0.1")
+        run.ends_with(1, START_S)
+        warned = [line for line in run.stderr.splitlines() if "there are no keys yet" in line]
+        assert len(warned) == 1
+        assert "any user of this computer can speak to tcp://127.0.0.1:9" in warned[0]
+        folder = runs.runtime / "servonode" / "devices"
+        folder.parent.mkdir(mode=0o700)
+        folder.mkdir()
+        folder.chmod(0o777)
+        refused = runs.start("trailer_pursuit_external", "plant.device.wait=0.1")
+        refused.ends_with(2, START_S)
+        assert refused.stderr.count("\n") == 1
+        assert "devices has mode 0777, open to others; remove it" in refused.stderr

@@ -1,0 +1,284 @@
+"""`servonode protocol check` against the example, and against a robot with each flaw that it is to name."""
+
+import json
+import math
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+import zmq
+from click.testing import CliRunner
+
+from servonode.nodes.assembly import Assembly, assemble
+from servonode.nodes.cli import main
+from servonode.nodes.launch_file import read_launch
+from servonode.nodes.protocol_check import NobodyThere, Plan, Verdict, both_addresses, check_protocol
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "external_plant.py"
+LAUNCH = "trailer_pursuit_external"
+PLAN = Plan(wait=2.0, observe=0.4, settle=0.3)
+AT_ONCE = 9  # robots that are checked at the same time: they mostly wait
+INPUTS = ("U1", "U2")
+
+
+class Robot(threading.Thread):
+    """A robot that rolls on as it will, by the page but for its flaw."""
+
+    def __init__(self, folder: Path, flaw: str = "") -> None:
+        super().__init__(daemon=True)
+        self.addresses = (f"ipc://{folder}/{flaw or 'good'}.state", f"ipc://{folder}/{flaw or 'good'}.applied")
+        self.flaw, self.ends = flaw, threading.Event()
+        self.x = {"X": 0.0, "Y": 0.0, "psi": 0.3, "phi": 0.2, "V": 0.4, "Omega": 0.3, "theta1": 2.9, "theta2": 2.9}
+        self.setup: dict[str, Any] = {"run": 0, "src": 0}
+        self.running, self.u, self.taken, self.seq = False, 0.0, -1, 0
+        self.fresh = self.published = self.moved = 0.0
+        self.late: list[tuple[float, dict[str, Any]]] = []  # what it takes later than it comes
+
+    def run(self) -> None:
+        with zmq.Context() as context, context.socket(zmq.PUB) as self.out, context.socket(zmq.SUB) as into:
+            self.out.bind(self.addresses[0])
+            into.connect(self.addresses[1])
+            into.subscribe("")
+            while not self.ends.is_set():
+                if into.poll(2):
+                    topic, payload = into.recv_multipart()
+                    message = msgpack.unpackb(payload)
+                    if topic == b"setup":
+                        self.begin(message)
+                    else:
+                        self.late.append((time.monotonic() + (0.2 if self.flaw == "echo" else 0.0), message))
+                while self.late and self.late[0][0] <= time.monotonic():
+                    self.apply(self.late.pop(0)[1])
+                if self.running:
+                    self.roll()
+            self.out.close(linger=0)
+
+    def begin(self, setup: dict[str, Any]) -> None:
+        now, known = time.monotonic(), setup["run"] == self.setup["run"]
+        owned = self.running and now < self.fresh + self.setup["timeout"]
+        if self.flaw == "status" or (setup["timeout"] <= 0 and self.flaw != "setup"):
+            return self.send(b"status", setup, {"lifecycle": "fault", "fault": "too hot", "counts": {}, "values": {}})
+        if owned and setup["src"] != self.setup["src"] and self.flaw != "stranger":
+            return None
+        if self.flaw == "again" and self.setup["run"] and not known:
+            return None
+        if not known:
+            self.setup, self.running, self.began = setup, True, now
+            self.fresh = self.moved = now
+            self.u, self.taken = 0.0, -1
+        return self.publish()
+
+    def apply(self, applied: dict[str, Any]) -> None:
+        if applied["run"] != self.setup["run"] or not (self.running or self.flaw == "final"):
+            return
+        if applied["final"] and self.flaw != "final":
+            self.running, self.u = False, 0.0
+        elif applied["seq"] > self.taken:
+            self.u, self.taken, self.fresh = applied["input"]["U1"], applied["seq"], time.monotonic()
+
+    def roll(self) -> None:
+        now = time.monotonic()
+        if now > self.fresh + self.setup["timeout"] and self.flaw != "timeout":
+            self.u = 0.0
+        h, self.moved, x, p = now - self.moved, now, self.x, self.setup["parameters"]
+        x["X"] += h * x["V"] * math.cos(x["psi"])
+        x["Y"] += h * x["V"] * math.sin(x["psi"])
+        x["phi"] += h * (-x["V"] / p["b"] * math.sin(x["phi"]) - x["Omega"])
+        x["psi"] += h * x["Omega"]
+        x["theta1"] += h * (x["V"] - p["l"] * x["Omega"]) / p["r"]
+        x["theta2"] += h * (x["V"] + p["l"] * x["Omega"]) / p["r"]
+        if now - self.published > (0.05 if self.flaw == "rate" else 0.003):
+            self.publish()
+
+    def publish(self) -> None:
+        self.published = time.monotonic()
+        state: dict[str, Any] = dict(self.x)
+        match self.flaw:
+            case "sign":
+                state["V"] = -state["V"]
+            case "scale":
+                state["psi"] = math.degrees(state["psi"])
+            case "rest":
+                state["Omega"] = 0.0
+            case "wrapped":
+                state["theta1"] = math.remainder(state["theta1"], 2 * math.pi)
+            case "missing":
+                del state["psi"]
+            case "unknown":
+                state["battery"] = 24.0
+            case "size":
+                state["X"] = [state["X"]]
+            case "type":
+                state["X"] = "far"
+            case "infinite":
+                state["X"] = math.inf
+            case _:
+                pass
+        acting = {"motor": self.u} if self.flaw == "input" else dict.fromkeys(INPUTS, self.u)
+        echo = -1 if self.flaw == "no echo" else self.taken
+        self.send(b"state", self.setup, {"state": state, "input": acting, "control": False, "applied_seq": echo})
+
+    def send(self, topic: bytes, setup: dict[str, Any], values: dict[str, Any]) -> None:
+        self.seq += 1
+        passed = time.monotonic() - self.began if self.setup["run"] else 0.0
+        k = setup["k"] + int(passed / setup["step"] * (2 if self.flaw == "pace" else 1))
+        if self.flaw == "backwards" and self.seq % 20 == 0:
+            k = max(k - 20, 0)
+        k = setup["k"] if self.flaw == "stuck" else k
+        head = {"t": passed if self.flaw == "t" else k * setup["step"], "k": k, "run": setup["run"], "src": 7}
+        head |= {"seq": 5 if self.flaw == "seq" else self.seq, "mono": time.monotonic_ns(), "node": "robot"}
+        if self.flaw == "t":
+            head["t"] += 3.0
+        if self.flaw == "run":
+            head["run"] = 4
+        if self.flaw == "key":
+            del head["k"]
+        frames = [topic, msgpack.packb(head | values)]
+        self.out.send_multipart([*frames, b""] if self.flaw == "frames" else frames)
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    """A runtime folder of these tests' own, short: a socket's path has 107 bytes."""
+    made = Path(tempfile.mkdtemp(prefix="sn", dir="/tmp"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", str(made))
+        yield made
+    shutil.rmtree(made)
+
+
+@pytest.fixture(scope="module")
+def assembly() -> Assembly:
+    return assemble(read_launch(LAUNCH), strict=False)
+
+
+# flaw of the robot -> the finding's subject, what its line says
+FLAWS = {
+    "sign": ("sign", "X (-1.0"),
+    "scale": ("scale", "psi (57"),
+    "rest": ("rest", "psi moves while the velocities sent say that it rests"),
+    "wrapped": ("wrapped", "theta1 jumps by a turn; count turns on"),
+    "missing": ("state", "psi missing from the state; send every one of X, Y"),
+    "unknown": ("state", "battery unknown in the state; send X, Y"),
+    "size": ("state", "is not a number"),
+    "type": ("type", "Expected `float | array`, got `str` - at `$.state[...]`"),
+    "infinite": ("type", "message refused (non_finite)"),
+    "key": ("type", "missing required field `k`"),
+    "frames": ("frames", "a message has 3 frames"),
+    "input": ("input", "reports motor as its inputs; report U1, U2"),
+    "seq": ("seq", "seq does not grow"),
+    "stuck": ("k", "k stays at 0 while states come"),
+    "backwards": ("k", "k runs backwards"),
+    "pace": ("k", "s of steps pass in"),
+    "t": ("t", "send t = k * step"),
+    "rate": ("rate", "publish one at least once a period"),
+    "echo": ("echo", "take the newest one at once"),
+    "no echo": ("echo", "applied_seq stays -1"),
+    "run": ("run", "echo the run of the last setup"),
+    "status": ("status", "the machine refuses the run: too hot"),
+    "timeout": ("timeout", "its inputs still act"),
+    "stranger": ("stranger", "takes the machine over while a run goes on"),
+    "again": ("again", "a new run of the same src is not begun"),
+    "final": ("final", "inputs act after `final`"),
+    "setup": ("setup", "timeout = -1 s; answer unusable numbers with a `status`"),
+}
+
+
+def checked(folder: Path, assembly: Assembly, flaw: str) -> Verdict:
+    robot = Robot(folder, flaw)
+    robot.start()
+    try:
+        return check_protocol(assembly, robot.addresses, PLAN)
+    finally:
+        robot.ends.set()
+        robot.join()
+
+
+@pytest.fixture(scope="module")
+def verdicts(folder: Path, assembly: Assembly) -> dict[str, Verdict]:
+    """Of the robot with each flaw, and of the one without."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        jobs = {flaw: pool.submit(checked, folder, assembly, flaw) for flaw in ["", *FLAWS]}
+    return {flaw: job.result() for flaw, job in jobs.items()}
+
+
+@pytest.mark.parametrize("flaw", FLAWS)
+def test_each_flaw_of_a_robot_is_named_with_its_remedy_in_one_line(verdicts: dict[str, Verdict], flaw: str) -> None:
+    subject, says = FLAWS[flaw]
+    verdict = verdicts[flaw]
+    found = [each.text for each in verdict.findings if each.subject == subject]
+    assert any(says in text for text in found), verdict.text()
+    assert not any("\n" in each.text for each in verdict.findings)
+    assert verdict.as_dict()["verdict"] == "no"
+
+
+def test_nothing_is_found_with_a_robot_that_keeps_to_the_page(verdicts: dict[str, Verdict]) -> None:
+    assert verdicts[""].findings == [], verdicts[""].text()
+    assert verdicts[""].notes == []
+
+
+def test_nobody_there_is_said_with_both_addresses(folder: Path, assembly: Assembly) -> None:
+    addresses = (f"ipc://{folder}/nobody.state", f"ipc://{folder}/nobody.applied")
+    with pytest.raises(NobodyThere, match=r"no machine answers at .*nobody\.state and .*nobody\.applied within 0\.1 s"):
+        check_protocol(assembly, addresses, Plan(wait=0.1))
+    assert not (folder / "nobody.applied").exists()
+
+
+@pytest.fixture
+def example(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """The example without arguments, in the private folder."""
+    process = subprocess.Popen([sys.executable, str(EXAMPLE)])
+    yield process
+    process.kill()
+    process.wait()
+    with suppress(FileNotFoundError):
+        shutil.rmtree(folder / "servonode")
+
+
+def test_the_example_keeps_to_the_page(example: Any, folder: Path) -> None:
+    words = ["protocol", "check", "--launch", LAUNCH, "--json", "--wait", "20"]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 0, result.output
+    printed = json.loads(result.output)
+    assert (printed["verdict"], printed["findings"], printed["notes"]) == ("yes", [], [])
+    assert printed["state"] == f"ipc://{folder}/servonode/devices/diff_drive_trailer.state"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "which machine? Give --launch FILE"),
+        (["--machine", "diff_drive_trailer", "--launch", LAUNCH], "give --launch or --machine"),
+        (["tcp://192.168.1.7:9873", "--launch", LAUNCH], "may be reached from other computers"),
+        (["tcp://127.0.0.1:1", "tcp://127.0.0.1:2", "tcp://127.0.0.1:3"], "give one address"),
+        (["--launch", LAUNCH, "--wait", "0.1"], "no machine answers at"),
+        (["ipc:///tmp/nonsense.state"], "nonsense"),
+    ],
+)
+def test_what_cannot_be_checked_is_one_line_and_exit_code_2(folder: Path, words: list[str], says: str) -> None:
+    result = CliRunner().invoke(main, ["protocol", "check", *words])
+    assert result.exit_code == 2
+    assert says in result.output
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("given", "both"),
+    [
+        ("ipc:///tmp/robot", ["ipc:///tmp/robot.state", "ipc:///tmp/robot.applied"]),
+        ("ipc:///tmp/robot.state", ["ipc:///tmp/robot.state", "ipc:///tmp/robot.applied"]),
+        ("tcp://127.0.0.1:9873", ["tcp://127.0.0.1:9873", "tcp://127.0.0.1:9874"]),
+    ],
+)
+def test_one_address_stands_for_both(assembly: Assembly, given: str, both: list[str]) -> None:
+    assert both_addresses(assembly, [given]) == both
