@@ -89,12 +89,10 @@ class Robot:
         """Why this machine takes no part in the run of that setup; empty: it does."""
         if (setup["machine"], setup["inputs"]) != (NAME, list(LIMITS)):
             return f"this is {NAME} with the inputs {', '.join(LIMITS)}"
-        if not (isinstance(setup["k"], int) and setup["k"] >= 0):
-            return "k must be a step"
         if not (1e-5 <= setup["step"] <= 1 and 0 < setup["timeout"] < math.inf and 0 < setup["speed"] < math.inf):
             return "step must be 1e-5 to 1 s, timeout and speed finite and positive"
-        if not all(limit >= 0 for limit in setup["limits"].values()):
-            return "limits must be positive"
+        if not all(each >= 0 for each in (*setup["limits"].values(), setup["k"])) or int(setup["k"]) != setup["k"]:
+            return "limits must not be negative, nor k, which is whole"
         if setup["mode"] == "realtime" and setup["speed"] != 1 and not self.any_speed:
             return "this machine runs at speed 1; started with --any-speed it takes others"
         return ""
@@ -142,12 +140,10 @@ class Robot:
 
 
 if __name__ == "__main__":
-    given = [word for word in sys.argv[1:] if "://" in word]
-    addresses = given or private_addresses()
+    addresses = [word for word in sys.argv[1:] if "://" in word] or private_addresses()
     with suppress(KeyboardInterrupt):
         Robot(*addresses, any_speed="--any-speed" in sys.argv).serve()
-    ours = Path(addresses[0].removeprefix("ipc://"))
-    ours.unlink(missing_ok=True)
-    with suppress(OSError):  # not empty: servonode or another machine is there
-        for folder in () if given else ours.parents[:2]:
+    with suppress(OSError):  # folders that are not empty stay
+        (ours := Path(addresses[0].removeprefix("ipc://"))).unlink()
+        for folder in ours.parents[:2] if ours.parent.name == "devices" else ():
             folder.rmdir()

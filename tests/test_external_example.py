@@ -3,6 +3,7 @@
 import ast
 import itertools
 import math
+import re
 import select
 import shutil
 import signal
@@ -18,6 +19,7 @@ import pytest
 import zmq
 
 from servonode.nodes.node import PLANT
+from servonode.nodes.operate import status, status_text
 from servonode.plants.drivers import DevicePlant, external_plant, terms_of
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.simulated import SimulatedPlant
@@ -378,9 +380,10 @@ def test_a_host_may_lower_the_limits(stranger):
         ({"step": math.nan}, "step must be"),
         ({"speed": math.nan}, "timeout and speed finite and positive"),
         ({"speed": 2.0}, "this machine runs at speed 1; started with --any-speed"),
-        ({"limits": {"U1": -1.0}}, "limits must be positive"),
-        ({"limits": {"U1": math.nan}}, "limits must be positive"),
-        ({"k": -1}, "k must be a step"),
+        ({"limits": {"U1": -1.0}}, "limits must not be negative"),
+        ({"limits": {"U1": math.nan}}, "limits must not be negative"),
+        ({"k": -1}, "nor k, which is whole"),
+        ({"k": 0.5}, "nor k, which is whole"),
     ],
     ids=str,
 )
@@ -483,3 +486,36 @@ def test_tcp_is_warned_about_in_one_line_and_a_folder_open_to_others_refused(tmp
         refused.ends_with(2, START_S)
         assert refused.stderr.count("\n") == 1
         assert "devices has mode 0777, open to others; remove it" in refused.stderr
+
+
+RICH = """
+import sys
+sys.path.insert(0, {folder!r})
+import external_plant
+
+
+class Rich(external_plant.Robot):
+    def send(self, topic, setup, k, values):
+        super().send(topic, setup, k, values | {{"extra": {{"battery": 24.5}}}} if topic == b"state" else values)
+
+
+Rich(*external_plant.private_addresses()).serve()
+"""
+
+
+def test_what_else_it_measures_is_in_status_json_and_table(tmp_path, monkeypatch):
+    with private_runs(tmp_path) as runs:
+        monkeypatch.delenv("SERVONODE_RUNTIME_DIR", raising=False)
+        robot = subprocess.Popen([sys.executable, "-c", RICH.format(folder=str(EXAMPLE.parent))])
+        try:
+            run = runs.start("trailer_pursuit_external", words=["--arm"])
+            run.wait_open()
+            assert eventually(lambda: run.ask("status")["lifecycle"] == "active", START_S)
+            assert run.ask("status")["values"]["extra_battery"] == 24.5
+            assert "battery 24.5" in status_text(status(run.name))
+            run.stop()
+            assert run.printed["extra"] == {"battery": 24.5}
+            assert re.search(r"the machine's own +battery 24\.5\n", run.stderr)
+        finally:
+            robot.kill()
+            robot.wait()

@@ -53,7 +53,12 @@ def going(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
 
 def test_a_plant_that_crashes_is_a_fault_at_once(runs: Runs) -> None:
     state, applied = (f"tcp://127.0.0.1:{port}" for port in free_ports())
-    external = ('plant.driver="external"', f'plant.device.state="{state}"', f'plant.device.applied="{applied}"')
+    external = (
+        'plant.driver="external"',
+        "run.speed=1",
+        f'plant.device.state="{state}"',
+        f'plant.device.applied="{applied}"',
+    )
     first = runs.start(LAUNCH, *external)
     first.wait_open()
     second = runs.start(LAUNCH, *external)  # the address is taken
@@ -72,7 +77,12 @@ def test_a_plant_that_crashes_is_a_fault_at_once(runs: Runs) -> None:
 
 def test_a_machine_that_never_comes_ends_the_run_with_its_reason(runs: Runs) -> None:
     state, applied = (f"tcp://127.0.0.1:{port}" for port in free_ports())
-    external = ('plant.driver="external"', f'plant.device.state="{state}"', f'plant.device.applied="{applied}"')
+    external = (
+        'plant.driver="external"',
+        "run.speed=1",
+        f'plant.device.state="{state}"',
+        f'plant.device.applied="{applied}"',
+    )
     run = runs.start(LAUNCH, *external, "plant.device.wait=0.5")
     run.ends_with(1, START_S)
     assert [each["name"] for each in run.printed["faults"]] == ["device"]

@@ -20,9 +20,10 @@ from matplotlib.backend_bases import KeyEvent
 import servonode
 from servonode.bus import BusError, Command, Report, State, Status, Target, live_runs, run_folder
 from servonode.mechanics.description import packed
-from servonode.nodes.assembly import Assembly
+from servonode.nodes.assembly import Assembly, assemble
 from servonode.nodes.launch_file import launch_of_table, read_launch, table_of
 from servonode.nodes.loop import Loop
+from servonode.nodes.moving_fields import FieldError, chosen_panels, extra_columns
 from servonode.nodes.window import Source, Window, find_run, headless_figure, stored_assembly
 from servonode.nodes.window_feed import GOALS, ROWS, STATES, Feed
 from servonode.nodes.window_process import Options
@@ -120,6 +121,24 @@ def pixels(window: Window) -> Any:
 
 
 # what is taken in
+
+
+def test_what_else_a_machine_measures_stands_in_the_title_and_in_panels_that_name_it(loop: Loop) -> None:
+    feed, talk = Feed(loop.assembly, 1.0, ["extra_battery"]), Talk(loop.assembly)
+    values = {"extra_battery": 24.5} | {f"extra_cell{i}": 4.0 + i for i in range(9)}
+    status = Status(**talk.header(5, "plant"), lifecycle="active", counts={}, values=values)
+    for message in (talk.state(0), status, talk.state(15)):
+        feed.take(message)
+    assert feed.ring.columns["extra_battery"].tolist() == pytest.approx([np.nan, 24.5], nan_ok=True)
+    assert feed.extra == "battery 24.5, cell0 4, cell1 5, cell2 6"  # no more than there is room for
+
+
+def test_a_panel_may_show_what_only_a_machine_outside_measures(loop: Loop) -> None:
+    outside = assemble(read_launch("trailer_pursuit_external"), strict=False)
+    assert chosen_panels(outside, ["extra_battery,extra_cell0"], timing=True)[0].label == "[its unit]"
+    assert extra_columns(outside, ["V,Omega", "extra_battery,extra_cell0"]) == ["extra_battery", "extra_cell0"]
+    with pytest.raises(FieldError, match="unknown name 'extra_battery'"):
+        chosen_panels(loop.assembly, ["extra_battery"], timing=True)
 
 
 def test_a_row_has_state_outputs_inputs_the_target_of_its_step_and_what_came_since_the_row_before(loop: Loop) -> None:

@@ -223,6 +223,35 @@ def test_a_machine_that_cannot_take_part_says_so_and_that_is_a_fault(rig):
     assert rig.plant.trouble() is None
 
 
+def test_what_else_the_machine_measures_is_kept_as_it_said_last(rig):
+    rig.connect(extra={"battery": 24.5, "temperature": 31.0})
+    assert rig.plant.extra == {"battery": 24.5, "temperature": 31.0}
+    rig.wire.says("state", state(seq=1))  # nothing new of it
+    rig.pass_ms(1)
+    assert rig.plant.extra == {"battery": 24.5, "temperature": 31.0}
+    rig.wire.says("state", state(seq=2, extra={"battery": 24.4}))
+    rig.pass_ms(1)
+    assert rig.plant.extra == {"battery": 24.4}
+
+
+@pytest.mark.parametrize(
+    ("extra", "reason"),
+    [
+        ({"my battery": 1.0}, "type"),
+        ({"\x1b[2J": 1.0}, "type"),
+        ({"b" * 65: 1.0}, "limits"),
+        ({"battery": math.nan}, "non_finite"),
+        ({f"cell{i}": 1.0 for i in range(65)}, "limits"),
+    ],
+    ids=["spaces", "escapes", "long", "nan", "many"],
+)
+def test_more_than_a_few_numbers_with_plain_names_refuses_the_state(rig, extra, reason):
+    rig.plant.connect(77, 0)
+    rig.wire.says("state", state(extra=extra))
+    assert not rig.plant.connected()
+    assert rig.plant.counts == {f"refused_{reason}": 1}
+
+
 def test_a_new_run_forgets_the_states_of_the_one_before(rig):
     rig.connect()
     rig.plant.connect(78, 500)
