@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import servonode
 from servonode.nodes.check_driver import exposures, external_addresses
+from servonode.nodes.cli import main
 from servonode.nodes.launch_file import LaunchError, read_launch
 
 EXTERNAL = "trailer_pursuit_external"
@@ -79,3 +81,17 @@ def test_a_machine_outside_is_run_at_another_pace_only_if_the_launch_file_says_t
     servonode.load(EXTERNAL, plant__device__any_speed=True, **pace)
     servonode.load(EXTERNAL, run__mode="lockstep", **pace)  # there is no pace
     servonode.load("trailer_pursuit_loopback", **pace)
+
+
+def test_a_folder_that_is_open_to_others_ends_the_start_with_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr("servonode.bus.devices.base_folder", lambda: tmp_path / "servonode")
+    (tmp_path / "servonode").mkdir(mode=0o700)
+    (tmp_path / "servonode" / "devices").mkdir()
+    (tmp_path / "servonode" / "devices").chmod(0o777)
+    result = CliRunner().invoke(main, ["run", EXTERNAL, "--no-report", "--name", "open"])
+    assert result.exit_code == 2
+    assert result.output.count("\n") == 1
+    assert "devices has mode 0777, open to others; remove it" in result.output

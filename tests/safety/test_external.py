@@ -34,7 +34,7 @@ def free_ports() -> tuple[int, int]:
 
 class External(Driver):
     name = "external"
-    settings = ('plant.driver="external"', "plant.safety.limit=1.0")
+    settings = ('plant.driver="external"', "run.speed=1", "plant.safety.limit=1.0")
 
     @contextmanager
     def machine(self) -> Iterator[Beside]:
