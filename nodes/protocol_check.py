@@ -292,7 +292,7 @@ class Host:
         self._into.connect(state.replace("//localhost:", "//127.0.0.1:"))
         return self
 
-    def __exit__(self, *raised: object) -> None:  # noqa: ARG002
+    def __exit__(self, *raised: object) -> None:
         for _ in range(2):  # nobody answers the last message
             self.apply(0.0, final=True)
         self._free()
