@@ -43,8 +43,7 @@ class Plant(Protocol):
 
     `x` is the newest kernel state: the states and, as its last entry, the work [J] of inputs and losses (nan where it
     is not known); `output` the inputs that act; `finite` whether `x` is; `distrust` name and text of a fault where
-    the newest readings cannot be believed, and `x` is the last that could; `extra` what
-    else the machine measures, by name.
+    the newest readings cannot be believed, and `x` is the last that could; `extra` what else it measures, by name.
     """
 
     simulated: bool
