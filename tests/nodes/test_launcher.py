@@ -55,6 +55,7 @@ def test_a_plant_that_crashes_is_a_fault_at_once(runs: Runs) -> None:
     state, applied = (f"tcp://127.0.0.1:{port}" for port in free_ports())
     external = (
         'plant.driver="external"',
+        "plant.safety.limit=2",
         "run.speed=1",
         f'plant.device.state="{state}"',
         f'plant.device.applied="{applied}"',
@@ -79,6 +80,7 @@ def test_a_machine_that_never_comes_ends_the_run_with_its_reason(runs: Runs) -> 
     state, applied = (f"tcp://127.0.0.1:{port}" for port in free_ports())
     external = (
         'plant.driver="external"',
+        "plant.safety.limit=2",
         "run.speed=1",
         f'plant.device.state="{state}"',
         f'plant.device.applied="{applied}"',
