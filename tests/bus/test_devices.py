@@ -65,6 +65,16 @@ def test_what_a_killed_plant_left_is_removed_and_what_somebody_serves_is_not(run
         assert path.exists()
 
 
+def test_a_folder_that_the_user_has_chosen_is_used_and_stays(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = runtime / "mine"
+    chosen.mkdir(mode=0o700)
+    monkeypatch.setenv("SERVONODE_RUNTIME_DIR", str(chosen))
+    assert device_addresses(NAME)[0] == f"ipc://{chosen}/devices/{NAME}.state"
+    with devices_folder(device_addresses(NAME)):
+        assert left(runtime) == ["mine", "mine/devices"]
+    assert left(runtime) == ["mine"]
+
+
 def test_addresses_elsewhere_need_no_folder(runtime: Path) -> None:
     with devices_folder(("tcp://127.0.0.1:9873", "ipc:///tmp/robot.applied")):
         assert left(runtime) == []

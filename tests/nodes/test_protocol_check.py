@@ -27,7 +27,7 @@ from servonode.nodes.protocol_check import NobodyThere, Plan, Verdict, both_addr
 EXAMPLE = Path(__file__).parents[2] / "examples" / "external_plant.py"
 LAUNCH = "trailer_pursuit_external"
 PLAN = Plan(wait=2.0, observe=0.4, settle=0.3)
-AT_ONCE = 9  # robots that are checked at the same time: they mostly wait
+AT_ONCE = 5  # robots that are checked at the same time: they mostly wait
 INPUTS = ("U1", "U2")
 
 
@@ -179,7 +179,7 @@ FLAWS = {
     "seq": ("seq", "seq does not grow"),
     "stuck": ("k", "k stays at 0 while states come"),
     "backwards": ("k", "k runs backwards"),
-    "pace": ("k", "s of steps pass in"),
+    "pace": ("k", "s of steps pass in a second"),
     "t": ("t", "send t = k * step"),
     "rate": ("rate", "publish one at least once a period"),
     "echo": ("echo", "take the newest one at once"),
