@@ -41,8 +41,9 @@ from servonode.bus.messages import (
     Target,
 )
 from servonode.bus.places import live_runs, read_registry
+from servonode.bus.publisher import Publisher
 from servonode.bus.requests import Requester, Requests
-from servonode.bus.sockets import Bus, Publisher, Subscriber
+from servonode.bus.sockets import Bus, Subscriber
 from servonode.bus.topics import TOPICS, Topic
 
 __all__ = [

@@ -4,23 +4,22 @@ Publishers bind, subscribers connect: the machine binds where it publishes its s
 what is applied. Whoever can reach an address can also speak on it, so both must be local; see docs/protocol.md.
 """
 
-import contextlib
 import os
 import re
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Protocol
 
-import zmq
-
+from servonode.bus.descriptors import ensure_room
 from servonode.bus.faces import BOUND, Intake
 from servonode.bus.folder import IPC_LIMIT, BusError
+from servonode.bus.hearer import Hearer
 from servonode.bus.messages import Message
-from servonode.bus.plumbing import Reader, Socket, bind_socket, open_socket
-from servonode.bus.sockets import Publisher, Subscriber
+from servonode.bus.plumbing import listen
+from servonode.bus.publisher import Publisher
 
 HEARD = ("state", "status")  # the topics a machine publishes
-SEEN_OFF_MS = 100  # how long closing waits for the last message to leave
 
 _TCP = re.compile(r"tcp://(?:127\.0\.0\.1|localhost|\[::1\])(?::([0-9]{1,5}))?")
 
@@ -29,7 +28,10 @@ class Link(Protocol):
     """Sends to a machine and hears it; nothing here blocks."""
 
     counts: Counter[str]  # what came and was no message, by reason
-    fds: tuple[int, ...]  # readable when something may have come
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        """Readable when something may have come."""
 
     def open(self) -> None:
         """Open what it is made of. Raises BusError where that cannot be."""
@@ -80,17 +82,15 @@ def _check_path(path: str) -> str | None:
 
 
 class ExternalLink:
-    """A link over sockets, on a context of its own in this thread; open it after the fork."""
+    """A link over sockets, all of it in this thread and within bounds; open it after the fork."""
 
     def __init__(self, state_address: str, applied_address: str) -> None:
         self.counts: Counter[str] = Counter()
-        self.fds: tuple[int, ...] = ()
         self._addresses = (state_address, applied_address)
-        self._context: zmq.Context[Socket] | None = None
+        self._publisher: Publisher | None = None
+        self._hearer: Hearer | None = None
         self._owner = 0
-        self._sockets: list[Socket] = []
         self._bound: Path | None = None
-        self._more = False  # the last drain left something, perhaps
 
     def open(self) -> None:
         """Bind the one address and connect to the other; raises BusError where that cannot be."""
@@ -100,82 +100,62 @@ class ExternalLink:
                 raise BusError(complaint)
         if state == applied:
             raise BusError(f"{state} cannot serve states and inputs; give the machine a second address")
-        self._context, self._owner = zmq.Context(io_threads=1), os.getpid()
-        try:
-            self._publisher = self._publish(applied)
-            self._subscriber = self._subscribe(state)
-        except BaseException:
-            self.close()
-            raise
-
-    def _publish(self, address: str) -> Publisher:
-        opened = self._socket(zmq.XPUB, address)
-        opened.setsockopt(zmq.XPUB_VERBOSER, 1)
-        try:
-            if address.startswith("ipc://"):
-                self._bound = bind_socket(opened, address)
-            else:
-                opened.bind(_numeric(address))
-        except (BusError, zmq.ZMQError) as error:
-            mend = "stop the other run that uses it, or set plant.device.applied to another address"
-            raise BusError(f"{address} cannot be bound ({error}); {mend}") from None
-        return Publisher(opened, 1)
-
-    def _subscribe(self, address: str) -> Subscriber:
+        self._owner = os.getpid()
+        self._publisher = self._publish(applied)
         intake = Intake({"machine": HEARD})
         self.counts = intake.counts
-        opened = self._socket(zmq.SUB, address)
-        for word in intake.words:
-            opened.setsockopt(zmq.SUBSCRIBE, word)
-        opened.connect(_numeric(address))
-        reader = Reader(opened)
-        self.fds = (reader.fd,)
-        return Subscriber(reader, intake)
+        self._hearer = Hearer(state, intake)
 
-    def _socket(self, kind: zmq.SocketType, address: str) -> Socket:
-        assert self._context is not None
-        opened = open_socket(self._context, kind)
-        opened.setsockopt(zmq.IPV6, int("[" in address))
-        self._sockets.append(opened)
-        return opened
+    def _publish(self, address: str) -> Publisher:
+        ensure_room()
+        try:
+            listening, self._bound = listen(address)
+        except BusError as error:
+            mend = "stop the other run that uses it, or set plant.device.applied to another address"
+            raise BusError(f"{address} cannot be bound ({error}); {mend}") from None
+        return Publisher(listening, 1)
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        """Readable when something came from the machine, or somebody came to listen whom it is time to see."""
+        if self._hearer is None or self._publisher is None:
+            return ()
+        server = self._publisher.server
+        return (self._hearer.fd, server.fd) if time.monotonic_ns() >= server.due_ns else (self._hearer.fd,)
 
     def send(self, topic: str, message: Message) -> None:
         """Publish one message; never blocks."""
+        assert self._publisher is not None
         self._publisher.publish(topic, message)
 
     def receive(self, bound: int = BOUND) -> list[tuple[str, Message]]:
-        """What has come, oldest first, at most `bound` messages; never blocks."""
-        taken = self._subscriber.receive(bound)
-        self._more = len(taken) == bound
-        return taken
+        """What has come, oldest first, at most `bound` messages and as many as DRAIN_NS allow; never blocks."""
+        assert self._hearer is not None
+        assert self._publisher is not None
+        self._publisher.subscriptions_seen()
+        return self._hearer.receive(bound)
 
     def due(self) -> int | None:
-        """At once where a drain ended at its bound, for what waits already gives no signal; else `fds` tell."""
-        return 0 if self._more else None
+        """At once where a drain ended early, for what waits already gives no signal; else when to connect again."""
+        return None if self._hearer is None else self._hearer.due()
 
     def renew(self) -> None:
-        """Connect anew: ZeroMQ never comes back by itself to a publisher that has sent too large a message."""
-        opened, address = self._sockets[1], _numeric(self._addresses[0])
-        with contextlib.suppress(zmq.ZMQError):  # not connected any more
-            opened.disconnect(address)
-        opened.connect(address)
+        """Connect anew, at once."""
+        if self._hearer is not None:
+            self._hearer.renew()
 
     def listened(self) -> bool | None:
         """Whether a machine has subscribed to anything that is sent."""
-        return self._publisher.subscriptions_seen() > 0
+        return self._publisher is not None and self._publisher.subscriptions_seen() > 0
 
     def close(self) -> None:
-        """Let the last messages go, close all, end the context. A second call, or one in a fork, does nothing."""
-        context, self._context = self._context, None
-        if context is None or os.getpid() != self._owner:
+        """Let the last messages go, close all. A second call, or one in a fork, does nothing."""
+        publisher, hearer = self._publisher, self._hearer
+        if os.getpid() != self._owner or publisher is None:
             return
-        for opened in self._sockets:
-            opened.close(linger=SEEN_OFF_MS if opened.type == zmq.XPUB else 0)
-        context.term()
+        self._publisher = self._hearer = None
+        publisher.server.close()
+        if hearer is not None:
+            hearer.close()
         if self._bound:
             self._bound.unlink(missing_ok=True)
-
-
-def _numeric(address: str) -> str:
-    """ZeroMQ binds to no host names."""
-    return address.replace("//localhost:", "//127.0.0.1:")

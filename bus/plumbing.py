@@ -1,20 +1,26 @@
-"""What all ZeroMQ sockets of servonode share: limits, safe binding, bounded reading, exact waiting."""
+"""What the sockets of servonode share: limits, safe binding, bounded reading, exact waiting."""
 
+import contextlib
 import select
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import zmq
 
 from servonode.bus.faces import HWM
 from servonode.bus.folder import BusError
 from servonode.bus.messages import MAX_PAYLOAD
+from servonode.bus.server import Server
 
 RECONNECT_MS = 2  # a peer that starts or restarts is found within milliseconds
 RECONNECT_MAX_MS = 20  # and one that stays away costs little
 CONNECT_S = 1.0  # s, to learn whether an endpoint is alive
+BACKLOG = 512  # connections that wait to be taken in
+DRAIN_NS = 1_000_000  # of one drain: a peer that floods cannot pin the loop
+PARTS_AT_ONCE = 64  # frames of one message that are read, and thrown away, in one go
 
 # Plain integers: arithmetic on zmq's enumerations costs more than the send itself.
 EVENTS, NOBLOCK = int(zmq.EVENTS), int(zmq.NOBLOCK)
@@ -35,28 +41,49 @@ def open_socket(context: "zmq.Context[Socket]", kind: zmq.SocketType) -> Socket:
     return opened
 
 
-def bind_socket(opened: Socket, address: str) -> Path:
-    """Bind to an ipc address; comes out with its path. BusError if another process listens there.
+def place_of(address: str) -> tuple[socket.AddressFamily, Any]:
+    """Family and place of ipc:///PATH or tcp://HOST:PORT, as `socket` takes them."""
+    if address.startswith("ipc://"):
+        return socket.AF_UNIX, address.removeprefix("ipc://")
+    host, _, port = address.removeprefix("tcp://").rpartition(":")
+    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+    return family, (host.strip("[]").replace("localhost", "127.0.0.1"), int(port))
 
-    ZeroMQ itself silently takes the path away from the first one. A path that nobody listens on is what a
-    killed process left, and may be taken.
-    """
-    path = Path(address.removeprefix("ipc://"))
+
+def listen(address: str) -> tuple[socket.socket, Path | None]:
+    """A socket that listens at an address, and its path if it has one. BusError where that cannot be."""
+    family, place = place_of(address)
+    path = Path(place) if family == socket.AF_UNIX else None
+    if path is not None:
+        _clear(address, path)
+    opened = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    try:
+        if path is None:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of a run before may linger
+        opened.bind(place)
+        opened.listen(BACKLOG)
+    except OSError as error:
+        opened.close()
+        mend = "; does its folder exist?" if path else ""
+        raise BusError(f"{address} cannot be bound ({error.strerror}){mend}") from None
+    return opened, path
+
+
+def _clear(address: str, path: Path) -> None:
+    """Remove what a killed process left at the path; BusError if another process listens there."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(CONNECT_S)
         try:
             probe.connect(str(path))
-        except (FileNotFoundError, ConnectionRefusedError):
+        except FileNotFoundError:
+            return
+        except ConnectionRefusedError:
             pass
         except OSError as error:
             raise BusError(f"{address} cannot be used ({error}); remove that file") from None
         else:
             raise BusError(f"{address} is served already, by another node of this name; stop it or rename this one")
-    try:
-        opened.bind(address)
-    except zmq.ZMQError as error:
-        raise BusError(f"{address} cannot be bound ({error}); does its folder exist?") from None
-    return path
+    path.unlink(missing_ok=True)
 
 
 class Reader:
@@ -70,6 +97,7 @@ class Reader:
         self._socket = opened
         self.fd = int(opened.get(zmq.FD))
         self.readable: bool | None = None  # as of the last look; None: something was done since
+        self._endless = False  # in the middle of a message of too many frames
 
     def disturbed(self) -> None:
         """Say that the socket was used otherwise: a send may swallow the signal of an arrival."""
@@ -85,6 +113,8 @@ class Reader:
         if not (self.readable or self.look()):
             return None
         self.readable = None
+        if self._endless and not self._skip():
+            return None
         recv = self._socket.recv
         try:
             # copy=False, because the frame knows whether more follow, where the socket must be asked
@@ -92,26 +122,53 @@ class Reader:
             frames = [frame.bytes]
             while frame.more:
                 frame = recv(NOBLOCK, copy=False)
-                if len(frames) < 4:
-                    frames.append(frame.bytes)
+                frames.append(frame.bytes)
+                if len(frames) == 4 and frame.more:
+                    self._endless = True
+                    self._skip()
+                    break
         except zmq.Again:  # its sender went away meanwhile
             return None
         return frames
 
+    def _skip(self) -> bool:
+        """Throw away some of what is left of a message of too many frames; whether it is over."""
+        recv = self._socket.recv
+        with contextlib.suppress(zmq.Again):
+            for _ in range(PARTS_AT_ONCE):
+                if not recv(NOBLOCK, copy=False).more:
+                    self._endless = False
+                    break
+        return not self._endless
+
 
 class Waiter:
-    """Sleeps until one of several sockets is readable.
+    """Sleeps until one of several sockets is readable, and serves what listens meanwhile.
 
-    A socket's file descriptor only tells, once, that something about it changed, hence the looks before each
+    A ZeroMQ socket's file descriptor only tells, once, that something about it changed, hence the looks before each
     sleep; a wake-up may be for nothing. `select` sleeps to the microsecond where zmq's own poll rounds to milliseconds.
     """
 
     def __init__(self, *readers: Reader) -> None:
         self._readers = {reader.fd: reader for reader in readers}
+        self._servers: dict[int, Server] = {}
+        self._waits: Callable[[], bool] = lambda: False
 
     def add(self, reader: Reader) -> None:
         """Watch this socket too."""
         self._readers[reader.fd] = reader
+
+    def serve(self, server: Server, waits: Callable[[], bool] | None = None) -> None:
+        """Look at this server when something comes; a wait ends when `waits` says so after that."""
+        self._servers[server.fd] = server
+        if waits is not None:
+            self._waits = waits
+
+    def look(self, now: int) -> None:
+        """Look at the servers, as far as they have not had their share of the time."""
+        for server in self._servers.values():
+            if now >= server.due_ns:
+                server.look(now)
 
     def wait(self, deadline_ns: int | None, fds: Iterable[int] = ()) -> bool:
         """Whether a socket or one of `fds` is signalled before the monotonic deadline [ns]; None: no deadline.
@@ -122,16 +179,49 @@ class Waiter:
         for reader in readers.values():
             if reader.readable or (reader.readable is None and reader.look()):
                 return True
+        if self._waits():
+            return True
         watched = [*readers, *fds]
-        timeout: float | None = None
         while True:
-            if deadline_ns is not None:
-                timeout = max((deadline_ns - time.monotonic_ns()) * 1e-9, 0.0)
-            signalled = select.select(watched, (), (), timeout)[0]
+            signalled = self._sleep(deadline_ns, watched)
             for fd in signalled:
                 if fd in readers:  # most likely a message; if not, the read finds none, and a look here is saved
                     readers[fd].readable = True
-            if signalled:
+            if signalled or self._waits():
                 return True
-            if timeout == 0.0:
+            if deadline_ns is not None and time.monotonic_ns() >= deadline_ns:
                 return False
+
+    def wait_served(self, deadline_ns: int, fds: Iterable[int] = ()) -> None:
+        """Sleep to the deadline, a request or one of `fds`, whatever else arrives.
+
+        The sockets are looked at: a subscriber whose publisher was started again says anew what it wants only when its
+        own thread comes by, and until then the publisher waits for it.
+        """
+        readers = self._readers
+        watched = [*readers, *fds]
+        while not self._waits():
+            signalled = self._sleep(deadline_ns, watched)
+            for fd in [fd for fd in signalled if fd in readers]:
+                signalled.remove(fd)
+                readers[fd].look()
+            if signalled or time.monotonic_ns() >= deadline_ns:
+                return
+
+    def _sleep(self, deadline_ns: int | None, watched: list[int]) -> list[int]:
+        """Which of the descriptors are signalled, after one sleep to the deadline at most; servers are looked at."""
+        now, until = time.monotonic_ns(), deadline_ns
+        servers = self._servers
+        if servers:
+            watched = watched.copy()
+            for fd, server in servers.items():
+                if now >= server.due_ns:
+                    watched.append(fd)
+                elif until is None or server.due_ns < until:  # it has had its share
+                    until = server.due_ns
+        timeout = None if until is None else max((until - now) * 1e-9, 0.0)
+        signalled = select.select(watched, (), (), timeout)[0]
+        for fd in [fd for fd in signalled if fd in servers]:
+            signalled.remove(fd)
+            servers[fd].look(time.monotonic_ns())
+        return signalled

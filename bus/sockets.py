@@ -1,74 +1,29 @@
 """The bus over ZeroMQ: publishers bind, subscribers connect, and only `wait` sleeps.
 
+What connects to the run's own nodes is libzmq's; what listens is `Server`, which bounds what strangers can do.
 All sockets of a node live in its one thread. Make the bus after the fork: contexts and their I/O threads do
 not survive one.
 """
 
 import os
-from collections import Counter
+import socket
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 
 import zmq
 
-from servonode.bus.codec import encode_frames
+from servonode.bus.descriptors import ensure_room
 from servonode.bus.faces import BOUND, Intake, Wanted
 from servonode.bus.folder import endpoint
 from servonode.bus.messages import Message
-from servonode.bus.plumbing import MORE, NOBLOCK, Reader, Socket, Waiter, bind_socket, open_socket
+from servonode.bus.plumbing import DRAIN_NS, Reader, Socket, Waiter, listen, open_socket
+from servonode.bus.publisher import Publisher
 from servonode.bus.requests import Requests
+from servonode.bus.server import Server
 
-
-class Publisher:
-    """The node's one publishing socket; sees the subscriptions that reach it."""
-
-    def __init__(self, opened: Socket, expected_subscriptions: int) -> None:
-        self._send = super(zmq.Socket, opened).send  # pyzmq's own layer above it doubles what a frame costs
-        self._reader = Reader(opened)
-        self._waiter = Waiter(self._reader)
-        self.expected_subscriptions = expected_subscriptions
-        self.subscriptions: Counter[str] = Counter()  # held at present, by topic word
-        self.joined = 0  # subscriptions ever made
-
-    def publish(self, topic: str, message: Message) -> None:
-        """Send to all that listen now; never blocks. What a full queue cannot take is dropped for its reader.
-
-        Raises ValueError if the message is not of this topic, and what `encode` raises.
-        """
-        frame, payload = encode_frames(topic, message)
-        self._send(frame, MORE)
-        self._send(payload, NOBLOCK)
-        self._reader.disturbed()
-
-    def subscriptions_seen(self) -> int:
-        """How many subscriptions are held at present; those of a closed or dead subscriber go."""
-        for _ in range(BOUND):
-            frames = self._reader.read()
-            if frames is None:
-                break
-            word = frames[0][1:].decode("utf-8", "replace")
-            if frames[0][:1] == b"\x01":
-                self.subscriptions[word] += 1
-                self.joined += 1
-            elif frames[0][:1] == b"\x00":
-                self.subscriptions[word] -= 1
-        return self.subscriptions.total()
-
-    def listened(self, topic: str) -> bool:
-        """Whether somebody held a subscription to this topic when they were last counted."""
-        return self.subscriptions[topic] > 0
-
-    def ready(self) -> bool:
-        """Whether the expected subscriptions are held, so that the next message reaches all."""
-        return self.subscriptions_seen() >= self.expected_subscriptions
-
-    def wait_ready(self, deadline_ns: int) -> bool:
-        """Sleep until `ready`; False if the monotonic deadline [ns] comes first."""
-        while not self.ready():
-            if not self._waiter.wait(deadline_ns):
-                return False
-        return True
+LOOKS = 16  # messages of a drain between two looks at the clock
 
 
 class Subscriber:
@@ -85,10 +40,19 @@ class Subscriber:
         self.counts = intake.counts  # refused messages by reason
 
     def receive(self, bound: int = BOUND) -> list[tuple[str, Message]]:
-        """What waits, oldest first, at most `bound` messages; never blocks. A topic's last is its newest."""
+        """What waits, oldest first, at most `bound` messages; never blocks. A topic's last is its newest.
+
+        It ends after DRAIN_NS, so that a peer that floods holds nobody up; what is left comes with the next drain.
+        """
         taken: list[tuple[str, Message]] = []
         read, take = self._reader.read, self._intake.take
-        for _ in range(bound):
+        limit = 0
+        for number in range(bound):
+            if number % LOOKS == LOOKS - 1:
+                now = time.monotonic_ns()
+                limit = limit or now + DRAIN_NS
+                if now > limit:
+                    break
             frames = read()
             if frames is None:
                 break
@@ -118,18 +82,20 @@ class Bus:
         self.node = node
         self._publishes = endpoint(self.folder, node, "pub")
         self._answers = endpoint(self.folder, node, "req")
+        ensure_room()
         self._context: zmq.Context[Socket] = zmq.Context(io_threads=1)
         self._owner = os.getpid()
         self._sockets: list[Socket] = []
+        self._servers: list[Server] = []
         self._bound: list[Path] = []
         self._waiter = Waiter()
 
     def publisher(self, expected_subscriptions: int = 0) -> Publisher:
         """The node's publisher, bound; `ready` once that many subscriptions are held."""
-        opened = self._open(zmq.XPUB)
-        opened.setsockopt(zmq.XPUB_VERBOSER, 1)  # show each subscription and its end, not only the first
-        self._bound.append(bind_socket(opened, self._publishes))
-        return Publisher(opened, expected_subscriptions)
+        publisher = Publisher(self._listen(self._publishes), expected_subscriptions)
+        self._waiter.serve(publisher.server)
+        self._servers.append(publisher.server)
+        return publisher
 
     def subscriber(self, wanted: Wanted) -> Subscriber:
         """A subscriber to `{publisher node: [topic words]}`; ValueError for an unknown word.
@@ -149,11 +115,10 @@ class Bus:
 
     def requests(self) -> Requests:
         """The node's door for requests, bound."""
-        opened = self._open(zmq.ROUTER)
-        self._bound.append(bind_socket(opened, self._answers))
-        reader = Reader(opened)
-        self._waiter.add(reader)
-        return Requests(opened, reader)
+        requests = Requests(self._listen(self._answers))
+        self._waiter.serve(requests.server, requests.waiting)
+        self._servers.append(requests.server)
+        return requests
 
     def wait(self, deadline_ns: int | None, fds: Iterable[int] = ()) -> bool:
         """Whether a subscriber, a request or one of `fds` is signalled before the monotonic deadline [ns].
@@ -167,11 +132,18 @@ class Bus:
         """Close all sockets and end the context; unsent messages are dropped. A second call does nothing."""
         if self._context.closed or os.getpid() != self._owner:
             return
+        for server in self._servers:
+            server.close()
         for opened in self._sockets:
             opened.close(linger=0)
         self._context.term()
-        for path in self._bound:  # ZeroMQ leaves them
+        for path in self._bound:
             path.unlink(missing_ok=True)
+
+    def _listen(self, address: str) -> socket.socket:
+        opened, path = listen(address)
+        self._bound += [path] if path else []
+        return opened
 
     def _open(self, kind: zmq.SocketType) -> Socket:
         opened = open_socket(self._context, kind)

@@ -28,6 +28,7 @@ IDLE_NS = 200_000_000  # how often a node that waits looks up even if nothing co
 MONITORED = {PLANT: ["status"], CONTROLLER: ["status"], TARGET: ["status"]}
 URGENT = ("estop", "stop")
 REQUESTS_AT_ONCE, REQUESTS_KEPT = 4, 64
+ANSWERING_NS = 200_000  # after which what else is asked must wait
 LOOK_NS = 1_000_000  # the door is looked at this often whatever else comes
 OPERATOR = ("arm", "disarm", "estop", "reset", "reset_estop", "status")  # what a plant is asked by the command line
 
@@ -52,8 +53,7 @@ class NodeBus(Bus):
         self.on_operator: Callable[[str], dict[str, Any]] = lambda _: {"refused": f"node {node} takes no such request"}
         self._look_due = 0
         self._requests: deque[tuple[Identity, dict[str, Any]]] = deque()  # that wait for their turn
-        self._door = self.requests()  # the first that is looked at in a wait
-        self._entrance = self._door.waiter()
+        self._door = self.requests()
         self._wake, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -82,6 +82,7 @@ class NodeBus(Bus):
         now = time.monotonic_ns()
         if now > self._look_due:
             self._look_due = now + LOOK_NS
+            self._waiter.look(now)
             self.answer_requests()
         came = self._waiter.wait(0 if self._requests else deadline_ns, (*fds, self._wake))
         self._serve()
@@ -89,7 +90,7 @@ class NodeBus(Bus):
 
     def wait_at_door(self, deadline_ns: int) -> None:
         """Sleep until a request or a signal comes, whatever else arrives."""
-        self._entrance.wait(deadline_ns, (self._wake,))
+        self._waiter.wait_served(deadline_ns, (self._wake,))
         self._serve()
 
     def _serve(self) -> None:
@@ -100,15 +101,20 @@ class NodeBus(Bus):
             if self._emergency:
                 self._emergency = False
                 self.on_operator("estop")
-        if self._door.readable or self._requests:
+        if self._door.waiting() or self._requests:
             self.answer_requests()
 
     def answer_requests(self) -> None:
         """Answer a few of the requests that wait, stops first; the rest later, so that no asker holds the node."""
+        limit = time.monotonic_ns() + ANSWERING_NS
         while len(self._requests) < REQUESTS_KEPT and (request := self._door.poll_request()) is not None:
             urgent = request[1].get("ask") in URGENT
             (self._requests.appendleft if urgent else self._requests.append)(request)
-        for _ in range(min(REQUESTS_AT_ONCE, len(self._requests))):
+            if time.monotonic_ns() > limit:
+                break
+        for number in range(min(REQUESTS_AT_ONCE, len(self._requests))):
+            if number and time.monotonic_ns() > limit:
+                break
             identity, content = self._requests.popleft()
             try:
                 self._door.reply(identity, self._answer(content))

@@ -24,7 +24,6 @@ from typing import Any, Self
 
 import numpy as np
 import pytest
-import zmq
 
 from servonode.bus import (
     Applied,
@@ -416,8 +415,7 @@ class Puppet:
         """Publish commands; bytes go out as they are, in a command's place."""
         for each in answer if isinstance(answer, list) else [answer]:
             if isinstance(each, bytes):
-                self.publisher._send(b"command", zmq.SNDMORE)  # behind the publisher's own check
-                self.publisher._send(each, zmq.NOBLOCK)
+                self.publisher.publish_frames(b"command", each)
             elif each is not None:
                 self.publisher.publish("command", each)
 

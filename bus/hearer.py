@@ -1,0 +1,140 @@
+"""What hears a machine outside: connected to its publisher, and again whenever that connection ends.
+
+Whoever holds the address may be a stranger, so what comes is read within bounds of size, number and time.
+"""
+
+import errno
+import select
+import socket
+import time
+
+from servonode.bus.faces import BOUND, Intake
+from servonode.bus.messages import MAX_PAYLOAD, Message
+from servonode.bus.plumbing import DRAIN_NS, RECONNECT_MAX_MS, RECONNECT_MS, place_of
+from servonode.bus.wire import Connection, Refused, frame
+
+KIND, PEERS = b"SUB", frozenset((b"PUB", b"XPUB"))
+PIECE = 65536  # bytes read at once
+FRAMES = 64  # taken between two looks at the clock
+REFUSED_NS = 100_000_000  # before another try at a peer that breaks the protocol
+
+
+class Hearer:
+    """The messages of the intake's topics from the publisher at an address, ipc or tcp.
+
+    `fd` is readable when something has come.
+    """
+
+    def __init__(self, address: str, intake: Intake) -> None:
+        self._intake = intake
+        self._family, self._place = place_of(address)
+        self._subscribes = b"".join(frame(b"\x01" + word) for word in intake.words)
+        self._epoll = select.epoll()
+        self.fd = self._epoll.fileno()
+        self._coming: socket.socket | None = None  # a connection that is being made
+        self._connection: Connection | None = None
+        self._subscribed = self._more = False
+        self._retry_ns, self._pause_ns = 0, 0  # when to connect again, and how long it was waited for that
+        self._connect(time.monotonic_ns())
+
+    def receive(self, bound: int = BOUND) -> list[tuple[str, Message]]:
+        """What has come, oldest first, at most `bound` messages and as many as DRAIN_NS allow; never blocks."""
+        now = time.monotonic_ns()
+        taken: list[tuple[str, Message]] = []
+        self._more = False
+        if self._connection is None and not self._is_connected(now):
+            return taken
+        try:
+            self._drain(taken, bound, now + DRAIN_NS)
+        except Refused as error:
+            self._intake.counts[error.reason] += 1
+            self._end(REFUSED_NS)
+        except OSError:
+            self._end(self._next_pause())
+        return taken
+
+    def due(self) -> int | None:
+        """The monotonic time [ns] at which to look though nothing becomes readable, if any."""
+        if self._more:
+            return 0
+        return self._retry_ns if self._connection is None and self._coming is None else None
+
+    def renew(self) -> None:
+        """Connect anew, at once."""
+        self._end(0)
+        self._connect(time.monotonic_ns())
+
+    def close(self) -> None:
+        """Hang up, for good."""
+        self._end(0)
+        self._epoll.close()
+
+    def _drain(self, taken: list[tuple[str, Message]], bound: int, limit: int) -> None:
+        """Append to `taken` what has come, up to the bounds."""
+        connection = self._connection
+        assert connection is not None
+        while True:
+            for frames in connection.read(FRAMES):
+                if len(frames) != 2:
+                    self._intake.counts["frames"] += 1
+                elif (message := self._intake.take(frames[0], frames[1])) is not None:
+                    taken.append(message)
+                    if len(taken) >= bound:
+                        break
+            self._more = connection.has_more()
+            if connection.shaken and not self._subscribed:
+                self._subscribed, self._pause_ns = True, 0
+                connection.send(self._subscribes)
+            if len(taken) >= bound or time.monotonic_ns() > limit or (connection.drained and not self._more):
+                return
+
+    def _is_connected(self, now: int) -> bool:
+        """Whether there is a connection now; one is begun where it is time for that."""
+        if self._coming is None:
+            if now < self._retry_ns:
+                return False
+            self._connect(now)
+        elif (problem := self._coming.connect_ex(self._place)) in (0, errno.EISCONN):
+            self._begin(self._coming, now)
+        elif problem not in (errno.EALREADY, errno.EINPROGRESS):
+            self._end(self._next_pause())
+        return self._connection is not None
+
+    def _connect(self, now: int) -> None:
+        coming = socket.socket(self._family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        problem = coming.connect_ex(self._place)
+        if problem == 0:
+            self._epoll.register(coming, select.EPOLLIN)
+            self._begin(coming, now)
+        elif problem == errno.EINPROGRESS:
+            self._coming = coming
+            self._epoll.register(coming, select.EPOLLOUT)
+        else:
+            coming.close()
+            self._retry_ns = now + self._next_pause()
+
+    def _begin(self, opened: socket.socket, now: int) -> None:
+        """Speak over a connection that has been made."""
+        self._coming, self._subscribed = None, False
+        try:
+            if self._family != socket.AF_UNIX:
+                opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._epoll.modify(opened, select.EPOLLIN)
+            self._connection = Connection(opened, KIND, PEERS, MAX_PAYLOAD, PIECE, now)
+        except OSError:  # gone already
+            opened.close()
+            self._retry_ns = now + self._next_pause()
+
+    def _end(self, pause_ns: int) -> None:
+        """Hang up, until after a pause."""
+        for opened in (self._connection, self._coming):
+            if opened is not None:
+                opened.close()
+        self._connection = self._coming = None
+        self._more = False
+        self._retry_ns = time.monotonic_ns() + pause_ns
+
+    def _next_pause(self) -> int:
+        """How long to wait before the next try [ns]: a little longer each time."""
+        self._pause_ns = min(max(2 * self._pause_ns, RECONNECT_MS * 1_000_000), RECONNECT_MAX_MS * 1_000_000)
+        return self._pause_ns

@@ -1,0 +1,110 @@
+"""A node's publishing socket: each message to all that have subscribed to its topic, as far as they read."""
+
+import socket
+import time
+from collections import Counter
+
+from servonode.bus.codec import encode_frames
+from servonode.bus.messages import Message
+from servonode.bus.plumbing import Waiter
+from servonode.bus.server import Server
+from servonode.bus.topics import TOPICS
+from servonode.bus.wire import MORE, Connection, frame
+
+LARGEST = 64  # bytes of a frame that a subscriber may send: a subscription
+SUBSCRIBERS = 32  # connections at once
+SUBSCRIPTIONS = 32  # of one connection; a socket of servonode has as many as it wants topics
+KIND, PEERS = b"XPUB", frozenset((b"SUB", b"XSUB"))
+
+# Each word that may be subscribed to: the start of a topic, from the empty one on; and the topics that it lets through
+_PREFIXES = {
+    word.encode()[:length]: [other.encode() for other in TOPICS if other.startswith(word[:length])]
+    for word in TOPICS
+    for length in range(len(word) + 1)
+}
+_HEADS = {word.encode(): frame(word.encode(), MORE) for word in TOPICS}
+
+
+class Publisher:
+    """The node's one publishing socket; sees the subscriptions that reach it.
+
+    Its table is bounded: a subscription that no topic begins with, or beyond SUBSCRIPTIONS, is ignored.
+    """
+
+    def __init__(self, listening: socket.socket, expected_subscriptions: int) -> None:
+        self.server = Server(listening, KIND, PEERS, LARGEST, SUBSCRIBERS, self._heard, self._gone)
+        self.expected_subscriptions = expected_subscriptions
+        self.subscriptions: Counter[str] = Counter()  # held at present, by topic word
+        self.joined = 0  # subscriptions ever made
+        self._held: dict[Connection, Counter[bytes]] = {}
+        self._readers: dict[bytes, list[Connection]] = {word: [] for word in _HEADS}
+        self._waiter = Waiter()
+        self._waiter.serve(self.server, self._is_expected)
+
+    def publish(self, topic: str, message: Message) -> None:
+        """Send to all that listen now; never blocks. What a reader has no room for is dropped for it.
+
+        Raises ValueError if the message is not of this topic, and what `encode` raises.
+        """
+        word, payload = encode_frames(topic, message)
+        self.publish_frames(word, payload)
+
+    def publish_frames(self, word: bytes, payload: bytes) -> None:
+        """Send a payload as it is, whatever it is."""
+        if readers := self._readers[word]:
+            data = _HEADS[word] + frame(payload)
+            send = self.server.send
+            for reader in readers if len(readers) == 1 else readers.copy():  # one that has gone leaves the list
+                send(reader, data)
+
+    def subscriptions_seen(self) -> int:
+        """How many subscriptions are held at present; those of a closed or dead subscriber go."""
+        self._waiter.look(time.monotonic_ns())
+        return self.subscriptions.total()
+
+    def listened(self, topic: str) -> bool:
+        """Whether somebody has subscribed to this topic, to its beginning or to everything."""
+        return bool(self._readers[topic.encode()])
+
+    def ready(self) -> bool:
+        """Whether the expected subscriptions are held, so that the next message reaches all."""
+        return self.subscriptions_seen() >= self.expected_subscriptions
+
+    def wait_ready(self, deadline_ns: int) -> bool:
+        """Sleep until `ready`; False if the monotonic deadline [ns] comes first."""
+        return self.ready() or self._waiter.wait(deadline_ns)
+
+    def _is_expected(self) -> bool:
+        return self.subscriptions.total() >= self.expected_subscriptions
+
+    def _heard(self, connection: Connection, frames: list[bytes]) -> None:
+        """Take a subscription or its end; whatever else a subscriber says is ignored."""
+        word = frames[0][1:]
+        if word not in _PREFIXES:
+            return
+        held = self._held.setdefault(connection, Counter())
+        if frames[0][:1] == b"\x01" and held.total() < SUBSCRIPTIONS:
+            self.joined += 1
+            self._change(connection, held, word, 1)
+        elif frames[0][:1] == b"\x00" and held[word] > 0:
+            self._change(connection, held, word, -1)
+
+    def _change(self, connection: Connection, held: Counter[bytes], word: bytes, by: int) -> None:
+        held[word] += by
+        self.subscriptions[word.decode()] += by
+        self.subscriptions += Counter()  # only those that are held
+        connection.wanted = held.total() > 0
+        for topic in _PREFIXES[word]:
+            readers = self._readers[topic]
+            wants = any(held[start] for start in _PREFIXES if topic.startswith(start))
+            if wants and connection not in readers:
+                readers.append(connection)
+            elif not wants and connection in readers:
+                readers.remove(connection)
+
+    def _gone(self, connection: Connection) -> None:
+        held = self._held.pop(connection, Counter[bytes]())
+        self.subscriptions -= Counter({word.decode(): number for word, number in held.items()})
+        for readers in self._readers.values():
+            if connection in readers:
+                readers.remove(connection)

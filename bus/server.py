@@ -1,0 +1,191 @@
+"""What listens at one address: connections accepted, read and ended within bounds of number, bytes and time.
+
+All work is done in `look`, in the node's own thread: it stops after BUDGET_NS, and what strangers make it do delays the
+next one, so that they never get more than a fifth of that thread.
+"""
+
+import select
+import socket
+import struct
+import time
+from collections.abc import Callable
+
+from servonode.bus.descriptors import share
+from servonode.bus.wire import Connection
+
+BUDGET_NS = 100_000  # of one look, in which a connection that is begun is finished
+REST = 4  # times what a look took, before the next
+AT_ONCE = 8  # connections that are served, and that are accepted, in one look
+HANDSHAKE_NS = 1_000_000_000  # a peer that has not said by then what it is goes
+PIECE = 256  # bytes that are read of a connection in one look, or what is missing of a frame: some 100 frames at most
+FULL_NS = 100_000_000  # without a free descriptor: how long nobody is accepted
+
+_IN, _OUT, _END = select.EPOLLIN, select.EPOLLOUT, select.EPOLLHUP | select.EPOLLERR
+_UCRED = struct.Struct("3i")
+
+
+class Server:
+    """Peers of the kinds `peers` that speak to a bound socket; `heard` gets each message, `gone` each that has gone.
+
+    kind: of our end; largest: bytes of a frame that a peer may send; most: connections at once, of which one process
+    may hold a quarter.
+    """
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        kind: bytes,
+        peers: frozenset[bytes],
+        largest: int,
+        most: int,
+        heard: Callable[[Connection, list[bytes]], None],
+        gone: Callable[[Connection], None],
+    ) -> None:
+        self.due_ns = 0  # the clock from which it may be looked at
+        self._listening, self._door = listening, listening.fileno()
+        self._kind, self._peers, self._largest = kind, peers, largest
+        self._most = share(most)
+        self._heard, self._gone = heard, gone
+        self._connections: dict[int, Connection] = {}
+        self._fresh: dict[int, Connection] = {}  # that have not shaken hands, oldest first
+        self._full_ns = 0  # the clock until which nobody is accepted; 0: all are
+        self._epoll = select.epoll()
+        self._epoll.register(self._door, _IN)
+        self.fd = self._epoll.fileno()  # readable when a look is worth it
+
+    def look(self, now: int) -> None:
+        """Accept, read, end; for about BUDGET_NS at most."""
+        if self._fresh:
+            self._end_silent(now)
+        if self._full_ns and now > self._full_ns:
+            self._full_ns = 0
+            self._epoll.modify(self._door, _IN)
+        clock = now
+        for fd, event in self._epoll.poll(0, AT_ONCE):
+            if fd == self._door:
+                self._accept(now)
+            elif (connection := self._connections.get(fd)) is not None:
+                self._serve(connection, event, now)
+            clock = time.monotonic_ns()
+            if clock - now > BUDGET_NS:
+                break
+        self.due_ns = clock + REST * (clock - now)
+
+    def pause(self, connection: Connection, *, paused: bool = True) -> None:
+        """Leave unread what a connection sends, or go on reading it."""
+        connection.paused = paused
+        self._watch(connection)
+
+    def send(self, connection: Connection, data: bytes) -> None:
+        """Send whole frames to a connection, or nothing of them where it does not read or has gone."""
+        try:
+            connection.send(data)
+        except OSError:
+            self.end(connection)
+        else:
+            if connection.rest:
+                self._watch(connection)
+
+    def _watch(self, connection: Connection) -> None:
+        """Have it signalled what this connection waits for."""
+        if self._connections.get(connection.fd) is connection:
+            self._epoll.modify(connection.fd, (0 if connection.paused else _IN) | (_OUT if connection.rest else 0))
+
+    def end(self, connection: Connection) -> None:
+        """Hang up; once."""
+        if self._connections.get(connection.fd) is connection:
+            del self._connections[connection.fd]
+            self._fresh.pop(connection.fd, None)
+            connection.close()  # epoll forgets it by itself
+            self._gone(connection)
+
+    def close(self) -> None:
+        """Stop listening; what was sent still arrives, as far as it is read. A second call does nothing."""
+        self._listening.close()
+        for connection in self._connections.values():
+            connection.see_off()
+        self._connections.clear()
+        self._epoll.close()
+
+    def forget(self) -> None:
+        """In a forked child: let go of the copies of the descriptors, so that the parent's peers notice nothing."""
+        self._listening.close()
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def _accept(self, now: int) -> None:
+        """Take in a few of those that wait."""
+        for _ in range(AT_ONCE):
+            try:
+                opened, _address = self._listening.accept()
+            except BlockingIOError:
+                return
+            except OSError:  # no descriptor is free, or the peer has gone already
+                self._full_ns = now + FULL_NS
+                self._epoll.modify(self._door, 0)
+                return
+            self._take_in(opened, now)
+            if time.monotonic_ns() - now > BUDGET_NS:
+                return
+
+    def _take_in(self, opened: socket.socket, now: int) -> None:
+        pid = self._process(opened)
+        if not self._has_room(pid):
+            opened.close()
+            return
+        try:
+            connection = Connection(opened, self._kind, self._peers, self._largest, PIECE, now)
+        except OSError:  # gone already
+            opened.close()
+            return
+        connection.pid = pid
+        self._connections[connection.fd] = self._fresh[connection.fd] = connection
+        self._epoll.register(connection.fd, _IN)
+        self._serve(connection, _IN, now)  # a request has come with the greeting
+
+    def _process(self, opened: socket.socket) -> int:
+        """The process at the other end of a Unix socket; 0: not known."""
+        if opened.family != socket.AF_UNIX or not hasattr(socket, "SO_PEERCRED"):
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return 0
+        return int(_UCRED.unpack(opened.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))[0])
+
+    def _has_room(self, pid: int) -> bool:
+        """Whether one more connection may stay; one of no use at present goes for it."""
+        held = self._connections.values()
+        if pid and (own := [each for each in held if each.pid == pid]) and len(own) >= max(self._most // 4, 2):
+            return self._end_least(own)
+        return len(held) < self._most or self._end_least(list(held))
+
+    def _end_least(self, held: list[Connection]) -> bool:
+        """Hang up on the one that has been of no use for the longest, and says nothing; False: there is none."""
+        for connection in sorted(held, key=lambda each: each.used):
+            if not connection.wanted and not connection.has_unread():
+                self.end(connection)
+                return True
+        return False
+
+    def _end_silent(self, now: int) -> None:
+        """Hang up on those that have not shaken hands in time."""
+        for connection in list(self._fresh.values()):
+            if now - connection.since < HANDSHAKE_NS:
+                break
+            self.end(connection)
+
+    def _serve(self, connection: Connection, event: int, now: int) -> None:
+        """Send what is left to send, and read one piece of what has come."""
+        try:
+            if event & _OUT and connection.flush():
+                self._watch(connection)
+            if event & _IN:
+                for frames in connection.read(PIECE):
+                    connection.used = now
+                    self._heard(connection, frames)
+            elif event & _END:
+                raise ConnectionResetError("hung up")
+        except OSError:
+            self.end(connection)
+        else:
+            if connection.shaken:
+                self._fresh.pop(connection.fd, None)
