@@ -1,0 +1,137 @@
+"""A stranger on the same computer who speaks, or does not speak, to a socket of a run: a process of its own.
+
+    python strangers.py WHAT PLACE SECONDS      PLACE: a Unix socket's path or a port of 127.0.0.1
+
+It uses nothing but sockets, so that no library keeps it from anything, and goes on where it is hung up on.
+"""
+
+import contextlib
+import itertools
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
+NEVER = 2**64 - 1
+STATUS = b"\x81\xa3ask\xa6status"
+CROWD = 1100  # connections
+
+
+def frame(body: bytes, flags: int = 0) -> bytes:
+    """One frame of ZMTP 3; flags: 1 more, 4 command."""
+    if len(body) > 255:
+        return bytes([flags | 2]) + struct.pack(">Q", len(body)) + body
+    return bytes([flags, len(body)]) + body
+
+
+def opening(kind: bytes) -> bytes:
+    """Greeting and handshake of a socket of this kind."""
+    return GREETING + frame(b"\x05READY\x0bSocket-Type" + struct.pack(">I", len(kind)) + kind, 4)
+
+
+def ask(payload: bytes = STATUS) -> bytes:
+    """A request that never expires."""
+    return frame(struct.pack("<QQ", 1, NEVER), 1) + frame(payload)
+
+
+def subscriptions(count: int) -> Iterator[bytes]:
+    """Distinct subscriptions, a thousand at a time."""
+    for begin in range(0, count, 1000):
+        yield b"".join(frame(b"\x01%050d" % number) for number in range(begin, begin + 1000))
+
+
+Pieces = Callable[[], Iterator[bytes]]
+SAYS: dict[str, tuple[int, Pieces]] = {  # at how many connections, and what on each, after which it stays
+    "silent": (CROWD, lambda: iter(())),
+    "idle": (CROWD, lambda: iter([opening(b"DEALER")])),
+    "listening": (CROWD, lambda: iter([opening(b"SUB") + frame(b"\x01")])),
+    "long subscriptions": (1, lambda: iter([opening(b"SUB"), *(frame(b"\x01" + bytes([i]) * 60000) for i in range(20))])),
+    "many subscriptions": (1, lambda: itertools.chain([opening(b"SUB")], subscriptions(100_000))),
+    "subscriptions come and go": (
+        4,
+        lambda: itertools.chain([opening(b"SUB")], itertools.repeat((frame(b"\x01state") + frame(b"\x00state")) * 500)),
+    ),
+    "empty frames": (4, lambda: itertools.chain([opening(b"SUB")], itertools.repeat(frame(b"") * 4000))),
+    "requests": (16, lambda: itertools.chain([opening(b"DEALER")], itertools.repeat(ask() * 100))),
+    "no requests": (16, lambda: itertools.chain([opening(b"DEALER")], itertools.repeat(frame(b"x") * 4000))),
+    "large requests": (
+        4, lambda: itertools.chain([opening(b"DEALER")], itertools.repeat(ask(b"\xdc\x01\x00" * 1300) * 10))
+    ),
+    "endless message": (1, lambda: itertools.chain([opening(b"DEALER")], itertools.repeat(frame(b"x" * 60, 1) * 1000))),
+    "stream": (1, lambda: itertools.chain([opening(b"XSUB")], itertools.repeat(frame(b"x" * 65000)))),
+    "legacy": (4, lambda: itertools.chain([b"\x01\x00\x06\x00state"], itertools.repeat(b"\x03\x00\x81\xa3" * 1000))),
+    "legacy of 2": (4, lambda: itertools.chain([b"\xff" + bytes(8) + b"\x7f\x01\x02\x00\x00"], itertools.repeat(ask()))),
+}  # fmt: skip
+
+
+def connected(place: str) -> socket.socket:
+    """A connection to a path, or to a port of this computer; OSError where nobody takes it at once."""
+    opened = socket.socket(socket.AF_INET if place.isdecimal() else socket.AF_UNIX, socket.SOCK_STREAM)
+    opened.settimeout(0.05)
+    try:
+        opened.connect(("127.0.0.1", int(place)) if place.isdecimal() else place)
+    except OSError:
+        opened.close()
+        raise
+    opened.setblocking(False)
+    return opened
+
+
+class Voice:
+    """One connection that says its pieces as fast as they are taken, and comes again when it is hung up on."""
+
+    def __init__(self, place: str, pieces: Pieces) -> None:
+        self._place, self._pieces = place, pieces
+        self._socket: socket.socket | None = None
+
+    def speaks(self) -> None:
+        """Say what is taken now."""
+        if self._socket is None:
+            try:
+                self._socket, self._says, self._left = connected(self._place), self._pieces(), b""
+            except OSError:
+                return
+        try:
+            with contextlib.suppress(BlockingIOError):
+                while self._socket.recv(65536):
+                    pass
+                raise ConnectionResetError
+            while self._left or (left := next(self._says, b"")):
+                self._left = self._left or left
+                self._left = self._left[self._socket.send(self._left) :]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._socket.close()
+            self._socket = None
+
+
+def main(what: str, place: str, seconds: float) -> None:
+    """Speak for so long."""
+    count, pieces = SAYS[what]
+    voices = [Voice(place, pieces) for _ in range(count)]
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for voice in voices:
+            voice.speaks()
+        time.sleep(0.0002)
+
+
+@contextmanager
+def stranger(what: str, place: str | int, seconds: float = 60.0) -> Iterator[int]:
+    """A process that does this; its id."""
+    popen = subprocess.Popen([sys.executable, "-S", __file__, what, str(place), str(seconds)])
+    try:
+        yield popen.pid
+    finally:
+        popen.send_signal(signal.SIGKILL)
+        popen.wait()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], float(sys.argv[3]))
