@@ -16,6 +16,7 @@ from tests.helpers.runs import NODES, SOON_S, START_S, Process, Runs, Watch, eve
 LAUNCH = "trailer_pursuit"
 TIMEOUT = 0.1  # command timeout, s
 SETTLED = 3  # restarts after which everything has been made that ever will be
+EARLY_S = 0.05  # after its start, when a node has hardly begun
 GROWTH = 0.02  # share by which the launcher's memory may still grow over all restarts
 AGAIN = (
     "run.speed=1",
@@ -88,6 +89,34 @@ def restart(run: Process, watch: Watch, victim: str) -> float:
     if run.ask("status")["lifecycle"] != "active":
         run.arm(watch)
     return back
+
+
+def started_anew(run: Process, victim: str, before: dict[str, int]) -> None:
+    """Until the node has been forked again."""
+    assert eventually(lambda: run.registry().get("pids", before)[victim] != before[victim], START_S), run.stderr
+
+
+@pytest.mark.parametrize("count", [20, pytest.param(1500, marks=pytest.mark.slow)])
+def test_a_node_killed_at_any_early_moment_is_started_again_and_becomes_ready(runs: Runs, count: int) -> None:
+    rng = random.Random()
+    run = runs.start(LAUNCH, *AGAIN)
+    run.wait_open()
+    longest = 0.0
+    for number in range(count):
+        first, second = NODES[number % 3], rng.choice(NODES)  # so that others wait at their door, or are just born too
+        before = run.pids()
+        run.kill(first)
+        started_anew(run, first, before)
+        early = run.pids()
+        time.sleep(rng.uniform(0.0, EARLY_S))
+        begin = time.monotonic()
+        run.kill(second)
+        started_anew(run, second, early)
+        assert eventually(run.is_open, SOON_S), (number, first, second, run.stderr[-1000:])
+        longest = max(longest, time.monotonic() - begin)
+    print(f"{count} nodes killed within {EARLY_S:g} s of their start: ready again after {longest:.2f} s at most")
+    run.stop()
+    assert runs.left_files() == []
 
 
 @pytest.mark.parametrize("count", [6, pytest.param(100, marks=pytest.mark.slow)])
