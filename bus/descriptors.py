@@ -6,25 +6,26 @@ from pathlib import Path
 
 from servonode.bus.folder import BusError
 
-NEEDED = 16  # of a process that opens a bus: a context with its threads, sockets, connections
-OWN = 56  # of a node, with its libraries and files; what is beyond may go to who connects
+NEEDED = 20  # of a process that opens a bus: a context with its threads, sockets, the connections of a run
+OWN = 32  # of a node, with its libraries and files; what is beyond may go to who connects
+SERVERS, FEWEST = 4, 4  # that share what is beyond, at most; connections that each must have
 MOST = 1024  # more are not asked for: `select` takes no higher ones
-SERVERS = 4  # that share what is beyond, at most
 
 
 def ensure_room() -> None:
-    """Have NEEDED descriptors free, the limit raised as far as may be; BusError if that does not do."""
+    """Have enough descriptors for a bus, the limit raised as far as may be; BusError if that does not do."""
     held, limit = _held(), _raised()
-    if limit - held < NEEDED:
+    wanted = max(held + NEEDED, OWN + SERVERS * FEWEST)
+    if limit < wanted:
         raise BusError(
-            f"this process may open {limit} files and has {held}, the bus needs {NEEDED} more; "
-            "raise the limit with ulimit -n"
+            f"this process may open {limit} files and needs {wanted}, with {held} that are open; "
+            "raise the limit, as with ulimit -n 256"
         )
 
 
 def share(most: int) -> int:
     """How many connections a server may take in, at most `most`, so that the node itself never lacks a descriptor."""
-    return max(min(most, (_raised() - OWN) // SERVERS), 2)
+    return max(min(most, (_raised() - OWN) // SERVERS), FEWEST)
 
 
 def _raised() -> int:

@@ -120,10 +120,11 @@ class Hearer:
             if self._family != socket.AF_UNIX:
                 opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._epoll.modify(opened, select.EPOLLIN)
-            self._connection = Connection(opened, KIND, PEERS, MAX_PAYLOAD, PIECE, now)
         except OSError:  # gone already
             opened.close()
             self._retry_ns = now + self._next_pause()
+            return
+        self._connection = Connection(opened, KIND, PEERS, MAX_PAYLOAD, PIECE, now)
 
     def _end(self, pause_ns: int) -> None:
         """Hang up, until after a pause."""

@@ -19,7 +19,7 @@ RECONNECT_MS = 2  # a peer that starts or restarts is found within milliseconds
 RECONNECT_MAX_MS = 20  # and one that stays away costs little
 CONNECT_S = 1.0  # s, to learn whether an endpoint is alive
 BACKLOG = 512  # connections that wait to be taken in
-DRAIN_NS = 1_000_000  # of one drain: a peer that floods cannot pin the loop
+DRAIN_NS = 500_000  # of one drain: a peer that floods cannot pin the loop
 PARTS_AT_ONCE = 64  # frames of one message that are read, and thrown away, in one go
 
 # Plain integers: arithmetic on zmq's enumerations costs more than the send itself.
@@ -212,16 +212,20 @@ class Waiter:
         """Which of the descriptors are signalled, after one sleep to the deadline at most; servers are looked at."""
         now, until = time.monotonic_ns(), deadline_ns
         servers = self._servers
-        if servers:
-            watched = watched.copy()
-            for fd, server in servers.items():
-                if now >= server.due_ns:
-                    watched.append(fd)
-                elif until is None or server.due_ns < until:  # it has had its share
-                    until = server.due_ns
+        watched = watched.copy()
+        for fd, server in servers.items():
+            at = server.due_ns
+            if now >= at:  # else it has had its share
+                watched.append(fd)
+                at = server.wake_ns
+            if at and (until is None or at < until):
+                until = at
         timeout = None if until is None else max((until - now) * 1e-9, 0.0)
         signalled = select.select(watched, (), (), timeout)[0]
-        for fd in [fd for fd in signalled if fd in servers]:
-            signalled.remove(fd)
-            servers[fd].look(time.monotonic_ns())
+        for fd, server in servers.items():
+            if fd in signalled:
+                signalled.remove(fd)
+                server.look(time.monotonic_ns())
+            elif server.wake_ns and server.wake_ns <= now:
+                self.look(now)
         return signalled

@@ -15,7 +15,7 @@ from servonode.bus.wire import Connection
 
 BUDGET_NS = 100_000  # of one look, in which a connection that is begun is finished
 REST = 4  # times what a look took, before the next
-AT_ONCE = 8  # connections that are served, and that are accepted, in one look
+AT_ONCE, ACCEPTED = 8, 64  # connections that are served, and that are accepted, in one look
 HANDSHAKE_NS = 1_000_000_000  # a peer that has not said by then what it is goes
 PIECE = 256  # bytes that are read of a connection in one look, or what is missing of a frame: some 100 frames at most
 FULL_NS = 100_000_000  # without a free descriptor: how long nobody is accepted
@@ -42,6 +42,7 @@ class Server:
         gone: Callable[[Connection], None],
     ) -> None:
         self.due_ns = 0  # the clock from which it may be looked at
+        self.wake_ns = 0  # the clock at which it is to be looked at though nothing comes; 0: at none
         self._listening, self._door = listening, listening.fileno()
         self._kind, self._peers, self._largest = kind, peers, largest
         self._most = share(most)
@@ -70,6 +71,8 @@ class Server:
             if clock - now > BUDGET_NS:
                 break
         self.due_ns = clock + REST * (clock - now)
+        oldest = next(iter(self._fresh.values()), None)
+        self.wake_ns = self._full_ns or (oldest.since + HANDSHAKE_NS if oldest is not None else 0)
 
     def pause(self, connection: Connection, *, paused: bool = True) -> None:
         """Leave unread what a connection sends, or go on reading it."""
@@ -116,7 +119,7 @@ class Server:
 
     def _accept(self, now: int) -> None:
         """Take in a few of those that wait."""
-        for _ in range(AT_ONCE):
+        for _ in range(ACCEPTED):
             try:
                 opened, _address = self._listening.accept()
             except BlockingIOError:
@@ -134,11 +137,7 @@ class Server:
         if not self._has_room(pid):
             opened.close()
             return
-        try:
-            connection = Connection(opened, self._kind, self._peers, self._largest, PIECE, now)
-        except OSError:  # gone already
-            opened.close()
-            return
+        connection = Connection(opened, self._kind, self._peers, self._largest, PIECE, now)
         connection.pid = pid
         self._connections[connection.fd] = self._fresh[connection.fd] = connection
         self._epoll.register(connection.fd, _IN)

@@ -79,7 +79,8 @@ class Connection:
         self._missing = 0  # bytes of the frame that has begun
         self._greeted = False
         self._parts: list[bytes] = []
-        self.send(GREETING + ready(kind))
+        with contextlib.suppress(OSError):  # a peer that has gone already may have left something to read
+            self.send(GREETING + ready(kind))
 
     def send(self, data: bytes) -> None:
         """Send whole frames, or nothing of them where the peer does not read. Never blocks; OSError: it is gone."""

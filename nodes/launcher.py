@@ -25,6 +25,7 @@ from servonode.nodes.restarts import Restarts
 READY_TIMEOUT_S = 20.0
 READY_PAUSE_S = 0.002  # between two questions, so that nodes that already run are not held up
 STOP_LADDER = ((signal.SIGINT, 5.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
+HUNG_UP_NS = 1_000_000_000  # within which a process that has closed its sockets has ended
 LOOK_NS = 50_000_000  # how often the launcher looks after its nodes
 SILENCE_S = 1.0  # beyond the time of an answer in lockstep: a plant that says nothing for so long hangs
 
@@ -228,11 +229,20 @@ class Launcher:
             try:
                 askers[name].ask({"ask": "start"}, READY_TIMEOUT_S / 4)
             except TimeoutError:
-                if self._reap() or name not in self._due:
+                if not self._is_due(name):
                     self._fault("not_ready", f"{name} was ready, but did not start")
                     return False
             waiting.discard(name)
         return True
+
+    def _is_due(self, name: str) -> bool:
+        """Whether a node that has hung up is to be started again: its end may show a moment later."""
+        limit = time.monotonic_ns() + HUNG_UP_NS
+        while not self._reap() and time.monotonic_ns() < limit:
+            if name in self._due:
+                return True
+            time.sleep(READY_PAUSE_S)
+        return False
 
     def _watch(self, bus: Bus, inbox: Any) -> list[str]:
         """Show progress until the plant is done, a node dies, or the user breaks off; the nodes to start again."""

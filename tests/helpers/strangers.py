@@ -46,27 +46,38 @@ def subscriptions(count: int) -> Iterator[bytes]:
 
 
 Pieces = Callable[[], Iterator[bytes]]
+
+
+def on_and_on(first: bytes, then: bytes) -> Pieces:
+    """Something, and then the other without end."""
+    return lambda: itertools.chain([first], itertools.repeat(then))
+
+
+SUBSCRIBER, ASKER = opening(b"SUB"), opening(b"DEALER")
 SAYS: dict[str, tuple[int, Pieces]] = {  # at how many connections, and what on each, after which it stays
     "silent": (CROWD, lambda: iter(())),
-    "idle": (CROWD, lambda: iter([opening(b"DEALER")])),
-    "listening": (CROWD, lambda: iter([opening(b"SUB") + frame(b"\x01")])),
-    "long subscriptions": (1, lambda: iter([opening(b"SUB"), *(frame(b"\x01" + bytes([i]) * 60000) for i in range(20))])),
-    "many subscriptions": (1, lambda: itertools.chain([opening(b"SUB")], subscriptions(100_000))),
-    "subscriptions come and go": (
-        4,
-        lambda: itertools.chain([opening(b"SUB")], itertools.repeat((frame(b"\x01state") + frame(b"\x00state")) * 500)),
-    ),
-    "empty frames": (4, lambda: itertools.chain([opening(b"SUB")], itertools.repeat(frame(b"") * 4000))),
-    "requests": (16, lambda: itertools.chain([opening(b"DEALER")], itertools.repeat(ask() * 100))),
-    "no requests": (16, lambda: itertools.chain([opening(b"DEALER")], itertools.repeat(frame(b"x") * 4000))),
-    "large requests": (
-        4, lambda: itertools.chain([opening(b"DEALER")], itertools.repeat(ask(b"\xdc\x01\x00" * 1300) * 10))
-    ),
-    "endless message": (1, lambda: itertools.chain([opening(b"DEALER")], itertools.repeat(frame(b"x" * 60, 1) * 1000))),
-    "stream": (1, lambda: itertools.chain([opening(b"XSUB")], itertools.repeat(frame(b"x" * 65000)))),
-    "legacy": (4, lambda: itertools.chain([b"\x01\x00\x06\x00state"], itertools.repeat(b"\x03\x00\x81\xa3" * 1000))),
-    "legacy of 2": (4, lambda: itertools.chain([b"\xff" + bytes(8) + b"\x7f\x01\x02\x00\x00"], itertools.repeat(ask()))),
-}  # fmt: skip
+    "idle": (CROWD, lambda: iter([ASKER])),
+    "listening": (CROWD, lambda: iter([SUBSCRIBER + frame(b"\x01")])),
+    "long subscriptions": (1, lambda: iter([SUBSCRIBER, *(frame(b"\x01" + bytes([i]) * 60000) for i in range(20))])),
+    "many subscriptions": (1, lambda: itertools.chain([SUBSCRIBER], subscriptions(100_000))),
+    "subscriptions come and go": (4, on_and_on(SUBSCRIBER, (frame(b"\x01state") + frame(b"\x00state")) * 500)),
+    "empty frames": (4, on_and_on(SUBSCRIBER, frame(b"") * 4000)),
+    "requests": (16, on_and_on(ASKER, ask() * 100)),
+    "no requests": (16, on_and_on(ASKER, frame(b"x") * 4000)),
+    "large requests": (4, on_and_on(ASKER, ask(b"\xdc\x01\x00" * 1300) * 10)),
+    "message without end": (1, on_and_on(ASKER, frame(b"x" * 60, 1) * 1000)),
+    "stream": (1, on_and_on(opening(b"XSUB"), frame(b"x" * 65000))),
+    "legacy": (4, on_and_on(b"\x01\x00\x06\x00state", b"\x03\x00\x81\xa3" * 1000)),
+    "legacy of 2": (4, on_and_on(b"\xff" + bytes(8) + b"\x7f\x01\x02\x00\x00", ask())),
+}
+PUBLISHER = opening(b"PUB")
+PUBLISHES: dict[str, Pieces] = {  # in the place of a machine, to who connects
+    "stream of messages": lambda: itertools.repeat((frame(b"state", 1) + frame(b"x" * 65000)) * 8),
+    "endless message": lambda: itertools.repeat((frame(b"state", 1)) * 4000),
+    "large parts without end": lambda: itertools.repeat(frame(b"x" * 65000, 1) * 8),
+    "damaged states": lambda: itertools.repeat((frame(b"state", 1) + frame(b"\x8f" + b"\xa1t\x01" * 20)) * 400),
+    "empty frames out": lambda: itertools.repeat(frame(b"") * 8000),
+}
 
 
 def connected(place: str) -> socket.socket:
@@ -111,8 +122,26 @@ class Voice:
             self._socket = None
 
 
+def publish(what: str, place: str, seconds: float) -> None:
+    """Publish for so long to one after the other that connects."""
+    with socket.socket(socket.AF_INET if place.isdecimal() else socket.AF_UNIX, socket.SOCK_STREAM) as opened:
+        opened.bind(("127.0.0.1", int(place)) if place.isdecimal() else place)
+        opened.listen()
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            peer, _ = opened.accept()
+            with peer, contextlib.suppress(OSError):
+                peer.sendall(PUBLISHER)
+                peer.recv(65536)
+                for piece in PUBLISHES[what]():
+                    peer.sendall(piece)
+
+
 def main(what: str, place: str, seconds: float) -> None:
     """Speak for so long."""
+    if what in PUBLISHES:
+        publish(what, place, seconds)
+        return
     count, pieces = SAYS[what]
     voices = [Voice(place, pieces) for _ in range(count)]
     end = time.monotonic() + seconds
