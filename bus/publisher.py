@@ -3,6 +3,7 @@
 import socket
 import time
 from collections import Counter
+from typing import Any
 
 from servonode.bus.codec import encode_frames
 from servonode.bus.messages import Message
@@ -25,6 +26,14 @@ _PREFIXES = {
 _HEADS = {word.encode(): frame(word.encode(), MORE) for word in TOPICS}
 
 
+class Held:
+    """What one connection has subscribed to: words, and topics by how many of its words let them through."""
+
+    def __init__(self) -> None:
+        self.words: Counter[bytes] = Counter()
+        self.topics: Counter[bytes] = Counter()
+
+
 class Publisher:
     """The node's one publishing socket; sees the subscriptions that reach it.
 
@@ -36,7 +45,7 @@ class Publisher:
         self.expected_subscriptions = expected_subscriptions
         self.subscriptions: Counter[str] = Counter()  # held at present, by topic word
         self.joined = 0  # subscriptions ever made
-        self._held: dict[Connection, Counter[bytes]] = {}
+        self._held: dict[Connection, Held] = {}
         self._readers: dict[bytes, list[Connection]] = {word: [] for word in _HEADS}
         self._waiter = Waiter()
         self._waiter.serve(self.server, self._is_expected)
@@ -82,29 +91,39 @@ class Publisher:
         word = frames[0][1:]
         if word not in _PREFIXES:
             return
-        held = self._held.setdefault(connection, Counter())
-        if frames[0][:1] == b"\x01" and held.total() < SUBSCRIPTIONS:
+        held = self._held.get(connection)
+        if held is None:
+            held = self._held[connection] = Held()
+        if frames[0][:1] == b"\x01" and held.words.total() < SUBSCRIPTIONS:
             self.joined += 1
             self._change(connection, held, word, 1)
-        elif frames[0][:1] == b"\x00" and held[word] > 0:
+        elif frames[0][:1] == b"\x00" and held.words[word] > 0:
             self._change(connection, held, word, -1)
 
-    def _change(self, connection: Connection, held: Counter[bytes], word: bytes, by: int) -> None:
-        held[word] += by
-        self.subscriptions[word.decode()] += by
-        self.subscriptions += Counter()  # only those that are held
-        connection.wanted = held.total() > 0
+    def _change(self, connection: Connection, held: Held, word: bytes, by: int) -> None:
+        """One subscription of a connection more or less."""
+        _add(held.words, word, by)
+        _add(self.subscriptions, word.decode(), by)
+        connection.wanted = bool(held.words)
         for topic in _PREFIXES[word]:
-            readers = self._readers[topic]
-            wants = any(held[start] for start in _PREFIXES if topic.startswith(start))
-            if wants and connection not in readers:
-                readers.append(connection)
-            elif not wants and connection in readers:
-                readers.remove(connection)
+            known = held.topics[topic] > 0
+            _add(held.topics, topic, by)
+            if not known:
+                self._readers[topic].append(connection)
+            elif topic not in held.topics:
+                self._readers[topic].remove(connection)
 
     def _gone(self, connection: Connection) -> None:
-        held = self._held.pop(connection, Counter[bytes]())
-        self.subscriptions -= Counter({word.decode(): number for word, number in held.items()})
-        for readers in self._readers.values():
-            if connection in readers:
-                readers.remove(connection)
+        held = self._held.pop(connection, None)
+        if held is not None:
+            for word, number in held.words.items():
+                _add(self.subscriptions, word.decode(), -number)
+            for topic in held.topics:
+                self._readers[topic].remove(connection)
+
+
+def _add(counts: "Counter[Any]", key: bytes | str, number: int) -> None:
+    """Count, and keep only what is more than none."""
+    counts[key] += number
+    if counts[key] <= 0:
+        del counts[key]

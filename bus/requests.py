@@ -84,6 +84,7 @@ class Requests:
             self._pending[connection] += 1
             self._waiting.append((connection, frames))
             connection.wanted = True
+            connection.spoken = 0
             self.server.pause(connection)
 
     def _gone(self, connection: Connection) -> None:
@@ -164,7 +165,8 @@ class Requester:
                 self.close()
         family, place = place_of(self._address)
         while self._connection is None:
-            opened = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+            opened = socket.socket(family, socket.SOCK_STREAM)
+            opened.settimeout(max((deadline - time.monotonic_ns()) * 1e-9, 0.001))  # where a crowd waits, in its turn
             try:
                 opened.connect(place)
                 self._connection = Connection(opened, b"DEALER", ANSWERERS, MAX_PAYLOAD, MAX_PAYLOAD, 0)

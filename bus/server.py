@@ -11,12 +11,14 @@ import time
 from collections.abc import Callable
 
 from servonode.bus.descriptors import share
-from servonode.bus.wire import Connection
+from servonode.bus.wire import Connection, Refused
 
 BUDGET_NS = 100_000  # of one look, in which a connection that is begun is finished
 REST = 4  # times what a look took, before the next
 AT_ONCE, ACCEPTED = 8, 64  # connections that are served, and that are accepted, in one look
+TALK, TALK_NS = 256, 20_000_000  # frames that a peer may send without use, and the time in which it may send one more
 HANDSHAKE_NS = 1_000_000_000  # a peer that has not said by then what it is goes
+USED_NS = 20_000_000  # for so long nobody is hung up on to make room: to refuse is quick, to take in is not
 PIECE = 256  # bytes that are read of a connection in one look, or what is missing of a frame: some 100 frames at most
 FULL_NS = 100_000_000  # without a free descriptor: how long nobody is accepted
 
@@ -61,15 +63,16 @@ class Server:
         if self._full_ns and now > self._full_ns:
             self._full_ns = 0
             self._epoll.modify(self._door, _IN)
-        clock = now
-        for fd, event in self._epoll.poll(0, AT_ONCE):
+        clock, served = now, 0
+        # one by one: epoll then puts each behind the others, so that in the next look it is the turn of the next
+        while served < AT_ONCE and clock - now < BUDGET_NS and (ready := self._epoll.poll(0, 1)):
+            fd, event = ready[0]
             if fd == self._door:
                 self._accept(now)
             elif (connection := self._connections.get(fd)) is not None:
                 self._serve(connection, event, now)
             clock = time.monotonic_ns()
-            if clock - now > BUDGET_NS:
-                break
+            served += 1
         self.due_ns = clock + REST * (clock - now)
         oldest = next(iter(self._fresh.values()), None)
         self.wake_ns = self._full_ns or (oldest.since + HANDSHAKE_NS if oldest is not None else 0)
@@ -134,7 +137,7 @@ class Server:
 
     def _take_in(self, opened: socket.socket, now: int) -> None:
         pid = self._process(opened)
-        if not self._has_room(pid):
+        if not self._has_room(pid, now):
             opened.close()
             return
         connection = Connection(opened, self._kind, self._peers, self._largest, PIECE, now)
@@ -150,16 +153,18 @@ class Server:
             return 0
         return int(_UCRED.unpack(opened.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))[0])
 
-    def _has_room(self, pid: int) -> bool:
+    def _has_room(self, pid: int, now: int) -> bool:
         """Whether one more connection may stay; one of no use at present goes for it."""
         held = self._connections.values()
         if pid and (own := [each for each in held if each.pid == pid]) and len(own) >= max(self._most // 4, 2):
-            return self._end_least(own)
-        return len(held) < self._most or self._end_least(list(held))
+            return self._end_least(own, now)
+        return len(held) < self._most or self._end_least(list(held), now)
 
-    def _end_least(self, held: list[Connection]) -> bool:
+    def _end_least(self, held: list[Connection], now: int) -> bool:
         """Hang up on the one that has been of no use for the longest, and says nothing; False: there is none."""
         for connection in sorted(held, key=lambda each: each.used):
+            if now - connection.used < USED_NS:
+                break
             if not connection.wanted and not connection.has_unread():
                 self.end(connection)
                 return True
@@ -181,6 +186,8 @@ class Server:
                 for frames in connection.read(PIECE):
                     connection.used = now
                     self._heard(connection, frames)
+                if connection.spoken > TALK + (now - connection.since) // TALK_NS:
+                    raise Refused("limits")
             elif event & _END:
                 raise ConnectionResetError("hung up")
         except OSError:

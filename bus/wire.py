@@ -69,6 +69,7 @@ class Connection:
         self.pid = 0  # the process at the other end, where the system tells
         self.shaken = False  # hands: the peer has said what it is
         self.wanted = False  # of use at present: not to be ended for another's sake
+        self.spoken = 0  # frames that have come
         self.paused = False  # what it sends stays unread
         self.rest = b""  # of what was sent last, still to go out
         self.drained = True  # the last read took all that the socket had
@@ -188,6 +189,7 @@ class Connection:
             return None
         body = bytes(came[head : head + size])
         del came[: head + size]
+        self.spoken += 1
         return flags, body
 
     def _message(self, flags: int, body: bytes) -> list[bytes] | None:

@@ -97,7 +97,7 @@ def test_a_drain_keeps_order_up_to_its_bound_and_ends_with_the_newest(plant, con
     for i in range(100):
         publisher.publish("state", state(i))
     time.sleep(0.1)
-    first, rest = subscriber.receive(bound=30), subscriber.receive()
+    first, rest = subscriber.receive(bound=30), received(subscriber, 70)
     assert [m.seq for _, m in first + rest] == list(range(100))
     assert len(first) == 30
 

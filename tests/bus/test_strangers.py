@@ -25,7 +25,7 @@ from servonode.bus import Bus, BusError, ExternalLink, Requester, State, descrip
 from servonode.bus.publisher import SUBSCRIBERS, SUBSCRIPTIONS
 from servonode.bus.requests import ASKERS, PIPELINED
 from tests.helpers.runs import SOON_S, eventually
-from tests.helpers.strangers import PUBLISHES, SAYS, ask, frame, opening, stranger
+from tests.helpers.strangers import PUBLISHES, SAYS, asking, frame, opening, stranger
 
 TICK_NS = 1_000_000
 TICKS = 200
@@ -142,7 +142,7 @@ def hung_up(peer: socket.socket) -> bool:
     return False
 
 
-ESTOP = ask(b"\x81\xa3ask\xa5estop")
+ESTOP = asking(b"\x81\xa3ask\xa5estop")
 LEGACY = {  # the same request, and a subscription, as peers of before ZMTP 3 send them
     "1.0": b"\x01\x00" + b"\x11\x01" + b"\x01" + bytes(7) + b"\xff" * 8 + b"\x0c\x00" + b"\x81\xa3ask\xa5estop",
     "1.0 subscribing": b"\x01\x00" + b"\x07\x00\x01state",
@@ -225,10 +225,10 @@ def test_one_process_does_not_take_all_places(folder: Path, node: SimpleNamespac
 
 
 def test_an_asker_has_few_requests_waiting_and_others_are_heard_meanwhile(folder: Path, node: SimpleNamespace) -> None:
-    with raw(folder / "plant.req", opening(b"DEALER") + ask() * PIPELINED) as one, contextlib.ExitStack() as stack:
+    with raw(folder / "plant.req", opening(b"DEALER") + asking() * PIPELINED) as one, contextlib.ExitStack() as stack:
         first = [node.door.poll_request() for _ in range(3)]
         assert [each is not None for each in first] == [True] * PIPELINED + [False] * (3 - PIPELINED)
-        one.sendall(ask())
+        one.sendall(asking())
         assert node.door.poll_request() is None  # until one has been answered
         other = stack.enter_context(raw(folder / "plant.req", opening(b"DEALER") + ESTOP))
         assert eventually(lambda: (asked := node.door.poll_request()) and asked[1] == {"ask": "estop"})
@@ -237,7 +237,7 @@ def test_an_asker_has_few_requests_waiting_and_others_are_heard_meanwhile(folder
             assert each is not None
             node.door.reply(each[0], {})
         assert eventually(node.door.poll_request)
-        greedy = stack.enter_context(raw(folder / "plant.req", opening(b"DEALER") + ask() * (PIPELINED + 1)))
+        greedy = stack.enter_context(raw(folder / "plant.req", opening(b"DEALER") + asking() * (PIPELINED + 1)))
         assert eventually(lambda: node.door.poll_request() is None and hung_up(greedy))
 
 

@@ -34,9 +34,14 @@ def opening(kind: bytes) -> bytes:
     return GREETING + frame(b"\x05READY\x0bSocket-Type" + struct.pack(">I", len(kind)) + kind, 4)
 
 
-def ask(payload: bytes = STATUS) -> bytes:
+def asking(payload: bytes = STATUS) -> bytes:
     """A request that never expires."""
     return frame(struct.pack("<QQ", 1, NEVER), 1) + frame(payload)
+
+
+def legacy(body: bytes, flags: int = 0) -> bytes:
+    """One frame of ZMTP 1: its length counts the flags."""
+    return bytes([len(body) + 1, flags]) + body
 
 
 def subscriptions(count: int) -> Iterator[bytes]:
@@ -62,13 +67,13 @@ SAYS: dict[str, tuple[int, Pieces]] = {  # at how many connections, and what on 
     "many subscriptions": (1, lambda: itertools.chain([SUBSCRIBER], subscriptions(100_000))),
     "subscriptions come and go": (4, on_and_on(SUBSCRIBER, (frame(b"\x01state") + frame(b"\x00state")) * 500)),
     "empty frames": (4, on_and_on(SUBSCRIBER, frame(b"") * 4000)),
-    "requests": (16, on_and_on(ASKER, ask() * 100)),
+    "requests": (16, on_and_on(ASKER, asking() * 100)),
     "no requests": (16, on_and_on(ASKER, frame(b"x") * 4000)),
-    "large requests": (4, on_and_on(ASKER, ask(b"\xdc\x01\x00" * 1300) * 10)),
+    "large requests": (4, on_and_on(ASKER, asking(b"\xdc\x01\x00" * 1300) * 10)),
     "message without end": (1, on_and_on(ASKER, frame(b"x" * 60, 1) * 1000)),
     "stream": (1, on_and_on(opening(b"XSUB"), frame(b"x" * 65000))),
     "legacy": (4, on_and_on(b"\x01\x00\x06\x00state", b"\x03\x00\x81\xa3" * 1000)),
-    "legacy of 2": (4, on_and_on(b"\xff" + bytes(8) + b"\x7f\x01\x02\x00\x00", ask())),
+    "legacy of 2": (4, on_and_on(b"\xff" + bytes(8) + b"\x7f\x01\x02\x00\x00", asking())),
 }
 PUBLISHER = opening(b"PUB")
 PUBLISHES: dict[str, Pieces] = {  # in the place of a machine, to who connects

@@ -25,12 +25,14 @@ import os
 import random
 import signal
 import socket
+import struct
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -42,6 +44,7 @@ import servonode
 from servonode.bus import Applied, Bus, BusError, Command, MessageError, State, Status, decode, encode
 from servonode.nodes.node import CONTROLLER, PLANT, TARGET
 from tests.helpers.runs import (
+    SOON_S,
     START_S,
     Process,
     Puppet,
@@ -53,6 +56,7 @@ from tests.helpers.runs import (
     signalled,
     stopped_early,
 )
+from tests.helpers.strangers import asking, legacy, stranger
 
 PERIOD = 0.01  # s, between two control instants
 TIMEOUT = 0.1  # s, the command timeout of these runs
@@ -61,6 +65,7 @@ HOST_S = 0.05  # what a busy computer may add to a reaction
 LOCKSTEP_TIMEOUT = 0.5  # s
 LIMIT, RATE, POWER = 0.02, 0.5, 0.002  # of each input, of its change per second, of all together [W]
 BUDGET = 4  # periods for which the last command is held
+DESCRIPTORS = 200  # that a plant may come to hold
 POISON = 1234.5  # an input that must never act
 
 COMMON = (
@@ -89,11 +94,16 @@ AGAIN = (
 
 @dataclass(frozen=True)
 class Beside:
-    """What stands beside one run: further settings, tcp ports that anybody may speak to, the machine's process."""
+    """What stands beside one run.
+
+    settings: further ones; ports: of tcp, to which anybody may speak; pid: the machine's process; bound: ports and
+    paths that the run itself binds beyond those of its folder.
+    """
 
     settings: tuple[str, ...] = ()
     ports: tuple[int, ...] = ()
     pid: int = 0
+    bound: tuple[int | str, ...] = ()
 
 
 class Driver:
@@ -649,6 +659,62 @@ def safety_suite(driver: Driver) -> type:
             asked = watch.status("active", time.monotonic_ns(), CONTROLLER)
             assert asked.k > before.k
 
+        def test_promise_29_floods_at_what_the_plant_binds_neither_stop_it_nor_the_emergency_stop(
+            self, stage: Stage
+        ) -> None:
+            run, watch = stage.driven()
+            before, pids = watch.status("active", time.monotonic_ns()), run.pids()
+            for what in ("many subscriptions", "subscriptions come and go", "requests", "stream"):
+                with ExitStack() as stack:
+                    for place in bound_by_plant(stage, run):
+                        stack.enter_context(stranger(what, place))
+                    time.sleep(0.5)
+                    begin = watch.status("active", time.monotonic_ns())
+                    assert (begin.fault, begin.run) == ("", before.run)
+                    asked = time.monotonic_ns()
+                    assert run.order("estop") == "fault"
+                    assert watch.status("fault", asked).fault == "estop"
+                assert_latched(run, watch)
+                before = watch.status("active", time.monotonic_ns())
+            assert run.pids() == pids
+
+        @pytest.mark.parametrize("what", ["silent", "idle"])
+        def test_promise_29_a_crowd_of_idle_connections_leaves_descriptors_and_the_emergency_stop(
+            self, stage: Stage, what: str
+        ) -> None:
+            run, watch = stage.driven()
+            pids = run.pids()
+            with ExitStack() as stack:
+                for place in bound_by_plant(stage, run):
+                    stack.enter_context(stranger(what, place))
+                time.sleep(0.5)
+                assert watch.status(after=time.monotonic_ns()).lifecycle == "active"
+                assert len(list(Path(f"/proc/{pids[PLANT]}/fd").iterdir())) < DESCRIPTORS
+                command = [sys.executable, "-m", "servonode.nodes.cli", "estop", run.name]
+                asked = time.monotonic_ns()
+                done = subprocess.run(command, capture_output=True, text=True, timeout=START_S, check=False)
+                assert done.returncode == 0, done.stderr
+                assert watch.status("fault", asked).fault == "estop"
+                assert run.pids() == pids
+            assert_latched(run, watch)
+
+        def test_promise_29_who_speaks_the_protocol_of_before_zmtp_3_is_hung_up_on(self, stage: Stage) -> None:
+            run, watch = stage.driven()
+            before = watch.status("active", time.monotonic_ns())
+            for place in bound_by_plant(stage, run):
+                for said in LEGACY:
+                    with spoken_to(place, said) as peer:
+                        peer.settimeout(SOON_S)
+                        with suppress(ConnectionError):
+                            while peer.recv(4096):  # nothing but our greeting, then the end
+                                pass
+            after = watch.status(after=time.monotonic_ns())
+            assert (after.lifecycle, after.fault, after.run) == ("active", "", before.run)
+
+    def bound_by_plant(stage: Stage, run: Process) -> list[str | int]:
+        """Where strangers can reach the plant itself."""
+        return [*(str(run.path / f"{PLANT}.{kind}") for kind in ("pub", "req")), *stage.beside.bound]
+
     def assert_in_time(since: int, before: Status, fault: Status) -> None:
         """The plant said within the command timeout and one period that its safe action acts.
 
@@ -715,6 +781,23 @@ def safety_suite(driver: Driver) -> type:
 
 
 # what is thrown at a run
+
+
+LEGACY = (
+    b"\x01\x00" + legacy(b"\x01"),  # ZMTP 1.0: its identity, then a subscription to everything
+    b"\x01\x00" + legacy(struct.pack("<QQ", 1, 2**64 - 1), 1) + legacy(b"\x81\xa3ask\xa5estop"),
+    b"\xff" + bytes(8) + b"\x7f\x01\x02\x00\x00" + b"\x00\x01\x01",  # ZMTP 2.0: of a subscriber
+    b"\xff" + bytes(8) + b"\x7f\x01\x05\x00\x00" + asking(b"\x81\xa3ask\xa5estop"),
+)
+
+
+@contextmanager
+def spoken_to(place: str | int, data: bytes) -> Iterator[socket.socket]:
+    """A connection to a Unix socket or a tcp port of this computer, over which this went."""
+    with socket.socket(socket.AF_UNIX if isinstance(place, str) else socket.AF_INET, socket.SOCK_STREAM) as opened:
+        opened.connect(place if isinstance(place, str) else ("127.0.0.1", place))
+        opened.sendall(data)
+        yield opened
 
 
 def damaged_commands(command: Command) -> Iterator[bytes]:

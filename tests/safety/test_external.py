@@ -42,7 +42,8 @@ class External(Driver):
         state, applied = (f"tcp://127.0.0.1:{port}" for port in ports)
         robot = subprocess.Popen([sys.executable, str(ROBOT), state, applied])
         try:
-            yield Beside((f'plant.device.state="{state}"', f'plant.device.applied="{applied}"'), ports, robot.pid)
+            settings = (f'plant.device.state="{state}"', f'plant.device.applied="{applied}"')
+            yield Beside(settings, ports, robot.pid, ports[1:])
         finally:
             robot.kill()
             robot.wait()
