@@ -7,6 +7,7 @@ It uses nothing but sockets, so that no library keeps it from anything, and goes
 
 import contextlib
 import itertools
+import os
 import signal
 import socket
 import struct
@@ -144,6 +145,7 @@ def publish(what: str, place: str, seconds: float) -> None:
 
 def main(what: str, place: str, seconds: float) -> None:
     """Speak for so long."""
+    os.nice(19)  # what is tried is the sockets, not how a computer shares out its cores
     if what in PUBLISHES:
         publish(what, place, seconds)
         return
