@@ -5,16 +5,12 @@ a request, whose answer confirms it; it needs no launcher. This module loads the
 signal leaves a fraction of a second after the command was typed.
 """
 
-import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from signal import SIGUSR1
 from typing import Any
-
-import zmq
 
 from servonode.bus.folder import BusError
 from servonode.bus.places import Found, folders_of_runs, none_is_going_on, the_run
@@ -25,8 +21,6 @@ from servonode.nodes.statistics import extras, gathered, in_rows
 PLANT = "plant"
 ANSWER_S = 2.0  # wall s to wait for an answer
 CONFIRM_S, LOOK_S = 1.5, 0.25  # wall s for the confirmation of a stop, and after which the plant is looked for again
-DESCRIPTORS = 20  # that must be free for one request: ZeroMQ ends the process where it gets none
-_opening = threading.Lock()
 
 
 class OperatorError(RuntimeError):
@@ -191,34 +185,8 @@ def _refusal(verb: str, answer: Mapping[str, Any]) -> str:
 
 
 def _asked(run: Found, node: str, verb: str, timeout_s: float, expires: bool = True) -> dict[str, Any]:
-    with _requester(run, node) as requester:
+    with Requester(run.path, node) as requester:
         return requester.ask({"ask": verb}, timeout_s, expires=expires)
-
-
-@contextmanager
-def _requester(run: Found, node: str) -> Iterator[Requester]:
-    """What asks a node; OSError where no socket can be had."""
-    try:
-        with _opening:
-            _check_descriptors()
-            requester = Requester(run.path, node)
-    except zmq.ZMQError as error:
-        raise ConnectionError(f"no socket can be opened ({error})") from None
-    with requester:
-        yield requester
-
-
-def _check_descriptors() -> None:
-    """OSError where fewer file descriptors are free than a request takes."""
-    held: list[int] = []
-    try:
-        while len(held) < DESCRIPTORS:
-            held.append(os.open("/", os.O_PATH | os.O_CLOEXEC))
-    except OSError as error:
-        raise ConnectionError(f"no socket can be opened ({error.strerror}; see ulimit -n)") from None
-    finally:
-        for each in held:
-            os.close(each)
 
 
 def _at_once(work: Callable[[str], Any], names: Iterable[str]) -> dict[str, Any]:

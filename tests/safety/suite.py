@@ -601,10 +601,7 @@ def safety_suite(driver: Driver) -> type:
             untouched = [folder.stat().st_mtime_ns for folder in folders]
             asked = time.monotonic_ns()
             done = operator("estop", run.name, descriptors=12)
-            assert done.returncode == 1
-            sent = f"process {plant} was sent SIGUSR1 and stops as soon as it runs"
-            assert done.stderr.startswith(f"servonode: {run.name}: not confirmed: no socket can be opened")
-            assert done.stderr.endswith(f"; {sent}\n")
+            assert (done.returncode, done.stderr) == (0, "")  # one socket is enough, and that not for the stop itself
             assert watch.until(lambda m: type(m) is Status and m.values.get("estop"), asked)
             done = operator("estop", run.name, "--json")
             assert done.returncode == 0, done.stderr
