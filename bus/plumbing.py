@@ -55,7 +55,7 @@ def listen(address: str) -> tuple[socket.socket, Path | None]:
     family, place = place_of(address)
     path = Path(place) if family == socket.AF_UNIX else None
     if path is not None:
-        _clear(address, path)
+        clear_path(address, path)
     opened = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
         if path is None:
@@ -69,7 +69,7 @@ def listen(address: str) -> tuple[socket.socket, Path | None]:
     return opened, path
 
 
-def _clear(address: str, path: Path) -> None:
+def clear_path(address: str, path: Path) -> None:
     """Remove what a killed process left at the path; BusError if another process listens there."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(CONNECT_S)

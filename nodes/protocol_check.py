@@ -31,7 +31,7 @@ from servonode.bus import (
     make_devices_folder,
 )
 from servonode.bus.messages import EXACT
-from servonode.bus.plumbing import bind_socket, open_socket
+from servonode.bus.plumbing import clear_path, open_socket
 from servonode.mechanics.description import unpacked
 from servonode.mechanics.machine import Machine
 from servonode.nodes.assembly import Assembly, assemble
@@ -296,9 +296,10 @@ class Host:
         self._into.setsockopt(zmq.SUBSCRIBE, b"")
         try:
             if applied.startswith("ipc://"):
-                self._path = bind_socket(self._out, applied)
-            else:
-                self._out.bind(applied.replace("//localhost:", "//127.0.0.1:"))
+                clear_path(applied, Path(applied.removeprefix("ipc://")))
+            self._out.bind(applied.replace("//localhost:", "//127.0.0.1:"))
+            if applied.startswith("ipc://"):
+                self._path = Path(applied.removeprefix("ipc://"))
         except (BusError, zmq.ZMQError) as error:
             self._free()
             raise NobodyThere(f"{applied} cannot be bound ({error}); stop the run that uses it") from None
