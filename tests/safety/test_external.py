@@ -307,7 +307,7 @@ def test_promise_27_a_machine_at_half_rate_is_counted_and_its_age_is_told(runs: 
 
 
 def test_promise_25_a_machine_outside_without_limits_is_not_started(runs: Runs) -> None:
-    run = runs.start("trailer_pursuit", 'plant.driver="external"', words=("--arm",))
+    run = runs.start("trailer_pursuit", 'plant.driver="external"', "run.speed=1", words=("--arm",))
     run.popen.wait(START_S)
     assert run.popen.returncode == 2
     assert "there is none for U1, U2" in run.stderr
