@@ -236,13 +236,13 @@ def test_a_machine_behind_a_link_grows_into_its_first_arming_too() -> None:
 
 def test_a_machine_outside_without_a_finite_limit_on_every_input_is_refused() -> None:
     with pytest.raises(LaunchError, match=r"\[plant.safety\] limit: there is none for U1, U2, .*unsafe = true"):
-        servonode.load("trailer_pursuit", plant__driver="external")
+        servonode.load("trailer_pursuit", plant__driver="external", run__speed=1)
     with pytest.raises(LaunchError, match="there is none for U2,"):
-        servonode.load("trailer_pursuit", plant__driver="external", plant__safety__limit={"U1": 1.0})
-    assert servonode.load("trailer_pursuit", plant__driver="external", plant__actuator__limit=1.0)
-    unsafe = servonode.load("trailer_pursuit", plant__driver="external", plant__safety__unsafe=True)
+        servonode.load("trailer_pursuit", plant__driver="external", run__speed=1, plant__safety__limit={"U1": 1.0})
+    assert servonode.load("trailer_pursuit", plant__driver="external", run__speed=1, plant__actuator__limit=1.0)
+    unsafe = servonode.load("trailer_pursuit", plant__driver="external", run__speed=1, plant__safety__unsafe=True)
     assert unsafe.assembly.unsafe == ("no limit on U1, U2",)
-    report = servonode.check("trailer_pursuit", plant__driver="external")
+    report = servonode.check("trailer_pursuit", plant__driver="external", run__speed=1)
     assert report.verdict == "no"
     assert any(each.subject == "limits" and "U1, U2" in each.text for each in report.findings)
 
