@@ -389,7 +389,9 @@ def test_the_status_line_says_why_a_plant_is_not_active_and_what_mends_it() -> N
     assert shown("inactive") == "demo 1.0/125.664 s  waiting to be armed: servonode arm demo\n"
     assert shown("inactive", armed=1.0) == "demo 1.0/125.664 s  armed, waiting for a command\n"
     assert shown("inactive", t=0.0) == "demo 0.0/125.664 s  starting\n"  # a simulation arms itself
-    assert shown("inactive", "plant.driver=external", t=0.0).endswith("waiting to be armed: servonode arm demo\n")
+    assert shown("inactive", "plant.driver=external", "plant.safety.limit=1", t=0.0).endswith(
+        "waiting to be armed: servonode arm demo\n"
+    )
 
 
 def test_the_status_line_says_whether_a_fault_waits_for_a_reset() -> None:
