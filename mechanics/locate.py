@@ -24,6 +24,7 @@ from types import ModuleType
 from typing import Any, get_args
 
 from servonode.mechanics.description import ModelError
+from servonode.mechanics.ownership import open_to_all
 from servonode.mechanics.place import Place
 
 _SITE = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib"))
@@ -130,10 +131,10 @@ class Definition:
         name = f"servonode_file_{hashlib.sha256(str(self.file.resolve()).encode()).hexdigest()[:16]}"
         spec = importlib.util.spec_from_file_location(name, self.file)
         assert spec is not None
-        assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module  # dataclasses and pickle look their module up
-        spec.loader.exec_module(module)
+        code = compile(self.file.read_bytes(), str(self.file), "exec")  # what was compiled before may be another's
+        exec(code, module.__dict__)  # noqa: S102  (the user's own text, as an import would)
         return module
 
 
@@ -184,6 +185,11 @@ def at_hand(stated: Any) -> str:
     return reference
 
 
+def names_code(reference: str) -> bool:
+    """Whether a reference names a file, a module or a function at hand, instead of something known by its name."""
+    return reference in _AT_HAND or reference.endswith(".py") or not {":", "/"}.isdisjoint(reference)
+
+
 def find(reference: str, packaged: Mapping[str, str], group: str, folder: Path, word: str) -> Definition:
     """The definition of a reference in a launch file that stands in `folder`.
 
@@ -229,6 +235,10 @@ def _in_file(reference: str, place: str, function: str, folder: Path, word: str)
     file = folder / place
     if not file.is_file():
         raise NotFound(f"there is no file {file}; the path is relative to the launch file's folder")
+    for each in sorted({each.parent for each in _reached(file.resolve())}):
+        if common := open_to_all(each):
+            text = f"every user of this computer can put files into {common}, so no code is run from there"
+            raise NotFound(f"{text}; move {file.name} to a folder of your own")
     return _checked(Definition(reference, file, function), word)
 
 

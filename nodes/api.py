@@ -17,19 +17,20 @@ if TYPE_CHECKING:
 Launch = str | Path | Mapping[str, Any]
 
 
-def load(launch: Launch, *, strict: bool = True, **overrides: Any) -> Loop:
+def load(launch: Launch, *, strict: bool = True, code: bool = True, **overrides: Any) -> Loop:
     """The machine and its law, ready to be looked into, checked and simulated.
 
     Args:
         launch: path of a launch file, the bare name of a packaged one, or its content as nested mappings, where
             machine and program may also be functions.
         strict: refuse what `run` would refuse; False to look into it all the same.
+        code: False to refuse a launch file that names Python code, which would run here with all your rights.
         overrides: launch-file keys with `__` for the dot: `run__duration=10`, `controller__gains__lambda=3`.
 
     Raises:
         LaunchError: the launch file or an override does not fit; CacheError: the kernel cache is damaged.
     """
-    return Loop(assemble(_read(launch, overrides), strict=strict))
+    return Loop(assemble(_read(launch, overrides), strict=strict, code=code))
 
 
 def simulate(
@@ -40,12 +41,13 @@ def simulate(
     every: int | None = None,
     rtol: float = 1e-12,
     atol: float = 1e-12,
+    code: bool = True,
     **overrides: Any,
 ) -> Run:
     """Simulate a launch file in this process.
 
     Args:
-        launch, overrides: see `load`.
+        launch, code, overrides: see `load`.
         control: sampled with a zero-order hold, or the law inside the right-hand side of an adaptive integrator.
         loop: the sampled loop as one compiled function or as nodes on a bus in memory; the bits are the same.
         every: plant steps per row of the result; default: at most 20 000 rows, on control instants.
@@ -56,12 +58,12 @@ def simulate(
         SimulationError: the law failed, or the continuous integration cannot go on;
         ValueError: `control`, `loop` or `every` is not one of the choices.
     """
-    return load(launch, **overrides).simulate(control, loop, every, rtol, atol)
+    return load(launch, code=code, **overrides).simulate(control, loop, every, rtol, atol)
 
 
-def check(launch: Launch, **overrides: Any) -> "Report":
+def check(launch: Launch, *, code: bool = True, **overrides: Any) -> "Report":
     """What would run: machine, program, constraints, degrees, gains, times, verdict; raises as `load`."""
-    return load(launch, strict=False, **overrides).check()
+    return load(launch, strict=False, code=code, **overrides).check()
 
 
 def _read(launch: Launch, overrides: dict[str, Any]) -> LaunchFile:

@@ -24,6 +24,7 @@ from servonode.nodes.machines import check_safe_action, check_start, initial_sta
 from servonode.nodes.prepare import prepared
 from servonode.nodes.safety import Limits, SoftStart
 from servonode.nodes.start import NoStart, start_on_program
+from servonode.nodes.trust import refuse_code
 from servonode.plants import MachineSource
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.plausible import Plausible, StateLimits
@@ -180,15 +181,18 @@ class Assembly:
         return len(self.targets.names) * (self.targets.order + 1)
 
 
-def assemble(launch: LaunchFile, strict: bool = True) -> Assembly:
+def assemble(launch: LaunchFile, strict: bool = True, code: bool = True) -> Assembly:
     """Resolve a launch file: load or build the kernels, check every name and number, examine the closed loop.
 
-    With `strict` a refusal of the examination is raised; without, it is only kept in `control.examination`.
+    With `strict` a refusal of the examination is raised; without, it is only kept in `control.examination`. Without
+    `code` a launch file that names Python code of its own is refused, before anything of it runs.
 
     Raises:
         LaunchError: something in the launch file does not fit; ProgramRefused: the examination's verdict is no.
         CacheError: the kernel cache is damaged or cannot be written.
     """
+    if not code:
+        refuse_code(launch)
     check_driver(launch)
     _check_watches(launch)
     source = plant_source(launch)

@@ -121,6 +121,9 @@ _set = click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a launch-file key (repeatable)."
 )
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+_no_code = click.option(
+    "--no-code", is_flag=True, help="Refuse a FILE that names Python code: it would run with all your rights."
+)
 _out = click.option("--out", type=click.Path(path_type=Path), metavar="FILE.csv", help="Write the whole run.")
 _every = click.option("--every", type=click.IntRange(min=1), help="Plant steps per recorded row.")
 _panels = click.option(
@@ -165,6 +168,7 @@ def main(ctx: click.Context) -> None:
 )
 @_file
 @_set
+@_no_code
 @_json
 @_out
 @_every
@@ -180,6 +184,7 @@ def main(ctx: click.Context) -> None:
 def run(
     file: str,
     overrides: tuple[str, ...],
+    no_code: bool,
     as_json: bool,
     out: Path | None,
     every: int | None,
@@ -210,7 +215,7 @@ def run(
     options = _window_options(plot, panels, window, save)
     if options:
         check_display()
-    assembly = assemble(read_launch(file, overrides))
+    assembly = assemble(read_launch(file, overrides), code=not no_code)
     if options:
         chosen_panels(assembly, options.panels, timing=True)
     name = name or assembly.launch.name
@@ -398,6 +403,7 @@ def plot_(run_or_file: str | None, panels: tuple[str, ...], window: float | None
 )
 @_file
 @_set
+@_no_code
 @_json
 @_out
 @_every
@@ -429,6 +435,7 @@ def plot_(run_or_file: str | None, panels: tuple[str, ...], window: float | None
 def simulate(
     file: str,
     overrides: tuple[str, ...],
+    no_code: bool,
     as_json: bool,
     out: Path | None,
     every: int | None,
@@ -447,7 +454,7 @@ def simulate(
     from servonode.nodes.simulate import default_every, simulate_continuous, simulate_fused, simulate_nodes
 
     _check_writable(out)
-    assembly = assemble(read_launch(file, overrides))
+    assembly = assemble(read_launch(file, overrides), code=not no_code)
     _check_picture(report, assembly)
     film = _filming(movie, fps, speed, assembly)
     rows = every or (1 if out else default_every(assembly))
@@ -465,9 +472,10 @@ def simulate(
 )
 @_file
 @_set
+@_no_code
 @_json
 @_reports_errors
-def check(file: str, overrides: tuple[str, ...], as_json: bool) -> None:
+def check(file: str, overrides: tuple[str, ...], no_code: bool, as_json: bool) -> None:
     """Check FILE before power-on: the verdict and why."""
     from servonode.nodes.assembly import assemble
     from servonode.nodes.check import report
@@ -476,7 +484,7 @@ def check(file: str, overrides: tuple[str, ...], as_json: bool) -> None:
     from servonode.nodes.summary import check_text
 
     try:
-        result = report(assemble(read_launch(file, overrides), strict=False))
+        result = report(assemble(read_launch(file, overrides), strict=False, code=not no_code))
     except ProgramRefused as refusal:
         findings = [{"level": "refuse", "subject": "program", "text": refusal.text}]
         answer = {"file": file, "verdict": "no", "findings": findings}
@@ -550,16 +558,17 @@ def protocol_check(
 )
 @_file
 @_set
+@_no_code
 @click.option("--latex", "form", flag_value="latex", help="A LaTeX document that needs amsmath only.")
 @click.option("--c", "form", flag_value="c", help="C99 functions of plant step and law, without allocation.")
 @_reports_errors
-def show(file: str, overrides: tuple[str, ...], form: Literal["latex", "c"] | None) -> None:
+def show(file: str, overrides: tuple[str, ...], no_code: bool, form: Literal["latex", "c"] | None) -> None:
     """Print the derived equations of FILE: mass matrix, bias, constraints, the law."""
     from servonode.nodes.assembly import assemble
     from servonode.nodes.launch_file import read_launch
     from servonode.nodes.loop import Loop
 
-    click.echo(Loop(assemble(read_launch(file, overrides), strict=False)).show(form or "text"))
+    click.echo(Loop(assemble(read_launch(file, overrides), strict=False, code=not no_code)).show(form or "text"))
 
 
 @main.command(
@@ -668,6 +677,9 @@ def _check_picture(file: Path | None, assembly: Any) -> None:
     _check_writable(file)
     if file.suffix.lower() not in PICTURES:
         raise click.UsageError(f"{file}: no picture ends like this; choose {', '.join(PICTURES)}")
+    from servonode.nodes.display import check_backend
+
+    check_backend()
     _check_views(assembly)
 
 
@@ -685,6 +697,9 @@ def _filming(file: Path | None, fps: float | None, speed: float | None, assembly
         if fps or speed:
             raise click.UsageError("--fps and --speed are of a movie; give --movie FILE.mp4 as well")
         return None
+    from servonode.nodes.display import check_backend
+
+    check_backend()
     from servonode.nodes.movie import NoMovie, plan, write_movie
 
     try:

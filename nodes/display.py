@@ -11,12 +11,17 @@ import subprocess
 import sys
 from importlib.util import find_spec
 
+from servonode.nodes.interpreter import fresh
+
 MEND = "log in with ssh -X, or have a picture (--report) or a movie (servonode simulate FILE --movie) made instead"
 TOOLKITS = ("tkinter", "PyQt6", "PySide6", "PyQt5", "PySide2", "gi", "wx")
 
 
 class NoDisplay(RuntimeError):
-    """No window can be opened; the text says why and what to do."""
+    """No window can be opened; the text says why and what to do, in one line whatever is quoted in it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(" ".join(text.split()))
 
 
 def gui_backend() -> str:
@@ -29,14 +34,16 @@ def gui_backend() -> str:
     linux = sys.platform.startswith("linux")
     if linux and not asked and not os.environ.get("DISPLAY") and not os.environ.get("WAYLAND_DISPLAY"):
         raise NoDisplay(f"there is no display (neither DISPLAY nor WAYLAND_DISPLAY is set): {MEND}")
+    check_backend()
     import matplotlib as mpl
-    from matplotlib import pyplot as plt
     from matplotlib.backends.registry import BackendFilter, backend_registry
 
     try:
+        from matplotlib import pyplot as plt
+
         name: str = mpl.rcParams["backend"]
         plt.switch_backend(name)
-    except (ImportError, ValueError) as error:
+    except Exception as error:  # MPLBACKEND may name any module
         raise NoDisplay(f"matplotlib can open no window ({error}); {MEND}") from error
     windows: list[str] = backend_registry.list_builtin(BackendFilter.INTERACTIVE)  # type: ignore[no-untyped-call]
     if name.lower() in windows:
@@ -48,9 +55,21 @@ def gui_backend() -> str:
     raise NoDisplay(f"the display {os.environ.get('DISPLAY', '')!r} cannot be opened: {MEND}")
 
 
+def check_backend() -> None:
+    """Raise NoDisplay where MPLBACKEND is nothing that matplotlib knows: then not even a file can be drawn."""
+    asked = os.environ.get("MPLBACKEND")
+    if not asked:
+        return
+    try:
+        import matplotlib as mpl  # noqa: F401
+    except ValueError as error:
+        text = f"MPLBACKEND={asked} of the environment is no backend of matplotlib; unset it, or set it to agg"
+        raise NoDisplay(f"{text}, which draws files only") from error
+
+
 def check_display() -> None:
     """Raise NoDisplay where no window can be opened; found out in a process of its own."""
-    command = [sys.executable, "-m", "servonode.nodes.display"]
+    command = fresh("servonode.nodes.display")
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
     if done.returncode:
         text = done.stdout.strip() or f"no window can be opened ({done.stderr.strip().rpartition(chr(10))[2]}); {MEND}"

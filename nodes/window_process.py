@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
 from servonode.bus import Status
+from servonode.nodes.interpreter import fresh
 from servonode.nodes.launcher import Progress
 
 
@@ -38,7 +39,7 @@ class WindowProcess:
         self._output, write = os.pipe()
         os.set_blocking(self._output, False)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "servonode.nodes.window", *self._words],
+            fresh("servonode.nodes.window", *self._words),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=write,

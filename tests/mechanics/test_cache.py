@@ -1,17 +1,21 @@
 """The kernel cache: built once, verified each time, never half written."""
 
 import errno
+import fcntl
+import json
+import logging
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from servonode.mechanics import cache
+from servonode.mechanics import cache, ownership
 from servonode.mechanics.cache import CacheError, load
 from servonode.mechanics.machine import Machine
 
@@ -40,6 +44,8 @@ def no_build() -> tuple[str, bytes]:
 def forget() -> None:
     """What a new process knows: nothing."""
     sys.modules.pop(NAME, None)
+    cache._passing.clear()
+    cache._say_unused.cache_clear()
 
 
 @pytest.fixture(autouse=True)
@@ -252,6 +258,260 @@ def test_machine_code_stays_in_the_folder_whatever_numba_is_told(root: Path, tmp
         assert str(tmp_path / "elsewhere") == config.CACHE_DIR
     assert list((root / KEY).rglob("*.nbc"))
     assert not (tmp_path / "elsewhere").exists()
+
+
+# nobody else's code
+
+OTHER = 54321  # a user id that nobody has
+as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away and become another user")
+POISON = "from pathlib import Path\n\nPath({flag!r}).touch()\n\n\ndef twice(x):\n    return 3.0 * x\n"
+
+
+@pytest.fixture
+def flag(folder: Path, tmp_path: Path) -> Path:
+    """A file that the cached kernel makes when it is run: it is another's, and its manifest is right."""
+    flag = tmp_path / "was run"
+    (folder / "kernel.py").write_text(POISON.format(flag=str(flag)))
+    shutil.rmtree(folder / "__pycache__")
+    content = {str(file.relative_to(folder)): cache._digest(file.read_bytes()) for file in cache._content(folder)}
+    (folder / "manifest.json").write_text(json.dumps(content))
+    return flag
+
+
+def test_a_poisoned_kernel_of_ones_own_would_run(flag: Path) -> None:  # or the tests below could not fail
+    assert load(KEY, no_build)[0].twice(1.5) == 4.5
+    assert flag.exists()
+
+
+def is_not_used(flag: Path, caplog: pytest.LogCaptureFixture, problem: str) -> bool:
+    """Whether the kernel is built for this process alone, nothing of the cache is run, and one line says why."""
+    before = sorted(Path(tempfile.gettempdir()).glob("servonode-kernel-*"))
+    assert load(KEY, build)[0].twice(1.5) == 3.0
+    assert load(KEY, no_build)[1] == DESCRIPTION
+    assert not flag.exists()
+    assert sorted(Path(tempfile.gettempdir()).glob("servonode-kernel-*")) == before
+    (line,) = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+    assert line.startswith("the kernel cache is not used: ")
+    assert "set XDG_CACHE_HOME to a folder of your own" in line
+    assert "\n" not in line
+    return problem in line
+
+
+@pytest.mark.parametrize("what", [".", "servonode", "servonode/kernels", f"servonode/kernels/{KEY}"])
+def test_a_folder_that_others_can_write_is_not_run(
+    flag: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, what: str
+) -> None:
+    (tmp_path / what).chmod(0o777)
+    assert is_not_used(flag, caplog, f"{(tmp_path / what).resolve()} can be written by other users (mode 0777); ")
+
+
+@pytest.mark.parametrize("name", ["kernel.py", "manifest.json", "description.json"])
+def test_a_file_that_others_can_write_is_not_run(
+    flag: Path, folder: Path, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    (folder / name).chmod(0o666)
+    assert is_not_used(flag, caplog, f"{folder / name} can be written by other users (mode 0666); remove ")
+
+
+def test_the_folder_above_a_cache_must_be_private_too(
+    flag: Path, root: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "all" / "mine").mkdir(parents=True)
+    (tmp_path / "servonode").rename(tmp_path / "all" / "mine" / "servonode")
+    (tmp_path / "all").chmod(0o777)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "all" / "mine"))
+    assert is_not_used(flag, caplog, f"{tmp_path.resolve() / 'all'} can be written by other users (mode 0777); let ")
+
+
+def test_a_sticky_folder_above_protects_what_is_ones_own(flag: Path, tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    load(KEY, no_build)
+    assert flag.exists()
+
+
+@as_root
+@pytest.mark.parametrize("what", [".", "servonode", f"servonode/kernels/{KEY}/kernel.py"])
+def test_another_users_kernel_is_not_run(
+    flag: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, what: str
+) -> None:
+    os.chown(tmp_path / what, OTHER, OTHER)
+    assert is_not_used(flag, caplog, f"{(tmp_path / what).resolve()} belongs to user {OTHER}; ")
+
+
+@pytest.mark.parametrize("what", ["servonode", "servonode/kernels", f"servonode/kernels/{KEY}"])
+def test_a_link_in_the_cache_is_not_followed(
+    flag: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, what: str
+) -> None:
+    (tmp_path / what).rename(tmp_path / "elsewhere")
+    (tmp_path / what).symlink_to(tmp_path / "elsewhere")
+    assert is_not_used(flag, caplog, f"{tmp_path / what} is a link; remove ")
+
+
+def test_a_link_within_a_kernel_is_not_followed(folder: Path, flag: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (folder / "kernel.py").rename(folder.parent / "kernel.py")
+    (folder / "kernel.py").symlink_to(folder.parent / "kernel.py")
+    assert is_not_used(flag, caplog, f"{folder / 'kernel.py'} is a link; remove ")
+
+
+def test_a_pipe_in_a_kernel_does_not_hang(folder: Path, flag: Path, caplog: pytest.LogCaptureFixture) -> None:
+    os.mkfifo(folder / "pipe")
+    assert is_not_used(flag, caplog, f"{folder / 'pipe'} is neither a file nor a folder; ")
+
+
+def test_a_way_to_the_cache_by_ones_own_link_is_fine(
+    flag: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "link").symlink_to(".")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "link" / "link"))
+    load(KEY, no_build)
+    assert flag.exists()
+
+
+@as_root
+def test_a_way_to_the_cache_by_another_users_link_is_not(
+    flag: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "link").symlink_to(".")
+    os.chown(tmp_path / "link", OTHER, OTHER, follow_symlinks=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "link"))
+    assert is_not_used(flag, caplog, f"link belongs to user {OTHER}; ")
+
+
+def test_links_that_go_in_a_circle_end(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    assert ownership.exposed(tmp_path / "a" / "x") is None  # nothing can be read there
+
+
+def test_without_any_private_place_nothing_is_compiled(
+    flag: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "servonode").chmod(0o777)
+    (tmp_path / "all").mkdir()
+    (tmp_path / "all").chmod(0o777)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "all"))
+    with pytest.raises(
+        CacheError, match=r"no private place to compile a kernel in: .*; set TMPDIR to a folder of your"
+    ):
+        load(KEY, build)
+    assert not flag.exists()
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o002, 0o000, 0o077])
+def test_what_is_made_is_private_whatever_the_umask(root: Path, mask: int) -> None:
+    before = os.umask(mask)
+    try:
+        load(KEY, build)
+    finally:
+        os.umask(before)
+    made = [root.parent, root, *root.rglob("*")]
+    assert {each.stat().st_mode & 0o777 for each in made if each.is_dir()} == {0o700}
+    assert {each.stat().st_mode & 0o777 for each in made if each.is_file()} == {0o600}
+    forget()
+    assert load(KEY, no_build)[0].twice(1.5) == 3.0
+
+
+def test_what_a_killed_compilation_left_is_cleared_away(root: Path, tmp_path: Path) -> None:
+    left, worked_on = root / ".building-left", root / ".building-worked-on"
+    for each in (left, worked_on):
+        (each / "__pycache__").mkdir(parents=True)
+        (each / "kernel.py").write_text("half of it")
+    (root / ".building-link").symlink_to(tmp_path)
+    (tmp_path / "servonode").chmod(0o700)
+    lock = os.open(worked_on, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)  # as its maker does, as long as it lives
+    load(KEY, build)
+    os.close(lock)
+    assert sorted(each.name for each in root.iterdir()) == sorted([KEY, worked_on.name, ".building-link"])
+    assert tmp_path.exists()
+
+
+def test_a_compilation_that_is_killed_is_cleared_away_by_the_next(root: Path, tmp_path: Path) -> None:
+    code = "import os\nfrom servonode.mechanics import cache\n"
+    code += f"cache.load({KEY!r}, lambda: ('import os; os.kill(os.getpid(), 9)', b''))"
+    killed = subprocess.run([sys.executable, "-c", code], check=False, timeout=60)
+    assert killed.returncode == -9
+    assert [each.name[:10] for each in root.iterdir()] == [".building-"]
+    load(KEY, build)
+    assert [each.name for each in root.iterdir()] == [KEY]
+
+
+def in_another_user(work: Callable[[], bool]) -> bool:
+    """Whether it holds in a child process with another user id."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            os.setgroups([])
+            os.setgid(OTHER)
+            os.setuid(OTHER)
+            code = 0 if work() else 1
+        except BaseException:  # noqa: BLE001  (the last frame of a process)
+            import traceback
+
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+@pytest.fixture
+def readable(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder to which every user comes, for a cache."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as home:
+        Path(home).chmod(0o755)
+        monkeypatch.setenv("XDG_CACHE_HOME", home)
+        monkeypatch.setenv("HOME", home)
+        yield Path(home)
+
+
+@as_root
+@pytest.mark.parametrize("owner", [0, OTHER])
+def test_a_warm_cache_that_cannot_be_written_works(compiled: Path, readable: Path, owner: int) -> None:
+    folder = readable / "servonode" / "kernels" / KEY
+    shutil.copytree(compiled, folder)
+    everything = [readable, *readable.rglob("*")]
+    for each in everything:
+        os.chown(each, owner, owner)
+        each.chmod(0o555 if each.is_dir() else 0o444)
+
+    def works() -> bool:
+        module, description = load(KEY, no_build)
+        hits = sum(module.twice.stats.cache_hits.values())
+        return (module.twice(1.5), description, hits) == (3.0, DESCRIPTION, 1)
+
+    assert in_another_user(works)
+    assert [readable, *readable.rglob("*")] == everything
+
+
+@as_root
+def test_a_cold_cache_that_cannot_be_written_is_one_line(compiled: Path, readable: Path) -> None:
+    def is_refused() -> bool:
+        try:
+            load(KEY, build)
+        except CacheError as error:
+            wanted = f"the kernel cache {readable}/servonode/kernels cannot be written (Permission denied); free the"
+            return str(error).startswith(wanted) and "\n" not in str(error)
+        return False
+
+    assert in_another_user(is_refused)
+
+
+@as_root
+def test_a_kernel_that_may_not_be_read_says_so(compiled: Path, readable: Path) -> None:
+    folder = readable / "servonode" / "kernels" / KEY
+    shutil.copytree(compiled, folder)
+    for each in (folder.parent, folder.parent.parent):
+        each.chmod(0o755)
+
+    def is_refused() -> bool:
+        try:
+            load(KEY, build)
+        except CacheError as error:
+            return f"the kernel cache {folder} may not be read; have its owner allow it (chmod -R go+rX)" in str(error)
+        return False
+
+    assert in_another_user(is_refused)
 
 
 BUILDER = """\

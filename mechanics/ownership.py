@@ -1,0 +1,115 @@
+"""Who else could change what is read from a folder: what is run as code must be its user's, or the system's, alone."""
+
+import grp
+import os
+import pwd
+import stat
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+MOST_LINKS = 40  # as many as the system itself follows in a path
+_ROOT = 0  # may change everything anyway
+
+
+def exposed(path: Path) -> str | None:
+    """Why another user could put something else at `path`, naming the folder or link; None: nobody can.
+
+    Every folder on the way must belong to this user or to root, and be written by them alone; one that everybody can
+    write will do where its sticky bit keeps what is in it. What does not exist yet is no danger.
+    """
+    for place, found in _way(path):
+        problem = _trouble(found, sticky=True)
+        if problem:
+            return f"{place} {problem}"
+    return None
+
+
+def open_to_all(folder: Path) -> str | None:
+    """The folder, or one on the way to it, in which every user of this computer can put files; None: there is none.
+
+    A folder that a group shares is that group's own affair.
+    """
+    way = list(_way(folder))
+    for i, (place, found) in enumerate(way):
+        everybody = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_IWOTH
+        if everybody and (i == len(way) - 1 or not found.st_mode & stat.S_ISVTX):
+            return str(place)
+    return None
+
+
+def not_mine(folder: Path) -> str | None:
+    """Why what lies in a folder, at any depth, cannot be trusted, naming it; None: it can.
+
+    Files and folders only, without links, each of this user or root, and written by them alone.
+    """
+    waiting = [folder]
+    while waiting:
+        place = waiting.pop()
+        found = place.lstat()
+        if stat.S_ISLNK(found.st_mode):
+            return f"{place} is a link"
+        if not (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)):
+            return f"{place} is neither a file nor a folder"
+        problem = _trouble(found, sticky=False)
+        if problem:
+            return f"{place} {problem}"
+        if stat.S_ISDIR(found.st_mode):
+            waiting += place.iterdir()
+    return None
+
+
+def _way(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Each folder and link on the way to a path, the links followed one by one, and the path itself, as far as it is.
+
+    A way with too many links ends at one of them.
+    """
+    waiting, place, links = [*reversed(path.absolute().parts[1:])], Path("/"), 0
+    yield place, place.lstat()
+    while waiting:
+        part = waiting.pop()
+        if part == "..":
+            place = place.parent
+            continue
+        try:
+            found = (place / part).lstat()
+        except OSError:
+            return
+        yield place / part, found
+        if not stat.S_ISLNK(found.st_mode):
+            place /= part
+        elif (links := links + 1) > MOST_LINKS:
+            return
+        else:
+            target = (place / part).readlink()
+            waiting += reversed(target.parts[target.is_absolute() :])
+            place = Path("/") if target.is_absolute() else place
+
+
+def _trouble(found: os.stat_result, sticky: bool) -> str:
+    """Why others could change what was found, empty if they cannot; `sticky`: a sticky bit protects a folder."""
+    if found.st_uid not in (_ROOT, os.geteuid()):
+        return f"belongs to user {_name(found.st_uid)}"
+    if stat.S_ISLNK(found.st_mode):  # has no mode of its own
+        return ""
+    by_group = found.st_mode & stat.S_IWGRP and not _is_private(found.st_gid, os.geteuid())
+    if not (by_group or found.st_mode & stat.S_IWOTH) or (sticky and found.st_mode & stat.S_ISVTX):
+        return ""
+    return f"can be written by other users (mode {stat.S_IMODE(found.st_mode):04o})"
+
+
+def _name(uid: int) -> str:
+    try:
+        return f"{pwd.getpwuid(uid).pw_name} ({uid})"
+    except KeyError:
+        return str(uid)
+
+
+@cache
+def _is_private(gid: int, uid: int) -> bool:
+    """Whether a group is a user's alone, as many systems give each user one: of that name, without other members."""
+    try:
+        group, user = grp.getgrgid(gid), pwd.getpwuid(uid)
+    except KeyError:
+        return False
+    return group.gr_gid == user.pw_gid and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}

@@ -1,0 +1,27 @@
+"""Launch files from others: refuse what would run code that they name."""
+
+from servonode.controllers import PROGRAMS
+from servonode.mechanics.locate import names_code
+from servonode.nodes.launch_file import LaunchError
+from servonode.nodes.launch_keys import LaunchFile
+from servonode.plants import PLANTS
+
+SHIPPED = {f"servonode.plants.{name}:model" for name in PLANTS}
+SHIPPED |= {f"servonode.controllers.{entry.module}:program" for entry in PROGRAMS}
+
+
+def refuse_code(launch: LaunchFile) -> None:
+    """Refuse a launch file that names Python code: a file or a module, instead of a machine or program known by name.
+
+    Known are those that come with servonode and those that installed packages have registered.
+
+    Raises:
+        LaunchError: it names code.
+    """
+    program = launch.controller.program if launch.controller else None
+    for section, key, reference in (("plant", "machine", launch.plant.machine), ("controller", "program", program)):
+        if reference is not None and reference not in SHIPPED and names_code(reference):
+            text = (
+                f"{reference!r} is Python code, which --no-code (code=False) refuses; read it and run it without, or "
+            )
+            raise LaunchError(launch.file, section, key, f"{text}name one of `servonode list {key}s`")
