@@ -6,8 +6,10 @@ kernel.
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +19,7 @@ from servonode.mechanics import cache
 from servonode.mechanics.expression import ExpressionError, parse
 
 Array = npt.NDArray[np.float64]
+MOST_PARTS = 4000  # operations and operands of an expression or a derivative, which take some seconds to compile
 
 
 class Signals:
@@ -36,7 +39,8 @@ def load_signals(texts: Mapping[str, str | float], order: int) -> Signals:
     """The compiled signals of these expressions of t, from the cache or built.
 
     Raises:
-        ExpressionError: a text is not an expression, or cannot be differentiated `order` times.
+        ExpressionError: a text is not an expression, or cannot be differentiated `order` times, or only to a length
+            that cannot be compiled.
     """
     for name, text in texts.items():
         parse(text).require_derivatives(order, name)
@@ -55,15 +59,27 @@ def _source(texts: Mapping[str, str | float], order: int) -> str:
     from servonode.mechanics.words import time
 
     expressions = []
-    for text in texts.values():
+    for name, text in texts.items():
         expression = sympy.sympify(parse(text).sympy({"t": time}))
-        for _ in range(order + 1):
+        for degree in range(order + 1):
+            if degree:
+                expression = sympy.diff(expression, time)
+            _check_parts(expression, name, degree)
             expressions.append(expression)
-            expression = sympy.diff(expression, time)
     block = emit.Block(None)
     block.store("out", block.evaluate(expressions))
     body = str(block) or "    pass"
     return emit.HEADER + emit.njit("void(f8, f8[::1])") + f"def signals(t_, out):\n{body}\n"
+
+
+def _check_parts(expression: Any, name: str, degree: int) -> None:
+    """Raise ExpressionError for a derivative that is too long to be compiled."""
+    import sympy
+
+    if sum(1 for _ in islice(sympy.preorder_traversal(expression), MOST_PARTS + 1)) > MOST_PARTS:
+        which = f"its derivative of order {degree}" if degree else "it"
+        text = f"{name}: {which} has more than {MOST_PARTS} parts, too many to be compiled; use fewer factors, "
+        raise ExpressionError(f"{text}or write sums instead of products")
 
 
 __all__ = ["ExpressionError", "Signals", "load_signals"]

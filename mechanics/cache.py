@@ -99,7 +99,7 @@ def load(key: str, build: Build) -> tuple[ModuleType, bytes]:
     if key in _passing:
         return _passing[key]
     try:
-        problem, there = _danger(folder), folder.exists()
+        problem, there = _danger(folder), folder.is_dir()
     except PermissionError as error:
         raise _not_read(folder) from error
     if problem is None and not there:
@@ -125,7 +125,7 @@ def _danger(folder: Path) -> str | None:
     linked = next((each for each in (own, root, folder) if each.is_symlink()), None)
     try:
         problem = f"{linked} is a link" if linked else exposed(folder) or not_mine(folder)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     if problem is None:
         return None

@@ -28,6 +28,7 @@ Array = npt.NDArray[np.float64]
 REFUSE = 0.8  # of the limit: beyond it the model's errors decide about stability
 SHARE = 1 / 3  # of the limit: what `auto_rate` takes at most
 _WHOLE = 1e-9  # a delay nearer to a whole number than this is whole
+_LARGE = 40  # entries of X from which on radii take so long that fewer are looked at
 _ROUNDING = 1e-10  # spectral radii that exceed 1 by less are rounded; also where it separates slow from no decay
 
 
@@ -103,11 +104,17 @@ def longest_period(gains: Gains, delay: float) -> float:
         worst = complex(mu[0]) if mu.size else 0j
         raise UnstableGains(f"no period is stable: eigenvalue {worst:.4g} 1/s; take gains that `check` passes", worst)
     low, found = 0.02 * float(np.min(-mu.real / np.abs(mu) ** 2)) / (1.0 + delay), False
+    coarse, fine = (101, 65) if _size(gains, delay) < _LARGE else (21, 9)
     while not found:
-        low, high, found = _first_above(radii, np.geomspace(low, 7.0 * low, 101))
+        low, high, found = _first_above(radii, np.geomspace(low, 7.0 * low, coarse))
     for _ in range(5):
-        low, high, _ = _first_above(radii, np.linspace(low, high, 65))
+        low, high, _ = _first_above(radii, np.linspace(low, high, fine))
     return low
+
+
+def _size(gains: Gains, delay: float) -> float:
+    """The number of entries of X, of which those that wait grow with the delay."""
+    return len(gains.degrees) * (1.0 + delay)
 
 
 def _first_above(radii: Callable[[Array], Array], grid: Array) -> tuple[float, float, bool]:
@@ -120,10 +127,11 @@ def _first_above(radii: Callable[[Array], Array], grid: Array) -> tuple[float, f
 def best_period(gains: Gains, delay: float) -> tuple[float, float]:
     """The period [s] with the smallest spectral radius, and that radius. Raises as `longest_period`."""
     radii, low, high = _radii(gains, delay), 0.0, longest_period(gains, delay)
+    n = 100 if _size(gains, delay) < _LARGE else 12
     for _ in range(6):
-        grid = np.linspace(low, high, 102)[1:-1]
+        grid = np.linspace(low, high, n + 2)[1:-1]
         i = int(np.argmin(values := radii(grid)))
-        low, high = grid[max(i - 1, 0)], grid[min(i + 1, 99)]
+        low, high = grid[max(i - 1, 0)], grid[min(i + 1, n - 1)]
     return float(grid[i]), float(values[i])
 
 

@@ -34,6 +34,7 @@ Array = npt.NDArray[np.float64]
 LATENESS = 1.0  # wall s by which a simulated plant may be late
 LONGEST_ANSWER = 60.0  # wall s for a first answer, or one in lockstep, of a machine outside
 LONGEST_TIMEOUT = 10.0  # wall s; a longer command timeout is none, and must be called unsafe
+MOST_WAITING = 1_000_000  # plant steps that a drive or a sensor may be late by
 BRAKE_HELD_NS = 1_000_000  # the safe action is computed anew this often, or at each step where that is longer
 BRAKING = 5.0  # s of the safe action after a fault, where the machine states one
 
@@ -235,6 +236,8 @@ def assemble(launch: LaunchFile, strict: bool = True, code: bool = True) -> Asse
         delay=plant.sensor.delay,
         drop=plant.sensor.drop,
     )
+    _check_delay(launch, "plant.actuator", max(actuator.delay, default=0.0))
+    _check_delay(launch, "plant.sensor", sensor.delay)
     allowed = per_input("plant.safety", "limit", plant.safety.limit, np.inf)
     assembly = Assembly(
         launch=launch,
@@ -275,6 +278,14 @@ def unlimited_text(assembly: Assembly) -> str:
         f"there is none for {', '.join(names)}, and one wrong reading of a machine outside may ask for any torque; give"
     )
     return f"{text} limit = {{ {example} }} with what the machine stands, or say plant.safety.unsafe = true"
+
+
+def _check_delay(launch: LaunchFile, section: str, delay: float) -> None:
+    """Refuse a delay [s] of more steps than are kept in memory."""
+    step = launch.step_ns / 1e9
+    if delay > MOST_WAITING * step:
+        text = f"{delay:g} s are {delay / step:.3g} plant steps of {step:g} s, of which at most {MOST_WAITING:.0e} can "
+        raise LaunchError(launch.file, section, "delay", f"{text}wait; give at most {MOST_WAITING * step:g}")
 
 
 def _check_inputs(launch: LaunchFile, machine: Machine) -> None:

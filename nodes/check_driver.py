@@ -1,7 +1,14 @@
-"""What a launch file states must be for the driver that it names, and where a machine outside is met."""
+"""What a launch file states must be for its driver; where a machine outside is met, and that the place is free."""
 
+import errno
+import socket
+from urllib.parse import urlsplit
+
+from servonode.bus.folder import BusError
 from servonode.nodes.launch_file import LaunchError
 from servonode.nodes.launch_keys import Actuator, LaunchFile, Link, Sensor
+
+CONNECT_S = 1.0
 
 
 def check_driver(launch: LaunchFile) -> None:
@@ -75,3 +82,36 @@ def exposures(launch: LaunchFile, machine: str) -> list[str]:
     from servonode.bus import exposure
 
     return [text for address in external_addresses(launch, machine) if (text := exposure(address))]
+
+
+def check_free(launch: LaunchFile, machine: str) -> None:
+    """Refuse to start where another process already serves the address at which servonode is to publish.
+
+    Raises:
+        BusError: it is taken.
+    """
+    addresses = external_addresses(launch, machine)
+    if addresses and _is_taken(address := addresses[-1]):
+        text = f"{launch.file} [plant.device] applied: {address} is taken by another process, such as another run"
+        raise BusError(f"{text}; stop that one, or give this run addresses of its own")
+
+
+def _is_taken(address: str) -> bool:
+    """Whether somebody listens at an address, which is a good one; nothing else is disturbed by asking."""
+    if address.startswith("ipc://"):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.settimeout(CONNECT_S)
+            try:
+                probe.connect(address.removeprefix("ipc://"))
+            except OSError:  # what a dead process left may be taken; of anything else the plant node speaks
+                return False
+            return True
+    host = urlsplit(address).hostname or ""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as ZeroMQ does; what has ended does not count
+        try:
+            probe.bind((host, urlsplit(address).port or 0))
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+    return False

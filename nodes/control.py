@@ -29,7 +29,7 @@ from servonode.nodes.launch_keys import Controller, LaunchFile
 from servonode.nodes.machines import believed_source, chosen, load
 from servonode.plants import PLANTS, MachineSource
 
-LONGEST_DELAY = 200  # control periods
+LONGEST_DELAY = 100  # control periods; its limits take some seconds to find
 
 
 @dataclass
@@ -220,4 +220,8 @@ def _signals(launch: LaunchFile, section: str, texts: Mapping[str, str | float],
             parse(text).require_derivatives(order, name)
         except ExpressionError as error:
             raise LaunchError(launch.file, section, name, str(error)) from error
-    return load_signals(texts, order)
+    try:
+        return load_signals(texts, order)
+    except ExpressionError as error:  # only its derivatives show that
+        name = next(name for name in texts if str(error).startswith(f"{name}:"))
+        raise LaunchError(launch.file, section, name, str(error)) from error

@@ -5,6 +5,8 @@ A file that does not fit gives one LaunchError with file, section and key; no ma
 
 import json
 import math
+import os
+import stat
 import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -20,6 +22,7 @@ from msgspec.structs import FieldInfo, asdict, fields, replace
 from servonode.nodes.launch_keys import LaunchFile, Sections
 
 MAX_BYTES = 1_000_000
+MOST_STEPS = 10**10  # of a run: four months at 1 kHz
 S = TypeVar("S", bound=Struct)
 
 
@@ -114,11 +117,11 @@ def _load(file: str, path: Path) -> dict[str, Any]:
 def _read(file: str, path: Path) -> str:
     """The text of a file."""
     try:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-        if len(data) <= MAX_BYTES:
+        data = _bytes(path)
+        if data is not None and len(data) <= MAX_BYTES:
             return data.decode("utf-8-sig")
-        text = "longer than 1 MB; give a launch file"
+        text = "longer than 1 MB" if data else "neither a file nor a folder, but a pipe or a device"
+        text += "; give the path of a TOML file"
     except FileNotFoundError:
         text = _unknown("no such file", path.stem, _packaged_paths()) + ", or give the path of a TOML file"
     except IsADirectoryError:
@@ -129,6 +132,14 @@ def _read(file: str, path: Path) -> str:
     except (OSError, ValueError) as error:
         text = f"cannot be read ({getattr(error, 'strerror', None) or error}); give the path of a TOML file"
     raise LaunchError(file, None, None, text)
+
+
+def _bytes(path: Path) -> bytes | None:
+    """The first bytes of a regular file, MAX_BYTES and one; None for what may never end, or wait for a writer."""
+    if not (path.is_file() or path.is_dir()) and path.exists():
+        return None
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:  # noqa: PTH123
+        return stream.read(MAX_BYTES + 1) if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) else None
 
 
 def launch_of_table(
@@ -224,6 +235,10 @@ class _Reader:
         """The times of a launch file in ns and steps; a step that is still to be chosen counts as 1 ns."""
         step = 1 if isinstance(step_s, str) else self._nanoseconds("plant", "step", step_s)
         duration = self._whole("run", "duration", parts.run.duration, step)
+        if duration // step > MOST_STEPS and not isinstance(step_s, str):
+            text = f"{_seconds(duration)} s are {duration // step:.3g} plant steps of {_seconds(step)} s, at most "
+            mend = f"{MOST_STEPS:.0e} can be had; give at most {_seconds(MOST_STEPS * step)}, or a longer plant.step"
+            raise self._error("run", "duration", text + mend)
         period = self._whole("controller", "period", parts.controller.period, step) if parts.controller else None
         return {
             "step_ns": step,

@@ -10,18 +10,22 @@ from msgspec import Meta, Struct
 
 AUTO = "auto"  # where the machine or servonode chooses
 MAX_SECONDS = 9e9  # 285 years; in nanoseconds within 64 bits
+LARGEST = 1e50  # whatever the unit: beyond it products of a few such numbers are no longer finite
 
 Seconds = Annotated[float, Meta(gt=0, le=MAX_SECONDS)]
 OptionalSeconds = Seconds | None
-Positive = Annotated[float, Meta(gt=0)]
-Size = Annotated[float, Meta(ge=0)]
+Wait = Annotated[float, Meta(ge=0, le=MAX_SECONDS)]
+Pace = Annotated[float, Meta(ge=1e-6, le=1e6)]
+Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
+Size = Annotated[float, Meta(ge=0, le=LARGEST)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Chance = Annotated[float, Meta(ge=0, lt=1)]
 Whole = Annotated[int, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=1)]
 Text = Annotated[str, Meta(min_length=1)]
-Numbers = float | dict[str, float] | None  # one for all names, or by name; None: the effect is absent
+Numbers = Number | dict[str, Number] | None  # one for all names, or by name; None: the effect is absent
 Sizes = Size | dict[str, Size] | None
+Waits = Wait | dict[str, Wait] | None
 Setting = float | int | str | bool | list[float]
 Integrator = Literal["euler", "rk2", "heun", "ralston", "rk4"]
 Restart = Literal["never", "on-failure", "always"]
@@ -40,7 +44,7 @@ class Run(Section, frozen=True):
 
     duration: Annotated[Seconds, _key("the plant time after which the run ends", "s")]
     mode: Annotated[Literal["realtime", "lockstep"], _key("the clock: the wall's, or wait for answers")] = "realtime"
-    speed: Annotated[Positive, _key("plant seconds per wall second in real time")] = 1.0
+    speed: Annotated[Pace, _key("plant seconds per wall second in real time")] = 1.0
     seed: Annotated[Whole, _key("the number every random effect derives from")] = 1
     lockstep_timeout: Annotated[
         Seconds, _key("how long an answer may take in lockstep, the first one in real time too", "wall s")
@@ -59,8 +63,8 @@ class Actuator(Section, frozen=True):
 
     limit: Annotated[Sizes, _key("the largest magnitude of an input", "its unit")] = None
     rate_limit: Annotated[Sizes, _key("the fastest change of an input", "its unit per s")] = None
-    lag: Annotated[Sizes, _key("the time constant of a first-order lag", "s")] = None
-    delay: Annotated[Sizes, _key("the dead time before an input acts", "s")] = None
+    lag: Annotated[Waits, _key("the time constant of a first-order lag", "s")] = None
+    delay: Annotated[Waits, _key("the dead time before an input acts", "s")] = None
     quantum: Annotated[Sizes, _key("the step to which an input is rounded", "its unit")] = None
     dead_zone: Annotated[Sizes, _key("the magnitude up to which an input has no effect", "its unit")] = None
 
@@ -71,7 +75,7 @@ class Sensor(Section, frozen=True):
     noise: Annotated[Sizes, _key("the standard deviation of white noise", "its unit")] = None
     bias: Annotated[Numbers, _key("the constant error", "its unit")] = None
     quantum: Annotated[Sizes, _key("the step to which a state is rounded", "its unit")] = None
-    delay: Annotated[Size, _key("the age of a state message when it is published", "s")] = 0.0
+    delay: Annotated[Wait, _key("the age of a state message when it is published", "s")] = 0.0
     drop: Annotated[Chance, _key("the probability that a state message is lost")] = 0.0
 
 
@@ -152,8 +156,8 @@ class Device(Section, frozen=True):
 class Link(Section, frozen=True):
     """[plant.link]: faults of the link to a loopback machine, each way; chances per message."""
 
-    delay: Annotated[Size, _key("the time a message takes", "wall s")] = 0.0
-    jitter: Annotated[Size, _key("up to how much longer it takes, at random", "wall s")] = 0.0
+    delay: Annotated[Wait, _key("the time a message takes", "wall s")] = 0.0
+    jitter: Annotated[Wait, _key("up to how much longer it takes, at random", "wall s")] = 0.0
     loss: Annotated[Share, _key("the chance that a message is lost")] = 0.0
     duplicate: Annotated[Share, _key("the chance that it comes twice")] = 0.0
     reorder: Annotated[Share, _key("the chance that the next one overtakes it")] = 0.0
@@ -161,7 +165,7 @@ class Link(Section, frozen=True):
     cut: Annotated[
         Literal["none", "both", "state", "applied"], _key("which way nothing passes while the link is cut")
     ] = "none"
-    cut_at: Annotated[Size, _key("when the cut begins, from the handshake on", "wall s")] = 0.0
+    cut_at: Annotated[Wait, _key("when the cut begins, from the handshake on", "wall s")] = 0.0
     cut_for: Annotated[Seconds, _key("how long it lasts", "wall s")] = MAX_SECONDS
 
 
@@ -179,14 +183,14 @@ class Plant(Section, frozen=True):
     integrator: Annotated[Integrator, _key("the integration rule; rk2 is the midpoint rule")] = "rk4"
     publish_every: Annotated[Count, _key("steps per state message; control instants always have one", "steps")] = 1
     parameters: Annotated[
-        dict[str, float | str], _key("what differs from the machine's defaults, a function of t, or auto", "SI")
+        dict[str, Number | str], _key("what differs from the machine's defaults, a function of t, or auto", "SI")
     ] = {}
     settings: Annotated[dict[str, str | float | bool], _key("the machine's named options")] = {}
     disturbance: Annotated[
         dict[str, str | float], _key("forces by coordinate or input, expressions of t and states", "N or N m")
     ] = {}
     initial: Annotated[
-        dict[str, float | list[float] | bool | str],
+        dict[str, Number | list[Number] | bool | str],
         _key("state values at t = 0, or what the machine starts from", "SI"),
     ] = {}
     actuator: Actuator = Actuator()
@@ -208,7 +212,7 @@ class Supervision(Section, frozen=True):
     attempts: Annotated[Count, _key("the most restarts of a node within the window")] = 5
     window: Annotated[Seconds, _key("the time over which restarts are counted", "wall s")] = 60.0
     backoff: Annotated[
-        Size, _key("the wait before a second restart in the window, doubled for each more", "wall s")
+        Wait, _key("the wait before a second restart in the window, doubled for each more", "wall s")
     ] = 0.1
 
 
@@ -225,8 +229,8 @@ class Controller(Section, frozen=True):
     damping: Annotated[
         Share, _key("0: stop where the goal is singular; else damped least squares, with this share of W")
     ] = 0.0
-    parameters: Annotated[dict[str, float], _key("what differs in the model the law believes", "SI")] = {}
-    gains: Annotated[dict[str, float | str | list[list[float]]], _key('rates, "auto", or matrices', "1/s")] = {}
+    parameters: Annotated[dict[str, Number], _key("what differs in the model the law believes", "SI")] = {}
+    gains: Annotated[dict[str, Number | str | list[list[Number]]], _key('rates, "auto", or matrices', "1/s")] = {}
     settings: Annotated[dict[str, Setting], _key("the program's own options")] = {}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from servonode.bus import Bus, BusError, Requester, RunFolder, Status, devices_folder, run_folder, run_path
 from servonode.bus.processes import Named
 from servonode.nodes.assembly import Assembly
-from servonode.nodes.check_driver import exposures, external_addresses
+from servonode.nodes.check_driver import check_free, exposures, external_addresses
 from servonode.nodes.child import STOP, Child, forked
 from servonode.nodes.ladder import ESTOP
 from servonode.nodes.launch_file import table_of
@@ -71,11 +71,13 @@ class Launcher:
         """Start, watch and stop the nodes; everything that was made is gone when this returns.
 
         Raises:
-            RunNameTaken: a run of this name is going on; BusError: the private folder cannot be had.
+            RunNameTaken: a run of this name is going on; BusError: the private folder cannot be had, or an address
+                of the launch file is taken.
         """
         begin = time.monotonic_ns()
         launch, machine = self.assembly.launch, self.assembly.machine.description.name
         addresses = external_addresses(launch, machine)
+        check_free(launch, machine)
         with _held(self.name) as folder, devices_folder(addresses, bound=addresses[-1] if addresses else ""):
             for text in exposures(launch, machine):
                 _say(text)

@@ -1,7 +1,9 @@
 """What a launch file will do, found by simulating it: peaks, conditions, steady residuals, the free motion."""
 
+from dataclasses import replace
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -11,7 +13,7 @@ from servonode.nodes.assembly import Assembly
 from servonode.nodes.control import Control
 from servonode.nodes.examine import Examination, Level, total_delay
 from servonode.nodes.result import Run
-from servonode.nodes.simulate import SimulationError, default_every, simulate_fused
+from servonode.nodes.simulate import SimulationError, can_fuse, default_every, simulate_fused
 from servonode.nodes.zero_dynamics import judge
 
 Array = npt.NDArray[np.float64]
@@ -19,10 +21,21 @@ GROWTH = 3.0  # perturbations that grow more than this are warned of
 STEP_ERROR = 1e-3  # share of the energy turned over that the integrator may lose before it is warned of
 MISSED = 100.0  # times the residual that the hold explains: more than that at the end is a goal not reached
 ROWS = 400  # rows of the run at which W and the drift are looked at
+MOST_STEPS = 2_000_000  # of a run that are simulated here, a second or two
+MOST_SINGLE_STEPS = 200_000  # the same where drives, sensors or limits keep the loop from being compiled as a whole
+JUDGED = 500.0  # s over which the free motion is judged at most
 
 
 def prospect(assembly: Assembly, found: Examination) -> None:
-    """Simulate the sampled run and the free motion; add findings and numbers to the examination."""
+    """Simulate the sampled run and the free motion; add findings and numbers to the examination.
+
+    Of a long run only the beginning is looked at, which is said.
+    """
+    whole = assembly.launch.duration_ns / 1e9
+    assembly = _beginning(assembly)
+    if assembly.launch.duration_ns / 1e9 < whole:
+        text = f"long: only the first {assembly.launch.duration_ns / 1e9:g} s of {whole:g} s were simulated"
+        found.add("warn", "run", f"{text}; give plant.step or run.duration such that it has fewer steps to see more")
     run = simulate_fused(assembly, default_every(assembly))
     found.numbers["simulated"] = _peaks(assembly, run)
     if run.fault:
@@ -38,6 +51,19 @@ def prospect(assembly: Assembly, found: Examination) -> None:
     _noise(assembly, control, found)
     _arrival(control, run, found)
     _free_motion(assembly, found)
+
+
+def _beginning(assembly: Assembly) -> Assembly:
+    """The assembly of as much of the run as can be simulated at once, in whole control periods; at least one."""
+    launch = assembly.launch
+    unit = launch.steps_per_period or 1
+    most = MOST_STEPS if can_fuse(assembly) else MOST_SINGLE_STEPS
+    steps = max(most - most % unit, min(unit, MOST_STEPS))
+    if launch.steps <= steps:
+        return assembly
+    time_ns = steps * launch.step_ns
+    run = msgspec.structs.replace(launch.run, duration=time_ns / 1e9)
+    return replace(assembly, launch=msgspec.structs.replace(launch, run=run, duration_ns=time_ns, steps=steps))
 
 
 def _peaks(assembly: Assembly, run: Run) -> dict[str, Any]:
@@ -173,7 +199,7 @@ def _noise(assembly: Assembly, control: Control, found: Examination) -> None:
 def _free_motion(assembly: Assembly, found: Examination) -> None:
     """The judgement on what the program leaves free."""
     try:
-        judgement = judge(assembly)
+        judgement = judge(assembly, min(assembly.launch.duration_ns / 1e9, JUDGED))
     except SimulationError as error:
         found.add("warn", "free motion", str(error))
         return

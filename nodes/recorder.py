@@ -15,11 +15,12 @@ class RecordTooLarge(ValueError):
     """The record of a run would not fit into memory."""
 
 
-def check_size(rows: int, columns: int) -> int:
-    """The size [bytes] of a record of so many rows; RecordTooLarge where it would not fit."""
+def check_size(rows: int, columns: int, remedy: str = "record fewer with a larger --every") -> int:
+    """The size [bytes] of a record of so many rows; RecordTooLarge for more than LARGEST_RECORD."""
     size = rows * columns * 8
     if size > LARGEST_RECORD:
-        raise RecordTooLarge(f"a record of {rows} rows takes {size / 1e9:.1f} GB; record fewer with a larger --every")
+        most = f"at most {LARGEST_RECORD / 1e9:g} GB are kept"
+        raise RecordTooLarge(f"a record of {rows} rows takes {size / 1e9:.1f} GB, {most}; {remedy}")
     return size
 
 
@@ -30,13 +31,19 @@ class Recorder:
     this process has died, and what has been written gives its place to new ones. Without one they all stay in `data`.
     """
 
-    def __init__(self, columns: Sequence[str], rows: int, store: Store | None = None) -> None:
+    def __init__(
+        self,
+        columns: Sequence[str],
+        rows: int,
+        store: Store | None = None,
+        remedy: str = "record fewer with a larger --every",
+    ) -> None:
         self.columns = ("k", *columns)
         self.count = 0  # rows ever added; in a store also those of this node's earlier lives
         self.last = -1  # step of the newest row of this life; -1: none yet
         self._store = store
         if store is None:
-            check_size(rows, len(self.columns))
+            check_size(rows, len(self.columns), remedy)
             self.data = np.zeros((rows, len(self.columns)))
         else:
             self.data = store.attach(self.columns)

@@ -12,20 +12,36 @@ from servonode.nodes.assembly import Assembly
 from servonode.nodes.control import Control
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.fused import fused_loop
+from servonode.nodes.launch_file import LaunchError
 from servonode.nodes.lockstep import lockstep, prepare
 from servonode.nodes.node import CONTROLLER, PLANT, TARGET, WANTED
 from servonode.nodes.plant_node import PlantNode
-from servonode.nodes.recorder import Recorder
+from servonode.nodes.recorder import Recorder, check_size
 from servonode.nodes.result import Run, largest_residuals, run_of_rows
 from servonode.nodes.target_node import TargetNode
 
 _log = logging.getLogger(__name__)
 Array = npt.NDArray[np.float64]
 ROWS = 20_000  # rows a run keeps unless asked for more
+MOST_STEPS = 500_000_000  # plant steps of a simulation, which take some ten minutes
 
 
 class SimulationError(RuntimeError):
     """The integration cannot go on; the text says where and why."""
+
+
+def check_length(assembly: Assembly) -> None:
+    """Refuse a simulation that would not come to its end today.
+
+    Raises:
+        LaunchError: it has more than MOST_STEPS steps.
+    """
+    launch = assembly.launch
+    if launch.steps > MOST_STEPS:
+        step = launch.step_ns / 1e9
+        text = f"{launch.duration_ns / 1e9:g} s are {launch.steps:.3g} plant steps of {step:g} s, a simulation takes "
+        text += f"at most {MOST_STEPS:.0e}; give at most {MOST_STEPS * step:g}, or a longer plant.step"
+        raise LaunchError(launch.file, "run", "duration", text)
 
 
 def default_every(assembly: Assembly) -> int:
@@ -52,6 +68,7 @@ class _SteppedBus(MemoryBus):
 
 def simulate_nodes(assembly: Assembly, every: int) -> Run:
     """The sampled loop with the very nodes of a run, stepped in one process on the bus in memory."""
+    check_length(assembly)
     begin = time.monotonic_ns()
     switchboard = Switchboard()
     bus = _SteppedBus(switchboard, PLANT)
@@ -81,6 +98,7 @@ def simulate_fused(assembly: Assembly, every: int) -> Run:
 
     A run that meets a fault is given to the nodes, which know what follows from it.
     """
+    check_length(assembly)
     if not can_fuse(assembly):
         return simulate_nodes(assembly, every)
     begin = time.monotonic_ns()
@@ -109,7 +127,8 @@ def _answers(assembly: Assembly) -> Recorder:
     law, launch = assembly.control.law if assembly.control else None, assembly.launch
     columns = law.n_recorded if law else 0
     rows = launch.steps // launch.steps_per_period + 2 if launch.steps_per_period else 0
-    return Recorder([f"{i}" for i in range(columns)], rows)
+    remedy = "shorten run.duration, or lengthen controller.period"
+    return Recorder([f"{i}" for i in range(columns)], rows, remedy=remedy)
 
 
 def simulate_continuous(assembly: Assembly, every: int, rtol: float, atol: float) -> Run:
@@ -120,6 +139,8 @@ def simulate_continuous(assembly: Assembly, every: int, rtol: float, atol: float
     """
     from scipy.integrate import solve_ivp
 
+    check_length(assembly)
+    check_size(assembly.launch.steps // every + 2, 2 * len(assembly.start) + assembly.machine.n_inputs)
     begin = time.monotonic_ns()
     launch, machine, control = assembly.launch, assembly.machine, assembly.control
     if not can_fuse(assembly) or (launch.controller and launch.controller.delay):

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
+EXACT = 2.0**53  # whole numbers up to here are exact
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,14 @@ class ActuatorEffects:
         return not (self.dynamic or any(self.quantum) or any(self.dead_zone))
 
 
+def rounded(values: Array, quantum: Array) -> Array:
+    """The values in whole steps of `quantum`; as they are where that is 0, or below what a double resolves."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        steps = np.round(values / np.where(quantum > 0, quantum, 1.0))
+        result: Array = np.where((quantum > 0) & (np.abs(steps) < EXACT), steps * quantum, values)
+    return result
+
+
 class Actuator:
     """The drives' state: what they were told and what they do.
 
@@ -49,8 +58,9 @@ class Actuator:
         self._limit = np.array(effects.limit)
         self._change = np.array(effects.rate_limit) * step
         lag = np.array(effects.lag)
-        # exact zero-order-hold answer of a first-order lag over one step
-        self._blend = np.where(lag > 0, -np.expm1(-step / np.where(lag > 0, lag, 1.0)), 1.0)
+        # exact zero-order-hold answer of a first-order lag over one step; of one far shorter than the step, the whole
+        with np.errstate(over="ignore"):
+            self._blend = np.where(lag > 0, -np.expm1(-step / np.where(lag > 0, lag, 1.0)), 1.0)
         depth = [round(delay / step) for delay in effects.delay]
         self._pipes = [deque([0.0] * n) for n in depth]
 
@@ -78,8 +88,7 @@ class Actuator:
 
     def _shaped(self, demand: Array) -> Array:
         value = np.where(np.abs(demand) < self.effects.dead_zone, 0.0, demand)
-        quantum = np.array(self.effects.quantum)
-        value = np.where(quantum > 0, np.round(value / np.where(quantum > 0, quantum, 1.0)) * quantum, value)
+        value = rounded(value, np.array(self.effects.quantum))
         limited: Array = np.clip(value, -self._limit, self._limit)
         return limited
 
@@ -113,9 +122,7 @@ class Sensor:
         if self.effects.ideal:
             return state
         value = state + self._bias + self._noise * self._rng.standard_normal(len(state))
-        scale = np.where(self._quantum > 0, self._quantum, 1.0)
-        rounded: Array = np.where(self._quantum > 0, np.round(value / scale) * scale, value)
-        return rounded
+        return rounded(value, self._quantum)
 
     def drops(self) -> bool:
         """Whether this state message is lost."""
