@@ -113,6 +113,7 @@ class MachineDescription(msgspec.Struct, frozen=True):
     stabilised: tuple[Quantity, ...] = ()  # constraints that reactions hold, by their residuals
     jumps: bool = False  # whether states are set at the end of a step
     held: tuple[str, ...] = ()  # holonomic constraints and identities, restored by every step
+    safe: dict[str, str] = {}  # the safe action of each input that has one, as an expression of the state
     places: dict[str, str] = {}  # where in the source: "model", "kinetic", ..., and each coordinate's kinematics
 
     @property

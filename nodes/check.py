@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from servonode.nodes.aftermath import actions
 from servonode.nodes.assembly import Assembly, unlimited_text
 from servonode.nodes.check_driver import exposures
 from servonode.nodes.examine import Examination, Finding
@@ -41,6 +42,7 @@ class Report:
     period: float | None
     integrator: str
     command_timeout: float | None
+    after_fault: dict[str, str]  # what each input does
     safety: dict[str, Any]  # driver, limits by input, what a fault leads to
     findings: tuple[Finding, ...]
     numbers: dict[str, Any]
@@ -87,6 +89,7 @@ def report(assembly: Assembly) -> Report:
         period=launch.period_ns / 1e9 if launch.period_ns else None,
         integrator=launch.plant.integrator,
         command_timeout=assembly.command_timeout,
+        after_fault=actions(assembly),
         safety=_safety(assembly),
         findings=tuple(found.findings),
         numbers=found.numbers,

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from servonode.mechanics import discrete
 from servonode.mechanics.stabilize import UnstableGains
+from servonode.nodes.aftermath import after_fault
 from servonode.nodes.assembly import Assembly
 from servonode.nodes.control import Control
 from servonode.nodes.examine import Examination, Level, total_delay
@@ -44,6 +45,8 @@ def prospect(assembly: Assembly, found: Examination) -> None:
         found.add("warn", "run", f"{text} (from t = {t:.2f} s)")
     _judge_peaks(assembly, found)
     _judge_energy(run, found)
+    if assembly.machine.n_inputs:
+        found.numbers["after_fault"] = after_fault(assembly, run, _largest_kinetic(run), found)
     control = assembly.control
     if control is None or control.law.description.explicit:
         return

@@ -52,6 +52,12 @@ A name from `servonode list machines` or `list programs` (packages add to them b
 file. The function returns a `Model` or, of a model, a `Program`. Its arguments with defaults are options, set in
 `[plant.settings]` or `[controller.settings]`.
 
+**A launch file is to be trusted like code.** It may name Python code, and that code runs with all the rights of
+whoever runs the file, in `run`, `simulate`, `check` and `show` alike. With `--no-code` (`code=False` in Python) a file
+that names code, in a file or a module, is refused before anything of it runs: what remains are machines and programs
+that came with servonode or that installed packages have registered. Expressions are data, never executed. Code is not
+read from a folder in which every user of the computer can put files.
+
 ## [plant.parameters], [plant.initial], [controller.parameters]
 
 Values by the machine's names, in SI units and radians; see the machine's page or `servonode show FILE`.

@@ -209,6 +209,7 @@ def check_text(report: Report) -> str:
         rows.append(("command timeout", f"{report.command_timeout * 1e3:.0f} ms of wall time"))
     if report.inputs:
         rows.append(("safety", _safety(report.safety)))
+        rows += [("after a fault", f"{name} {does}") for name, does in report.after_fault.items()]
     rows += _numbers(report.numbers)
     rows += [(MARKS[each.level], f"{each.subject}: {each.text}") for each in report.findings]
     rows.append(("verdict", report.verdict))

@@ -43,6 +43,14 @@ def test_what_is_made_runs_with_the_printed_command(tmp_path: Path, kind: str) -
     assert (tmp_path / "crab.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_machine_that_is_made_brakes_after_a_fault(tmp_path: Path) -> None:
+    assert servonode(tmp_path, "new", "machine", "crab").returncode == 0
+    checked = servonode(tmp_path, "check", "crab.toml")
+    assert checked.returncode == 0, checked.stderr
+    assert "after a fault    F brakes with -c_b*x_dot" in checked.stdout.splitlines()
+    assert "safe action" not in checked.stdout
+
+
 @every_kind
 def test_nothing_of_the_template_is_left_in_the_files(tmp_path: Path, kind: str) -> None:
     assert servonode(tmp_path, "new", kind, "crab").returncode == 0

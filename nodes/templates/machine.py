@@ -25,6 +25,7 @@ def model() -> Model:
     g = parameter("g", "gravity", "m/s^2", default=9.81, at_least=0)
     k = parameter("k", "friction of the trolley", "N s/m", default=1.0, at_least=0)
     c = parameter("c", "friction of the rod's joint", "N m s/rad", default=0.05, at_least=0)
+    c_b = parameter("c_b", "brake of the trolley, the safe action after a fault", "N s/m", default=20.0, at_least=0)
 
     # Inputs: generalized forces. Below, inputs={F: x.rate} says that F does work on the trolley's speed.
     F = input_("F", "force on the trolley", "N")
@@ -37,11 +38,14 @@ def model() -> Model:
         name="NAME",
         description="crane with a hanging load",
         coordinates=(x, theta),
-        parameters=(M, m, L, g, k, c),
+        parameters=(M, m, L, g, k, c, c_b),
         kinetic=(M * x.rate**2 + m * (load_x**2 + load_y**2)) / 2,
         potential=-m * g * L * cos(theta),
         dissipation=(k * x.rate**2 + c * theta.rate**2) / 2,  # Rayleigh: half of the power that is lost
         inputs={F: x.rate},
+        # What the inputs do after a fault; without it they go to zero, and the machine coasts. A brake works against
+        # the rate of its own input, so that its power -c_b * x.rate**2 is never positive: `servonode check` tries it.
+        safe={F: -c_b * x.rate},
         outputs=(output("load", "horizontal position of the load", x + L * sin(theta), "m"),),
         panels=(("x", "load"), ("theta",)),  # what the report plots, an axis each
         # A contact that holds is a constraint, linear in the rates (rolling) or without rates (a rail):

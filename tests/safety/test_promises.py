@@ -1,9 +1,14 @@
 """Promises of the runtime that do not depend on the driver; those that do are in suite.py."""
 
 import ast
+import hashlib
+import json
 import os
+import py_compile
 import random
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,9 +18,12 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import servonode
 from servonode.nodes import guard, ladder, safety
+from servonode.nodes.cli import main
+from servonode.nodes.interpreter import fresh
 from servonode.nodes.launch_file import LaunchError
 from servonode.nodes.node import CONTROLLER, PLANT, TARGET
 from tests.helpers.runs import NODES, START_S, Runs, Watch, eventually, operator, private_runs, signalled, stopped_early
@@ -118,6 +126,18 @@ def test_promise_14_what_a_dead_run_left_does_not_block_the_next(runs: Runs) -> 
     again = runs.start(LAUNCH, "run.speed=2", "run.duration=0.5", name=run.name)
     again.ends_with(0, START_S)
     assert runs.left_files() == []
+
+
+def test_promise_14_a_run_on_an_address_that_another_has_is_refused(runs: Runs) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as ipc:
+        path = str(runs.runtime / "taken")
+        ipc.bind(path)
+        ipc.listen()
+        for address in (f"tcp://127.0.0.1:{tcp.getsockname()[1]}", f"ipc://{path}"):
+            run = runs.start("trailer_pursuit_external", f"plant.device.applied={address}")
+            assert run.popen.wait(START_S) == 2
+            (line,) = [each for each in run.stderr.splitlines() if "deriving" not in each]
+            assert f"[plant.device] applied: {address} is taken by another process, such as another run; stop" in line
 
 
 # 15
@@ -226,3 +246,129 @@ def test_promise_17_where_it_was_asked_for_every_line_says_so(runs: Runs) -> Non
     assert lines
     assert all("UNSAFE: no command watchdog" in line for line in lines)
     assert "safety            UNSAFE: no command watchdog" in run.stderr
+
+
+# 33
+
+EVIL = """
+from pathlib import Path
+Path({flag!r}).touch()
+"""
+MODEL = "\n\ndef model():\n    pass\n"
+NO_DISPLAY = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY", "MPLBACKEND")}
+
+
+@pytest.fixture
+def flag(tmp_path: Path) -> Path:
+    """A file that somebody else's code makes when it is run."""
+    return tmp_path / "was run"
+
+
+def commanded(*words: str) -> subprocess.CompletedProcess[str]:
+    """The command line in a process of its own, which as `servonode` imports nothing from the working directory."""
+    command = [sys.executable, "-P", "-m", "servonode.nodes.cli", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def poison(cache: Path, flag: Path) -> None:
+    """Make every kernel of a cache somebody else's, with manifests that fit."""
+    for kernel in cache.rglob("kernel.py"):
+        kernel.write_text(EVIL.format(flag=str(flag)))
+        shutil.rmtree(kernel.parent / "__pycache__")
+        names = ("kernel.py", "description.json")
+        content = {name: hashlib.sha256((kernel.parent / name).read_bytes()).hexdigest() for name in names}
+        (kernel.parent / "manifest.json").write_text(json.dumps(content))
+
+
+def test_promise_33_a_cache_in_which_others_can_write_is_not_run(tmp_path: Path, flag: Path) -> None:
+    code = "from servonode.controllers.signals import load_signals; import numpy as np; y = np.zeros(1); "
+    code += "load_signals({'a': '3*t'}, 0).evaluate(2.0, y); print(y[0])"
+
+    def evaluated() -> subprocess.CompletedProcess[str]:
+        environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+        command = [sys.executable, "-P", "-c", code]
+        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False)
+
+    assert evaluated().stdout == "6.0\n"
+    poison(tmp_path, flag)
+    assert "has no attribute 'signals'" in evaluated().stderr
+    assert flag.exists()  # so what is poisoned is run where it is one's own
+    flag.unlink()
+    tmp_path.chmod(0o777)
+    done = evaluated()
+    assert done.stdout == "6.0\n"
+    assert not flag.exists()
+    wanted = f"the kernel cache is not used: {tmp_path.resolve()} can be written by other users (mode 0777); let "
+    assert done.stderr.startswith(wanted)
+
+
+def test_promise_33_no_process_of_a_run_imports_from_the_working_directory(
+    runs: Runs, tmp_path: Path, flag: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    for name in ("matplotlib", "numpy", "tkinter", "json", "servonode", "zmq", "sitecustomize"):
+        (here / f"{name}.py").write_text(EVIL.format(flag=str(flag)))
+    monkeypatch.chdir(here)
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    for words in (fresh("servonode.nodes.display"), fresh("servonode.nodes.window", "a run", "{}")):
+        started = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False, env=NO_DISPLAY)
+        assert "there is no display" in started.stdout + started.stderr
+    done = commanded("run", LAUNCH, "--set", "run.duration=0.5", "--no-report", "--name", "from-here")
+    assert done.returncode == 0, done.stderr
+    assert not flag.exists()
+    assert subprocess.run([sys.executable, "-c", "import json"], check=True, timeout=60).returncode == 0
+    assert flag.exists()  # what lies here would be found
+
+
+def test_promise_33_code_in_a_folder_that_everybody_can_write_is_not_run(tmp_path: Path, flag: Path) -> None:
+    (tmp_path / "evil.py").write_text(EVIL.format(flag=str(flag)) + MODEL)
+    (tmp_path / "evil.toml").write_text('run = {duration = 1}\nplant = {machine = "./evil.py:model"}\n')
+    tmp_path.chmod(0o1777)
+    done = commanded("check", str(tmp_path / "evil.toml"))
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert f"every user of this computer can put files into {tmp_path.resolve()}, so no code is run" in done.stderr
+    assert not flag.exists()
+    tmp_path.chmod(0o700)
+    assert "returned NoneType, not a Model" in commanded("check", str(tmp_path / "evil.toml")).stderr
+    assert flag.exists()
+
+
+def test_promise_33_what_was_compiled_beside_a_machine_is_not_run(tmp_path: Path, flag: Path) -> None:
+    machine = tmp_path / "robot.py"
+    machine.write_text(EVIL.format(flag=str(flag)) + MODEL)
+    py_compile.compile(str(machine), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    machine.write_text(MODEL)
+    (tmp_path / "robot.toml").write_text('run = {duration = 1}\nplant = {machine = "./robot.py:model"}\n')
+    assert "returned NoneType, not a Model" in commanded("check", str(tmp_path / "robot.toml")).stderr
+    assert not flag.exists()
+
+
+@pytest.mark.parametrize("verb", ["run", "simulate", "check", "show"])
+def test_promise_33_code_that_a_launch_file_names_is_refused_where_that_is_asked_for(
+    tmp_path: Path, flag: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    (tmp_path / "evil.py").write_text(EVIL.format(flag=str(flag)) + MODEL)
+    monkeypatch.syspath_prepend(tmp_path)
+    for key, reference in (
+        ("plant.machine", "./evil.py:model"),
+        ("plant.machine", "evil:model"),
+        ("plant.machine", "servonode.nodes.cli:main"),
+        ("controller.program", f"{tmp_path}/evil.py:program"),
+        ("controller.program", "evil.deeper:program"),
+    ):
+        result = CliRunner().invoke(main, [verb, LAUNCH, "--no-code", "--set", f"{key}={reference}"])
+        assert (result.exit_code, result.stderr.count("\n")) == (2, 1), result.output
+        assert f"{key.partition('.')[2]}: '{reference}' is Python code, which --no-code" in result.stderr
+        assert not flag.exists()
+    table = {"run": {"duration": 1.0}, "plant": {"machine": lambda: flag.touch()}}
+    with pytest.raises(LaunchError, match=r"is Python code, which --no-code \(code=False\) refuses"):
+        servonode.load(table, code=False)
+    assert not flag.exists()
+
+
+def test_promise_33_without_code_everything_packaged_runs() -> None:
+    assert servonode.simulate(LAUNCH, run__duration=0.1, code=False).t[-1] == pytest.approx(0.1)
+    named = {"plant__machine": "servonode.plants.diff_drive_trailer:model"}
+    named["controller__program"] = "servonode.controllers.diff_drive_trailer_pursuit:program"
+    assert servonode.load(LAUNCH, code=False, **named).machine.description.name == "diff_drive_trailer"
