@@ -8,7 +8,7 @@ import math
 import os
 import stat
 import tomllib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from difflib import get_close_matches
 from importlib.resources import files
@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct, inspect
 from msgspec.structs import FieldInfo, asdict, fields, replace
 
-from servonode.nodes.launch_keys import LaunchFile, Sections
+from servonode.nodes.launch_keys import LARGEST, LaunchFile, Sections
 
 MAX_BYTES = 1_000_000
 MOST_STEPS = 10**10  # of a run: four months at 1 kHz
@@ -281,16 +281,19 @@ class _Reader:
         return {name: self._leaf(section, f"{field.name}.{name}", field, entry, item) for name, item in value.items()}
 
     def _leaf(self, section: str, key: str | None, field: FieldInfo, kind: Any, value: object) -> Any:
-        """The value converted to its kind, with finite numbers only."""
+        """The value converted to its kind, with finite numbers of a size that can be computed with."""
         try:
             result = msgspec.convert(value, kind)
         except (msgspec.ValidationError, UnicodeError):
             raise self._error(section, key, _misfit(field, kind, value)) from None
-        for number in result if isinstance(result, list) else [result]:
+        for number in _flat(result):
             if isinstance(number, int | float) and not abs(number) < math.inf:
                 raise self._error(section, key, f"{_shown(value)} is not finite; {_mend(field)}")
             if isinstance(number, int) and abs(number) > 2**53:
                 raise self._error(section, key, f"{_shown(value)} is above 2**53; give a smaller number")
+            if isinstance(number, float) and abs(number) > LARGEST:
+                text = f"{_shown(value)} is beyond what can be computed with, -{LARGEST:g} to {LARGEST:g}"
+                raise self._error(section, key, f"{text}; {_mend(field)}")
         return result
 
     def _nanoseconds(self, section: str, key: str, seconds: float) -> int:
@@ -325,6 +328,15 @@ class _Reader:
             if f"{dotted}.".startswith(f"{option}.") or option.startswith(f"{dotted}."):
                 return LaunchError(self.file, section, key, text, option)
         return LaunchError(self.file, section or None, key, text)
+
+
+def _flat(value: object) -> Iterator[object]:
+    """The entries of a list, and of the lists in it; what is no list by itself."""
+    if isinstance(value, list):
+        for each in value:
+            yield from _flat(each)
+    else:
+        yield value
 
 
 def _toml_value(raw: str) -> object:

@@ -10,20 +10,19 @@ from msgspec import Meta, Struct
 
 AUTO = "auto"  # where the machine or servonode chooses
 MAX_SECONDS = 9e9  # 285 years; in nanoseconds within 64 bits
-LARGEST = 1e50  # whatever the unit: beyond it products of a few such numbers are no longer finite
+LARGEST = 1e50  # of any number, whatever its unit: products of a few larger ones would no longer be finite
 
 Seconds = Annotated[float, Meta(gt=0, le=MAX_SECONDS)]
 OptionalSeconds = Seconds | None
 Wait = Annotated[float, Meta(ge=0, le=MAX_SECONDS)]
 Pace = Annotated[float, Meta(ge=1e-6, le=1e6)]
-Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
-Size = Annotated[float, Meta(ge=0, le=LARGEST)]
+Size = Annotated[float, Meta(ge=0)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Chance = Annotated[float, Meta(ge=0, lt=1)]
 Whole = Annotated[int, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=1)]
 Text = Annotated[str, Meta(min_length=1)]
-Numbers = Number | dict[str, Number] | None  # one for all names, or by name; None: the effect is absent
+Numbers = float | dict[str, float] | None  # one for all names, or by name; None: the effect is absent
 Sizes = Size | dict[str, Size] | None
 Waits = Wait | dict[str, Wait] | None
 Setting = float | int | str | bool | list[float]
@@ -183,14 +182,14 @@ class Plant(Section, frozen=True):
     integrator: Annotated[Integrator, _key("the integration rule; rk2 is the midpoint rule")] = "rk4"
     publish_every: Annotated[Count, _key("steps per state message; control instants always have one", "steps")] = 1
     parameters: Annotated[
-        dict[str, Number | str], _key("what differs from the machine's defaults, a function of t, or auto", "SI")
+        dict[str, float | str], _key("what differs from the machine's defaults, a function of t, or auto", "SI")
     ] = {}
     settings: Annotated[dict[str, str | float | bool], _key("the machine's named options")] = {}
     disturbance: Annotated[
         dict[str, str | float], _key("forces by coordinate or input, expressions of t and states", "N or N m")
     ] = {}
     initial: Annotated[
-        dict[str, Number | list[Number] | bool | str],
+        dict[str, float | list[float] | bool | str],
         _key("state values at t = 0, or what the machine starts from", "SI"),
     ] = {}
     actuator: Actuator = Actuator()
@@ -229,8 +228,8 @@ class Controller(Section, frozen=True):
     damping: Annotated[
         Share, _key("0: stop where the goal is singular; else damped least squares, with this share of W")
     ] = 0.0
-    parameters: Annotated[dict[str, Number], _key("what differs in the model the law believes", "SI")] = {}
-    gains: Annotated[dict[str, Number | str | list[list[Number]]], _key('rates, "auto", or matrices', "1/s")] = {}
+    parameters: Annotated[dict[str, float], _key("what differs in the model the law believes", "SI")] = {}
+    gains: Annotated[dict[str, float | str | list[list[float]]], _key('rates, "auto", or matrices', "1/s")] = {}
     settings: Annotated[dict[str, Setting], _key("the program's own options")] = {}
 
 

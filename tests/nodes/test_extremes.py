@@ -204,8 +204,13 @@ def refused(*words: str) -> str:
         ("run.speed=5e-324", "5e-324 is not a number >= 1e-06 and <= 1e+06", "give plant seconds per wall second"),
         ("plant.actuator.delay=1e300", "is not a number >= 0 and <= 9e+09", "give the dead time"),
         ("plant.sensor.delay=9e9", "9e+11 periods from sample to action are too many", "at most 100"),
-        ("plant.sensor.noise=1e300", "is not a number >= 0 and <= 1e+50", "give the standard deviation"),
-        ("plant.parameters.m0=1e300", "1e+300 is not a number >= -1e+50 and <= 1e+50", "give what differs"),
+        (
+            "plant.sensor.noise=1e300",
+            "is beyond what can be computed with, -1e+50 to 1e+50",
+            "give the standard deviation",
+        ),
+        ("plant.parameters.m0=1e300", "1e+300 is beyond what can be computed with", "give what differs"),
+        ("controller.gains.K0=[[1e300, 0], [0, 1]]", "is beyond what can be computed with", "give rates"),
     ],
 )
 def test_what_would_never_end_is_refused_with_the_range(verb: str, setting: str, problem: str, mend: str) -> None:
