@@ -118,10 +118,11 @@ def _read(file: str, path: Path) -> str:
     """The text of a file."""
     try:
         data = _bytes(path)
-        if data is not None and len(data) <= MAX_BYTES:
+        if len(data) <= MAX_BYTES:
             return data.decode("utf-8-sig")
-        text = "longer than 1 MB" if data else "neither a file nor a folder, but a pipe or a device"
-        text += "; give the path of a TOML file"
+        text = "longer than 1 MB; give the path of a TOML file"
+    except _NotRegular:
+        text = "neither a file nor a folder, but a pipe or a device; give the path of a TOML file"
     except FileNotFoundError:
         text = _unknown("no such file", path.stem, _packaged_paths()) + ", or give the path of a TOML file"
     except IsADirectoryError:
@@ -134,12 +135,18 @@ def _read(file: str, path: Path) -> str:
     raise LaunchError(file, None, None, text)
 
 
-def _bytes(path: Path) -> bytes | None:
-    """The first bytes of a regular file, MAX_BYTES and one; None for what may never end, or wait for a writer."""
+class _NotRegular(Exception):
+    """Neither a file nor a folder: what may never end, or wait for a writer."""
+
+
+def _bytes(path: Path) -> bytes:
+    """The first bytes of a regular file, MAX_BYTES and one. Raises _NotRegular, without opening it, or OSError."""
     if not (path.is_file() or path.is_dir()) and path.exists():
-        return None
+        raise _NotRegular
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:  # noqa: PTH123
-        return stream.read(MAX_BYTES + 1) if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) else None
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):  # another one meanwhile
+            raise _NotRegular
+        return stream.read(MAX_BYTES + 1)
 
 
 def launch_of_table(
