@@ -29,6 +29,7 @@ from servonode.nodes.launch_keys import Controller, LaunchFile
 from servonode.nodes.machines import believed_source, chosen, load
 from servonode.plants import PLANTS, MachineSource
 
+MOST_RESIDUALS = 50
 LONGEST_DELAY = 100  # control periods; its limits take some seconds to find
 
 
@@ -75,6 +76,9 @@ def program_source(launch: LaunchFile) -> ProgramSource | None:
 
 
 def _inline(launch: LaunchFile, controller: Controller) -> InlineProgram:
+    if len(controller.residuals) > MOST_RESIDUALS:
+        text = f"{len(controller.residuals)} residuals are stated; give as many as inputs, at most {MOST_RESIDUALS}"
+        raise LaunchError(launch.file, "controller.residuals", None, text)
     for name in controller.residuals:
         if not (name.isascii() and name.isidentifier()):
             text = "is no name for a residual; use ASCII letters, digits and _, beginning with a letter"

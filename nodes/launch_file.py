@@ -21,7 +21,9 @@ from msgspec.structs import FieldInfo, asdict, fields, replace
 
 from servonode.nodes.launch_keys import LARGEST, LaunchFile, Sections
 
-MAX_BYTES = 1_000_000
+MAX_BYTES = 100_000
+MOST_DOTS = 5000  # in a line: the time to read a key grows with the square of its parts
+LONGEST_LINE = 4000  # characters of an error, whatever is quoted in it
 MOST_STEPS = 10**10  # of a run: four months at 1 kHz
 S = TypeVar("S", bound=Struct)
 
@@ -42,6 +44,7 @@ class LaunchError(ValueError):
         section = f"[{self.section}]" if self.section else None
         place = (f"--set {self.option}",) if self.option is not None else (section, self.key)
         line = " ".join([self.file or '""', *(part for part in place if part)]) + f": {self.text}"
+        line = line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}..."
         return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
 
 
@@ -101,6 +104,9 @@ def _first_comment(path: Path) -> str:
 def _load(file: str, path: Path) -> dict[str, Any]:
     """The TOML table of a file, read whole."""
     content = _read(file, path)
+    dotted = next((i for i, line in enumerate(content.splitlines(), 1) if line.count(".") > MOST_DOTS), 0)
+    if dotted:
+        raise LaunchError(file, None, None, f"line {dotted} has more than {MOST_DOTS} dots; write shorter keys")
     try:
         return tomllib.loads(content)
     except tomllib.TOMLDecodeError as error:
@@ -120,7 +126,7 @@ def _read(file: str, path: Path) -> str:
         data = _bytes(path)
         if len(data) <= MAX_BYTES:
             return data.decode("utf-8-sig")
-        text = "longer than 1 MB; give the path of a TOML file"
+        text = "longer than 100 kB; give the path of a TOML file"
     except _NotRegular:
         text = "neither a file nor a folder, but a pipe or a device; give the path of a TOML file"
     except FileNotFoundError:

@@ -285,10 +285,35 @@ def test_what_is_no_file_is_one_line_and_nobody_waits_for_it(verb: str, tmp_path
     assert "a directory; give the path of a TOML file in it" in refused(verb, str(tmp_path))
     (tmp_path / "huge.toml").write_bytes(b"")
     os.truncate(tmp_path / "huge.toml", 10**12)
-    assert "longer than 1 MB; give the path of a TOML file" in refused(verb, str(tmp_path / "huge.toml"))
+    assert "longer than 100 kB; give the path of a TOML file" in refused(verb, str(tmp_path / "huge.toml"))
 
 
 MORE_BACKENDS = [pytest.param(e, marks=pytest.mark.slow) for e in ("agg", "module://x", "tkagg", "webagg", "a\nb")]
+
+
+HEAD = "[run]\nduration = 1\n[plant]\nmachine = 'diff_drive_trailer'\n"
+LONG = {
+    "keys of many parts": (".".join("a" * 49_000) + " = 1", "line 1 has more than 5000 dots; write shorter keys"),
+    "many residuals": (
+        HEAD + "[controller.residuals]\n" + "".join(f"x{i} = 'V'\n" for i in range(8000)),
+        "8000 residuals are stated; give as many as inputs, at most 50",
+    ),
+    "many targets": (
+        HEAD + "[controller]\nprogram = 'pursuit'\n[target]\n" + "".join(f"x{i} = 't'\n" for i in range(8000)),
+        "unknown name",
+    ),
+    "a long name": (HEAD + f"driver = '{'x' * 90_000}'", "is unknown; choose external, loopback or simulated"),
+}
+
+
+@pytest.mark.parametrize("case", LONG)
+def test_a_long_file_is_refused_as_quickly_and_in_a_short_line(case: str, tmp_path: Path) -> None:
+    text, problem = LONG[case]
+    (tmp_path / "long.toml").write_text(text)
+    trial = tried(["check", str(tmp_path / "long.toml")], 20.0)
+    assert is_good(trial, "check"), trial
+    assert problem in trial.text
+    assert len(trial.text) < 5000
 
 
 @pytest.mark.parametrize("backend", ["nonsense", "module://os", *MORE_BACKENDS])
