@@ -22,7 +22,7 @@ from msgspec.structs import FieldInfo, asdict, fields, replace
 from servonode.nodes.launch_keys import LARGEST, LaunchFile, Sections
 
 MAX_BYTES = 100_000
-MOST_DOTS = 5000  # in a line: the time to read a key grows with the square of its parts
+MOST_DOTS = 10_000  # in a line: the time to read a key grows with the square of its parts
 LONGEST_LINE = 4000  # characters of an error, whatever is quoted in it
 MOST_STEPS = 10**10  # of a run: four months at 1 kHz
 S = TypeVar("S", bound=Struct)
@@ -304,7 +304,8 @@ class _Reader:
                 raise self._error(section, key, f"{_shown(value)} is not finite; {_mend(field)}")
             if isinstance(number, int) and abs(number) > 2**53:
                 raise self._error(section, key, f"{_shown(value)} is above 2**53; give a smaller number")
-            if isinstance(number, float) and abs(number) > LARGEST:
+            own = section == "controller.settings"  # of the program, which may bound them
+            if isinstance(number, float) and abs(number) > LARGEST and not own:
                 text = f"{_shown(value)} is beyond what can be computed with, -{LARGEST:g} to {LARGEST:g}"
                 raise self._error(section, key, f"{text}; {_mend(field)}")
         return result

@@ -293,7 +293,7 @@ MORE_BACKENDS = [pytest.param(e, marks=pytest.mark.slow) for e in ("agg", "modul
 
 HEAD = "[run]\nduration = 1\n[plant]\nmachine = 'diff_drive_trailer'\n"
 LONG = {
-    "keys of many parts": (".".join("a" * 49_000) + " = 1", "line 1 has more than 5000 dots; write shorter keys"),
+    "keys of many parts": (".".join("a" * 49_000) + " = 1", "line 1 has more than 10000 dots; write shorter keys"),
     "many residuals": (
         HEAD + "[controller.residuals]\n" + "".join(f"x{i} = 'V'\n" for i in range(8000)),
         "8000 residuals are stated; give as many as inputs, at most 50",
