@@ -6,7 +6,6 @@ up to a bound beyond which the oldest goes; what nobody will ever read is droppe
 
 import contextlib
 import io
-import logging
 import os
 import select
 import socket
@@ -152,6 +151,8 @@ def _opened_anew(descriptor: int) -> int:
 @contextlib.contextmanager
 def never_waiting() -> Iterator[tuple[Lines | None, Lines | None]]:
     """Standard output and standard error as `Lines` meanwhile; None each where it is no descriptor (in a test)."""
+    import logging  # not for the operator's verbs, which load this module too and must be quick
+
     before = sys.stdout, sys.stderr
     out, error = _lines(sys.stdout, None), _lines(sys.stderr, KEPT_BYTES)
     sys.stdout, sys.stderr = out or sys.stdout, error or sys.stderr
