@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from zlib import crc32
 
 import msgspec
 import pytest
@@ -71,6 +72,7 @@ def _numeric(info: inspect.Type, name: str) -> Iterator[str]:
 
 
 KEYS = (*numeric(Sections), *NAMED)
+ALL = "SERVONODE_ATTACKS" in os.environ  # every value of every key by every verb: an hour
 COMPILED = {"plant.disturbance.U1", "controller.damping", "controller.gains.integral", "target.x"}  # anew for a value
 QUICK = [key for key in KEYS if key not in COMPILED]
 
@@ -174,10 +176,11 @@ def test_a_number_far_too_small_or_too_large_works_or_is_one_line(loaded: None, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("key", KEYS)
-@pytest.mark.parametrize("verb", ["check", "simulate", "run"])
+@pytest.mark.parametrize("verb", ["check", "simulate", "run"] if ALL else ["check"])
 def test_any_value_of_a_number_works_or_is_one_line(loaded: None, tmp_path: Path, verb: str, key: str) -> None:
+    one = crc32(key.encode()) % len(VALUES)
     with private_runs(tmp_path):
-        for value in VALUES:
+        for value in VALUES if ALL else VALUES[one : one + 1]:
             trial = tried(words_of(verb, key, value), 8.0 if verb == "run" else LIMIT_S)
             assert is_good(trial, verb), (value, trial)
 

@@ -3,10 +3,9 @@
     python -m pytest -m slow tests/safety/test_kills.py -s -n 0
 
 prints the reactions: from just before the signal to the plant's own statement that its safe action acts. With
-SERVONODE_KILLS=500 the last test makes so many for each kind of machine.
+SERVONODE_KILLS=500 (else 40) the last test makes so many for each kind of machine.
 """
 
-import os
 import random
 import signal
 import statistics
@@ -21,7 +20,7 @@ from typing import Self
 import pytest
 
 from servonode.nodes.node import CONTROLLER, LAUNCHER, PLANT, TARGET
-from tests.helpers.runs import SOON_S, START_S, Process, Runs, Watch, eventually, private_runs, signalled
+from tests.helpers.runs import MANY, SOON_S, START_S, Process, Runs, Watch, eventually, private_runs, signalled
 from tests.safety.test_external import External
 
 TIMEOUT, PERIOD = 0.1, 0.01  # s of wall time: W and T
@@ -210,7 +209,7 @@ def test_every_other_process_may_be_killed(runs: Runs, launch: str, victim: str)
 
 # any process, a simulated machine and one outside
 
-ANY = [3, pytest.param(int(os.environ.get("SERVONODE_KILLS", "60")), marks=pytest.mark.slow)]
+ANY = [3, pytest.param(MANY, marks=pytest.mark.slow)]
 AGAIN = tuple(f'supervision.{node}="on-failure"' for node in (PLANT, CONTROLLER, TARGET))
 LOST_S = 0.5  # of the record, at a plant's death
 

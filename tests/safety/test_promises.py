@@ -26,7 +26,18 @@ from servonode.nodes.cli import main
 from servonode.nodes.interpreter import fresh
 from servonode.nodes.launch_file import LaunchError
 from servonode.nodes.node import CONTROLLER, PLANT, TARGET
-from tests.helpers.runs import NODES, START_S, Runs, Watch, eventually, operator, private_runs, signalled, stopped_early
+from tests.helpers.runs import (
+    MANY,
+    NODES,
+    START_S,
+    Runs,
+    Watch,
+    eventually,
+    operator,
+    private_runs,
+    signalled,
+    stopped_early,
+)
 from tests.safety import test_external, test_loopback, test_simulated
 
 LAUNCH = "trailer_pursuit"
@@ -179,7 +190,7 @@ def session_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ru
         yield runs
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [10, pytest.param(MANY, marks=pytest.mark.slow)])
 def test_promise_30_a_stop_from_a_service_or_in_the_first_milliseconds_reaches_the_plant(
     session_runs: Runs, count: int
 ) -> None:

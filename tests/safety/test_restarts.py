@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from servonode.nodes.node import CONTROLLER, LAUNCHER
-from tests.helpers.runs import NODES, SOON_S, START_S, Process, Runs, Watch, eventually, private_runs
+from tests.helpers.runs import MANY, NODES, SOON_S, START_S, Process, Runs, Watch, eventually, private_runs
 
 LAUNCH = "trailer_pursuit"
 TIMEOUT = 0.1  # command timeout, s
@@ -96,7 +96,7 @@ def started_anew(run: Process, victim: str, before: dict[str, int]) -> None:
     assert eventually(lambda: run.registry().get("pids", before)[victim] != before[victim], START_S), run.stderr
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(1500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [10, pytest.param(MANY, marks=pytest.mark.slow)])
 def test_a_node_killed_at_any_early_moment_is_started_again_and_becomes_ready(runs: Runs, count: int) -> None:
     rng = random.Random()
     run = runs.start(LAUNCH, *AGAIN)
