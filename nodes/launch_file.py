@@ -23,7 +23,7 @@ from servonode.nodes.launch_keys import LARGEST, LaunchFile, Sections
 
 MAX_BYTES = 100_000
 MOST_DOTS = 10_000  # in a line: the time to read a key grows with the square of its parts
-LONGEST_LINE = 4000  # characters of an error, whatever is quoted in it
+LONGEST_PART = 1000  # characters of each part of an error, whatever is quoted in it
 MOST_STEPS = 10**10  # of a run: four months at 1 kHz
 S = TypeVar("S", bound=Struct)
 
@@ -43,9 +43,13 @@ class LaunchError(ValueError):
     def __str__(self) -> str:
         section = f"[{self.section}]" if self.section else None
         place = (f"--set {self.option}",) if self.option is not None else (section, self.key)
-        line = " ".join([self.file or '""', *(part for part in place if part)]) + f": {self.text}"
-        line = line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}..."
+        line = " ".join([self.file or '""', *(_cut(part) for part in place if part)]) + f": {_cut(self.text)}"
         return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+
+
+def _cut(part: str) -> str:
+    """The part, without its end where it is too long to be read."""
+    return part if len(part) <= LONGEST_PART else f"{part[:LONGEST_PART]}..."
 
 
 def read_launch(file: str | Path, overrides: Sequence[str] = ()) -> LaunchFile:

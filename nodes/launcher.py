@@ -77,8 +77,8 @@ class Launcher:
         begin = time.monotonic_ns()
         launch, machine = self.assembly.launch, self.assembly.machine.description.name
         addresses = external_addresses(launch, machine)
-        check_free(launch, machine)
         with _held(self.name) as folder, devices_folder(addresses, bound=addresses[-1] if addresses else ""):
+            check_free(launch, machine)
             for text in exposures(launch, machine):
                 _say(text)
             names = [TARGET, CONTROLLER, PLANT] if self.assembly.control else [PLANT]

@@ -132,7 +132,7 @@ class Run:
         if control:
             quantities |= {f"scale_{each.name}": "1" for each in control.law.description.limits}
             quantities |= {each.name: each.unit for each in control.law.description.states}
-        return {"t": "s", **quantities, "energy": "J", "goal_t": "s", "state_age": "s"}
+        return {"t": "s", **quantities, "energy": "J", **dict.fromkeys(self._stamps, "s")}
 
     @property
     def columns(self) -> dict[str, Array]:
@@ -144,9 +144,13 @@ class Run:
         states = dict(zip(self.assembly.machine.description.columns, self.state.values(), strict=True))
         scales = {f"scale_{name}": values for name, values in self.scale.items()}
         more = {**residuals, **scales, **self.program_state}
+        return {"t": self.t, **states, **self.input, **more, "energy": self.energy, **self._stamps}
+
+    @property
+    def _stamps(self) -> dict[str, Array]:
+        """Times beside t, where they say something."""
         stamps = {"goal_t": self.goal_t} if np.any(self.goal_t != self.t) else {}
-        stamps |= {"state_age": self.state_age} if self.state_age is not None else {}
-        return {"t": self.t, **states, **self.input, **more, "energy": self.energy, **stamps}
+        return stamps | ({"state_age": self.state_age} if self.state_age is not None else {})
 
     def to_dataframe(self) -> Any:
         """The columns as a pandas DataFrame with index t [s]; `.attrs["units"]` has the units.

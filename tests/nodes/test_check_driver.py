@@ -1,6 +1,8 @@
 """What a launch file must state for a machine outside: its pace, its addresses, who can reach them."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -83,14 +85,21 @@ def test_a_machine_outside_is_run_at_another_pace_only_if_the_launch_file_says_t
     servonode.load("trailer_pursuit_loopback", **pace)
 
 
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A folder whose path leaves room for a socket's."""
+    with TemporaryDirectory(prefix="sn-") as folder:
+        yield Path(folder)
+
+
 def test_a_folder_that_is_open_to_others_ends_the_start_with_one_line(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, short: Path
 ) -> None:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    monkeypatch.setattr("servonode.bus.devices.base_folder", lambda: tmp_path / "servonode")
-    (tmp_path / "servonode").mkdir(mode=0o700)
-    (tmp_path / "servonode" / "devices").mkdir()
-    (tmp_path / "servonode" / "devices").chmod(0o777)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(short))
+    monkeypatch.setattr("servonode.bus.devices.base_folder", lambda: short / "servonode")
+    (short / "servonode").mkdir(mode=0o700)
+    (short / "servonode" / "devices").mkdir()
+    (short / "servonode" / "devices").chmod(0o777)
     result = CliRunner().invoke(main, ["run", EXTERNAL, "--no-report", "--name", "open"])
     assert result.exit_code == 2
     assert result.output.count("\n") == 1

@@ -435,7 +435,7 @@ def test_the_last_override_wins_and_may_make_a_section(tmp_path: Path) -> None:
         ("run..speed=3", "run..speed", "not SECTION.KEY=VALUE"),
         ("run.duration=0.0005", "run.duration", "use 0.001"),
         ("target.x=" + "[" * 3000 + "]" * 3000, None, ""),
-        (".".join("a" * 5000) + "=1", ".".join("a" * 5000), "unknown section"),
+        (".".join("a" * 5000) + "=1", "a." * 497 + "...", "unknown section"),
     ],
 )
 def test_an_override_that_does_not_fit_is_named_as_one(
