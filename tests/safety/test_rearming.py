@@ -45,9 +45,11 @@ def checked() -> float:
 
 def judged(title: str, columns: dict[str, Any], step: float, checked: float) -> float:
     """The largest torque while goal time passes, so that the brake does not act, in terms of the checked one."""
-    passes = np.isclose(np.diff(columns["goal_t"]), step)  # and for two rows before: a step ends under the brake
-    steady = passes[3:] & passes[2:-1] & passes[1:-2] & passes[:-3]
-    torque = np.maximum(abs(columns["U1"]), abs(columns["U2"]))[3:-1][steady]
+    passes = np.isclose(np.diff(columns["goal_t"]), step)
+    # nor for a period before: until the first answer has come, steps pass under the brake though goal time has begun
+    before = round(PERIOD / step) + 2
+    steady = np.convolve(passes, np.ones(before))[before - 1 : len(passes)] > before - 0.5
+    torque = np.maximum(abs(columns["U1"]), abs(columns["U2"]))[before - 1 : -1][steady]
     print(f"\n{title}: {PAUSES} pauses, peak {max(torque):.4f} N m, {max(torque) / checked:.2f} times the checked one")
     return float(max(torque) / checked)
 
