@@ -240,16 +240,18 @@ def test_damaged_messages_are_refused_at_once_and_leave_nothing_behind(
     read: Decoder, valid: list[tuple[bytes, bytes]], count: int
 ) -> None:
     took, found = np.full(count, -1), Counter[str]()  # filled, so that its memory is there from the start
-    held = 0
+    held = []
     for i, (topic, payload) in enumerate(shots(valid, count, seed=count)):
-        if i == count // 5:
-            held = resident()
+        if i in (count // 5, 3 * count // 5):
+            held.append(resident())
         result, took[i] = timed(read, topic, payload)
         if took[i] > LONGEST_NS / 10:  # the collector's or the machine's own, unless it is as slow again
             took[i] = min(timed(read, topic, payload)[1] for _ in range(5))
         found[result if isinstance(result, str) else "read"] += 1
     assert set(found) <= {*REASONS, "read"}
-    assert resident() - held < GROWTH
+    held.append(resident())
+    # what is left behind grows in both halves; memory that the process takes for something else, in one
+    assert min(np.diff(held)) < GROWTH / 2
     assert took.max() < LONGEST_NS
     assert statistics.median(took.tolist()) < USUAL_NS
     # the fire hits: every reason occurs, and some of the damage is such as no decoder can see

@@ -298,11 +298,11 @@ def test_promise_27_a_machine_at_half_rate_is_counted_and_its_age_is_told(runs: 
         driver.relay.falsify = at_50_hz
         time.sleep(0.1)
         begun = time.monotonic_ns()
-        time.sleep(1.0)
-        states = [each for each in watch.of(State, begun) if each.control]
+        # so many states, not so long a time: a busy computer runs the machine more slowly
+        assert eventually(lambda: len(watch.of(State, begun)) > 100)
         stands = run.ask("status")
-        assert len(states) > 50
-        ages = [each.age for each in states]
+        ages = [each.age for each in watch.of(State, begun) if each.control]
+        assert len(ages) > 50
         assert max(ages) > 0.008  # half of them are a period older than the others
         assert min(ages) < 0.012
         assert stands["counts"]["slow_states"] > 25
