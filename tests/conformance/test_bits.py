@@ -1,0 +1,89 @@
+"""Every packaged launch file ends in the bits that stand in bits.toml: no change of the code may change a result.
+
+    python -m tests.conformance.test_bits        makes the table anew, where a change of results is meant
+
+Bits depend on the mathematical library and the compiler as well; the table holds the bits of a probe of both, and
+where this computer's differ nothing is compared.
+"""
+
+import hashlib
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+
+import servonode
+from servonode.nodes.launch_file import packaged, read_launch
+
+TABLE = Path(__file__).with_name("bits.toml")
+NEVER_STARTS = ("ball_refused", "hoop_too_curved", "sphero_refused")
+
+
+def digest(*arrays: Any) -> str:
+    """The first 16 digits of the hash of the bits of all arrays."""
+    whole = hashlib.sha256()
+    for array in arrays:
+        whole.update(np.ascontiguousarray(array).tobytes())
+    return whole.hexdigest()[:16]
+
+
+def probe() -> str:
+    """The bits of this computer's elementary functions, compiled and not."""
+
+    @numba.njit(cache=False)
+    def compiled(x: Any) -> Any:
+        value = np.zeros((7, len(x)))
+        for i in range(len(x)):
+            a = x[i]
+            value[0, i], value[1, i], value[2, i] = np.sin(a), np.cos(a), np.tan(a)
+            value[3, i], value[4, i] = np.exp(-a * a), np.arctan2(a, 1.0 + a * a)
+            value[5, i], value[6, i] = np.log(1.0 + a * a), (1.0 + a * a) ** 0.37
+        return value
+
+    x = np.linspace(-30.0, 30.0, 20_001)
+    return digest(compiled(x), np.sin(x), np.exp(-x * x))
+
+
+def bits(name: str) -> str:
+    """The bits of all that the simulation of a launch file records."""
+    run = servonode.simulate(name)
+    return digest(run.k, run.work, *run.columns.values())
+
+
+def table() -> dict[str, str]:
+    return tomllib.loads(TABLE.read_text())
+
+
+def slow_but_one_of_each_machine() -> list[Any]:
+    """All launch files that start; of each machine the first is fast."""
+    seen: set[str] = set()
+    marked = []
+    for name in sorted(set(packaged()) - set(NEVER_STARTS)):
+        machine = read_launch(name).plant.machine
+        marked.append(pytest.param(name, marks=pytest.mark.slow if machine in seen else ()))
+        seen.add(machine)
+    return marked
+
+
+@pytest.mark.parametrize("name", slow_but_one_of_each_machine())
+def test_a_launch_file_ends_in_the_bits_of_the_table(name: str) -> None:
+    if probe() != table()["probe"]:
+        pytest.skip("sin, exp and so on have other last bits on this computer")
+    assert bits(name) == table()[name]
+
+
+def test_the_table_holds_every_launch_file_that_starts() -> None:
+    assert set(table()) == {"probe", *packaged()} - set(NEVER_STARTS)
+
+
+def main() -> None:
+    lines = [f'probe = "{probe()}"']
+    lines += [f'{name} = "{bits(name)}"' for name in sorted(set(packaged()) - set(NEVER_STARTS))]
+    TABLE.write_text("# made by `python -m tests.conformance.test_bits`\n" + "\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
