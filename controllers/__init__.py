@@ -13,8 +13,8 @@ from servonode.controllers.inline import InlineProgram
 from servonode.controllers.law import ServoLaw
 from servonode.mechanics import cache
 from servonode.mechanics.description import ModelError, ProgramDescription
-from servonode.mechanics.locate import Definition, FunctionDefinition, Option, find
 from servonode.mechanics.machine import Machine
+from servonode.mechanics.references import Definition, FunctionDefinition, Option, find
 
 _log = logging.getLogger(__name__)
 _WORDS = ("Program", "late", "limit", "residual", "setpoint", "signal", "state", "target")

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from servonode.mechanics.description import ModelError, derivative_name
 from servonode.mechanics.expression import ExpressionError, parse
-from servonode.mechanics.locate import Option
-from servonode.mechanics.place import NOWHERE
+from servonode.mechanics.references import Option
+from servonode.mechanics.source_location import NOWHERE
 
 TARGET_ORDER = 2  # derivatives of targets and signals that an expression may name
 
@@ -48,7 +48,7 @@ class InlineProgram:
             ModelError: a setting or target is used by no residual, or has the name of something of the machine.
         """
         from servonode.controllers.program import Program, residual, signal, target
-        from servonode.mechanics.words import parameter, time
+        from servonode.mechanics.symbols import parameter, time
 
         constants = {name: parameter(name, "constant of the launch file", default=0.0) for name in self.constants}
         signals = {name: signal(name, "function of time", default=text) for name, text in self.signals.items()}

@@ -11,7 +11,7 @@ from sympy import Rational, cos, pi, sin, sqrt
 
 from servonode.controllers.program import Limit, Program, Residual, Target, late, limit, residual
 from servonode.mechanics import Model, condition, parameter
-from servonode.mechanics.words import Condition, Parameter
+from servonode.mechanics.symbols import Condition, Parameter
 
 Expr = Any
 Plane = Sequence[Expr]  # two components along x and y

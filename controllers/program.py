@@ -11,8 +11,8 @@ from typing import Any
 import sympy
 
 from servonode.mechanics.description import ModelError, Quantity, derivative_name
-from servonode.mechanics.place import Place, here
-from servonode.mechanics.words import (
+from servonode.mechanics.source_location import Place, here
+from servonode.mechanics.symbols import (
     Condition,
     Input,
     Parameter,

@@ -11,10 +11,10 @@ from typing import Any
 import sympy
 
 from servonode.controllers.program import Limit, Program, Residual, gain_symbol, late
-from servonode.mechanics.derive import Equations
 from servonode.mechanics.description import ModelError
+from servonode.mechanics.equations import Equations
 from servonode.mechanics.functions import Max
-from servonode.mechanics.place import Place
+from servonode.mechanics.source_location import Place
 
 Expr = Any
 MAX_TARGET_ORDER = 2  # a target message carries position, velocity and acceleration

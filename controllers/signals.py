@@ -56,7 +56,7 @@ def _source(texts: Mapping[str, str | float], order: int) -> str:
     import sympy
 
     from servonode.mechanics import emit
-    from servonode.mechanics.words import time
+    from servonode.mechanics.symbols import time
 
     expressions = []
     for name, text in texts.items():

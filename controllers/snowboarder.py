@@ -8,7 +8,7 @@ from sympy import Abs, Matrix, Rational, cos, diff, sin, tan
 
 from servonode.controllers.program import Residual, residual
 from servonode.mechanics import Model, ModelError, condition, parameter
-from servonode.mechanics.words import Parameter
+from servonode.mechanics.symbols import Parameter
 
 Expr = Any
 RATE = 5.0  # default rate of all residuals, 1/s

@@ -1,11 +1,11 @@
 """Mechanics: models, their equations of motion, compiled kernels, integrators.
 
-The public words are loaded on first use: a process that finds its kernels in the cache never imports sympy.
+The public functions are loaded on first use: a process that finds its kernels in the cache never imports sympy.
 """
 
 from typing import Any
 
-_WORDS = (
+_SYMBOLS = (
     "ModelError",
     "before",
     "body",
@@ -23,7 +23,7 @@ _WORDS = (
     "vector",
     "velocity",
 )
-__all__ = ["Model", *_WORDS, "wrap"]
+__all__ = ["Model", *_SYMBOLS, "wrap"]
 
 
 def __getattr__(name: str) -> Any:
@@ -31,10 +31,10 @@ def __getattr__(name: str) -> Any:
         from servonode.mechanics.model import Model
 
         return Model
-    if name in _WORDS:
-        from servonode.mechanics import words
+    if name in _SYMBOLS:
+        from servonode.mechanics import symbols
 
-        return getattr(words, name)
+        return getattr(symbols, name)
     if name == "wrap":
         from servonode.mechanics.functions import wrap
 

@@ -39,7 +39,7 @@ def changed(model: Any, changes: Changes) -> Any:
     Raises:
         ChangeError: a name that the model does not have, or a text that is not an expression of what it may contain.
     """
-    from servonode.mechanics.words import Rate, time
+    from servonode.mechanics.symbols import Rate, time
 
     parameters = {each.name: each for each in model.parameters}
     varying = {

@@ -5,12 +5,14 @@ Minimal form, in the velocities v (README eq. 3): M_r v' + h_r = B_r tau with q'
 M_r = G^T M G, h_r = G^T [M (G' v + g0') + h], B_r = G^T B (Maggi's projection).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import sympy
 
+from servonode.mechanics.body_terms import momenta
 from servonode.mechanics.description import ModelError
+from servonode.mechanics.equations import Equations, column, drift_of_kinematics
 from servonode.mechanics.model import Model
 from servonode.mechanics.model_checks import (
     check_constraints_hold,
@@ -21,61 +23,12 @@ from servonode.mechanics.model_checks import (
     check_symbols,
     place_of,
 )
-from servonode.mechanics.momenta import momenta
 from servonode.mechanics.reactions import check_reactions, check_rows
-from servonode.mechanics.tidy import tidy, tidy_matrix
-from servonode.mechanics.words import Input, Rate, time
+from servonode.mechanics.symbols import Input, Rate, time
+from servonode.mechanics.trig_reduce import trig_reduce, trig_reduce_matrix
 
 Matrix = Any  # sympy.Matrix
 Expr = Any
-
-
-@dataclass(frozen=True)
-class Equations:
-    """Symbolic equations of motion of a model, ready to be compiled.
-
-    Shapes: M, h, B full (n_q, n_q), (n_q,), (n_q, n_tau); A (n_c, n_q); b, gamma (n_c,); G (n_q, n_v);
-    g0 (n_q,); minimal M_r (n_v, n_v), h_r (n_v,), B_r (n_v, n_tau), N_r (n_v, n_N) of the reactions, which the full
-    form does not have. The full form speaks in rates `q_dot`, the
-    minimal form, the energies and the power in velocities; the full form does not know what a model states in
-    velocities itself. kinetic + potential is the generalized energy T2 - T0 + U, which is T + U where the kinetic
-    energy is quadratic in the rates without a remainder; the power is its rate of change: of inputs and disturbances,
-    of constraints that move, of explicit time, losses taken off.
-    """
-
-    model: Model
-    M: Matrix
-    h: Matrix
-    B: Matrix
-    A: Matrix
-    b: Matrix
-    gamma: Matrix
-    G: Matrix
-    g0: Matrix
-    M_r: Matrix
-    h_r: Matrix
-    B_r: Matrix
-    N_r: Matrix
-    kinetic: Expr
-    potential: Expr
-    power: Expr  # [W]; where constraints move it contains the accelerations v'
-
-    @property
-    def tau(self) -> Matrix:
-        """The inputs as a column (n_tau, 1)."""
-        return sympy.Matrix(len(self.model.inputs), 1, list(self.model.inputs))
-
-    @property
-    def rates(self) -> dict[Expr, Expr]:
-        """Time and coordinates -> their rates along the motion, q' = G v + g0."""
-        qdot = self.G * _column(self.model.velocities) + self.g0
-        return {time: sympy.Integer(1), **dict(zip(self.model.coordinates, qdot, strict=True))}
-
-    def acceleration(self, i: int) -> Expr:
-        """q_i'' = (G v' + G' v + g0')_i in states and the velocities' rates."""
-        v = _column(self.model.velocities)
-        drift = _drift_of_kinematics(self.model, self.G, self.g0, v)[i].xreplace(self.model.rates)
-        return (self.G[i, :] * _column([each.rate for each in self.model.velocities]))[0] + drift
 
 
 def derive(model: Model) -> Equations:
@@ -101,7 +54,7 @@ def derive(model: Model) -> Equations:
     G, g0 = _kinematics(model)
     check_independent(model, A)
     check_constraints_hold(model, A, b, G, g0)
-    v = _column(model.velocities)
+    v = column(model.velocities)
     in_velocities = dict(zip(rates, G * v + g0, strict=True))
     along = {time: sympy.Integer(1), **dict(zip(model.coordinates, in_velocities.values(), strict=True))}
     check_identities_hold(model, along)
@@ -111,9 +64,9 @@ def derive(model: Model) -> Equations:
             f"machine {model.name}: coordinates that move by themselves (q' = G v + g0 with g0 not zero) need energies,"
         )
         raise ModelError(f"{text} losses and inputs in rates; state them so", place_of(model, "kinematics"))
-    M_r = tidy_matrix(G.T * M * G + extra.M, constants)
+    M_r = trig_reduce_matrix(G.T * M * G + extra.M, constants)
     check_inertia(model, M_r)
-    h_moving = M * _drift_of_kinematics(model, G, g0, v) + h
+    h_moving = M * drift_of_kinematics(model, G, g0, v) + h
     substituted = h_moving.xreplace(in_velocities)
     pushed = sympy.Matrix(len(model.inputs), 1, [model.disturbances.get(u, sympy.Integer(0)) for u in model.inputs])
     Q = _disturbances(model, B, pushed)
@@ -121,9 +74,9 @@ def derive(model: Model) -> Equations:
     _check_moved_by_reactions(model, M, h - Q, by_forces)
     moving = _moving_constraints(model, M, h_moving - Q, by_forces, G, g0) + _explicit_time(model)
     power = _input_power(model, rates) + extra.power + moving
-    h_r = tidy_matrix(G.T * substituted + extra.h, constants) - (G.T * Q).xreplace(in_velocities) - Q_v
+    h_r = trig_reduce_matrix(G.T * substituted + extra.h, constants) - (G.T * Q).xreplace(in_velocities) - Q_v
     disturbed = _disturbance_power(rates, Q).xreplace(in_velocities) + _disturbance_power(list(v), Q_v)
-    forces_r = tidy_matrix(G.T * by_forces + extra.B, constants)
+    forces_r = trig_reduce_matrix(G.T * by_forces + extra.B, constants)
     equations = Equations(
         model=model,
         M=M,
@@ -138,9 +91,9 @@ def derive(model: Model) -> Equations:
         h_r=h_r,
         B_r=forces_r[:, :n_tau],
         N_r=forces_r[:, n_tau:],
-        kinetic=tidy(_generalized_kinetic(model, rates).xreplace(in_velocities) + extra.kinetic, constants),
+        kinetic=trig_reduce(_generalized_kinetic(model, rates).xreplace(in_velocities) + extra.kinetic, constants),
         potential=sympy.sympify(model.potential),
-        power=tidy(power.xreplace(in_velocities), constants) + disturbed,
+        power=trig_reduce(power.xreplace(in_velocities), constants) + disturbed,
     )
     check_rows(equations)
     return equations
@@ -200,10 +153,10 @@ def _moving_constraints(model: Model, M: Matrix, bias: Matrix, by_forces: Matrix
     """
     if all(entry == 0 for entry in g0):
         return sympy.Integer(0)
-    accelerations = _column([v.rate for v in model.velocities])
+    accelerations = column([v.rate for v in model.velocities])
     force = M * G * accelerations + bias
     if model.forces:
-        force -= by_forces * _column(model.forces)
+        force -= by_forces * column(model.forces)
     return (g0.T * force)[0]
 
 
@@ -220,16 +173,12 @@ def _disturbance_power(rates: list[Expr], Q: Matrix) -> Expr:
     return sympy.Add(*(rate * force for rate, force in zip(rates, Q, strict=True)))
 
 
-def _column(entries: Any) -> Matrix:
-    return sympy.Matrix(list(entries))
-
-
 def _euler_lagrange(model: Model, rates: list[Expr]) -> tuple[Matrix, Matrix]:
     """M (n_q, n_q) and h (n_q,) with d/dt dT/dq' - dT/dq + dU/dq + dR/dq' = M q'' + h."""
     constants = set(model.parameters)
     T, U, R = map(sympy.sympify, (model.kinetic, model.potential, model.dissipation))
     momenta = [sympy.diff(T, rate) for rate in rates]
-    M = tidy_matrix(sympy.Matrix([[sympy.diff(p, rate) for rate in rates] for p in momenta]), constants)
+    M = trig_reduce_matrix(sympy.Matrix([[sympy.diff(p, rate) for rate in rates] for p in momenta]), constants)
     unwanted = M.free_symbols & set(rates)
     if unwanted:
         raise ModelError(
@@ -243,7 +192,7 @@ def _euler_lagrange(model: Model, rates: list[Expr]) -> tuple[Matrix, Matrix]:
     for q, rate, p in zip(model.coordinates, rates, momenta, strict=True):
         transport = sum(sympy.diff(p, other) * other_rate for other, other_rate in pairs)
         force = -sympy.diff(T, q) + sympy.diff(U, q) + sympy.diff(R, rate) + sympy.diff(p, time)
-        bias.append(tidy(transport + force, constants))
+        bias.append(trig_reduce(transport + force, constants))
     return M, sympy.Matrix(bias)
 
 
@@ -283,12 +232,3 @@ def _kinematics(model: Model) -> tuple[Matrix, Matrix]:
     still = dict.fromkeys(model.velocities, sympy.Integer(0))
     g0 = sympy.Matrix([sympy.sympify(rate).xreplace(still) for rate in model.kinematics.values()])
     return sympy.Matrix(len(rows), len(model.velocities), [entry for row in rows for entry in row]), g0
-
-
-def _drift_of_kinematics(model: Model, G: Matrix, g0: Matrix, v: Matrix) -> Matrix:
-    """G' v + g0' (n_q,), the part of q'' that is not G v', in the rates."""
-    qdot = G * v + g0
-    change = sympy.diff(qdot, time)
-    for q in model.coordinates:
-        change += sympy.diff(qdot, q) * q.rate
-    return change

@@ -14,7 +14,7 @@ import msgspec
 class ModelError(ValueError):
     """A machine or program that cannot be derived; the text names the object and the mend.
 
-    `place` is where in the user's source it is stated (a servonode.mechanics.place.Place), None where unknown.
+    `place` is where in the user's source it is stated (a source_location.Place), None where unknown.
     """
 
     def __init__(self, text: str, place: object = None) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import sympy
 
-from servonode.mechanics.words import Constraint
+from servonode.mechanics.symbols import Constraint
 
 
 def fingerprint(stated: Any) -> str:

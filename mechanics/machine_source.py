@@ -10,11 +10,11 @@ from typing import Any
 import sympy
 
 from servonode.mechanics import emit, reactions
-from servonode.mechanics.derive import Equations
 from servonode.mechanics.description import MachineDescription, Quantity
 from servonode.mechanics.emit import Block, Constants, local, njit
+from servonode.mechanics.equations import Equations
 from servonode.mechanics.model import Model
-from servonode.mechanics.words import before
+from servonode.mechanics.symbols import before
 
 Expr = Any
 

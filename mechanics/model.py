@@ -1,6 +1,6 @@
 """A machine: coordinates, quasi-velocities, energies, constraints, inputs, reactions.
 
-A machine is a function `model()` that returns a `Model`, stated in the words of `words.py`. Equation numbers refer to
+A machine is a function `model()` that returns a `Model` of the symbols of `symbols.py`. Equation numbers refer to
 mechanics/README.md.
 """
 
@@ -11,8 +11,8 @@ from typing import Any
 import sympy
 
 from servonode.mechanics.description import ModelError
-from servonode.mechanics.place import Place, here
-from servonode.mechanics.words import (
+from servonode.mechanics.source_location import Place, here
+from servonode.mechanics.symbols import (
     Body,
     Condition,
     Constraint,

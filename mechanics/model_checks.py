@@ -8,9 +8,9 @@ import sympy
 
 from servonode.mechanics.description import ModelError
 from servonode.mechanics.model import Model
-from servonode.mechanics.place import Place
-from servonode.mechanics.tidy import tidy, tidy_matrix
-from servonode.mechanics.words import Body, before, time
+from servonode.mechanics.source_location import Place
+from servonode.mechanics.symbols import Body, before, time
+from servonode.mechanics.trig_reduce import trig_reduce, trig_reduce_matrix
 
 Matrix = Any  # sympy.Matrix
 Expr = Any
@@ -157,7 +157,7 @@ def check_identities_hold(model: Model, rates: dict[Expr, Expr]) -> None:
     """The kinematics must keep each identity; `rates`: time and coordinates -> their rates along the motion."""
     for i, (name, expression) in enumerate(model.identities.items()):
         change = sympy.Add(*(sympy.diff(expression, symbol) * rate for symbol, rate in rates.items()))
-        leftover = tidy(change, set(model.parameters))
+        leftover = trig_reduce(change, set(model.parameters))
         if leftover != 0 and sympy.simplify(leftover) != 0:
             text = f"machine {model.name}: the kinematics do not keep the identity {name} (its rate is {leftover})"
             raise ModelError(f"{text}; correct one of them", place_of(model, "identities", i))
@@ -198,7 +198,7 @@ def at_generic_states(model: Model, matrix: Matrix) -> list[npt.NDArray[np.float
 def check_constraints_hold(model: Model, A: Matrix, b: Matrix, G: Matrix, g0: Matrix) -> None:
     constants = set(model.parameters)
     for i in range(len(model.constraints)):
-        leftover = tidy_matrix(A[i, :] * G, constants), tidy_matrix(A[i, :] * g0 - b[i, :], constants)
+        leftover = trig_reduce_matrix(A[i, :] * G, constants), trig_reduce_matrix(A[i, :] * g0 - b[i, :], constants)
         for entry in (*leftover[0], *leftover[1]):
             if entry != 0 and sympy.simplify(entry) != 0:
                 raise _broken(model, i, A, entry)

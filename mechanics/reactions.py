@@ -5,7 +5,7 @@ S = C + A M_r^-1 N_r and v0 the accelerations without reactions.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import sympy
@@ -13,12 +13,10 @@ import sympy
 from servonode.mechanics import emit
 from servonode.mechanics.description import ModelError
 from servonode.mechanics.emit import Block, Name
+from servonode.mechanics.equations import Equations
 from servonode.mechanics.model import Model
 from servonode.mechanics.model_checks import at_generic_states
-from servonode.mechanics.tidy import tidy
-
-if TYPE_CHECKING:
-    from servonode.mechanics.derive import Equations
+from servonode.mechanics.trig_reduce import trig_reduce
 
 Expr = Any
 Matrix = Any  # sympy.Matrix
@@ -51,7 +49,7 @@ def check_reactions(model: Model) -> None:
             raise ModelError(f"{text}; state it in states, rates, parameters and time", each.place)
 
 
-def check_rows(equations: "Equations") -> None:
+def check_rows(equations: Equations) -> None:
     """The rows must be linear in reactions and accelerations, and determine every reaction.
 
     Raises:
@@ -82,7 +80,7 @@ def check_rows(equations: "Equations") -> None:
         raise ModelError(f"{text}; state rows that differ", model.place.argument("stabilised"))
 
 
-def rows_in_velocities(equations: "Equations") -> list[Expr]:
+def rows_in_velocities(equations: Equations) -> list[Expr]:
     """The rows in states, velocities' rates and reactions."""
     model, rates = equations.model, {v.rate for v in equations.model.velocities}
     accelerations = {q.acceleration: equations.acceleration(i) for i, q in enumerate(model.coordinates)}
@@ -90,13 +88,13 @@ def rows_in_velocities(equations: "Equations") -> list[Expr]:
     return [each.row.xreplace(accelerations).xreplace(model.rates) for each in model.stabilised]
 
 
-def _eliminated(equations: "Equations") -> tuple[Matrix, Matrix]:
+def _eliminated(equations: Equations) -> tuple[Matrix, Matrix]:
     """v0 and V = M_r^-1 N_r as plain expressions, for checks."""
     M, force = equations.M_r, equations.B_r * equations.tau - equations.h_r
     return M.LUsolve(force), M.LUsolve(equations.N_r)
 
 
-def solve(block: Block, equations: "Equations", beside: Sequence[Expr]) -> tuple[list[str], list[str]]:
+def solve(block: Block, equations: Equations, beside: Sequence[Expr]) -> tuple[list[str], list[str]]:
     """Emit the reactions, which the block then knows by their names, and v'; the texts of v' and of `beside`.
 
     Expressions of `beside` may contain reactions and accelerations.
@@ -128,7 +126,7 @@ def solve(block: Block, equations: "Equations", beside: Sequence[Expr]) -> tuple
     return vdot, [known[each] for each in beside]
 
 
-def _without_reactions(block: Block, equations: "Equations") -> tuple[Matrix, Matrix]:
+def _without_reactions(block: Block, equations: Equations) -> tuple[Matrix, Matrix]:
     """v0 (n_v, 1) and V = M_r^-1 N_r (n_v, n_N), as expressions; through emitted lines unless M_r is diagonal."""
     M, force = equations.M_r, equations.B_r * equations.tau - equations.h_r
     n, N_r = M.rows, equations.N_r
@@ -150,7 +148,7 @@ def _name(text: str) -> Expr:
     return sympy.Integer(0) if emit.is_zero(text) else Name(text, real=True)
 
 
-def _system(equations: "Equations", v0: Matrix, V: Matrix) -> tuple[Matrix, Matrix]:
+def _system(equations: Equations, v0: Matrix, V: Matrix) -> tuple[Matrix, Matrix]:
     """S (n, n) and the right-hand side (n, 1) of S N = right; as stated, unless tidying makes an entry shorter."""
     model, constants = equations.model, set(equations.model.parameters)
     rates, names = [v.rate for v in model.velocities], list(model.reactions)
@@ -158,7 +156,7 @@ def _system(equations: "Equations", v0: Matrix, V: Matrix) -> tuple[Matrix, Matr
     A = sympy.Matrix([[sympy.diff(row, rate) for rate in rates] for row in rows])
     C = sympy.Matrix([[sympy.diff(row, N) for N in names] for row in rows])
     d = sympy.Matrix([row.xreplace(dict.fromkeys((*rates, *names), sympy.Integer(0))) for row in rows])
-    S = (C + A * V).applyfunc(lambda entry: min(entry, tidy(entry, constants), key=sympy.count_ops))
+    S = (C + A * V).applyfunc(lambda entry: min(entry, trig_reduce(entry, constants), key=sympy.count_ops))
     return S, -(A * v0 + d)
 
 

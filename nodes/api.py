@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from servonode.mechanics.locate import at_hand
+from servonode.mechanics.references import at_hand
 from servonode.nodes.assembly import assemble
 from servonode.nodes.launch_file import launch_of_table, read_launch
 from servonode.nodes.launch_keys import LaunchFile

@@ -19,8 +19,8 @@ from servonode.controllers.inline import ResidualError
 from servonode.controllers.signals import ExpressionError, Signals, load_signals
 from servonode.mechanics.description import ModelError, ProgramDescription
 from servonode.mechanics.expression import parse
-from servonode.mechanics.locate import NotFound
 from servonode.mechanics.machine import Machine
+from servonode.mechanics.references import NotFound
 from servonode.mechanics.stabilize import Gains
 from servonode.nodes.examine import Examination, total_delay
 from servonode.nodes.gains import resolve_gains, wants_integral

@@ -15,9 +15,9 @@ import numpy.typing as npt
 from servonode.bus import BusFace, Command, State, Status, subscriptions_expected
 from servonode.bus.faces import Wanted
 from servonode.mechanics.description import packed
+from servonode.mechanics.fault_time import located
 from servonode.nodes.assembly import Assembly
 from servonode.nodes.driver import driven_plant
-from servonode.nodes.faults import located
 from servonode.nodes.guard import Guard
 from servonode.nodes.ladder import ESTOP, FINAL, STAYS
 from servonode.nodes.node import PLANT, STATUS_PERIOD_NS, WANTED, Clock, Fault, Outbox, start_id

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.mechanics.description import packed
+from servonode.mechanics.fault_time import located
 from servonode.mechanics.machine import Machine
 from servonode.nodes.assembly import Assembly
-from servonode.nodes.faults import located
 
 Array = npt.NDArray[np.float64]
 

@@ -1,7 +1,7 @@
 """Launch files from others: refuse what would run code that they name."""
 
 from servonode.controllers import PROGRAMS
-from servonode.mechanics.locate import names_code
+from servonode.mechanics.references import names_code
 from servonode.nodes.launch_file import LaunchError
 from servonode.nodes.launch_keys import LaunchFile
 from servonode.plants import PLANTS

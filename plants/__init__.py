@@ -10,9 +10,9 @@ from servonode import mechanics
 from servonode.mechanics import cache
 from servonode.mechanics.changes import Changes, changed
 from servonode.mechanics.description import ModelError
-from servonode.mechanics.locate import Definition, find
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.machine import load_machine as _load
+from servonode.mechanics.references import Definition, find
 from servonode.plants.prepare import Preparation
 from servonode.plants.view import View
 

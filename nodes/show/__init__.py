@@ -4,7 +4,7 @@ Both forms show the same document, in the notation of mechanics/README.md.
 """
 
 from servonode.controllers.servo import Servo
-from servonode.mechanics.derive import Equations
+from servonode.mechanics.equations import Equations
 from servonode.mechanics.stabilize import Gains
 from servonode.nodes.show.blocks import Block
 from servonode.nodes.show.latex import LINE, latex_document

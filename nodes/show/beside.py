@@ -7,7 +7,7 @@ import sympy
 
 from servonode.controllers.program import Limit
 from servonode.controllers.servo import Servo
-from servonode.mechanics.words import Condition
+from servonode.mechanics.symbols import Condition
 from servonode.nodes.show.blocks import Block, Heading, Line, Lines, Phrase, Words, abbreviations, symbol_table
 from servonode.nodes.show.neat import Abbreviations
 

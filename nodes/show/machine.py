@@ -5,9 +5,9 @@ from typing import Any
 
 import sympy
 
-from servonode.mechanics.derive import Equations
-from servonode.mechanics.tidy import tidy
-from servonode.mechanics.words import Velocity
+from servonode.mechanics.equations import Equations
+from servonode.mechanics.symbols import Velocity
+from servonode.mechanics.trig_reduce import trig_reduce
 from servonode.nodes.show.blocks import (
     Block,
     Entry,
@@ -184,19 +184,19 @@ def _full(equations: Equations, short: Abbreviations) -> list[Block]:
 
 def _energy(equations: Equations) -> list[Block]:
     model, constants = equations.model, set(equations.model.parameters)
-    supplied = tidy(
+    supplied = trig_reduce(
         sympy.Add(*(u * sympy.sympify(on) for u, on in model.inputs.items())).xreplace(model.rates), constants
     )
     motions = [*(q.rate for q in model.coordinates), *model.velocities]
     lost = sympy.Add(*(each * sympy.diff(model.dissipation, each) for each in motions)).xreplace(model.rates)
-    other = tidy(equations.power - supplied + lost, constants)
+    other = trig_reduce(equations.power - supplied + lost, constants)
     stated = sympy.Add(model.kinetic, *(each.kinetic for each in model.bodies)).xreplace(model.rates)
-    plain = tidy(stated - equations.kinetic, constants) == 0
+    plain = trig_reduce(stated - equations.kinetic, constants) == 0
     lines = [
         Line(Phrase("T", "T"), equations.kinetic),
         Line(Phrase("U", "U"), equations.potential),
         Line(Phrase("P", "P"), supplied),
-        Line(Phrase("D", "D"), tidy(lost, constants)),
+        Line(Phrase("D", "D"), trig_reduce(lost, constants)),
     ]
     work = Phrase("w' = P - D", r"\dot{w} = P - D")
     if other != 0:

@@ -7,8 +7,8 @@ from typing import Any
 import sympy
 from sympy.simplify.fu import TR10i
 
-from servonode.mechanics.derive import Equations
-from servonode.mechanics.tidy import tidy
+from servonode.mechanics.equations import Equations
+from servonode.mechanics.trig_reduce import trig_reduce
 
 Expr = Any
 LONG = 160  # characters of sympy's own text, beyond which repeated sums get a name
@@ -25,7 +25,7 @@ def neat(expression: Expr) -> Expr:
 def contracted(expression: Expr, constants: Collection[Expr]) -> Expr:
     """The shortest of the expression, its canonical sum, and that sum in angle sums, with and without factors."""
     expression = sympy.sympify(expression)
-    canonical = tidy(expression, constants)
+    canonical = trig_reduce(expression, constants)
     angles = TR10i(canonical)
     forms = [angles, canonical, expression]
     if _length(angles) < FACTORED:
@@ -56,7 +56,9 @@ def _inverse(M_r: Expr, constants: Collection[Expr]) -> Expr:
 
     def valued(entry: Expr) -> Expr:
         number, factors = sympy.factor_list(entry)
-        return sympy.Mul(number, *(_shortest(tidy(base.xreplace(values), constants)) ** n for base, n in factors))
+        return sympy.Mul(
+            number, *(_shortest(trig_reduce(base.xreplace(values), constants)) ** n for base, n in factors)
+        )
 
     def quotient(entry: Expr) -> Expr:
         above, below = sympy.fraction(sympy.cancel(entry))

@@ -14,8 +14,8 @@ from sympy.printing.str import StrPrinter
 
 from servonode.controllers.program import Signal
 from servonode.controllers.servo import Servo
-from servonode.mechanics.derive import Equations
 from servonode.mechanics.description import derivative_name
+from servonode.mechanics.equations import Equations
 
 Expr = Any
 Rank = tuple[Any, ...]

@@ -2,7 +2,7 @@
 
 import sympy
 
-from servonode.mechanics.derive import Equations
+from servonode.mechanics.equations import Equations
 from servonode.nodes.show.blocks import Block, Heading, Line, Lines, Words, abbreviations, named
 from servonode.nodes.show.neat import Abbreviations
 

@@ -15,7 +15,8 @@ from servonode.controllers import Program, ServoLaw, load_law, programs_of, resi
 from servonode.controllers.law_source import law_source
 from servonode.controllers.servo import derive_servo
 from servonode.mechanics import Model, ModelError, parameter, time
-from servonode.mechanics.derive import Equations, derive
+from servonode.mechanics.derive import derive
+from servonode.mechanics.equations import Equations
 from servonode.mechanics.machine import Machine
 from servonode.plants import machine_key, model_factory
 

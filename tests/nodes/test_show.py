@@ -15,8 +15,9 @@ import sympy
 
 from servonode.controllers.servo import Servo, derive_servo
 from servonode.mechanics import wrap
-from servonode.mechanics.derive import Equations, derive
+from servonode.mechanics.derive import derive
 from servonode.mechanics.description import derivative_name
+from servonode.mechanics.equations import Equations
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.stabilize import Gains
 from servonode.nodes.show import show_latex, show_text

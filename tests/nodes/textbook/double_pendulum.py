@@ -3,7 +3,7 @@
 from sympy import cos
 
 from servonode.mechanics import Model, constraint, coordinate, parameter, velocity
-from servonode.mechanics.words import Parameter
+from servonode.mechanics.symbols import Parameter
 
 
 def angles() -> Model:

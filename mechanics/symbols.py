@@ -12,7 +12,7 @@ import sympy
 
 from servonode.mechanics.description import ModelError, Quantity, Requirement, derivative_name
 from servonode.mechanics.functions import COMPILED
-from servonode.mechanics.place import Place, here
+from servonode.mechanics.source_location import Place, here
 
 WORDS = True  # lines of this module are not a user's, see place.here
 time = sympy.Symbol("t", real=True)

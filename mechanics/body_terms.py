@@ -7,8 +7,8 @@ import sympy
 
 from servonode.mechanics.description import ModelError
 from servonode.mechanics.model import Model
-from servonode.mechanics.tidy import tidy_matrix
-from servonode.mechanics.words import Body, time
+from servonode.mechanics.symbols import Body, time
+from servonode.mechanics.trig_reduce import trig_reduce_matrix
 
 Matrix = Any  # sympy.Matrix
 Expr = Any
@@ -78,7 +78,7 @@ def _check_inertia_turns(model: Model, body: Body, rates: dict[Expr, Expr], in_v
     if len(w) == 3:
         cross = sympy.Matrix([[0, -w[2], w[1]], [w[2], 0, -w[0]], [-w[1], w[0], 0]])
         change -= cross * body.inertia - body.inertia * cross
-    leftover = tidy_matrix(change, set(model.parameters))
+    leftover = trig_reduce_matrix(change, set(model.parameters))
     if any(entry != 0 and sympy.simplify(entry) != 0 for entry in leftover):
         text = f"machine {model.name}: the inertia of body {body.name} does not turn with it; state it in axes that do"
         raise ModelError(f"{text} not turn, as i*eye(3) + (c - i)*n*n.T for a body of revolution about n", body.place)

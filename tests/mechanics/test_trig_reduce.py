@@ -1,11 +1,11 @@
-"""tidy: the value stays, what cancels on paper cancels."""
+"""trig_reduce: the value stays, what cancels on paper cancels."""
 
 import numpy as np
 import pytest
 import sympy
 from sympy import cos, sin, sqrt
 
-from servonode.mechanics.tidy import tidy, tidy_matrix
+from servonode.mechanics.trig_reduce import trig_reduce, trig_reduce_matrix
 
 a, b, c = sympy.symbols("a b c", real=True)
 m, k = sympy.symbols("m k", positive=True)
@@ -27,15 +27,15 @@ m, k = sympy.symbols("m k", positive=True)
     ],
 )
 def test_what_cancels_on_paper_cancels(expression: sympy.Expr, expected: sympy.Expr) -> None:
-    assert sympy.expand(tidy(expression, {m, k}) - expected) == 0
+    assert sympy.expand(trig_reduce(expression, {m, k}) - expected) == 0
 
 
 def test_one_minus_cosine_squared_is_the_shorter_square_of_the_sine() -> None:
-    assert tidy(1 - cos(a) ** 2, set()) == sin(a) ** 2
+    assert trig_reduce(1 - cos(a) ** 2, set()) == sin(a) ** 2
 
 
 def test_each_term_that_moves_occurs_once() -> None:
-    tidied = tidy(m * a * sin(b) + k * a * sin(b) + m * a * sin(b) ** 2 + k * a * cos(b) ** 2, {m, k})
+    tidied = trig_reduce(m * a * sin(b) + k * a * sin(b) + m * a * sin(b) ** 2 + k * a * cos(b) ** 2, {m, k})
     moving = [sympy.Mul(*(f for f in term.args if not f.free_symbols <= {m, k})) for term in tidied.args]
     assert len(moving) == len(set(moving))
 
@@ -57,30 +57,32 @@ def test_the_value_stays(rng: np.random.Generator) -> None:
         values = dict(zip((a, b, c, m, k), map(float, rng.uniform(0.3, 2.0, size=5)), strict=True))
         before = float(sympy.sympify(expression).subs(values))
         # rounding of terms of size 100
-        assert float(tidy(expression, {m, k}).subs(values)) == pytest.approx(before, abs=1e-12)
+        assert float(trig_reduce(expression, {m, k}).subs(values)) == pytest.approx(before, abs=1e-12)
 
 
 def test_what_is_no_polynomial_keeps_its_value() -> None:
     expression = sqrt(1 + sin(a) ** 2) / (2 + cos(b)) + sin(a) ** 2 + cos(a) ** 2
     values = {a: 0.7, b: 1.9}
-    assert float(tidy(expression, set()).subs(values)) == pytest.approx(float(expression.subs(values)), rel=1e-14)
+    assert float(trig_reduce(expression, set()).subs(values)) == pytest.approx(
+        float(expression.subs(values)), rel=1e-14
+    )
 
 
 def test_a_matrix_is_tidied_entry_by_entry() -> None:
     matrix = sympy.Matrix([[sin(a) ** 2 + cos(a) ** 2, 0], [a, m * cos(b) ** 2 + m * sin(b) ** 2]])
-    assert tidy_matrix(matrix, {m}) == sympy.Matrix([[1, 0], [a, m]])
+    assert trig_reduce_matrix(matrix, {m}) == sympy.Matrix([[1, 0], [a, m]])
 
 
 def test_functions_beside_sines_are_not_taken_apart() -> None:
     expression = sympy.tanh(a - 10) * sympy.sin(a + b) + sympy.tan(a + b)
-    assert tidy(expression, {m}).has(sympy.tanh(a - 10))
-    assert tidy(expression, {m}).has(sympy.tan(a + b))
+    assert trig_reduce(expression, {m}).has(sympy.tanh(a - 10))
+    assert trig_reduce(expression, {m}).has(sympy.tan(a + b))
 
 
 def test_long_sums_of_angles_are_taken_apart_only_where_they_combine() -> None:
     links = [sympy.Add(*sympy.symbols(f"q1:{n + 1}", real=True)) for n in range(1, 7)]
     products = [sympy.cos(p) * sympy.cos(q) * m for p in links for q in links]
-    tidied = tidy(sympy.Add(*products), {m})
+    tidied = trig_reduce(sympy.Add(*products), {m})
     assert len(sympy.Add.make_args(tidied)) <= 21  # 6 squares and 15 mixed products, not 2^12
     values = dict(zip(sorted(tidied.free_symbols - {m}, key=str), (0.3, -1.1, 0.7, 2.2, -0.4, 0.9), strict=True))
     assert tidied.subs(values).subs(m, 1) == pytest.approx(sympy.Add(*products).subs(values).subs(m, 1), abs=1e-12)
@@ -90,6 +92,6 @@ def test_a_long_sum_beside_its_parts_is_taken_apart() -> None:
     d = sympy.Symbol("d", real=True)
     total = a + b + c + d
     expression = sympy.sin(total) ** 2 + sympy.cos(a + b) ** 2 + sympy.sin(a + b) ** 2 + sympy.cos(total) ** 2
-    assert tidy(expression, set()) == 2
+    assert trig_reduce(expression, set()) == 2
     mixed = sympy.sin(total) * sympy.cos(c + d) - sympy.cos(total) * sympy.sin(c + d) - sympy.sin(a + b)
-    assert tidy(mixed, set()) == 0
+    assert trig_reduce(mixed, set()) == 0

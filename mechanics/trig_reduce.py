@@ -16,7 +16,7 @@ Expr = Any
 SHORT_SUM = 3  # angles in a sum that is always taken apart; of four, an entry has hundreds of products
 
 
-def tidy(expression: Expr, constants: Collection[sympy.Symbol]) -> Expr:
+def trig_reduce(expression: Expr, constants: Collection[sympy.Symbol]) -> Expr:
     """The same expression as sum of monomials with coefficients in the `constants`, sin^2 + cos^2 reduced.
 
     What is not a polynomial (roots, quotients by a sum) is kept as it is, with its content untouched.
@@ -83,9 +83,9 @@ def _combination(angle: Expr, basis: list[Expr]) -> dict[Expr, Expr] | None:
     return {part: factor for part, factor in zip(basis, solution, strict=True) if factor != 0}
 
 
-def tidy_matrix(matrix: Expr, constants: Collection[sympy.Symbol]) -> Expr:
-    """`tidy` applied to every entry."""
-    return matrix.applyfunc(lambda entry: tidy(entry, constants))
+def trig_reduce_matrix(matrix: Expr, constants: Collection[sympy.Symbol]) -> Expr:
+    """`trig_reduce` applied to every entry."""
+    return matrix.applyfunc(lambda entry: trig_reduce(entry, constants))
 
 
 def _trig_as_symbols(expression: Expr) -> tuple[dict[Expr, tuple[Expr, Expr]], Expr]:

@@ -25,7 +25,7 @@ from typing import Any, get_args
 
 from servonode.mechanics.description import ModelError
 from servonode.mechanics.ownership import open_to_all
-from servonode.mechanics.place import Place
+from servonode.mechanics.source_location import Place
 
 _SITE = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib"))
 _OURS = "servonode"

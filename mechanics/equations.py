@@ -1,0 +1,74 @@
+"""The symbolic equations of motion of a model: what `derive` makes, and kernels and texts are made of."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+
+from servonode.mechanics.model import Model
+from servonode.mechanics.symbols import time
+
+Matrix = Any  # sympy.Matrix
+Expr = Any
+
+
+@dataclass(frozen=True)
+class Equations:
+    """Symbolic equations of motion of a model, ready to be compiled.
+
+    Shapes: M, h, B full (n_q, n_q), (n_q,), (n_q, n_tau); A (n_c, n_q); b, gamma (n_c,); G (n_q, n_v);
+    g0 (n_q,); minimal M_r (n_v, n_v), h_r (n_v,), B_r (n_v, n_tau), N_r (n_v, n_N) of the reactions, which the full
+    form does not have. The full form speaks in rates `q_dot`, the
+    minimal form, the energies and the power in velocities; the full form does not know what a model states in
+    velocities itself. kinetic + potential is the generalized energy T2 - T0 + U, which is T + U where the kinetic
+    energy is quadratic in the rates without a remainder; the power is its rate of change: of inputs and disturbances,
+    of constraints that move, of explicit time, losses taken off.
+    """
+
+    model: Model
+    M: Matrix
+    h: Matrix
+    B: Matrix
+    A: Matrix
+    b: Matrix
+    gamma: Matrix
+    G: Matrix
+    g0: Matrix
+    M_r: Matrix
+    h_r: Matrix
+    B_r: Matrix
+    N_r: Matrix
+    kinetic: Expr
+    potential: Expr
+    power: Expr  # [W]; where constraints move it contains the accelerations v'
+
+    @property
+    def tau(self) -> Matrix:
+        """The inputs as a column (n_tau, 1)."""
+        return sympy.Matrix(len(self.model.inputs), 1, list(self.model.inputs))
+
+    @property
+    def rates(self) -> dict[Expr, Expr]:
+        """Time and coordinates -> their rates along the motion, q' = G v + g0."""
+        qdot = self.G * column(self.model.velocities) + self.g0
+        return {time: sympy.Integer(1), **dict(zip(self.model.coordinates, qdot, strict=True))}
+
+    def acceleration(self, i: int) -> Expr:
+        """q_i'' = (G v' + G' v + g0')_i in states and the velocities' rates."""
+        v = column(self.model.velocities)
+        drift = drift_of_kinematics(self.model, self.G, self.g0, v)[i].xreplace(self.model.rates)
+        return (self.G[i, :] * column([each.rate for each in self.model.velocities]))[0] + drift
+
+
+def column(entries: Any) -> Matrix:
+    """The entries as a column (n, 1)."""
+    return sympy.Matrix(list(entries))
+
+
+def drift_of_kinematics(model: Model, G: Matrix, g0: Matrix, v: Matrix) -> Matrix:
+    """G' v + g0' (n_q,), the part of q'' that is not G v', in the rates."""
+    qdot = G * v + g0
+    change = sympy.diff(qdot, time)
+    for q in model.coordinates:
+        change += sympy.diff(qdot, q) * q.rate
+    return change
