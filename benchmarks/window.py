@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from servonode.bus import Bus, Report, State, Status, Target
-from servonode.bus.faces import subscriptions_expected
+from servonode.bus.interfaces import subscriptions_expected
 from servonode.mechanics.description import derivative_name, packed
 from servonode.nodes.assembly import Assembly, assemble
 from servonode.nodes.launch_file import read_launch

@@ -8,7 +8,7 @@ from servonode.bus.devices import (
     exposure,
     make_devices_folder,
 )
-from servonode.bus.faces import (
+from servonode.bus.interfaces import (
     BusFace,
     Identity,
     PublisherFace,
@@ -17,16 +17,7 @@ from servonode.bus.faces import (
     Wanted,
     subscriptions_expected,
 )
-from servonode.bus.folder import (
-    BusError,
-    RunFolder,
-    RunNameTaken,
-    endpoint,
-    run_folder,
-    run_path,
-)
 from servonode.bus.link import ExternalLink, Link, check_address
-from servonode.bus.maps import decode_map, encode_map
 from servonode.bus.memory import MemoryBus, MemoryPublisher, MemoryRequests, MemorySubscriber, Switchboard
 from servonode.bus.messages import (
     LARGEST,
@@ -42,7 +33,16 @@ from servonode.bus.messages import (
 )
 from servonode.bus.places import live_runs, read_registry
 from servonode.bus.publisher import Publisher
+from servonode.bus.request_codec import decode_map, encode_map
 from servonode.bus.requests import Requester, Requests
+from servonode.bus.run_folder import (
+    BusError,
+    RunFolder,
+    RunNameTaken,
+    endpoint,
+    run_folder,
+    run_path,
+)
 from servonode.bus.sockets import Bus, Subscriber
 from servonode.bus.topics import TOPICS, Topic
 

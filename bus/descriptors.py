@@ -4,7 +4,7 @@ import contextlib
 import resource
 from pathlib import Path
 
-from servonode.bus.folder import BusError
+from servonode.bus.run_folder import BusError
 
 NEEDED = 20  # of a process that opens a bus: a context with its threads, sockets, the connections of a run
 OWN = 32  # of a node, with its libraries and files; what is beyond may go to who connects

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from servonode.bus.folder import RUNTIME, BusError, base_folder, private_folder
+from servonode.bus.run_folder import RUNTIME, BusError, base_folder, private_folder
 
 DEVICES = "devices"
 PROBE_S = 1.0  # to learn whether somebody listens on a socket

@@ -8,10 +8,10 @@ import select
 import socket
 import time
 
-from servonode.bus.faces import BOUND, Intake
+from servonode.bus.interfaces import BOUND, Intake
 from servonode.bus.messages import MAX_PAYLOAD, Message
-from servonode.bus.plumbing import DRAIN_NS, RECONNECT_MAX_MS, RECONNECT_MS, place_of
 from servonode.bus.wire import Connection, Refused, frame
+from servonode.bus.zmq_io import DRAIN_NS, RECONNECT_MAX_MS, RECONNECT_MS, place_of
 
 KIND, PEERS = b"SUB", frozenset((b"PUB", b"XPUB"))
 PIECE = 65536  # bytes read at once

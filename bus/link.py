@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Protocol
 
 from servonode.bus.descriptors import ensure_room
-from servonode.bus.faces import BOUND, Intake
-from servonode.bus.folder import IPC_LIMIT, BusError
 from servonode.bus.hearer import Hearer
+from servonode.bus.interfaces import BOUND, Intake
 from servonode.bus.messages import Message
-from servonode.bus.plumbing import listen
 from servonode.bus.publisher import Publisher
+from servonode.bus.run_folder import IPC_LIMIT, BusError
+from servonode.bus.zmq_io import listen
 
 HEARD = ("state", "status")  # the topics a machine publishes
 

@@ -1,4 +1,4 @@
-"""The bus within one process: the same faces, the same bytes, no sockets and no threads.
+"""The bus within one process: the same interfaces, the same bytes, no sockets and no threads.
 
 `simulate` steps all nodes on it. Each message is encoded once and decoded by each reader, so what arrives is
 what would have arrived over the wire, refusals included, in the order in which it was published.
@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from servonode.bus.codec import MessageError, encode_frames
-from servonode.bus.faces import BOUND, HWM, Identity, Intake, Wanted
-from servonode.bus.folder import BusError
-from servonode.bus.maps import decode_map, encode_map
+from servonode.bus.interfaces import BOUND, HWM, Identity, Intake, Wanted
 from servonode.bus.messages import Message
+from servonode.bus.request_codec import decode_map, encode_map
+from servonode.bus.run_folder import BusError
 
 
 class Switchboard:
@@ -131,7 +131,7 @@ class MemoryRequests:
 
 
 class MemoryBus:
-    """The faces of `Bus` on a switchboard."""
+    """The interfaces of `Bus` on a switchboard."""
 
     def __init__(self, switchboard: Switchboard, node: str) -> None:
         self.node = node

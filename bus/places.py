@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from servonode.bus.folder import REGISTRY, RUNTIME, BusError, distrust, folder_name, temporary_folders
 from servonode.bus.processes import Named, listener
+from servonode.bus.run_folder import REGISTRY, RUNTIME, BusError, distrust, folder_name, temporary_folders
 
 LOGIN = Path("/run/user")  # where a login has its runtime folder, by user
 LARGEST = 2**20  # bytes of a file that says something about a run

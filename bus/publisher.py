@@ -7,10 +7,10 @@ from typing import Any
 
 from servonode.bus.codec import encode_frames
 from servonode.bus.messages import Message
-from servonode.bus.plumbing import Waiter
 from servonode.bus.server import Server
 from servonode.bus.topics import TOPICS
 from servonode.bus.wire import MORE, Connection, frame
+from servonode.bus.zmq_io import Waiter
 
 LARGEST = 64  # bytes of a frame that a subscriber may send: a subscription
 SUBSCRIBERS = 32  # connections at once

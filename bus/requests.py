@@ -16,13 +16,13 @@ from types import TracebackType
 from typing import Any
 
 from servonode.bus.codec import MessageError
-from servonode.bus.faces import Identity
-from servonode.bus.folder import endpoint
-from servonode.bus.maps import decode_map, encode_map
+from servonode.bus.interfaces import Identity
 from servonode.bus.messages import MAX_PAYLOAD
-from servonode.bus.plumbing import RECONNECT_MS, Waiter, place_of
+from servonode.bus.request_codec import decode_map, encode_map
+from servonode.bus.run_folder import endpoint
 from servonode.bus.server import Server
 from servonode.bus.wire import MORE, Connection, frame
+from servonode.bus.zmq_io import RECONNECT_MS, Waiter, place_of
 
 TAG = struct.Struct("<QQ")  # number of the request, monotonic ns after which it is void (all ones: never)
 NEVER = 2**64 - 1

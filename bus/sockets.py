@@ -15,13 +15,13 @@ from types import TracebackType
 import zmq
 
 from servonode.bus.descriptors import ensure_room
-from servonode.bus.faces import BOUND, Intake, Wanted
-from servonode.bus.folder import endpoint
+from servonode.bus.interfaces import BOUND, Intake, Wanted
 from servonode.bus.messages import Message
-from servonode.bus.plumbing import DRAIN_NS, Reader, Socket, Waiter, listen, open_socket
 from servonode.bus.publisher import Publisher
 from servonode.bus.requests import Requests
+from servonode.bus.run_folder import endpoint
 from servonode.bus.server import Server
+from servonode.bus.zmq_io import DRAIN_NS, Reader, Socket, Waiter, listen, open_socket
 
 LOOKS = 16  # messages of a drain between two looks at the clock
 

@@ -1,4 +1,4 @@
-"""A servo law ready to compute: its description and compiled kernel behind plain numpy faces."""
+"""A servo law ready to compute: its description and compiled kernel behind plain numpy arrays."""
 
 from collections.abc import Collection, Mapping
 from types import ModuleType

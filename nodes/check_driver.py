@@ -4,7 +4,7 @@ import errno
 import socket
 from urllib.parse import urlsplit
 
-from servonode.bus.folder import BusError
+from servonode.bus.run_folder import BusError
 from servonode.nodes.launch_file import LaunchError
 from servonode.nodes.launch_keys import Actuator, LaunchFile, Link, Sensor
 

@@ -98,7 +98,7 @@ def _operates(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        from servonode.bus.folder import BusError
+        from servonode.bus.run_folder import BusError
         from servonode.nodes.operate import OperatorError
 
         try:

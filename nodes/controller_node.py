@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.bus import BusFace, Command, Lifecycle, Report, State, Status, Target, subscriptions_expected
-from servonode.bus.faces import Wanted
+from servonode.bus.interfaces import Wanted
 from servonode.mechanics.description import derivative_name, unpacked
 from servonode.nodes.assembly import Assembly
 from servonode.nodes.node import CONTROLLER, STATUS_PERIOD_NS, WANTED, Clock, Fault, Outbox

@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass, replace
 from signal import SIGUSR1
 from typing import Any
 
-from servonode.bus.folder import BusError
 from servonode.bus.places import Found, folders_of_runs, none_is_going_on, the_run
 from servonode.bus.processes import Named
 from servonode.bus.requests import Requester
+from servonode.bus.run_folder import BusError
 from servonode.nodes.statistics import extras, gathered, in_rows
 
 PLANT = "plant"

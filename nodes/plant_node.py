@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.bus import BusFace, Command, State, Status, subscriptions_expected
-from servonode.bus.faces import Wanted
+from servonode.bus.interfaces import Wanted
 from servonode.mechanics.description import packed
 from servonode.mechanics.fault_time import located
 from servonode.nodes.assembly import Assembly

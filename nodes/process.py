@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from servonode.bus import Bus, MessageError, RunFolder, clear_devices_folder
-from servonode.bus.faces import Identity, Wanted
+from servonode.bus.interfaces import Identity, Wanted
 from servonode.bus.messages import MAX_TEXT
 from servonode.nodes.assembly import Assembly
 from servonode.nodes.child import STOP

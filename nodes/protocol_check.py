@@ -31,7 +31,7 @@ from servonode.bus import (
     make_devices_folder,
 )
 from servonode.bus.messages import EXACT
-from servonode.bus.plumbing import clear_path, open_socket
+from servonode.bus.zmq_io import clear_path, open_socket
 from servonode.mechanics.description import unpacked
 from servonode.mechanics.machine import Machine
 from servonode.nodes.assembly import Assembly, assemble

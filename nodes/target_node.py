@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from servonode.bus import BusFace, Status, Target, subscriptions_expected
-from servonode.bus.faces import Wanted
+from servonode.bus.interfaces import Wanted
 from servonode.mechanics.description import derivative_name
 from servonode.nodes.assembly import Assembly
 from servonode.nodes.node import STATUS_PERIOD_NS, TARGET, WANTED, Clock, Fault, Outbox

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from servonode.bus.faces import HWM
+from servonode.bus.interfaces import HWM
 
 Frames = tuple[bytes, bytes]
 DRAWS = 7  # random numbers for each message, used or not, so that one effect does not shift another's

@@ -5,7 +5,7 @@ from collections import Counter
 
 from servonode.bus import Message
 from servonode.bus.codec import encode_frames
-from servonode.bus.faces import BOUND, Intake
+from servonode.bus.interfaces import BOUND, Intake
 from servonode.bus.link import HEARD
 from servonode.mechanics.machine import Machine
 from servonode.plants.drivers.device import Clock

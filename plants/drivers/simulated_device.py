@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from servonode.bus import Applied, Message, MessageError, Setup, State, Status, decode
 from servonode.bus.codec import encode_frames
-from servonode.bus.faces import HWM
+from servonode.bus.interfaces import HWM
 from servonode.bus.messages import MAX_TEXT
 from servonode.mechanics.description import packed, unpacked
 from servonode.mechanics.machine import Machine, ParameterError

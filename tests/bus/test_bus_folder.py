@@ -141,7 +141,7 @@ def test_a_folder_open_to_others_or_a_link_is_refused(runtime, which):
 def test_a_folder_of_another_user_is_refused(runtime, monkeypatch):
     run_path("trailer").mkdir(mode=0o700, parents=True)
     path = run_path("trailer")
-    monkeypatch.setattr("servonode.bus.folder.run_path", lambda _name: path)
+    monkeypatch.setattr("servonode.bus.run_folder.run_path", lambda _name: path)
     monkeypatch.setattr(os, "getuid", lambda: 4242)
     with pytest.raises(BusError, match="belongs to user"):
         run_folder("trailer")

@@ -20,7 +20,7 @@ from servonode.bus import (
     Switchboard,
     Target,
 )
-from servonode.bus.faces import HWM
+from servonode.bus.interfaces import HWM
 
 HEADER = {"t": 0.1, "run": 1, "k": 1, "mono": 1, "node": "plant", "src": 1}
 

@@ -13,7 +13,7 @@ import pytest
 import zmq
 
 from servonode.bus import Bus, BusError, Requester, State, encode, subscriptions_expected
-from servonode.bus.faces import HWM
+from servonode.bus.interfaces import HWM
 
 HEADER = {"t": 0.1, "run": 1, "k": 1, "mono": 1, "node": "plant", "src": 1}
 SECOND = 10**9  # ns

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.bus import Applied, Command, MemoryBus, Message, State, Status, Switchboard
-from servonode.bus.faces import BOUND, SubscriberFace
+from servonode.bus.interfaces import BOUND, SubscriberFace
 from servonode.nodes.assembly import Assembly, assemble
 from servonode.nodes.launch_file import read_launch
 from servonode.nodes.lockstep import prepare

@@ -12,7 +12,7 @@ import pytest
 
 from servonode.bus import Applied, ExternalLink, Message, Setup, State, Status, decode
 from servonode.bus.codec import encode_frames
-from servonode.bus.faces import BOUND, Intake
+from servonode.bus.interfaces import BOUND, Intake
 from servonode.bus.link import HEARD
 from servonode.mechanics.machine import Machine
 from servonode.plants import load_machine

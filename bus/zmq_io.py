@@ -10,9 +10,9 @@ from typing import Any
 
 import zmq
 
-from servonode.bus.faces import HWM
-from servonode.bus.folder import BusError
+from servonode.bus.interfaces import HWM
 from servonode.bus.messages import MAX_PAYLOAD
+from servonode.bus.run_folder import BusError
 from servonode.bus.server import Server
 
 RECONNECT_MS = 2  # a peer that starts or restarts is found within milliseconds

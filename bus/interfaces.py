@@ -1,4 +1,4 @@
-"""The faces a node sees, whether its bus is made of sockets or of memory, and the intake both share."""
+"""The interfaces a node sees, whether its bus is made of sockets or of memory, and the intake both share."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
