@@ -27,9 +27,9 @@ from servonode.nodes.assembly import Assembly, assemble
 from servonode.nodes.launch_file import read_launch
 from servonode.nodes.node import CONTROLLER, PLANT, TARGET, Outbox
 from servonode.nodes.simulate import simulate_fused
-from servonode.nodes.window import FPS, Source, Window, headless_figure
-from servonode.nodes.window_feed import WANTED
-from servonode.nodes.window_process import Options
+from servonode.views.window import FPS, Source, Window, headless_figure
+from servonode.views.window_feed import WANTED
+from servonode.views.window_process import Options
 
 LAUNCHES = ("trailer_pursuit", "sphero_pursuit", "snowboarder_carve")
 SETTLE_S, MEASURE_S = 3.0, 6.0

@@ -25,7 +25,7 @@ from PIL import Image
 
 import servonode
 from servonode.nodes.launch_file import LaunchError, packaged
-from servonode.nodes.report import STYLE, report_figure
+from servonode.views.report import STYLE, report_figure
 
 DOCS = Path(__file__).resolve().parent
 PAGE, PICTURES = DOCS / "gallery.md", DOCS / "images" / "gallery"

@@ -61,13 +61,13 @@ def _reports_errors(function: Callable[..., Any]) -> Callable[..., Any]:
         from servonode.bus import BusError
         from servonode.mechanics.cache import CacheError
         from servonode.mechanics.description import ModelError
-        from servonode.nodes.display import NoDisplay
         from servonode.nodes.launch_file import LaunchError
-        from servonode.nodes.moving_fields import FieldError
         from servonode.nodes.recorder import RecordTooLarge
         from servonode.nodes.simulate import SimulationError
         from servonode.nodes.spool import SpoolError
         from servonode.nodes.start_checks import StartError
+        from servonode.views.display import NoDisplay
+        from servonode.views.panel_choice import FieldError
 
         logging.basicConfig(format="servonode: %(message)s", stream=sys.stderr)
         logging.getLogger("servonode").setLevel(logging.INFO)  # libraries only warn
@@ -200,16 +200,16 @@ def run(
     """Run FILE: its nodes as processes over ZeroMQ."""
     from servonode.nodes.assembly import assemble
     from servonode.nodes.deliver import Signals
-    from servonode.nodes.display import check_display
     from servonode.nodes.launch_file import read_launch
     from servonode.nodes.launcher import Launcher
-    from servonode.nodes.moving_fields import chosen_panels
     from servonode.nodes.recording import Recording
     from servonode.nodes.simulate import default_every
     from servonode.nodes.start_checks import check_descriptors
     from servonode.nodes.summary import StatusLine
     from servonode.nodes.terminal import last_words, never_waiting
-    from servonode.nodes.window_process import window_beside
+    from servonode.views.display import check_display
+    from servonode.views.panel_choice import chosen_panels
+    from servonode.views.window_process import window_beside
 
     check_descriptors(click.get_current_context().obj or [], as_json)
     options = _window_options(plot, panels, window, save)
@@ -384,8 +384,8 @@ def plot_(run_or_file: str | None, panels: tuple[str, ...], window: float | None
     going on. Keys: space pauses, s saves the picture, q closes.
     """
     options = _window_options(True, panels, window, save)
-    from servonode.nodes.display import gui_backend
-    from servonode.nodes.window import find_run, watch
+    from servonode.views.display import gui_backend
+    from servonode.views.window import find_run, watch
 
     gui_backend()
     sys.exit(watch(find_run(run_or_file), options))
@@ -648,7 +648,7 @@ def _installed(group: str) -> dict[str, str]:
 
 def _window_options(wanted: bool, panels: tuple[str, ...], window: float | None, save: Path | None) -> Any:
     """The options of the window, None where there is to be none."""
-    from servonode.nodes.window_process import Options
+    from servonode.views.window_process import Options
 
     if not wanted:
         if panels or window or save:
@@ -677,7 +677,7 @@ def _check_picture(file: Path | None, assembly: Any) -> None:
     _check_writable(file)
     if file.suffix.lower() not in PICTURES:
         raise click.UsageError(f"{file}: no picture ends like this; choose {', '.join(PICTURES)}")
-    from servonode.nodes.display import check_backend
+    from servonode.views.display import check_backend
 
     check_backend()
     _check_views(assembly)
@@ -686,7 +686,7 @@ def _check_picture(file: Path | None, assembly: Any) -> None:
 def _check_views(assembly: Any) -> None:
     """Refuse a machine of the user's whose views cannot be drawn."""
     if not assembly.source.packaged:
-        from servonode.nodes.report import check_view
+        from servonode.views.report import check_view
 
         check_view(assembly)
 
@@ -697,10 +697,10 @@ def _filming(file: Path | None, fps: float | None, speed: float | None, assembly
         if fps or speed:
             raise click.UsageError("--fps and --speed are of a movie; give --movie FILE.mp4 as well")
         return None
-    from servonode.nodes.display import check_backend
+    from servonode.views.display import check_backend
 
     check_backend()
-    from servonode.nodes.movie import NoMovie, plan, write_movie
+    from servonode.views.movie import NoMovie, plan, write_movie
 
     try:
         planned = plan(file, fps, speed, assembly)

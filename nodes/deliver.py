@@ -123,7 +123,7 @@ def picture_output(run: Run, name: str, file: Path) -> Output:
     """The report picture of a run."""
 
     def make() -> str:
-        from servonode.nodes.report import write_report
+        from servonode.views.report import write_report
 
         write_report(run, name, file)
         return str(file)

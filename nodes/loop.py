@@ -131,13 +131,13 @@ class Loop:
             raise ValueError(f"{form!r} is unknown; choose text, latex or c")
         assembly, control = self.assembly, self.assembly.control
         if form == "c":
-            from servonode.nodes.show.c import c_file
+            from servonode.export.c import c_file
 
             launch, law = assembly.launch, control.law if control else None
             period = launch.period_ns / 1e9 if launch.period_ns else None
             integrator, step = launch.plant.integrator, launch.step_ns / 1e9
             return c_file(assembly.machine, law, integrator, step, period, launch.name)
-        from servonode.nodes.show import show_latex, show_text
+        from servonode.export import show_latex, show_text
 
         servo = self.servo() if control else None
         equations = servo.equations if servo else self.equations()

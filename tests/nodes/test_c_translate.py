@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from servonode.export.c_text import TranslationError, c_number, comment
+from servonode.export.c_translate import translate
 from servonode.mechanics.emit import HEADER, njit
 from servonode.mechanics.machine_source import SOLVE_SOURCE
-from servonode.nodes.show.c_text import TranslationError, c_number, comment
-from servonode.nodes.show.c_translate import translate
 
 WARNINGS = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-Wvla", "-Wshadow"]
 
@@ -235,7 +235,7 @@ def test_what_has_no_c_text_is_refused_by_name(statement: str) -> None:
     with pytest.raises(TranslationError) as refused:
         translate(kernel("f8(f8[::1], f8)", body) + put, "f", {"x": (3,)})
     assert REFUSED[statement] in str(refused.value)
-    assert "extend nodes/show/c_translate.py" in str(refused.value)
+    assert "extend export/c_translate.py" in str(refused.value)
 
 
 def test_a_function_that_may_end_without_a_result_is_refused() -> None:

@@ -15,10 +15,10 @@ from click.testing import CliRunner
 from PIL import Image
 
 import servonode
-from servonode.nodes import movie
 from servonode.nodes.cli import main
-from servonode.nodes.movie import NoMovie, plan, write_movie
 from servonode.nodes.result import Run
+from servonode.views import movie
+from servonode.views.movie import NoMovie, plan, write_movie
 
 needs_ffmpeg = pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
 WRITERS = [pytest.param(True, marks=needs_ffmpeg, id="ffmpeg"), pytest.param(False, id="pillow")]
@@ -102,7 +102,7 @@ def test_an_mp4_is_h264_that_every_player_knows(coasting: Run, tmp_path: Path) -
 
 
 def test_the_frames_are_those_of_their_times(coasting: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from servonode.nodes.moving_picture import MovingPicture
+    from servonode.views.animation import MovingPicture
 
     shown, show = [], MovingPicture.show
 

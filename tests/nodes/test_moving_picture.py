@@ -13,11 +13,11 @@ from matplotlib.font_manager import FontProperties
 
 import servonode
 from servonode.nodes.loop import Loop
-from servonode.nodes.moving_fields import FieldError, chosen_panels
-from servonode.nodes.moving_ink import Ink, Phrase
-from servonode.nodes.moving_picture import MovingPicture, columns_of
-from servonode.nodes.ring import Ring
-from servonode.nodes.thinning import Thinning
+from servonode.views.agg_fast import Ink, Phrase
+from servonode.views.animation import MovingPicture, columns_of
+from servonode.views.decimation import Thinning
+from servonode.views.panel_choice import FieldError, chosen_panels
+from servonode.views.ring_buffer import Ring
 
 assert_allclose: Any = np.testing.assert_allclose
 LAUNCHES = {

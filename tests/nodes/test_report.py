@@ -10,9 +10,9 @@ from matplotlib.quiver import Quiver, QuiverKey
 import servonode
 from servonode.mechanics.description import ModelError
 from servonode.nodes.loop import Loop
-from servonode.nodes.report import check_view, report_figure
 from servonode.plants import pendulum_sphero, snowboarder
 from servonode.plants.view import View
+from servonode.views.report import check_view, report_figure
 
 assert_allclose: Any = np.testing.assert_allclose  # its stub refuses nested lists of numbers of two kinds
 SHELL: Any = pendulum_sphero.VIEW

@@ -14,16 +14,16 @@ import pytest
 import sympy
 
 from servonode.controllers.servo import Servo, derive_servo
+from servonode.export import show_latex, show_text
+from servonode.export.escape import escaped
+from servonode.export.latex import unit
+from servonode.export.notation import MathPrinter, Notation, TextPrinter, latex_name
 from servonode.mechanics import wrap
 from servonode.mechanics.derive import derive
 from servonode.mechanics.description import derivative_name
 from servonode.mechanics.equations import Equations
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.stabilize import Gains
-from servonode.nodes.show import show_latex, show_text
-from servonode.nodes.show.escape import escaped
-from servonode.nodes.show.latex import unit
-from servonode.nodes.show.notation import MathPrinter, Notation, TextPrinter, latex_name
 from servonode.plants import model_factory
 
 Case = tuple[Equations, Servo | None, Gains | None]

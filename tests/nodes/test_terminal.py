@@ -178,7 +178,7 @@ def test_before_anything_runs_a_signal_is_raised() -> None:
 
 
 def test_a_picture_that_cannot_be_drawn_leaves_data_and_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from servonode.nodes import report
+    from servonode.views import report
 
     monkeypatch.setattr(report, "write_report", lambda *_: failing(ValueError("no such font"))())
     words = ["simulate", LAUNCH, "--json", "--set", "run.duration=0.1", "--out", str(tmp_path / "a.csv")]

@@ -23,10 +23,10 @@ from servonode.mechanics.description import packed
 from servonode.nodes.assembly import Assembly, assemble
 from servonode.nodes.launch_file import launch_of_table, read_launch, table_of
 from servonode.nodes.loop import Loop
-from servonode.nodes.moving_fields import FieldError, chosen_panels, extra_columns
-from servonode.nodes.window import Source, Window, find_run, headless_figure, stored_assembly
-from servonode.nodes.window_feed import GOALS, ROWS, STATES, Feed
-from servonode.nodes.window_process import Options
+from servonode.views.panel_choice import FieldError, chosen_panels, extra_columns
+from servonode.views.window import Source, Window, find_run, headless_figure, stored_assembly
+from servonode.views.window_feed import GOALS, ROWS, STATES, Feed
+from servonode.views.window_process import Options
 from tests.helpers.runs import private_runtime
 
 assert_allclose: Any = np.testing.assert_allclose
@@ -35,7 +35,7 @@ COMMAND = [sys.executable, "-m", "servonode.nodes.cli"]
 ALSO_SLOWLY = [pytest.param(end, marks=pytest.mark.slow) for end in (signal.SIGSTOP, signal.SIGTERM)]
 ONTO_AGG = """
 import sys
-from servonode.nodes import window as w
+from servonode.views import window as w
 source = w.Source(sys.argv[1])
 w.wait_for(source)
 shown = w.Window(w.headless_figure(), source, w.Options())
@@ -485,7 +485,7 @@ class TestOnADisplay:
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 words = (folder / "cmdline").read_bytes().split(b"\0")
-                if b"servonode.nodes.window" in words and name.encode() in words:
+                if b"servonode.views.window" in words and name.encode() in words:
                     found.append(int(folder.name))
         return found
 

@@ -23,9 +23,9 @@ from click.testing import CliRunner
 import servonode
 from servonode.nodes import guard, ladder, safety
 from servonode.nodes.cli import main
-from servonode.nodes.interpreter import fresh
 from servonode.nodes.launch_file import LaunchError
 from servonode.nodes.node import CONTROLLER, PLANT, TARGET
+from servonode.views.interpreter import fresh
 from tests.helpers.runs import (
     MANY,
     NODES,
@@ -322,7 +322,7 @@ def test_promise_33_no_process_of_a_run_imports_from_the_working_directory(
         (here / f"{name}.py").write_text(EVIL.format(flag=str(flag)))
     monkeypatch.chdir(here)
     monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
-    for words in (fresh("servonode.nodes.display"), fresh("servonode.nodes.window", "a run", "{}")):
+    for words in (fresh("servonode.views.display"), fresh("servonode.views.window", "a run", "{}")):
         started = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False, env=NO_DISPLAY)
         assert "there is no display" in started.stdout + started.stderr
     done = commanded("run", LAUNCH, "--set", "run.duration=0.5", "--no-report", "--name", "from-here")

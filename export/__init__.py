@@ -4,16 +4,16 @@ Both forms show the same document, in the notation of mechanics/README.md.
 """
 
 from servonode.controllers.servo import Servo
+from servonode.export.blocks import Block
+from servonode.export.latex import LINE, latex_document
+from servonode.export.machine import machine_blocks
+from servonode.export.neat import Abbreviations
+from servonode.export.notation import MathPrinter, Notation
+from servonode.export.program import program_blocks
+from servonode.export.text import text_document
+from servonode.export.width import width
 from servonode.mechanics.equations import Equations
 from servonode.mechanics.stabilize import Gains
-from servonode.nodes.show.blocks import Block
-from servonode.nodes.show.latex import LINE, latex_document
-from servonode.nodes.show.machine import machine_blocks
-from servonode.nodes.show.neat import Abbreviations
-from servonode.nodes.show.notation import MathPrinter, Notation
-from servonode.nodes.show.program import program_blocks
-from servonode.nodes.show.text import text_document
-from servonode.nodes.show.width import width
 
 _TERM = 0.8 * LINE  # pt; a term that is wider gets an abbreviation inside
 

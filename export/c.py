@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 import servonode
 from servonode.controllers import ServoLaw
+from servonode.export.c_text import WIDTH, c_number, comment
+from servonode.export.c_translate import function_names, translate
 from servonode.mechanics.description import Quantity, derivative_name
 from servonode.mechanics.integrate import INTEGRATORS
 from servonode.mechanics.machine import Machine
-from servonode.nodes.show.c_text import WIDTH, c_number, comment
-from servonode.nodes.show.c_translate import function_names, translate
 
 Array = npt.NDArray[np.float64]
 _NO_ARRAY = "0"  # the null pointer, for an array without elements

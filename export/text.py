@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import assert_never
 
-from servonode.nodes.show.blocks import (
+from servonode.export.blocks import (
     Block,
     Expr,
     Formula,
@@ -17,7 +17,7 @@ from servonode.nodes.show.blocks import (
     Table,
     Words,
 )
-from servonode.nodes.show.notation import Notation, TextPrinter
+from servonode.export.notation import Notation, TextPrinter
 
 COLUMNS = 100
 _INDENT = "  "

@@ -9,11 +9,11 @@ import numpy as np
 
 from servonode.mechanics.description import ModelError
 from servonode.nodes.assembly import Assembly
-from servonode.nodes.report_panels import Panel, draw_panel, panels_of
-from servonode.nodes.report_scene import Scene
-from servonode.nodes.report_views import INK, Strip, draw_map, draw_strip
 from servonode.nodes.result import Run
 from servonode.plants.view import Values, View
+from servonode.views.panels import Panel, draw_panel, panels_of
+from servonode.views.scene import Scene
+from servonode.views.static_views import INK, Strip, draw_map, draw_strip
 
 WIDTH, HEIGHT = 14.0, 8.2  # in; strips add to the height
 MAP_HEIGHT, STRIP_HEIGHT = 3.15, (1.3, 2.6)  # in; of a map as wide as the picture, of a strip at least and at most

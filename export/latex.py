@@ -3,7 +3,7 @@
 import re
 from typing import assert_never
 
-from servonode.nodes.show.blocks import (
+from servonode.export.blocks import (
     Block,
     Expr,
     Formula,
@@ -15,9 +15,9 @@ from servonode.nodes.show.blocks import (
     Table,
     Words,
 )
-from servonode.nodes.show.escape import escaped
-from servonode.nodes.show.notation import MathPrinter, Notation, joined, latex_number
-from servonode.nodes.show.width import width
+from servonode.export.escape import escaped
+from servonode.export.notation import MathPrinter, Notation, joined, latex_number
+from servonode.export.width import width
 
 _DISPLAYED = (Formula, Lines, Matrix)  # no paragraph ends before these
 _SYMBOLS = 26.0  # pt; the least width of a table's first column

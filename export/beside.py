@@ -7,9 +7,9 @@ import sympy
 
 from servonode.controllers.program import Limit
 from servonode.controllers.servo import Servo
+from servonode.export.blocks import Block, Heading, Line, Lines, Phrase, Words, abbreviations, symbol_table
+from servonode.export.neat import Abbreviations
 from servonode.mechanics.symbols import Condition
-from servonode.nodes.show.blocks import Block, Heading, Line, Lines, Phrase, Words, abbreviations, symbol_table
-from servonode.nodes.show.neat import Abbreviations
 
 Expr = Any
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from servonode.nodes.assembly import Assembly
-from servonode.nodes.report_panels import PALETTE, PanelSpec, panel_specs
 from servonode.nodes.statistics import EXTRA
+from servonode.views.panels import PALETTE, PanelSpec, panel_specs
 
 TIMING = {
     "round trip": "timing_round_trip",

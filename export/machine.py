@@ -5,10 +5,7 @@ from typing import Any
 
 import sympy
 
-from servonode.mechanics.equations import Equations
-from servonode.mechanics.symbols import Velocity
-from servonode.mechanics.trig_reduce import trig_reduce
-from servonode.nodes.show.blocks import (
+from servonode.export.blocks import (
     Block,
     Entry,
     Formula,
@@ -23,9 +20,12 @@ from servonode.nodes.show.blocks import (
     named,
     symbol_table,
 )
-from servonode.nodes.show.neat import Abbreviations, contracted
-from servonode.nodes.show.notation import latex_name
-from servonode.nodes.show.reactions import reaction_blocks
+from servonode.export.neat import Abbreviations, contracted
+from servonode.export.notation import latex_name
+from servonode.export.reactions import reaction_blocks
+from servonode.mechanics.equations import Equations
+from servonode.mechanics.symbols import Velocity
+from servonode.mechanics.trig_reduce import trig_reduce
 
 Expr = Any
 

@@ -12,15 +12,15 @@ import numpy.typing as npt
 
 from servonode.mechanics.machine import Machine
 from servonode.nodes.assembly import Assembly
-from servonode.nodes.moving_fields import chosen_panels, usual_panels
-from servonode.nodes.moving_parts import TRAIL, Box, PanelPart, Part, ViewPart, Words
-from servonode.nodes.report import STYLE
-from servonode.nodes.report_panels import PanelSpec
-from servonode.nodes.report_scene import Instant
-from servonode.nodes.report_views import GOAL, INK
 from servonode.nodes.result import Run
-from servonode.nodes.thinning import Thinning
 from servonode.plants import MachineSource
+from servonode.views.animated_axes import TRAIL, Box, PanelPart, Part, ViewPart, Words
+from servonode.views.decimation import Thinning
+from servonode.views.panel_choice import chosen_panels, usual_panels
+from servonode.views.panels import PanelSpec
+from servonode.views.report import STYLE
+from servonode.views.scene import Instant
+from servonode.views.static_views import GOAL, INK
 
 Array = npt.NDArray[np.float64]
 SIZE = (13.0, 7.8)  # in; of a window
@@ -183,7 +183,7 @@ class MovingPicture:
         """Draw these parts from the ground, of the others what moves; whether there are any of these."""
         from matplotlib.transforms import Bbox
 
-        from servonode.nodes.moving_ink import Ink
+        from servonode.views.agg_fast import Ink
 
         self._ink = Ink.of(self.figure.canvas, self._ink)
         if anew:

@@ -2,9 +2,9 @@
 
 import sympy
 
+from servonode.export.blocks import Block, Heading, Line, Lines, Words, abbreviations, named
+from servonode.export.neat import Abbreviations
 from servonode.mechanics.equations import Equations
-from servonode.nodes.show.blocks import Block, Heading, Line, Lines, Words, abbreviations, named
-from servonode.nodes.show.neat import Abbreviations
 
 
 def reaction_blocks(equations: Equations, short: Abbreviations) -> list[Block]:

@@ -65,7 +65,7 @@ def comment(text: str) -> str:
 def refusal(node: ast.AST, what: str) -> TranslationError:
     """What to raise for a construct without C text, with its line in the generated source."""
     line = getattr(node, "lineno", 0)
-    return TranslationError(f"line {line} of the kernel: {what} has no C text; extend nodes/show/c_translate.py")
+    return TranslationError(f"line {line} of the kernel: {what} has no C text; extend export/c_translate.py")
 
 
 def fresh(name: str, used: Iterable[str]) -> str:

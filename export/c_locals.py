@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeGuard
 
-from servonode.nodes.show.c_text import RESERVED, fresh
+from servonode.export.c_text import RESERVED, fresh
 
 
 def drop_unread(function: ast.FunctionDef, functions: Mapping[str, ast.FunctionDef]) -> None:

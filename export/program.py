@@ -6,9 +6,8 @@ import sympy
 
 from servonode.controllers.program import Program
 from servonode.controllers.servo import Servo
-from servonode.mechanics.stabilize import Gains
-from servonode.nodes.show.beside import conditions_blocks, damping_blocks, limits_blocks, states_blocks
-from servonode.nodes.show.blocks import (
+from servonode.export.beside import conditions_blocks, damping_blocks, limits_blocks, states_blocks
+from servonode.export.blocks import (
     Block,
     Entry,
     Formula,
@@ -22,7 +21,8 @@ from servonode.nodes.show.blocks import (
     abbreviations,
     symbol_table,
 )
-from servonode.nodes.show.neat import LONG, Abbreviations, input_matrix, neat
+from servonode.export.neat import LONG, Abbreviations, input_matrix, neat
+from servonode.mechanics.stabilize import Gains
 
 Expr = Any
 _PRIMES = ("", "'", "''")

@@ -11,10 +11,10 @@ import numpy.typing as npt
 from servonode.bus import Command, Message, Report, State, Status, Target
 from servonode.mechanics.description import unpacked
 from servonode.nodes.assembly import Assembly
-from servonode.nodes.moving_fields import TIMING, residual_names
 from servonode.nodes.node import CONTROLLER, PLANT, TARGET
-from servonode.nodes.ring import Ring
 from servonode.nodes.statistics import EXTRA, extras
+from servonode.views.panel_choice import TIMING, residual_names
+from servonode.views.ring_buffer import Ring
 
 Array = npt.NDArray[np.float64]
 ROWS = 8192  # rows kept

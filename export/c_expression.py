@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import isfinite, prod
 from typing import NamedTuple, Protocol
 
-from servonode.nodes.show.c_text import Array, Kind, Shape, c_number, refusal, shown
+from servonode.export.c_text import Array, Kind, Shape, c_number, refusal, shown
 
 LARGEST_INT = 32767  # an int has at least 16 bits
 

@@ -7,9 +7,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from servonode.nodes.report_panels import PALETTE
-from servonode.nodes.report_scene import Scene
 from servonode.plants.view import View
+from servonode.views.panels import PALETTE
+from servonode.views.scene import Scene
 
 Array = npt.NDArray[np.float64]
 Size = tuple[float, float]  # roughly that of an axis, [in]

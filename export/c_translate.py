@@ -14,9 +14,9 @@ import ast
 import textwrap
 from collections.abc import Mapping, Sequence
 
-from servonode.nodes.show.c_expression import BINARY, SUM, Emitted, Expressions, lengths, stated_whole
-from servonode.nodes.show.c_locals import Declarations, assigned, c_names, drop_unread, returns
-from servonode.nodes.show.c_text import (
+from servonode.export.c_expression import BINARY, SUM, Emitted, Expressions, lengths, stated_whole
+from servonode.export.c_locals import Declarations, assigned, c_names, drop_unread, returns
+from servonode.export.c_text import (
     GLUE,
     RESERVED,
     WIDTH,

@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.mechanics.machine import Machine
-from servonode.nodes.report_panels import LEAST, PALETTE, PanelSpec, entitle_panel
-from servonode.nodes.report_scene import ROUNDING, Instant, usual
-from servonode.nodes.report_views import ARROWS, GOAL, GUIDE, INK, UNSEEN, round_size
-from servonode.nodes.thinning import Thinning
 from servonode.plants.view import View
+from servonode.views.decimation import Thinning
+from servonode.views.panels import LEAST, PALETTE, PanelSpec, entitle_panel
+from servonode.views.scene import ROUNDING, Instant, usual
+from servonode.views.static_views import ARROWS, GOAL, GUIDE, INK, UNSEEN, round_size
 
 Array = npt.NDArray[np.float64]
 Columns = Mapping[str, Array]
@@ -68,7 +68,7 @@ class Part:
 
     def curve(self, **look: Any) -> Any:
         """A line of the axis, without points yet, drawn for every frame."""
-        from servonode.nodes.moving_ink import Curve
+        from servonode.views.agg_fast import Curve
 
         return self.animated(self.axis.add_line(Curve([], [], **look)))
 
@@ -88,7 +88,7 @@ class Part:
         if self.renewed:
             self._draw_still(figure, ink)
         if self.axis is not None:
-            from servonode.nodes.moving_ink import Map
+            from servonode.views.agg_fast import Map
 
             ink.restore_region(self._still)
             for artist in self.scales():
@@ -139,7 +139,7 @@ class Words(Part):
     """A line of text that changes."""
 
     def __init__(self, figure: Any, x: float, **look: Any) -> None:
-        from servonode.nodes.moving_ink import Phrase
+        from servonode.views.agg_fast import Phrase
 
         super().__init__(None)
         self._text = self.animated(figure.add_artist(Phrase(x, 0.0, "", va="center", **look)))
@@ -264,7 +264,7 @@ class ViewPart(Part):
     """The machine in a plane, with its path and its target's; or, for a strip, the machine alone at this instant."""
 
     def __init__(self, axis: Any, view: View, machine: Machine, goals: Sequence[str]) -> None:
-        from servonode.nodes.moving_ink import Shapes, Strokes
+        from servonode.views.agg_fast import Shapes, Strokes
 
         super().__init__(axis)
         self.view, self._machine = view, machine

@@ -16,13 +16,13 @@ from typing import Any
 
 from servonode.bus import Bus, BusError, live_runs, read_registry, run_path
 from servonode.nodes.assembly import Assembly, assemble
-from servonode.nodes.display import NoDisplay, gui_backend
 from servonode.nodes.launch_file import launch_of_table
-from servonode.nodes.moving_fields import FieldError, chosen_panels, extra_columns
-from servonode.nodes.moving_picture import SIZE, MovingPicture
-from servonode.nodes.report import STYLE
-from servonode.nodes.window_feed import WANTED, Feed
-from servonode.nodes.window_process import Options
+from servonode.views.animation import SIZE, MovingPicture
+from servonode.views.display import NoDisplay, gui_backend
+from servonode.views.panel_choice import FieldError, chosen_panels, extra_columns
+from servonode.views.report import STYLE
+from servonode.views.window_feed import WANTED, Feed
+from servonode.views.window_process import Options
 
 WINDOW = "window"
 FPS = 30

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
 from servonode.bus import Status
-from servonode.nodes.interpreter import fresh
 from servonode.nodes.launcher import Progress
+from servonode.views.interpreter import fresh
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class WindowProcess:
         self._output, write = os.pipe()
         os.set_blocking(self._output, False)
         self._process = subprocess.Popen(
-            fresh("servonode.nodes.window", *self._words),
+            fresh("servonode.views.window", *self._words),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=write,

@@ -1,6 +1,6 @@
 """Whether a window can be opened here, and if not, why and what to do.
 
-    python -m servonode.nodes.display
+    python -m servonode.views.display
 
 prints nothing and ends with 0 where there is a display, else prints one line and ends with 1: for a process that must
 not load a window toolkit itself, because it forks.
@@ -11,7 +11,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 
-from servonode.nodes.interpreter import fresh
+from servonode.views.interpreter import fresh
 
 MEND = "log in with ssh -X, or have a picture (--report) or a movie (servonode simulate FILE --movie) made instead"
 TOOLKITS = ("tkinter", "PyQt6", "PySide6", "PyQt5", "PySide2", "gi", "wx")
@@ -69,7 +69,7 @@ def check_backend() -> None:
 
 def check_display() -> None:
     """Raise NoDisplay where no window can be opened; found out in a process of its own."""
-    command = fresh("servonode.nodes.display")
+    command = fresh("servonode.views.display")
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
     if done.returncode:
         text = done.stdout.strip() or f"no window can be opened ({done.stderr.strip().rpartition(chr(10))[2]}); {MEND}"

@@ -99,7 +99,7 @@ def write_movie(run: Run, name: str, plan: Plan) -> int:
     """
     import matplotlib as mpl
 
-    from servonode.nodes.report import STYLE
+    from servonode.views.report import STYLE
 
     with mpl.rc_context():
         mpl.rcParams.update(STYLE)
@@ -125,7 +125,7 @@ class Reel:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
-        from servonode.nodes.moving_picture import MovingPicture, columns_of
+        from servonode.views.animation import MovingPicture, columns_of
 
         self.name, self.fault, self.end = name, run.fault, shown_end(run)
         shown = max(int(np.searchsorted(run.t, self.end + 1e-9, side="right")), 1)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from servonode.nodes.show.escape import escaped
+from servonode.export.escape import escaped
 
 Expr = Any
 
