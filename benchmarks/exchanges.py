@@ -25,8 +25,8 @@ import msgspec
 import zmq
 
 from servonode.bus import Command, Message, State
-from servonode.nodes.assembly import Assembly, assemble
-from servonode.nodes.launch_file import read_launch
+from servonode.closed_loop.closed_loop import Assembly, assemble
+from servonode.closed_loop.launch_file import read_launch
 from servonode.nodes.launcher import Launcher
 from servonode.nodes.simulate import simulate_fused, simulate_nodes
 

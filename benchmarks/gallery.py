@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from servonode.nodes.assembly import Assembly, assemble
-from servonode.nodes.launch_file import LaunchError, packaged, read_launch
+from servonode.closed_loop.closed_loop import Assembly, assemble
+from servonode.closed_loop.launch_file import LaunchError, packaged, read_launch
 from servonode.nodes.launcher import Launcher
 from servonode.nodes.simulate import default_every, simulate_fused
 

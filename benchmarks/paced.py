@@ -28,8 +28,8 @@ import numpy as np
 import zmq
 from exchanges import SETTLE_S, messages
 
-from servonode.nodes.assembly import Assembly, assemble
-from servonode.nodes.launch_file import read_launch
+from servonode.closed_loop.closed_loop import Assembly, assemble
+from servonode.closed_loop.launch_file import read_launch
 from servonode.nodes.launcher import Launcher
 
 LAUNCH = "trailer_pursuit"

@@ -37,7 +37,7 @@ import numpy.typing as npt
 from paced import paced_assembly, sharp_timer
 
 from servonode.bus import Status
-from servonode.nodes.assembly import Assembly
+from servonode.closed_loop.closed_loop import Assembly
 from servonode.nodes.launcher import Launcher
 from servonode.nodes.node import CONTROLLER, LAUNCHER, PLANT
 

@@ -26,7 +26,7 @@ from typing import Any
 from paced import LAUNCH, paced_assembly
 
 from servonode.bus import Bus, BusError, read_registry, run_path
-from servonode.nodes.assembly import Assembly
+from servonode.closed_loop.closed_loop import Assembly
 from servonode.nodes.launcher import Launcher
 from servonode.nodes.node import CONTROLLER, PLANT, TARGET
 

@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 import servonode
-from servonode.nodes.launch_file import LaunchError, packaged
+from servonode.closed_loop.launch_file import LaunchError, packaged
 from servonode.views.report import STYLE, report_figure
 
 DOCS = Path(__file__).resolve().parent

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from servonode.nodes.assembly import Assembly
-from servonode.nodes.examine import Examination
-from servonode.nodes.result import Run
+from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.run import Run
+from servonode.closed_loop.static_checks import Examination
 
 Array = npt.NDArray[np.float64]
 FAULTS = 12  # instants of the run, evenly spread, at which a fault is tried

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from servonode.closed_loop.closed_loop import assemble
+from servonode.closed_loop.launch_file import launch_of_table, read_launch
+from servonode.closed_loop.launch_keys import LaunchFile
+from servonode.closed_loop.run import Run
 from servonode.mechanics.references import at_hand
-from servonode.nodes.assembly import assemble
-from servonode.nodes.launch_file import launch_of_table, read_launch
-from servonode.nodes.launch_keys import LaunchFile
 from servonode.nodes.loop import Loop
-from servonode.nodes.result import Run
 
 if TYPE_CHECKING:
     from servonode.nodes.check import Report

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from servonode.closed_loop.closed_loop import Assembly, unlimited_text
+from servonode.closed_loop.driver_checks import exposures
+from servonode.closed_loop.static_checks import Examination, Finding
 from servonode.nodes.aftermath import actions
-from servonode.nodes.assembly import Assembly, unlimited_text
-from servonode.nodes.check_driver import exposures
-from servonode.nodes.examine import Examination, Finding
 from servonode.nodes.prospect import prospect
 
 

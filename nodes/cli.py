@@ -59,9 +59,9 @@ def _reports_errors(function: Callable[..., Any]) -> Callable[..., Any]:
         import logging
 
         from servonode.bus import BusError
+        from servonode.closed_loop.launch_file import LaunchError
         from servonode.mechanics.cache import CacheError
         from servonode.mechanics.description import ModelError
-        from servonode.nodes.launch_file import LaunchError
         from servonode.nodes.recorder import RecordTooLarge
         from servonode.nodes.simulate import SimulationError
         from servonode.nodes.spool import SpoolError
@@ -198,9 +198,9 @@ def run(
     save: Path | None,
 ) -> None:
     """Run FILE: its nodes as processes over ZeroMQ."""
-    from servonode.nodes.assembly import assemble
+    from servonode.closed_loop.closed_loop import assemble
+    from servonode.closed_loop.launch_file import read_launch
     from servonode.nodes.deliver import Signals
-    from servonode.nodes.launch_file import read_launch
     from servonode.nodes.launcher import Launcher
     from servonode.nodes.recording import Recording
     from servonode.nodes.simulate import default_every
@@ -449,8 +449,8 @@ def simulate(
     speed: float | None,
 ) -> None:
     """Simulate FILE in one process, at full speed."""
-    from servonode.nodes.assembly import assemble
-    from servonode.nodes.launch_file import read_launch
+    from servonode.closed_loop.closed_loop import assemble
+    from servonode.closed_loop.launch_file import read_launch
     from servonode.nodes.simulate import default_every, simulate_continuous, simulate_fused, simulate_nodes
 
     _check_writable(out)
@@ -477,10 +477,10 @@ def simulate(
 @_reports_errors
 def check(file: str, overrides: tuple[str, ...], no_code: bool, as_json: bool) -> None:
     """Check FILE before power-on: the verdict and why."""
-    from servonode.nodes.assembly import assemble
+    from servonode.closed_loop.closed_loop import assemble
+    from servonode.closed_loop.controller_section import ProgramRefused
+    from servonode.closed_loop.launch_file import read_launch
     from servonode.nodes.check import report
-    from servonode.nodes.control import ProgramRefused
-    from servonode.nodes.launch_file import read_launch
     from servonode.nodes.summary import check_text
 
     try:
@@ -564,8 +564,8 @@ def protocol_check(
 @_reports_errors
 def show(file: str, overrides: tuple[str, ...], no_code: bool, form: Literal["latex", "c"] | None) -> None:
     """Print the derived equations of FILE: mass matrix, bias, constraints, the law."""
-    from servonode.nodes.assembly import assemble
-    from servonode.nodes.launch_file import read_launch
+    from servonode.closed_loop.closed_loop import assemble
+    from servonode.closed_loop.launch_file import read_launch
     from servonode.nodes.loop import Loop
 
     click.echo(Loop(assemble(read_launch(file, overrides), strict=False, code=not no_code)).show(form or "text"))
@@ -608,7 +608,7 @@ def new(kind: str, name: str) -> None:
 def list_(what: str, as_json: bool) -> None:
     """List packaged machines, programs, launch files."""
     from servonode import plants
-    from servonode.nodes.launch_file import packaged
+    from servonode.closed_loop.launch_file import packaged
     from servonode.plants import PLANTS
 
     if what == "machines":

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from servonode.bus import BusFace, Command, Lifecycle, Report, State, Status, Target, subscriptions_expected
 from servonode.bus.interfaces import Wanted
+from servonode.closed_loop.closed_loop import Assembly
 from servonode.mechanics.description import derivative_name, unpacked
-from servonode.nodes.assembly import Assembly
 from servonode.nodes.node import CONTROLLER, STATUS_PERIOD_NS, WANTED, Clock, Fault, Outbox
 from servonode.nodes.predictor import Predictor
 from servonode.nodes.recorder import Recorder

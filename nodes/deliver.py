@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from servonode.nodes.result import Run
+from servonode.closed_loop.run import Run
 from servonode.nodes.summary import table
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

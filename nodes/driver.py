@@ -4,8 +4,8 @@ import numpy as np
 from msgspec.structs import asdict
 
 from servonode.bus import make_devices_folder
-from servonode.nodes.assembly import Assembly
-from servonode.nodes.check_driver import external_addresses
+from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.driver_checks import external_addresses
 from servonode.nodes.node import Clock
 from servonode.plants.plant import Plant
 

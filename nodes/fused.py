@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
+from servonode.closed_loop.closed_loop import Assembly
 from servonode.mechanics import cache
-from servonode.nodes.assembly import Assembly
 from servonode.nodes.recorder import Recorder
 
 _SOURCE = '''\

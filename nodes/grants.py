@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from servonode.nodes.launch_keys import Run
+from servonode.closed_loop.launch_keys import Run
 
 SLACK_NS = 1000  # a sleep ends within a microsecond of its deadline, not 50
 PLANT, CONTROLLER = "plant", "controller"

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.bus import Applied, Command
-from servonode.nodes.assembly import Assembly
+from servonode.closed_loop.closed_loop import Assembly
 from servonode.nodes.ladder import ESTOP, STAYS, Ladder, Rung
 from servonode.nodes.node import Clock, Fault, Outbox, start_id
 from servonode.nodes.safety import Expected, Limits, limited, refusal

@@ -11,11 +11,11 @@ from typing import Any
 
 from servonode.bus import Bus, BusError, Requester, RunFolder, Status, devices_folder, run_folder, run_path
 from servonode.bus.processes import Named
-from servonode.nodes.assembly import Assembly
-from servonode.nodes.check_driver import check_free, exposures, external_addresses
+from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.driver_checks import check_free, exposures, external_addresses
+from servonode.closed_loop.launch_file import table_of
 from servonode.nodes.child import STOP, Child, forked
 from servonode.nodes.ladder import ESTOP
-from servonode.nodes.launch_file import table_of
 from servonode.nodes.node import CONTROLLER, LAUNCHER, PLANT, TARGET
 from servonode.nodes.outcome import Outcome, collect
 from servonode.nodes.process import MONITORED, run_node

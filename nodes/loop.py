@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.controller_section import Control
+from servonode.closed_loop.run import Run
 from servonode.controllers import derive_program
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import Machine, Matrices
-from servonode.nodes.assembly import Assembly
-from servonode.nodes.control import Control
-from servonode.nodes.result import Run
 from servonode.nodes.simulate import default_every, simulate_continuous, simulate_fused, simulate_nodes
 
 if TYPE_CHECKING:

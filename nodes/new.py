@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
-from servonode.nodes.reference import launch_schema
+from servonode.closed_loop.reference import launch_schema
 
 SCHEMA = "schema"
 FILES = {"machine": ("machine.py", "machine.toml"), "program": ("program.py", "program.toml"), "run": ("run.toml",)}

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from servonode.nodes.assembly import Assembly
+from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.run import Run
 from servonode.nodes.node import CONTROLLER, PLANT, TARGET
 from servonode.nodes.recording import Recording, runs_of
-from servonode.nodes.result import Run
 
 Ending = Literal["well", "fault", "stopped early", "broken off"]
 

@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from servonode.bus import BusFace, Command, State, Status, subscriptions_expected
 from servonode.bus.interfaces import Wanted
+from servonode.closed_loop.closed_loop import Assembly
 from servonode.mechanics.description import packed
 from servonode.mechanics.fault_time import located
-from servonode.nodes.assembly import Assembly
 from servonode.nodes.driver import driven_plant
 from servonode.nodes.guard import Guard
 from servonode.nodes.ladder import ESTOP, FINAL, STAYS

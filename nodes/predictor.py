@@ -5,7 +5,7 @@ from collections import deque
 import numpy as np
 import numpy.typing as npt
 
-from servonode.nodes.assembly import Assembly
+from servonode.closed_loop.closed_loop import Assembly
 
 Array = npt.NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from servonode.bus import Bus, MessageError, RunFolder, clear_devices_folder
 from servonode.bus.interfaces import Identity, Wanted
 from servonode.bus.messages import MAX_TEXT
-from servonode.nodes.assembly import Assembly
+from servonode.closed_loop.closed_loop import Assembly
 from servonode.nodes.child import STOP
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.grants import ask

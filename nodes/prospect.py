@@ -7,13 +7,13 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.controller_section import Control
+from servonode.closed_loop.run import Run
+from servonode.closed_loop.static_checks import Examination, Level, total_delay
 from servonode.mechanics import discrete
 from servonode.mechanics.stabilize import UnstableGains
 from servonode.nodes.aftermath import after_fault
-from servonode.nodes.assembly import Assembly
-from servonode.nodes.control import Control
-from servonode.nodes.examine import Examination, Level, total_delay
-from servonode.nodes.result import Run
 from servonode.nodes.simulate import SimulationError, can_fuse, default_every, simulate_fused
 from servonode.nodes.zero_dynamics import judge
 

@@ -32,11 +32,11 @@ from servonode.bus import (
 )
 from servonode.bus.messages import EXACT
 from servonode.bus.zmq_io import clear_path, open_socket
+from servonode.closed_loop.closed_loop import Assembly, assemble
+from servonode.closed_loop.driver_checks import external_addresses
+from servonode.closed_loop.launch_file import launch_of_table, read_launch
 from servonode.mechanics.description import unpacked
 from servonode.mechanics.machine import Machine
-from servonode.nodes.assembly import Assembly, assemble
-from servonode.nodes.check_driver import external_addresses
-from servonode.nodes.launch_file import launch_of_table, read_launch
 from servonode.plants.drivers import Terms, terms_of
 
 Array = npt.NDArray[np.float64]

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from servonode.nodes.assembly import Assembly, assemble
-from servonode.nodes.launch_file import launch_of_table
+from servonode.closed_loop.closed_loop import Assembly, assemble
+from servonode.closed_loop.launch_file import launch_of_table
 from servonode.nodes.node import PLANT
 from servonode.nodes.recording import SUFFIX, lives_beside, runs_of
 from servonode.nodes.spool import Pieces, SpoolError, read_spool

@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from servonode.nodes.launch_keys import Restart, Supervision
+from servonode.closed_loop.launch_keys import Restart, Supervision
 
 LONGEST_DOUBLING = 60  # doublings of the wait; it ends at the window anyway
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any, TextIO
 
 from servonode.bus import Status
-from servonode.nodes.assembly import Assembly
+from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.run import Run
 from servonode.nodes.check import Report
 from servonode.nodes.ladder import ESTOP, FINAL
 from servonode.nodes.node import CONTROLLER, PLANT
-from servonode.nodes.result import Run
 from servonode.nodes.statistics import in_rows
 
 BAR = 24  # characters of the progress bar

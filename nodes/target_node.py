@@ -13,8 +13,8 @@ import numpy as np
 
 from servonode.bus import BusFace, Status, Target, subscriptions_expected
 from servonode.bus.interfaces import Wanted
+from servonode.closed_loop.closed_loop import Assembly
 from servonode.mechanics.description import derivative_name
-from servonode.nodes.assembly import Assembly
 from servonode.nodes.node import STATUS_PERIOD_NS, TARGET, WANTED, Clock, Fault, Outbox
 
 CHUNK = 32  # goals published at once in lockstep, where the controller waits for them

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from servonode.nodes.assembly import Assembly
+from servonode.closed_loop.closed_loop import Assembly
 from servonode.nodes.simulate import SimulationError
 
 Array = npt.NDArray[np.float64]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from servonode.nodes.launch_file import packaged
+from servonode.closed_loop.launch_file import packaged
 
 DOCS = Path(__file__).parents[1] / "docs"
 CHEAP = ("theory_lyapunov", "ball_circle")  # entries that take seconds

@@ -10,9 +10,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.run import Run
 from servonode.mechanics.machine import Machine
-from servonode.nodes.assembly import Assembly
-from servonode.nodes.result import Run
 from servonode.plants import MachineSource
 from servonode.views.animated_axes import TRAIL, Box, PanelPart, Part, ViewPart, Words
 from servonode.views.decimation import Thinning

@@ -18,8 +18,8 @@ import click
 import numpy as np
 import numpy.typing as npt
 
-from servonode.nodes.assembly import Assembly
-from servonode.nodes.result import Run
+from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.run import Run
 
 Array = npt.NDArray[np.float64]
 ENDINGS = (".mp4", ".gif")

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from servonode.nodes.assembly import Assembly
+from servonode.closed_loop.closed_loop import Assembly
 from servonode.nodes.statistics import EXTRA
 from servonode.views.panels import PALETTE, PanelSpec, panel_specs
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from servonode.closed_loop.run import Run
 from servonode.mechanics.description import MachineDescription, Quantity
-from servonode.nodes.result import Run
 
 Array = npt.NDArray[np.float64]
 Panel = tuple[str, dict[str, Array], bool]

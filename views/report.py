@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.run import Run
 from servonode.mechanics.description import ModelError
-from servonode.nodes.assembly import Assembly
-from servonode.nodes.result import Run
 from servonode.plants.view import Values, View
 from servonode.views.panels import Panel, draw_panel, panels_of
 from servonode.views.scene import Scene

@@ -7,9 +7,9 @@ from typing import Any, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from servonode.closed_loop.machine_section import parameters_at
+from servonode.closed_loop.run import Run
 from servonode.mechanics.machine import Machine
-from servonode.nodes.machines import parameters_at
-from servonode.nodes.result import Run
 from servonode.plants import MachineSource
 from servonode.plants.view import View
 

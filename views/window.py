@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from servonode.bus import Bus, BusError, live_runs, read_registry, run_path
-from servonode.nodes.assembly import Assembly, assemble
-from servonode.nodes.launch_file import launch_of_table
+from servonode.closed_loop.closed_loop import Assembly, assemble
+from servonode.closed_loop.launch_file import launch_of_table
 from servonode.views.animation import SIZE, MovingPicture
 from servonode.views.display import NoDisplay, gui_backend
 from servonode.views.panel_choice import FieldError, chosen_panels, extra_columns

@@ -10,7 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import servonode
-from servonode.nodes.result import Run
+from servonode.closed_loop.run import Run
 
 Array = npt.NDArray[np.float64]
 COLOURS = ("#00798c", "#d1495b", "#edae49", "#5c4d7d", "#66a182")

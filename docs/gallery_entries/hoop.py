@@ -25,7 +25,7 @@ from gallery_entries.frame import (
     run,
     sheet,
 )
-from servonode.nodes.result import Run
+from servonode.closed_loop.run import Run
 
 SOURCE = Source(
     "hoop",

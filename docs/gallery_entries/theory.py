@@ -23,7 +23,7 @@ from gallery_entries.frame import (
     legend,
     sheet,
 )
-from servonode.nodes.result import Run
+from servonode.closed_loop.run import Run
 
 SOURCE = Source(
     "theory",

@@ -27,7 +27,7 @@ from gallery_entries.frame import (
     sheet,
     span,
 )
-from servonode.nodes.result import Run
+from servonode.closed_loop.run import Run
 
 SOURCE = Source(
     "trailer",

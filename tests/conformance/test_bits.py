@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import servonode
-from servonode.nodes.launch_file import packaged, read_launch
+from servonode.closed_loop.launch_file import packaged, read_launch
 
 TABLE = Path(__file__).with_name("bits.toml")
 NEVER_STARTS = ("ball_refused", "hoop_too_curved", "sphero_refused")

@@ -10,10 +10,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 import servonode
+from servonode.closed_loop.launch_file import LaunchError, packaged, read_launch
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.integrate import INTEGRATORS
 from servonode.mechanics.machine import Machine
-from servonode.nodes.launch_file import LaunchError, packaged, read_launch
 from servonode.plants import PLANTS, model_factory
 from tests.conformance.cases import (
     MACHINES,

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from servonode.closed_loop.launch_file import packaged, read_launch
 from servonode.controllers import PROGRAMS, ProgramEntry
 from servonode.mechanics.description import ModelError
-from servonode.nodes.launch_file import packaged, read_launch
 from tests.conformance.cases import (
     PROGRAM_CASES,
     REFUSED,

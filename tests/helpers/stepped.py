@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from servonode.bus import Applied, Command, MemoryBus, Message, State, Status, Switchboard
 from servonode.bus.interfaces import BOUND, SubscriberFace
-from servonode.nodes.assembly import Assembly, assemble
-from servonode.nodes.launch_file import read_launch
+from servonode.closed_loop.closed_loop import Assembly, assemble
+from servonode.closed_loop.launch_file import read_launch
 from servonode.nodes.lockstep import prepare
 from servonode.nodes.node import CONTROLLER, PLANT, WANTED
 from servonode.nodes.plant_node import PlantNode

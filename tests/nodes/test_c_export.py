@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import servonode
+from servonode.closed_loop.closed_loop import Assembly, assemble
+from servonode.closed_loop.launch_file import read_launch
 from servonode.controllers.program import Program, residual
 from servonode.export.c import c_file, c_prefix
 from servonode.mechanics.integrate import INTEGRATORS
-from servonode.nodes.assembly import Assembly, assemble
-from servonode.nodes.launch_file import read_launch
 
 WARNINGS = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-Wvla", "-Wshadow", "-Wstrict-prototypes"]
 PURSUIT = ("trailer_pursuit_lockstep", "run.duration=2")  # 200 control periods

@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 import servonode
-from servonode.nodes.check_driver import exposures, external_addresses
+from servonode.closed_loop.driver_checks import exposures, external_addresses
+from servonode.closed_loop.launch_file import LaunchError, read_launch
 from servonode.nodes.cli import main
-from servonode.nodes.launch_file import LaunchError, read_launch
 
 EXTERNAL = "trailer_pursuit_external"
 NAME = "diff_drive_trailer"

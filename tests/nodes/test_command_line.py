@@ -18,10 +18,10 @@ from click.testing import CliRunner, Result
 
 import servonode
 from servonode.bus import Status
+from servonode.closed_loop.closed_loop import assemble
+from servonode.closed_loop.launch_file import packaged, read_launch
 from servonode.mechanics.cache import cache_root
-from servonode.nodes.assembly import assemble
 from servonode.nodes.cli import main
-from servonode.nodes.launch_file import packaged, read_launch
 from servonode.nodes.outcome import Outcome
 from servonode.nodes.summary import StatusLine, table
 

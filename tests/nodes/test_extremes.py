@@ -23,8 +23,8 @@ from click.testing import CliRunner
 from msgspec import inspect
 
 import servonode
+from servonode.closed_loop.launch_keys import Sections
 from servonode.nodes.cli import main
-from servonode.nodes.launch_keys import Sections
 from tests.helpers.runs import private_runs
 
 LIMIT_S = 60.0  # on a machine that is busy; each takes a second or two on one that is not

@@ -7,11 +7,11 @@ import pytest
 
 import servonode
 from servonode.bus import MemoryBus, State, Status, Switchboard, Target
-from servonode.nodes.assembly import Assembly, assemble
+from servonode.closed_loop.closed_loop import Assembly, assemble
+from servonode.closed_loop.launch_file import LaunchError, read_launch
+from servonode.closed_loop.run import run_of_rows
 from servonode.nodes.controller_node import ControllerNode
-from servonode.nodes.launch_file import LaunchError, read_launch
 from servonode.nodes.node import CONTROLLER, PLANT, TARGET, WANTED
-from servonode.nodes.result import run_of_rows
 from servonode.nodes.target_node import TargetNode
 from tests.helpers.stepped import Bench, puck
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from servonode.closed_loop.launch_keys import Run
 from servonode.nodes import grants
 from servonode.nodes.grants import NotGranted, ask, asked
-from servonode.nodes.launch_keys import Run
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="asks Linux")
 MEMORY = "memory locked"
@@ -26,7 +26,7 @@ IN_A_PROCESS = """
 import json, mmap
 from pathlib import Path
 from servonode.nodes.grants import ask
-from servonode.nodes.launch_keys import Run
+from servonode.closed_loop.launch_keys import Run
 
 def memory():
     lines = Path("/proc/self/status").read_text().splitlines()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from servonode.bus import Command
-from servonode.nodes.assembly import Assembly
+from servonode.closed_loop.closed_loop import Assembly
 from servonode.nodes.guard import OUTSTANDING
 from servonode.nodes.ladder import RUNGS, Rung
 from servonode.nodes.node import PLANT

@@ -9,9 +9,9 @@ import pytest
 from scipy.optimize import brentq
 
 import servonode
+from servonode.closed_loop.launch_file import LaunchError, read_launch
+from servonode.closed_loop.run import Run
 from servonode.mechanics.description import ModelError
-from servonode.nodes.launch_file import LaunchError, read_launch
-from servonode.nodes.result import Run
 from servonode.plants.hoop_start import prepare
 from servonode.plants.prepare import Prepared, Wanted
 from tests.helpers import hoop_sheet

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from servonode.nodes.assembly import Assembly
+from servonode.closed_loop.closed_loop import Assembly
 from servonode.nodes.ladder import RUNGS, Ladder, Rung
 from servonode.nodes.lockstep import lockstep
 from servonode.nodes.node import PLANT, Fault

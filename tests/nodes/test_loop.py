@@ -8,9 +8,9 @@ from numpy.testing import assert_allclose
 from sympy import cos, sin, symbols
 
 import servonode
+from servonode.closed_loop.launch_file import LaunchError
 from servonode.controllers import Program, residual, signal
 from servonode.mechanics import Model, coordinate, input_, parameter
-from servonode.nodes.launch_file import LaunchError
 from servonode.nodes.loop import Loop
 
 LENGTH = 0.5

@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from PIL import Image
 
 import servonode
+from servonode.closed_loop.run import Run
 from servonode.nodes.cli import main
-from servonode.nodes.result import Run
 from servonode.views import movie
 from servonode.views.movie import NoMovie, plan, write_movie
 

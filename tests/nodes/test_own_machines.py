@@ -15,9 +15,9 @@ from click.testing import CliRunner, Result
 from numpy.testing import assert_allclose
 
 import servonode
+from servonode.closed_loop.launch_file import LaunchError
+from servonode.closed_loop.run import Run
 from servonode.nodes.cli import main
-from servonode.nodes.launch_file import LaunchError
-from servonode.nodes.result import Run
 from servonode.plants import MachineSource, find_machine
 
 Write = Callable[..., Path]

@@ -12,8 +12,8 @@ from scipy.linalg import expm
 from scipy.optimize import brentq
 
 import servonode
-from servonode.nodes.launch_file import LaunchError
-from servonode.nodes.result import Run
+from servonode.closed_loop.launch_file import LaunchError
+from servonode.closed_loop.run import Run
 from tests.helpers import sphero_sheet
 
 Agree = Callable[[Any, str], None]

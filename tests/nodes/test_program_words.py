@@ -10,12 +10,12 @@ from numpy.testing import assert_allclose
 
 import servonode
 from servonode.bus import Command, MemoryBus, Switchboard
+from servonode.closed_loop.launch_file import LaunchError
+from servonode.closed_loop.run import Run
 from servonode.nodes import fused
-from servonode.nodes.launch_file import LaunchError
 from servonode.nodes.lockstep import prepare
 from servonode.nodes.node import Outbox
 from servonode.nodes.plant_node import PlantNode
-from servonode.nodes.result import Run
 from servonode.nodes.simulate import SimulationError, simulate_nodes
 
 PUCK = '''"""A puck on ice with a weight that swings under it; two forces, or three, push it."""

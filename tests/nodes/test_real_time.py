@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from servonode.bus import State
-from servonode.nodes.assembly import Assembly
+from servonode.closed_loop.closed_loop import Assembly
 from servonode.nodes.node import Fault
 from servonode.nodes.realtime import RealTime
 from tests.helpers.stepped import MS, Bench, puck

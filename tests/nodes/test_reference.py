@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from servonode.nodes.reference import launch_reference, launch_schema
+from servonode.closed_loop.reference import launch_reference, launch_schema
 
 DOCS = Path(__file__).parents[2] / "docs"
 LAUNCH_FILES = sorted(
@@ -29,12 +29,14 @@ def schema() -> Draft202012Validator:
 
 def test_the_reference_page_is_up_to_date() -> None:
     page = (DOCS / "launch_files.md").read_text()
-    assert page == launch_reference(), "run: python -m servonode.nodes.reference > docs/launch_files.md"
+    assert page == launch_reference(), "run: python -m servonode.closed_loop.reference > docs/launch_files.md"
 
 
 def test_the_schema_is_up_to_date() -> None:
     stored = (DOCS / "launch_file.schema.json").read_text()
-    assert stored == launch_schema(), "run: python -m servonode.nodes.reference schema > docs/launch_file.schema.json"
+    assert stored == launch_schema(), (
+        "run: python -m servonode.closed_loop.reference schema > docs/launch_file.schema.json"
+    )
 
 
 @pytest.mark.parametrize("file", LAUNCH_FILES, ids=lambda file: file.stem)

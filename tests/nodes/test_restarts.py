@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from servonode.nodes.launch_keys import Restart, Supervision
+from servonode.closed_loop.launch_keys import Restart, Supervision
 from servonode.nodes.restarts import Restarts
 
 S = 1_000_000_000

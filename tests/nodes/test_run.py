@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import servonode
+from servonode.closed_loop.run import Run
 from servonode.nodes.node import CONTROLLER, PLANT, TARGET
-from servonode.nodes.result import Run
 from tests.helpers.runs import Output
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import servonode
+from servonode.closed_loop import closed_loop as assembling
+from servonode.closed_loop.closed_loop import assemble
+from servonode.closed_loop.launch_file import read_launch
+from servonode.closed_loop.static_checks import Examination
 from servonode.mechanics import discrete
-from servonode.nodes import assembly as assembling
-from servonode.nodes.assembly import assemble
-from servonode.nodes.examine import Examination
-from servonode.nodes.launch_file import read_launch
 from servonode.nodes.simulate import simulate_fused
 
 PERIOD = 0.01

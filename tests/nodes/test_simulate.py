@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from servonode.closed_loop.run import Run
 from servonode.mechanics.integrate import INTEGRATORS
 from servonode.nodes import simulate as rungs
 from servonode.nodes.api import simulate
-from servonode.nodes.result import Run
 
 PURSUIT: dict[str, Any] = {"run__duration": 4.0}
 RATES = """

@@ -10,8 +10,8 @@ from scipy.integrate import quad
 from scipy.linalg import expm
 
 import servonode
-from servonode.nodes.launch_file import LaunchError
-from servonode.nodes.result import Run
+from servonode.closed_loop.launch_file import LaunchError
+from servonode.closed_loop.run import Run
 
 STATES = ("x0", "y0", "phi0", "theta", "sigma", "v", "omega", "theta_dot", "sigma_dot")
 ON: dict[str, Any] = {"x0": 0.0, "y0": 0.0, "v": 5.0, "on_program": True}

@@ -11,8 +11,8 @@ from scipy.optimize import brentq
 from scipy.special import j1, jv, mathieu_a, y1, yv
 
 import servonode
+from servonode.closed_loop.run import Run
 from servonode.mechanics.machine import Machine
-from servonode.nodes.result import Run
 from servonode.plants import MachineSource, find_machine
 
 Array = Any

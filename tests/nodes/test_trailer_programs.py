@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import servonode
-from servonode.nodes.launch_file import LaunchError
+from servonode.closed_loop.launch_file import LaunchError
 
 STATES = ("X", "Y", "psi", "phi", "V", "Omega")
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from servonode.closed_loop.closed_loop import assemble
+from servonode.closed_loop.launch_file import read_launch
 from servonode.nodes import zero_dynamics
 from servonode.nodes.api import simulate
-from servonode.nodes.assembly import assemble
-from servonode.nodes.launch_file import read_launch
 from servonode.nodes.simulate import SimulationError
 from servonode.nodes.zero_dynamics import ZeroDynamics, judge
 

@@ -21,9 +21,9 @@ import pytest
 from click.testing import CliRunner
 
 import servonode
+from servonode.closed_loop.launch_file import LaunchError
 from servonode.nodes import guard, ladder, safety
 from servonode.nodes.cli import main
-from servonode.nodes.launch_file import LaunchError
 from servonode.nodes.node import CONTROLLER, PLANT, TARGET
 from servonode.views.interpreter import fresh
 from tests.helpers.runs import (

@@ -20,13 +20,13 @@ import pytest
 
 import servonode
 from servonode.bus import MemoryBus, Switchboard
-from servonode.nodes.assembly import assemble
+from servonode.closed_loop.closed_loop import assemble
+from servonode.closed_loop.launch_file import read_launch
+from servonode.closed_loop.run import run_of_rows
 from servonode.nodes.controller_node import ControllerNode
-from servonode.nodes.launch_file import read_launch
 from servonode.nodes.lockstep import prepare
 from servonode.nodes.node import CONTROLLER, PLANT, TARGET, WANTED
 from servonode.nodes.plant_node import PlantNode
-from servonode.nodes.result import run_of_rows
 from servonode.nodes.target_node import TargetNode
 from tests.helpers.runs import START_S, Runs, Watch, eventually, private_runs
 from tests.safety.test_external import ROBOT, free_ports

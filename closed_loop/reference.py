@@ -1,6 +1,6 @@
 """The reference page and the JSON Schema of the launch file, made from the structs that read it.
 
-`python -m servonode.nodes.reference` prints the page, with `schema` behind it the schema.
+`python -m servonode.closed_loop.reference` prints the page, with `schema` behind it the schema.
 """
 
 import json
@@ -11,7 +11,7 @@ import msgspec
 from msgspec import NODEFAULT, Struct, inspect
 from msgspec.structs import fields
 
-from servonode.nodes.launch_keys import (
+from servonode.closed_loop.launch_keys import (
     Actuator,
     Controller,
     Device,

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct, inspect
 from msgspec.structs import FieldInfo, asdict, fields, replace
 
-from servonode.nodes.launch_keys import LARGEST, LaunchFile, Sections
+from servonode.closed_loop.launch_keys import LARGEST, LaunchFile, Sections
 
 MAX_BYTES = 100_000
 MOST_DOTS = 10_000  # in a line: the time to read a key grows with the square of its parts

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from servonode.closed_loop.closed_loop import Assembly
 from servonode.mechanics.description import packed
 from servonode.mechanics.fault_time import located
 from servonode.mechanics.machine import Machine
-from servonode.nodes.assembly import Assembly
 
 Array = npt.NDArray[np.float64]
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from servonode.closed_loop.launch_file import LaunchError, check_names
+from servonode.closed_loop.launch_keys import LaunchFile
 from servonode.mechanics import discrete
 from servonode.mechanics.description import ProgramDescription
 from servonode.mechanics.stabilize import Gains, with_integral
-from servonode.nodes.launch_file import LaunchError, check_names
-from servonode.nodes.launch_keys import LaunchFile
 
 MATRICES, PERTURBATION = ("K0", "K1"), ("inertia", "dissipation", "stiffness")
 

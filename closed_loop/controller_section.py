@@ -5,6 +5,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from servonode.closed_loop.gains import resolve_gains, wants_integral
+from servonode.closed_loop.launch_file import LaunchError, check_names
+from servonode.closed_loop.launch_keys import Controller, LaunchFile
+from servonode.closed_loop.machine_section import believed_source, chosen, load
+from servonode.closed_loop.static_checks import Examination, total_delay
 from servonode.controllers import (
     PROGRAMS,
     InlineProgram,
@@ -22,11 +27,6 @@ from servonode.mechanics.expression import parse
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.references import NotFound
 from servonode.mechanics.stabilize import Gains
-from servonode.nodes.examine import Examination, total_delay
-from servonode.nodes.gains import resolve_gains, wants_integral
-from servonode.nodes.launch_file import LaunchError, check_names
-from servonode.nodes.launch_keys import Controller, LaunchFile
-from servonode.nodes.machines import believed_source, chosen, load
 from servonode.plants import PLANTS, MachineSource
 
 MOST_RESIDUALS = 50

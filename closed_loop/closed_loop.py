@@ -11,20 +11,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from servonode.closed_loop.controller_section import (
+    Control,
+    ProgramRefused,
+    no_targets,
+    program_source,
+    resolve_control,
+)
+from servonode.closed_loop.driver_checks import check_driver, external_addresses
+from servonode.closed_loop.launch_file import LaunchError, per_name
+from servonode.closed_loop.launch_keys import AUTO, Actuator, LaunchFile
+from servonode.closed_loop.machine_section import check_safe_action, check_start, initial_states, load, plant_source
+from servonode.closed_loop.preparation import prepared
+from servonode.closed_loop.start_on_program import NoStart, start_on_program
+from servonode.closed_loop.static_checks import examine
+from servonode.closed_loop.trust import refuse_code
 from servonode.controllers import ServoLaw
 from servonode.controllers.signals import Signals
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import Machine, ParameterError
-from servonode.nodes.check_driver import check_driver, external_addresses
-from servonode.nodes.control import Control, ProgramRefused, no_targets, program_source, resolve_control
-from servonode.nodes.examine import examine
-from servonode.nodes.launch_file import LaunchError, per_name
-from servonode.nodes.launch_keys import AUTO, Actuator, LaunchFile
-from servonode.nodes.machines import check_safe_action, check_start, initial_states, load, plant_source
-from servonode.nodes.prepare import prepared
 from servonode.nodes.safety import Limits, SoftStart
-from servonode.nodes.start import NoStart, start_on_program
-from servonode.nodes.trust import refuse_code
 from servonode.plants import MachineSource
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.plausible import Plausible, StateLimits

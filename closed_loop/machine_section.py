@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from servonode.closed_loop.launch_file import LaunchError, check_names
+from servonode.closed_loop.launch_keys import AUTO, LaunchFile
 from servonode.controllers.signals import load_signals
 from servonode.mechanics.changes import ChangeError, Changes
 from servonode.mechanics.description import ModelError
 from servonode.mechanics.expression import ExpressionError, parse
 from servonode.mechanics.machine import Machine, ParameterError
 from servonode.mechanics.references import NotFound, Option
-from servonode.nodes.launch_file import LaunchError, check_names
-from servonode.nodes.launch_keys import AUTO, LaunchFile
 from servonode.plants import MachineSource, find_machine
 from servonode.plants.prepare import Unprepared
 

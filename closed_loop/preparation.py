@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
+from servonode.closed_loop.launch_file import LaunchError, with_step
+from servonode.closed_loop.launch_keys import AUTO, LaunchFile
+from servonode.closed_loop.machine_section import initial_states, load, parameters_at
 from servonode.mechanics.description import ModelError, packed
 from servonode.mechanics.machine import Machine
-from servonode.nodes.launch_file import LaunchError, with_step
-from servonode.nodes.launch_keys import AUTO, LaunchFile
-from servonode.nodes.machines import initial_states, load, parameters_at
 from servonode.plants import MachineSource
 from servonode.plants.prepare import Preparation, Prepared, Unprepared, Wanted
 

@@ -1,9 +1,9 @@
 """Launch files from others: refuse what would run code that they name."""
 
+from servonode.closed_loop.launch_file import LaunchError
+from servonode.closed_loop.launch_keys import LaunchFile
 from servonode.controllers import PROGRAMS
 from servonode.mechanics.references import names_code
-from servonode.nodes.launch_file import LaunchError
-from servonode.nodes.launch_keys import LaunchFile
 from servonode.plants import PLANTS
 
 SHIPPED = {f"servonode.plants.{name}:model" for name in PLANTS}

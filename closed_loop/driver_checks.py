@@ -5,8 +5,8 @@ import socket
 from urllib.parse import urlsplit
 
 from servonode.bus.run_folder import BusError
-from servonode.nodes.launch_file import LaunchError
-from servonode.nodes.launch_keys import Actuator, LaunchFile, Link, Sensor
+from servonode.closed_loop.launch_file import LaunchError
+from servonode.closed_loop.launch_keys import Actuator, LaunchFile, Link, Sensor
 
 CONNECT_S = 1.0
 

@@ -6,10 +6,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from servonode.closed_loop.launch_keys import LaunchFile
 from servonode.controllers import ServoLaw, realize
 from servonode.mechanics import discrete, stabilize
 from servonode.mechanics.stabilize import Gains
-from servonode.nodes.launch_keys import LaunchFile
 
 Array = npt.NDArray[np.float64]
 Level = Literal["good", "warn", "refuse"]
