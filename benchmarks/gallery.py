@@ -23,10 +23,10 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from servonode.analysis.simulate import default_every, simulate_fused
 from servonode.closed_loop.closed_loop import Assembly, assemble
 from servonode.closed_loop.launch_file import LaunchError, packaged, read_launch
 from servonode.nodes.launcher import Launcher
-from servonode.nodes.simulate import default_every, simulate_fused
 
 Array = npt.NDArray[np.float64]
 FLOOR = "trailer_pursuit_lockstep"

@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 
+from servonode.analysis.simulate import simulate_fused
 from servonode.bus import Bus, Report, State, Status, Target
 from servonode.bus.interfaces import subscriptions_expected
 from servonode.closed_loop.closed_loop import Assembly, assemble
 from servonode.closed_loop.launch_file import read_launch
 from servonode.mechanics.description import derivative_name, packed
 from servonode.nodes.node import CONTROLLER, PLANT, TARGET, Outbox
-from servonode.nodes.simulate import simulate_fused
 from servonode.views.window import FPS, Source, Window, headless_figure
 from servonode.views.window_feed import WANTED
 from servonode.views.window_process import Options

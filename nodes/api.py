@@ -12,7 +12,7 @@ from servonode.mechanics.references import at_hand
 from servonode.nodes.loop import Loop
 
 if TYPE_CHECKING:
-    from servonode.nodes.check import Report
+    from servonode.analysis.check import Report
 
 Launch = str | Path | Mapping[str, Any]
 

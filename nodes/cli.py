@@ -58,12 +58,12 @@ def _reports_errors(function: Callable[..., Any]) -> Callable[..., Any]:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         import logging
 
+        from servonode.analysis.simulate import SimulationError
         from servonode.bus import BusError
         from servonode.closed_loop.launch_file import LaunchError
         from servonode.mechanics.cache import CacheError
         from servonode.mechanics.description import ModelError
         from servonode.nodes.recorder import RecordTooLarge
-        from servonode.nodes.simulate import SimulationError
         from servonode.nodes.spool import SpoolError
         from servonode.nodes.start_checks import StartError
         from servonode.views.display import NoDisplay
@@ -198,12 +198,12 @@ def run(
     save: Path | None,
 ) -> None:
     """Run FILE: its nodes as processes over ZeroMQ."""
+    from servonode.analysis.simulate import default_every
     from servonode.closed_loop.closed_loop import assemble
     from servonode.closed_loop.launch_file import read_launch
     from servonode.nodes.deliver import Signals
     from servonode.nodes.launcher import Launcher
     from servonode.nodes.recording import Recording
-    from servonode.nodes.simulate import default_every
     from servonode.nodes.start_checks import check_descriptors
     from servonode.nodes.summary import StatusLine
     from servonode.nodes.terminal import last_words, never_waiting
@@ -449,9 +449,9 @@ def simulate(
     speed: float | None,
 ) -> None:
     """Simulate FILE in one process, at full speed."""
+    from servonode.analysis.simulate import default_every, simulate_continuous, simulate_fused, simulate_nodes
     from servonode.closed_loop.closed_loop import assemble
     from servonode.closed_loop.launch_file import read_launch
-    from servonode.nodes.simulate import default_every, simulate_continuous, simulate_fused, simulate_nodes
 
     _check_writable(out)
     assembly = assemble(read_launch(file, overrides), code=not no_code)
@@ -477,10 +477,10 @@ def simulate(
 @_reports_errors
 def check(file: str, overrides: tuple[str, ...], no_code: bool, as_json: bool) -> None:
     """Check FILE before power-on: the verdict and why."""
+    from servonode.analysis.check import report
     from servonode.closed_loop.closed_loop import assemble
     from servonode.closed_loop.controller_section import ProgramRefused
     from servonode.closed_loop.launch_file import read_launch
-    from servonode.nodes.check import report
     from servonode.nodes.summary import check_text
 
     try:

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from servonode.analysis.simulate import default_every, simulate_continuous, simulate_fused, simulate_nodes
 from servonode.closed_loop.closed_loop import Assembly
 from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.run import Run
 from servonode.controllers import derive_program
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import Machine, Matrices
-from servonode.nodes.simulate import default_every, simulate_continuous, simulate_fused, simulate_nodes
 
 if TYPE_CHECKING:
-    from servonode.nodes.check import Report
+    from servonode.analysis.check import Report
 
 Array = npt.NDArray[np.float64]
 Values = Mapping[str, float]
@@ -146,7 +146,7 @@ class Loop:
 
     def check(self) -> "Report":
         """The report before power-on."""
-        from servonode.nodes.check import report
+        from servonode.analysis.check import report
 
         return report(self.assembly)
 

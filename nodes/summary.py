@@ -6,10 +6,10 @@ import time
 from collections.abc import Mapping
 from typing import Any, TextIO
 
+from servonode.analysis.check import Report
 from servonode.bus import Status
 from servonode.closed_loop.closed_loop import Assembly
 from servonode.closed_loop.run import Run
-from servonode.nodes.check import Report
 from servonode.nodes.ladder import ESTOP, FINAL
 from servonode.nodes.node import CONTROLLER, PLANT
 from servonode.nodes.statistics import in_rows

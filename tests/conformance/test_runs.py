@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 import servonode
+from servonode.analysis import simulate as rungs
 from servonode.closed_loop.launch_file import LaunchError, packaged, read_launch
 from servonode.closed_loop.launch_keys import LaunchFile
 from servonode.closed_loop.run import Run
 from servonode.controllers import ServoLaw
 from servonode.mechanics.description import derivative_name
-from servonode.nodes import simulate as rungs
 from tests.conformance.cases import Expressions, MachineCase, ProgramCase
 
 LAUNCHES = sorted(packaged())

@@ -213,7 +213,7 @@ def test_an_encoder_that_fails_says_why_and_leaves_no_file(
 
 @pytest.fixture
 def never_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
-    from servonode.nodes import simulate
+    from servonode.analysis import simulate
 
     def refuse(*_: Any) -> None:
         raise AssertionError("it was simulated")

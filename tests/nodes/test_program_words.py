@@ -9,14 +9,14 @@ import pytest
 from numpy.testing import assert_allclose
 
 import servonode
+from servonode.analysis import fused_loop as fused
+from servonode.analysis.simulate import SimulationError, simulate_nodes
 from servonode.bus import Command, MemoryBus, Switchboard
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.closed_loop.run import Run
-from servonode.nodes import fused
 from servonode.nodes.lockstep import prepare
 from servonode.nodes.node import Outbox
 from servonode.nodes.plant_node import PlantNode
-from servonode.nodes.simulate import SimulationError, simulate_nodes
 
 PUCK = '''"""A puck on ice with a weight that swings under it; two forces, or three, push it."""
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from servonode.analysis import simulate as rungs
 from servonode.closed_loop.run import Run
 from servonode.mechanics.integrate import INTEGRATORS
-from servonode.nodes import simulate as rungs
 from servonode.nodes.api import simulate
 
 PURSUIT: dict[str, Any] = {"run__duration": 4.0}

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from servonode.analysis import zero_dynamics
+from servonode.analysis.simulate import SimulationError
+from servonode.analysis.zero_dynamics import ZeroDynamics, judge
 from servonode.closed_loop.closed_loop import assemble
 from servonode.closed_loop.launch_file import read_launch
-from servonode.nodes import zero_dynamics
 from servonode.nodes.api import simulate
-from servonode.nodes.simulate import SimulationError
-from servonode.nodes.zero_dynamics import ZeroDynamics, judge
 
 Judge = Callable[..., ZeroDynamics]
 OPPOSED = {"program": "hitch_angle", "completion": "opposed"}

@@ -7,15 +7,15 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from servonode.analysis.aftermath import after_fault
+from servonode.analysis.simulate import SimulationError, can_fuse, default_every, simulate_fused
+from servonode.analysis.zero_dynamics import judge
 from servonode.closed_loop.closed_loop import Assembly
 from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.run import Run
 from servonode.closed_loop.static_checks import Examination, Level, total_delay
 from servonode.mechanics import discrete
 from servonode.mechanics.stabilize import UnstableGains
-from servonode.nodes.aftermath import after_fault
-from servonode.nodes.simulate import SimulationError, can_fuse, default_every, simulate_fused
-from servonode.nodes.zero_dynamics import judge
 
 Array = npt.NDArray[np.float64]
 GROWTH = 3.0  # perturbations that grow more than this are warned of

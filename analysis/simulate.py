@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import numpy.typing as npt
 
+from servonode.analysis.fused_loop import fused_loop
 from servonode.bus import MemoryBus, Switchboard
 from servonode.closed_loop.closed_loop import Assembly
 from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.closed_loop.run import Run, largest_residuals, run_of_rows
 from servonode.nodes.controller_node import ControllerNode
-from servonode.nodes.fused import fused_loop
 from servonode.nodes.lockstep import lockstep, prepare
 from servonode.nodes.node import CONTROLLER, PLANT, TARGET, WANTED
 from servonode.nodes.plant_node import PlantNode

@@ -11,8 +11,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from servonode.analysis.simulate import SimulationError
 from servonode.closed_loop.closed_loop import Assembly
-from servonode.nodes.simulate import SimulationError
 
 Array = npt.NDArray[np.float64]
 Judgement = Literal["bounded", "growing", "escaping", "leaves its domain"]

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from servonode.analysis.aftermath import actions
+from servonode.analysis.dry_run import prospect
 from servonode.closed_loop.closed_loop import Assembly, unlimited_text
 from servonode.closed_loop.driver_checks import exposures
 from servonode.closed_loop.static_checks import Examination, Finding
-from servonode.nodes.aftermath import actions
-from servonode.nodes.prospect import prospect
 
 
 @dataclass(frozen=True)
