@@ -101,7 +101,7 @@ def loaded_by(code: str) -> set[str]:
 
 
 def test_the_command_line_starts_without_the_heavy_libraries() -> None:
-    loaded = loaded_by("import servonode, servonode.nodes.cli")
+    loaded = loaded_by("import servonode, servonode.cli.main")
     assert "servonode" in loaded
     assert not loaded & {"sympy", "scipy", "matplotlib", "numba", "numpy", "zmq"}
 

@@ -17,7 +17,7 @@ every_kind = pytest.mark.parametrize("kind", MADE)
 def servonode(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """The command line in a process of its own."""
     return subprocess.run(
-        [sys.executable, "-m", "servonode.nodes.cli", *words],
+        [sys.executable, "-m", "servonode.cli.main", *words],
         cwd=folder,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
@@ -62,7 +62,7 @@ def test_nothing_of_the_template_is_left_in_the_files(tmp_path: Path, kind: str)
 
 
 def test_every_template_names_what_it_is_filled_with() -> None:
-    for template in files("servonode.nodes.templates").iterdir():
+    for template in files("servonode.cli.templates").iterdir():
         if template.name.endswith((".py", ".toml")) and template.name != "__init__.py":
             assert re.search(r"\bNAME\b", template.read_text("utf-8")), template.name
 

@@ -96,7 +96,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def followed(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Done]:
     """All steps, done in the page's order in a shell that knows `servonode` and `python`."""
     programs = tmp_path_factory.mktemp("bin")
-    for name, words in (("servonode", f"{sys.executable} -m servonode.nodes.cli"), ("python", sys.executable)):
+    for name, words in (("servonode", f"{sys.executable} -m servonode.cli.main"), ("python", sys.executable)):
         (programs / name).write_text(f'#!/bin/sh\nexec {words} "$@"\n')
         (programs / name).chmod(0o755)
     environment = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}

@@ -160,7 +160,7 @@ def launched(name: str, folder: Path) -> str:
     command = [
         sys.executable,
         "-m",
-        "servonode.nodes.cli",
+        "servonode.cli.main",
         "run",
         name,
         "--name",

@@ -180,7 +180,7 @@ class Process(Output):
     ) -> None:
         super().__init__(folder, name or f"test-{os.getpid()}-{time.monotonic_ns()}")
         self.path = run_path(self.name)
-        command = [sys.executable, "-m", "servonode.nodes.cli", "run", launch, "--name", self.name]
+        command = [sys.executable, "-m", "servonode.cli.main", "run", launch, "--name", self.name]
         command += ["--no-report", "--json", "--out", str(self.csv), *words]
         command += [word for setting in settings for word in ("--set", setting)]
 
@@ -285,7 +285,7 @@ class Process(Output):
 
 def operator(*words: str, descriptors: int = 0, **more: Any) -> subprocess.CompletedProcess[str]:
     """`servonode` with these words as a process of its own; `descriptors`: with no more than so many of them."""
-    command = [sys.executable, "-m", "servonode.nodes.cli", *words]
+    command = [sys.executable, "-m", "servonode.cli.main", *words]
     if descriptors:
         command = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh", *command]
     return subprocess.run(command, capture_output=True, text=True, timeout=START_S, check=False, **more)

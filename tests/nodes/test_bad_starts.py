@@ -3,7 +3,7 @@
 import pytest
 from click.testing import CliRunner, Result
 
-from servonode.nodes.cli import main
+from servonode.cli.main import main
 
 SPHERO, RIDER = "sphero_rolls", "snowboarder_falls"
 REFUSED = {

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 import servonode
+from servonode.cli.main import main
 from servonode.closed_loop.controller_section import ProgramRefused
-from servonode.nodes.cli import main
 
 REVERSING = {
     "target__x": "-0.3*t",

@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 import servonode
+from servonode.cli.main import main
 from servonode.closed_loop.driver_checks import exposures, external_addresses
 from servonode.closed_loop.launch_file import LaunchError, read_launch
-from servonode.nodes.cli import main
 
 EXTERNAL = "trailer_pursuit_external"
 NAME = "diff_drive_trailer"

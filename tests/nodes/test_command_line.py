@@ -18,12 +18,12 @@ from click.testing import CliRunner, Result
 
 import servonode
 from servonode.bus import Status
+from servonode.cli.console import StatusLine, table
+from servonode.cli.main import main
 from servonode.closed_loop.closed_loop import assemble
 from servonode.closed_loop.launch_file import packaged, read_launch
 from servonode.mechanics.cache import cache_root
-from servonode.nodes.cli import main
 from servonode.nodes.outcome import Outcome
-from servonode.nodes.summary import StatusLine, table
 
 KEYS = {"t", "state", "input", "residual", "output", "program_state", "energy", "fault", "steps", "wall_s"}
 ESCAPES = ("--set", "controller.settings.U1=1e200")
@@ -168,7 +168,7 @@ def own_cache(tmp_path: Path) -> Callable[[], subprocess.CompletedProcess[str]]:
         shutil.copytree(cache_root() / key, tmp_path / "cache" / "servonode" / "kernels" / key)
 
     def check() -> subprocess.CompletedProcess[str]:
-        words = [sys.executable, "-m", "servonode.nodes.cli", "check", "trailer_pursuit"]
+        words = [sys.executable, "-m", "servonode.cli.main", "check", "trailer_pursuit"]
         environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
         return subprocess.run(words, capture_output=True, text=True, env=environment, timeout=120, cwd=tmp_path)
 
@@ -207,7 +207,7 @@ def test_a_damaged_cache_is_refused_until_its_folder_is_removed(
 
 def test_a_cache_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "servonode").write_text("in the way")
-    words = [sys.executable, "-m", "servonode.nodes.cli", "check", "trailer_open_loop"]
+    words = [sys.executable, "-m", "servonode.cli.main", "check", "trailer_open_loop"]
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=120)
     assert done.returncode == 2
@@ -549,7 +549,7 @@ def test_stdout_stays_clean_in_a_process_of_its_own(tmp_path: Path) -> None:
         "-W",
         "error",
         "-m",
-        "servonode.nodes.cli",
+        "servonode.cli.main",
         "simulate",
         "trailer_pursuit",
         "--json",

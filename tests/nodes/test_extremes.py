@@ -23,8 +23,8 @@ from click.testing import CliRunner
 from msgspec import inspect
 
 import servonode
+from servonode.cli.main import main
 from servonode.closed_loop.launch_keys import Sections
-from servonode.nodes.cli import main
 from tests.helpers.runs import private_runs
 
 LIMIT_S = 60.0  # on a machine that is busy; each takes a second or two on one that is not
@@ -322,7 +322,7 @@ def test_a_long_file_is_refused_as_quickly_and_in_a_short_line(case: str, tmp_pa
 @pytest.mark.parametrize("backend", ["nonsense", "module://os", *MORE_BACKENDS])
 def test_whatever_the_backend_no_display_is_one_line(backend: str) -> None:
     given = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY")}
-    command = [sys.executable, "-m", "servonode.nodes.cli", "plot"]
+    command = [sys.executable, "-m", "servonode.cli.main", "plot"]
     done = subprocess.run(
         command, capture_output=True, text=True, env=given | {"MPLBACKEND": backend}, check=False, timeout=60
     )
@@ -332,7 +332,7 @@ def test_whatever_the_backend_no_display_is_one_line(backend: str) -> None:
 
 def test_a_picture_with_an_unknown_backend_is_refused_before_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MPLBACKEND", "nonsense")
-    command = [sys.executable, "-m", "servonode.nodes.cli", "run", "trailer_pursuit", "--report", "never.png"]
+    command = [sys.executable, "-m", "servonode.cli.main", "run", "trailer_pursuit", "--report", "never.png"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert "MPLBACKEND=nonsense of the environment is no backend of matplotlib; unset it" in done.stderr

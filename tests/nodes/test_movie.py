@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from PIL import Image
 
 import servonode
+from servonode.cli.main import main
 from servonode.closed_loop.run import Run
-from servonode.nodes.cli import main
 from servonode.views import movie
 from servonode.views.movie import NoMovie, plan, write_movie
 
@@ -260,7 +260,7 @@ def test_the_command_line_films_with_one_line_where_there_is_no_terminal(tmp_pat
         "1",
     ]
     result = subprocess.run(
-        [sys.executable, "-m", "servonode.nodes.cli", *words],
+        [sys.executable, "-m", "servonode.cli.main", *words],
         capture_output=True,
         text=True,
         env=os.environ,

@@ -20,7 +20,7 @@ import servonode
 from servonode.bus import Bus, BusError, RunFolder, live_runs, read_registry, run_folder, run_path
 from servonode.bus.places import distrusted, owners, places
 from servonode.bus.processes import Named, listener
-from servonode.nodes.cli import main
+from servonode.cli.main import main
 from servonode.nodes.operate import NotStopped, OperatorError
 from servonode.nodes.statistics import Durations
 from tests.helpers.runs import SOON_S, private_runtime
@@ -513,7 +513,7 @@ def test_the_request_loads_nothing_heavy(going: Callable[..., Node]) -> None:
     going("sphero")
     heavy = "'numpy', 'sympy', 'numba', 'scipy', 'matplotlib', 'logging', 'asyncio'"
     code = (
-        "import sys; from servonode.nodes.cli import main\n"
+        "import sys; from servonode.cli.main import main\n"
         "try: main(['estop', 'sphero'])\n"
         f"except SystemExit as end: print(end.code, [m for m in ({heavy}) if m in sys.modules])"
     )
@@ -587,7 +587,7 @@ FORGIVING = ("--set", "plant.safety.command_timeout_floor=5")  # a busy host is 
 @pytest.fixture
 def real_run(tmp_path: Path) -> Iterator[str]:
     """The name of a run in real time that has begun; broken off at the end."""
-    words = [sys.executable, "-m", "servonode.nodes.cli", "run", "trailer_pursuit", "--name", "real", "--no-report"]
+    words = [sys.executable, "-m", "servonode.cli.main", "run", "trailer_pursuit", "--name", "real", "--no-report"]
     words += ["--set", "run.speed=1", "--set", "run.duration=600", *FORGIVING]
     output = tmp_path / "output"
     with output.open("w") as stream, subprocess.Popen(words, stdout=stream, stderr=stream) as process:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 from click.testing import CliRunner, Result
 
-from servonode.nodes.cli import main
+from servonode.cli.main import main
 
 Refused = Callable[..., str]
 

@@ -15,9 +15,9 @@ from click.testing import CliRunner, Result
 from numpy.testing import assert_allclose
 
 import servonode
+from servonode.cli.main import main
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.closed_loop.run import Run
-from servonode.nodes.cli import main
 from servonode.plants import MachineSource, find_machine
 
 Write = Callable[..., Path]
@@ -488,7 +488,7 @@ def test_a_start_must_fit_the_length_that_the_launch_file_gives(write: Write) ->
 
 def test_a_machine_and_a_program_in_files_run_as_processes(write: Write, tmp_path: Path) -> None:
     file = write(launch=LAUNCH.replace("[run]", '[run]\nmode = "lockstep"') + STATED)
-    words = [sys.executable, "-m", "servonode.nodes.cli", "run", str(file), "--json", "--no-report"]
+    words = [sys.executable, "-m", "servonode.cli.main", "run", str(file), "--json", "--no-report"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["state"] == servonode.simulate(file, loop="nodes").final()["state"]

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 import servonode
+from servonode.cli.main import main
 from servonode.closed_loop.launch_file import LaunchError
-from servonode.nodes.cli import main
 
 MACHINE = """
 from math import cos, sin

@@ -19,9 +19,9 @@ import pytest
 import zmq
 from click.testing import CliRunner
 
+from servonode.cli.main import main
 from servonode.closed_loop.closed_loop import Assembly, assemble
 from servonode.closed_loop.launch_file import read_launch
-from servonode.nodes.cli import main
 from servonode.nodes.protocol_check import NobodyThere, Plan, Verdict, both_addresses, check_protocol
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "external_plant.py"

@@ -266,7 +266,7 @@ def assert_complete(columns: dict[str, Any], until: float, answered: float | Non
 
 
 def recover(spool: Path, out: Path) -> str:
-    command = [sys.executable, "-m", "servonode.nodes.cli", "recover", str(spool), "--out", str(out)]
+    command = [sys.executable, "-m", "servonode.cli.main", "recover", str(spool), "--out", str(out)]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 

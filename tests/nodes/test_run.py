@@ -38,7 +38,7 @@ class Process(Output):
 
     def __init__(self, folder: Path, runtime: str, name: str, launch: str, *words: str) -> None:
         super().__init__(folder, name)
-        command = [sys.executable, "-m", "servonode.nodes.cli", "run", launch, "--name", name, "--no-report", "--json"]
+        command = [sys.executable, "-m", "servonode.cli.main", "run", launch, "--name", name, "--no-report", "--json"]
         with self._stdout.open("w") as stdout, self._stderr.open("w") as stderr:
             self.popen = subprocess.Popen(
                 [*command, "--out", str(self.csv), *words],

@@ -19,14 +19,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from servonode.nodes.cli import main
-from servonode.nodes.deliver import BrokenOff, Output, Signals, make
+from servonode.cli.deliver import BrokenOff, Output, Signals, make
+from servonode.cli.main import main
 from servonode.nodes.terminal import KEPT_BYTES, Lines
 from tests.helpers.runs import START_S
 
 LAUNCH = "trailer_pursuit"
 SHORT = ("--set", "run.duration=6", "--set", "run.speed=3", "--set", "plant.safety.command_timeout=5")
-COMMAND = [sys.executable, "-m", "servonode.nodes.cli", "run", LAUNCH, "--no-report", *SHORT]
+COMMAND = [sys.executable, "-m", "servonode.cli.main", "run", LAUNCH, "--no-report", *SHORT]
 
 
 @pytest.fixture(autouse=True)

@@ -31,7 +31,7 @@ from tests.helpers.runs import private_runtime
 
 assert_allclose: Any = np.testing.assert_allclose
 START_S, END_S = 60.0, 90.0  # a window takes only what nobody else wants
-COMMAND = [sys.executable, "-m", "servonode.nodes.cli"]
+COMMAND = [sys.executable, "-m", "servonode.cli.main"]
 ALSO_SLOWLY = [pytest.param(end, marks=pytest.mark.slow) for end in (signal.SIGSTOP, signal.SIGTERM)]
 ONTO_AGG = """
 import sys

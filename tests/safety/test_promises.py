@@ -21,9 +21,9 @@ import pytest
 from click.testing import CliRunner
 
 import servonode
+from servonode.cli.main import main
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.nodes import guard, ladder, safety
-from servonode.nodes.cli import main
 from servonode.nodes.node import CONTROLLER, PLANT, TARGET
 from servonode.views.interpreter import fresh
 from tests.helpers.runs import (
@@ -277,7 +277,7 @@ def flag(tmp_path: Path) -> Path:
 
 def commanded(*words: str) -> subprocess.CompletedProcess[str]:
     """The command line in a process of its own, which as `servonode` imports nothing from the working directory."""
-    command = [sys.executable, "-P", "-m", "servonode.nodes.cli", *words]
+    command = [sys.executable, "-P", "-m", "servonode.cli.main", *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
@@ -364,7 +364,7 @@ def test_promise_33_code_that_a_launch_file_names_is_refused_where_that_is_asked
     for key, reference in (
         ("plant.machine", "./evil.py:model"),
         ("plant.machine", "evil:model"),
-        ("plant.machine", "servonode.nodes.cli:main"),
+        ("plant.machine", "servonode.cli.main:main"),
         ("controller.program", f"{tmp_path}/evil.py:program"),
         ("controller.program", "evil.deeper:program"),
     ):

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from servonode.cli.console import table
 from servonode.closed_loop.run import Run
-from servonode.nodes.summary import table
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -60,12 +60,12 @@ def _reports_errors(function: Callable[..., Any]) -> Callable[..., Any]:
 
         from servonode.analysis.simulate import SimulationError
         from servonode.bus import BusError
+        from servonode.cli.start_checks import StartError
         from servonode.closed_loop.launch_file import LaunchError
         from servonode.mechanics.cache import CacheError
         from servonode.mechanics.description import ModelError
         from servonode.nodes.recorder import RecordTooLarge
         from servonode.nodes.spool import SpoolError
-        from servonode.nodes.start_checks import StartError
         from servonode.views.display import NoDisplay
         from servonode.views.panel_choice import FieldError
 
@@ -199,13 +199,13 @@ def run(
 ) -> None:
     """Run FILE: its nodes as processes over ZeroMQ."""
     from servonode.analysis.simulate import default_every
+    from servonode.cli.console import StatusLine
+    from servonode.cli.deliver import Signals
+    from servonode.cli.start_checks import check_descriptors
     from servonode.closed_loop.closed_loop import assemble
     from servonode.closed_loop.launch_file import read_launch
-    from servonode.nodes.deliver import Signals
     from servonode.nodes.launcher import Launcher
     from servonode.nodes.recording import Recording
-    from servonode.nodes.start_checks import check_descriptors
-    from servonode.nodes.summary import StatusLine
     from servonode.nodes.terminal import last_words, never_waiting
     from servonode.views.display import check_display
     from servonode.views.panel_choice import chosen_panels
@@ -478,10 +478,10 @@ def simulate(
 def check(file: str, overrides: tuple[str, ...], no_code: bool, as_json: bool) -> None:
     """Check FILE before power-on: the verdict and why."""
     from servonode.analysis.check import report
+    from servonode.cli.console import check_text
     from servonode.closed_loop.closed_loop import assemble
     from servonode.closed_loop.controller_section import ProgramRefused
     from servonode.closed_loop.launch_file import read_launch
-    from servonode.nodes.summary import check_text
 
     try:
         result = report(assemble(read_launch(file, overrides), strict=False, code=not no_code))
@@ -584,7 +584,7 @@ def new(kind: str, name: str) -> None:
 
     schema: the JSON Schema of the launch file, for editors.
     """
-    from servonode.nodes.new import SCHEMA, NotMade, make
+    from servonode.cli.new import SCHEMA, NotMade, make
 
     try:
         made = make(kind, name, Path())
@@ -662,7 +662,7 @@ def _window_options(wanted: bool, panels: tuple[str, ...], window: float | None,
 
 def _check_writable(file: Path | None) -> None:
     """Refuse a file that cannot be written before the run, not after it."""
-    from servonode.nodes.start_checks import StartError
+    from servonode.cli.start_checks import StartError
 
     if file is not None and not (file.parent.is_dir() and os.access(file.parent, os.W_OK)):
         raise StartError(f"{file}: the folder {file.parent} is not there or cannot be written; name another")
@@ -719,7 +719,7 @@ def _deliver_run(
     outcome: Any, recording: Any, signals: Any, name: str, as_json: bool, out: Path | None, picture: Path | None
 ) -> int:
     """Make the files of a run, print what it gave; its exit code."""
-    from servonode.nodes import deliver
+    from servonode.cli import deliver
     from servonode.nodes.recording import write_runs
 
     run, outputs = outcome.run, []
@@ -739,7 +739,7 @@ def _deliver_simulation(
     result: Any, name: str, as_json: bool, out: Path | None, report: Path | None, movie: Path | None, film: Any
 ) -> int:
     """Make the files of a simulation, print what it gave; its exit code."""
-    from servonode.nodes import deliver
+    from servonode.cli import deliver
 
     outputs = []
     if out is not None:

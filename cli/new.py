@@ -38,5 +38,5 @@ def _contents(kind: str, name: str) -> Iterator[tuple[str, str]]:
         yield ".json", launch_schema()
         return
     for template in FILES[kind]:
-        text = (files("servonode.nodes.templates") / template).read_text("utf-8")
+        text = (files("servonode.cli.templates") / template).read_text("utf-8")
         yield Path(template).suffix, re.sub(r"\bNAME\b", name, text)
