@@ -566,7 +566,7 @@ def show(file: str, overrides: tuple[str, ...], no_code: bool, form: Literal["la
     """Print the derived equations of FILE: mass matrix, bias, constraints, the law."""
     from servonode.closed_loop.closed_loop import assemble
     from servonode.closed_loop.launch_file import read_launch
-    from servonode.nodes.loop import Loop
+    from servonode.loop import Loop
 
     click.echo(Loop(assemble(read_launch(file, overrides), strict=False, code=not no_code)).show(form or "text"))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 if TYPE_CHECKING:
-    from servonode.nodes.api import check, load, simulate
+    from servonode.api import check, load, simulate
     from servonode.nodes.operate import arm, disarm, estop, reset, status
 
 __version__ = "0.1.0"
@@ -29,7 +29,7 @@ def __getattr__(name: str) -> _Any:
 
         return getattr(operate, name)
     if name in __all__:
-        from servonode.nodes import api
+        from servonode import api
 
         return getattr(api, name)
     raise AttributeError(f"module 'servonode' has no attribute {name!r}")

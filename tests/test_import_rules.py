@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from servonode.nodes.api import simulate
+from servonode.api import simulate
 
 ROOT = Path(__file__).parent.parent
 ROOMS = ("mechanics", "plants", "controllers", "bus", "nodes")
@@ -64,10 +64,8 @@ def test_a_source_runs_on_the_monotonic_clock(file: Path) -> None:
 
 
 def test_the_table_would_notice_a_forbidden_import() -> None:
-    lazily = (
-        "def f():\n    from servonode.nodes import api\n    import_module('servonode.bus.codec')\n    import plants\n"
-    )
-    assert set(imported(ast.parse(lazily))) == {"servonode.nodes.api", "servonode.bus.codec", "plants"}
+    lazily = "def f():\n    from servonode import api\n    import_module('servonode.bus.codec')\n    import plants\n"
+    assert set(imported(ast.parse(lazily))) == {"servonode.api", "servonode.bus.codec", "plants"}
 
 
 def folders() -> set[str]:

@@ -153,7 +153,7 @@ def test_so_it_does_where_drives_saturate_and_commands_are_late(name: str, monke
 
 def launched(name: str, folder: Path) -> str:
     """The text of the table that `servonode run` leaves of the shortened run, on processes of its own."""
-    from servonode.nodes.api import override_texts
+    from servonode.api import override_texts
 
     out = folder / "run.csv"
     words = [word for text in override_texts(shortened(name)) for word in ("--set", text)]

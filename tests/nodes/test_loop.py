@@ -10,8 +10,8 @@ from sympy import cos, sin, symbols
 import servonode
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.controllers import Program, residual, signal
+from servonode.loop import Loop
 from servonode.mechanics import Model, coordinate, input_, parameter
-from servonode.nodes.loop import Loop
 
 LENGTH = 0.5
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 
 import servonode
-from servonode.nodes.loop import Loop
+from servonode.loop import Loop
 from servonode.views.agg_fast import Ink, Phrase
 from servonode.views.animation import MovingPicture, columns_of
 from servonode.views.decimation import Thinning

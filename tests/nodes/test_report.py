@@ -8,8 +8,8 @@ import pytest
 from matplotlib.quiver import Quiver, QuiverKey
 
 import servonode
+from servonode.loop import Loop
 from servonode.mechanics.description import ModelError
-from servonode.nodes.loop import Loop
 from servonode.plants import pendulum_sphero, snowboarder
 from servonode.plants.view import View
 from servonode.views.report import check_view, report_figure

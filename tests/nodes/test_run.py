@@ -154,7 +154,7 @@ def assert_same_bits(process: Process, run: Run) -> None:
 def test_lockstep_over_sockets_ends_in_the_bits_of_the_simulation(
     start: Start, launch: str, options: dict[str, Any]
 ) -> None:
-    from servonode.nodes.api import override_texts
+    from servonode.api import override_texts
 
     words = [word for text in override_texts(options) for word in ("--set", text)]
     process = start(launch, "--set", "run.mode=lockstep", *words)

@@ -8,9 +8,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from servonode.analysis import simulate as rungs
+from servonode.api import simulate
 from servonode.closed_loop.run import Run
 from servonode.mechanics.integrate import INTEGRATORS
-from servonode.nodes.api import simulate
 
 PURSUIT: dict[str, Any] = {"run__duration": 4.0}
 RATES = """

@@ -21,8 +21,8 @@ import servonode
 from servonode.bus import BusError, Command, Report, State, Status, Target, live_runs, run_folder
 from servonode.closed_loop.closed_loop import Assembly, assemble
 from servonode.closed_loop.launch_file import launch_of_table, read_launch, table_of
+from servonode.loop import Loop
 from servonode.mechanics.description import packed
-from servonode.nodes.loop import Loop
 from servonode.views.panel_choice import FieldError, chosen_panels, extra_columns
 from servonode.views.window import Source, Window, find_run, headless_figure, stored_assembly
 from servonode.views.window_feed import GOALS, ROWS, STATES, Feed

@@ -10,9 +10,9 @@ import pytest
 from servonode.analysis import zero_dynamics
 from servonode.analysis.simulate import SimulationError
 from servonode.analysis.zero_dynamics import ZeroDynamics, judge
+from servonode.api import simulate
 from servonode.closed_loop.closed_loop import assemble
 from servonode.closed_loop.launch_file import read_launch
-from servonode.nodes.api import simulate
 
 Judge = Callable[..., ZeroDynamics]
 OPPOSED = {"program": "hitch_angle", "completion": "opposed"}

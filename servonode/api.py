@@ -8,8 +8,8 @@ from servonode.closed_loop.closed_loop import assemble
 from servonode.closed_loop.launch_file import launch_of_table, read_launch
 from servonode.closed_loop.launch_keys import LaunchFile
 from servonode.closed_loop.run import Run
+from servonode.loop import Loop
 from servonode.mechanics.references import at_hand
-from servonode.nodes.loop import Loop
 
 if TYPE_CHECKING:
     from servonode.analysis.check import Report
