@@ -17,7 +17,7 @@ from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.lockstep import lockstep, prepare
 from servonode.nodes.node import CONTROLLER, PLANT, TARGET, WANTED
 from servonode.nodes.plant_node import PlantNode
-from servonode.nodes.recorder import Recorder, check_size
+from servonode.nodes.row_log import Recorder, check_size
 from servonode.nodes.target_node import TargetNode
 
 _log = logging.getLogger(__name__)

@@ -10,9 +10,9 @@ from servonode.analysis.check import Report
 from servonode.bus import Status
 from servonode.closed_loop.closed_loop import Assembly
 from servonode.closed_loop.run import Run
-from servonode.nodes.ladder import ESTOP, FINAL
+from servonode.nodes.durations import in_rows
+from servonode.nodes.fault_ladder import ESTOP, FINAL
 from servonode.nodes.node import CONTROLLER, PLANT
-from servonode.nodes.statistics import in_rows
 
 BAR = 24  # characters of the progress bar
 TERMINAL_PERIOD_S, LOG_PERIOD_S = 0.2, 5.0

@@ -64,7 +64,7 @@ def _reports_errors(function: Callable[..., Any]) -> Callable[..., Any]:
         from servonode.closed_loop.launch_file import LaunchError
         from servonode.mechanics.cache import CacheError
         from servonode.mechanics.description import ModelError
-        from servonode.nodes.recorder import RecordTooLarge
+        from servonode.nodes.row_log import RecordTooLarge
         from servonode.nodes.spool import SpoolError
         from servonode.views.display import NoDisplay
         from servonode.views.panel_choice import FieldError
@@ -99,7 +99,7 @@ def _operates(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         from servonode.bus.run_folder import BusError
-        from servonode.nodes.operate import OperatorError
+        from servonode.nodes.operator_requests import OperatorError
 
         try:
             return function(*args, **kwargs)
@@ -259,7 +259,7 @@ def _verb(word: str, sentence: str) -> None:
 
 def _order(word: str, name: str | None) -> None:
     """Have the plant of a run carry out a word, and print how it stands then."""
-    from servonode.nodes import operate
+    from servonode.nodes import operator_requests as operate
 
     answer = operate.order(word, name)
     click.echo(f"{answer['run']}: {answer['lifecycle']}" + (f"; {answer['note']}" if "note" in answer else ""))
@@ -299,7 +299,7 @@ def estop(names: tuple[str, ...], as_json: bool) -> None:
     process first; then the plant is asked to confirm.
     """
     from servonode.bus.places import distrusted
-    from servonode.nodes.operate import stop_all
+    from servonode.nodes.operator_requests import stop_all
 
     stops, unknown = stop_all(names)
     code = 1 if any(not stop.confirmed for stop in stops) else 2 if unknown else 0
@@ -331,7 +331,7 @@ def status(name: str | None, as_json: bool) -> None:
 
     RUN is the name of a run, or its folder; without it the one run of this user that is going on.
     """
-    from servonode.nodes import operate
+    from servonode.nodes import operator_requests as operate
 
     report = operate.status(name)
     click.echo(json.dumps(report) if as_json else operate.status_text(report))

@@ -11,10 +11,10 @@ from servonode.bus import BusFace, Command, Lifecycle, Report, State, Status, Ta
 from servonode.bus.interfaces import Wanted
 from servonode.closed_loop.closed_loop import Assembly
 from servonode.mechanics.description import derivative_name, unpacked
+from servonode.nodes.durations import Durations
 from servonode.nodes.node import CONTROLLER, STATUS_PERIOD_NS, WANTED, Clock, Fault, Outbox
 from servonode.nodes.predictor import Predictor
-from servonode.nodes.recorder import Recorder
-from servonode.nodes.statistics import Durations
+from servonode.nodes.row_log import Recorder
 from servonode.nodes.store import Store
 
 Array = npt.NDArray[np.float64]

@@ -14,13 +14,13 @@ from servonode.bus.processes import Named
 from servonode.closed_loop.closed_loop import Assembly
 from servonode.closed_loop.driver_checks import check_free, exposures, external_addresses
 from servonode.closed_loop.launch_file import table_of
-from servonode.nodes.child import STOP, Child, forked
-from servonode.nodes.ladder import ESTOP
+from servonode.nodes.collect import Outcome, collect
+from servonode.nodes.fault_ladder import ESTOP
 from servonode.nodes.node import CONTROLLER, LAUNCHER, PLANT, TARGET
-from servonode.nodes.outcome import Outcome, collect
-from servonode.nodes.process import MONITORED, run_node
+from servonode.nodes.node_main import MONITORED, run_node
+from servonode.nodes.node_process import STOP, Child, forked
 from servonode.nodes.recording import Recording
-from servonode.nodes.restarts import Restarts
+from servonode.nodes.restart_policy import Restarts
 
 READY_TIMEOUT_S = 20.0
 READY_PAUSE_S = 0.002  # between two questions, so that nodes that already run are not held up

@@ -18,11 +18,11 @@ from servonode.closed_loop.closed_loop import Assembly
 from servonode.mechanics.description import packed
 from servonode.mechanics.fault_time import located
 from servonode.nodes.driver import driven_plant
+from servonode.nodes.durations import EXTRA, Durations
+from servonode.nodes.fault_ladder import ESTOP, FINAL, STAYS
 from servonode.nodes.guard import Guard
-from servonode.nodes.ladder import ESTOP, FINAL, STAYS
 from servonode.nodes.node import PLANT, STATUS_PERIOD_NS, WANTED, Clock, Fault, Outbox, start_id
-from servonode.nodes.recorder import Recorder
-from servonode.nodes.statistics import EXTRA, Durations
+from servonode.nodes.row_log import Recorder
 from servonode.nodes.store import Store
 from servonode.plants.plant import Plant
 

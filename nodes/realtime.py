@@ -8,11 +8,11 @@ zero-order hold, and a later one is late by whole steps, as on a device that is 
 import time
 from typing import Any
 
-from servonode.nodes.ladder import Rung
+from servonode.nodes.durations import Durations
+from servonode.nodes.fault_ladder import Rung
 from servonode.nodes.lockstep import await_answer
 from servonode.nodes.node import PLANT
 from servonode.nodes.plant_node import PlantNode
-from servonode.nodes.statistics import Durations
 
 NAP_NS = 50_000_000  # the longest sleep that looks at nothing
 STOPPING_NS = 2_000_000_000  # of the safe action, when a machine outside is stopped while it is armed

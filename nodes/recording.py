@@ -14,9 +14,9 @@ from typing import Any, Self
 from servonode.closed_loop.closed_loop import Assembly
 from servonode.closed_loop.launch_file import table_of
 from servonode.closed_loop.run import Run, largest_residuals, run_of_rows
-from servonode.nodes.child import Child, forked
 from servonode.nodes.node import CONTROLLER, PLANT, TARGET
-from servonode.nodes.recorder import check_size
+from servonode.nodes.node_process import Child, forked
+from servonode.nodes.row_log import check_size
 from servonode.nodes.spool import Pieces, read_spool
 from servonode.nodes.store import Store
 from servonode.nodes.writer import Files, Spooler, write

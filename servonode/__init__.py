@@ -10,7 +10,7 @@ from typing import Any as _Any
 
 if TYPE_CHECKING:
     from servonode.api import check, load, simulate
-    from servonode.nodes.operate import arm, disarm, estop, reset, status
+    from servonode.nodes.operator_requests import arm, disarm, estop, reset, status
 
 __version__ = "0.1.0"
 __all__ = ["arm", "check", "disarm", "estop", "load", "reset", "simulate", "status"]
@@ -25,7 +25,7 @@ if (_root / "pyproject.toml").is_file() and (_root / "plants").is_dir():  # a ch
 def __getattr__(name: str) -> _Any:
     """Load the public functions on first use, so that `import servonode` stays instant."""
     if name in _OPERATOR:
-        from servonode.nodes import operate
+        from servonode.nodes import operator_requests as operate
 
         return getattr(operate, name)
     if name in __all__:

@@ -19,7 +19,7 @@ import pytest
 import zmq
 
 from servonode.nodes.node import PLANT
-from servonode.nodes.operate import status, status_text
+from servonode.nodes.operator_requests import status, status_text
 from servonode.plants.drivers import DevicePlant, external_plant, terms_of
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.simulated import SimulatedPlant

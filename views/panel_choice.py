@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from servonode.closed_loop.closed_loop import Assembly
-from servonode.nodes.statistics import EXTRA
+from servonode.nodes.durations import EXTRA
 from servonode.views.panels import PALETTE, PanelSpec, panel_specs
 
 TIMING = {

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from servonode.bus import Command, Message, Report, State, Status, Target
 from servonode.closed_loop.closed_loop import Assembly
 from servonode.mechanics.description import unpacked
+from servonode.nodes.durations import EXTRA, extras
 from servonode.nodes.node import CONTROLLER, PLANT, TARGET
-from servonode.nodes.statistics import EXTRA, extras
 from servonode.views.panel_choice import TIMING, residual_names
 from servonode.views.ring_buffer import Ring
 

@@ -23,7 +23,7 @@ from servonode.cli.main import main
 from servonode.closed_loop.closed_loop import assemble
 from servonode.closed_loop.launch_file import packaged, read_launch
 from servonode.mechanics.cache import cache_root
-from servonode.nodes.outcome import Outcome
+from servonode.nodes.collect import Outcome
 
 KEYS = {"t", "state", "input", "residual", "output", "program_state", "energy", "fault", "steps", "wall_s"}
 ESCAPES = ("--set", "controller.settings.U1=1e200")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from servonode.closed_loop.launch_keys import Run
-from servonode.nodes import grants
-from servonode.nodes.grants import NotGranted, ask, asked
+from servonode.nodes import realtime_grants as grants
+from servonode.nodes.realtime_grants import NotGranted, ask, asked
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="asks Linux")
 MEMORY = "memory locked"
@@ -25,7 +25,7 @@ def run(**keys: Any) -> Run:
 IN_A_PROCESS = """
 import json, mmap
 from pathlib import Path
-from servonode.nodes.grants import ask
+from servonode.nodes.realtime_grants import ask
 from servonode.closed_loop.launch_keys import Run
 
 def memory():

@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from servonode.bus import Command
 from servonode.closed_loop.closed_loop import Assembly
+from servonode.nodes.fault_ladder import RUNGS, Rung
 from servonode.nodes.guard import OUTSTANDING
-from servonode.nodes.ladder import RUNGS, Rung
 from servonode.nodes.node import PLANT
 from tests.helpers.stepped import MS, SRC, Bench, puck
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from servonode.closed_loop.closed_loop import Assembly
-from servonode.nodes.ladder import RUNGS, Ladder, Rung
+from servonode.nodes.fault_ladder import RUNGS, Ladder, Rung
 from servonode.nodes.lockstep import lockstep
 from servonode.nodes.node import PLANT, Fault
 from tests.helpers.stepped import MS, Bench, puck

@@ -21,8 +21,8 @@ from servonode.bus import Bus, BusError, RunFolder, live_runs, read_registry, ru
 from servonode.bus.places import distrusted, owners, places
 from servonode.bus.processes import Named, listener
 from servonode.cli.main import main
-from servonode.nodes.operate import NotStopped, OperatorError
-from servonode.nodes.statistics import Durations
+from servonode.nodes.durations import Durations
+from servonode.nodes.operator_requests import NotStopped, OperatorError
 from tests.helpers.runs import SOON_S, private_runtime
 
 Answer = Callable[[dict[str, Any]], dict[str, Any]]
@@ -144,7 +144,7 @@ def test_a_node_that_does_not_know_the_word_is_a_refusal(going: Callable[..., No
 
 
 def test_a_run_without_a_plant_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("servonode.nodes.operate.ANSWER_S", 0.05)
+    monkeypatch.setattr("servonode.nodes.operator_requests.ANSWER_S", 0.05)
     with run_folder("sphero") as folder:
         folder.register(["plant"])
         assert "node 'plant' is not there after" in line(servo("arm"), 1)
@@ -217,8 +217,8 @@ while True:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a socket tells who listens on Linux only")
 def test_a_plant_that_does_not_answer_is_sent_the_signal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("servonode.nodes.operate.LOOK_S", 0.05)
-    monkeypatch.setattr("servonode.nodes.operate.CONFIRM_S", 0.1)
+    monkeypatch.setattr("servonode.nodes.operator_requests.LOOK_S", 0.05)
+    monkeypatch.setattr("servonode.nodes.operator_requests.CONFIRM_S", 0.1)
     with run_folder("sphero") as folder:
         words = [sys.executable, "-c", HUNG, str(folder.path / "plant.req")]
         with subprocess.Popen(words, stdout=subprocess.PIPE) as plant:
@@ -250,8 +250,8 @@ def got() -> Iterator[list[int]]:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("servonode.nodes.operate.LOOK_S", 0.02)
-    monkeypatch.setattr("servonode.nodes.operate.CONFIRM_S", 0.05)
+    monkeypatch.setattr("servonode.nodes.operator_requests.LOOK_S", 0.02)
+    monkeypatch.setattr("servonode.nodes.operator_requests.CONFIRM_S", 0.05)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -288,7 +288,7 @@ def test_every_process_has_its_signal_before_anything_is_asked_or_waited_for(
         raise OSError(24, "Too many open files")
 
     monkeypatch.setattr("socket.socket", no_sockets)
-    monkeypatch.setattr("servonode.nodes.operate.Requester", no_sockets)
+    monkeypatch.setattr("servonode.nodes.operator_requests.Requester", no_sockets)
 
     def no_thread(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -492,7 +492,7 @@ def test_under_sudo_only_the_callers_own_processes_are_signalled(
 ) -> None:
     monkeypatch.setenv("SERVONODE_RUNTIME_DIR", str(elsewhere))
     monkeypatch.setenv("SUDO_UID", "4242")
-    monkeypatch.setattr("servonode.nodes.operate.CONFIRM_S", 0.05)
+    monkeypatch.setattr("servonode.nodes.operator_requests.CONFIRM_S", 0.05)
     code = "import os, signal; os.setuid(4242); os.write(1, b'!'); signal.pause()"
     with run_folder("sphero") as folder, subprocess.Popen([sys.executable, "-c", code], stdout=-1) as theirs:
         assert theirs.stdout is not None
@@ -569,7 +569,7 @@ def test_status_shows_every_node(going: Callable[..., Node]) -> None:
 
 
 def test_status_says_who_does_not_answer(going: Callable[..., Node], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("servonode.nodes.operate.ANSWER_S", 0.3)
+    monkeypatch.setattr("servonode.nodes.operator_requests.ANSWER_S", 0.3)
     going("sphero", lambda _: standing())
     registry = run_path("sphero") / "registry.json"
     registry.write_text(json.dumps(json.loads(registry.read_text()) | {"nodes": {"plant": {}, "controller": {}}}))
@@ -650,7 +650,7 @@ def test_the_verbs_are_functions_of_servonode(going: Callable[..., Node]) -> Non
 
 
 def test_in_python_what_fails_is_raised(going: Callable[..., Node], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("servonode.nodes.operate.ANSWER_S", 0.05)
+    monkeypatch.setattr("servonode.nodes.operator_requests.ANSWER_S", 0.05)
     with pytest.raises(BusError, match="no run is going on"):
         servonode.estop()
     with pytest.raises(BusError, match="no run named 'left'"):

@@ -18,7 +18,7 @@ import pytest
 
 from servonode.bus import State
 from servonode.nodes.node import CONTROLLER, PLANT
-from servonode.nodes.recorder import Recorder
+from servonode.nodes.row_log import Recorder
 from servonode.nodes.spool import SpoolError, about_block, append, names_block, read_spool, rows_block
 from servonode.nodes.store import Store
 from servonode.nodes.writer import Files, Spooler

@@ -16,7 +16,7 @@ from servonode.bus.places import Found, folders_of_runs, none_is_going_on, the_r
 from servonode.bus.processes import Named
 from servonode.bus.requests import Requester
 from servonode.bus.run_folder import BusError
-from servonode.nodes.statistics import extras, gathered, in_rows
+from servonode.nodes.durations import extras, gathered, in_rows
 
 PLANT = "plant"
 ANSWER_S = 2.0  # wall s to wait for an answer

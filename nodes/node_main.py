@@ -13,13 +13,13 @@ from servonode.bus import Bus, MessageError, RunFolder, clear_devices_folder
 from servonode.bus.interfaces import Identity, Wanted
 from servonode.bus.messages import MAX_TEXT
 from servonode.closed_loop.closed_loop import Assembly
-from servonode.nodes.child import STOP
 from servonode.nodes.controller_node import ControllerNode
-from servonode.nodes.grants import ask
 from servonode.nodes.lockstep import lockstep, prepare
 from servonode.nodes.node import CONTROLLER, PLANT, TARGET, WANTED
+from servonode.nodes.node_process import STOP
 from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.realtime import RealTime
+from servonode.nodes.realtime_grants import ask
 from servonode.nodes.store import Store
 from servonode.nodes.target_node import TargetNode
 
