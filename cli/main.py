@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import click
 
-from servonode import __version__
+from servonode.version import VERSION
 
 PICTURES = (".png", ".pdf", ".svg", ".jpg")
 EXIT_HELP = (
@@ -140,7 +140,7 @@ _save = click.option("--save", type=click.Path(path_type=Path), metavar="FILE.pn
     epilog=EXIT_HELP,
     invoke_without_command=True,
 )
-@click.version_option(__version__, message="servonode %(version)s")
+@click.version_option(VERSION, message="servonode %(version)s")
 @click.pass_context
 def main(ctx: click.Context) -> None:
     """Turn equations into a running control system.

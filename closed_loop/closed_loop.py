@@ -30,9 +30,9 @@ from servonode.controllers import ServoLaw
 from servonode.controllers.signals import Signals
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import Machine, ParameterError
-from servonode.nodes.command_filter import Limits, SoftStart
 from servonode.plants import MachineSource
 from servonode.plants.effects import ActuatorEffects, SensorEffects
+from servonode.plants.limits import Limits, SoftStart
 from servonode.plants.plausible import Plausible, StateLimits
 from servonode.plants.simulated import SimulatedPlant
 

@@ -13,10 +13,11 @@ import numpy.typing as npt
 
 from servonode.bus import Applied, Command
 from servonode.closed_loop.closed_loop import Assembly
-from servonode.nodes.command_filter import Expected, Limits, limited, refusal
+from servonode.nodes.command_filter import Expected, refusal
 from servonode.nodes.durations import Durations
 from servonode.nodes.fault_ladder import ESTOP, STAYS, Ladder, Rung
 from servonode.nodes.node import Clock, Fault, Outbox, start_id
+from servonode.plants.limits import Limits, limited
 from servonode.plants.plant import Plant
 
 Array = npt.NDArray[np.float64]

@@ -1,18 +1,20 @@
 """servonode: from equations to a running control system.
 
-The rooms (`mechanics`, `plants`, `controllers`, `bus`, `nodes`, `launch`) stand at the top of a checkout and
-are subpackages of `servonode` everywhere: import `servonode.mechanics`, never `mechanics`.
+The rooms stand at the top of a checkout and are subpackages of `servonode` everywhere: import `servonode.mechanics`,
+never `mechanics`.
 """
 
 from pathlib import Path as _Path
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
+from servonode.version import VERSION as _VERSION
+
 if TYPE_CHECKING:
     from servonode.api import check, load, simulate
     from servonode.nodes.operator_requests import arm, disarm, estop, reset, status
 
-__version__ = "0.1.0"
+__version__ = _VERSION
 __all__ = ["arm", "check", "disarm", "estop", "load", "reset", "simulate", "status"]
 
 _OPERATOR = ("arm", "disarm", "estop", "reset", "status")

@@ -1,10 +1,9 @@
-"""Who may import whom (design.md section 2), what a fresh process loads, and that packaging knows every folder."""
+"""Who may import whom, that there is no circle, what a fresh process loads, and that every room is linked."""
 
 import ast
 import re
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,21 +12,43 @@ import pytest
 from servonode.api import simulate
 
 ROOT = Path(__file__).parent.parent
-ROOMS = ("mechanics", "plants", "controllers", "bus", "nodes")
-MAY_IMPORT = {
-    "mechanics": {"mechanics"},
-    "bus": {"bus"},
-    "plants": {"plants", "mechanics"},
+ENGINE = {"mechanics", "plants", "controllers"}
+MAY_IMPORT = {  # of each room, beside itself and the version
+    "mechanics": set(),
+    "bus": set(),
+    "plants": {"mechanics"},
     "plants/drivers": {"plants", "mechanics", "bus"},
-    "controllers": {"controllers", "mechanics"},
-    "nodes": {*ROOMS, "launch"},
+    "controllers": {"mechanics"},
+    "closed_loop": {*ENGINE, "bus"},
+    "nodes": {*ENGINE, "bus", "closed_loop", "plants/drivers"},
+    "analysis": {*ENGINE, "bus", "closed_loop", "nodes"},
+    "export": {*ENGINE, "closed_loop"},
+    "views": {*ENGINE, "bus", "closed_loop", "nodes", "analysis"},
+    "servonode": {*ENGINE, "bus", "closed_loop", "nodes", "analysis", "export", "views"},
+    "cli": {*ENGINE, "bus", "closed_loop", "nodes", "analysis", "export", "views", "servonode"},
 }
-SOURCES = sorted(file for room in ROOMS for file in (ROOT / room).rglob("*.py"))
+ROOMS = [room for room in MAY_IMPORT if "/" not in room and room != "servonode"]
+FOLDERS = [*ROOMS, "launch"]
+SOURCES = sorted(file for room in (*ROOMS, "servonode") for file in (ROOT / room).rglob("*.py"))
+LARGEST = 0.25  # of all lines, what one room may hold
 
 
-def room_of(file: Path) -> str:
-    parts = file.relative_to(ROOT).parts
-    return "/".join(parts[:2]) if parts[:2] == ("plants", "drivers") else parts[0]
+def module_of(file: Path) -> str:
+    """The name by which a source is imported."""
+    parts = file.relative_to(ROOT).with_suffix("").parts
+    name = ".".join(parts if parts[0] == "servonode" else ("servonode", *parts))
+    return name.removesuffix(".__init__")
+
+
+MODULES = {module_of(file): file for file in SOURCES}
+
+
+def room_of(module: str) -> str:
+    """The room of a module; the facade is the room `servonode`."""
+    parts = module.split(".")[1:]
+    if parts[:2] == ["plants", "drivers"]:
+        return "plants/drivers"
+    return parts[0] if parts and parts[0] in FOLDERS else "servonode"
 
 
 def imported(tree: ast.Module) -> Iterator[str]:
@@ -38,21 +59,49 @@ def imported(tree: ast.Module) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"line {node.lineno}: a relative import"
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Constant) and re.fullmatch(r"servonode\.[\w.]+", str(node.value)):
-            yield str(node.value)
+        elif isinstance(node, ast.Call) and re.search(r"\b(import_module|__import__)$", ast.unparse(node.func)):
+            yield from (str(each.value) for each in node.args[:1] if isinstance(each, ast.Constant))
+
+
+def modules_imported(module: str) -> set[str]:
+    """The modules of servonode that a module imports."""
+    names = set(imported(parsed(MODULES[module])))
+    found = {name if name in MODULES else name.rpartition(".")[0] for name in names}
+    return (found & MODULES.keys()) - {module}
 
 
 def parsed(file: Path) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"), str(file))
 
 
-@pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(ROOT)))
-def test_a_source_imports_only_the_rooms_it_may(file: Path) -> None:
-    for name in imported(parsed(file)):
-        first, _, rest = name.partition(".")
-        assert first not in (*ROOMS, "launch"), f"{name} makes a second copy of each module"
-        if first == "servonode" and (room := rest.partition(".")[0]) in (*ROOMS, "launch"):
-            assert room in MAY_IMPORT[room_of(file)], name
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_a_source_imports_only_the_rooms_it_may(module: str) -> None:
+    names = set(imported(parsed(MODULES[module])))
+    assert not {name for name in names if name.partition(".")[0] in FOLDERS}, "a second copy of each module"
+    room = room_of(module)
+    for name in modules_imported(module) - {"servonode.version"}:
+        assert room_of(name) in {room, *MAY_IMPORT[room]}, f"{module} imports {name}"
+
+
+def circles(imports: dict[str, set[str]]) -> list[str]:
+    """What is left when modules that import nothing that is left are taken away, again and again."""
+    left = dict(imports)
+    while done := [module for module, names in left.items() if not names & left.keys()]:
+        for module in done:
+            del left[module]
+    return sorted(left)
+
+
+def test_no_module_imports_itself_through_others_and_none_inside_functions() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"c"}, "e": set()}) == ["a", "b", "c", "d"]
+    assert circles({module: modules_imported(module) for module in MODULES}) == []
+
+
+def test_no_room_is_the_house() -> None:
+    lines = dict.fromkeys(MAY_IMPORT, 0)
+    for module, file in MODULES.items():
+        lines[room_of(module)] += len(file.read_text(encoding="utf-8").splitlines())
+    assert max(lines.values()) < LARGEST * sum(lines.values()), lines
 
 
 @pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(ROOT)))
@@ -64,31 +113,17 @@ def test_a_source_runs_on_the_monotonic_clock(file: Path) -> None:
 
 
 def test_the_table_would_notice_a_forbidden_import() -> None:
-    lazily = "def f():\n    from servonode import api\n    import_module('servonode.bus.codec')\n    import plants\n"
-    assert set(imported(ast.parse(lazily))) == {"servonode.api", "servonode.bus.codec", "plants"}
+    lazily = (
+        "def f():\n    from servonode.nodes import node\n    import_module('servonode.bus.codec')\n    import plants\n"
+    )
+    assert set(imported(ast.parse(lazily))) == {"servonode.nodes.node", "servonode.bus.codec", "plants"}
 
 
-def folders() -> set[str]:
-    """The folders of the rooms that hold sources or launch files, as dotted names."""
-    found = set()
-    for room in (*ROOMS, "launch"):
-        for file in (ROOT / room).rglob("*.*"):
-            if file.suffix in (".py", ".toml"):
-                found.add(".".join(("servonode", *file.parent.relative_to(ROOT).parts)))
-    return found
-
-
-def test_the_package_list_names_every_folder() -> None:
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-    assert set(settings["packages"]) == {"servonode", *folders()}
-    assert settings["package-dir"] == {f"servonode.{room}": room for room in (*ROOMS, "launch")}
-
-
-def test_every_room_at_the_top_is_linked_for_type_checkers() -> None:
+def test_every_room_at_the_top_is_linked_into_the_package() -> None:
     tops = {each.name for each in ROOT.iterdir() if (each / "__init__.py").is_file()} - {"servonode"}
     assert tops == set(ROOMS)
     links = {each.name: each.resolve() for each in (ROOT / "servonode").iterdir() if each.is_symlink()}
-    assert links == {room: ROOT / room for room in (*ROOMS, "launch")}
+    assert links == {room: ROOT / room for room in FOLDERS}
 
 
 def loaded_by(code: str) -> set[str]:

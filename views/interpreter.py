@@ -1,9 +1,8 @@
 """A fresh interpreter for a part of servonode that must not share a process with the rest."""
 
 import sys
-from pathlib import Path
 
-import servonode
+from servonode.version import TOP
 
 _CODE = (
     "import runpy, sys; sys.path.append(sys.argv.pop(1)); "
@@ -16,5 +15,4 @@ def fresh(module: str, *words: str) -> list[str]:
 
     servonode is found where this one was, last of all places: it need not be installed, and hides nothing.
     """
-    top = Path(servonode.__file__).resolve().parents[1]
-    return [sys.executable, "-P", "-c", _CODE, str(top), module, *words]
+    return [sys.executable, "-P", "-c", _CODE, str(TOP), module, *words]

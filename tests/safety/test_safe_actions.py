@@ -14,8 +14,8 @@ from servonode.closed_loop.launch_file import LaunchError
 from servonode.closed_loop.launch_keys import LaunchFile, Plant, Run
 from servonode.closed_loop.machine_section import check_safe_action
 from servonode.mechanics.machine import Machine
-from servonode.nodes.command_filter import Limits, limited
 from servonode.plants import PLANTS
+from servonode.plants.limits import Limits, limited
 from tests.conformance.cases import WITHOUT_INPUTS, Array, MachineCase, machine_cases, random_state, situations
 
 STEP_NS = 1_000_000  # the default plant.step

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from numba import njit
 
 from servonode.bus import Command, MessageError, State, decode, encode
-from servonode.nodes.command_filter import Expected, Limits, limited, refusal
+from servonode.nodes.command_filter import Expected, refusal
+from servonode.plants.limits import Limits, limited
 
 NAMES = ("U1", "U2")
 ORDER = ("shape", "non_finite", "run", "future", "repeated", "old")
