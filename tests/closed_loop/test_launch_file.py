@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from servonode.closed_loop import launch_file, launch_keys
 from servonode.closed_loop.launch_file import LaunchError, check_names, packaged, per_name, read_launch
 from servonode.closed_loop.launch_keys import LaunchFile
-from servonode.nodes import launch_file, launch_keys
 
 SMALL = """# Watch for: the robot settles behind the target.
 [run]

@@ -13,7 +13,7 @@ from servonode.closed_loop.reference import launch_reference, launch_schema
 
 DOCS = Path(__file__).parents[2] / "docs"
 LAUNCH_FILES = sorted(
-    (Path(str(file)) for room in ("launch", "nodes.templates") for file in files(f"servonode.{room}").iterdir()),
+    (Path(str(file)) for room in ("launch", "cli.templates") for file in files(f"servonode.{room}").iterdir()),
     key=str,
 )
 LAUNCH_FILES = [file for file in LAUNCH_FILES if file.suffix == ".toml"]

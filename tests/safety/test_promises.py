@@ -23,8 +23,9 @@ from click.testing import CliRunner
 import servonode
 from servonode.cli.main import main
 from servonode.closed_loop.launch_file import LaunchError
-from servonode.nodes import guard, ladder, safety
+from servonode.nodes import command_filter, fault_ladder, guard
 from servonode.nodes.node import CONTROLLER, PLANT, TARGET
+from servonode.plants import limits
 from servonode.views.interpreter import fresh
 from tests.helpers.runs import (
     MANY,
@@ -161,7 +162,7 @@ def test_promise_15_all_drivers_pass_the_same_tests() -> None:
     assert kept == {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 14, 16, 21, 29, 30, 31, 32}
 
 
-@pytest.mark.parametrize("module", [safety, guard, ladder], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [command_filter, limits, guard, fault_ladder], ids=lambda module: module.__name__)
 def test_promise_15_the_filter_does_not_ask_for_the_driver(module: ModuleType) -> None:
     assert module.__file__ is not None
     tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
