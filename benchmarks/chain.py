@@ -123,9 +123,9 @@ def case(n: int, statement: str) -> Row:
     """Measure one chain in this process, whose cache must be empty."""
     import msgspec
 
-    from servonode.controllers.law import ServoLaw
-    from servonode.controllers.law_source import describe_program, law_source
-    from servonode.controllers.servo import derive_servo
+    from servonode.controllers.engine.law import ServoLaw
+    from servonode.controllers.engine.law_source import describe_program, law_source
+    from servonode.controllers.engine.servo import derive_servo
     from servonode.mechanics import cache
     from servonode.mechanics.derive import derive
     from servonode.mechanics.description import MachineDescription, ProgramDescription

@@ -27,7 +27,7 @@ from servonode.closed_loop.start_on_program import NoStart, start_on_program
 from servonode.closed_loop.static_checks import examine
 from servonode.closed_loop.trust import refuse_code
 from servonode.controllers import ServoLaw
-from servonode.controllers.signals import Signals
+from servonode.controllers.engine.signals import Signals
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import Machine, ParameterError
 from servonode.plants import MachineSource

@@ -20,8 +20,8 @@ from servonode.controllers import (
     load_law,
     programs_of,
 )
-from servonode.controllers.inline import ResidualError
-from servonode.controllers.signals import ExpressionError, Signals, load_signals
+from servonode.controllers.engine.inline_program import ResidualError
+from servonode.controllers.engine.signals import ExpressionError, Signals, load_signals
 from servonode.mechanics.description import ModelError, ProgramDescription
 from servonode.mechanics.expression import parse
 from servonode.mechanics.machine import Machine

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from servonode.closed_loop.launch_file import LaunchError, check_names
 from servonode.closed_loop.launch_keys import AUTO, LaunchFile
-from servonode.controllers.signals import load_signals
+from servonode.controllers.engine.signals import load_signals
 from servonode.mechanics.changes import ChangeError, Changes
 from servonode.mechanics.description import ModelError
 from servonode.mechanics.expression import ExpressionError, parse

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from servonode.controllers.inline import InlineProgram
-from servonode.controllers.law import ServoLaw
+from servonode.controllers.engine.inline_program import InlineProgram
+from servonode.controllers.engine.law import ServoLaw
 from servonode.mechanics import cache
 from servonode.mechanics.description import ModelError, ProgramDescription
 from servonode.mechanics.machine import Machine
@@ -31,7 +31,6 @@ __all__ = [
 ]
 
 ENTRY_POINTS = "servonode.programs"
-_SOURCES = ("program", "inline", "servo", "law_source", "law_solve", "law_start", "law_texts")  # of every law
 
 
 @dataclass(frozen=True)
@@ -195,7 +194,7 @@ def load_law(
     if isinstance(program, str):
         program = StatedProgram(find_program(program, Path(), machine.description.name))
     folder = Path(__file__).parent
-    sources = cache.sources_digest(*(folder / f"{name}.py" for name in _SOURCES))
+    sources = cache.sources_digest(folder / "engine", folder / "program.py")
     stated = json.dumps(dict(options), sort_keys=True)
     key = cache.key_of(
         "law", machine_key, program.digest(build_model, options), sources, stated, repr((damping, integral))
@@ -210,7 +209,7 @@ def derive_program(program: ProgramSource, build_model: Callable[[], Any], optio
     Raises:
         ModelError: machine or program cannot be derived.
     """
-    from servonode.controllers.servo import derive_servo
+    from servonode.controllers.engine.servo import derive_servo
     from servonode.mechanics.derive import derive
 
     model = build_model()
@@ -220,7 +219,7 @@ def derive_program(program: ProgramSource, build_model: Callable[[], Any], optio
 def _build(
     program: ProgramSource, build_model: Callable[[], Any], options: Mapping[str, Any], damping: float, integral: bool
 ) -> tuple[str, bytes]:
-    from servonode.controllers.law_source import describe_program, law_source
+    from servonode.controllers.engine.law_source import describe_program, law_source
 
     _log.info("deriving and compiling the law of program %s, once", program.name)
     servo = derive_program(program, build_model, options)

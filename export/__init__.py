@@ -3,7 +3,7 @@
 Both forms show the same document, in the notation of mechanics/README.md.
 """
 
-from servonode.controllers.servo import Servo
+from servonode.controllers.engine.servo import Servo
 from servonode.export.blocks import Block
 from servonode.export.latex import LINE, latex_document
 from servonode.export.machine import machine_blocks

@@ -345,8 +345,8 @@ def _sources(name: str, importer: Path) -> list[Path]:
             folder = folder.parent
         return _files(folder, stripped)
     if top == _OURS:
-        _, room, module = (*stripped.split("."), "", "")[:3]
-        return _files(Path(__file__).parents[1] / room, module) if room in _DEFINED_IN else []
+        _, room, *module = (*stripped.split("."), "")
+        return _files(Path(__file__).parents[1] / room, ".".join(filter(None, module))) if room in _DEFINED_IN else []
     if top in sys.stdlib_module_names:
         return []
     beside = _files(importer.parent, stripped)

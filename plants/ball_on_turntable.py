@@ -37,8 +37,8 @@ from servonode.mechanics import (
     vector,
     velocity,
 )
-from servonode.plants.ball_angles import attitude, columns
-from servonode.plants.ball_start import K_NAMES, START, prepare
+from servonode.plants.ball.angles import attitude, columns
+from servonode.plants.ball.start import K_NAMES, START, prepare
 from servonode.plants.prepare import Preparation
 from servonode.plants.view import Points, Values, View
 

@@ -27,9 +27,9 @@ from servonode.mechanics import (
     reaction,
     stabilised,
 )
-from servonode.plants.hoop_start import AUTO, LOST, START, prepare, read
+from servonode.plants.hoop.profile import Profile
+from servonode.plants.hoop.start import AUTO, LOST, START, prepare, read
 from servonode.plants.prepare import Preparation
-from servonode.plants.profile import Profile
 from servonode.plants.view import Points, Values, View
 
 Expr = Any

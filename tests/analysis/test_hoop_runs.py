@@ -12,7 +12,7 @@ import servonode
 from servonode.closed_loop.launch_file import LaunchError, read_launch
 from servonode.closed_loop.run import Run
 from servonode.mechanics.description import ModelError
-from servonode.plants.hoop_start import prepare
+from servonode.plants.hoop.start import prepare
 from servonode.plants.prepare import Prepared, Wanted
 from tests.helpers import hoop_sheet
 from tests.helpers.hoop_sheet import DEFAULT, Reduced, standard

@@ -369,7 +369,7 @@ class Expressions:
     def _function(self, expression: Any) -> tuple[list[str], Callable[..., Any]]:
         import sympy
 
-        from servonode.controllers.servo import resolved
+        from servonode.controllers.engine.servo import resolved
 
         bare = resolved(SimpleNamespace(model=self.model), self.program, sympy.sympify(expression))  # type: ignore[arg-type]
         symbols = sorted(bare.free_symbols, key=str)

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from servonode.controllers import ServoLaw, load_law, programs_of
-from servonode.controllers.signals import Signals, load_signals
+from servonode.controllers.engine.signals import Signals, load_signals
 from servonode.mechanics.machine import Machine, ParameterError
 from servonode.plants import machine_key, model_factory
 

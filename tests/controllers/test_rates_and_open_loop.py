@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from servonode.controllers import ServoLaw, load_law
-from servonode.controllers.signals import ExpressionError, load_signals
+from servonode.controllers.engine.signals import ExpressionError, load_signals
 from servonode.mechanics.machine import Machine
 from servonode.plants import machine_key, model_factory
 

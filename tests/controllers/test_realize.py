@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from sympy import cos, sin
 
 from servonode.controllers import Program, ServoLaw, load_law, residual, signal, target
-from servonode.controllers.realize import (
+from servonode.controllers.engine.realize import (
     Survey,
     Verdict,
     random_states,

@@ -12,8 +12,8 @@ from numpy.polynomial import Polynomial
 from numpy.testing import assert_allclose
 
 from servonode.controllers import Program, ServoLaw, load_law, programs_of, residual, signal, target
-from servonode.controllers.law_source import law_source
-from servonode.controllers.servo import derive_servo
+from servonode.controllers.engine.law_source import law_source
+from servonode.controllers.engine.servo import derive_servo
 from servonode.mechanics import Model, ModelError, parameter, time
 from servonode.mechanics.derive import derive
 from servonode.mechanics.equations import Equations

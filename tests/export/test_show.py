@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import sympy
 
-from servonode.controllers.servo import Servo, derive_servo
+from servonode.controllers.engine.servo import Servo, derive_servo
 from servonode.export import show_latex, show_text
 from servonode.export.escape import escaped
 from servonode.export.latex import unit

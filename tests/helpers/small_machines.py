@@ -8,10 +8,10 @@ import msgspec
 from sympy import cos, sin
 
 from servonode import controllers, mechanics
-from servonode.controllers.law import ServoLaw
-from servonode.controllers.law_source import describe_program, law_source
+from servonode.controllers.engine.law import ServoLaw
+from servonode.controllers.engine.law_source import describe_program, law_source
+from servonode.controllers.engine.servo import derive_servo
 from servonode.controllers.program import Program
-from servonode.controllers.servo import derive_servo
 from servonode.mechanics import (
     Model,
     cache,
@@ -153,5 +153,6 @@ def law(
 
 
 def _key(kind: str, name: str, *definitions: Path) -> str:
-    rooms = (Path(mechanics.__file__).parent, Path(controllers.__file__).parent)
+    program = Path(controllers.__file__).parent
+    rooms = (Path(mechanics.__file__).parent, program, program / "engine")
     return cache.key_of("test", kind, name, cache.sources_digest(*rooms, Path(__file__), *definitions))

@@ -555,7 +555,7 @@ def test_two_processes_that_build_at_once_both_succeed(root: Path, tmp_path: Pat
 WARM = """\
 import sys
 from servonode.controllers import load_law
-from servonode.controllers.signals import load_signals
+from servonode.controllers.engine.signals import load_signals
 from servonode.plants import load_machine, machine_key, model_factory
 
 key = machine_key("diff_drive_trailer", {})

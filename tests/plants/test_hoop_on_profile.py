@@ -14,9 +14,9 @@ from scipy.optimize import brentq
 from servonode.mechanics.discrete import integrator_limit
 from servonode.mechanics.machine import Machine
 from servonode.plants import load_machine
-from servonode.plants.hoop_motion import Hoop, Rates, Walk, largest_second_changes
-from servonode.plants.hoop_start import ADVISABLE, UNSTABLE
-from servonode.plants.profile import read_profile
+from servonode.plants.hoop.motion import Hoop, Rates, Walk, largest_second_changes
+from servonode.plants.hoop.profile import read_profile
+from servonode.plants.hoop.start import ADVISABLE, UNSTABLE
 from tests.helpers import hoop_sheet
 from tests.helpers.hoop_sheet import DEFAULT, Curve, Explicit, Reduced, standard
 

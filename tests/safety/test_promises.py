@@ -293,7 +293,7 @@ def poison(cache: Path, flag: Path) -> None:
 
 
 def test_promise_33_a_cache_in_which_others_can_write_is_not_run(tmp_path: Path, flag: Path) -> None:
-    code = "from servonode.controllers.signals import load_signals; import numpy as np; y = np.zeros(1); "
+    code = "from servonode.controllers.engine.signals import load_signals; import numpy as np; y = np.zeros(1); "
     code += "load_signals({'a': '3*t'}, 0).evaluate(2.0, y); print(y[0])"
 
     def evaluated() -> subprocess.CompletedProcess[str]:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.random import Generator
 
-from servonode.controllers.law import ServoLaw
+from servonode.controllers.engine.law import ServoLaw
 from servonode.mechanics.description import Completion, MachineDescription
 from servonode.mechanics.machine import Machine
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from servonode.plants.ball_angles import attitude, columns
+from servonode.plants.ball.angles import attitude, columns
 from servonode.plants.prepare import Prepared, Unprepared, Wanted
 
 Array = npt.NDArray[np.float64]

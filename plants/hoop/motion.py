@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
-from servonode.plants.profile import STEEP, Ground, Profile
+from servonode.plants.hoop.profile import STEEP, Ground, Profile
 
 Array = npt.NDArray[np.float64]
 Real = Any  # a float or an array of floats

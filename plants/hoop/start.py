@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from servonode.plants.hoop_motion import STATES, Ends, Hoop, Rates, Reach, TooCurved, Walk, largest_second_changes
+from servonode.plants.hoop.motion import STATES, Ends, Hoop, Rates, Reach, TooCurved, Walk, largest_second_changes
+from servonode.plants.hoop.profile import Ground, Profile, ProfileError, read_profile
 from servonode.plants.prepare import Prepared, Unprepared, Wanted
-from servonode.plants.profile import Ground, Profile, ProfileError, read_profile
 
 Array = npt.NDArray[np.float64]
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import sympy
 
+from servonode.controllers.engine.servo import Servo, resolved
 from servonode.controllers.program import Program
-from servonode.controllers.servo import Servo, resolved
 from servonode.mechanics import emit
 from servonode.mechanics.description import ModelError
 from servonode.mechanics.emit import Block

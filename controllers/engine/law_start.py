@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from servonode.controllers.law_texts import arguments, first_state
+from servonode.controllers.engine.law_texts import arguments, first_state
+from servonode.controllers.engine.servo import Servo, resolved
 from servonode.controllers.program import gain_symbol, late
-from servonode.controllers.servo import Servo, resolved
 from servonode.mechanics import emit
 from servonode.mechanics.emit import Block, Constants, njit
 

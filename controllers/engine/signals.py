@@ -45,8 +45,7 @@ def load_signals(texts: Mapping[str, str | float], order: int) -> Signals:
     for name, text in texts.items():
         parse(text).require_derivatives(order, name)
     definition = json.dumps([list(texts), [str(text) for text in texts.values()], order])
-    folder = Path(mechanics.__file__).parent
-    sources = cache.sources_digest(folder / "expression.py", folder / "emit.py", Path(__file__))
+    sources = cache.sources_digest(Path(mechanics.__file__).parent, Path(__file__).parent)
     kernel, _ = cache.load(cache.key_of("signals", definition, sources), lambda: (_source(texts, order), b"{}"))
     return Signals(tuple(texts), order, kernel)
 

@@ -1,7 +1,7 @@
 """The solve for the inputs: W tau = z, completed by relations, the least norm or forces along the gradients."""
 
-from servonode.controllers.law_texts import Texts, dot
-from servonode.controllers.servo import Servo
+from servonode.controllers.engine.law_texts import Texts, dot
+from servonode.controllers.engine.servo import Servo
 from servonode.mechanics import emit
 from servonode.mechanics.emit import Block
 

@@ -8,11 +8,11 @@ then the integrals if there are any; K (3, n_s, n_s) holds K0, K1 and KI.
 
 from typing import Any
 
-from servonode.controllers.law_solve import CONDITION_LIMIT, solved_inputs
-from servonode.controllers.law_start import start_functions
-from servonode.controllers.law_texts import Texts, arguments, relation_rows
+from servonode.controllers.engine.law_solve import CONDITION_LIMIT, solved_inputs
+from servonode.controllers.engine.law_start import start_functions
+from servonode.controllers.engine.law_texts import Texts, arguments, relation_rows
+from servonode.controllers.engine.servo import Servo, resolved
 from servonode.controllers.program import Limit, Program
-from servonode.controllers.servo import Servo, resolved
 from servonode.mechanics import emit
 from servonode.mechanics.description import Completion, ModelError, ProgramDescription
 from servonode.mechanics.emit import Block, Constants, njit

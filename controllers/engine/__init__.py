@@ -1,0 +1,1 @@
+"""From a program to its law: servo-constraints, generated source, kernels, goals; what it can realise."""
