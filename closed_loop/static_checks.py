@@ -7,7 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.closed_loop.launch_keys import LaunchFile
-from servonode.controllers import ServoLaw, realize
+from servonode.controllers import ServoLaw
+from servonode.controllers.engine import realize
 from servonode.mechanics import discrete, stabilize
 from servonode.mechanics.stabilize import Gains
 
