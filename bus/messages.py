@@ -5,6 +5,7 @@ missing or ill-typed one refuses the message. The bounds stand in the types, so 
 in C while it reads: NaN and infinity fail the comparison and never become a message.
 """
 
+from enum import StrEnum
 from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -43,7 +44,27 @@ WideVectors = Annotated[dict[Text, _Integer | _Finite | WideNumbers], Meta(max_l
 
 Texts = Annotated[list[Text], Meta(max_length=MAX_ITEMS)]
 Counts = Annotated[dict[Text, Count], Meta(max_length=MAX_ITEMS)]
-Lifecycle = Literal["unconfigured", "inactive", "active", "fault", "finished"]
+
+
+class Lifecycle(StrEnum):
+    """Where a node stands; of a plant, also whether commands may act."""
+
+    UNCONFIGURED = "unconfigured"  # the machine has not answered yet
+    INACTIVE = "inactive"
+    ARMING = "arming"  # armed, waiting for the first good command; published as inactive
+    ACTIVE = "active"
+    FAULT = "fault"
+    FINISHED = "finished"
+
+    @property
+    def accepts_commands(self) -> bool:
+        """Whether a good command acts."""
+        return self in (Lifecycle.ARMING, Lifecycle.ACTIVE)
+
+    @property
+    def published(self) -> "Lifecycle":
+        """What a status says."""
+        return Lifecycle.INACTIVE if self is Lifecycle.ARMING else self
 
 
 # gc=False: a message holds only numbers, texts and maps of them, so it can never be part of a cycle.

@@ -110,7 +110,7 @@ class ControllerNode:
         self._heard = 0
         self._clear_memory()
         self.counts["plant_silent"] += 1
-        self._publish_status("inactive")
+        self._publish_status(Lifecycle.INACTIVE)
         return np.inf
 
     def _clear_memory(self) -> None:
@@ -226,7 +226,7 @@ class ControllerNode:
             saturated=any(scale < 1.0 for scale in scales.values()), compute_s=self.compute_time.recent(1),
             re=state.seq,
         )  # fmt: skip
-        self._publish_status("fault" if self._failed else "active", **residuals)
+        self._publish_status(Lifecycle.FAULT if self._failed else Lifecycle.ACTIVE, **residuals)
 
     def _publish_status(self, lifecycle: Lifecycle, **residuals: float) -> None:
         times = self.compute_time.flat("execution") | self.period.flat("period")

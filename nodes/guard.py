@@ -5,13 +5,13 @@ rung `damp` on no command acts until the run is reset and armed anew.
 """
 
 import math
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
-from servonode.bus import Applied, Command
+from servonode.bus import Applied, Command, Lifecycle
 from servonode.closed_loop.closed_loop import Assembly
 from servonode.nodes.command_filter import Expected, refusal
 from servonode.nodes.durations import Durations
@@ -25,10 +25,7 @@ OUTSTANDING = 64  # control states that may wait for an answer at once
 
 
 class Guard:
-    """The safety side of one plant. `lifecycle` is one of unconfigured, inactive, active, fault.
-
-    `applied` acts from now on; `arming`: armed, and waiting for the first good command.
-    """
+    """The safety side of one plant. `applied` acts from now on."""
 
     def __init__(self, assembly: Assembly, plant: Plant, outbox: Outbox, clock: Clock) -> None:
         launch = assembly.launch
@@ -42,11 +39,11 @@ class Guard:
         self._power = Limits(self.limits.value, (math.inf,) * len(self.names), self.limits.power)
         self.period_s = (launch.period_ns or 0) / 1e9
         self.delay = launch.controller.delay if launch.controller else 0
+        self._steps = launch.steps_per_period or 1
         self.budget = launch.plant.safety.repeats
         self.controlled = assembly.control is not None
         self.ladder = Ladder()
-        self.lifecycle = "unconfigured"
-        self.arming = False
+        self.lifecycle = Lifecycle.UNCONFIGURED
         self.braking = False  # the safe action acts, computed anew for each step
         self.blind = not plant.simulated  # the machine's state is not known, until it has answered a handshake
         self.counts: Counter[str] = Counter()
@@ -56,7 +53,7 @@ class Guard:
         self.answered_at = 0  # clock of the newest good command, also of those that were not let through
         self.applied = np.zeros(len(self.names))
         self.held = dict.fromkeys(self.names, 0.0)  # `applied` by name
-        self._later: dict[int, tuple[list[float], int]] = {}  # control instant -> inputs from it on, and their reading
+        self._later: deque[tuple[int, list[float], int]] = deque()  # step from which inputs act, they, their reading
         self._instants: dict[int, int] = {}  # seq of an unanswered state -> control instant, oldest first
         self._sent: dict[int, int] = {}  # the same -> clock when it was published
         self._ages: dict[int, int] = {}  # the same -> how old its reading was then [wall ns]
@@ -79,7 +76,7 @@ class Guard:
     @property
     def follows(self) -> bool:
         """Whether commands act, or the last is held: then goal time passes."""
-        return self.lifecycle == "active" and self.ladder.passing < Rung.DAMP
+        return self.lifecycle is Lifecycle.ACTIVE and self.ladder.passing < Rung.DAMP
 
     @property
     def rung(self) -> Rung:
@@ -100,26 +97,29 @@ class Guard:
 
     def _forget(self, seq: int, missed: bool = True) -> None:
         del self._instants[seq], self._sent[seq], self._ages[seq]
-        if missed and self.lifecycle == "active":
+        if missed and self.lifecycle is Lifecycle.ACTIVE:
             self.counts["missed_commands"] += 1
 
     def awaits_answer(self) -> bool:
         """Whether the newest control state has no answer yet."""
         return self._expected.newest > self._expected.answered
 
-    def consider(self, command: Command, k: int, instant: int) -> bool:
-        """Put a command through the filter at plant step k; whether it is a good answer that will act."""
+    def consider(self, command: Command, k: int, present: int) -> bool:
+        """Put a command through the filter at plant step k; whether it is a good answer that will act.
+
+        present: the step whose time has come, from which it acts at the earliest; steps up to it have still to pass.
+        """
         reason = refusal(command, self._expected)
         if reason is not None:
             self.counts[f"refused_{reason}"] += 1
             return False
-        if self.lifecycle == "active" and command.src != self._src and not self._successors:
+        if self.lifecycle is Lifecycle.ACTIVE and command.src != self._src and not self._successors:
             self.counts["refused_src"] += 1  # another controller than the one that was armed, such as its successor
             return False
         now, seq = self.clock(), command.re
         asked_at, sent = self._instants[seq], self._sent[seq]
         measured = sent - self._ages[seq]
-        if (self.lifecycle == "active" or self.arming) and self.oldest_ns is not None and now - sent > self.oldest_ns:
+        if self.lifecycle.accepts_commands and self.oldest_ns is not None and now - sent > self.oldest_ns:
             self.counts["refused_stale"] += 1  # a slow link must not pass for a controller that answers in time
             return False
         while (oldest := next(iter(self._instants))) < seq:
@@ -127,21 +127,22 @@ class Guard:
         self._forget(seq, missed=False)
         self._expected.answered, self.answered_at = seq, now
         self.round_trip.add((now - sent) / 1e9)
-        if self.failed or not (self.lifecycle == "active" or self.arming):
+        if self.failed or not self.lifecycle.accepts_commands:
             self.counts["refused_unarmed"] += 1
             return False
         if command.fault:
             self.latch(Fault("law", command.fault, self.plant.t, "controller"))
             return False
-        if self.arming:
-            self.arming, self.lifecycle, self._src = False, "active", command.src
+        if self.lifecycle is Lifecycle.ARMING:
+            self.lifecycle, self._src = Lifecycle.ACTIVE, command.src
         if self._starts_softly:
             self._starts_softly, self._soft_from = False, asked_at
-        self.counts["late_commands"] += asked_at + self.delay < instant
-        self._let_through(command, k, asked_at, measured)
+        due = (asked_at + self.delay) * self._steps
+        self.counts["late_commands"] += due + self._steps <= k
+        self._let_through(command, k, asked_at, measured, max(due, present))
         return True
 
-    def _let_through(self, command: Command, k: int, asked_at: int, measured: int) -> None:
+    def _let_through(self, command: Command, k: int, asked_at: int, measured: int, step: int) -> None:
         asked = [command.input[name] for name in self.names]
         passed, limits = asked_at - self._soft_from + 1, self.limits
         if passed < self._soft.ramp:
@@ -160,7 +161,7 @@ class Guard:
                 self.counts[reason] += 1
         self._answered, self._newest, self.repeats = asked_at, values, 0
         self.ladder.passing = Rung.WARN if reasons else Rung.NOMINAL
-        self._later[asked_at + self.delay] = (values, measured)
+        self._later.append((step, values, measured))
         if self.outbox.heard("applied"):
             self._publish(k, values, command.input, command.seq, reasons)
 
@@ -170,10 +171,10 @@ class Guard:
             reasons=reasons, repeats=self.repeats,
         )  # fmt: skip
 
-    def act(self, instant: int) -> None:
-        """Let the inputs that are due at this control instant reach the plant."""
-        while self._later and (due := next(iter(self._later))) <= instant:
-            values, measured = self._later.pop(due)
+    def act(self, k: int) -> None:
+        """Let the inputs that are due at step k reach the plant."""
+        while self._later and self._later[0][0] <= k:
+            _, values, measured = self._later.popleft()
             if self.delay and self._power.power < math.inf:  # the machine has moved on since the command came
                 before = values
                 values, reasons = limited(before, before, self.period_s, self._power, self.names, self._rates)
@@ -188,27 +189,17 @@ class Guard:
         """The next command begins a soft start: the machine has been under its safe action for long."""
         self._starts_softly = True
 
-    def postpone(self) -> "dict[int, tuple[list[float], int]]":
-        """Take what is still to act away, for `resume` to give it back."""
-        waiting, self._later = self._later, {}
-        return waiting
-
-    def resume(self, waiting: "dict[int, tuple[list[float], int]]") -> None:
-        """Give back what was postponed, unless a fault came in between."""
-        if not self.failed:
-            self._later = waiting
-
     @property
-    def waiting(self) -> bool:
-        """Whether inputs wait for their instant."""
-        return bool(self._later)
+    def due(self) -> int | None:
+        """The step from which the next inputs act that wait for it."""
+        return self._later[0][0] if self._later else None
 
     def count_repeats(self, instant: int) -> None:
         """At the end of a control period: was it driven by an older command, and for how many periods in a row?
 
         Over the budget the safe action acts until a command comes; it is not latched.
         """
-        if self.lifecycle != "active" or self.failed:
+        if self.lifecycle is not Lifecycle.ACTIVE or self.failed:
             return
         self.repeats = max(instant - 1 - self.delay - self._answered, 0)
         if not self.repeats:
@@ -228,7 +219,7 @@ class Guard:
     def latch(self, fault: Fault) -> None:
         """Climb the ladder: from now on the safe action of the fault's rung."""
         if self.ladder.latch(fault):
-            self.lifecycle, self.arming = "fault", False
+            self.lifecycle = Lifecycle.FAULT
             self.safe(f"fault:{fault.name}")
 
     def safe(self, reason: str) -> None:
@@ -276,17 +267,17 @@ class Guard:
         """
         if self.failed:
             return self.ladder.obstacle()
-        if self.lifecycle == "unconfigured":
+        if self.lifecycle is Lifecycle.UNCONFIGURED:
             return "the machine has not answered yet; wait for it"
-        if self.lifecycle == "active" or self.arming:
+        if self.lifecycle.accepts_commands:
             return "the plant is armed already"
         if self.unlimited:
             return f"input {', '.join(self.unlimited)} has no limit; give plant.safety.limit, or plant.safety.unsafe"
         if self.controlled and answers_within_ns is not None and now - self.answered_at > answers_within_ns:
             return "no controller answers the states; start it, or see servonode status"
-        self.arming = self.controlled
+        self.lifecycle = Lifecycle.ARMING if self.controlled else Lifecycle.ACTIVE
         if not self.controlled:  # nobody commands it: from now on its inputs are zero
-            self.lifecycle, self.braking = "active", False
+            self.braking = False
             self._write_zero()
         return None
 
@@ -294,7 +285,7 @@ class Guard:
         """The machine has answered the handshake: its state may be trusted again, as for the safe action."""
         if self.blind:
             self.blind = False
-            if self.lifecycle in ("inactive", "fault"):
+            if self.lifecycle in (Lifecycle.INACTIVE, Lifecycle.FAULT):
                 self.safe(f"fault:{self.ladder.latched[0].name}" if self.failed else "inactive")
 
     def begin(self, instant: int) -> None:
@@ -311,9 +302,9 @@ class Guard:
 
     def disarm(self) -> str | None:
         """Back to inactive, under the safe action; the sentence that says why not, or None."""
-        if not (self.lifecycle == "active" or self.arming):
+        if not self.lifecycle.accepts_commands:
             return f"the plant is {self.lifecycle}, not armed"
-        self.lifecycle, self.arming = "inactive", False
+        self.lifecycle = Lifecycle.INACTIVE
         self.safe("disarmed")
         return None
 
@@ -323,10 +314,10 @@ class Guard:
         An emergency stop stays latched, and the plant in fault, unless `estop` releases it too.
         """
         if not self.failed:
-            return f"no fault is latched: the plant is {self.lifecycle}"
+            return f"no fault is latched: the plant is {self.lifecycle.published}"
         if not estop and {fault.name for fault in self.ladder.latched} == {ESTOP}:
             return STAYS
         self.ladder.reset(estop)
-        self.lifecycle, self.arming = "fault" if self.failed else "inactive", False
+        self.lifecycle = Lifecycle.FAULT if self.failed else Lifecycle.INACTIVE
         self.safe(f"fault:{ESTOP}" if self.failed else "inactive")
         return None

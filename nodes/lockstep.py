@@ -1,5 +1,6 @@
 """The plant in lockstep: from answer to answer, and how every node waits for the start."""
 
+from servonode.bus import Lifecycle
 from servonode.nodes.node import PLANT, Fault
 from servonode.nodes.plant_node import RESEND_NS, PlantNode
 
@@ -38,7 +39,7 @@ def await_answer(node: PlantNode, timeout_s: float) -> bool:
         if node.bus.wait(min(again, limit)):
             if node.take_commands() and not node.awaits_answer():
                 return True
-            if node.failed or not (node.guard.arming or node.guard.lifecycle == "active"):
+            if node.failed or not node.guard.lifecycle.accepts_commands:
                 _ = node.failed or rearmed(node)  # the state is published anew, under the new run id
                 return False
         now = node.clock()
@@ -57,7 +58,7 @@ def await_answer(node: PlantNode, timeout_s: float) -> bool:
 
 def rearmed(node: PlantNode) -> bool:
     """Stand still until the run is armed (again); False when it is to stop."""
-    while not node.stop and not (node.guard.arming or node.guard.lifecycle == "active"):
+    while not node.stop and not node.guard.lifecycle.accepts_commands:
         node.bus.wait(node.clock() + RESEND_NS)
         node.take_commands()  # none acts now, and what waits would keep the door from being heard
         node.status_if_due()
@@ -84,10 +85,10 @@ def prepare(node: PlantNode, arm: bool, patience_s: float) -> bool:
         node.status_if_due()
     node.guard.sees()
     if not node.failed:  # an emergency stop may have come first, and waits for its reset
-        node.guard.lifecycle = "inactive"
+        node.guard.lifecycle = Lifecycle.INACTIVE
         if arm:
             node.arm()
-    while not node.stop and not node.must_end() and not (node.guard.arming or node.guard.lifecycle == "active"):
+    while not node.stop and not node.must_end() and not node.guard.lifecycle.accepts_commands:
         node.plant.arrived()  # what the machine sends meanwhile is taken in
         trouble = node.trouble()
         if trouble is not None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from servonode.bus import BusFace, Command, State, Status, subscriptions_expected
+from servonode.bus import BusFace, Command, Lifecycle, State, Status, subscriptions_expected
 from servonode.bus.interfaces import Wanted
 from servonode.closed_loop.closed_loop import Assembly
 from servonode.mechanics.description import packed
@@ -22,6 +22,7 @@ from servonode.nodes.durations import EXTRA, Durations
 from servonode.nodes.fault_ladder import ESTOP, FINAL, STAYS
 from servonode.nodes.guard import Guard
 from servonode.nodes.node import PLANT, STATUS_PERIOD_NS, WANTED, Clock, Fault, Outbox, start_id
+from servonode.nodes.pace import Pace
 from servonode.nodes.row_log import Recorder
 from servonode.nodes.store import Store
 from servonode.plants.plant import Plant
@@ -73,9 +74,7 @@ class PlantNode:
         self.stop = False  # asked from outside
         self.stops = 0  # how often; a second time skips the safe action
         self.asks = True  # control states want an answer
-        self.catch_up: Callable[[], None] = lambda: None  # let the plant time pass that has passed, before a fault acts
-        self.obstacle: Callable[[], str | None] = lambda: None  # what real time has against arming
-        self.kept_time: Callable[[], dict[str, float]] = dict  # what real time adds to a status
+        self.pace = Pace()
         self.waits = own_time and assembly.on_fault == "wait"  # a fault is followed by a reset, not by the end
         self.own_time = own_time
         self._advancing = self._lost = False  # in the middle of a step; the machine stays away
@@ -199,13 +198,12 @@ class PlantNode:
         fresh = False
         for _, command in self.commands.receive():
             assert isinstance(command, Command)
-            fresh = self.guard.consider(command, self.k, self.instant) or fresh
+            fresh = self.guard.consider(command, self.k, max(self.k, self.pace.present_step())) or fresh
         return fresh
 
     def act(self) -> None:
-        """Let the inputs that are due at the present control instant reach the plant."""
-        if self.steps_per_period is not None:
-            self.guard.act(self.instant)
+        """Let the inputs that are due at the present step reach the plant."""
+        self.guard.act(self.k)
 
     # time
 
@@ -219,8 +217,8 @@ class PlantNode:
                 guard.brake()
             self._record()
             until = min(k, at - at % self.every + self.every, at + CHUNK)
-            if self.steps_per_period and guard.waiting:
-                until = min(until, at - at % self.steps_per_period + self.steps_per_period)
+            if guard.due is not None:
+                until = min(until, guard.due)
             if self._locates and not self.failed:
                 before = self.plant.advance_watched(until - at)
             else:
@@ -349,7 +347,7 @@ class PlantNode:
             return self.standing()
         if word == "estop":
             if not self._advancing:
-                self.catch_up()
+                self.pace.catch_up()
             self.fault("estop", "emergency stop, asked for by the operator", PLANT)
         elif word == "disarm":
             refused = self.guard.disarm()
@@ -363,7 +361,7 @@ class PlantNode:
             return {"refused": refused}
         self.publish_status()
         note = {"note": STAYS} if word == "reset" and self.failed else {}
-        return {"done": True, "lifecycle": "arming" if self.guard.arming else self.guard.lifecycle, **note}
+        return {"done": True, "lifecycle": self.guard.lifecycle, **note}
 
     def arm(self) -> str | None:
         """Arm; why not, or None. During the run the controller must be answering, and a new run id begins."""
@@ -375,7 +373,7 @@ class PlantNode:
         trouble = self.trouble()
         if trouble is not None:
             return f"the machine is not well: {trouble[1]}"
-        refused = self.obstacle() or self.guard.arm(self.clock(), recent)
+        refused = self.pace.obstacle() or self.guard.arm(self.clock(), recent)
         if refused is None and begun:
             self.guard.begin(self.instant)
         return refused
@@ -407,14 +405,14 @@ class PlantNode:
         if self.record.last != self.k:
             self._add_row(self.k)
         self.plant.close()
-        self.publish_status("fault" if self.failed else "finished")
+        self.publish_status(Lifecycle.FAULT if self.failed else Lifecycle.FINISHED)
 
     def standing(self) -> dict[str, Any]:
         """Where the plant stands, in words and numbers."""
         latched = self.guard.ladder.latched
         return {
             "node": PLANT,
-            "lifecycle": self.guard.lifecycle,
+            "lifecycle": self.guard.lifecycle.published,
             "fault": latched[0].name if latched else "",
             "text": latched[0].text if latched else "",
             "faults": [fault.as_dict() for fault in latched],
@@ -422,7 +420,7 @@ class PlantNode:
             "unsafe": list(self.assembly.unsafe),
             "t": self.plant.t,
             "counts": self.all_counts(),
-            "values": self.values() | self.kept_time() | self._extra() | self._armed(),
+            "values": self.values() | self.pace.values() | self._extra() | self._armed(),
         }
 
     def all_counts(self) -> dict[str, int]:
@@ -437,14 +435,14 @@ class PlantNode:
         flat = {name: value for key, each in measured.items() for name, value in each.flat(key).items()}
         return {"round_trip": self.guard.round_trip.recent(), **flat}
 
-    def publish_status(self, lifecycle: str | None = None) -> None:
+    def publish_status(self, lifecycle: Lifecycle | None = None) -> None:
         """Publish lifecycle, the latched fault, the rung, counters and what is measured."""
         latched = self.guard.ladder.latched
         self.outbox.send(
             Status,
             self.k,
             self.plant.t,
-            lifecycle=lifecycle or self.guard.lifecycle,
+            lifecycle=lifecycle or self.guard.lifecycle.published,
             fault=latched[0].name if latched else "",
             rung=self.guard.rung.name.lower(),
             counts=self.all_counts(),
@@ -457,7 +455,7 @@ class PlantNode:
     def _armed(self) -> dict[str, float]:
         """What the operator has to know of it in few words, as numbers: armed, and stopped in an emergency."""
         stopped = any(fault.name == ESTOP for fault in self.guard.ladder.latched)
-        return {"armed": float(self.guard.arming or self.guard.lifecycle == "active"), ESTOP: float(stopped)}
+        return {"armed": float(self.guard.lifecycle.accepts_commands), ESTOP: float(stopped)}
 
     def _extra(self) -> dict[str, float]:
         """What else the machine measures, apart from servonode's own values."""
@@ -468,7 +466,7 @@ class PlantNode:
         now = self.clock()
         if now >= self._values_due:
             self._values_due = now + STATUS_PERIOD_NS
-            self._values = self.values() | self.kept_time() | self._extra()
+            self._values = self.values() | self.pace.values() | self._extra()
         return self._values
 
     def status_if_due(self) -> None:

@@ -8,10 +8,12 @@ zero-order hold, and a later one is late by whole steps, as on a device that is 
 import time
 from typing import Any
 
+from servonode.bus import Lifecycle
 from servonode.nodes.durations import Durations
 from servonode.nodes.fault_ladder import Rung
 from servonode.nodes.lockstep import await_answer
 from servonode.nodes.node import PLANT
+from servonode.nodes.pace import Pace
 from servonode.nodes.plant_node import PlantNode
 
 NAP_NS = 50_000_000  # the longest sleep that looks at nothing
@@ -20,7 +22,7 @@ OWN_SHARE = 0.5  # of a sudden lateness: with so much of it spent computing, it 
 STALL_SHARE = 0.5  # of the command timeout: a sudden lateness of more is not the controller's fault
 
 
-class RealTime:
+class RealTime(Pace):
     """Drives a plant node at `speed` plant seconds per wall second."""
 
     def __init__(self, node: PlantNode, speed: float, command_timeout: float | None, first_timeout_s: float) -> None:
@@ -53,15 +55,15 @@ class RealTime:
             node.come_to_rest()
             node.finish()  # the clock starts with the first answer: nobody is late for a run that has not begun
             return
-        node.obstacle, self.guard.oldest_ns = self._obstacle, self.timeout_ns
-        node.catch_up, node.kept_time = self._catch_up, self.values
+        self.guard.oldest_ns = self.timeout_ns
         self.start_ns = self._woken = node.clock()
+        node.pace = self
         self._computed = time.thread_time_ns()
         self._judge(self.start_ns)
         while node.k < node.steps and not node.stop and not node.must_end():
             event = node.next_event()
             deadline = self._deadline(event)
-            if not self._wait(event, deadline):
+            if not self._wait(deadline):
                 break
             node.advance_to(event)
             self._judge(self._keep_time(event, deadline))
@@ -113,7 +115,7 @@ class RealTime:
         wall = (self.end_ns or self.node.clock()) - self.start_ns
         return self.node.k * self.node.plant.step_ns / wall if wall > 0 else 0.0
 
-    def _wait(self, event: int, deadline: int) -> bool:
+    def _wait(self, deadline: int) -> bool:
         """Sleep to the deadline, taking commands as they arrive; False when the run must end."""
         node = self.node
         node.act()  # what is due at this instant; only an answer that comes now must wait for the steps before it
@@ -123,7 +125,7 @@ class RealTime:
             now = node.clock()
             if fresh:
                 self._answered(now)
-                self._let_pass(max(node.k, min(self._passed(now), event - 1)))
+                self.catch_up()
                 node.act()
                 self._keep_house()
                 now = node.clock()  # a stall within that work shows as lateness first, before anybody is judged
@@ -147,20 +149,19 @@ class RealTime:
             self._kept = True
             self.node.status_if_due()
 
+    def present_step(self) -> int:
+        """The plant step whose time has come, before the next event: what arrives now acts from it on."""
+        return min(self._passed(self.node.clock()), self.node.next_event() - 1)
+
     def _passed(self, now: int) -> int:
         """The plant step whose time has come."""
         return int((now - self.start_ns) / self.step_wall_ns)
 
-    def _catch_up(self) -> None:
-        node = self.node
-        self._let_pass(max(node.k, min(self._passed(node.clock()), node.next_event() - 1)))
-
-    def _let_pass(self, step: int) -> None:
-        """Let the steps up to this one pass under the input that was acting, before a new one acts."""
+    def catch_up(self) -> None:
+        """Let the steps pass whose time has come."""
+        step = self.present_step()
         if step > self.node.k:
-            waiting = self.guard.postpone()
             self.node.advance_to(step)
-            self.guard.resume(waiting)
 
     def _keep_time(self, event: int, deadline: int) -> int:
         """Count lateness: past the next event is a miss; much later a stall of the host or an overrun of our own.
@@ -185,11 +186,11 @@ class RealTime:
                 self._since, self._excused = now, True
         elif late > self.stall_ns and grew > 0:
             self.overruns += 1
-        if late > self.limit_ns and (self.guard.lifecycle == "active" or self.guard.arming):
+        if late > self.limit_ns and self.guard.lifecycle.accepts_commands:
             self._too_late(late, own=self._stalled_ns < late / 2)
         return now
 
-    def _obstacle(self) -> str | None:
+    def obstacle(self) -> str | None:
         """Why the plant cannot be armed now: it has still to catch up with the clock."""
         if self._late <= self.limit_ns:
             return None
@@ -221,7 +222,7 @@ class RealTime:
         trouble = node.trouble(now)
         if trouble is not None:
             node.fault(*trouble, PLANT)
-        if not (guard.lifecycle == "active" or guard.arming):
+        if not guard.lifecycle.accepts_commands:
             self._since, self._stale = None, False  # unarmed, nothing is owed
         stale_at = self._stale_at()
         if stale_at is not None and now > stale_at:
@@ -230,7 +231,11 @@ class RealTime:
     @property
     def _patience_ns(self) -> int | None:
         """How long a command may be owed [wall ns]; None: for ever, which only `unsafe` allows."""
-        return self.first_ns if self.guard.arming and self.timeout_ns is not None else self.timeout_ns
+        return (
+            self.first_ns
+            if self.guard.lifecycle is Lifecycle.ARMING and self.timeout_ns is not None
+            else self.timeout_ns
+        )
 
     def _stale_at(self) -> int | None:
         """The clock at which the command that is owed is overdue; None where none is owed or that is known already."""
@@ -241,7 +246,7 @@ class RealTime:
     def _go_stale(self) -> None:
         """The safe action because no fresh command answers the states."""
         limit = self._patience_ns or 0
-        self._catch_up()
+        self.catch_up()
         action = "the machine's safe action" if self.guard.brakes else "zero input"
         text = f"no fresh command for {limit / 1e6:.0f} ms: {action}; is the controller alive?"
         if self.resumes:

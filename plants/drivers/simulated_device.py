@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from servonode.bus import Applied, Message, MessageError, Setup, State, Status, decode
+from servonode.bus import Applied, Lifecycle, Message, MessageError, Setup, State, Status, decode
 from servonode.bus.codec import encode_frames
 from servonode.bus.interfaces import HWM
 from servonode.bus.messages import MAX_TEXT
@@ -220,7 +220,7 @@ class SimulatedDevice:
 
     def _publish_fault(self, now: int, k: int, t: float) -> None:
         self._emit(now, "status", Status(
-            **self._header(now, k, t), lifecycle="fault", fault=self._fault[:MAX_TEXT], counts={}, values={},
+            **self._header(now, k, t), lifecycle=Lifecycle.FAULT, fault=self._fault[:MAX_TEXT], counts={}, values={},
         ))  # fmt: skip
 
     def _header(self, now: int, k: int, t: float) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def test_a_bad_command_is_as_none_and_counted_by_its_reason(reason: str, which: 
     state = bench.ask()
     good, bad = bench.command(state, 0.4), bench.command(state, **REFUSED[reason])
     for command in (bad, good) if which == "first" else (good, bad):
-        bench.guard.consider(command, bench.node.k, bench.node.instant)  # NaN has no way over the bus
+        bench.guard.consider(command, bench.node.k, bench.node.k)  # NaN has no way over the bus
     bench.node.act()
     # behind the good answer a foreign command comes to a state that is answered
     found = "repeated" if (reason, which) == ("src", "last") else reason
@@ -353,9 +353,9 @@ def test_arming_before_the_start_needs_no_answer_and_the_run_keeps_its_id(plain:
     bench = Bench(plain)
     run = bench.node.outbox.run
     assert bench.prepare()
-    assert (bench.guard.arming, bench.guard.lifecycle) == (True, "inactive")
+    assert (bench.guard.lifecycle, bench.guard.lifecycle.published) == ("arming", "inactive")
     assert bench.period(0.4)
-    assert (bench.guard.arming, bench.guard.lifecycle, bench.node.outbox.run) == (False, "active", run)
+    assert (bench.guard.lifecycle, bench.node.outbox.run) == ("active", run)
 
 
 def test_each_arming_begins_a_run_id_and_nothing_of_the_one_before_acts(plain: Assembly) -> None:
@@ -424,14 +424,14 @@ def test_a_stop_before_the_gate_waits_for_its_reset_and_does_not_arm_by_itself(p
     begin, seen = bench.clock.now, []
 
     def looked(word: str) -> Callable[[], None]:
-        return lambda: seen.append((bench.guard.lifecycle, bench.guard.arming, bench.node.asked(word)))
+        return lambda: seen.append((bench.guard.lifecycle, bench.node.asked(word)))
 
     for at, word in ((1000, "arm"), (2000, "reset_estop"), (3000, "status"), (4000, "arm")):
         bench.bus.plan(begin + at * MS, looked(word))
     assert bench.prepare()
-    assert [each[:2] for each in seen] == [("fault", False)] * 2 + [("inactive", False)] * 2
-    assert "refused" in seen[0][2]
-    assert seen[3][2] == {"done": True, "lifecycle": "arming"}
+    assert [each[0] for each in seen] == ["fault"] * 2 + ["inactive"] * 2
+    assert "refused" in seen[0][1]
+    assert seen[3][1] == {"done": True, "lifecycle": "arming"}
     assert bench.clock.now >= begin + 4000 * MS
 
 
@@ -525,7 +525,7 @@ def test_a_stop_before_a_machine_has_answered_is_zero_input_and_then_its_own_saf
     bench.bus.plan(begin + 100 * MS, lambda: bench.node.asked("estop"))
     bench.bus.plan(begin + 3000 * MS, lambda: setattr(bench.node, "stop", True))
     bench.prepare()
-    assert (bench.guard.lifecycle, bench.guard.arming, bench.rung) == ("fault", False, "damp")
+    assert (bench.guard.lifecycle, bench.rung) == ("fault", "damp")
     early = [values for at, values, _ in brakes if at < 400 * MS]
     assert early == [(0.0, 0.0)]  # where it is and how fast is not known
     later = [(values, brake) for at, values, brake in brakes if at >= 400 * MS]
@@ -544,7 +544,7 @@ def test_a_run_is_not_armed_before_the_machine_has_answered_whatever_was_asked(f
     assert not bench.prepare(arm=False)
     assert [list(each) for each in answers[2:]] == [["refused"]] * 2
     assert refused(answers[2]).startswith("the machine has not answered yet")
-    assert not bench.guard.arming
+    assert bench.guard.lifecycle != "arming"
 
 
 def test_a_machine_that_never_answers_ends_the_start(folder: Path) -> None:
@@ -599,7 +599,7 @@ class AnySequence(RuleBasedStateMachine):
         guard, state = self.bench.guard, self.bench.state
         if 0.77 in (abs(F), abs(G)):
             return
-        may = (guard.lifecycle == "active" or guard.arming) and self.bench.node.awaits_answer()
+        may = guard.lifecycle.accepts_commands and self.bench.node.awaits_answer()
         self.old.append(self.bench.command(state, 0.77, 0.77))
         assert self.bench.give(self.bench.command(state, F, G)) == may
         self.met.add(guard.lifecycle)
@@ -620,7 +620,7 @@ class AnySequence(RuleBasedStateMachine):
         self.good(0.0, 0.0)
         if node.failed:
             assert "done" in node.asked("reset_estop")
-        if guard.lifecycle == "inactive" and not guard.arming:
+        if guard.lifecycle == "inactive":
             assert "done" in node.asked("arm"), node.asked("arm")
         self.advance(10)
         self.good(0.1, 0.1)
@@ -634,7 +634,7 @@ class AnySequence(RuleBasedStateMachine):
             poison["F"] = math.inf
         changes: dict[str, Any] = REFUSED[reason] | {"input": poison}
         command = self.bench.command(self.bench.state, None, 0.0, **changes)
-        assert not self.bench.guard.consider(command, self.bench.node.k, self.bench.node.instant)
+        assert not self.bench.guard.consider(command, self.bench.node.k, self.bench.node.k)
         assert self.refusals() == before + 1
 
     def refusals(self) -> int:
@@ -652,13 +652,13 @@ class AnySequence(RuleBasedStateMachine):
     )
     def fails(self, name: str) -> None:
         guard = self.bench.guard
-        self.met.add(f"{'arming' if guard.arming else guard.lifecycle}, then {name}")
+        self.met.add(f"{guard.lifecycle}, then {name}")
         self.bench.node.fault(name, "it happened", PLANT)
         assert self.bench.node.failed
 
     @rule()
     def law_fails(self) -> None:
-        answers = self.bench.guard.lifecycle == "active" or self.bench.guard.arming
+        answers = self.bench.guard.lifecycle.accepts_commands
         if self.bench.node.awaits_answer():
             self.bench.give(self.bench.command(self.bench.state, 0.77, fault="rank lost"))
             assert not answers or self.bench.node.failed
@@ -702,14 +702,13 @@ class AnySequence(RuleBasedStateMachine):
         node, guard = self.bench.node, self.bench.guard
         latched = guard.ladder.latched
         assert (guard.lifecycle == "fault") == node.failed
-        assert not (guard.arming and guard.lifecycle != "inactive")
         assert guard.ladder.rung == max((RUNGS[each.name] for each in latched), default=guard.ladder.passing)
         assert len({each.name for each in latched}) == len(latched)
         assert np.isfinite(guard.applied).all()
         assert guard.held == dict(zip(guard.names, guard.applied.tolist(), strict=True))
-        assert not (guard.waiting and guard.lifecycle != "active")
+        assert guard.due is None or guard.lifecycle == "active"
         standing = node.standing()
-        assert (standing["lifecycle"], standing["rung"]) == (guard.lifecycle, guard.rung.name.lower())
+        assert (standing["lifecycle"], standing["rung"]) == (guard.lifecycle.published, guard.rung.name.lower())
 
 
 HARSH = (WAITS, "plant.safety.limit=1.25", "plant.safety.rate_limit=80", "plant.safety.power_limit=0.4")
