@@ -1,7 +1,7 @@
 """Which commands are refused: a pure function, the same for simulation and hardware."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container
 from dataclasses import dataclass
 
 from servonode.bus import Command
@@ -17,8 +17,8 @@ class Expected:
     run: int
     newest: int  # seq of the newest control state published
     answered: int  # seq of the newest one already answered
-    outstanding: Mapping[int, int]  # seq of a control state -> its control instant
-    input_names: tuple[str, ...]
+    outstanding: Container[int]  # seqs of the control states that wait for an answer
+    input_names: frozenset[str]
 
 
 def refusal(command: Command, expected: Expected) -> str | None:
@@ -26,7 +26,7 @@ def refusal(command: Command, expected: Expected) -> str | None:
 
     In this order: shape, finiteness, run id, sequence and age. A refused command is as none at all.
     """
-    if command.input.keys() != set(expected.input_names):
+    if command.input.keys() != expected.input_names:
         return "shape"
     if not all(map(math.isfinite, command.input.values())):
         return "non_finite"

@@ -7,6 +7,7 @@ rung `damp` on no command acts until the run is reset and armed anew.
 import math
 from collections import Counter, deque
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,14 @@ from servonode.plants.plant import Plant
 
 Array = npt.NDArray[np.float64]
 OUTSTANDING = 64  # control states that may wait for an answer at once
+
+
+class Unanswered(NamedTuple):
+    """A control state that waits for its answer; both clocks are the plant's [ns]."""
+
+    instant: int  # control instant
+    sent: int  # when it was published
+    measured: int  # when its reading was taken
 
 
 class Guard:
@@ -54,10 +63,8 @@ class Guard:
         self.applied = np.zeros(len(self.names))
         self.held = dict.fromkeys(self.names, 0.0)  # `applied` by name
         self._later: deque[tuple[int, list[float], int]] = deque()  # step from which inputs act, they, their reading
-        self._instants: dict[int, int] = {}  # seq of an unanswered state -> control instant, oldest first
-        self._sent: dict[int, int] = {}  # the same -> clock when it was published
-        self._ages: dict[int, int] = {}  # the same -> how old its reading was then [wall ns]
-        self._expected = Expected(outbox.run, -1, -1, self._instants, self.names)
+        self._unanswered: dict[int, Unanswered] = {}  # by the seq of the state, oldest first
+        self._expected = Expected(outbox.run, -1, -1, self._unanswered, frozenset(self.names))
         self.unlimited: tuple[str, ...] = ()  # inputs without a limit, of a machine that must have one to be armed
         self._soft = assembly.soft_start
         self._starts_softly = self._soft.at_first  # with the next command to act
@@ -89,15 +96,14 @@ class Guard:
     def asked(self, seq: int, instant: int, sent: int, age_ns: int = 0) -> None:
         """A control state was published, its reading so old [wall ns], and an answer to it is expected."""
         self._expected.newest = seq
-        self._instants[seq] = instant
-        self._sent[seq] = sent
-        self._ages[seq] = age_ns
-        if len(self._instants) > OUTSTANDING:
-            self._forget(next(iter(self._instants)))
+        self._unanswered[seq] = Unanswered(instant, sent, sent - age_ns)
+        if len(self._unanswered) > OUTSTANDING:
+            self._miss(next(iter(self._unanswered)))
 
-    def _forget(self, seq: int, missed: bool = True) -> None:
-        del self._instants[seq], self._sent[seq], self._ages[seq]
-        if missed and self.lifecycle is Lifecycle.ACTIVE:
+    def _miss(self, seq: int) -> None:
+        """A state gets no answer any more."""
+        del self._unanswered[seq]
+        if self.lifecycle is Lifecycle.ACTIVE:
             self.counts["missed_commands"] += 1
 
     def awaits_answer(self) -> bool:
@@ -117,16 +123,15 @@ class Guard:
             self.counts["refused_src"] += 1  # another controller than the one that was armed, such as its successor
             return False
         now, seq = self.clock(), command.re
-        asked_at, sent = self._instants[seq], self._sent[seq]
-        measured = sent - self._ages[seq]
-        if self.lifecycle.accepts_commands and self.oldest_ns is not None and now - sent > self.oldest_ns:
+        state = self._unanswered[seq]
+        if self.lifecycle.accepts_commands and self.oldest_ns is not None and now - state.sent > self.oldest_ns:
             self.counts["refused_stale"] += 1  # a slow link must not pass for a controller that answers in time
             return False
-        while (oldest := next(iter(self._instants))) < seq:
-            self._forget(oldest)
-        self._forget(seq, missed=False)
+        while (oldest := next(iter(self._unanswered))) < seq:
+            self._miss(oldest)
+        del self._unanswered[seq]
         self._expected.answered, self.answered_at = seq, now
-        self.round_trip.add((now - sent) / 1e9)
+        self.round_trip.add((now - state.sent) / 1e9)
         if self.failed or not self.lifecycle.accepts_commands:
             self.counts["refused_unarmed"] += 1
             return False
@@ -136,15 +141,16 @@ class Guard:
         if self.lifecycle is Lifecycle.ARMING:
             self.lifecycle, self._src = Lifecycle.ACTIVE, command.src
         if self._starts_softly:
-            self._starts_softly, self._soft_from = False, asked_at
-        due = (asked_at + self.delay) * self._steps
+            self._starts_softly, self._soft_from = False, state.instant
+        due = (state.instant + self.delay) * self._steps
         self.counts["late_commands"] += due + self._steps <= k
-        self._let_through(command, k, asked_at, measured, max(due, present))
+        self._let_through(command, k, state, max(due, present))
         return True
 
-    def _let_through(self, command: Command, k: int, asked_at: int, measured: int, step: int) -> None:
+    def _let_through(self, command: Command, k: int, state: Unanswered, step: int) -> None:
+        """What a command asks for, within all limits, is to act from a step on."""
         asked = [command.input[name] for name in self.names]
-        passed, limits = asked_at - self._soft_from + 1, self.limits
+        passed, limits = state.instant - self._soft_from + 1, self.limits
         if passed < self._soft.ramp:
             share = passed / self._soft.ramp
             asked = [share * share * value for value in asked]  # a stiff law lurches less than under a straight ramp
@@ -159,9 +165,9 @@ class Guard:
         if reasons:
             for reason in reasons:
                 self.counts[reason] += 1
-        self._answered, self._newest, self.repeats = asked_at, values, 0
+        self._answered, self._newest, self.repeats = state.instant, values, 0
         self.ladder.passing = Rung.WARN if reasons else Rung.NOMINAL
-        self._later.append((step, values, measured))
+        self._later.append((step, values, state.measured))
         if self.outbox.heard("applied"):
             self._publish(k, values, command.input, command.seq, reasons)
 
@@ -291,9 +297,7 @@ class Guard:
     def begin(self, instant: int) -> None:
         """Forget what came before an arming at this control instant: a new run id refuses what is still on its way."""
         self.outbox.run = self._expected.run = start_id()
-        self._instants.clear()
-        self._sent.clear()
-        self._ages.clear()
+        self._unanswered.clear()
         self._starts_softly = True
         self._later.clear()
         self._expected.answered = self._expected.newest

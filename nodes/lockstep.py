@@ -12,11 +12,11 @@ def lockstep(node: PlantNode, timeout_s: float) -> None:
 
     Works on both buses: `bus.wait` sleeps on sockets, and steps the other nodes on the bus in memory.
     """
-    node.publish_status()
+    node.status.publish()
     while not node.stop:
         node.publish_state()
         answered = not node.awaits_answer() or await_answer(node, timeout_s)
-        node.status_if_due()
+        node.status.if_due()
         if answered and node.k == node.steps:
             break
         if answered and not node.stop:
@@ -61,7 +61,7 @@ def rearmed(node: PlantNode) -> bool:
     while not node.stop and not node.guard.lifecycle.accepts_commands:
         node.bus.wait(node.clock() + RESEND_NS)
         node.take_commands()  # none acts now, and what waits would keep the door from being heard
-        node.status_if_due()
+        node.status.if_due()
     return not node.stop
 
 
@@ -82,7 +82,7 @@ def prepare(node: PlantNode, arm: bool, patience_s: float) -> bool:
         if node.stop or node.must_end():
             return False
         node.bus.wait(node.plant.due() or node.clock() + RESEND_NS, node.plant.fds)
-        node.status_if_due()
+        node.status.if_due()
     node.guard.sees()
     if not node.failed:  # an emergency stop may have come first, and waits for its reset
         node.guard.lifecycle = Lifecycle.INACTIVE
@@ -96,6 +96,6 @@ def prepare(node: PlantNode, arm: bool, patience_s: float) -> bool:
         if node.guard.braking:
             node.guard.brake()
         node.take_commands()
-        node.status_if_due()
+        node.status.if_due()
         node.bus.wait(node.clock() + (BRAKE_NS if node.guard.braking else RESEND_NS))
     return not node.stop and not node.must_end()

@@ -12,27 +12,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from servonode.bus import BusFace, Command, Lifecycle, State, Status, subscriptions_expected
+from servonode.bus import BusFace, Command, Lifecycle, State, subscriptions_expected
 from servonode.bus.interfaces import Wanted
 from servonode.closed_loop.closed_loop import Assembly
 from servonode.mechanics.description import packed
 from servonode.mechanics.fault_time import located
 from servonode.nodes.driver import driven_plant
-from servonode.nodes.durations import EXTRA, Durations
-from servonode.nodes.fault_ladder import ESTOP, FINAL, STAYS
+from servonode.nodes.energy_account import EnergyAccount
+from servonode.nodes.fault_ladder import FINAL, STAYS
+from servonode.nodes.goal_time import GoalTime
 from servonode.nodes.guard import Guard
-from servonode.nodes.node import PLANT, STATUS_PERIOD_NS, WANTED, Clock, Fault, Outbox, start_id
+from servonode.nodes.node import PLANT, WANTED, Clock, Fault, Outbox, start_id
 from servonode.nodes.pace import Pace
+from servonode.nodes.plant_status import PlantStatus
 from servonode.nodes.row_log import Recorder
 from servonode.nodes.store import Store
 from servonode.plants.plant import Plant
 
 Array = npt.NDArray[np.float64]
-STATUS_INSTANTS = 64  # control instants after which a status is due at the latest; the target node goes by it
 RESEND_NS = 100_000_000  # an unanswered state, or an idle plant's newest one, is published again after this long
 LOOK_NS = 1_000_000  # a plant that never sleeps looks at its door this often
-LEAST_ENERGY = 1e-6  # J; less of it is rounding
-STRAY = 0.1  # share of the energy that may come from nowhere before a motion counts as nonsense
 MORE_COLUMNS = ("goal_k", "age")  # of the record: step of the goal, and how old the state is [s of plant time]
 CHUNK = 100_000  # steps after which a plant that integrates for long looks after its door and its status
 
@@ -40,6 +39,8 @@ CHUNK = 100_000  # steps after which a plant that integrates for long looks afte
 class PlantNode:
     """One run of the plant; `lockstep.py` or `realtime.py` drive it from instant to instant.
 
+    It is large because it is where states, commands, plant time and the operator meet; what can be told without the
+    others is in its parts: `guard`, `pace`, `status`, `energy`.
     own_time: commands from the operator may come and be waited for; False within one process.
     """
 
@@ -79,15 +80,14 @@ class PlantNode:
         self.own_time = own_time
         self._advancing = self._lost = False  # in the middle of a step; the machine stays away
         self._connecting = 0  # clock until which the machine may answer the handshake; 0: it has
-        self.period, self.execution = Durations(), Durations()
-        self._status_due = self._status_k = self._looked = self._values_due = 0
-        self._values: dict[str, float] = {}
+        self.status = PlantStatus(self)
+        self._looked = 0
         self._last_state: State | None = None
         self._last_step = -1  # of the machine, in the newest control state
         self._wall_ns = 1e9 / launch.run.speed  # wall ns in a second of plant time
-        self._goal_k = self._goal_from = 0  # step of the goal at the newest control instant, and that instant's step
+        self._goal = GoalTime()
         self._last_control = 0  # clock of the control state before
-        self._start_energy = self.plant.energy()
+        self.energy = EnergyAccount(self.plant)
         self._brake_steps = assembly.brake_steps
         self._watched = launch.plant.safety.faults
         self._locates = self._watched and self.steps_per_period is None and bool(assembly.machine.description.faults)
@@ -104,13 +104,7 @@ class PlantNode:
     @property
     def goal_k(self) -> int:
         """The step of the goal at present. It stands while no command acts, else it would run away from the machine."""
-        if self.steps_per_period is None:
-            return self.k
-        return self._goal_k + (self.k - self._goal_from if self.guard.follows else 0)
-
-    def _keep_goal(self) -> None:
-        """At a control instant: the goal has moved on if commands acted in the period before."""
-        self._goal_k, self._goal_from = self.goal_k, self.k
+        return self.k if self.steps_per_period is None else self._goal.step(self.k, self.guard.follows)
 
     @property
     def failed(self) -> bool:
@@ -173,7 +167,7 @@ class PlantNode:
             self._last_state = message  # type: ignore[assignment]
             self.guard.asked(message.seq, self.instant, message.mono, round(reading.age * self._wall_ns))
             if self._last_control:
-                self.period.add((message.mono - self._last_control) / 1e9)
+                self.status.period.add((message.mono - self._last_control) / 1e9)
             self._last_control = message.mono
 
     def publish_again(self) -> None:
@@ -185,7 +179,7 @@ class PlantNode:
                 final=state.final, goal_k=state.goal_k, age=state.age,
             )  # fmt: skip
             self.counts["resent_states"] += 1
-            self.publish_status()  # a plant that stands still gets its goals again
+            self.status.publish()  # a plant that stands still gets its goals again
 
     def awaits_answer(self) -> bool:
         """Whether the newest control state has no answer yet."""
@@ -227,12 +221,12 @@ class PlantNode:
                 break
             if until - at == CHUNK:
                 self.hear()
-                self.status_if_due()
+                self.status.if_due()
                 if self.stop:
                     break
         self._advancing = False
         if self.is_control(self.k):
-            self._keep_goal()
+            self._goal.keep(self.k, self.guard.follows)
         self._watch(before)
 
     def _machine_came(self) -> bool:
@@ -293,10 +287,10 @@ class PlantNode:
         """
         steps = self.assembly.safe_steps
         last = min(self.steps, self.k + (steps if most is None else min(steps, most)))
-        self.publish_status()
+        self.status.publish()
         self.asks = False
-        missing, scale = self._missing_energy(), self._energy_scale()
-        while self.k < last and self.plant.finite and not self._lost and not self._strays(missing, scale):
+        self.energy.begin()
+        while self.k < last and self.plant.finite and not self._lost and not self.energy.strays():
             k = min(self.next_event(), last)
             if wait is not None:
                 wait(k)
@@ -304,25 +298,9 @@ class PlantNode:
                 break
             self.advance_to(k)
             self.publish_state()
-            self.status_if_due()
+            self.status.if_due()
             self.hear()
         self.asks = True
-
-    def _missing_energy(self) -> float:
-        """Energy [J] that is neither the start's nor the work's: errors of the integrator; nan for a device."""
-        return self.plant.energy() - self._start_energy - float(self.plant.x[-1])
-
-    def _energy_scale(self) -> float:
-        """What an error of energy is measured by [J]."""
-        return abs(self.plant.energy()) + abs(self._start_energy) + abs(float(self.plant.x[-1]))
-
-    def _strays(self, missing: float, scale: float) -> bool:
-        """Whether a simulation has left what its model can tell, as after a fall: energy came from nowhere.
-
-        missing, scale: as they were when the safe action began; a machine at rest has no energy to measure by.
-        """
-        error = abs(self._missing_energy() - missing)
-        return error > STRAY * max(self._energy_scale(), scale, LEAST_ENERGY)
 
     def hear(self) -> None:
         """Hear the operator also where there is never time to sleep, at most every LOOK_NS."""
@@ -336,7 +314,7 @@ class PlantNode:
         known = len(self.faults)
         self.guard.latch(Fault(name, text, self.plant.t if t is None else t, node))
         if len(self.faults) > known and self.own_time:
-            self.publish_status()
+            self.status.publish()
 
     # the operator
 
@@ -344,7 +322,7 @@ class PlantNode:
         """Carry out what the operator asks: arm, disarm, estop, reset, reset_estop; or give the status."""
         refused: str | None = None
         if word == "status":
-            return self.standing()
+            return self.status.standing()
         if word == "estop":
             if not self._advancing:
                 self.pace.catch_up()
@@ -359,7 +337,7 @@ class PlantNode:
             refused = self.arm()
         if refused is not None:
             return {"refused": refused}
-        self.publish_status()
+        self.status.publish()
         note = {"note": STAYS} if word == "reset" and self.failed else {}
         return {"done": True, "lifecycle": self.guard.lifecycle, **note}
 
@@ -405,86 +383,8 @@ class PlantNode:
         if self.record.last != self.k:
             self._add_row(self.k)
         self.plant.close()
-        self.publish_status(Lifecycle.FAULT if self.failed else Lifecycle.FINISHED)
-
-    def standing(self) -> dict[str, Any]:
-        """Where the plant stands, in words and numbers."""
-        latched = self.guard.ladder.latched
-        return {
-            "node": PLANT,
-            "lifecycle": self.guard.lifecycle.published,
-            "fault": latched[0].name if latched else "",
-            "text": latched[0].text if latched else "",
-            "faults": [fault.as_dict() for fault in latched],
-            "rung": self.guard.rung.name.lower(),
-            "unsafe": list(self.assembly.unsafe),
-            "t": self.plant.t,
-            "counts": self.all_counts(),
-            "values": self.values() | self.pace.values() | self._extra() | self._armed(),
-        }
-
-    def all_counts(self) -> dict[str, int]:
-        """Counters of the node, of messages that were refused before they were commands, and of the machine's link."""
-        refused = self.commands.counts if self.commands else {}
-        return dict(self.counts) | {f"refused_{name}": n for name, n in refused.items()} | dict(self.plant.counts)
-
-    def values(self) -> dict[str, float]:
-        """What is measured of time, by flat names."""
-        measured = {"round_trip": self.guard.round_trip, "command_age": self.guard.age}
-        measured |= {"period": self.period, "execution": self.execution}
-        flat = {name: value for key, each in measured.items() for name, value in each.flat(key).items()}
-        return {"round_trip": self.guard.round_trip.recent(), **flat}
-
-    def publish_status(self, lifecycle: Lifecycle | None = None) -> None:
-        """Publish lifecycle, the latched fault, the rung, counters and what is measured."""
-        latched = self.guard.ladder.latched
-        self.outbox.send(
-            Status,
-            self.k,
-            self.plant.t,
-            lifecycle=lifecycle or self.guard.lifecycle.published,
-            fault=latched[0].name if latched else "",
-            rung=self.guard.rung.name.lower(),
-            counts=self.all_counts(),
-            values=self._fresh_values() | self._armed(),
-            goal_k=self.goal_k,
-        )
-        self._status_due = self.clock() + STATUS_PERIOD_NS
-        self._status_k = self.k
-
-    def _armed(self) -> dict[str, float]:
-        """What the operator has to know of it in few words, as numbers: armed, and stopped in an emergency."""
-        stopped = any(fault.name == ESTOP for fault in self.guard.ladder.latched)
-        return {"armed": float(self.guard.lifecycle.accepts_commands), ESTOP: float(stopped)}
-
-    def _extra(self) -> dict[str, float]:
-        """What else the machine measures, apart from servonode's own values."""
-        return {f"{EXTRA}{name}": value for name, value in self.plant.extra.items()}
-
-    def _fresh_values(self) -> dict[str, float]:
-        """What a status says of time, computed a few times a second: in lockstep many more go out, for the goals."""
-        now = self.clock()
-        if now >= self._values_due:
-            self._values_due = now + STATUS_PERIOD_NS
-            self._values = self.values() | self.pace.values() | self._extra()
-        return self._values
-
-    def status_if_due(self) -> None:
-        """Publish a status a few times a second, and at least every STATUS_INSTANTS control instants."""
-        passed = (self.k - self._status_k) // (self.steps_per_period or 1)
-        if self.clock() >= self._status_due or passed >= STATUS_INSTANTS:
-            self.publish_status()
+        self.status.publish(Lifecycle.FAULT if self.failed else Lifecycle.FINISHED)
 
     def summary(self) -> dict[str, Any]:
         """What the launcher needs of the plant when the run is over."""
-        measured = {"round_trip_s": self.guard.round_trip, "command_age_s": self.guard.age}
-        measured |= {"period_s": self.period, "execution_s": self.execution}
-        return {
-            "k": self.k,
-            "faults": [fault.as_dict() for fault in self.faults],
-            "counts": self.all_counts(),
-            "round_trip_s": self.guard.round_trip.percentiles(),
-            "times": {name: each.percentiles() for name, each in measured.items() if each.count},
-            "energy_error": self._missing_energy(),
-            **({"extra": dict(self.plant.extra)} if self.plant.extra else {}),
-        }
+        return self.status.summary() | {"k": self.k, "energy_error": self.energy.missing()}

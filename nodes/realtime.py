@@ -48,7 +48,7 @@ class RealTime(Pace):
     def run(self) -> None:
         """From the first state to the last, or to the first fault that ends the run."""
         node = self.node
-        node.publish_status()
+        node.status.publish()
         node.plant.arrived()  # a machine's newest state, not the one at which the run was armed
         node.publish_state()
         if node.awaits_answer() and not await_answer(node, self.first_ns / 1e9) and node.must_end():
@@ -73,7 +73,7 @@ class RealTime(Pace):
                 self.guard.count_repeats(node.instant)
             node.publish_state()  # and then to sleep: what can wait is done when the answer has come
             self._expect()
-            node.execution.add((node.clock() - self._woken) / 1e9)
+            node.status.execution.add((node.clock() - self._woken) / 1e9)
             self._kept = False
         if node.failed:
             node.come_to_rest(self._wait_for)
@@ -147,7 +147,7 @@ class RealTime(Pace):
         """Once a tick, where it disturbs least: the status, if it is due."""
         if not self._kept:
             self._kept = True
-            self.node.status_if_due()
+            self.node.status.if_due()
 
     def present_step(self) -> int:
         """The plant step whose time has come, before the next event: what arrives now acts from it on."""

@@ -289,7 +289,7 @@ class Bench:
 
     @property
     def counts(self) -> dict[str, int]:
-        return self.node.all_counts()
+        return self.node.status.counts()
 
     @property
     def acting(self) -> tuple[float, ...]:
@@ -298,7 +298,7 @@ class Bench:
 
     @property
     def rung(self) -> str:
-        return str(self.node.standing()["rung"])
+        return str(self.node.status.standing()["rung"])
 
     def brake(self) -> tuple[float, ...]:
         """The safe action at the present state, within the limits of value."""

@@ -18,7 +18,7 @@ from servonode.plants.limits import Limits, limited
 
 NAMES = ("U1", "U2")
 ORDER = ("shape", "non_finite", "run", "future", "repeated", "old")
-EXPECTED = Expected(run=77, newest=12, answered=9, outstanding={10: 100, 12: 120}, input_names=NAMES)
+EXPECTED = Expected(run=77, newest=12, answered=9, outstanding={10: 100, 12: 120}, input_names=frozenset(NAMES))
 FREE = (math.inf, math.inf)
 ANY_FLOAT = st.floats(allow_nan=True, allow_infinity=True)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -96,7 +96,7 @@ def test_exactly_the_finite_answers_to_open_states_of_this_run_pass(
     run: int, re: int, values: dict[str, float], answered: int, outstanding: dict[int, int]
 ) -> None:
     newest = max(outstanding, default=answered)
-    expected = Expected(run=77, newest=newest, answered=answered, outstanding=outstanding, input_names=NAMES)
+    expected = Expected(run=77, newest=newest, answered=answered, outstanding=outstanding, input_names=frozenset(NAMES))
     reason = refusal(command(run=run, re=re, input=values), expected)
     good = (
         run == 77
@@ -134,12 +134,12 @@ def changed(**changes: Any) -> bytes:
 def test_each_answer_acts_once_and_only_in_its_run() -> None:
     payload, later = encode(command()), encode(command(re=10))
     assert verdict(payload) is None
-    answered = Expected(run=77, newest=14, answered=12, outstanding={14: 140}, input_names=NAMES)
+    answered = Expected(run=77, newest=14, answered=12, outstanding={14: 140}, input_names=frozenset(NAMES))
     assert verdict(payload, answered) == "repeated"  # replayed, or a second controller's
     assert verdict(later, answered) == "old"
-    restarted = Expected(run=78, newest=12, answered=9, outstanding={10: 100, 12: 120}, input_names=NAMES)
+    restarted = Expected(run=78, newest=12, answered=9, outstanding={10: 100, 12: 120}, input_names=frozenset(NAMES))
     assert verdict(payload, restarted) == "run"
-    nothing_asked = Expected(run=77, newest=-1, answered=-1, outstanding={}, input_names=NAMES)
+    nothing_asked = Expected(run=77, newest=-1, answered=-1, outstanding={}, input_names=frozenset(NAMES))
     assert verdict(payload, nothing_asked) == "future"
 
 
@@ -156,7 +156,9 @@ def test_no_header_but_an_open_state_of_this_run_gets_through(
     outstanding = {answered + each: answered + each for each in ahead}
     newest = answered + max(ahead, default=0)
     for number, start in product({re, answered, answered + 1, newest, newest + 1, *outstanding}, {run, 77}):
-        expected = Expected(run=77, newest=newest, answered=answered, outstanding=outstanding, input_names=NAMES)
+        expected = Expected(
+            run=77, newest=newest, answered=answered, outstanding=outstanding, input_names=frozenset(NAMES)
+        )
         acts = verdict(changed(run=start, re=number), expected) is None
         assert acts == (start == 77 and number in outstanding)
 

@@ -90,7 +90,7 @@ def test_what_each_fault_lets_reach_the_machine(name: str, braking: Assembly) ->
     assert (applied.reasons, applied.desired, applied.re) == ([f"fault:{name}"], {}, -1)
     assert tuple(applied.input.values()) == expected
     assert (status.lifecycle, status.fault, status.rung) == ("fault", name, rung.name.lower())
-    assert bench.node.standing()["text"] == "it happened"
+    assert bench.node.status.standing()["text"] == "it happened"
     assert bench.node.must_end() == (rung == Rung.STOP)
     count = len(bench.written)
     bench.period(1.0)
@@ -153,7 +153,7 @@ def test_the_most_severe_acts_whatever_came_first(first: str, then: str, braking
     assert bench.written[-1] == ((0.0, 0.0) if worst > Rung.DAMP else bench.brake())
     assert bench.rung == worst.name.lower()
     assert [each.name for each in bench.node.faults] == [first, then]
-    assert bench.node.standing()["fault"] == first  # the reason of all
+    assert bench.node.status.standing()["fault"] == first  # the reason of all
     bench.advance(5)
     assert bench.written[-1] == (0.0, 0.0)
 
@@ -167,7 +167,7 @@ def test_a_fault_stays_until_its_reset_and_is_remembered_after_it(braking: Assem
         assert bench.written[-1] != (1.0, 0.0)
         assert (bench.guard.lifecycle, bench.rung) == ("fault", "damp")
     bench.rearm()
-    assert (bench.rung, bench.node.standing()["fault"]) == ("nominal", "")
+    assert (bench.rung, bench.node.status.standing()["fault"]) == ("nominal", "")
     assert [each.name for each in bench.node.faults] == ["law"]
     bench.node.fault("law", "it happened again", PLANT)
     assert [each.text for each in bench.node.faults] == ["it happened", "it happened again"]

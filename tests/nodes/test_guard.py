@@ -323,7 +323,7 @@ def test_a_reset_leaves_an_emergency_stop_latched_until_it_is_released_itself(pl
     bench.node.fault("stale_state", "it happened", PLANT)
     bench.node.asked("estop")
     assert (bench.rung, bench.written[-1]) == ("zero", (0.0, 0.0))
-    standing = bench.node.standing()
+    standing = bench.node.status.standing()
     assert (standing["fault"], standing["text"]) == ("stale_state", "it happened")
     assert [(each["name"], each["text"], each["t"]) for each in standing["faults"]] == [
         ("stale_state", "it happened", bench.node.plant.t),
@@ -333,11 +333,11 @@ def test_a_reset_leaves_an_emergency_stop_latched_until_it_is_released_itself(pl
     for _ in range(3):
         assert refused(bench.node.asked("reset")) == stays
         assert "estop is latched" in refused(bench.node.asked("arm"))
-        assert [each["name"] for each in bench.node.standing()["faults"]] == ["estop"]
+        assert [each["name"] for each in bench.node.status.standing()["faults"]] == ["estop"]
         assert not bench.period(0.4)
     assert (bench.guard.lifecycle, bench.rung, bench.statuses[-1].values["estop"]) == ("fault", "damp", 1.0)
     assert bench.node.asked("reset_estop") == {"done": True, "lifecycle": "inactive"}
-    assert (bench.node.standing()["faults"], bench.statuses[-1].values["estop"]) == ([], 0.0)
+    assert (bench.node.status.standing()["faults"], bench.statuses[-1].values["estop"]) == ([], 0.0)
     assert (0.4, 0.0) not in bench.written
     assert "done" in bench.node.asked("arm")
 
@@ -572,7 +572,7 @@ class AnySequence(RuleBasedStateMachine):
         self.bench = Bench(self.assembly)
         self.bench.on_write = self.judge
         self.old: list[Command] = []
-        self.bench.node.publish_status()
+        self.bench.node.status.publish()
 
     def judge(self, values: tuple[float, ...]) -> None:
         """What is written, at the moment at which it is."""
@@ -707,7 +707,7 @@ class AnySequence(RuleBasedStateMachine):
         assert np.isfinite(guard.applied).all()
         assert guard.held == dict(zip(guard.names, guard.applied.tolist(), strict=True))
         assert guard.due is None or guard.lifecycle == "active"
-        standing = node.standing()
+        standing = node.status.standing()
         assert (standing["lifecycle"], standing["rung"]) == (guard.lifecycle.published, guard.rung.name.lower())
 
 

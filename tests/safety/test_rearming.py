@@ -86,7 +86,7 @@ def paused(*settings: str) -> dict[str, Any]:
             for _ in range(3):
                 bus.wait(0)
             plant.take_commands()
-            plant.status_if_due()
+            plant.status.if_due()
             plant.advance_to(plant.next_event())
 
     rng = random.Random(1)
@@ -94,7 +94,7 @@ def paused(*settings: str) -> dict[str, Any]:
     for _ in range(PAUSES):
         assert plant.asked("disarm").get("done")
         go_on(rng.uniform(0.1, 5.0))
-        plant.publish_status()
+        plant.status.publish()
         assert plant.asked("arm").get("done")
         go_on(rng.uniform(4.0, 8.0))
     assert plant.guard.lifecycle == "active"

@@ -1,0 +1,122 @@
+"""What a plant says of itself: statuses as they are due, the answer to the operator, the summary of the run."""
+
+from typing import Any, Protocol
+
+from servonode.bus import Lifecycle, Status, SubscriberFace
+from servonode.closed_loop.closed_loop import Assembly
+from servonode.nodes.durations import EXTRA, Durations
+from servonode.nodes.fault_ladder import ESTOP
+from servonode.nodes.guard import Guard
+from servonode.nodes.node import PLANT, STATUS_PERIOD_NS, Outbox
+from servonode.nodes.pace import Pace
+from servonode.plants.plant import Plant
+
+STATUS_INSTANTS = 64  # control instants after which a status is due at the latest; the target node goes by it
+
+
+class Speaker(Protocol):
+    """The plant node, as far as it is spoken of here."""
+
+    assembly: Assembly
+    commands: SubscriberFace | None
+    guard: Guard
+    outbox: Outbox
+    pace: Pace
+    plant: Plant
+
+    @property
+    def goal_k(self) -> int: ...
+
+
+class PlantStatus:
+    """The statuses of a plant node. `period`, `execution`: times of its control periods [s]."""
+
+    def __init__(self, node: Speaker) -> None:
+        self._node = node
+        self.period, self.execution = Durations(), Durations()
+        self._steps_per_period = node.assembly.launch.steps_per_period or 1
+        self._due = self._k = self._values_due = 0
+        self._values: dict[str, float] = {}
+
+    def publish(self, lifecycle: Lifecycle | None = None) -> None:
+        """Publish lifecycle, the latched fault, the rung, counters and what is measured."""
+        node = self._node
+        latched = node.guard.ladder.latched
+        node.outbox.send(
+            Status,
+            node.plant.k,
+            node.plant.t,
+            lifecycle=lifecycle or node.guard.lifecycle.published,
+            fault=latched[0].name if latched else "",
+            rung=node.guard.rung.name.lower(),
+            counts=self.counts(),
+            values=self._fresh_values() | self._armed(),
+            goal_k=node.goal_k,
+        )
+        self._due = node.outbox.clock() + STATUS_PERIOD_NS
+        self._k = node.plant.k
+
+    def if_due(self) -> None:
+        """Publish a status a few times a second, and at least every STATUS_INSTANTS control instants."""
+        passed = (self._node.plant.k - self._k) // self._steps_per_period
+        if self._node.outbox.clock() >= self._due or passed >= STATUS_INSTANTS:
+            self.publish()
+
+    def standing(self) -> dict[str, Any]:
+        """Where the plant stands, in words and numbers: the answer to the operator."""
+        guard, plant = self._node.guard, self._node.plant
+        latched = guard.ladder.latched
+        return {
+            "node": PLANT,
+            "lifecycle": guard.lifecycle.published,
+            "fault": latched[0].name if latched else "",
+            "text": latched[0].text if latched else "",
+            "faults": [fault.as_dict() for fault in latched],
+            "rung": guard.rung.name.lower(),
+            "unsafe": list(self._node.assembly.unsafe),
+            "t": plant.t,
+            "counts": self.counts(),
+            "values": self._measured() | self._armed(),
+        }
+
+    def counts(self) -> dict[str, int]:
+        """Counters of the node, of messages that were refused before they were commands, and of the machine's link."""
+        node = self._node
+        refused = node.commands.counts if node.commands else {}
+        return dict(node.guard.counts) | {f"refused_{name}": n for name, n in refused.items()} | dict(node.plant.counts)
+
+    def summary(self) -> dict[str, Any]:
+        """What the launcher needs of it when the run is over."""
+        guard, plant = self._node.guard, self._node.plant
+        return {
+            "faults": [fault.as_dict() for fault in guard.ladder.faults],
+            "counts": self.counts(),
+            "round_trip_s": guard.round_trip.percentiles(),
+            "times": {f"{name}_s": each.percentiles() for name, each in self._times().items() if each.count},
+            **({"extra": dict(plant.extra)} if plant.extra else {}),
+        }
+
+    def _times(self) -> dict[str, Durations]:
+        guard = self._node.guard
+        ours = {"period": self.period, "execution": self.execution}
+        return {"round_trip": guard.round_trip, "command_age": guard.age} | ours
+
+    def _measured(self) -> dict[str, float]:
+        """What is measured of time, by flat names, and what else the machine measures."""
+        flat = {name: value for key, each in self._times().items() for name, value in each.flat(key).items()}
+        extra = {f"{EXTRA}{name}": value for name, value in self._node.plant.extra.items()}
+        return {"round_trip": self._node.guard.round_trip.recent(), **flat} | self._node.pace.values() | extra
+
+    def _fresh_values(self) -> dict[str, float]:
+        """What a status says of time, computed a few times a second: in lockstep many more go out, for the goals."""
+        now = self._node.outbox.clock()
+        if now >= self._values_due:
+            self._values_due = now + STATUS_PERIOD_NS
+            self._values = self._measured()
+        return self._values
+
+    def _armed(self) -> dict[str, float]:
+        """What the operator has to know of it in few words, as numbers: armed, and stopped in an emergency."""
+        guard = self._node.guard
+        stopped = any(fault.name == ESTOP for fault in guard.ladder.latched)
+        return {"armed": float(guard.lifecycle.accepts_commands), ESTOP: float(stopped)}
