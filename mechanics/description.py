@@ -54,6 +54,7 @@ class Requirement(msgspec.Struct, frozen=True):
     text: str
     strict: bool
     names: tuple[str, ...] = ()  # the parameters it speaks of
+    name: str = "machine"  # of the fault that a violation is
 
     def met(self, margin: float) -> bool:
         """Whether a margin meets it."""

@@ -70,6 +70,10 @@ class Machine:
         found: int = self.kernel.faults(t, x, self.c)
         return self.description.faults[found - 1].text if found else None
 
+    def fault_name(self, text: str) -> str:
+        """What the fault of this text is called."""
+        return next((each.name for each in self.description.faults if each.text == text), "machine")
+
     def safe_input(self, t: float, x: Array) -> Array:
         """The inputs of the safe action at this state (n_tau,): the machine's own, else zero."""
         u = np.zeros(self.n_inputs)

@@ -376,13 +376,17 @@ class Condition:
     place: Place = field(default_factory=here)
 
 
-def condition(relation: Expr, text: str) -> Condition:
-    """A condition from a sympy relation such as `I1 >= m1 * d1**2`; `text` says what a violation means."""
+def condition(relation: Expr, text: str, name: str = "machine") -> Condition:
+    """A condition from a sympy relation such as `I1 >= m1 * d1**2`; `text` says what a violation means.
+
+    name: what the fault is called, where a violation is one: "fallen", "contact_lost".
+    """
+    check_name("fault", name)
     if not isinstance(relation, (sympy.Ge, sympy.Gt, sympy.Le, sympy.Lt)):
         raise ModelError(f"condition {relation!r}: state it as a relation, for example I1 >= m1*d1**2", here())
     names = sorted(s.name for s in relation.free_symbols if isinstance(s, Parameter))
     strict = isinstance(relation, (sympy.Gt, sympy.Lt))
-    return Condition(relation.gts - relation.lts, Requirement(text, strict, tuple(names)))
+    return Condition(relation.gts - relation.lts, Requirement(text, strict, tuple(names), name))
 
 
 @dataclass(frozen=True)

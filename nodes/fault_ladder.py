@@ -19,7 +19,6 @@ class Rung(IntEnum):
 RUNGS = {
     "stale_command": Rung.DAMP,
     "law": Rung.DAMP,
-    "machine": Rung.DAMP,
     "estop": Rung.DAMP,
     "overrun": Rung.DAMP,
     "host_stall": Rung.DAMP,
@@ -32,6 +31,7 @@ RUNGS = {
     "device": Rung.STOP,
     "diverged": Rung.STOP,
 }
+MACHINE = Rung.DAMP  # a fault condition of the machine, called as its author calls it: fallen, tilt
 ESTOP = "estop"  # has a latch of its own
 STAYS = "estop stays latched; release it with servonode reset --estop"
 FINAL = frozenset(name for name, rung in RUNGS.items() if rung == Rung.STOP)  # faults that end the run in any case
@@ -48,7 +48,7 @@ class Ladder:
     @property
     def rung(self) -> Rung:
         """The most severe of what is latched and what is passing."""
-        return max((RUNGS[fault.name] for fault in self.latched), default=self.passing)
+        return max((RUNGS.get(fault.name, MACHINE) for fault in self.latched), default=self.passing)
 
     def latch(self, fault: Fault) -> bool:
         """Keep a fault until the reset; whether it is the first of its name since the last one."""

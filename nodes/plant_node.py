@@ -269,7 +269,7 @@ class PlantNode:
                     self.assembly.machine, integrator, self.plant.step_ns, self.k - 1, before, u
                 )  # fmt: skip
             if text:
-                self.fault("machine", text, PLANT, t)
+                self.fault(self.assembly.machine.fault_name(text), text, PLANT, t)
 
     def _record(self) -> None:
         k = self.k

@@ -63,8 +63,8 @@ def model(
         stabilised=hoop.held(turning),
         outputs=hoop.outputs,
         faults=(
-            condition(hoop.normal >= 0, LOST),
-            condition(hoop.d > 0, "the profile is too curved for the hoop here (d <= 0)"),
+            condition(hoop.normal >= 0, LOST, "contact_lost"),
+            condition(hoop.d > 0, "the profile is too curved for the hoop here (d <= 0)", "too_curved"),
         ),
         panels=(("x_dot", "z_dot"), ("n", "F_t"), ("friction_needed",)),
     )

@@ -102,7 +102,9 @@ def model() -> Model:
                 for axis, N in zip("xyz", reaction, strict=True)
             ),
         ),
-        faults=(condition(-n[2] > cos(5 * pi / 12), "tilt above 75 degrees: the pendulum is about to run over"),),
+        faults=(
+            condition(-n[2] > cos(5 * pi / 12), "tilt above 75 degrees: the pendulum is about to run over", "tilt"),
+        ),
         safe=dict(zip(Q, -c_b * joint_rate, strict=True)),
         warnings=(
             condition(reaction[2] > 0, "lifted: the floor would have to pull the shell down (N_z <= 0)"),

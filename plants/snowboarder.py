@@ -183,7 +183,7 @@ def model(
                 "J1 <= m1*l1^2*n1*(1 - n1), beyond which mass would lie outside the body's length; lower J1",
             ),
         ),
-        faults=(condition(E[2] >= Rational(1, 10), "fallen: the body lies on the snow (E_n < 0.1)"),),
+        faults=(condition(E[2] >= Rational(1, 10), "fallen: the body lies on the snow (E_n < 0.1)", "fallen"),),
         safe={u: -brakes[u] * on for u, on in inputs.items()},
         warnings=warnings,
         panels=(("v",), ("phi0", "theta", "sigma"), ("N", "R"), ("c_t", "c_b")),

@@ -77,7 +77,7 @@ class Feed:
     def fault_text(self) -> str:
         """The fault by name, and in words where these are known."""
         words = self._fault_text
-        if self.fault == "machine":
+        if self.fault in {each.name for each in self._machine.description.faults}:
             words = self._machine.fault(self.t, self._x) or words
         return f"{self.fault}: {words}" if words and self.fault else self.fault or words
 

@@ -425,7 +425,7 @@ def test_a_demand_above_its_limit_raises_the_flag_and_no_fault() -> None:
 def test_without_limits_a_demand_far_above_the_largest_tilts_the_pendulum_over() -> None:
     run = servonode.simulate("sphero_runs_over")
     assert run.fault is not None
-    assert run.fault["name"] == "machine"
+    assert run.fault["name"] == "tilt"
     assert "tilt above 75 degrees" in run.fault["text"]
     after = run.t > run.fault["t"] + 0.01
     assert run.t[-1] == pytest.approx(run.fault["t"] + 5.0, abs=0.011)  # the brake's time

@@ -525,7 +525,7 @@ def test_the_packaged_steep_waves_end_at_the_heading_s_guard() -> None:
 def test_the_packaged_weak_rider_falls_and_the_run_ends() -> None:
     run = servonode.simulate("snowboarder_too_weak")
     assert run.fault is not None
-    assert run.fault["name"] == "machine"
+    assert run.fault["name"] == "fallen"
     assert "fallen" in run.fault["text"]
     assert run.outputs()["E_n"][-1] < 0.1 <= run.outputs()["E_n"][-2]
     assert np.max(np.abs(run.input["M_sigma"])) == 150.0

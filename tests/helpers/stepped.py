@@ -44,7 +44,7 @@ def model(brake: bool = True, edge: bool = False) -> Model:
         parameters=(m, c_b),
         kinetic=m * (x.rate**2 + y.rate**2) / 2,
         inputs={F: x.rate, G: y.rate},
-        faults=(condition(x < 1.0, "over the edge (x >= 1 m)"),) if edge else (),
+        faults=(condition(x < 1.0, "over the edge (x >= 1 m)", "over_the_edge"),) if edge else (),
         safe={F: -c_b * x.rate, G: -c_b * y.rate} if brake else {},
     )
 '''

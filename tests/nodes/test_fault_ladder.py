@@ -49,7 +49,7 @@ def test_the_rungs_stand_in_this_order() -> None:
 
 def test_each_fault_has_its_rung() -> None:
     assert {rung.name: AT[rung] for rung in Rung if AT[rung]} == {
-        "DAMP": ["estop", "host_stall", "law", "lockstep_timeout", "machine", "overrun", "stale_command"],
+        "DAMP": ["estop", "host_stall", "law", "lockstep_timeout", "overrun", "stale_command"],
         "ZERO": ["flooding", "frozen_state", "implausible_state", "stale_applied", "stale_state"],
         "STOP": ["device", "diverged"],
     }
@@ -379,7 +379,7 @@ def test_a_fault_of_the_machine_is_found_at_the_control_instant(folder: Path) ->
     for _ in range(10):
         bench.period(0.0)
     found = bench.node.faults[0]
-    assert (found.name, found.text, found.t) == ("machine", "over the edge (x >= 1 m)", 0.02)
+    assert (found.name, found.text, found.t) == ("over_the_edge", "over the edge (x >= 1 m)", 0.02)
 
 
 def test_a_fault_of_a_machine_without_controller_is_located_within_the_step(folder: Path) -> None:
@@ -387,6 +387,6 @@ def test_a_fault_of_a_machine_without_controller_is_located_within_the_step(fold
     bench.prepare()
     bench.advance(40)
     found = bench.node.faults[0]
-    assert (found.name, found.text) == ("machine", "over the edge (x >= 1 m)")
+    assert (found.name, found.text) == ("over_the_edge", "over the edge (x >= 1 m)")
     assert found.t == pytest.approx(0.02, abs=1e-12)
     assert bench.rung == "damp"

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from servonode.bus import Command
 from servonode.closed_loop.closed_loop import Assembly
-from servonode.nodes.fault_ladder import RUNGS, Rung
+from servonode.nodes.fault_ladder import MACHINE, RUNGS, Rung
 from servonode.nodes.guard import OUTSTANDING
 from servonode.nodes.node import PLANT
 from tests.helpers.stepped import MS, SRC, Bench, puck
@@ -702,7 +702,9 @@ class AnySequence(RuleBasedStateMachine):
         node, guard = self.bench.node, self.bench.guard
         latched = guard.ladder.latched
         assert (guard.lifecycle == "fault") == node.failed
-        assert guard.ladder.rung == max((RUNGS[each.name] for each in latched), default=guard.ladder.passing)
+        assert guard.ladder.rung == max(
+            (RUNGS.get(each.name, MACHINE) for each in latched), default=guard.ladder.passing
+        )
         assert len({each.name for each in latched}) == len(latched)
         assert np.isfinite(guard.applied).all()
         assert guard.held == dict(zip(guard.names, guard.applied.tolist(), strict=True))

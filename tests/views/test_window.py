@@ -238,8 +238,8 @@ def test_a_fault_has_the_words_that_the_bus_or_the_machine_has_for_it(loop: Loop
             control=True,
         )
     )
-    feed.take(talk.status(0, "fault", "machine"))
-    assert feed.fault_text == f"machine: {sphero.machine.fault(0.0, np.append(x, 0.0))}"
+    feed.take(talk.status(0, "fault", "tilt"))
+    assert feed.fault_text == f"tilt: {sphero.machine.fault(0.0, np.append(x, 0.0))}"
 
 
 # what is shown
