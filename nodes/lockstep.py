@@ -17,15 +17,15 @@ def lockstep(node: PlantNode, timeout_s: float) -> None:
         node.publish_state()
         answered = not node.awaits_answer() or await_answer(node, timeout_s)
         node.status.if_due()
-        if answered and node.k == node.steps:
+        if answered and node.plant.k == node.steps:
             break
         if answered and not node.stop:
             node.advance_to(node.next_event())
-            if node.is_control(node.k):
+            if node.is_control(node.plant.k):
                 node.guard.count_repeats(node.instant)  # where the sensor has lost the state
         if node.failed:
             node.come_to_rest()
-            if node.must_end() or node.k == node.steps or not rearmed(node):
+            if node.must_end() or node.plant.k == node.steps or not rearmed(node):
                 break
     node.finish()
 
@@ -46,7 +46,7 @@ def await_answer(node: PlantNode, timeout_s: float) -> bool:
         if now >= limit:
             node.fault(
                 "lockstep_timeout",
-                f"no answer to the state of step {node.k} within {timeout_s:g} s; is the controller alive?",
+                f"no answer to the state of step {node.plant.k} within {timeout_s:g} s; is the controller alive?",
                 PLANT,
             )
             return False
@@ -71,7 +71,7 @@ def prepare(node: PlantNode, arm: bool, patience_s: float) -> bool:
     False when the machine does not answer within `patience_s` [wall s], which is a fault, or the run is to stop.
     """
     node.hear()  # an emergency stop that came while the node was built is latched from the first state on
-    node.plant.connect(node.outbox.run, node.k)
+    node.plant.connect(node.outbox.run, node.plant.k)
     limit = node.clock() + round(patience_s * 1e9)
     while not node.plant.connected():
         trouble = node.plant.trouble()

@@ -94,17 +94,18 @@ class PlantNode:
 
     @property
     def k(self) -> int:
+        """The plant step; within an exchange `plant.k` is asked itself."""
         return self.plant.k
 
     @property
     def instant(self) -> int:
         """The control instant at or before the present step."""
-        return self.k // (self.steps_per_period or 1)
+        return self.plant.k // (self.steps_per_period or 1)
 
     @property
     def goal_k(self) -> int:
         """The step of the goal at present. It stands while no command acts, else it would run away from the machine."""
-        return self.k if self.steps_per_period is None else self._goal.step(self.k, self.guard.follows)
+        return self.plant.k if self.steps_per_period is None else self._goal.step(self.plant.k, self.guard.follows)
 
     @property
     def failed(self) -> bool:
@@ -139,7 +140,7 @@ class PlantNode:
 
     def next_event(self) -> int:
         """The next step at which a state is published: for telemetry, for control, or the last one."""
-        k = self.k
+        k = self.plant.k
         following = k - k % self.publish_every + self.publish_every
         if self.steps_per_period:
             following = min(following, k - k % self.steps_per_period + self.steps_per_period)
@@ -149,7 +150,7 @@ class PlantNode:
 
     def publish_state(self) -> None:
         """Publish the measured state of this step; at a control instant an answer is expected."""
-        reading, control = self.plant.read(), self.asks and self.is_control(self.k)
+        reading, control = self.plant.read(), self.asks and self.is_control(self.plant.k)
         if control and self.plant.drops():
             self.counts["dropped_states"] += 1
             return
@@ -192,12 +193,12 @@ class PlantNode:
         fresh = False
         for _, command in self.commands.receive():
             assert isinstance(command, Command)
-            fresh = self.guard.consider(command, self.k, max(self.k, self.pace.present_step())) or fresh
+            fresh = self.guard.consider(command, self.plant.k, max(self.plant.k, self.pace.present_step())) or fresh
         return fresh
 
     def act(self) -> None:
         """Let the inputs that are due at the present step reach the plant."""
-        self.guard.act(self.k)
+        self.guard.act(self.plant.k)
 
     # time
 
@@ -205,7 +206,7 @@ class PlantNode:
         """Let plant time pass up to step k under the inputs that are due, recording every `every`-th step."""
         before: Array | None = None  # the state before the step that ended with a fault
         guard, self._advancing = self.guard, True
-        while (at := self.k) < k and before is None:
+        while (at := self.plant.k) < k and before is None:
             self.act()
             if guard.braking:
                 guard.brake()
@@ -225,8 +226,8 @@ class PlantNode:
                 if self.stop:
                     break
         self._advancing = False
-        if self.is_control(self.k):
-            self._goal.keep(self.k, self.guard.follows)
+        if self.is_control(self.plant.k):
+            self._goal.keep(self.plant.k, self.guard.follows)
         self._watch(before)
 
     def _machine_came(self) -> bool:
@@ -244,7 +245,7 @@ class PlantNode:
             if now >= limit:
                 self._lost = True
                 timeout = self.assembly.launch.run.lockstep_timeout
-                text = f"no state from the machine after step {self.k} within {timeout:g} s; is it alive?"
+                text = f"no state from the machine after step {self.plant.k} within {timeout:g} s; is it alive?"
                 self.fault("lockstep_timeout", text, PLANT)
                 return False
             self.bus.wait(min(limit, self.plant.due() or limit), self.plant.fds)
@@ -261,18 +262,18 @@ class PlantNode:
             self.fault("diverged", "the state is no longer finite: the machine's motion escaped", PLANT)
         if self.failed:
             return
-        if self._watched and (self.steps_per_period is None or self.is_control(self.k)):
+        if self._watched and (self.steps_per_period is None or self.is_control(self.plant.k)):
             text, t = self.assembly.machine.fault(self.plant.t, self.plant.x), self.plant.t
             if before is not None:
                 integrator, u = self.assembly.launch.plant.integrator, self.plant.output
                 t, text = located(
-                    self.assembly.machine, integrator, self.plant.step_ns, self.k - 1, before, u
+                    self.assembly.machine, integrator, self.plant.step_ns, self.plant.k - 1, before, u
                 )  # fmt: skip
             if text:
                 self.fault(self.assembly.machine.fault_name(text), text, PLANT, t)
 
     def _record(self) -> None:
-        k = self.k
+        k = self.plant.k
         if k % self.every == 0 or k == self.steps:
             self._add_row(k)
 
@@ -286,11 +287,11 @@ class PlantNode:
         `wait` keeps pace, step by step.
         """
         steps = self.assembly.safe_steps
-        last = min(self.steps, self.k + (steps if most is None else min(steps, most)))
+        last = min(self.steps, self.plant.k + (steps if most is None else min(steps, most)))
         self.status.publish()
         self.asks = False
         self.energy.begin()
-        while self.k < last and self.plant.finite and not self._lost and not self.energy.strays():
+        while self.plant.k < last and self.plant.finite and not self._lost and not self.energy.strays():
             k = min(self.next_event(), last)
             if wait is not None:
                 wait(k)
@@ -359,7 +360,7 @@ class PlantNode:
     def connect(self) -> None:
         """Begin the machine's handshake, which it may take the time of a first answer for."""
         self._lost = False
-        self.plant.connect(start_id(), self.k)
+        self.plant.connect(start_id(), self.plant.k)
         self._connecting = self.clock() + round(self.assembly.launch.run.lockstep_timeout * 1e9)
 
     def trouble(self, now: int | None = None) -> tuple[str, str] | None:
@@ -380,11 +381,11 @@ class PlantNode:
     def finish(self) -> None:
         """The last row of the record, the plant given back, and the last status."""
         self.act()
-        if self.record.last != self.k:
-            self._add_row(self.k)
+        if self.record.last != self.plant.k:
+            self._add_row(self.plant.k)
         self.plant.close()
         self.status.publish(Lifecycle.FAULT if self.failed else Lifecycle.FINISHED)
 
     def summary(self) -> dict[str, Any]:
         """What the launcher needs of the plant when the run is over."""
-        return self.status.summary() | {"k": self.k, "energy_error": self.energy.missing()}
+        return self.status.summary() | {"k": self.plant.k, "energy_error": self.energy.missing()}

@@ -60,7 +60,7 @@ class RealTime(Pace):
         node.pace = self
         self._computed = time.thread_time_ns()
         self._judge(self.start_ns)
-        while node.k < node.steps and not node.stop and not node.must_end():
+        while node.plant.k < node.steps and not node.stop and not node.must_end():
             event = node.next_event()
             deadline = self._deadline(event)
             if not self._wait(deadline):
@@ -69,7 +69,7 @@ class RealTime(Pace):
             self._judge(self._keep_time(event, deadline))
             if node.must_end():
                 break
-            if node.is_control(node.k):
+            if node.is_control(node.plant.k):
                 self.guard.count_repeats(node.instant)
             node.publish_state()  # and then to sleep: what can wait is done when the answer has come
             self._expect()
@@ -113,7 +113,7 @@ class RealTime(Pace):
     def rate(self) -> float:
         """Plant seconds per wall second since the start."""
         wall = (self.end_ns or self.node.clock()) - self.start_ns
-        return self.node.k * self.node.plant.step_ns / wall if wall > 0 else 0.0
+        return self.node.plant.k * self.node.plant.step_ns / wall if wall > 0 else 0.0
 
     def _wait(self, deadline: int) -> bool:
         """Sleep to the deadline, taking commands as they arrive; False when the run must end."""
@@ -160,7 +160,7 @@ class RealTime(Pace):
     def catch_up(self) -> None:
         """Let the steps pass whose time has come."""
         step = self.present_step()
-        if step > self.node.k:
+        if step > self.node.plant.k:
             self.node.advance_to(step)
 
     def _keep_time(self, event: int, deadline: int) -> int:
@@ -206,7 +206,7 @@ class RealTime(Pace):
 
     def _expect(self) -> None:
         """From a control instant on a command is owed, also where the sensor has lost its state."""
-        if self._since is None and self.node.is_control(self.node.k):
+        if self._since is None and self.node.is_control(self.node.plant.k):
             self._since = self.node.clock()
 
     def _answered(self, now: int) -> None:
