@@ -13,6 +13,7 @@ from servonode.closed_loop.closed_loop import Assembly
 from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.closed_loop.run import Run, largest_residuals, run_of_rows
+from servonode.errors import ServonodeError
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.lockstep import lockstep, prepare
 from servonode.nodes.node import CONTROLLER, PLANT, TARGET, WANTED
@@ -26,8 +27,10 @@ ROWS = 20_000  # rows a run keeps unless asked for more
 MOST_STEPS = 500_000_000  # plant steps of a simulation, which take some ten minutes
 
 
-class SimulationError(RuntimeError):
+class SimulationError(ServonodeError, RuntimeError):
     """The integration cannot go on; the text says where and why."""
+
+    exit_code = 1
 
 
 def check_length(assembly: Assembly) -> None:

@@ -11,6 +11,7 @@ import msgspec
 from servonode.bus import messages as wire
 from servonode.bus.messages import MAX_ITEMS, MAX_PAYLOAD, Message
 from servonode.bus.topics import TOPICS, topic_named
+from servonode.errors import ServonodeError
 
 REASONS = ("topic", "frames", "length", "malformed", "missing", "type", "non_finite", "limits")
 
@@ -25,7 +26,7 @@ _WIDER = {
 }
 
 
-class MessageError(ValueError):
+class MessageError(ServonodeError, ValueError):
     """Bytes that are no message; `reason` is one of REASONS, for counting."""
 
     def __init__(self, reason: str, detail: str = "") -> None:

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from servonode.bus.processes import Named
+from servonode.errors import ServonodeError
 
 IPC_LIMIT = 107  # bytes of a Unix socket's path
 LOCK = "lock"
@@ -24,7 +25,7 @@ RUNTIME = "SERVONODE_RUNTIME_DIR"  # names the folder of runs itself
 _NODE_NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
-class BusError(RuntimeError):
+class BusError(ServonodeError, RuntimeError):
     """The bus cannot be set up here; the text says how to mend it."""
 
 

@@ -6,12 +6,13 @@ from importlib.resources import files
 from pathlib import Path
 
 from servonode.closed_loop.reference import launch_schema
+from servonode.errors import ServonodeError
 
 SCHEMA = "schema"
 FILES = {"machine": ("machine.py", "machine.toml"), "program": ("program.py", "program.toml"), "run": ("run.toml",)}
 
 
-class NotMade(ValueError):
+class NotMade(ServonodeError, ValueError):
     """A file that cannot be made; the text says why and how to mend it."""
 
 

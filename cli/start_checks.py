@@ -4,12 +4,13 @@ import resource
 import sys
 from collections.abc import Sequence
 
+from servonode.errors import ServonodeError
 from servonode.nodes.terminal import STANDARD
 
 LEAST_DESCRIPTORS = 128  # of one process: a plant needs some 40, and some for every listener
 
 
-class StartError(ValueError):
+class StartError(ServonodeError, ValueError):
     """A run cannot be started like this; the text says how it can."""
 
 

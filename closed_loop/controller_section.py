@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from servonode.closed_loop.gains import resolve_gains, wants_integral
@@ -22,6 +21,7 @@ from servonode.controllers import (
 )
 from servonode.controllers.engine.inline_program import ResidualError
 from servonode.controllers.engine.signals import ExpressionError, Signals, load_signals
+from servonode.errors import did_you_mean
 from servonode.mechanics.description import ModelError, ProgramDescription
 from servonode.mechanics.expression import parse
 from servonode.mechanics.machine import Machine
@@ -98,13 +98,12 @@ def _check_fits(launch: LaunchFile, name: str) -> None:
     others = [each.machine for each in PROGRAMS if each.name == name]
     if name in fitting or not others or (machine not in PLANTS and len(others) == 1):
         return
-    near = get_close_matches(name, fitting, 1)
-    hint = f"did you mean {near[0]}? " if near else ""
+    near = did_you_mean(name, fitting)
     of = f"{name!r} is a program of {' and of '.join(map(str, others))}"
     choices = f"choose {', '.join(sorted(fitting))}"
     if machine not in PLANTS:
         choices = f'name the one meant, as "servonode.controllers.{others[0]}_{name}:program"'
-    raise LaunchError(launch.file, "controller", "program", f"{of}; {hint}{choices}")
+    raise LaunchError(launch.file, "controller", "program", f"{of}; {near}{choices}")
 
 
 def resolve_control(launch: LaunchFile, source: ProgramSource, plant: MachineSource) -> tuple[Control, Signals]:

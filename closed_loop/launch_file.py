@@ -10,7 +10,6 @@ import stat
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin
@@ -20,6 +19,7 @@ from msgspec import Struct, inspect
 from msgspec.structs import FieldInfo, asdict, fields, replace
 
 from servonode.closed_loop.launch_keys import LARGEST, LaunchFile, Sections
+from servonode.errors import ServonodeError, did_you_mean
 
 MAX_BYTES = 100_000
 MOST_DOTS = 10_000  # in a line: the time to read a key grows with the square of its parts
@@ -28,7 +28,7 @@ MOST_STEPS = 10**10  # of a run: four months at 1 kHz
 S = TypeVar("S", bound=Struct)
 
 
-class LaunchError(ValueError):
+class LaunchError(ServonodeError, ValueError):
     """One line: `file [section] key: what is wrong; how to mend`.
 
     Where the value came from the command line, `option` is named instead: `file --set option: ...`.
@@ -134,7 +134,8 @@ def _read(file: str, path: Path) -> str:
     except _NotRegular:
         text = "neither a file nor a folder, but a pipe or a device; give the path of a TOML file"
     except FileNotFoundError:
-        text = _unknown("no such file", path.stem, _packaged_paths()) + ", or give the path of a TOML file"
+        near = did_you_mean(path.stem, _packaged_paths(), most=3)
+        text = f"no such file; {near}give the path of a TOML file, or a name that servonode list launch shows"
     except IsADirectoryError:
         text = "a directory; give the path of a TOML file in it"
     except UnicodeDecodeError as error:
@@ -416,9 +417,8 @@ def _words(info: inspect.Type) -> str:
 
 def _unknown(problem: str, name: str, valid: Collection[str]) -> str:
     """The problem with the nearest valid name and the list."""
-    close = get_close_matches(name, valid, n=1)
-    hint = f"did you mean {close[0]}? Choose" if close else "choose"
-    return f"{problem}; {hint} {_choices(sorted(valid))}"
+    near = did_you_mean(name, valid)
+    return f"{problem}; {near}{'C' if near else 'c'}hoose {_choices(sorted(valid))}"
 
 
 def _choices(names: Iterable[str]) -> str:

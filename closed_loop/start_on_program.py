@@ -6,12 +6,13 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.controllers import ServoLaw
+from servonode.errors import ServonodeError
 
 Array = npt.NDArray[np.float64]
 ITERATIONS, TOLERANCE, DIFFERENCE = 50, 1e-13, 1e-6
 
 
-class NoStart(ValueError):
+class NoStart(ServonodeError, ValueError):
     """No start on the program was found; the text says how near it came."""
 
 

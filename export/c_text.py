@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from math import isfinite, prod
 from typing import NamedTuple
 
+from servonode.errors import ServonodeError
+
 WIDTH = 120  # columns of the C text
 GLUE = "\0"  # a space at which no line is broken
 
@@ -32,7 +34,7 @@ RESERVED = {
 Shape = tuple[int, ...]
 
 
-class TranslationError(ValueError):
+class TranslationError(ServonodeError, ValueError):
     """The generated source holds a construct that this translator does not know; the text names it."""
 
 

@@ -27,6 +27,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from servonode.errors import ServonodeError
 from servonode.mechanics.ownership import exposed, not_mine
 
 _LIBRARIES = ("numba", "llvmlite", "numpy", "sympy")
@@ -38,7 +39,7 @@ _passing: dict[str, tuple[ModuleType, bytes]] = {}  # kernels that were made for
 Build = Callable[[], tuple[str, bytes]]
 
 
-class CacheError(ValueError):
+class CacheError(ServonodeError, ValueError):
     """The kernel cache is damaged or cannot be written; the text says which folder and how to mend it."""
 
 

@@ -10,8 +10,10 @@ from typing import Literal
 
 import msgspec
 
+from servonode.errors import ServonodeError
 
-class ModelError(ValueError):
+
+class ModelError(ServonodeError, ValueError):
     """A machine or program that cannot be derived; the text names the object and the mend.
 
     `place` is where in the user's source it is stated (a source_location.Place), None where unknown.

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from servonode.errors import ServonodeError
+
 MAX_LENGTH = 2000  # characters
 MAX_NODES = 500
 MAX_DEPTH = 100  # a term of a sum counts 1, a function, power or sign counts NESTING
@@ -52,7 +54,7 @@ NUMBER = r"(?>(?>\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?+)"  # atomic: 1e5 is never re
 NUMBER_THEN_LETTER = re.compile(rf"(?<![\w.]){NUMBER}(?=[A-Za-z_])", re.ASCII)
 
 
-class ExpressionError(ValueError):
+class ExpressionError(ServonodeError, ValueError):
     """One line: what is wrong in `text`, at `position` (characters from 0) if known, and how to mend it."""
 
     def __init__(self, message: str, text: str = "", position: int | None = None) -> None:

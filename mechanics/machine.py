@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from servonode.errors import ServonodeError
 from servonode.mechanics import cache
 from servonode.mechanics.description import MachineDescription, values_by_name
 from servonode.mechanics.integrate import steps_of, watch_of
@@ -18,7 +19,7 @@ _log = logging.getLogger(__name__)
 Array = npt.NDArray[np.float64]
 
 
-class ParameterError(ValueError):
+class ParameterError(ServonodeError, ValueError):
     """A parameter that cannot be; `name` says which one."""
 
     def __init__(self, name: str, text: str) -> None:

@@ -18,11 +18,11 @@ import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
 
+from servonode.errors import ServonodeError, did_you_mean
 from servonode.mechanics.description import ModelError
 from servonode.mechanics.ownership import open_to_all
 from servonode.mechanics.source_location import Place
@@ -32,7 +32,7 @@ _OURS = "servonode"
 _DEFINED_IN = ("controllers", "plants")  # the rooms with machines and programs
 
 
-class NotFound(ValueError):
+class NotFound(ServonodeError, ValueError):
     """A reference that leads nowhere; the text says what is wrong and how to mend it."""
 
 
@@ -49,9 +49,8 @@ class Option:
         if self.choices:
             if value in self.choices:
                 return None
-            near = get_close_matches(str(value), self.choices, 1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            return f"{value!r} is unknown; {hint}choose {', '.join(sorted(self.choices))}"
+            near = did_you_mean(str(value), self.choices)
+            return f"{value!r} is unknown; {near}choose {', '.join(sorted(self.choices))}"
         words = {bool: "true or false", str: "a text", int: "a whole number", float: "a number"}
         kind = type(self.default)
         fits = isinstance(value, (int, float) if kind is float else kind) and (kind is bool) == isinstance(value, bool)
@@ -212,10 +211,9 @@ def find(reference: str, packaged: Mapping[str, str], group: str, folder: Path, 
     if reference in named:
         place, colon, function = named[reference].value.rpartition(":")
         return _in_module(reference, place, function, word)
-    near = get_close_matches(reference, [*packaged, *named], 1)
-    hint = f"did you mean {near[0]}? " if near else ""
+    near = did_you_mean(reference, [*packaged, *named], most=3)
     raise NotFound(
-        f"{reference!r} is unknown; {hint}choose {', '.join(sorted([*packaged, *named]))}, or state your own as "
+        f"{reference!r} is unknown; {near}take a name that servonode list {word}s shows, or state your own as "
         f'"./my_{word}.py:{_usual(word)}" beside the launch file'
     )
 

@@ -25,12 +25,14 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from servonode.errors import ServonodeError
+
 Array = npt.NDArray[np.float64]
 Matrix = npt.ArrayLike
 _ROUNDING = 1e-11  # of the fastest eigenvalue: a real part nearer to 0 cannot be told from 0
 
 
-class UnstableGains(ValueError):
+class UnstableGains(ServonodeError, ValueError):
     """Gains whose residuals do not all decay; `eigenvalue` [1/s] is the one that decays least."""
 
     def __init__(self, message: str, eigenvalue: complex) -> None:

@@ -16,6 +16,7 @@ from servonode.bus.places import Found, folders_of_runs, none_is_going_on, the_r
 from servonode.bus.processes import Named
 from servonode.bus.requests import Requester
 from servonode.bus.run_folder import BusError
+from servonode.errors import ServonodeError
 from servonode.nodes.durations import extras, gathered, in_rows
 
 PLANT = "plant"
@@ -23,8 +24,14 @@ ANSWER_S = 2.0  # wall s to wait for an answer
 CONFIRM_S, LOOK_S = 1.5, 0.25  # wall s for the confirmation of a stop, and after which the plant is looked for again
 
 
-class OperatorError(RuntimeError):
+class OperatorError(ServonodeError, RuntimeError):
     """The plant refuses what was asked; the text is its sentence."""
+
+    exit_code = 1
+
+
+class NoAnswer(OperatorError, TimeoutError):
+    """A node did not answer, or by what is no answer; the text says what to do."""
 
 
 class NotStopped(OperatorError):
@@ -37,7 +44,7 @@ def arm(name: str | None = None) -> str:
     A run is meant by its name, or by its folder where two have the same one.
 
     Raises:
-        OperatorError: the plant refuses; TimeoutError: it does not answer; BusError: there is no such run.
+        OperatorError: the plant refuses; NoAnswer (one of these): it does not answer; BusError: there is no such run.
     """
     return str(order("arm", name)["lifecycle"])
 
@@ -185,8 +192,12 @@ def _refusal(verb: str, answer: Mapping[str, Any]) -> str:
 
 
 def _asked(run: Found, node: str, verb: str, timeout_s: float, expires: bool = True) -> dict[str, Any]:
-    with Requester(run.path, node) as requester:
-        return requester.ask({"ask": verb}, timeout_s, expires=expires)
+    """The node's answer. Raises NoAnswer; BusError where its address cannot be."""
+    try:
+        with Requester(run.path, node) as requester:
+            return requester.ask({"ask": verb}, timeout_s, expires=expires)
+    except (OSError, ValueError) as error:  # none in time, or one that cannot be read
+        raise NoAnswer(str(error)) from error
 
 
 def _at_once(work: Callable[[str], Any], names: Iterable[str]) -> dict[str, Any]:

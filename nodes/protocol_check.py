@@ -35,6 +35,7 @@ from servonode.bus.zmq_io import clear_path, open_socket
 from servonode.closed_loop.closed_loop import Assembly, assemble
 from servonode.closed_loop.driver_checks import external_addresses
 from servonode.closed_loop.launch_file import launch_of_table, read_launch
+from servonode.errors import ServonodeError
 from servonode.mechanics.description import unpacked
 from servonode.mechanics.machine import Machine
 from servonode.plants.drivers import Terms, terms_of
@@ -55,7 +56,7 @@ PACE = 0.25  # by how much the machine's clock may seem to be wrong
 LATE_S = 0.05  # an echo may take two periods, and this at least: computers are busy
 
 
-class NoMachine(ValueError):
+class NoMachine(ServonodeError, ValueError):
     """It cannot be told which machine is meant, or where it is; the text has the remedy."""
 
 

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from servonode.errors import ServonodeError
 from servonode.nodes.store import Store
 
 Array = npt.NDArray[np.float64]
 LARGEST_RECORD = 2_000_000_000  # bytes
 
 
-class RecordTooLarge(ValueError):
+class RecordTooLarge(ServonodeError, ValueError):
     """The record of a run would not fit into memory."""
 
 

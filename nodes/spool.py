@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from servonode.errors import ServonodeError
 from servonode.nodes.node import CONTROLLER, PLANT
 
 Array = npt.NDArray[np.float64]
@@ -31,7 +32,7 @@ _SUM = struct.Struct("<I")
 BLOCK_HEAD = _HEAD.size + _SUM.size
 
 
-class SpoolError(ValueError):
+class SpoolError(ServonodeError, ValueError):
     """A file that is no spool, or whose beginning is lost."""
 
 

@@ -8,6 +8,7 @@ from pathlib import Path as _Path
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
+from servonode.errors import ServonodeError
 from servonode.version import VERSION as _VERSION
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from servonode.nodes.operator_requests import arm, disarm, estop, reset, status
 
 __version__ = _VERSION
-__all__ = ["arm", "check", "disarm", "estop", "load", "reset", "simulate", "status"]
+__all__ = ["ServonodeError", "arm", "check", "disarm", "estop", "load", "reset", "simulate", "status"]
 
 _OPERATOR = ("arm", "disarm", "estop", "reset", "status")
 

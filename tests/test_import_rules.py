@@ -13,7 +13,8 @@ from servonode.api import simulate
 
 ROOT = Path(__file__).parent.parent
 ENGINE = {"mechanics", "plants", "controllers"}
-MAY_IMPORT = {  # of each room, beside itself and the version
+EVERYBODYS = {"servonode.version", "servonode.errors"}  # which import nothing of the package
+MAY_IMPORT = {  # of each room, beside itself and these
     "mechanics": set(),
     "bus": set(),
     "plants": {"mechanics"},
@@ -79,7 +80,7 @@ def test_a_source_imports_only_the_rooms_it_may(module: str) -> None:
     names = set(imported(parsed(MODULES[module])))
     assert not {name for name in names if name.partition(".")[0] in FOLDERS}, "a second copy of each module"
     room = room_of(module)
-    for name in modules_imported(module) - {"servonode.version"}:
+    for name in modules_imported(module) - EVERYBODYS:
         assert room_of(name) in {room, *MAY_IMPORT[room]}, f"{module} imports {name}"
 
 
@@ -95,6 +96,10 @@ def circles(imports: dict[str, set[str]]) -> list[str]:
 def test_no_module_imports_itself_through_others_and_none_inside_functions() -> None:
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"c"}, "e": set()}) == ["a", "b", "c", "d"]
     assert circles({module: modules_imported(module) for module in MODULES}) == []
+
+
+def test_what_every_room_may_import_imports_nothing_of_the_package() -> None:
+    assert not any(modules_imported(module) for module in EVERYBODYS)
 
 
 def test_no_room_is_the_house() -> None:

@@ -11,13 +11,14 @@ import subprocess
 import sys
 from importlib.util import find_spec
 
+from servonode.errors import ServonodeError
 from servonode.views.interpreter import fresh
 
 MEND = "log in with ssh -X, or have a picture (--report) or a movie (servonode simulate FILE --movie) made instead"
 TOOLKITS = ("tkinter", "PyQt6", "PySide6", "PyQt5", "PySide2", "gi", "wx")
 
 
-class NoDisplay(RuntimeError):
+class NoDisplay(ServonodeError, RuntimeError):
     """No window can be opened; the text says why and what to do, in one line whatever is quoted in it."""
 
     def __init__(self, text: str) -> None:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from servonode.closed_loop.closed_loop import Assembly
 from servonode.closed_loop.run import Run
+from servonode.errors import ServonodeError
 
 Array = npt.NDArray[np.float64]
 ENDINGS = (".mp4", ".gif")
@@ -31,7 +32,7 @@ TICK = 0.01  # s; the unit of time of a gif
 INSTALL = "install ffmpeg (apt install ffmpeg, brew install ffmpeg)"
 
 
-class NoMovie(Exception):
+class NoMovie(ServonodeError):
     """A movie that cannot be made; the text says why and what to do."""
 
 

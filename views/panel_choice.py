@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from servonode.closed_loop.closed_loop import Assembly
+from servonode.errors import ServonodeError
 from servonode.nodes.durations import EXTRA
 from servonode.views.panels import PALETTE, PanelSpec, panel_specs
 
@@ -14,7 +15,7 @@ TIMING = {
 }  # legend name -> column [ms]
 
 
-class FieldError(ValueError):
+class FieldError(ServonodeError, ValueError):
     """A panel was asked for that cannot be."""
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from servonode.errors import ServonodeError
 from servonode.mechanics.expression import Apply, Expression, ExpressionError, Node, Number, Symbol, parse
 
 Array = npt.NDArray[np.float64]
@@ -22,7 +23,7 @@ ITERATIONS = 60
 STEEP = 1e4  # slope beyond which the profile counts as vertical
 
 
-class ProfileError(ValueError):
+class ProfileError(ServonodeError, ValueError):
     """A profile that nothing can roll on; one line with how to mend it."""
 
 

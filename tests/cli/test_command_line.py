@@ -90,7 +90,7 @@ MISTAKES: dict[str, tuple[str, str]] = {  # name: (override, remedy)
 
 @pytest.mark.parametrize("verb", ["simulate", "check", "run"])
 def test_a_missing_file_is_refused_with_what_there_is(verb: str) -> None:
-    assert "no such file; did you mean trailer_pursuit?" in refused(verb, "trailer_persuit.toml")
+    assert "no such file; did you mean trailer_pursuit, " in refused(verb, "trailer_persuit.toml")
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

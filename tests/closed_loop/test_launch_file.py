@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -370,11 +371,18 @@ def test_a_bare_name_is_a_packaged_file(gallery: Path) -> None:
     assert (launch.name, launch.path) == ("trailer_pursuit", gallery / "trailer_pursuit.toml")
 
 
-def test_an_unknown_bare_name_gives_the_nearest_and_the_list(gallery: Path) -> None:
-    expected = "did you mean trailer_pursuit? Choose hoop_source or trailer_pursuit, or give the path of a TOML file"
-    assert expected in str(refusal("trailer_persuit"))
-    assert expected in str(refusal("trailer_persuit.toml"))
-    assert "choose hoop_source or trailer_pursuit" in str(refusal("zzz"))
+def test_an_unknown_bare_name_gives_the_nearest_and_where_all_are_listed(gallery: Path) -> None:
+    listed = "give the path of a TOML file, or a name that servonode list launch shows"
+    for name in ("trailer_persuit", "trailer_persuit.toml"):
+        assert str(refusal(name)) == f"{name}: no such file; did you mean trailer_pursuit? {listed}"
+    assert str(refusal("zzz")) == f"zzz: no such file; {listed}"
+
+
+def test_an_unknown_bare_name_gives_three_names_at_most() -> None:
+    near = re.search(r"did you mean (.*?)\?", str(refusal("trailer")))
+    assert near is not None
+    assert 1 <= len(re.split(", | or ", near[1])) <= 3
+    assert set(re.split(", | or ", near[1])) <= set(packaged())
 
 
 def test_the_real_packaged_files_can_be_listed() -> None:

@@ -398,7 +398,8 @@ PLACES = {
     "no_such_robots:model": "'no_such_robots:model': there is no Python module 'no_such_robots' here; install it, or "
     'write "./no_such_robots.py:model" for a file beside the launch file',
     "no_such.robots:model": "'no_such.robots:model': the package of 'no_such.robots' cannot be imported",
-    "diff_drive_trailr": "'diff_drive_trailr' is unknown; did you mean diff_drive_trailer? choose ",
+    "diff_drive_trailr": "'diff_drive_trailr' is unknown; did you mean diff_drive_trailer? take a name that "
+    'servonode list machines shows, or state your own as "./my_machine.py:model" beside the launch file',
 }
 
 

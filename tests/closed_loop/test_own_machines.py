@@ -318,7 +318,7 @@ def test_the_list_shows_what_packages_add(package: str) -> None:
 
 def test_a_mistyped_name_of_a_packages_machine_is_answered_with_it(package: str, write: Write) -> None:
     file = write(launch=LAUNCH.replace("./slider.py:model", "some_slidr"))
-    assert "[plant] machine: 'some_slidr' is unknown; did you mean some_slider? choose " in refusal(file)
+    assert "[plant] machine: 'some_slidr' is unknown; did you mean some_slider? take " in refusal(file)
 
 
 # residuals in the launch file

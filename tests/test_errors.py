@@ -1,0 +1,66 @@
+"""One base for all errors whose text is for a user, and the nearest of the valid names."""
+
+import ast
+import importlib
+import inspect
+
+import pytest
+
+from servonode import ServonodeError
+from servonode.errors import did_you_mean
+from tests.test_import_rules import MODULES, loaded_by, parsed
+
+# what never leaves the package, or is an answer and no text: with these nothing is told to a user
+INTERNAL = {"BrokenOff", "Ends", "NotGranted", "Refused", "TooCurved", "_NotRegular"}
+BEFORE = {  # what users may catch an error by, beside the base
+    "LaunchError": ValueError,
+    "ModelError": ValueError,
+    "CacheError": ValueError,
+    "ParameterError": ValueError,
+    "NotFound": ValueError,
+    "BusError": RuntimeError,
+    "SimulationError": RuntimeError,
+    "OperatorError": RuntimeError,
+    "NoAnswer": TimeoutError,
+}
+FAULTS = {"NoAnswer", "NotStopped", "OperatorError", "SimulationError"}  # exit code 1
+
+
+def errors() -> dict[str, type[BaseException]]:
+    """Every exception that a source defines, by name."""
+    found = {}
+    for module, file in MODULES.items():
+        names = [node.name for node in ast.walk(parsed(file)) if isinstance(node, ast.ClassDef)]
+        classes = [getattr(importlib.import_module(module), name, None) for name in names]
+        found |= {each.__name__: each for each in classes if inspect.isclass(each) and issubclass(each, BaseException)}
+    return found
+
+
+def test_every_error_for_a_user_has_the_base_and_an_exit_code() -> None:
+    found = errors()
+    assert len(found) > 30
+    assert {name for name, each in found.items() if not issubclass(each, ServonodeError)} == INTERNAL
+    codes = {name: each.exit_code for name, each in found.items() if issubclass(each, ServonodeError)}
+    assert {name for name, code in codes.items() if code == 1} == FAULTS
+    assert set(codes.values()) == {1, 2}
+    for name, base in BEFORE.items():
+        assert issubclass(found[name], base)
+
+
+def test_the_base_loads_nothing() -> None:
+    assert not {each for each in loaded_by("import servonode.errors") if each.startswith("servonode.")} - {
+        "servonode.errors",
+        "servonode.version",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "most", "text"),
+    [
+        ("trailer_persuit", 1, "did you mean trailer_pursuit? "),
+        ("trailer_lime", 3, "did you mean trailer_line, trailer_limit or trailer_pursuit? "),
+        ("xyz", 3, ""),
+    ],
+)
+def test_the_nearest_names_are_few(name: str, most: int, text: str) -> None:
+    assert did_you_mean(name, ("hoop_rolls", "trailer_pursuit", "trailer_line", "trailer_limit"), most) == text
