@@ -1,13 +1,23 @@
-"""What a run needs of the process that starts it, found out before anything else is done."""
+"""What a command needs of its process, files and display, found out before anything else is done."""
 
+import os
 import resource
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
 
 from servonode.errors import ServonodeError
 from servonode.nodes.terminal import STANDARD
 
+if TYPE_CHECKING:
+    from servonode.closed_loop.closed_loop import Assembly
+    from servonode.views.window_process import Options
+
 LEAST_DESCRIPTORS = 128  # of one process: a plant needs some 40, and some for every listener
+PICTURES = (".png", ".pdf", ".svg", ".jpg")
 
 
 class StartError(ServonodeError, ValueError):
@@ -29,3 +39,50 @@ def check_descriptors(closed: Sequence[int], as_json: bool) -> None:
         raise StartError("standard output is closed, so --json has nowhere to go; redirect it: > FILE")
     for descriptor in closed:
         sys.stderr.write(f"servonode: {STANDARD[descriptor]} is closed; /dev/null stands in for it\n")
+
+
+def check_writable(file: Path | None) -> None:
+    """Refuse a file that cannot be written before the run, not after it."""
+    if file is not None and not (file.parent.is_dir() and os.access(file.parent, os.W_OK)):
+        raise StartError(f"{file}: the folder {file.parent} is not there or cannot be written; name another")
+    if file is not None and file.is_dir():
+        raise StartError(f"{file} is a folder; give the name of a file")
+
+
+def check_picture(file: Path | None, assembly: "Assembly") -> None:
+    """Refuse a picture that cannot be written or drawn."""
+    if file is None:
+        return
+    check_writable(file)
+    _check_ending(file)
+    from servonode.views.display import check_backend
+
+    check_backend()
+    check_views(assembly)
+
+
+def check_views(assembly: "Assembly") -> None:
+    """Refuse a machine of the user's whose views cannot be drawn."""
+    if not assembly.source.packaged:
+        from servonode.views.report import check_view
+
+        check_view(assembly)
+
+
+def window_options(wanted: bool, panels: tuple[str, ...], window: float | None, save: Path | None) -> "Options | None":
+    """The options of the window, None where there is to be none."""
+    from servonode.views.window_process import Options
+
+    if not wanted:
+        if panels or window or save:
+            raise click.UsageError("--panel, --window and --save are of the window; give --plot as well")
+        return None
+    if save is not None:
+        check_writable(save)
+        _check_ending(save)
+    return Options(panels, window, str(save) if save else None)
+
+
+def _check_ending(picture: Path) -> None:
+    if picture.suffix.lower() not in PICTURES:
+        raise StartError(f"{picture}: no picture ends like this; choose {', '.join(PICTURES)}")

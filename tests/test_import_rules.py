@@ -31,6 +31,7 @@ MAY_IMPORT = {  # of each room, beside itself and these
 ROOMS = [room for room in MAY_IMPORT if "/" not in room and room != "servonode"]
 FOLDERS = [*ROOMS, "launch"]
 SOURCES = sorted(file for room in (*ROOMS, "servonode") for file in (ROOT / room).rglob("*.py"))
+HEAVY = {"sympy", "scipy", "matplotlib", "numba", "numpy", "zmq", "msgspec"}
 LARGEST = 0.25  # of all lines, what one room may hold
 
 
@@ -141,7 +142,17 @@ def loaded_by(code: str) -> set[str]:
 def test_the_command_line_starts_without_the_heavy_libraries() -> None:
     loaded = loaded_by("import servonode, servonode.cli.main")
     assert "servonode" in loaded
-    assert not loaded & {"sympy", "scipy", "matplotlib", "numba", "numpy", "zmq"}
+    assert not loaded & HEAVY
+    assert {name for name in loaded if name.startswith("servonode.cli.")} == {"servonode.cli.main"}
+
+
+def test_the_help_loads_no_room_but_the_command_lines() -> None:
+    ending = "try: main(['--help'])\nexcept SystemExit: pass"
+    loaded = loaded_by(f"from servonode.cli.main import main\n{ending}")
+    assert "servonode.cli.simulate" in loaded
+    assert not loaded & HEAVY
+    rooms = {room_of(name) for name in loaded if name.startswith("servonode.")}
+    assert rooms <= {"servonode", "cli", "nodes"}  # nodes: the terminal
 
 
 def test_a_simulation_from_a_warm_cache_loads_no_sympy() -> None:

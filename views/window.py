@@ -17,9 +17,10 @@ from typing import Any
 from servonode.bus import Bus, BusError, live_runs, read_registry, run_path
 from servonode.closed_loop.closed_loop import Assembly, assemble
 from servonode.closed_loop.launch_file import launch_of_table
+from servonode.errors import ServonodeError
 from servonode.views.animation import SIZE, MovingPicture
-from servonode.views.display import NoDisplay, gui_backend
-from servonode.views.panel_choice import FieldError, chosen_panels, extra_columns
+from servonode.views.display import gui_backend
+from servonode.views.panel_choice import chosen_panels, extra_columns
 from servonode.views.report import STYLE
 from servonode.views.window_feed import WANTED, Feed
 from servonode.views.window_process import Options
@@ -354,9 +355,9 @@ def main(words: Sequence[str]) -> int:
     name, options = words[0], Options(**json.loads(words[1]))
     try:
         return watch(name, options, guard=os.getppid())
-    except (NoDisplay, FieldError, BusError, ValueError) as error:
+    except ServonodeError as error:
         sys.stderr.write(f"{error}\n")
-        return 2
+        return error.exit_code
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 """The command line where no process is forked: exit codes, one-line errors, JSON, files, help."""
 
 import csv
+import importlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, cast
 
+import click
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
@@ -19,7 +22,7 @@ from click.testing import CliRunner, Result
 import servonode
 from servonode.bus import Status
 from servonode.cli.console import StatusLine, table
-from servonode.cli.main import main
+from servonode.cli.main import FILES, VERBS, main
 from servonode.closed_loop.closed_loop import assemble
 from servonode.closed_loop.launch_file import packaged, read_launch
 from servonode.mechanics.cache import cache_root
@@ -227,15 +230,24 @@ def test_a_cache_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
         ("simulate", "trailer_coast", "--report", "/nonexistent/a.png"),
         ("simulate", "trailer_coast", "--report", "/tmp/a.xyz"),
         ("simulate", "trailer_coast", "--out", "/tmp"),
+        ("simulate", "trailer_coast", "--fps", "10"),
+        ("simulate", "trailer_coast", "--movie", "a.avi"),
         ("run", "trailer_coast", "--name", "no/such/folder"),
+        ("run", "trailer_coast", "--window", "3"),
+        ("list",),
         ("list", "gnomes"),
+        ("new", "machine", "2fast"),
+        ("protocol", "chek"),
+        ("protocol", "check", "--machine", "a", "--launch", "b"),
+        ("--nonsense",),
     ],
 )
 def test_bad_usage_ends_with_exit_code_2_before_anything_runs(words: tuple[str, ...]) -> None:
     result = servo(*words)
     assert result.exit_code == 2
     assert result.stdout == ""
-    assert "Error: " in result.stderr or result.stderr.count("\n") == 1
+    assert result.stderr.startswith("servonode: ")
+    assert result.stderr.count("\n") == 1
 
 
 def test_a_run_too_long_to_record_is_refused() -> None:
@@ -519,24 +531,129 @@ def test_the_last_override_wins() -> None:
     assert json.loads(servo("simulate", "trailer_coast", "--json", *words).stdout)["t"] == 0.25
 
 
-VERBS = ("run", "simulate", "check", "list", "arm", "disarm", "reset", "estop", "status")
+SIGNALS = {"129", "130", "143"}
+EXITS = {  # of each verb: every exit code that it can end with
+    "run": {"0", "1", "2", *SIGNALS},
+    "simulate": {"0", "1", "2", *SIGNALS},
+    "check": {"0", "1", "2", "130"},
+    "status": {"0", "1", "2", "130"},
+    "arm": {"0", "1", "2", "130"},
+    "disarm": {"0", "1", "2", "130"},
+    "reset": {"0", "1", "2", "130"},
+    "estop": {"0", "1", "2", "130"},
+    "plot": {"0", "2", "130"},
+    "recover": {"0", "2", "130"},
+    "new": {"0", "2"},
+    "list": {"0", "2"},
+    "show": {"0", "2", "130"},
+    "protocol check": {"0", "1", "2", "130"},
+}
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal of 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def commands(group: click.Group, *path: str) -> dict[str, click.Command]:
+    """Every command of a group, those of its groups too, by what is typed."""
+    found: dict[str, click.Command] = {}
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
+        assert command is not None
+        is_group = isinstance(command, click.Group)
+        found |= commands(command, *path, name) if is_group else {" ".join((*path, name)): command}
+    return found
+
+
+@pytest.mark.usefixtures("narrow")
+@pytest.mark.parametrize("verb", commands(main))
 @pytest.mark.parametrize("flag", ["-h", "--help"])
-def test_the_help_of_a_verb_begins_with_examples(verb: str, flag: str) -> None:
-    result = servo(verb, flag)
-    assert result.exit_code == 0
+def test_the_help_of_a_verb_begins_with_examples_and_ends_with_its_exit_codes(verb: str, flag: str) -> None:
+    result = servo(*verb.split(), flag)
+    assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith((f"Examples:\n  servonode {verb} ", f"Examples:\n  servonode {verb}\n"))
-    assert "Exit codes" in result.stdout
+    codes = re.findall(r"^  (\d+) +\S", result.stdout.partition("\nExit codes:\n")[2], re.MULTILINE)
+    assert codes == sorted(codes, key=int)
+    if verb in EXITS:
+        assert set(codes) == EXITS[verb]
 
 
-def test_servonode_alone_shows_its_verbs() -> None:
+def test_the_exit_codes_of_every_verb_are_known() -> None:
+    assert EXITS.keys() <= commands(main).keys()
+    assert {verb for verb, command in commands(main).items() if not getattr(command, "exits", None)} == set()
+
+
+@pytest.mark.usefixtures("narrow")
+def test_servonode_alone_shows_its_verbs_by_section_each_in_one_whole_line() -> None:
     result = servo()
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout == servo("-h").stdout
-    for verb in VERBS:
-        assert f"\n  {verb} " in result.stdout
+    places = [result.stdout.index(f"\n{section}:\n") for section in VERBS]
+    assert places == sorted(places)
+    assert list(VERBS) == ["Run, simulate, check", "Operate", "Create", "Inspect"]
+    for section, verbs in VERBS.items():
+        shown = result.stdout.partition(f"\n{section}:\n")[2].partition("\n\n")[0]
+        assert [line.split()[0] for line in shown.splitlines()] == list(verbs)
+        assert all(re.fullmatch(r"  \w+ +\S.*[^.]\.", line) for line in shown.splitlines())
+
+
+@pytest.mark.usefixtures("narrow")
+def test_no_help_is_cut_off_and_none_is_wider_than_the_terminal() -> None:
+    groups = [name for name in main.list_commands(click.Context(main)) if name not in commands(main)]
+    for words in ("", *groups, *commands(main)):
+        _, _, text = servo(*words.split(), "-h").stdout.partition("\n\n")  # behind examples and usage
+        assert not [line for line in text.splitlines() if line.endswith("...") and "Usage" not in line], words
+        assert max(map(len, text.splitlines())) <= 80, words
+
+
+def test_a_group_of_commands_alone_shows_them() -> None:
+    result = servo("protocol")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "  check  Talk to a machine program" in result.stdout
+
+
+def test_a_file_of_verbs_holds_what_the_table_says() -> None:
+    found = {}
+    for file in sorted(set(FILES.values())):
+        module = importlib.import_module(f"servonode.cli.{file}")
+        made = [each for each in vars(module).values() if isinstance(each, click.Command)]
+        found |= {each.name: file for each in made if isinstance(each, click.Group) or "protocol" not in file}
+    assert found == FILES
+
+
+@pytest.mark.parametrize(
+    ("typed", "near"),
+    [
+        ("simulat", "did you mean simulate? "),
+        ("stauts", "did you mean status? "),
+        ("frobnicate", ""),
+    ],
+)
+def test_a_mistyped_verb_is_answered_with_the_nearest(typed: str, near: str) -> None:
+    line = refused(typed)
+    assert line.startswith(f"servonode: there is no command {typed!r}; {near}")
+    assert line.endswith("see servonode --help")
+
+
+@pytest.mark.parametrize(
+    ("key", "typed", "says"),
+    [
+        ("plant.machine", "snowborder", "did you mean snowboarder? take a name that servonode list machines shows"),
+        ("plant.machine", "zzz", "'zzz' is unknown; take a name that servonode list machines shows"),
+        ("controller.program", "persuit", "did you mean pursuit? take a name that servonode list programs shows"),
+    ],
+)
+def test_a_mistyped_name_is_answered_with_the_nearest_and_where_all_are_listed(key: str, typed: str, says: str) -> None:
+    assert says in refused("check", "trailer_pursuit", "--set", f"{key}={typed}")
+
+
+def test_the_nearest_launch_files_are_few() -> None:
+    line = refused("check", "trailer_persuit")
+    assert line.count("trailer_") <= 4
+    assert "trailer_pursuit" in line
+    assert line.endswith("or a name that servonode list launch shows")
 
 
 def test_the_version_is_the_packages() -> None:

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
-from servonode.closed_loop.reference import launch_schema
+import click
+
+from servonode.cli import verb
 from servonode.errors import ServonodeError
 
 SCHEMA = "schema"
@@ -14,6 +16,26 @@ FILES = {"machine": ("machine.py", "machine.toml"), "program": ("program.py", "p
 
 class NotMade(ServonodeError, ValueError):
     """A file that cannot be made; the text says why and how to mend it."""
+
+
+@click.command(
+    cls=verb.Verb,
+    examples=("servonode new machine crane", "servonode new program chase", "servonode new run serpentine"),
+    exits={0: "done", **verb.BAD_USAGE},
+)
+@click.argument("kind", type=click.Choice([*FILES, SCHEMA]))
+@click.argument("name")
+def new(kind: str, name: str) -> None:
+    """Write files that run as they are: a machine, a program, a run.
+
+    They are commented, for you to change. run: a launch file alone. schema: the JSON Schema of the launch file, for
+    editors.
+    """
+    made = make(kind, name, Path())
+    click.echo("\n".join(f"made {file}" for file in made))
+    click.echo(
+        f"name it in a launch file: #:schema ./{made[0]}" if kind == SCHEMA else f"now: servonode run {made[-1]}"
+    )
 
 
 def make(kind: str, name: str, folder: Path) -> list[Path]:
@@ -36,6 +58,8 @@ def make(kind: str, name: str, folder: Path) -> list[Path]:
 def _contents(kind: str, name: str) -> Iterator[tuple[str, str]]:
     """Suffix and text of each file."""
     if kind == SCHEMA:
+        from servonode.closed_loop.reference import launch_schema
+
         yield ".json", launch_schema()
         return
     for template in FILES[kind]:

@@ -1,0 +1,111 @@
+"""What an operator asks of a run that is going on; loads nothing heavy, so that a stop leaves at once."""
+
+import json
+import sys
+from functools import partial
+
+import click
+
+from servonode.cli import verb
+
+EXITS = {
+    0: "done",
+    1: "refused by the plant, or not answered",
+    2: "bad usage, no such run, or not clear which",
+    **verb.INTERRUPTED,
+}
+WHICH = "RUN is the name of a run, or its folder; without it the one run of this user that is going on."
+_command = partial(click.command, cls=verb.Verb, logs=False)
+_run = click.argument("name", metavar="[RUN]", required=False)
+
+
+def _order(word: str, name: str | None) -> None:
+    """Have the plant of a run carry out a word, and print how it stands then."""
+    from servonode.nodes import operator_requests as operate
+
+    answer = operate.order(word, name)
+    click.echo(f"{answer['run']}: {answer['lifecycle']}" + (f"; {answer['note']}" if "note" in answer else ""))
+
+
+@_command(
+    examples=("servonode arm", "servonode arm trailer_pursuit"),
+    exits=EXITS,
+    help=f"Arm a run: from now on commands reach its machine.\n\n{WHICH}",
+)
+@_run
+def arm(name: str | None) -> None:
+    _order("arm", name)
+
+
+@_command(
+    examples=("servonode disarm", "servonode disarm trailer_pursuit"),
+    exits=EXITS,
+    help=f"Disarm a run: its machine takes the safe action.\n\nIt ignores commands until it is armed. {WHICH}",
+)
+@_run
+def disarm(name: str | None) -> None:
+    _order("disarm", name)
+
+
+@_command(
+    examples=("servonode reset", "servonode reset trailer_pursuit", "servonode reset --estop trailer_pursuit"),
+    exits=EXITS,
+    help="Clear a run's latched faults, but not an emergency stop.\n\n"
+    f"The machine stays safe until it is armed. {WHICH}",
+)
+@_run
+@click.option("--estop", "estop_too", is_flag=True, help="Release an emergency stop as well.")
+def reset(name: str | None, estop_too: bool) -> None:
+    _order("reset_estop" if estop_too else "reset", name)
+
+
+@_command(
+    examples=("servonode estop", "servonode estop trailer_pursuit", "servonode estop left_arm right_arm --json"),
+    exits={
+        0: "every run has confirmed",
+        1: "a run has not",
+        2: "bad usage, or no such run",
+        **verb.INTERRUPTED,
+    },
+)
+@click.argument("names", metavar="[RUN ...]", nargs=-1)
+@verb.as_json
+def estop(names: tuple[str, ...], as_json: bool) -> None:
+    """Emergency stop: the machine takes its safe action at once.
+
+    It stays so until servonode reset --estop. Without a name: every run of this user that is going on, wherever it was
+    started. A signal goes to each plant's process first; then the plant is asked to confirm.
+    """
+    from servonode.bus.places import distrusted
+    from servonode.nodes.operator_requests import stop_all
+
+    stops, unknown = stop_all(names)
+    code = 1 if any(not stop.confirmed for stop in stops) else 2 if unknown else 0
+    for stop in stops:
+        line = f"servonode: {stop.run}: {stop.text}"
+        if stop.confirmed:
+            how = f"process {stop.pid} was signalled" if stop.signalled else "by request only"
+            line = f"{stop.run}: stopped ({stop.lifecycle}), confirmed; {how}"
+        click.echo(line, err=as_json or not stop.confirmed)
+    for error in unknown:
+        click.echo(f"servonode: {error}", err=True)
+    for problem in distrusted() if not unknown else ():
+        click.echo(f"servonode: not looked at: {problem}", err=True)
+    if as_json:
+        click.echo(json.dumps({"runs": [stop.as_dict() for stop in stops], "exit": code}))
+    sys.exit(code)
+
+
+@_command(
+    examples=("servonode status", "servonode status trailer_pursuit --json"),
+    exits={**EXITS, 0: "every node has answered", 1: "a node has not"},
+    help=f"Show how a run stands: its nodes, faults, times and counts.\n\n{WHICH}",
+)
+@_run
+@verb.as_json
+def status(name: str | None, as_json: bool) -> None:
+    from servonode.nodes import operator_requests as operate
+
+    report = operate.status(name)
+    click.echo(json.dumps(report) if as_json else operate.status_text(report))
+    sys.exit(1 if any("error" in stands for stands in report["nodes"].values()) else 0)

@@ -1,0 +1,169 @@
+"""`servonode simulate` and `servonode check`: a launch file in one process, and before power-on."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from servonode.cli import verb
+
+if TYPE_CHECKING:
+    from servonode.closed_loop.closed_loop import Assembly
+    from servonode.closed_loop.run import Run
+
+
+@click.command(
+    cls=verb.Verb,
+    examples=(
+        "servonode simulate trailer_pursuit",
+        "servonode simulate trailer_pursuit --control continuous --set run.duration=10 --json",
+        "servonode simulate trailer_pursuit --out pursuit.csv --every 10 --report pursuit.png",
+        "servonode simulate trailer_pursuit --movie pursuit.mp4 --speed 10",
+    ),
+    exits={
+        0: "completed",
+        1: "a fault, or an output that could not be made",
+        **verb.BAD_USAGE,
+        **verb.BROKEN_OFF,
+    },
+)
+@verb.launch_file
+@verb.as_json
+@verb.out
+@verb.every
+@click.option(
+    "--control",
+    type=click.Choice(["sampled", "continuous"]),
+    default="sampled",
+    show_default=True,
+    help="Zero-order hold as in a run, or the law inside the right-hand side (DOP853).",
+)
+@click.option(
+    "--loop",
+    type=click.Choice(["fused", "nodes"]),
+    default="fused",
+    show_default=True,
+    help="Sampled control as one compiled loop or as nodes on a bus in memory: the same bits.",
+)
+@click.option("--rtol", type=verb.FiniteRange(min=1e-14, max=0.1), default=1e-12, show_default=True)
+@click.option("--atol", type=verb.FiniteRange(min=1e-300, max=0.1), default=1e-12, show_default=True)
+@click.option("--report", type=click.Path(path_type=Path), metavar="FILE.png", help="Draw the report picture.")
+@click.option("--movie", type=click.Path(path_type=Path), metavar="FILE.mp4|.gif", help="Film the run.")
+@click.option("--fps", type=verb.FiniteRange(min=1, max=120), help="Frames per second of the movie (default: 30).")
+@click.option(
+    "--speed",
+    type=verb.FiniteRange(min=0, min_open=True),
+    help="Plant seconds per second of the movie (default: run.speed, or faster if that takes long).",
+)
+def simulate(
+    file: str,
+    overrides: tuple[str, ...],
+    no_code: bool,
+    as_json: bool,
+    out: Path | None,
+    every: int | None,
+    control: str,
+    loop: str,
+    rtol: float,
+    atol: float,
+    report: Path | None,
+    movie: Path | None,
+    fps: float | None,
+    speed: float | None,
+) -> None:
+    """Simulate FILE in one process, at full speed."""
+    from servonode.analysis.simulate import default_every, simulate_continuous, simulate_fused, simulate_nodes
+    from servonode.cli.start_checks import check_picture, check_writable
+
+    check_writable(out)
+    assembly = verb.assembled(file, overrides, no_code)
+    check_picture(report, assembly)
+    film = _filming(movie, fps, speed, assembly)
+    rows = every or (1 if out else default_every(assembly))
+    if control == "continuous":
+        result = simulate_continuous(assembly, rows, rtol, atol)
+    else:
+        result = (simulate_nodes if loop == "nodes" else simulate_fused)(assembly, rows)
+    sys.exit(_deliver(result, assembly.launch.name, as_json, out, report, movie, film))
+
+
+@click.command(
+    cls=verb.Verb,
+    examples=("servonode check trailer_pursuit", "servonode check my_robot.toml --json"),
+    exits={0: "the verdict is yes", 1: "the verdict is no", **verb.BAD_USAGE, **verb.INTERRUPTED},
+)
+@verb.launch_file
+@verb.as_json
+def check(file: str, overrides: tuple[str, ...], no_code: bool, as_json: bool) -> None:
+    """Check FILE before power-on: the verdict and why."""
+    from servonode.analysis.check import report
+    from servonode.cli.console import check_text
+    from servonode.closed_loop.controller_section import ProgramRefused
+
+    try:
+        result = report(verb.assembled(file, overrides, no_code, strict=False))
+    except ProgramRefused as refusal:
+        findings = [{"level": "refuse", "subject": "program", "text": refusal.text}]
+        answer = {"file": file, "verdict": "no", "findings": findings}
+        click.echo(json.dumps(answer) if as_json else f"NO               {refusal.text}\nverdict          no")
+        sys.exit(1)
+    click.echo(json.dumps(result.as_dict()) if as_json else check_text(result))
+    sys.exit(0 if result.verdict == "yes" else 1)
+
+
+Film = Callable[["Run"], str]
+
+
+def _filming(file: Path | None, fps: float | None, speed: float | None, assembly: "Assembly") -> Film | None:
+    """What films a run and gives the line of the table about it; None without a movie. Refuses one that cannot be."""
+    if file is None:
+        if fps or speed:
+            raise click.UsageError("--fps and --speed are of a movie; give --movie FILE.mp4 as well")
+        return None
+    from servonode.cli.start_checks import check_views
+    from servonode.views.display import check_backend
+
+    check_backend()
+    from servonode.views.movie import plan, write_movie
+
+    planned = plan(file, fps, speed, assembly)
+    check_views(assembly)
+
+    def film(result: "Run") -> str:
+        frames = write_movie(result, assembly.launch.name, planned)
+        return f"{file} ({frames} frames, {planned.speed:g} plant seconds per second)"
+
+    return film
+
+
+def _deliver(
+    result: "Run",
+    name: str,
+    as_json: bool,
+    out: Path | None,
+    report: Path | None,
+    movie: Path | None,
+    film: Film | None,
+) -> int:
+    """Make the files of a simulation, print what it gave; its exit code."""
+    from servonode.cli import deliver
+
+    def write(file: Path) -> list[Path]:
+        result.write_csv(file)
+        return [file]
+
+    outputs = []
+    if out is not None:
+        outputs.append(deliver.csv_output(result, out, lambda: write(out)))
+    if report is not None:
+        outputs.append(deliver.picture_output(result, name, report))
+    if movie is not None and film is not None:
+        outputs.append(deliver.Output("movie", movie, lambda: film(result)))
+    with deliver.Signals() as signals:
+        done = deliver.make(outputs, signals)
+    code = done.code(int(bool(result.faults)))
+    deliver.say(result, name, as_json, result.faults, "fault" if result.faults else "well", "", code, done)
+    return code
