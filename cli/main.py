@@ -54,7 +54,7 @@ def _one_line() -> Iterator[None]:
             text = f"{text.rstrip('.')}{'' if text.endswith('?') else ';'} see {error.ctx.command_path} --help"
     except OSError as error:
         where = error.filename or "the output"
-        text, code = f"{where}: cannot be written ({error.strerror}); name another file", 2
+        text, code = f"{where}: cannot be written ({error.strerror or error}); name another file", 2
     except KeyboardInterrupt as interrupt:
         text, code = "interrupted", 128 + getattr(interrupt, "number", signal.SIGINT)
     click.echo(f"servonode: {text}", err=True)
