@@ -9,7 +9,7 @@ import numpy as np
 from servonode.analysis.aftermath import actions
 from servonode.analysis.dry_run import prospect
 from servonode.closed_loop.closed_loop import Assembly, unlimited_text
-from servonode.closed_loop.driver_checks import exposures
+from servonode.closed_loop.driver_checks import remarks
 from servonode.closed_loop.static_checks import Examination, Finding
 
 
@@ -61,7 +61,7 @@ def report(assembly: Assembly) -> Report:
     u = law.inputs.copy() if law else np.zeros(assembly.machine.n_inputs)
     for text in assembly.machine.warnings(0.0, assembly.start, u):
         found.add("warn", "start", text)
-    for text in exposures(launch, description.name):
+    for text in remarks(launch, description.name):
         found.add("warn", "device", text)
     if assembly.unlimited:
         found.add("refuse", "limits", unlimited_text(assembly))

@@ -1,10 +1,11 @@
 """What a person reads: the live status line and the table at the end."""
 
-import math
 import sys
 import time
 from collections.abc import Mapping
 from typing import Any, TextIO
+
+import numpy as np
 
 from servonode.analysis.check import Report
 from servonode.bus import Status
@@ -27,7 +28,7 @@ class StatusLine:
         self.duration = assembly.launch.duration_ns / 1e9
         self.units = {each.name: each.unit for each in assembly.residuals}
         self.waits = assembly.on_fault == "wait"  # after a fault the run is held until it is reset
-        self.arms_itself = assembly.launch.plant.driver == "simulated"
+        self.arms_itself = assembly.driver.simulated
         self.unsafe = unsafe_text(assembly)
         self._stood = ""  # what the last line said of why the plant is not active
         self._terminal = self.stream.isatty()
@@ -175,7 +176,7 @@ def _dropped(node: str, counts: Mapping[str, int]) -> str:
 def _energy(run: Run) -> str:
     """How well energy and work agree; of a machine outside only the energy is known."""
     energy = f"energy {float(run.energy[-1]):.4g} J"
-    if run.assembly.launch.plant.driver != "simulated" and math.isnan(run.energy_error):
+    if np.isnan(run.work).all():
         return f"{energy}; its work is not measured"
     return f"{run.energy_error:.1e} J between energy and work ({energy})"
 

@@ -18,7 +18,7 @@ from servonode.closed_loop.controller_section import (
     program_source,
     resolve_control,
 )
-from servonode.closed_loop.driver_checks import check_driver, external_addresses
+from servonode.closed_loop.driver_checks import check_driver, driver_addresses
 from servonode.closed_loop.launch_file import LaunchError, per_name
 from servonode.closed_loop.launch_keys import AUTO, Actuator, LaunchFile
 from servonode.closed_loop.machine_section import check_safe_action, check_start, initial_states, load, plant_source
@@ -31,6 +31,8 @@ from servonode.controllers.engine.signals import Signals
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import Machine, ParameterError
 from servonode.plants import MachineSource
+from servonode.plants.drivers import DRIVERS
+from servonode.plants.drivers.driver import Driver
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.limits import Limits, SoftStart
 from servonode.plants.plausible import Plausible, StateLimits
@@ -59,6 +61,10 @@ class Assembly:
     sensor: SensorEffects
     limits: Limits  # what the safety filter lets through
     command_timeout: float | None  # wall s; None: no controller, no command is awaited
+
+    @property
+    def driver(self) -> Driver:
+        return DRIVERS[self.launch.plant.driver]
 
     @property
     def n_y(self) -> int:
@@ -108,26 +114,29 @@ class Assembly:
         stated, timeout = self.launch.plant.safety.lateness_limit, self.command_timeout
         if stated is not None:
             return stated
-        return LATENESS if self.launch.plant.driver == "simulated" or timeout is None else timeout
+        return LATENESS if self.driver.simulated or timeout is None else timeout
 
     @property
     def unlimited(self) -> tuple[str, ...]:
         """The inputs without a finite limit, of a machine outside, which must have them unless called unsafe."""
-        plant, names = self.launch.plant, self.machine.description.input_names
-        if plant.driver != "external" or plant.safety.unsafe:
+        return () if self.launch.plant.safety.unsafe else self._without_limit
+
+    @property
+    def _without_limit(self) -> tuple[str, ...]:
+        """The inputs without a finite limit, of a machine outside."""
+        if not self.driver.outside:
             return ()
+        names = self.machine.description.input_names
         return tuple(name for name, most in zip(names, self.limits.value, strict=True) if not np.isfinite(most))
 
     @property
     def unsafe(self) -> tuple[str, ...]:
         """What plant.safety.unsafe lets happen here, each in a few words; empty where it is not set."""
         plant, run, speed = self.launch.plant, self.launch.run, self.launch.run.speed
-        safety, real = plant.safety, plant.driver != "simulated"
+        safety, real = plant.safety, not self.driver.simulated
         if not safety.unsafe:
             return ()
-        names = self.machine.description.input_names
-        free = [name for name, most in zip(names, self.limits.value, strict=True) if not np.isfinite(most)]
-        found = [f"no limit on {', '.join(free)}"] if free and plant.driver == "external" else []
+        found = [f"no limit on {', '.join(self._without_limit)}"] if self._without_limit else []
         if self.control is not None and self.command_timeout is None:
             found.append("no command watchdog")
         elif self.command_timeout is not None and self.command_timeout > LONGEST_TIMEOUT:
@@ -144,7 +153,7 @@ class Assembly:
     @property
     def soft_start(self) -> SoftStart:
         """What keeps a machine from lurching after an arming; the first one of a simulation is its start state."""
-        safety, period_ns, plant = self.launch.plant.safety, self.launch.period_ns, self.launch.plant
+        safety, period_ns = self.launch.plant.safety, self.launch.period_ns
         names = self.machine.description.input_names
         stated = per_name(self.launch.file, "plant.safety", "arming_limit", safety.arming_limit, names, np.inf)
         limits = Limits(tuple(map(min, stated, self.limits.value)), self.limits.rate, self.limits.power)
@@ -152,7 +161,7 @@ class Assembly:
             ramp=round(safety.ramp * 1e9 / period_ns) if period_ns else 0,
             periods=round(safety.arming_time * 1e9 / period_ns) if period_ns and limits != self.limits else 0,
             limits=limits,
-            at_first=plant.driver != "simulated" and self.launch.run.mode == "realtime",
+            at_first=not self.driver.simulated and self.launch.run.mode == "realtime",
         )
 
     def plausible(self, own: bool) -> Plausible | None:
@@ -207,7 +216,7 @@ def assemble(launch: LaunchFile, strict: bool = True, code: bool = True) -> Asse
     path, plant = launch.file, launch.plant
     machine = load(launch, source, "plant.parameters", plant.parameters)
     _check_inputs(launch, machine)
-    external_addresses(launch, machine.description.name)
+    driver_addresses(launch, machine.description.name)
     program = program_source(launch)
     machine.steps(plant.integrator)  # loaded here, once for all nodes that are forked
     state_names, input_names = machine.description.state_names, machine.description.input_names
@@ -332,7 +341,7 @@ def _command_timeout(launch: LaunchFile) -> float | None:
 def _check_watches(launch: LaunchFile) -> None:
     """Refuse times beyond which nobody would notice that a machine outside, or the plant itself, is lost."""
     plant, speed = launch.plant, launch.run.speed
-    if plant.driver == "simulated" or plant.safety.unsafe:
+    if DRIVERS[plant.driver].simulated or plant.safety.unsafe:
         return
     watches = (
         ("plant.device", "timeout", plant.device.timeout, LONGEST_TIMEOUT),

@@ -2,86 +2,85 @@
 
 import errno
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import asdict, fields
 
 from servonode.bus.run_folder import BusError
 from servonode.closed_loop.launch_file import LaunchError
-from servonode.closed_loop.launch_keys import Actuator, LaunchFile, Link, Sensor
+from servonode.closed_loop.launch_keys import LaunchFile
+from servonode.plants.drivers import DRIVERS
+from servonode.plants.drivers.driver import DriverError, Stated
 
 CONNECT_S = 1.0
+PASSED_OVER = "device"  # where a machine is met, which the rehearsal of its launch file does not need
 
 
 def check_driver(launch: LaunchFile) -> None:
-    """Refuse what the launch file states and its driver would pass over.
+    """Refuse what the launch file states and its driver would pass over, and what the driver cannot take.
 
     Raises:
-        LaunchError: link faults without a loopback, imperfections or disturbances of a machine that has its own,
-            an address that is not on this computer, a speed that hardware does not have.
+        LaunchError: such as link faults without a loopback, imperfections or disturbances of a machine that has its
+            own, an address that is not on this computer, a speed that hardware does not have.
     """
-    from servonode.bus import check_address
-
-    plant = launch.plant
-    if plant.driver != "loopback" and plant.link != Link():
-        text = f'is the loopback\'s; set driver = "loopback" in [plant], which is "{plant.driver}", or leave it out'
-        raise LaunchError(launch.file, "plant.link", None, text)
-    if plant.driver != "external":
-        return
-    own = {
-        "plant.sensor": plant.sensor != Sensor(),
-        "plant.actuator": plant.actuator != Actuator(limit=plant.actuator.limit),
-        "plant.disturbance": bool(plant.disturbance),
-    }
-    for section, stated in own.items():
-        if stated:
-            text = "belongs to a simulation; an external machine has its own, leave it out (limit alone may stay)"
-            raise LaunchError(launch.file, section, None, text)
-    for key in ("state", "applied"):
-        address = getattr(plant.device, key)
-        problem = None if address is None else check_address(address)
-        if problem:
-            raise LaunchError(launch.file, "plant.device", key, problem)
-    speed = launch.run.speed
-    if launch.run.mode == "realtime" and speed != 1 and not plant.device.any_speed:
-        text = f"{speed:g} is not the pace of an external machine if it is hardware; take 1, or for a simulator say so"
-        raise LaunchError(launch.file, "run", "speed", f"{text} with plant.device.any_speed = true")
+    for table, key, text in _unread(launch):
+        if table != PASSED_OVER:
+            raise LaunchError(launch.file, f"plant.{table}", key, f"{text}; change that, or leave it out")
+    with _worded(launch):
+        DRIVERS[launch.plant.driver].check(stated(launch))
 
 
-def external_addresses(launch: LaunchFile, machine: str) -> tuple[str, ...]:
-    """Where the external machine of this name publishes its states and hears what is applied; none of another driver.
+def stated(launch: LaunchFile) -> Stated:
+    """What the launch file states for its driver."""
+    run, plant = launch.run, launch.plant
+    return Stated(run.mode == "lockstep", run.speed, asdict(plant.device), asdict(plant.link))
+
+
+def _unread(launch: LaunchFile) -> Iterator[tuple[str, str, str]]:
+    """Table and key of [plant] for each that is stated and that only other drivers read, with a sentence."""
+    own = DRIVERS[launch.plant.driver]
+    for table in dict.fromkeys(each.partition(".")[0] for driver in DRIVERS.values() for each in driver.reads):
+        for key in _stated_keys(getattr(launch.plant, table)):
+            others = [f'"{each.name}"' for each in DRIVERS.values() if each.uses(table, key)]
+            if others and not own.uses(table, key):
+                yield table, key, f'is for driver = {" or ".join(others)}, and [plant] has driver = "{own.name}"'
+
+
+def _stated_keys(table: Struct | dict[str, object]) -> list[str]:
+    """The keys of a table that are not at their defaults."""
+    if isinstance(table, dict):
+        return list(table)
+    return [field.name for field in fields(table) if getattr(table, field.name) != field.default]
+
+
+@contextmanager
+def _worded(launch: LaunchFile) -> Iterator[None]:
+    """What a driver cannot take is a LaunchError."""
+    try:
+        yield
+    except DriverError as error:
+        raise LaunchError(launch.file, error.section, error.key, error.text) from None
+
+
+def driver_addresses(launch: LaunchFile, machine: str) -> tuple[str, ...]:
+    """Where the machine of this name publishes its states and hears what is applied; none of one that is not outside.
 
     Raises:
         LaunchError: an address is absent and the machine's name gives none that can be used, or both are the same.
     """
-    from servonode.bus import BusError, check_address, device_addresses
-
-    if launch.plant.driver != "external":
-        return ()
-    device = launch.plant.device
-    stated = {"state": device.state, "applied": device.applied}
-    missing = [key for key, address in stated.items() if address is None]
-    if missing:
-        try:
-            usual = dict(zip(stated, device_addresses(machine), strict=True))
-        except BusError as error:
-            text = f"missing, and {error}; give an address such as ipc:///PATH"
-            raise LaunchError(launch.file, "plant.device", missing[0], text) from None
-        for key in missing:
-            if problem := check_address(usual[key]):
-                text = f"missing, and {problem.partition(';')[0]}; give one, or set XDG_RUNTIME_DIR to a shorter folder"
-                raise LaunchError(launch.file, "plant.device", key, text)
-            stated[key] = usual[key]
-    addresses = tuple(address for address in stated.values() if address is not None)
-    if len(set(addresses)) == 1:
-        text = f"{addresses[0]!r} cannot serve states and inputs; give the machine a second address"
-        raise LaunchError(launch.file, "plant.device", "applied", text)
-    return addresses
+    with _worded(launch):
+        return DRIVERS[launch.plant.driver].addresses(stated(launch), machine)
 
 
-def exposures(launch: LaunchFile, machine: str) -> list[str]:
-    """A sentence for each address of an external machine that others on this computer can reach."""
+def remarks(launch: LaunchFile, machine: str) -> list[str]:
+    """A sentence for each address that others on this computer can reach, and for each key that is not used."""
     from servonode.bus import exposure
 
-    return [text for address in external_addresses(launch, machine) if (text := exposure(address))]
+    found = [text for address in driver_addresses(launch, machine) if (text := exposure(address))]
+    return found + [f"plant.{table}.{key} is not used: it {text}" for table, key, text in _unread(launch)]
 
 
 def check_free(launch: LaunchFile, machine: str) -> None:
@@ -90,9 +89,9 @@ def check_free(launch: LaunchFile, machine: str) -> None:
     Raises:
         BusError: it is taken.
     """
-    addresses = external_addresses(launch, machine)
-    if addresses and _is_taken(address := addresses[-1]):
-        text = f"{launch.file} [plant.device] applied: {address} is taken by another process, such as another run"
+    ours = driver_addresses(launch, machine)[-1:]
+    if ours and _is_taken(ours[0]):
+        text = f"{launch.file} [plant.device] applied: {ours[0]} is taken by another process, such as another run"
         raise BusError(f"{text}; stop that one, or give this run addresses of its own")
 
 

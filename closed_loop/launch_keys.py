@@ -4,9 +4,11 @@
 """
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Struct
+
+from servonode.plants.drivers import DRIVERS
 
 AUTO = "auto"  # where the machine or servonode chooses
 MAX_SECONDS = 9e9  # 285 years; in nanoseconds within 64 bits
@@ -28,6 +30,10 @@ Waits = Wait | dict[str, Wait] | None
 Setting = float | int | str | bool | list[float]
 Integrator = Literal["euler", "rk2", "heun", "ralston", "rk4"]
 Restart = Literal["never", "on-failure", "always"]
+if TYPE_CHECKING:
+    DriverName = str
+else:
+    DriverName = Literal[tuple(DRIVERS)]
 
 
 def _key(sentence: str, unit: str = "") -> Meta:
@@ -173,8 +179,8 @@ class Plant(Section, frozen=True):
 
     machine: Annotated[Text, _key("the machine; `servonode list machines`")]
     driver: Annotated[
-        Literal["simulated", "loopback", "external"],
-        _key("what stands behind the plant node: a simulation, one behind a faulty link, another process"),
+        DriverName,
+        _key(f"what stands behind the plant node: {', '.join(each.summary for each in DRIVERS.values())}"),
     ] = "simulated"
     step: Annotated[
         Seconds | Literal["auto"], _key('the integrator step; "auto": the machine chooses, where it can', "s")

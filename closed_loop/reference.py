@@ -11,6 +11,7 @@ import msgspec
 from msgspec import NODEFAULT, Struct, inspect
 from msgspec.structs import fields
 
+from servonode.closed_loop.driver_checks import PASSED_OVER
 from servonode.closed_loop.launch_keys import (
     Actuator,
     Controller,
@@ -23,6 +24,8 @@ from servonode.closed_loop.launch_keys import (
     Sensor,
     Supervision,
 )
+from servonode.plants.drivers import DRIVERS
+from servonode.plants.drivers.driver import Driver
 
 HEAD = """\
 # The launch file
@@ -108,6 +111,15 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("controller", Controller),
 )
 COLUMNS = "| key | default | unit | what it is |\n|---|---|---|---|\n"
+DRIVER_HEAD = f"""
+## plant.driver
+
+What only other drivers read is refused. In `[plant.{PASSED_OVER}]` it is passed over, and `run` and `check` say so: the
+launch file of a machine can be rehearsed with a simulation.
+
+| driver | what stands behind the plant node | what it reads, where drivers differ |
+|---|---|---|
+"""
 _TABLES = {"parameters", "initial", "settings", "disturbance", "residuals", "gains"}
 _TABLES |= {"actuator", "sensor", "safety", "device", "link"}
 
@@ -120,7 +132,12 @@ def launch_reference() -> str:
         parts.append(f"\n## [{name}]\n\n{heading[:1].upper()}{heading[1:]}\n\n{COLUMNS}")
         parts += [_row(field) for field in fields(struct) if field.name not in _TABLES]
     assert {field.name for field in fields(Sections)} == {"run", "plant", "controller", "supervision", "target"}
+    parts += [DRIVER_HEAD, *map(_driver_row, DRIVERS.values())]
     return "".join([*parts, TAIL])
+
+
+def _driver_row(driver: Driver) -> str:
+    return f"| `{driver.name}` | {driver.summary} | {', '.join(f'`plant.{key}`' for key in driver.reads)} |\n"
 
 
 def _row(field: Any) -> str:

@@ -220,7 +220,7 @@ def run_of_rows(assembly: Assembly, control: str, rows: Array, answers: Array, w
     stamps = 1 + n + 1 + len(inputs)  # columns before those
     if rows.shape[1] > stamps:
         more["goal_t"] = rows[:, stamps] * assembly.launch.step_ns / 1e9
-        if assembly.launch.plant.driver != "simulated" and control != "sampled":
+        if not assembly.driver.simulated and control != "sampled":
             more["state_age"] = rows[:, stamps + 1]
     rows = np.ascontiguousarray(rows[:, :stamps])
     held = _stabilised(machine, t, rows)

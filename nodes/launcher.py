@@ -12,7 +12,7 @@ from typing import Any
 from servonode.bus import Bus, BusError, Requester, RunFolder, Status, devices_folder, run_folder, run_path
 from servonode.bus.processes import Named
 from servonode.closed_loop.closed_loop import Assembly
-from servonode.closed_loop.driver_checks import check_free, exposures, external_addresses
+from servonode.closed_loop.driver_checks import check_free, driver_addresses, remarks
 from servonode.closed_loop.launch_file import table_of
 from servonode.nodes.collect import Outcome, collect
 from servonode.nodes.fault_ladder import ESTOP
@@ -57,7 +57,7 @@ class Launcher:
         self.recording = recording or Recording(assembly, every)
         self.progress = progress
         self.begun = begun
-        self.arm = assembly.launch.plant.driver == "simulated" if arm is None else arm
+        self.arm = assembly.driver.simulated if arm is None else arm
         self.children: dict[str, Child] = {}
         self.outcome = Outcome()
         self._status: dict[str, Status] = {}
@@ -76,10 +76,10 @@ class Launcher:
         """
         begin = time.monotonic_ns()
         launch, machine = self.assembly.launch, self.assembly.machine.description.name
-        addresses = external_addresses(launch, machine)
+        addresses = driver_addresses(launch, machine)
         with _held(self.name) as folder, devices_folder(addresses, bound=addresses[-1] if addresses else ""):
             check_free(launch, machine)
-            for text in exposures(launch, machine):
+            for text in remarks(launch, machine):
                 _say(text)
             names = [TARGET, CONTROLLER, PLANT] if self.assembly.control else [PLANT]
             self._restarts = {node: Restarts.of(self.assembly.launch.supervision, node) for node in names}

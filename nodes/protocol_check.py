@@ -33,12 +33,12 @@ from servonode.bus import (
 from servonode.bus.messages import EXACT
 from servonode.bus.zmq_io import clear_path, open_socket
 from servonode.closed_loop.closed_loop import Assembly, assemble
-from servonode.closed_loop.driver_checks import external_addresses
+from servonode.closed_loop.driver_checks import driver_addresses
 from servonode.closed_loop.launch_file import launch_of_table, read_launch
 from servonode.errors import ServonodeError
 from servonode.mechanics.description import unpacked
 from servonode.mechanics.machine import Machine
-from servonode.plants.drivers import Terms, terms_of
+from servonode.plants.drivers.device import Terms, terms_of
 
 Array = npt.NDArray[np.float64]
 
@@ -453,7 +453,7 @@ def both_addresses(assembly: Assembly, given: Sequence[str]) -> list[str]:
     """
     if not given:
         outside = replace(assembly.launch, plant=replace(assembly.launch.plant, driver="external"))
-        return list(external_addresses(outside, assembly.machine.description.name))
+        return list(driver_addresses(outside, assembly.machine.description.name))
     addresses = list(given) if len(given) > 1 else _pair_of(given[0])
     for address in addresses:
         if complaint := check_address(address):

@@ -18,9 +18,10 @@ import numpy as np
 import pytest
 import zmq
 
+from servonode.bus import ExternalLink
 from servonode.nodes.node import PLANT
 from servonode.nodes.operator_requests import status, status_text
-from servonode.plants.drivers import DevicePlant, external_plant, terms_of
+from servonode.plants.drivers.device import DevicePlant, terms_of
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.simulated import SimulatedPlant
 from tests.helpers.runs import START_S, eventually, private_runs
@@ -57,7 +58,7 @@ class Rig:
             "state_timeout": STATE_TIMEOUT, **changes,
         }  # fmt: skip
         terms = terms_of(machine, machine.state(START), np.array([np.inf, np.inf]), **stated)
-        made = external_plant(machine, terms, *self.addresses)
+        made = DevicePlant(machine, ExternalLink(*self.addresses), terms)
         made.open()
         self.plants.append(made)
         return made

@@ -20,7 +20,7 @@ MAY_IMPORT = {  # of each room, beside itself and these
     "plants": {"mechanics"},
     "plants/drivers": {"plants", "mechanics", "bus"},
     "controllers": {"mechanics"},
-    "closed_loop": {*ENGINE, "bus"},
+    "closed_loop": {*ENGINE, "bus", "plants/drivers"},
     "nodes": {*ENGINE, "bus", "closed_loop", "plants/drivers"},
     "analysis": {*ENGINE, "bus", "closed_loop", "nodes"},
     "export": {*ENGINE, "closed_loop"},

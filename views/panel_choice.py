@@ -53,7 +53,7 @@ def chosen_panels(assembly: Assembly, fields: Sequence[str], timing: bool) -> li
 
 def extra_columns(assembly: Assembly, fields: Sequence[str]) -> list[str]:
     """The names in the panels that a machine outside measures beside its state; which ones it has only it knows."""
-    if assembly.launch.plant.driver != "external":
+    if not assembly.driver.outside:
         return []
     names = [name.strip() for text in fields for name in text.split(",")]
     return [name for name in dict.fromkeys(names) if name.startswith(EXTRA) and name != EXTRA]

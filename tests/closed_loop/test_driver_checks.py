@@ -1,5 +1,6 @@
 """What a launch file must state for a machine outside: its pace, its addresses, who can reach them."""
 
+import ast
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,9 +11,11 @@ from click.testing import CliRunner
 
 import servonode
 from servonode.cli.main import main
-from servonode.closed_loop.driver_checks import exposures, external_addresses
+from servonode.closed_loop.driver_checks import check_driver, driver_addresses, remarks
 from servonode.closed_loop.launch_file import LaunchError, read_launch
+from servonode.plants.drivers import DRIVERS
 
+ROOT = Path(__file__).parents[2]
 EXTERNAL = "trailer_pursuit_external"
 NAME = "diff_drive_trailer"
 
@@ -27,16 +30,16 @@ def runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_without_addresses_they_are_the_private_ones_of_the_machines_name() -> None:
     launch = read_launch(EXTERNAL)
-    assert external_addresses(launch, NAME) == (
+    assert driver_addresses(launch, NAME) == (
         "ipc:///tmp/sn/devices/diff_drive_trailer.state",
         "ipc:///tmp/sn/devices/diff_drive_trailer.applied",
     )
-    assert external_addresses(read_launch("trailer_pursuit"), NAME) == ()
+    assert driver_addresses(read_launch("trailer_pursuit"), NAME) == ()
 
 
 def test_one_may_be_given_and_the_other_not() -> None:
     launch = read_launch(EXTERNAL, ["plant.device.state=tcp://127.0.0.1:9873"])
-    assert external_addresses(launch, NAME) == (
+    assert driver_addresses(launch, NAME) == (
         "tcp://127.0.0.1:9873",
         "ipc:///tmp/sn/devices/diff_drive_trailer.applied",
     )
@@ -61,8 +64,63 @@ def test_one_may_be_given_and_the_other_not() -> None:
 )
 def test_addresses_that_cannot_be_are_refused_with_their_key(name: str, options: list[str], says: str) -> None:
     with pytest.raises(LaunchError, match=says) as caught:
-        external_addresses(read_launch(EXTERNAL, options), name)
+        driver_addresses(read_launch(EXTERNAL, options), name)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("launch", "setting", "says"),
+    [
+        (
+            "trailer_pursuit",
+            "plant.link.loss=0.1",
+            r'link\] loss: is for driver = "loopback", and .* "simulated"; change',
+        ),
+        (
+            EXTERNAL,
+            "plant.link.loss=0.1",
+            r'\[plant.link\] loss: is for driver = "loopback", and .* "external"; change',
+        ),
+        (EXTERNAL, "plant.sensor.drop=0.1", r'sensor\] drop: is for driver = "simulated" or "loopback", .* "external"'),
+        (EXTERNAL, "plant.actuator.lag=0.1", r'actuator\] lag: is for driver = "simulated" or "loopback", .* leave it'),
+        (EXTERNAL, "plant.disturbance.X=0.1", r'\[plant.disturbance\] X: is for driver = "simulated" or "loopback"'),
+    ],
+)
+def test_what_the_driver_would_not_read_is_refused(launch: str, setting: str, says: str) -> None:
+    with pytest.raises(LaunchError, match=says) as caught:
+        check_driver(read_launch(launch, [setting]))
+    assert "\n" not in str(caught.value)
+    own = "loopback" if "link" in setting else "simulated"
+    check_driver(read_launch("trailer_pursuit", [setting, f"plant.driver={own}"]))
+
+
+def test_the_limit_of_a_machines_drives_may_be_stated_outside_too() -> None:
+    check_driver(read_launch(EXTERNAL, ["plant.actuator.limit=0.4"]))
+
+
+@pytest.mark.parametrize(
+    ("driver", "unused"),
+    [("simulated", ["state", "timeout", "any_speed"]), ("loopback", ["state", "any_speed"]), ("external", [])],
+)
+def test_where_a_machine_is_met_may_stay_for_a_rehearsal_and_is_said_to_be_unused(
+    driver: str, unused: list[str]
+) -> None:
+    device = {"state": "ipc:///tmp/a/b", "timeout": 0.5, "any_speed": True}
+    given: dict[str, Any] = {f"plant__device__{key}": value for key, value in device.items()}
+    report = servonode.load(EXTERNAL, plant__driver=driver, **given).check()
+    said = [each for each in report.findings if "is not used" in each.text]
+    assert [(each.level, each.text.partition(" ")[0]) for each in said] == [
+        ("warn", f"plant.device.{key}") for key in unused
+    ]
+    assert all(each.text.endswith(f'[plant] has driver = "{driver}"') for each in said)
+
+
+def test_no_source_outside_the_drivers_asks_for_a_drivers_name() -> None:
+    for room in ("closed_loop", "nodes", "analysis", "views", "export", "cli", "servonode"):
+        for file in (ROOT / room).rglob("*.py"):
+            compared = [each for each in ast.walk(ast.parse(file.read_text())) if isinstance(each, ast.Compare)]
+            words = {each.value for part in compared for each in ast.walk(part) if isinstance(each, ast.Constant)}
+            assert not words & DRIVERS.keys(), file
 
 
 def test_who_else_can_reach_an_address_is_said_and_part_of_the_check() -> None:
@@ -72,7 +130,7 @@ def test_who_else_can_reach_an_address_is_said_and_part_of_the_check() -> None:
     assert [each.level for each in found] == ["warn"]
     assert "any user of this computer can speak to tcp://127.0.0.1:9873; there are no keys yet" in found[0].text
     assert report.verdict == "yes"
-    assert exposures(read_launch("trailer_pursuit"), NAME) == []
+    assert remarks(read_launch("trailer_pursuit"), NAME) == []
 
 
 @pytest.mark.parametrize("speed", [0.5, 2.0])

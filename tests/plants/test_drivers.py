@@ -16,16 +16,12 @@ from servonode.bus.interfaces import BOUND, Intake
 from servonode.bus.link import HEARD
 from servonode.mechanics.machine import Machine
 from servonode.plants import load_machine
-from servonode.plants.drivers import (
-    DevicePlant,
-    Impairments,
-    Terms,
-    Workings,
-    external_plant,
-    loopback_plant,
-    terms_of,
-)
-from servonode.plants.drivers.impairments import both_ways
+from servonode.plants.drivers import DRIVERS
+from servonode.plants.drivers.device import DevicePlant, Terms, terms_of
+from servonode.plants.drivers.driver import DriverContext, Stated
+from servonode.plants.drivers.impairments import Impairments, both_ways
+from servonode.plants.drivers.loopback_link import LoopbackLink
+from servonode.plants.drivers.simulated_device import Workings
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.plausible import Plausible, StateLimits
 from servonode.plants.simulated import SimulatedPlant
@@ -665,8 +661,9 @@ class Loop:
 
     def __init__(self, machine, impairments=None, workings=WORKINGS, seed=3, **changes) -> None:
         self.clock = Clock()
-        self.plant = loopback_plant(machine, terms(machine, **changes), workings, impairments, seed, self.clock)
-        self.device = self.plant._link.device
+        link = LoopbackLink(machine, workings, impairments or Impairments(), seed, self.clock)
+        self.plant = DevicePlant(machine, link, terms(machine, **changes), self.clock)
+        self.device = link.device
         self.plant.open()
 
     def connect(self, run=77, k=0) -> "Loop":
@@ -989,9 +986,15 @@ def test_a_full_queue_takes_no_more():
     assert len(list(way.arrivals(10**12))) == 1000
 
 
-def test_the_one_entry_makes_an_external_plant_that_opens_nothing_yet(trailer):
-    plant = external_plant(trailer, terms(trailer), "tcp://127.0.0.1:1", "tcp://127.0.0.1:2")
-    assert isinstance(plant._link, ExternalLink)
+@pytest.mark.parametrize(("name", "kind"), [("loopback", LoopbackLink), ("external", ExternalLink)])
+def test_a_driver_makes_a_plant_behind_its_link_that_opens_nothing_yet(trailer, name, kind):
+    context = DriverContext(
+        trailer, SimulatedPlant, terms(trailer), WORKINGS, None, Stated(False, 1.0, {}, {}),
+        ("tcp://127.0.0.1:1", "tcp://127.0.0.1:2"), Clock(),
+    )  # fmt: skip
+    plant = DRIVERS[name].open(context)
+    assert isinstance(plant, DevicePlant)
+    assert isinstance(plant._link, kind)
     assert plant.fds == ()
     plant.close()
 
@@ -1010,7 +1013,7 @@ def test_a_machine_with_vectors_in_its_state_travels_too():
         SensorEffects(*((0.0,) * n,) * 3, delay=0.0, drop=0.0),
     )
     clock = Clock()
-    plant = loopback_plant(sphero, made, workings, clock=clock)
+    plant = DevicePlant(sphero, LoopbackLink(sphero, workings, Impairments(), 0, clock), made, clock)
     plant.open()
     plant.connect(1, 0)
     assert plant.connected()

@@ -1,0 +1,75 @@
+"""What a driver is: one entry of the table `DRIVERS`, by which a machine comes to stand behind the plant node."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from servonode.mechanics.machine import Machine
+from servonode.plants.plant import Plant
+from servonode.plants.plausible import Plausible
+from servonode.plants.simulated import SimulatedPlant
+
+if TYPE_CHECKING:  # the bus is loaded by the driver that needs it
+    from servonode.plants.drivers.device import Clock, Terms
+    from servonode.plants.drivers.simulated_device import Workings
+
+
+class DriverError(ValueError):
+    """What a launch file states and its driver cannot take: section, key, and what is wrong."""
+
+    def __init__(self, section: str, key: str, text: str) -> None:
+        super().__init__(section, key, text)
+        self.section, self.key, self.text = section, key, text
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What a launch file states for its driver: the clock, the keys of [plant.device] and of [plant.link]."""
+
+    lockstep: bool
+    speed: float  # plant seconds per wall second, in real time
+    device: Mapping[str, Any]
+    link: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class DriverContext:
+    """What a driver is given to open a plant for a run."""
+
+    machine: Machine
+    simulation: Callable[[], SimulatedPlant]  # a fresh one of the machine at its start
+    terms: "Terms"  # of a machine behind a link
+    workings: "Workings"  # of one that is simulated there
+    plausible: Plausible | None  # what judges the readings of one that is not in this process
+    stated: Stated
+    addresses: tuple[str, ...]
+    clock: "Clock"
+
+
+@dataclass(frozen=True)
+class Driver:
+    """One way in which a machine stands behind the plant node.
+
+    summary: what that is, for the reference page. reads: the tables and keys of [plant] that it reads, of those that
+    not every driver does; another driver's are refused. open: makes the plant; what it opens belongs to the process.
+
+    simulated: the machine is a simulation in the plant's own process. It arms itself, may be late, and needs no watch,
+    for nothing is lost with it; its readings have no age. outside: the machine may be hardware. It needs a finite
+    limit on every input, and may measure more than its state.
+
+    check: raises DriverError for what cannot be, before anything is derived. addresses: where a machine of this name is
+    met, its own address first, ours last; raises DriverError.
+    """
+
+    name: str
+    summary: str
+    reads: tuple[str, ...]
+    open: Callable[[DriverContext], Plant]
+    simulated: bool = False
+    outside: bool = False
+    check: Callable[[Stated], None] = lambda _: None
+    addresses: Callable[[Stated, str], tuple[str, ...]] = lambda *_: ()
+
+    def uses(self, table: str, key: str) -> bool:
+        """Whether it reads this key of [plant.TABLE]."""
+        return table in self.reads or f"{table}.{key}" in self.reads

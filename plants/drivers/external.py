@@ -1,0 +1,65 @@
+"""The external driver: the machine is another process, which publishes at one address and hears us at a second."""
+
+from servonode.plants.drivers.driver import Driver, DriverContext, DriverError, Stated
+from servonode.plants.plant import Plant
+
+SECTION = "plant.device"
+
+
+def _check(stated: Stated) -> None:
+    """Refuse an address that is not on this computer, and a speed that hardware does not have."""
+    from servonode.bus import check_address
+
+    for key in ("state", "applied"):
+        if (address := stated.device[key]) is not None and (problem := check_address(address)):
+            raise DriverError(SECTION, key, problem)
+    if not stated.lockstep and stated.speed != 1 and not stated.device["any_speed"]:
+        text = f"{stated.speed:g} is not the pace of an external machine if it is hardware; take 1, or for a simulator"
+        raise DriverError("run", "speed", f"{text} say so with plant.device.any_speed = true")
+
+
+def _addresses(stated: Stated, machine: str) -> tuple[str, ...]:
+    """Where the machine publishes its states and hears what is applied, absent ones by its name.
+
+    Raises:
+        DriverError: an address is absent and the machine's name gives none that can be used, or both are the same.
+    """
+    from servonode.bus import BusError, check_address, device_addresses
+
+    found = {key: stated.device[key] for key in ("state", "applied")}
+    missing = [key for key, address in found.items() if address is None]
+    if missing:
+        try:
+            usual = dict(zip(found, device_addresses(machine), strict=True))
+        except BusError as error:
+            text = f"missing, and {error}; give an address such as ipc:///PATH"
+            raise DriverError(SECTION, missing[0], text) from None
+        for key in missing:
+            if problem := check_address(usual[key]):
+                text = f"missing, and {problem.partition(';')[0]}; give one, or set XDG_RUNTIME_DIR to a shorter folder"
+                raise DriverError(SECTION, key, text)
+            found[key] = usual[key]
+    if found["state"] == found["applied"]:
+        text = f"{found['state']!r} cannot serve states and inputs; give the machine a second address"
+        raise DriverError(SECTION, "applied", text)
+    return found["state"], found["applied"]
+
+
+def _open(context: DriverContext) -> Plant:
+    from servonode.bus import ExternalLink, make_devices_folder
+    from servonode.plants.drivers.device import DevicePlant
+
+    make_devices_folder(context.addresses)  # another run that has just ended may have removed it
+    link = ExternalLink(*context.addresses)
+    return DevicePlant(context.machine, link, context.terms, context.clock, context.plausible)
+
+
+DRIVER = Driver(
+    name="external",
+    summary="another process",
+    reads=("actuator.limit", "device"),
+    open=_open,
+    outside=True,
+    check=_check,
+    addresses=_addresses,
+)
