@@ -1,0 +1,57 @@
+"""What it takes to add a driver: `tests/helpers/null_driver.py`, and its name in the table."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+ROOT = Path(__file__).parents[2]
+REGISTERED = """
+from servonode.plants.drivers import DRIVERS
+from tests.helpers.null_driver import DRIVER
+DRIVERS[DRIVER.name] = DRIVER
+"""
+COMMAND = "from servonode.cli.main import main; main()"
+REFERENCE = "import runpy; runpy.run_module('servonode.closed_loop.reference', run_name='__main__')"
+SHORT = ("run.duration=0.2", "run.speed=1", "plant.driver=null")
+
+
+def done(code: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """What `code` does in an interpreter in which the null driver stands in the table."""
+    command = [sys.executable, "-c", REGISTERED + code, *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+
+
+def run(*settings: str) -> subprocess.CompletedProcess[str]:
+    given = [word for setting in (*SHORT, *settings) for word in ("--set", setting)]
+    return done(COMMAND, "run", "trailer_pursuit", "--json", "--no-report", *given)
+
+
+@pytest.mark.parametrize("mode", ["realtime", "lockstep"])
+def test_a_launch_file_runs_with_it(mode: str) -> None:
+    found = run(f"run.mode={mode}")
+    assert found.returncode == 0, found.stderr
+    final = json.loads(found.stdout)
+    assert (final["t"], final["faults"]) == (0.2, [])
+    assert all(final["input"].values()), "the law asks for torques"
+    assert not any(final["state"].values()), "and nothing moves"
+
+
+def test_what_it_does_not_read_is_refused() -> None:
+    found = run("plant.sensor.noise={phi=0.001}")
+    assert found.returncode == 2
+    text = '[plant.sensor] noise: is for driver = "simulated" or "loopback", and [plant] has driver = "null"; change'
+    assert text in found.stderr
+
+
+def test_the_reference_page_and_the_schema_know_it() -> None:
+    page = done(REFERENCE).stdout
+    assert "| `null` | a plant that stands still |" in page
+    assert "another process, a plant that stands still: external, loopback, null, simulated |" in page
+    schema = json.loads(done(REFERENCE, "schema").stdout)
+    launch = {"run": {"duration": 1.0}, "plant": {"machine": "a", "driver": "null"}}
+    assert Draft202012Validator(schema).is_valid(launch)
+    assert not Draft202012Validator(schema).is_valid({**launch, "plant": {"machine": "a", "driver": "nul"}})
