@@ -16,10 +16,10 @@ from servonode.closed_loop.run import Run, largest_residuals, run_of_rows
 from servonode.errors import ServonodeError
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.lockstep import lockstep, prepare
-from servonode.nodes.node import CONTROLLER, PLANT, TARGET, WANTED
 from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.row_log import Recorder, check_size
 from servonode.nodes.target_node import TargetNode
+from servonode.nodes.topology import CONTROLLER, PLANT, TARGET, nodes_of, subscribers
 
 _log = logging.getLogger(__name__)
 Array = npt.NDArray[np.float64]
@@ -75,12 +75,12 @@ def simulate_nodes(assembly: Assembly, every: int) -> Run:
     begin = time.monotonic_ns()
     switchboard = Switchboard()
     bus = _SteppedBus(switchboard, PLANT)
-    listeners = [WANTED[CONTROLLER], WANTED[TARGET]] if assembly.control else []
+    listeners = subscribers(nodes_of(assembly.control is not None))
     plant = PlantNode(assembly, bus, listeners, every)
     answers, more = np.zeros((0, 1)), {}
     if assembly.control:
-        target = TargetNode(assembly, MemoryBus(switchboard, TARGET), [WANTED[CONTROLLER]])
-        controller = ControllerNode(assembly, MemoryBus(switchboard, CONTROLLER), [WANTED[PLANT]])
+        target = TargetNode(assembly, MemoryBus(switchboard, TARGET), listeners)
+        controller = ControllerNode(assembly, MemoryBus(switchboard, CONTROLLER), listeners)
         bus.peers = (target, controller)
     bus.give_up = lambda: setattr(plant, "stop", True)
     if prepare(plant, arm=True, patience_s=0.0):

@@ -39,7 +39,7 @@ from paced import paced_assembly, sharp_timer
 from servonode.bus import Status
 from servonode.closed_loop.closed_loop import Assembly
 from servonode.nodes.launcher import Launcher
-from servonode.nodes.node import CONTROLLER, LAUNCHER, PLANT
+from servonode.nodes.topology import CONTROLLER, LAUNCHER, PLANT
 
 Array = npt.NDArray[np.float64]
 SAMPLE_S = 5.0

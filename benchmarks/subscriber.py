@@ -19,16 +19,18 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from paced import LAUNCH, paced_assembly
 
-from servonode.bus import Bus, BusError, read_registry, run_path
+from servonode.bus import run_path
 from servonode.closed_loop.closed_loop import Assembly
 from servonode.nodes.launcher import Launcher
-from servonode.nodes.node import CONTROLLER, PLANT, TARGET
+from servonode.nodes.listener import Listener
+from servonode.nodes.topology import PLANT, publishers
 
 RATES_HZ = (500, 1000)
 RUN_S = 6.0
@@ -38,7 +40,7 @@ LISTEN_S = 1.0  # how long the listener reads before it is stopped or killed
 SHARE, MARGIN_S = 1.5, 0.2e-3  # the bound: p99 beside a stalled listener to p99 alone
 TIMES = ("round_trip_s", "lateness_s")
 KINDS: dict[str, int | None] = {"alone": None, "stopped": signal.SIGSTOP, "killed": signal.SIGKILL}
-EVERYTHING = {PLANT: ["state", "applied"], CONTROLLER: ["command", "report"], TARGET: ["target"]}
+EVERYTHING = ("state", "applied", "command", "report", "target")
 
 
 @dataclass(frozen=True)
@@ -64,25 +66,13 @@ class Memory:
     end_mb: float
 
 
-def is_open(name: str) -> bool:
-    """Whether a run of this name goes on and its nodes have been started."""
-    try:
-        return bool(read_registry(name).get("open"))
-    except BusError:
-        return False
-
-
 def listen(name: str, heard: int) -> None:
-    """The listener's process: reads the run `name` for ever; writes a byte to `heard` with the first message."""
-    while not is_open(name):
-        time.sleep(0.005)
-    with Bus(run_path(name), "listener") as bus:
-        inbox = bus.subscriber(EVERYTHING)
-        while not inbox.receive():
-            bus.wait(None)
-        os.write(heard, b".")
-        while bus.wait(None):
-            inbox.receive()
+    """The listener's process: reads the run `name` to its end; writes a byte to `heard` with the first message."""
+    with Listener(str(run_path(name)), partial(publishers, EVERYTHING)) as run:
+        run.wait_open(until=lambda: False)
+        for number, _ in enumerate(run.messages()):
+            if not number:
+                os.write(heard, b".")
 
 
 @contextmanager

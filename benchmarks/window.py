@@ -26,9 +26,10 @@ from servonode.bus.interfaces import subscriptions_expected
 from servonode.closed_loop.closed_loop import Assembly, assemble
 from servonode.closed_loop.launch_file import read_launch
 from servonode.mechanics.description import derivative_name, packed
-from servonode.nodes.node import CONTROLLER, PLANT, TARGET, Outbox
+from servonode.nodes.node import Outbox
+from servonode.nodes.topology import CONTROLLER, PLANT, TARGET, publishers
 from servonode.views.window import FPS, Source, Window, headless_figure
-from servonode.views.window_feed import WANTED
+from servonode.views.window_feed import TOPICS
 from servonode.views.window_process import Options
 
 LAUNCHES = ("trailer_pursuit", "sphero_pursuit", "snowboarder_carve")
@@ -60,7 +61,7 @@ class _Given(Source):
         if self._bus is not None:
             return False
         self._bus = Bus(self._folder, "window")
-        self._inbox = self._bus.subscriber(WANTED)
+        self._inbox = self._bus.subscriber(publishers(TOPICS))
         return True
 
 
@@ -72,7 +73,8 @@ def speak(launch: str, folder: Path, seconds: float) -> None:
     states, inputs = np.array(list(run.state.values())).T, run.inputs.T
     residuals = {name: np.nan_to_num(values) for name, values in run.residual.items()}
     buses = {node: Bus(folder, node) for node in (PLANT, CONTROLLER, TARGET)}
-    boxes = {node: Outbox(node, bus.publisher(subscriptions_expected(node, [WANTED]))) for node, bus in buses.items()}
+    wanted = [publishers(TOPICS)]
+    boxes = {node: Outbox(node, bus.publisher(subscriptions_expected(node, wanted))) for node, bus in buses.items()}
     while not all(box.ready() for box in boxes.values()):
         time.sleep(0.01)
     for box in boxes.values():

@@ -31,7 +31,6 @@ from servonode.bus.messages import (
     Status,
     Target,
 )
-from servonode.bus.places import live_runs, read_registry
 from servonode.bus.publisher import Publisher
 from servonode.bus.request_codec import decode_map, encode_map
 from servonode.bus.requests import Requester, Requests
@@ -44,7 +43,7 @@ from servonode.bus.run_folder import (
     run_path,
 )
 from servonode.bus.sockets import Bus, Subscriber
-from servonode.bus.topics import TOPICS, Topic
+from servonode.bus.topics import TOPICS
 
 __all__ = [
     "LARGEST",
@@ -80,7 +79,6 @@ __all__ = [
     "SubscriberFace",
     "Switchboard",
     "Target",
-    "Topic",
     "Wanted",
     "check_address",
     "clear_devices_folder",
@@ -92,9 +90,7 @@ __all__ = [
     "encode_map",
     "endpoint",
     "exposure",
-    "live_runs",
     "make_devices_folder",
-    "read_registry",
     "run_folder",
     "run_path",
     "subscriptions_expected",

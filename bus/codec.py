@@ -57,14 +57,14 @@ def encode(message: Message) -> bytes:
     return payload
 
 
-_ROUTES = {word: (word.encode(), topic.message) for word, topic in TOPICS.items()}
+_ROUTES = {word: (word.encode(), kind) for word, kind in TOPICS.items()}
 
 
 def encode_frames(topic: str, message: Message) -> tuple[bytes, bytes]:
     """The two frames (topic, payload); ValueError for an unknown topic or a message of another topic."""
     frame, kind = _ROUTES.get(topic) or (b"", None)
     if type(message) is not kind:
-        kind = topic_named(topic).message
+        kind = topic_named(topic)
         raise ValueError(f"topic {topic!r} carries {kind.__name__}, not {type(message).__name__}")
     return frame, encode(message)
 
@@ -95,7 +95,7 @@ def _as_floats(value: Any) -> Any:
     return float(value)
 
 
-_KINDS = {word.encode(): topic.message for word, topic in TOPICS.items()}
+_KINDS = {word.encode(): kind for word, kind in TOPICS.items()}
 _FAST = {word: msgspec.msgpack.Decoder(kind).decode for word, kind in _KINDS.items()}
 _WIDE = {word: msgspec.msgpack.Decoder(_wide_twin(kind)).decode for word, kind in _KINDS.items()}
 _NUMERIC = {kind: {f.name for f in msgspec.structs.fields(kind) if f.type in _WIDER} for kind in _KINDS.values()}

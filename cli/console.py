@@ -13,7 +13,7 @@ from servonode.closed_loop.closed_loop import Assembly
 from servonode.closed_loop.run import Run
 from servonode.nodes.durations import in_rows
 from servonode.nodes.fault_ladder import ESTOP, FINAL
-from servonode.nodes.node import CONTROLLER, PLANT
+from servonode.nodes.topology import CONTROLLER, PLANT
 
 BAR = 24  # characters of the progress bar
 TERMINAL_PERIOD_S, LOG_PERIOD_S = 0.2, 5.0

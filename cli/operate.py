@@ -76,7 +76,7 @@ def estop(names: tuple[str, ...], as_json: bool) -> None:
     It stays so until servonode reset --estop. Without a name: every run of this user that is going on, wherever it was
     started. A signal goes to each plant's process first; then the plant is asked to confirm.
     """
-    from servonode.bus.places import distrusted
+    from servonode.nodes.find_runs import distrusted
     from servonode.nodes.operator_requests import stop_all
 
     stops, unknown = stop_all(names)

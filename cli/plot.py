@@ -30,7 +30,7 @@ def plot(run_or_file: str | None, panels: tuple[str, ...], window: float | None,
     options = window_options(True, panels, window, save)
     assert options is not None
     from servonode.views.display import gui_backend
-    from servonode.views.window import find_run, watch
+    from servonode.views.window import run_shown, watch
 
     gui_backend()
-    sys.exit(watch(find_run(run_or_file), options))
+    sys.exit(watch(run_shown(run_or_file), options))

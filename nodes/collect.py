@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 from servonode.closed_loop.closed_loop import Assembly
 from servonode.closed_loop.run import Run
-from servonode.nodes.node import CONTROLLER, PLANT, TARGET
 from servonode.nodes.recording import Recording, runs_of
+from servonode.nodes.topology import NODES, PLANT
 
 Ending = Literal["well", "fault", "stopped early", "broken off"]
 
@@ -50,8 +50,8 @@ def collect(
     """Take what the nodes left into the outcome: their faults, and the run if there is a record."""
     summaries = {name: store.summary for name, store in recording.stores.items()}
     plant = summaries[PLANT]
-    order = (TARGET, CONTROLLER, PLANT)  # a goal or a law that failed is the reason for what the plant found
-    faults = [fault for name in order for fault in summaries.get(name, {}).get("faults", [])]
+    # a goal or a law that failed is the reason for what the plant found, which comes last in the table
+    faults = [fault for name in NODES for fault in summaries.get(name, {}).get("faults", [])]
     known = {fault["text"] for fault in outcome.faults}
     outcome.faults += _unique(fault for fault in faults if fault["text"] not in known)
     if plant and plant["k"] < assembly.launch.steps:

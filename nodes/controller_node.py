@@ -1,21 +1,21 @@
 """The controller node: answers each control state with the inputs of its servo law."""
 
 import time
-from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from servonode.bus import BusFace, Command, Lifecycle, Report, State, Status, Target, subscriptions_expected
-from servonode.bus.interfaces import Wanted
+from servonode.bus import BusFace, Command, Report, State, Target, Wanted
 from servonode.closed_loop.closed_loop import Assembly
 from servonode.mechanics.description import derivative_name, unpacked
 from servonode.nodes.durations import Durations
-from servonode.nodes.node import CONTROLLER, STATUS_PERIOD_NS, WANTED, Clock, Fault, Outbox
+from servonode.nodes.node import Clock, Node
 from servonode.nodes.predictor import Predictor
 from servonode.nodes.row_log import Recorder
 from servonode.nodes.store import Store
+from servonode.nodes.topology import CONTROLLER
 
 Array = npt.NDArray[np.float64]
 GOALS = 2048  # targets kept for states that are still to come
@@ -26,25 +26,22 @@ def goal_step(state: State) -> int:
     return state.goal_k if state.goal_k >= 0 else state.k
 
 
-class ControllerNode:
+class ControllerNode(Node):
     """Event-driven: `work` handles what has arrived and returns; only the newest control state is answered."""
 
     def __init__(
         self,
         assembly: Assembly,
         bus: BusFace,
-        listeners: list[Wanted],
+        listeners: Sequence[Wanted],
         clock: Clock = time.monotonic_ns,
         store: Store | None = None,
     ) -> None:
+        super().__init__(CONTROLLER, bus, listeners, clock)
         assert assembly.control is not None
         self.assembly = assembly
-        self.bus = bus
-        self.clock = clock
         self.control = assembly.control
         self.law = assembly.control.law
-        self.inbox = bus.subscriber(WANTED[CONTROLLER])
-        self.outbox = Outbox(CONTROLLER, bus.publisher(subscriptions_expected(CONTROLLER, listeners)), clock)
         description = assembly.machine.description
         self.state_names, self.input_names = description.state_names, description.input_names
         self.residual_names = [each.name for each in self.law.description.residuals]
@@ -57,10 +54,6 @@ class ControllerNode:
         launch = assembly.launch
         self.record = Recorder(columns, launch.steps // (launch.steps_per_period or 1) + 2, store)
         self.compute_time, self.period = Durations(), Durations()
-        self.counts: Counter[str] = Counter()
-        self.faults: list[Fault] = []
-        self._failed: Fault | None = None  # of this run id: cleared when the plant is armed anew
-        self.stop = False
         self._x, self._layout = np.zeros(len(self.state_names)), description.layout
         self._y = np.zeros(assembly.n_y)
         # views: targets, the program's signals, its states, integrals of the residuals
@@ -74,14 +67,13 @@ class ControllerNode:
         self._ahead = self._predictor.delay * (launch.steps_per_period or 1) if self._predictor else 0  # steps
         self._goals: dict[int, Target] = {}
         self._early: dict[int, Target] = {}  # goals of a run whose first state has not come yet
-        self._k, self._t = 0, 0.0  # of the newest state that was answered
+        self._k = 0  # of the newest state that was answered; `t` is its time
         self._waiting: State | None = None  # a state whose target has not arrived yet
         self._answer: Command | None = None
         self._run = 0  # none yet
-        self._status_due = 0
         in_real_time = launch.run.mode == "realtime" and assembly.command_timeout is not None
         self._silence_ns = round((assembly.command_timeout or 0.0) * 1e9) if in_real_time else None
-        self._heard = 0  # clock of the newest control state; 0: none since the plant fell silent
+        self._heard = 0  # clock of the newest control state
 
     def work(self) -> float:
         """Take what has arrived, answer the newest control state once its target is there; sleep till more comes."""
@@ -92,9 +84,10 @@ class ControllerNode:
             else:
                 assert isinstance(message, Target)
                 self._on_target(message)
-        if self._waiting is not None and self._has_goals(goal_step(self._waiting)):
-            state, self._waiting = self._waiting, None
-            self._respond(state)
+        state = self._waiting
+        if state is not None and self._has_goals(k := goal_step(state)):
+            self._waiting = None
+            self._respond(state, k)
         return self._watch_plant()
 
     def _watch_plant(self) -> float:
@@ -102,15 +95,15 @@ class ControllerNode:
 
         Nothing need be stopped: commands are only ever answers. In lockstep a plant may take its time.
         """
-        if self._silence_ns is None or not self._heard:
+        if self._silence_ns is None or not self.active:
             return np.inf
         left = self._heard + self._silence_ns - self.clock()
         if left > 0:
             return left / 1e9
-        self._heard = 0
+        self.active = False
         self._clear_memory()
         self.counts["plant_silent"] += 1
-        self._publish_status(Lifecycle.INACTIVE)
+        self.publish_status(self._k, self.t)
         return np.inf
 
     def _clear_memory(self) -> None:
@@ -126,7 +119,7 @@ class ControllerNode:
             self._run = self.outbox.run = state.run
             self._goals = {k: goal for k, goal in self._early.items() if goal.run == state.run}
             self._early = {}
-            self._answer = self._failed = None
+            self._answer = self.failed = None
             self._clear_memory()
             self._followed = goal_step(state) * self.assembly.launch.step_ns / 1e9
         if not state.control:
@@ -138,9 +131,9 @@ class ControllerNode:
             )  # fmt: skip
             return
         now = self.clock()
-        if self._heard:
+        if self.active:
             self.period.add((now - self._heard) / 1e9)
-        self._heard = now
+        self._heard, self.active = now, True
         if self._waiting is not None and self._waiting.seq != state.seq:
             self.counts["skipped_states"] += 1
         self._waiting = state
@@ -155,35 +148,34 @@ class ControllerNode:
         if len(goals) > GOALS:
             del goals[next(iter(goals))]
 
-    def _respond(self, state: State) -> None:
-        """Compute the law on a state, publish command and report, record the residuals."""
+    def _respond(self, state: State, k: int) -> None:
+        """Compute the law on a state with the goal of step k, publish command and report, record the residuals."""
         begin = self.clock()
-        self._k, self._t = state.k, state.t
+        self._k, self.t = state.k, state.t
         try:
             self._x[:] = unpacked(self._layout, state.state)
         except (KeyError, ValueError):  # a name is missing, or has a list for its value
             self.counts["refused_shape"] += 1
             return
-        k = goal_step(state)
         goal = self._goals.get(k)
         status = self._compute(k, k * self.assembly.launch.step_ns / 1e9, self._x, follow=True)
         again = self._predictor is not None or self.law.n_integrals > 0  # which overwrites what the law has given
         if again:
             self._record(state)
-            status = status or self._look_further(state)
+            status = status or self._look_further(state, k)
         asked = self.law.inputs.tolist() if not status else [0.0] * len(self.input_names)
         self.compute_time.add((self.clock() - begin) / 1e9)
         fault = self.law.explain(status) if status else ""
-        if fault and self._failed is None:
-            self._failed = Fault("law", fault, state.t, CONTROLLER)
-            self.faults.append(self._failed)
+        if fault and self.failed is None:  # cleared when the plant is armed anew
+            self.fail("law", fault, state.t)
         self._answer = self.outbox.send(  # type: ignore[assignment]
             Command, state.k, state.t, re=state.seq, target_seq=goal.seq if goal else -1,
             input=dict(zip(self.input_names, asked, strict=True)), fault=fault,
         )  # fmt: skip
         if not again:
             self._record(state)  # behind the answer, which somebody waits for
-        self._report(state)
+        if self.status_is_due():
+            self._report(state)
         self._drop_goals(k)
 
     def _record(self, state: State) -> None:
@@ -201,11 +193,11 @@ class ControllerNode:
             self._followed = t
         return self.law.compute(t, x, self._y)
 
-    def _look_further(self, state: State) -> int:
+    def _look_further(self, state: State, k: int) -> int:
         """Compute once more from the predicted state, then integrate the residuals of the measured one."""
         status, f = 0, self.law.residuals.copy()
         if self._predictor:
-            k = goal_step(state) + self._ahead
+            k += self._ahead
             status = self._compute(k, k * self.assembly.launch.step_ns / 1e9, self._predictor.predict(state.k, self._x))
             if not status:
                 self._predictor.sent(state.k, self.law.inputs)
@@ -214,10 +206,6 @@ class ControllerNode:
         return status
 
     def _report(self, state: State) -> None:
-        now = self.clock()
-        if now < self._status_due:
-            return
-        self._status_due = now + STATUS_PERIOD_NS
         residuals = dict(zip(self.residual_names, self.law.residuals.tolist(), strict=True))
         condition = min(abs(self.law.condition), 1e300)
         scales = dict(zip(self.limit_names, self.law.scales.tolist(), strict=True))
@@ -226,29 +214,10 @@ class ControllerNode:
             saturated=any(scale < 1.0 for scale in scales.values()), compute_s=self.compute_time.recent(1),
             re=state.seq,
         )  # fmt: skip
-        self._publish_status(Lifecycle.FAULT if self._failed else Lifecycle.ACTIVE, **residuals)
+        self.publish_status(self._k, self.t, **residuals)
 
-    def _publish_status(self, lifecycle: Lifecycle, **residuals: float) -> None:
-        times = self.compute_time.flat("execution") | self.period.flat("period")
-        self.outbox.send(
-            Status, self._k, self._t, lifecycle=lifecycle, fault=self._failed.name if self._failed else "",
-            counts=dict(self.counts), values=times | residuals,
-        )  # fmt: skip
-
-    def asked(self, word: str) -> dict[str, Any]:
-        """What the operator asks: a controller has its status, no more."""
-        if word != "status":
-            return {"refused": f"the controller takes no {word}; ask the plant"}
-        last = self._failed
-        return {
-            "node": CONTROLLER,
-            "lifecycle": "fault" if last else "active" if self._heard else "inactive",
-            "fault": last.name if last else "",
-            "text": last.text if last else "",
-            "t": self._t,
-            "counts": dict(self.counts),
-            "values": self.compute_time.flat("execution") | self.period.flat("period"),
-        }
+    def values(self) -> dict[str, float]:
+        return self.compute_time.flat("execution") | self.period.flat("period")
 
     def _drop_goals(self, k: int) -> None:
         """Forget goals of the past; they stand in the order of their steps."""
@@ -256,10 +225,7 @@ class ControllerNode:
             del self._goals[oldest]
 
     def summary(self) -> dict[str, Any]:
-        """What the launcher needs of the controller when the run is over."""
-        return {
-            "faults": [fault.as_dict() for fault in self.faults],
-            "counts": dict(self.counts) | {f"refused_{name}": n for name, n in self.inbox.counts.items()},
+        return super().summary() | {
             "compute_s": self.compute_time.percentiles(),
             "times": {"period_s": self.period.percentiles(), "execution_s": self.compute_time.percentiles()},
         }

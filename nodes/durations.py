@@ -1,6 +1,6 @@
 """Durations gathered without growing memory: percentiles from a histogram with logarithmic buckets.
 
-Nothing here but the standard library, for the operator's verbs load it too and must be quick.
+Loads the standard library alone, for the operator's verbs load it too and must be quick.
 """
 
 import math
@@ -8,6 +8,8 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
+
+from servonode.nodes.topology import NODES
 
 LEAST, MOST = 1e-7, 1e3  # s; below and above lies one bucket each
 PER_OCTAVE = 48  # buckets, each 1.5 % wide: no percentile is farther off than that
@@ -123,7 +125,7 @@ def extras(values: Mapping[str, float]) -> str:
 
 
 _HEADS = "".join(f"{head:>10}" for head in ("p50", "p99", "p99.9", "max"))
-_NODES = ("plant", "controller", "target")
+_NODES = tuple(reversed(NODES))
 _ORDER = ("period", "lateness", "execution", "command_age", "round_trip")
 
 

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,11 @@ from servonode.closed_loop.driver_checks import check_free, driver_addresses, re
 from servonode.closed_loop.launch_file import table_of
 from servonode.nodes.collect import Outcome, collect
 from servonode.nodes.fault_ladder import ESTOP
-from servonode.nodes.node import CONTROLLER, LAUNCHER, PLANT, TARGET
-from servonode.nodes.node_main import MONITORED, run_node
+from servonode.nodes.node_main import run_node
 from servonode.nodes.node_process import STOP, Child, forked
 from servonode.nodes.recording import Recording
 from servonode.nodes.restart_policy import Restarts
+from servonode.nodes.topology import LAUNCHER, NODES, PLANT, TARGET, launcher_hears, nodes_of
 
 READY_TIMEOUT_S = 20.0
 READY_PAUSE_S = 0.002  # between two questions, so that nodes that already run are not held up
@@ -81,7 +81,7 @@ class Launcher:
             check_free(launch, machine)
             for text in remarks(launch, machine):
                 _say(text)
-            names = [TARGET, CONTROLLER, PLANT] if self.assembly.control else [PLANT]
+            names = nodes_of(self.assembly.control is not None)
             self._restarts = {node: Restarts.of(self.assembly.launch.supervision, node) for node in names}
             previous = self._listen()
             try:
@@ -95,7 +95,7 @@ class Launcher:
                     signal.signal(number, handler)
         return self.outcome
 
-    def _lives(self, folder: RunFolder, names: list[str]) -> None:
+    def _lives(self, folder: RunFolder, names: Sequence[str]) -> None:
         """The nodes' lives, from the first fork to the last end."""
         try:
             self.recording.begin()
@@ -113,12 +113,12 @@ class Launcher:
         handlers[signal.SIGTTOU] = signal.SIG_IGN  # no stop for want of a terminal
         return [(number, signal.signal(number, handler)) for number, handler in handlers.items()]
 
-    def _supervise(self, folder: RunFolder, names: list[str]) -> None:
+    def _supervise(self, folder: RunFolder, names: Sequence[str]) -> None:
         """Fork the nodes, open the gate, watch; again for each node that is to be started again.
 
         The launcher's own sockets are closed before each fork: a context's threads do not survive one.
         """
-        starting, waiting, again = names, set[str](), False
+        starting, waiting, again = list(names), set[str](), False
         while starting:
             begin = time.monotonic_ns()
             for node in starting:
@@ -126,7 +126,7 @@ class Launcher:
             waiting |= set(starting)
             self._register(folder, names, self._described(), again)
             with Bus(folder.path, LAUNCHER) as bus:
-                inbox = bus.subscriber({node: MONITORED[node] for node in names})
+                inbox = bus.subscriber(launcher_hears(names))
                 if not self._gate(folder.path, waiting):
                     return
                 if waiting:  # for one that has died meanwhile
@@ -138,7 +138,7 @@ class Launcher:
                     starting = self._watch(bus, inbox)
             again = True
 
-    def _register(self, folder: RunFolder, names: list[str], described: dict[str, Any], begun: bool) -> None:
+    def _register(self, folder: RunFolder, names: Sequence[str], described: dict[str, Any], begun: bool) -> None:
         """Write the registry. BusError where it cannot be, unless the run has begun, which goes on without."""
         try:
             folder.register(names, described)
@@ -195,8 +195,7 @@ class Launcher:
             store = self.recording.stores[name]
             return run_node(name, self.assembly, folder, self.every, self.arm and not again, store)
 
-        # the plant ends in good order even when the launcher is killed; the others hold nothing
-        self.children[name] = forked(name, live, signal.SIGTERM if name == PLANT else signal.SIGKILL)
+        self.children[name] = forked(name, live, NODES[name].orphaned)
         if name == PLANT and (self._stopped or (again and self._was_stopped())):
             self._on_emergency()
 
@@ -225,7 +224,7 @@ class Launcher:
 
     def _start(self, askers: dict[str, Requester], waiting: set[str]) -> bool:
         """Tell the nodes to start, the plant last; False where one does not hear it, and does not start again."""
-        for name in (TARGET, CONTROLLER, PLANT):
+        for name in NODES:
             if name not in waiting:
                 continue
             try:
@@ -304,7 +303,7 @@ class Launcher:
             pid, status = os.waitpid(child.pid, os.WNOHANG)
             if pid:
                 child.code = os.waitstatus_to_exitcode(status)
-                if child.name != PLANT or child.code not in (0, 1):
+                if child.code not in NODES[child.name].end_codes:
                     early = not self._starts_again(child) or early
         return early
 

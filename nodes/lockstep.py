@@ -1,8 +1,9 @@
 """The plant in lockstep: from answer to answer, and how every node waits for the start."""
 
 from servonode.bus import Lifecycle
-from servonode.nodes.node import PLANT, Fault
+from servonode.nodes.node import Fault
 from servonode.nodes.plant_node import RESEND_NS, PlantNode
+from servonode.nodes.topology import PLANT
 
 BRAKE_NS = 10_000_000  # how often a plant that stands unarmed computes its safe action anew
 

@@ -1,29 +1,18 @@
-"""What every node has: an identity, an outbox that stamps its messages, a running summary."""
+"""What every node has: an identity, an outbox that stamps its messages, an inbox, a status, a summary."""
 
 import secrets
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from servonode.bus import Applied, Command, Message, PublisherFace, Report, State, Status, Target
+from servonode.bus import TOPICS, BusFace, Lifecycle, Message, PublisherFace, Status, Wanted, subscriptions_expected
 from servonode.bus.messages import EXACT
+from servonode.nodes.topology import NODES, PLANT
 
-PLANT, CONTROLLER, TARGET, LAUNCHER = "plant", "controller", "target", "launcher"
-WANTED: dict[str, dict[str, list[str]]] = {  # who listens to what of whom
-    PLANT: {CONTROLLER: ["command"]},
-    CONTROLLER: {PLANT: ["state"], TARGET: ["target"]},
-    TARGET: {PLANT: ["status"]},
-}
 STATUS_PERIOD_NS = 200_000_000
-_TOPIC_OF = {
-    State: "state",
-    Command: "command",
-    Applied: "applied",
-    Target: "target",
-    Report: "report",
-    Status: "status",
-}
+_TOPIC_OF = {kind: word for word, kind in TOPICS.items()}
 Clock = Callable[[], int]  # monotonic ns
 
 
@@ -54,14 +43,14 @@ class Outbox:
         self.run = self.src  # the plant's own id; others echo the plant's
         self.clock = clock
         self._publisher = publisher
-        self._seq = dict.fromkeys(_TOPIC_OF.values(), -1)
+        self._seq = dict.fromkeys(NODES[node].publishes, -1)
 
     def ready(self) -> bool:
         """Whether all expected subscriptions are held, so that the next message reaches everybody."""
         return self._publisher.ready()
 
     def readers(self) -> int:
-        """How many subscriptions were ever made: a node that comes later shows."""
+        """How many subscriptions were ever made: more than before when somebody has connected since."""
         self._publisher.subscriptions_seen()
         return self._publisher.joined
 
@@ -77,3 +66,69 @@ class Outbox:
         message = kind(t=t, seq=seq, run=self.run, k=k, mono=self.clock(), node=self.node, src=self.src, **values)
         self._publisher.publish(topic, message)
         return message
+
+
+class Node:
+    """What the controller and the target share: inbox, outbox, the operator's requests, status, faults, summary.
+
+    `work` handles what has arrived and returns.
+    """
+
+    def __init__(self, name: str, bus: BusFace, listeners: Sequence[Wanted], clock: Clock) -> None:
+        self.name, self.bus, self.clock = name, bus, clock
+        self.inbox = bus.subscriber(NODES[name].hears)
+        self.outbox = Outbox(name, bus.publisher(subscriptions_expected(name, listeners)), clock)
+        self.counts: Counter[str] = Counter()
+        self.faults: list[Fault] = []  # of the whole run
+        self.failed: Fault | None = None  # the fault in which the node stands
+        self.active = False  # whether it hears the plant
+        self.stop = False
+        self.t = 0.0  # s, to which the node has come
+        self._status_due = 0
+
+    def work(self) -> float:
+        """Handle what has arrived; how long to sleep [s] unless more comes."""
+        raise NotImplementedError
+
+    def fail(self, name: str, text: str, t: float) -> None:
+        """Stand in a fault from now on."""
+        self.failed = Fault(name, text, t, self.name)
+        self.faults.append(self.failed)
+
+    @property
+    def lifecycle(self) -> Lifecycle:
+        if self.failed:
+            return Lifecycle.FAULT
+        return Lifecycle.ACTIVE if self.active else Lifecycle.INACTIVE
+
+    def values(self) -> dict[str, float]:
+        """What is measured of time, by flat names."""
+        return {}
+
+    def asked(self, word: str) -> dict[str, Any]:
+        """What the operator asks: the status."""
+        if word not in NODES[self.name].words:
+            return {"refused": f"the {self.name} takes no {word}; ask the {PLANT}"}
+        fault, text = (self.failed.name, self.failed.text) if self.failed else ("", "")
+        stands = {"node": self.name, "lifecycle": self.lifecycle, "fault": fault, "text": text, "t": self.t}
+        return stands | {"counts": dict(self.counts), "values": self.values()}
+
+    def status_is_due(self) -> bool:
+        """Whether a status is to be published now; the next one is due a period later."""
+        now = self.clock()
+        if now < self._status_due:
+            return False
+        self._status_due = now + STATUS_PERIOD_NS
+        return True
+
+    def publish_status(self, k: int, t: float, **more: float) -> None:
+        """Publish lifecycle, fault, counters, and the values with `more`."""
+        self.outbox.send(
+            Status, k, t, lifecycle=self.lifecycle, fault=self.failed.name if self.failed else "",
+            counts=dict(self.counts), values=self.values() | more,
+        )  # fmt: skip
+
+    def summary(self) -> dict[str, Any]:
+        """What the launcher needs of the node when the run is over."""
+        refused = {f"refused_{name}": n for name, n in self.inbox.counts.items()}
+        return {"faults": [fault.as_dict() for fault in self.faults], "counts": dict(self.counts) | refused}

@@ -7,36 +7,30 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from servonode.bus import Bus, MessageError, RunFolder, clear_devices_folder
-from servonode.bus.interfaces import Identity, Wanted
+from servonode.bus.interfaces import Identity
 from servonode.bus.messages import MAX_TEXT
 from servonode.closed_loop.closed_loop import Assembly
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.lockstep import lockstep, prepare
-from servonode.nodes.node import CONTROLLER, PLANT, TARGET, WANTED
+from servonode.nodes.node import Node
 from servonode.nodes.node_process import STOP
 from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.realtime import RealTime
 from servonode.nodes.realtime_grants import ask
 from servonode.nodes.store import Store
 from servonode.nodes.target_node import TargetNode
+from servonode.nodes.topology import CONTROLLER, LOOP, NODES, PLANT, nodes_of, subscribers
 
 INHERIT_NS = 2_000_000_000  # how long a dead launcher's lock may outlive it
 IDLE_NS = 200_000_000  # how often a node that waits looks up even if nothing comes
-MONITORED = {PLANT: ["status"], CONTROLLER: ["status"], TARGET: ["status"]}
 URGENT = ("estop", "stop")
 REQUESTS_AT_ONCE, REQUESTS_KEPT = 4, 64
 ANSWERING_NS = 200_000  # after which what else is asked must wait
 LOOK_NS = 1_000_000  # the door is looked at this often whatever else comes
-OPERATOR = ("arm", "disarm", "estop", "reset", "reset_estop", "status")  # what a plant is asked by the command line
-
-
-class _Worker(Protocol):
-    stop: bool
-
-    def work(self) -> float: ...
+OPERATOR = sorted({word for entry in NODES.values() for word in entry.words})
 
 
 class NodeBus(Bus):
@@ -134,7 +128,7 @@ class NodeBus(Bus):
             case str(word) if word in OPERATOR:
                 return self.on_operator(word)
             case other:
-                known = ", ".join((*OPERATOR, "ready", "start"))
+                known = ", ".join([*OPERATOR, "ready", "start"])
                 return {"error": f"unknown request {str(other)[:40]!r}; ask {known} or stop"}
 
     def _drain_signals(self) -> None:
@@ -157,7 +151,7 @@ def share_core(name: str) -> None:
         return
     given = os.sched_getaffinity(0)
     shared = {sorted(given)[os.getppid() % len(given)]}
-    if name in (PLANT, CONTROLLER):
+    if name in LOOP:
         os.sched_setaffinity(0, shared)
     elif given > shared:
         os.sched_setaffinity(0, given - shared)
@@ -233,17 +227,16 @@ def _alive(launcher: int) -> bool:
 
 def _build(name: str, assembly: Assembly, bus: NodeBus, every: int, arm: bool, store: Store) -> tuple[Any, Life]:
     """The node of this name, and how it lives."""
+    listeners = subscribers(nodes_of(assembly.control is not None), launcher=True)
     if name == PLANT:
-        listeners: list[Wanted] = [MONITORED]
-        if assembly.control:
-            listeners += [WANTED[CONTROLLER], WANTED[TARGET]]
         plant = PlantNode(assembly, bus, listeners, every, own_time=True, store=store)
         return plant, lambda: _drive(plant, assembly, arm)
+    node: Node
     if name == CONTROLLER:
-        controller = ControllerNode(assembly, bus, [MONITORED, WANTED[PLANT]], store=store)
-        return controller, lambda: _work(controller, bus)
-    target = TargetNode(assembly, bus, [MONITORED, WANTED[CONTROLLER]])
-    return target, lambda: _work(target, bus)
+        node = ControllerNode(assembly, bus, listeners, store=store)
+    else:
+        node = TargetNode(assembly, bus, listeners)
+    return node, lambda: _work(node, bus)
 
 
 def _drive(node: PlantNode, assembly: Assembly, arm: bool) -> dict[str, Any]:
@@ -262,7 +255,7 @@ def _drive(node: PlantNode, assembly: Assembly, arm: bool) -> dict[str, Any]:
     return pace.summary()
 
 
-def _work(node: _Worker, bus: NodeBus) -> dict[str, Any]:
+def _work(node: Node, bus: NodeBus) -> dict[str, Any]:
     """Event-driven life until told to stop: also after the last state, whose answer may have been lost."""
     while not node.stop:
         sleep_s = node.work()

@@ -12,14 +12,14 @@ from dataclasses import asdict, dataclass, replace
 from signal import SIGUSR1
 from typing import Any
 
-from servonode.bus.places import Found, folders_of_runs, none_is_going_on, the_run
 from servonode.bus.processes import Named
 from servonode.bus.requests import Requester
 from servonode.bus.run_folder import BusError
 from servonode.errors import ServonodeError
 from servonode.nodes.durations import extras, gathered, in_rows
+from servonode.nodes.find_runs import Found, find_run, folders_of_runs, none_is_going_on
+from servonode.nodes.topology import PLANT
 
-PLANT = "plant"
 ANSWER_S = 2.0  # wall s to wait for an answer
 CONFIRM_S, LOOK_S = 1.5, 0.25  # wall s for the confirmation of a stop, and after which the plant is looked for again
 
@@ -85,7 +85,7 @@ def status(name: str | None = None) -> dict[str, Any]:
     Of each node its lifecycle, fault, rung, plant time, counts and values, or {"error": why it does not answer}; of the
     plant also `faults`, all that are latched.
     """
-    run = the_run(name)
+    run = find_run(name)
     nodes = sorted(run.registry.get("nodes") or [PLANT], key=lambda node: (node != PLANT, node))
     answers = _at_once(lambda node: _asked(run, node, "status", ANSWER_S), nodes)
     stands = {node: {"error": str(each)} if isinstance(each, Exception) else each for node, each in answers.items()}
@@ -94,7 +94,7 @@ def status(name: str | None = None) -> dict[str, Any]:
 
 def order(verb: str, name: str | None) -> dict[str, Any]:
     """Ask the plant of a run to do something; its answer, with `run`, its lifecycle after that, perhaps a `note`."""
-    run = the_run(name)
+    run = find_run(name)
     answer = _asked(run, PLANT, verb, ANSWER_S)
     if not answer.get("done"):
         raise OperatorError(_refusal(verb, answer))

@@ -22,11 +22,12 @@ from servonode.nodes.energy_account import EnergyAccount
 from servonode.nodes.fault_ladder import FINAL, STAYS
 from servonode.nodes.goal_time import GoalTime
 from servonode.nodes.guard import Guard
-from servonode.nodes.node import PLANT, WANTED, Clock, Fault, Outbox, start_id
+from servonode.nodes.node import Clock, Fault, Outbox, start_id
 from servonode.nodes.pace import Pace
 from servonode.nodes.plant_status import PlantStatus
 from servonode.nodes.row_log import Recorder
 from servonode.nodes.store import Store
+from servonode.nodes.topology import NODES, PLANT
 from servonode.plants.plant import Plant
 
 Array = npt.NDArray[np.float64]
@@ -66,7 +67,7 @@ class PlantNode:
         self.counts: Counter[str] = self.guard.counts
         if own_time:  # else it is a simulation, whatever the driver
             self.guard.unlimited = assembly.unlimited
-        self.commands = bus.subscriber(WANTED[PLANT]) if assembly.control else None
+        self.commands = bus.subscriber(NODES[PLANT].hears) if assembly.control else None
         self.steps, self.steps_per_period = launch.steps, launch.steps_per_period
         self.publish_every, self.every = launch.plant.publish_every, every
         columns = [*self.info.state_names, "work", *self.info.input_names, *MORE_COLUMNS]

@@ -7,8 +7,9 @@ from servonode.closed_loop.closed_loop import Assembly
 from servonode.nodes.durations import EXTRA, Durations
 from servonode.nodes.fault_ladder import ESTOP
 from servonode.nodes.guard import Guard
-from servonode.nodes.node import PLANT, STATUS_PERIOD_NS, Outbox
+from servonode.nodes.node import STATUS_PERIOD_NS, Outbox
 from servonode.nodes.pace import Pace
+from servonode.nodes.topology import PLANT
 from servonode.plants.plant import Plant
 
 STATUS_INSTANTS = 64  # control instants after which a status is due at the latest; the target node goes by it

@@ -12,9 +12,9 @@ from servonode.bus import Lifecycle
 from servonode.nodes.durations import Durations
 from servonode.nodes.fault_ladder import Rung
 from servonode.nodes.lockstep import await_answer
-from servonode.nodes.node import PLANT
 from servonode.nodes.pace import Pace
 from servonode.nodes.plant_node import PlantNode
+from servonode.nodes.topology import PLANT
 
 NAP_NS = 50_000_000  # the longest sleep that looks at nothing
 STOPPING_NS = 2_000_000_000  # of the safe action, when a machine outside is stopped while it is armed

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from servonode.closed_loop.launch_keys import Run
+from servonode.nodes.topology import CONTROLLER, LOOP, PLANT
 
 SLACK_NS = 1000  # a sleep ends within a microsecond of its deadline, not 50
-PLANT, CONTROLLER = "plant", "controller"
 LIMITS = "/etc/security/limits.conf"
 _PR_SET_TIMERSLACK = 29
 _MCL_CURRENT, _MCL_FUTURE, _MCL_ONFAULT = 1, 2, 4
@@ -130,7 +130,7 @@ def _raise_priority(run: Run, node: str) -> str:
     if not run.priority:
         raise NotGranted("not asked; run.priority")
     _only_in_real_time(run)
-    if node not in (PLANT, CONTROLLER):
+    if node not in LOOP:
         raise NotGranted("for plant and controller only")
     priority = run.priority + (node == PLANT)
     hard = resource.getrlimit(resource.RLIMIT_RTPRIO)[1]

@@ -14,11 +14,11 @@ from typing import Any, Self
 from servonode.closed_loop.closed_loop import Assembly
 from servonode.closed_loop.launch_file import table_of
 from servonode.closed_loop.run import Run, largest_residuals, run_of_rows
-from servonode.nodes.node import CONTROLLER, PLANT, TARGET
 from servonode.nodes.node_process import Child, forked
 from servonode.nodes.row_log import check_size
-from servonode.nodes.spool import Pieces, read_spool
+from servonode.nodes.spool import KINDS, Pieces, read_spool
 from servonode.nodes.store import Store
+from servonode.nodes.topology import CONTROLLER, PLANT, TARGET
 from servonode.nodes.writer import Files, Spooler, write
 
 SUFFIX = ".spool"
@@ -51,7 +51,7 @@ class Recording:
         if self.out is None:
             return
         descriptor, self.spool = _opened(self.out)
-        recorded = {name: self.stores[name] for name in (PLANT, CONTROLLER) if name in self.stores}
+        recorded = {name: self.stores[name] for name in KINDS if name in self.stores}
         self._spooler = Spooler(Files(descriptor, self.spool, self.out), recorded)
         try:
             self._spooler.begin(_about(self.assembly, self.every, self.out))
@@ -104,7 +104,7 @@ class Recording:
         if self._spooler is not None:
             self._drain()
             pieces = read_spool(self._spooler.files.descriptor)
-        for node in (PLANT, CONTROLLER):
+        for node in KINDS:
             if node in self.stores:
                 _add_rest(pieces, node, self.stores[node])
         return pieces

@@ -8,9 +8,9 @@ import numpy.typing as npt
 
 from servonode.closed_loop.closed_loop import Assembly, assemble
 from servonode.closed_loop.launch_file import launch_of_table
-from servonode.nodes.node import PLANT
 from servonode.nodes.recording import SUFFIX, lives_beside, runs_of
 from servonode.nodes.spool import Pieces, SpoolError, read_spool
+from servonode.nodes.topology import PLANT
 
 Array = npt.NDArray[np.float64]
 

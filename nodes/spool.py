@@ -18,13 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.errors import ServonodeError
-from servonode.nodes.node import CONTROLLER, PLANT
+from servonode.nodes.topology import CONTROLLER, PLANT
 
 Array = npt.NDArray[np.float64]
 
 FORMAT = 1
 ABOUT, NAMES = 0, 1  # kinds of blocks: what was run; the columns of a node; and the nodes' rows:
-KINDS = {PLANT: 2, CONTROLLER: 3}
+KINDS = {PLANT: 2, CONTROLLER: 3}  # those that record
 _NODES = {kind: node for node, kind in KINDS.items()}
 _MAGIC = b"SNrb"
 _HEAD = struct.Struct("<4sHHIIQI")  # magic, kind, columns, life of the plant, rows, number of the first row, bytes

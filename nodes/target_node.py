@@ -6,16 +6,15 @@ The plant's status messages tell how far it is; the states themselves need not c
 """
 
 import time
-from collections import Counter
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from servonode.bus import BusFace, Status, Target, subscriptions_expected
-from servonode.bus.interfaces import Wanted
+from servonode.bus import BusFace, Status, Target, Wanted
 from servonode.closed_loop.closed_loop import Assembly
 from servonode.mechanics.description import derivative_name
-from servonode.nodes.node import STATUS_PERIOD_NS, TARGET, WANTED, Clock, Fault, Outbox
+from servonode.nodes.node import STATUS_PERIOD_NS, Clock, Node
+from servonode.nodes.topology import TARGET
 
 CHUNK = 32  # goals published at once in lockstep, where the controller waits for them
 LEAST_CHUNK = 4  # in real time, so that reading them never holds up an answer; more where that is too slow
@@ -25,37 +24,30 @@ STATUSES_AHEAD = 4  # in real time: as many as pass while this many status messa
 PAUSE_S = 0.001  # between two chunks
 
 
-class TargetNode:
+class TargetNode(Node):
     """Event-driven by the plant's status; `work` handles what has arrived and publishes one chunk."""
 
     def __init__(
-        self, assembly: Assembly, bus: BusFace, listeners: list[Wanted], clock: Clock = time.monotonic_ns
+        self, assembly: Assembly, bus: BusFace, listeners: Sequence[Wanted], clock: Clock = time.monotonic_ns
     ) -> None:
+        super().__init__(TARGET, bus, listeners, clock)
         launch = assembly.launch
         assert launch.steps_per_period is not None
         assert launch.period_ns is not None
-        self.bus = bus
-        self.clock = clock
         self.targets = assembly.targets
         self.steps_per_period, self.step_ns = launch.steps_per_period, launch.step_ns
         beyond = launch.controller.delay if launch.controller else 0  # a predictor looks past the end
         self.last = launch.steps // launch.steps_per_period + beyond
-        self.inbox = bus.subscriber(WANTED[TARGET])
-        self.outbox = Outbox(TARGET, bus.publisher(subscriptions_expected(TARGET, listeners)), clock)
         order = self.targets.order
         self.names = [derivative_name(name, i) for name in self.targets.names for i in range(order + 1)]
         passing = STATUSES_AHEAD * STATUS_PERIOD_NS * launch.run.speed / launch.period_ns
         self.ahead = min(max(LEAST_AHEAD, round(passing)), MOST_AHEAD)
         per_pause = PAUSE_S * 1e9 * launch.run.speed / launch.period_ns
         self.chunk = CHUNK if launch.run.mode == "lockstep" else min(CHUNK, LEAST_CHUNK * max(1, round(per_pause)))
-        self.faults: list[Fault] = []
-        self.counts: Counter[str] = Counter()
-        self.stop = False
         self._values = np.zeros(len(self.names))
         self._plant_at = -1  # control instant of the goal, by the plant's newest status
         self._plant_k = -1  # step of the plant in it
         self._next = 0  # first control instant not yet published
-        self._status_due = 0
         self._readers = 0  # subscriptions that were ever made
 
     def work(self) -> float:
@@ -63,7 +55,7 @@ class TargetNode:
         for _, message in self.inbox.receive():
             assert isinstance(message, Status)
             self._on_status(message)
-        if self._plant_at < 0:
+        if not self.active:
             return np.inf
         last = min(self._plant_at + self.ahead, self.last)
         self._publish(self._next, min(self._next + self.chunk - 1, last))
@@ -76,27 +68,14 @@ class TargetNode:
         if anew or status.k == self._plant_k:  # plant or reader have started, or the plant waits for want of a goal
             self._next = instant
         self._plant_at, self._plant_k = instant, status.k
-        self._report(status)
+        self.active, self.t = True, instant * self.steps_per_period * self.step_ns / 1e9
+        if self.status_is_due():
+            self.publish_status(status.k, status.t)
 
     def _has_new_reader(self) -> bool:
         """Whether somebody, such as a controller that was started again, has subscribed since this was asked last."""
         before, self._readers = self._readers, self.outbox.readers()
         return self._readers > before
-
-    def asked(self, word: str) -> dict[str, Any]:
-        """What the operator asks: a target has its status, no more."""
-        if word != "status":
-            return {"refused": f"the target takes no {word}; ask the plant"}
-        last = self.faults[-1] if self.faults else None
-        return {
-            "node": TARGET,
-            "lifecycle": "fault" if last else "active" if self._plant_at >= 0 else "inactive",
-            "fault": last.name if last else "",
-            "text": last.text if last else "",
-            "t": max(self._plant_at, 0) * self.steps_per_period * self.step_ns / 1e9,
-            "counts": dict(self.counts),
-            "values": {},
-        }
 
     def _publish(self, first: int, last: int) -> None:
         for instant in range(first, last + 1):
@@ -113,18 +92,7 @@ class TargetNode:
         """A goal that is not finite ends the run: the controller gets no goal, and the reason is published."""
         worst = self.names[int(np.argmin(np.isfinite(self._values)))]
         text = f"target {worst} is not finite at t = {t:g} s; correct its expression or shorten the run"
-        if not self.faults:
-            self.faults.append(Fault("target", text, t, TARGET))
-            self.outbox.send(Status, k, t, lifecycle="fault", fault="target", counts={}, values={})
+        if self.failed is None:
+            self.fail("target", text, t)
+            self.publish_status(k, t)
         self._next = self.last + 1
-
-    def _report(self, status: Status) -> None:
-        if self.clock() < self._status_due:
-            return
-        self._status_due = self.clock() + STATUS_PERIOD_NS
-        self.outbox.send(Status, status.k, status.t, lifecycle="active", counts=dict(self.counts), values={})
-
-    def summary(self) -> dict[str, Any]:
-        """What the launcher needs of the target when the run is over."""
-        faults = [fault.as_dict() for fault in self.faults]
-        return {"faults": faults, "counts": {f"refused_{name}": n for name, n in self.inbox.counts.items()}}

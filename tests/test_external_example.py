@@ -19,8 +19,8 @@ import pytest
 import zmq
 
 from servonode.bus import ExternalLink
-from servonode.nodes.node import PLANT
 from servonode.nodes.operator_requests import status, status_text
+from servonode.nodes.topology import PLANT
 from servonode.plants.drivers.device import DevicePlant, terms_of
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.simulated import SimulatedPlant

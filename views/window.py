@@ -4,36 +4,36 @@ Nobody waits for it. It takes what has arrived, keeps a bounded part of it, draw
 frozen window does not take in is dropped by the sockets of the nodes.
 """
 
-import contextlib
 import json
 import os
 import signal
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from servonode.bus import Bus, BusError, live_runs, read_registry, run_path
+from servonode.bus import BusError, run_path
 from servonode.closed_loop.closed_loop import Assembly, assemble
 from servonode.closed_loop.launch_file import launch_of_table
 from servonode.errors import ServonodeError
+from servonode.nodes.find_runs import find_run, find_runs
+from servonode.nodes.listener import Listener, give_way
+from servonode.nodes.topology import publishers
 from servonode.views.animation import SIZE, MovingPicture
 from servonode.views.display import gui_backend
 from servonode.views.panel_choice import chosen_panels, extra_columns
 from servonode.views.report import STYLE
-from servonode.views.window_feed import WANTED, Feed
+from servonode.views.window_feed import TOPICS, Feed
 from servonode.views.window_process import Options
 
-WINDOW = "window"
 FPS = 30
-LOOK_S = 0.2  # how often the registry is looked at
 SHOWN_S = 20.0  # wall s that the panels show unless asked otherwise
 WORDS_EVERY = 6  # frames after which texts are brought up to date
 SAID_S = 2.0  # how long a message of the window itself stands in its title
 SLOW = 0.9  # of the frames that are due, below which the title says how many there are
 FOOTER = "space: pause      s: save the picture      q: close"
-NICE = 19
 ENDED = {"finished": "finished", "fault": "ended by a fault"}
 
 
@@ -52,59 +52,23 @@ def usual_span(assembly: Assembly) -> float:
     return run.duration if run.mode == "lockstep" else min(SHOWN_S * run.speed, run.duration)
 
 
-class Source:
-    """The run of a name, as the registry has it: found, connected to, left when it has ended.
+class Source(Listener):
+    """The run that a window shows: what it runs, and what its nodes say.
 
     where: its name or its folder, which is looked for; absent: the name.
     """
 
     def __init__(self, name: str, where: str = "") -> None:
-        self.name, self.where = name, where or name
-        self.alive = False
+        super().__init__(where or name, partial(publishers, TOPICS), who="window")
+        self.name = name
         self.assembly: Assembly | None = None
-        self._started: int | None = None
         self._stored: Any = None
-        self._look_due = 0.0
-        self._bus: Bus | None = None
-        self._inbox: Any = None
 
-    def look(self, now: float) -> bool:
-        """Look at the registry when it is time to; True when a run was found that is not the one before.
-
-        Before a run's nodes have been started together nothing is connected: they count who listens to them.
-        """
-        if now < self._look_due:
-            return False
-        self._look_due = now + LOOK_S
-        try:
-            registry = read_registry(self.where)
-        except BusError:
-            self.alive = False
-            return False
-        if not registry.get("open") or registry["started_ns"] == self._started:
-            return False
+    def prepare(self, registry: dict[str, Any]) -> None:
+        """Read what the run that was found runs."""
         if registry["launch"] != self._stored:
             self.assembly, self._stored = stored_assembly(registry), registry["launch"]
-        self._started, self.alive, self.name = registry["started_ns"], True, registry["run"]
-        self.leave()
-        self._bus = Bus(registry["folder"], WINDOW)
-        self._inbox = self._bus.subscriber({node: WANTED[node] for node in registry["nodes"]})
-        return True
-
-    def receive(self) -> list[Any]:
-        """What has arrived, at most a bounded batch of it."""
-        if self._inbox is None:
-            return []
-        messages = [message for _, message in self._inbox.receive()]
-        if not messages and not self.alive:  # all is said; else the sockets would look for the nodes for ever
-            self.leave()
-        return messages
-
-    def leave(self) -> None:
-        """Close the sockets."""
-        if self._bus is not None:
-            self._bus.close()
-        self._bus = self._inbox = None
+        self.name = registry["run"]
 
 
 class Window:
@@ -161,7 +125,7 @@ class Window:
         now = time.monotonic()
         if self.source.look(now):
             self.begin()
-        for message in self.source.receive():
+        for _, message in self.source.receive():
             if self.feed is not None:
                 self.feed.take(message)
         self._count(now)
@@ -250,15 +214,6 @@ class Window:
         self.source.leave()
 
 
-def give_way() -> None:
-    """Let every other process go first where cores are short: the loop, above all."""
-    with contextlib.suppress(OSError):
-        if hasattr(os, "SCHED_IDLE"):  # Linux: only what nobody else wants
-            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-        else:
-            os.nice(NICE)
-
-
 def watch(name: str, options: Options, guard: int = 0) -> int:
     """Show a window on the run of this name until the user closes it; the exit code, 130 after Ctrl-C.
 
@@ -270,42 +225,25 @@ def watch(name: str, options: Options, guard: int = 0) -> int:
     give_way()  # before all else: loading the libraries takes a core for a second
     gui_backend()
     source = Source(name, str(run_path(name)) if guard else "")  # a launcher's own, whoever else has that name
-    if not wait_for(source, guard):
+    if not source.wait_open((lambda: os.getppid() != guard) if guard else None):
         return 0
     assert source.assembly is not None
     chosen_panels(source.assembly, options.panels, timing=True)  # refused before there is a window
     return _show(source, options)
 
 
-def find_run(asked: str | None) -> str:
+def run_shown(asked: str | None) -> str:
     """The name of the run that is meant: a name, a launch file of that name, or the only run that is going on.
 
     Where two have the same name it is the folder of one of them.
 
     Raises:
-        BusError: there is no such run, or without a name none or several; the names are told.
+        BusError: there is no such run, or it is not clear which; the names are told.
     """
-    names = live_runs()
-    going = f"going on: {', '.join(names)}" if names else "none is going on; start one with servonode run FILE --plot"
-    if asked is None:
-        if len(names) != 1:
-            raise BusError(f"servonode plot needs the name of a run where there is not just one; {going}")
-        return names[0]
-    for name in (asked, Path(asked).stem):
-        if name in names:
-            return name
-    raise BusError(f"no run named {Path(asked).stem if asked.endswith('.toml') else asked!r} is going on; {going}")
-
-
-def wait_for(source: Source, guard: int = 0) -> bool:
-    """Wait until the run's nodes have been started; False if `guard` ends first."""
-    while not source.look(time.monotonic()):
-        if not guard:
-            read_registry(source.where)
-        elif os.getppid() != guard:
-            return False
-        time.sleep(0.05)
-    return True
+    names = (None,) if asked is None else (asked, Path(asked).stem)
+    told = names[-1] if asked is None or asked.endswith(".toml") else asked
+    found = find_run(next((name for name in names if find_runs(name)), told))
+    return asked if asked == str(found.path) else found.name
 
 
 def _show(source: Source, options: Options) -> int:

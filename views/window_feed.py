@@ -12,7 +12,7 @@ from servonode.bus import Command, Message, Report, State, Status, Target
 from servonode.closed_loop.closed_loop import Assembly
 from servonode.mechanics.description import unpacked
 from servonode.nodes.durations import EXTRA, extras
-from servonode.nodes.node import CONTROLLER, PLANT, TARGET
+from servonode.nodes.topology import PLANT
 from servonode.views.panel_choice import TIMING, residual_names
 from servonode.views.ring_buffer import Ring
 
@@ -22,7 +22,7 @@ GOALS = 4096  # targets kept for states that are still to come
 EXTRAS = 4  # of them the title shows
 STATES = 512  # states whose publishing time is kept for the answers to them
 MARK_NS = 100_000_000  # how often a state is kept to compute the rate from
-WANTED = {PLANT: ["state", "status"], CONTROLLER: ["command", "report", "status"], TARGET: ["target"]}
+TOPICS = ("state", "command", "target", "report", "status")
 
 
 class Feed:

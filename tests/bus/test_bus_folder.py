@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from servonode.bus import BusError, RunNameTaken, read_registry, run_folder, run_path
+from servonode.bus import BusError, RunNameTaken, run_folder, run_path
+from servonode.nodes.find_runs import find_run
 from tests.helpers.runs import private_runtime
 
 
@@ -50,11 +51,11 @@ def test_the_same_name_is_refused_and_another_one_is_not(runtime):
 
 def test_the_registry_names_run_process_and_endpoints(runtime):
     with pytest.raises(BusError, match="no run named"):
-        read_registry("trailer")
+        find_run("trailer")
     before = time.monotonic_ns()
     with run_folder("trailer") as run:
         run.register(["plant", "controller"], {"viewers": "tcp://127.0.0.1:9872"})
-        registry = read_registry("trailer")
+        registry = find_run("trailer").registry
         assert (registry["run"], registry["pid"]) == ("trailer", os.getpid())
         assert before <= registry["started_ns"] <= time.monotonic_ns()
         assert registry["nodes"]["plant"]["pub"] == f"ipc://{run.path}/plant.pub"
@@ -77,7 +78,7 @@ def test_a_killed_run_blocks_nothing_and_its_files_are_cleared(runtime):
         child.send_signal(signal.SIGKILL)
     assert {"plant.pub", "plant.req"} <= {p.name for p in run_path("trailer").iterdir()}
     with pytest.raises(BusError, match="no run named"):
-        read_registry("trailer")
+        find_run("trailer")
     with run_folder("trailer") as run:
         assert sorted(p.name for p in run.path.iterdir()) == ["lock", "registry.json"]
         assert json.loads((run.path / "registry.json").read_text())["pid"] == os.getpid()
@@ -141,7 +142,7 @@ def test_a_folder_open_to_others_or_a_link_is_refused(runtime, which):
 def test_a_folder_of_another_user_is_refused(runtime, monkeypatch):
     run_path("trailer").mkdir(mode=0o700, parents=True)
     path = run_path("trailer")
-    monkeypatch.setattr("servonode.bus.run_folder.run_path", lambda _name: path)
+    monkeypatch.setattr(sys.modules["servonode.bus.run_folder"], "run_path", lambda _name: path)
     monkeypatch.setattr(os, "getuid", lambda: 4242)
     with pytest.raises(BusError, match="belongs to user"):
         run_folder("trailer")

@@ -34,12 +34,12 @@ from servonode.bus import (
     Requester,
     State,
     Status,
-    read_registry,
     run_path,
 )
-from servonode.nodes.node import CONTROLLER, PLANT, TARGET
+from servonode.nodes.find_runs import find_run
+from servonode.nodes.topology import CONTROLLER, PLANT, nodes_of
 
-NODES = (TARGET, CONTROLLER, PLANT)
+NODES = nodes_of(controlled=True)
 MANY = int(os.environ.get("SERVONODE_KILLS", "40"))  # kills of one kind in a slow test
 START_S = 60.0  # from nothing to the first state, on a machine that is busy and has no cache
 END_S = 30.0
@@ -206,7 +206,7 @@ class Process(Output):
     def registry(self) -> dict[str, Any]:
         """What the run says of itself; empty while it says nothing."""
         with suppress(BusError):
-            return read_registry(self.name)
+            return find_run(self.name).registry
         return {}
 
     def is_open(self) -> bool:
@@ -349,7 +349,7 @@ def private_runtime() -> Iterator[Path]:
         patch.delenv("SERVONODE_RUNTIME_DIR", raising=False)
         patch.setenv("XDG_RUNTIME_DIR", runtime)
         patch.setenv("TMPDIR", temporary)
-        patch.setattr("servonode.bus.places.LOGIN", Path(temporary) / "login")
+        patch.setattr("servonode.nodes.find_runs.LOGIN", Path(temporary) / "login")
         yield Path(runtime)
 
 

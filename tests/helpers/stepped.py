@@ -18,8 +18,8 @@ from servonode.bus.interfaces import BOUND, SubscriberFace
 from servonode.closed_loop.closed_loop import Assembly, assemble
 from servonode.closed_loop.launch_file import read_launch
 from servonode.nodes.lockstep import prepare
-from servonode.nodes.node import CONTROLLER, PLANT, WANTED
 from servonode.nodes.plant_node import PlantNode
+from servonode.nodes.topology import CONTROLLER, NODES, PLANT
 
 Array = npt.NDArray[np.float64]
 MS = 1_000_000  # ns
@@ -146,7 +146,7 @@ class Bench:
         self.clock = Clock()
         switchboard = Switchboard()
         self.bus = SteppedBus(switchboard, self.clock)
-        self.node = PlantNode(assembly, self.bus, [WANTED[CONTROLLER]], every, self.clock, own_time=True)
+        self.node = PlantNode(assembly, self.bus, [NODES[CONTROLLER].hears], every, self.clock, own_time=True)
         self.guard = self.node.guard
         self.limits = assembly.limits.value
         other = MemoryBus(switchboard, CONTROLLER)

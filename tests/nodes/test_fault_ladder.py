@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from servonode.closed_loop.closed_loop import Assembly
 from servonode.nodes.fault_ladder import RUNGS, Ladder, Rung
 from servonode.nodes.lockstep import lockstep
-from servonode.nodes.node import PLANT, Fault
+from servonode.nodes.node import Fault
+from servonode.nodes.topology import PLANT
 from tests.helpers.stepped import MS, Bench, puck
 
 NAMES = sorted(RUNGS)

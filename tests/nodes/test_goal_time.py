@@ -11,8 +11,8 @@ from servonode.closed_loop.closed_loop import Assembly, assemble
 from servonode.closed_loop.launch_file import LaunchError, read_launch
 from servonode.closed_loop.run import run_of_rows
 from servonode.nodes.controller_node import ControllerNode
-from servonode.nodes.node import CONTROLLER, PLANT, TARGET, WANTED
 from servonode.nodes.target_node import TargetNode
+from servonode.nodes.topology import CONTROLLER, NODES, PLANT, TARGET, subscribers
 from tests.helpers.stepped import Bench, puck
 
 WAITS = 'plant.safety.on_fault="wait"'
@@ -118,8 +118,8 @@ def aimed(folder: Path) -> Assembly:
 def test_targets_signals_and_time_in_residuals_are_those_of_goal_time(aimed: Assembly) -> None:
     switchboard = Switchboard()
     plant = MemoryBus(switchboard, PLANT)
-    target = TargetNode(aimed, MemoryBus(switchboard, TARGET), [WANTED[CONTROLLER]])
-    controller = ControllerNode(aimed, MemoryBus(switchboard, CONTROLLER), [WANTED[PLANT]])
+    target = TargetNode(aimed, MemoryBus(switchboard, TARGET), subscribers(NODES))
+    controller = ControllerNode(aimed, MemoryBus(switchboard, CONTROLLER), subscribers(NODES))
     publisher = plant.publisher()
     heard = plant.subscriber({CONTROLLER: ["command", "report"]})
     header = {"run": 1, "mono": 1, "node": PLANT, "src": 2}
@@ -145,7 +145,7 @@ def test_targets_signals_and_time_in_residuals_are_those_of_goal_time(aimed: Ass
 def test_a_target_is_not_sent_again_at_each_status_while_goal_time_stands(aimed: Assembly) -> None:
     switchboard = Switchboard()
     plant = MemoryBus(switchboard, PLANT)
-    target = TargetNode(aimed, MemoryBus(switchboard, TARGET), [WANTED[CONTROLLER]])
+    target = TargetNode(aimed, MemoryBus(switchboard, TARGET), subscribers(NODES))
     publisher, goals = plant.publisher(), plant.subscriber({TARGET: ["target"]})
     found = []
     for i in range(20):

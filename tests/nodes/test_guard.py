@@ -15,7 +15,7 @@ from servonode.bus import Command
 from servonode.closed_loop.closed_loop import Assembly
 from servonode.nodes.fault_ladder import MACHINE, RUNGS, Rung
 from servonode.nodes.guard import OUTSTANDING
-from servonode.nodes.node import PLANT
+from servonode.nodes.topology import PLANT
 from tests.helpers.stepped import MS, SRC, Bench, puck
 
 WAITS = 'plant.safety.on_fault="wait"'

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from servonode.bus import MessageError, Requester, State, run_folder
-from servonode.nodes.node import CONTROLLER, PLANT, TARGET
+from servonode.nodes.topology import CONTROLLER, PLANT, TARGET
 from tests.helpers.runs import NODES, SOON_S, START_S, Process, Runs, Watch, eventually, private_runs, signalled
 from tests.safety.test_external import free_ports
 

@@ -17,11 +17,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 import servonode
-from servonode.bus import Bus, BusError, RunFolder, live_runs, read_registry, run_folder, run_path
-from servonode.bus.places import distrusted, owners, places
+from servonode.bus import Bus, BusError, RunFolder, run_folder, run_path
 from servonode.bus.processes import Named, listener
 from servonode.cli.main import main
 from servonode.nodes.durations import Durations
+from servonode.nodes.find_runs import distrusted, find_run, find_runs, owners, places
 from servonode.nodes.operator_requests import NotStopped, OperatorError
 from tests.helpers.runs import SOON_S, private_runtime
 
@@ -158,7 +158,7 @@ def test_a_dead_runs_left_over_folder_is_no_run() -> None:
     (folder / "registry.json").write_text(json.dumps({"run": "dead", "pid": process.pid, "nodes": {}}))
     (folder.parent / "other").mkdir()
     (folder.parent / "other" / "registry.json").write_text("[")
-    assert live_runs() == []
+    assert find_runs() == {}
     assert "no run named 'dead'" in line(servo("reset", "dead"), 2)
 
 
@@ -367,7 +367,7 @@ def made(way: str, folder: Path, patch: pytest.MonkeyPatch) -> None:
     if way == "login":
         patch.setenv("XDG_RUNTIME_DIR", str(folder / str(os.getuid())))
         (folder / str(os.getuid())).mkdir(mode=0o700)
-        patch.setattr("servonode.bus.places.LOGIN", folder)
+        patch.setattr("servonode.nodes.find_runs.LOGIN", folder)
     else:
         patch.setenv(way, str(folder))
 
@@ -382,15 +382,15 @@ def test_a_run_is_found_wherever_it_was_started(
         assert run_path("sphero").is_relative_to(elsewhere)
     assert not run_path("sphero").is_relative_to(elsewhere)
     with pytest.raises(BusError):
-        read_registry("sphero")
+        find_run("sphero")
     if way == "login":  # as from cron, which has nothing in its environment
-        monkeypatch.setattr("servonode.bus.places.LOGIN", elsewhere)
+        monkeypatch.setattr("servonode.nodes.find_runs.LOGIN", elsewhere)
     else:  # among others, and not where a new run would go
         monkeypatch.setenv(way, str(elsewhere))
     if way == "SERVONODE_RUNTIME_DIR":
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
-    assert read_registry("sphero")["pid"] == os.getpid()
-    assert live_runs() == ["sphero"]
+    assert find_run("sphero").registry["pid"] == os.getpid()
+    assert list(find_runs()) == ["sphero"]
     for word in ("arm", "disarm", "reset", "estop"):
         assert servo(word, "sphero").exit_code == 0
     assert servo("estop").exit_code == servo("estop", "sphero").exit_code == 0
@@ -432,7 +432,7 @@ def test_a_folder_that_is_open_to_others_or_anothers_is_not_believed(
             assert result.exit_code == 2
             assert result.stderr.startswith("servonode: no run is going on; start one with servonode run FILE")
             assert (f"; not looked at: {path} has mode 0770, open to others" in result.stderr) == (path == elsewhere)
-            assert live_runs() == []
+            assert find_runs() == {}
             path.chmod(0o700)
         link = Path(os.environ["TMPDIR"]) / f"servonode-{os.getuid()}"
         link.symlink_to(elsewhere)
@@ -473,7 +473,7 @@ def test_a_file_that_is_no_registry_holds_nobody_up(elsewhere: Path, monkeypatch
     (run_path("deep") / "registry.json").write_text("[" * 100_000)
     (run_path("list") / "registry.json").write_text('["run"]')
     begin = time.monotonic()
-    assert live_runs() == []
+    assert find_runs() == {}
     assert time.monotonic() - begin < SOON_S
 
 
@@ -593,7 +593,7 @@ def real_run(tmp_path: Path) -> Iterator[str]:
     with output.open("w") as stream, subprocess.Popen(words, stdout=stream, stderr=stream) as process:
         try:
             limit = time.monotonic() + 2 * START_S
-            while not ("real" in live_runs() and until(lambda stands: stands["t"] > 0.1, 0.1)):
+            while not ("real" in find_runs() and until(lambda stands: stands["t"] > 0.1, 0.1)):
                 assert process.poll() is None, output.read_text()
                 assert time.monotonic() < limit, output.read_text()
             yield "real"

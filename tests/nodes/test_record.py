@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from servonode.bus import State
-from servonode.nodes.node import CONTROLLER, PLANT
 from servonode.nodes.row_log import Recorder
 from servonode.nodes.spool import SpoolError, about_block, append, names_block, read_spool, rows_block
 from servonode.nodes.store import Store
+from servonode.nodes.topology import CONTROLLER, PLANT
 from servonode.nodes.writer import Files, Spooler
 from tests.helpers.runs import START_S, Process, Runs, Watch, eventually, private_runs, signalled
 

@@ -16,13 +16,13 @@ import pytest
 
 import servonode
 from servonode.closed_loop.run import Run
-from servonode.nodes.node import CONTROLLER, PLANT, TARGET
+from servonode.nodes.topology import CONTROLLER, PLANT, TARGET, nodes_of
 from tests.helpers.runs import Output
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 START_S = 60.0  # from nothing to the first state, on a machine that is busy and has no cache
 END_S = 30.0
-NODES = (TARGET, CONTROLLER, PLANT)  # in the order in which they are forked
+NODES = nodes_of(controlled=True)  # in the order in which they are forked
 TIMEOUT = 0.1  # command timeout [s of wall time]: a busy host must not be taken for a dead controller
 PERIOD = 0.01
 ALSO_SLOWLY = pytest.param("trailer_pursuit_lockstep", marks=pytest.mark.slow)

@@ -42,7 +42,7 @@ import zmq
 
 import servonode
 from servonode.bus import Applied, Bus, BusError, Command, MessageError, State, Status, decode, encode
-from servonode.nodes.node import CONTROLLER, PLANT, TARGET
+from servonode.nodes.topology import CONTROLLER, PLANT, TARGET
 from tests.helpers.runs import (
     SOON_S,
     START_S,

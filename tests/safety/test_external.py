@@ -17,7 +17,7 @@ import pytest
 import zmq
 
 from servonode.bus import Applied, State, decode
-from servonode.nodes.node import PLANT
+from servonode.nodes.topology import PLANT
 from tests.helpers.runs import END_S, SOON_S, START_S, Process, Runs, Watch, eventually, private_runs, signalled
 from tests.safety.suite import WAITS, Beside, Driver, Stage, safety_suite
 

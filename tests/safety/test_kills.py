@@ -19,7 +19,7 @@ from typing import Self
 
 import pytest
 
-from servonode.nodes.node import CONTROLLER, LAUNCHER, PLANT, TARGET
+from servonode.nodes.topology import CONTROLLER, LAUNCHER, PLANT, TARGET
 from tests.helpers.runs import MANY, SOON_S, START_S, Process, Runs, Watch, eventually, private_runs, signalled
 from tests.safety.test_external import External
 

@@ -24,7 +24,7 @@ import servonode
 from servonode.cli.main import main
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.nodes import command_filter, fault_ladder, guard
-from servonode.nodes.node import CONTROLLER, PLANT, TARGET
+from servonode.nodes.topology import CONTROLLER, PLANT, TARGET
 from servonode.plants import limits
 from servonode.views.interpreter import fresh
 from tests.helpers.runs import (

@@ -25,9 +25,9 @@ from servonode.closed_loop.launch_file import read_launch
 from servonode.closed_loop.run import run_of_rows
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.lockstep import prepare
-from servonode.nodes.node import CONTROLLER, PLANT, TARGET, WANTED
 from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.target_node import TargetNode
+from servonode.nodes.topology import CONTROLLER, NODES, PLANT, TARGET, subscribers
 from tests.helpers.runs import START_S, Runs, Watch, eventually, private_runs
 from tests.safety.test_external import ROBOT, free_ports
 
@@ -74,9 +74,9 @@ def paused(*settings: str) -> dict[str, Any]:
     assembly = assemble(read_launch("trailer_pursuit_external", given))
     switchboard = Switchboard()
     bus = Stepped(switchboard, PLANT)
-    plant = PlantNode(assembly, bus, [WANTED[CONTROLLER], WANTED[TARGET]], 10)
-    target = TargetNode(assembly, MemoryBus(switchboard, TARGET), [WANTED[CONTROLLER]])
-    controller = ControllerNode(assembly, MemoryBus(switchboard, CONTROLLER), [WANTED[PLANT]])
+    plant = PlantNode(assembly, bus, subscribers(NODES), 10)
+    target = TargetNode(assembly, MemoryBus(switchboard, TARGET), subscribers(NODES))
+    controller = ControllerNode(assembly, MemoryBus(switchboard, CONTROLLER), subscribers(NODES))
     bus.peers = (target, controller)
     assert prepare(plant, arm=True, patience_s=0.0)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from servonode.nodes.node import CONTROLLER, LAUNCHER
+from servonode.nodes.topology import CONTROLLER, LAUNCHER
 from tests.helpers.runs import MANY, NODES, SOON_S, START_S, Process, Runs, Watch, eventually, private_runs
 
 LAUNCH = "trailer_pursuit"

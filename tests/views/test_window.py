@@ -18,13 +18,14 @@ import pytest
 from matplotlib.backend_bases import KeyEvent
 
 import servonode
-from servonode.bus import BusError, Command, Report, State, Status, Target, live_runs, run_folder
+from servonode.bus import BusError, Command, Report, State, Status, Target, run_folder
 from servonode.closed_loop.closed_loop import Assembly, assemble
 from servonode.closed_loop.launch_file import launch_of_table, read_launch, table_of
 from servonode.loop import Loop
 from servonode.mechanics.description import packed
+from servonode.nodes.find_runs import find_runs
 from servonode.views.panel_choice import FieldError, chosen_panels, extra_columns
-from servonode.views.window import Source, Window, find_run, headless_figure, stored_assembly
+from servonode.views.window import Source, Window, headless_figure, run_shown, stored_assembly
 from servonode.views.window_feed import GOALS, ROWS, STATES, Feed
 from servonode.views.window_process import Options
 from tests.helpers.runs import private_runtime
@@ -37,7 +38,7 @@ ONTO_AGG = """
 import sys
 from servonode.views import window as w
 source = w.Source(sys.argv[1])
-w.wait_for(source)
+source.wait_open()
 shown = w.Window(w.headless_figure(), source, w.Options())
 shown.begin()
 print("open", flush=True)
@@ -95,7 +96,7 @@ class Given(Source):
 
     def receive(self) -> list[Any]:
         messages, self.messages = self.messages, []
-        return messages
+        return [("", message) for message in messages]
 
 
 @pytest.fixture
@@ -339,16 +340,16 @@ def runtime() -> Iterator[str]:
 
 
 def test_a_run_is_found_by_its_name_by_its_file_or_as_the_only_one(runtime: str) -> None:
-    with pytest.raises(BusError, match="needs the name of a run where there is not just one; none is going on"):
-        find_run(None)
+    with pytest.raises(BusError, match=r"^no run is going on; start one with servonode run FILE"):
+        run_shown(None)
     with run_folder("left"):
-        assert live_runs() == ["left"]
-        assert find_run(None) == find_run("left") == find_run("some/left.toml") == "left"
+        assert list(find_runs()) == ["left"]
+        assert run_shown(None) == run_shown("left") == run_shown("some/left.toml") == "left"
         with pytest.raises(BusError, match=r"^no run named 'nix' is going on; going on: left$"):
-            find_run("nix")
-        with run_folder("right"), pytest.raises(BusError, match=r"going on: left, right$"):
-            find_run(None)
-    assert live_runs() == []
+            run_shown("nix")
+        with run_folder("right"), pytest.raises(BusError, match=r"name one of left, right$"):
+            run_shown(None)
+    assert find_runs() == {}
 
 
 def test_nothing_is_connected_before_the_nodes_were_started_together(runtime: str) -> None:

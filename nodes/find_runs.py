@@ -15,10 +15,10 @@ from typing import Any
 
 from servonode.bus.processes import Named, listener
 from servonode.bus.run_folder import REGISTRY, RUNTIME, BusError, distrust, folder_name, temporary_folders
+from servonode.nodes.topology import PLANT
 
 LOGIN = Path("/run/user")  # where a login has its runtime folder, by user
 LARGEST = 2**20  # bytes of a file that says something about a run
-PLANT = "plant"
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,12 @@ class Found:
             if isinstance(name, str) and name.isprintable() and folder_name(name) == self.path.name:
                 return name
         return str(self.path)
+
+    def described(self) -> dict[str, Any]:
+        """The registry; BusError where it cannot be read."""
+        if not self.registry:
+            raise BusError(f"run {self.name!r} is going on, but {self.path / REGISTRY} cannot be read; stop the run")
+        return self.registry
 
     def plant(self) -> Named | None:
         """The plant's process as it is written down, by itself or by the launcher, if it lives. Connects to nothing."""
@@ -132,25 +138,27 @@ def _content(file: Path, owner: int) -> dict[str, Any]:
     return {}
 
 
-def going_on() -> dict[str, Found]:
-    """The runs that are going on, by name; of several with one name each by its folder."""
-    living = [each for each in folders_of_runs() if each.lives()]
-    names = [each.name for each in living]
-    labels = {each.name if names.count(each.name) == 1 else str(each.path): each for each in living}
-    return dict(sorted(labels.items()))
+def find_runs(name: str | None = None) -> dict[str, Found]:
+    """The runs that are going on, of this name or in this folder (absent: all), by name.
 
-
-def the_run(name: str | None) -> Found:
-    """The run that is meant: by name or folder, or the only one going on. BusError if it is not there, or not clear."""
+    Of several with one name each is called by its folder. They come in the order of the places.
+    """
     living = [each for each in folders_of_runs(name) if each.lives()]
-    if len(living) == 1:
-        return living[0]
-    if len(living) > 1 and name is not None:
-        folders = ", ".join(str(each.path) for each in living)
-        raise BusError(f"run {name!r} is going on {len(living)} times; give in its place one of the folders {folders}")
-    if living:
-        raise BusError(f"several runs are going on; name one of {', '.join(going_on())}")
-    raise none_is_going_on(name)
+    names = [each.name for each in living]
+    return {each.name if names.count(each.name) == 1 else str(each.path): each for each in living}
+
+
+def find_run(name: str | None = None) -> Found:
+    """The run that is meant: by name or folder, or the only one going on. BusError if it is not there, or not clear."""
+    found = find_runs(name)
+    if len(found) == 1:
+        return next(iter(found.values()))
+    if not found:
+        raise none_is_going_on(name)
+    if name is None:
+        raise BusError(f"several runs are going on; name one of {', '.join(sorted(found))}")
+    folders = ", ".join(str(each.path) for each in found.values())
+    raise BusError(f"run {name!r} is going on {len(found)} times; give in its place one of the folders {folders}")
 
 
 def none_is_going_on(name: str | None) -> BusError:
@@ -158,19 +166,6 @@ def none_is_going_on(name: str | None) -> BusError:
     skipped = "".join(f"; not looked at: {each}" for each in distrusted())
     if name is None:
         return BusError(f"no run is going on; start one with servonode run FILE{skipped}")
-    runs = going_on()
-    there = f"going on: {', '.join(runs)}" if runs else "none is going on"
+    runs = find_runs()
+    there = f"going on: {', '.join(sorted(runs))}" if runs else "none is going on"
     return BusError(f"no run named {name!r} is going on; {there}{skipped}")
-
-
-def read_registry(name: str) -> dict[str, Any]:
-    """What the run of this name wrote about itself, and its `folder`; BusError if no such run lives, or several do."""
-    found = the_run(name)
-    if not found.registry:
-        raise BusError(f"run {name!r} is going on, but {found.path / REGISTRY} cannot be read; stop the run")
-    return {**found.registry, "folder": str(found.path)}
-
-
-def live_runs() -> list[str]:
-    """The names of the runs that are going on; of several with one name, their folders."""
-    return list(going_on())

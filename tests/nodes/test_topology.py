@@ -1,0 +1,69 @@
+"""The table of nodes: what is heard is published, and everything that is counted or started follows from it."""
+
+import pytest
+
+from servonode.bus import TOPICS, subscriptions_expected
+from servonode.closed_loop.launch_keys import Supervision
+from servonode.nodes.listener import NoSuchTopic, named
+from servonode.nodes.node_main import OPERATOR
+from servonode.nodes.restart_policy import Restarts
+from servonode.nodes.topology import CONTROLLER, NODES, PLANT, TARGET, launcher_hears, nodes_of, publishers, subscribers
+
+
+@pytest.mark.parametrize("node", NODES)
+def test_what_a_node_hears_is_published_by_whom_it_hears_it_of(node: str) -> None:
+    for other, topics in NODES[node].hears.items():
+        assert other != node
+        assert set(topics) <= set(NODES[other].publishes)
+
+
+def test_every_topic_of_a_run_has_a_publisher_and_a_device_has_its_own() -> None:
+    assert {topic for entry in NODES.values() for topic in entry.publishes} == TOPICS.keys() - {"setup"}
+    assert len(TOPICS) == len(set(TOPICS.values()))  # a message is published under one topic
+
+
+def test_the_plant_starts_last_and_is_alone_without_a_controller() -> None:
+    assert nodes_of(controlled=True) == (TARGET, CONTROLLER, PLANT)
+    assert nodes_of(controlled=False) == (PLANT,)
+
+
+def test_every_node_has_a_restart_policy_in_the_launch_file() -> None:
+    asked = Supervision(plant="on-failure", controller="on-failure", target="on-failure")
+    assert {Restarts.of(asked, node).policy for node in NODES} == {"on-failure"}
+
+
+@pytest.mark.parametrize(
+    ("controlled", "launcher", "expected"),
+    [
+        (True, True, {PLANT: 4, CONTROLLER: 2, TARGET: 3}),  # a controller says both its words to both
+        (True, False, {PLANT: 3, CONTROLLER: 1, TARGET: 2}),
+        (False, True, {PLANT: 1}),
+        (False, False, {PLANT: 0}),
+    ],
+)
+def test_a_publisher_waits_for_those_that_will_hear_it(
+    controlled: bool, launcher: bool, expected: dict[str, int]
+) -> None:
+    nodes = nodes_of(controlled)
+    listeners = subscribers(nodes, launcher)
+    assert {node: subscriptions_expected(node, listeners) for node in nodes} == expected
+    assert launcher_hears(nodes).keys() == set(nodes)
+
+
+def test_the_door_takes_the_words_of_all_nodes() -> None:
+    assert set(OPERATOR) == {word for entry in NODES.values() for word in entry.words}
+    assert all("status" in entry.words for entry in NODES.values())
+
+
+def test_a_topic_is_named_alone_or_with_its_node() -> None:
+    assert named("status", nodes_of(controlled=True)) == launcher_hears(NODES)
+    assert named("plant/status", NODES) == {PLANT: ["status"]}
+    assert named("command", NODES) == publishers(["command"]) == {CONTROLLER: ["command"]}
+
+
+@pytest.mark.parametrize("word", ["stat", "plant/command", "/state", "plant/", "nowhere/state", ""])
+def test_a_topic_that_nobody_publishes_is_refused_with_the_choices(word: str) -> None:
+    with pytest.raises(NoSuchTopic, match=r"; choose applied, command, .*, or one node's: target/target, .*, plant/"):
+        named(word, NODES)
+    with pytest.raises(NoSuchTopic, match=r"; choose applied, state, status, or one node's: plant/state, plant/"):
+        named("command", nodes_of(controlled=False))
