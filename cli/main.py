@@ -26,6 +26,7 @@ VERBS = {  # by section of the help, in its order: each verb with the file of cl
         "reset": "operate",
         "estop": "operate",
         "plot": "plot",
+        "topic": "topic",
         "recover": "recover",
     },
     "Create": {

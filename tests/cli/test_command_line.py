@@ -542,6 +542,7 @@ EXITS = {  # of each verb: every exit code that it can end with
     "reset": {"0", "1", "2", "130"},
     "estop": {"0", "1", "2", "130"},
     "plot": {"0", "2", "130"},
+    "topic echo": {"0", "2", "130"},
     "recover": {"0", "2", "130"},
     "new": {"0", "2"},
     "list": {"0", "2"},
