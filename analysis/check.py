@@ -56,9 +56,9 @@ def report(assembly: Assembly) -> Report:
     launch, description, control = assembly.launch, assembly.machine.description, assembly.control
     law = control.law if control else None
     found = control.examination if control else Examination()
+    u = np.zeros(assembly.machine.n_inputs)
     if law:
-        law.compute(0.0, assembly.start, assembly.goal(0.0))  # the examination has left other states in it
-    u = law.inputs.copy() if law else np.zeros(assembly.machine.n_inputs)
+        u = law.evaluate(0.0, assembly.start, assembly.goal(0.0)).inputs
     for text in assembly.machine.warnings(0.0, assembly.start, u):
         found.add("warn", "start", text)
     for text in remarks(launch, description.name):

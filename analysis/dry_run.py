@@ -127,15 +127,15 @@ def _along(assembly: Assembly, control: Control, run: Run, found: Examination) -
     period = launch.period_ns / 1e9
     advance = machine.advancer(launch.plant.integrator)
     states, inputs = np.array(list(run.state.values())), run.inputs
-    conditions, drift = [], np.zeros(law.n_s)
+    answer, conditions, drift = law.answer(), [], np.zeros(law.n_s)
     for i in range(0, len(run.t) - 1, max(1, len(run.t) // ROWS)):
         x, u = np.append(states[:, i], 0.0), np.ascontiguousarray(inputs[:, i])
         t = float(run.t[i])
         own = np.array([values[i] for values in run.program_state.values()])
         y = assembly.goal(t, own)
-        if law.compute(t, x, y):
+        if law.compute(t, x, y, answer):
             continue
-        conditions.append((law.condition, t))
+        conditions.append((answer.condition, t))
         before = _top_derivative(law, t, x, u, y)
         own = own + period * law.state_rates(t, x, y)
         advance(int(run.k[i]), launch.steps_per_period, launch.step_ns, x, u, machine.c)
@@ -182,19 +182,18 @@ def _noise(assembly: Assembly, control: Control, found: Examination) -> None:
         return
     law, launch = control.law, assembly.launch
     assert launch.period_ns is not None
-    n, y = law.machine.n_inputs, assembly.goal(0.0)
-    slopes = []
+    y, slopes = assembly.goal(0.0), []
     for i in range(len(noise)):
         values = []
         for side in (1e-6, -1e-6):
             x = assembly.start.copy()
             x[i] += side
-            law.compute(0.0, x, y)
-            values.append(law.out[n : n + 2 * law.n_s].copy())
+            answer = law.evaluate(0.0, x, y)
+            values.append(np.append(answer.residuals, answer.rates))
         slopes.append((values[0] - values[1]) / 2e-6)
-    spread = np.sqrt((np.array(slopes).T ** 2) @ noise**2)
+    s_f, s_f_dot = np.sqrt((np.array(slopes).T ** 2) @ noise**2).reshape(2, -1)
     period, delay = launch.period_ns / 1e9, total_delay(launch)
-    sigma = discrete.held_noise(control.gains, period, delay, spread[: law.n_s], spread[law.n_s :])
+    sigma = discrete.held_noise(control.gains, period, delay, s_f, s_f_dot)
     names = [each.name for each in law.description.residuals]
     found.numbers["noise_residual"] = dict(zip(names, map(float, sigma), strict=True))
 

@@ -1,7 +1,5 @@
 """The whole sampled loop as one compiled function: target, law, hold, limits, delay, plant steps."""
 
-from pathlib import Path
-
 import numpy as np
 
 from servonode.closed_loop.closed_loop import Assembly
@@ -25,51 +23,42 @@ from {targets} import signals as targets
 PAUSE = 2000000  # steps, about a second: then the interpreter may hear an interrupt
 
 
-@njit("void(f8, f8[::1], f8[::1], f8[::1])", cache=True, error_model="numpy")
-def fill(t, y, y_target, y_signal):
-    """Write targets and signals at time t into y."""
-    targets(t, y_target)
-    signals(t, y_signal)
-    for i in range(len(y_target)):
-        y[i] = y_target[i]
-    for i in range(len(y_signal)):
-        y[len(y_target) + i] = y_signal[i]
-
-
 @njit(
-    "i8(i8, i8, i8, i8, f8[::1], f8[::1], f8[:, ::1], f8[::1], f8[::1], f8[:, :, ::1], f8[::1], f8[::1], i8, "
-    "f8[::1], f8[::1], f8[:, ::1], f8[:, ::1], i8, f8[::1], f8[::1], f8[::1], f8, f8[::1], i8[::1])",
+    "i8(i8, i8, i8, i8, f8[::1], f8[::1], f8[::1], f8[:, ::1], f8[::1], f8[::1], f8[:, :, ::1], f8[::1], f8[::1], "
+    "f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[:, ::1], f8[:, ::1], i8, f8[::1], f8[::1], "
+    "f8[::1], f8, f8[::1], i8[::1])",
     cache=True,
     error_model="numpy",
 )
 def loop(
-    steps, per_period, step_ns, every, x, u, queue, c, c_law, K, y_target, y_signal, n_u, y, out, rows, answers,
-    predicts, x_ahead, c_believed, f, period, memory, progress,
+    steps, per_period, step_ns, every, x, u, limit, queue, c, c_law, K, y, y_targets, y_signals, y_states, y_integrals,
+    out, inputs, residuals, recorded, rows, answers, predicts, x_ahead, c_believed, f, period, memory, progress,
 ):
     """Run to the end and return -1, or stop before the control instant whose step is returned.
 
-    After PAUSE steps it returns -2, to be called again: `progress` holds step, row and answer.
+    After PAUSE steps it returns -2, to be called again: `progress` holds step, row and answer. The parts of y are views
+    of it, and so are inputs, residuals and what is recorded of out.
     """
-    tail = len(y) - len(f)
     k, row, answer = progress[0], progress[1], progress[2]
     pause = k + PAUSE
     depth = len(queue)
     while True:
         if k % per_period == 0:
             t = k * step_ns / 1e9
-            fill(t, y, y_target, y_signal)
+            targets(t, y_targets)
+            signals(t, y_signals)
             {states}
             if {fault}law(t, x, y, c_law, K, out) != 0:
                 return k
             answers[answer, 0] = k
-            for i in range(n_u, len(out)):
-                answers[answer, 1 + i - n_u] = out[i]
-            for i in range(len(memory) // 2):
-                answers[answer, 1 + len(out) - n_u + i] = memory[i]
+            for i in range(len(recorded)):
+                answers[answer, 1 + i] = recorded[i]
+            for i in range(len(y_states)):
+                answers[answer, 1 + len(recorded) + i] = y_states[i]
             instant = answer
             answer += 1
             for i in range(len(f)):
-                f[i] = out[n_u + i]
+                f[i] = residuals[i]
             if predicts:
                 for i in range(len(x)):
                     x_ahead[i] = x[i]
@@ -77,20 +66,21 @@ def loop(
                     held = queue[(instant + i) % depth]
                     advance_believed(k + i * per_period, per_period, step_ns, x_ahead, held, c_believed)
                 t = (k + (depth - 1) * per_period) * step_ns / 1e9
-                fill(t, y, y_target, y_signal)
+                targets(t, y_targets)
+                signals(t, y_signals)
                 if law(t, x_ahead, y, c_law, K, out) != 0:
                     return k
             for i in range(len(f)):
-                y[tail + i] += period * f[i]
-            for i in range(n_u):
-                queue[(instant + depth - 1) % depth, i] = min(max(out[i], -u[n_u + i]), u[n_u + i])
-            for i in range(n_u):
+                y_integrals[i] += period * f[i]
+            for i in range(len(u)):
+                queue[(instant + depth - 1) % depth, i] = min(max(inputs[i], -limit[i]), limit[i])
+            for i in range(len(u)):
                 u[i] = queue[instant % depth, i]
         if k % every == 0 or k == steps:
             rows[row, 0] = k
             for i in range(len(x)):
                 rows[row, 1 + i] = x[i]
-            for i in range(n_u):
+            for i in range(len(u)):
                 rows[row, 1 + len(x) + i] = u[i]
             row += 1
         if k == steps:
@@ -124,23 +114,22 @@ def fused_loop(assembly: Assembly, every: int, record: Recorder, answers: Record
         "targets": assembly.targets.kernel.__name__,
         "faults": f"from {machine.kernel.__name__} import faults\n" if watched else "",
         "fault": "faults(t, x, c) != 0 or " if watched else "",
-        "follow": ", follow" if law.n_states else "",
-        "states": _FOLLOW if law.n_states else "",
+        "follow": ", follow" if law.description.states else "",
+        "states": _FOLLOW if law.description.states else "",
     }
     source = _SOURCE.format(**names)
-    key = cache.key_of("loop", source, cache.sources_digest(Path(__file__)))
-    module, _ = cache.load(key, lambda: (source, b"{}"))
-    n_u = machine.n_inputs
-    x = assembly.start.copy()
-    held = np.append(np.zeros(n_u), assembly.limits.value)  # the held input, then its limits
-    queue = np.zeros((launch.controller.delay + 1 if launch.controller else 1, n_u))
+    module, _ = cache.load(cache.key_of("loop", source), lambda: (source, b"{}"))
+    x, u, limit = assembly.start.copy(), np.zeros(machine.n_inputs), np.array(assembly.limits.value)
+    queue = np.zeros((launch.controller.delay + 1 if launch.controller else 1, len(u)))
+    y, part, answer = np.zeros(law.goal_layout.size), law.goal_layout, law.answer()
+    integrals = y[part.integrals]
     predicts = int(launch.controller is not None and launch.controller.predictor and launch.controller.delay > 0)
     arguments = (
-        launch.steps, launch.steps_per_period, launch.step_ns, every, x, held, queue, machine.c, law.c, law.K,
-        np.zeros(assembly.n_targets), np.zeros(law.first_state - assembly.n_targets), n_u,
-        np.zeros(law.n_y), law.out, record.data, answers.data, predicts, np.zeros(len(x)), law.machine.c,
-        np.zeros(law.n_integrals), (launch.period_ns or 0) / 1e9, law.memory(),
-        np.zeros(3, dtype=np.int64),
+        launch.steps, launch.steps_per_period, launch.step_ns, every, x, u, limit, queue, machine.c, law.c, law.K,
+        y, y[part.targets], y[part.signals], y[part.states], integrals,
+        answer.out, answer.inputs, answer.residuals, answer.recorded, record.data, answers.data,
+        predicts, np.zeros(len(x)), law.machine.c, np.zeros(len(integrals)), (launch.period_ns or 0) / 1e9,
+        law.memory(), np.zeros(3, dtype=np.int64),
     )  # fmt: skip
     stopped = -2
     while stopped == -2:

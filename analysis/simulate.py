@@ -10,9 +10,10 @@ import numpy.typing as npt
 from servonode.analysis.fused_loop import fused_loop
 from servonode.bus import MemoryBus, Switchboard
 from servonode.closed_loop.closed_loop import Assembly
-from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.closed_loop.run import Run, largest_residuals, run_of_rows
+from servonode.controllers import ServoLaw
+from servonode.controllers.engine.layout import Answer
 from servonode.errors import ServonodeError
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.lockstep import lockstep, prepare
@@ -128,10 +129,10 @@ def can_fuse(assembly: Assembly) -> bool:
 
 def _answers(assembly: Assembly) -> Recorder:
     law, launch = assembly.control.law if assembly.control else None, assembly.launch
-    columns = law.n_recorded if law else 0
+    columns = law.record_layout.columns(law.description) if law else ["k"]
     rows = launch.steps // launch.steps_per_period + 2 if launch.steps_per_period else 0
     remedy = "shorten run.duration, or lengthen controller.period"
-    return Recorder([f"{i}" for i in range(columns)], rows, remedy=remedy)
+    return Recorder(columns[1:], rows, remedy=remedy)
 
 
 def simulate_continuous(assembly: Assembly, every: int, rtol: float, atol: float) -> Run:
@@ -153,15 +154,16 @@ def simulate_continuous(assembly: Assembly, every: int, rtol: float, atol: float
     steps = np.unique(np.append(np.arange(0, launch.steps, every), launch.steps))
     times = steps * launch.step_ns / 1e9
     n_x, law = len(assembly.start), control.law if control else None
-    more = np.append(law.start_states, np.zeros(law.n_integrals)) if law else np.zeros(0)
+    answer = law.answer() if law else None
+    more = assembly.goal(0.0)[law.goal_layout.kept] if law else np.zeros(0)
 
     def right_hand_side(t: float, extended: Array) -> Array:
         x = np.ascontiguousarray(extended[:n_x])
-        y = _closed_loop_input(assembly, control, t, x, u, extended[n_x:]) if control else None
+        y = _closed_loop_input(assembly, law, t, x, u, extended[n_x:], answer) if law and answer else None
         machine.kernel.derivatives(t, x, u, machine.c, dx)
-        if law is None or y is None or not len(more):
+        if law is None or answer is None or y is None or not len(more):
             return dx.copy()
-        return np.concatenate([dx, law.state_rates(t, x, y), law.residuals if law.n_integrals else []])
+        return np.concatenate([dx, law.state_rates(t, x, y), answer.residuals if law.description.integral else []])
 
     def fault(t: float, extended: Array) -> float:
         return -1.0 if machine.fault(t, np.ascontiguousarray(extended[:n_x])) else 1.0
@@ -185,12 +187,12 @@ def simulate_continuous(assembly: Assembly, every: int, rtol: float, atol: float
             f"at t = {solution.t_events[0][-1]:g} s {_fault_near(assembly, float(solution.t_events[0][-1]), at)}"
         )
     rows = np.zeros((len(times), 1 + n_x + len(u)))
-    answers = np.zeros((len(times), 1 + law.n_recorded if law else 1))
+    answers = np.zeros((len(times), law.record_layout.size if law else 1))
     for i, (k, t) in enumerate(zip(steps, times, strict=True)):
         x = np.ascontiguousarray(solution.y[:n_x, i])
-        if control:
-            _closed_loop_input(assembly, control, t, x, u, solution.y[n_x:, i])
-            answers[i] = [k, *control.law.out[len(u) :], *solution.y[n_x : n_x + control.law.n_states, i]]
+        if law and answer:
+            y = _closed_loop_input(assembly, law, t, x, u, solution.y[n_x:, i], answer)
+            answers[i] = [k, *answer.recorded, *y[law.goal_layout.states]]
         rows[i] = [k, *x, *u]
     wall_s = (time.monotonic_ns() - begin) / 1e9
     return run_of_rows(
@@ -206,17 +208,18 @@ def _fault_near(assembly: Assembly, t: float, x: Array) -> str:
     return machine.fault(t, x) or machine.fault(t, ahead) or " or ".join(e.text for e in machine.description.faults)
 
 
-def _closed_loop_input(assembly: Assembly, control: Control, t: float, x: Array, u: Array, more: Array) -> Array:
+def _closed_loop_input(
+    assembly: Assembly, law: ServoLaw, t: float, x: Array, u: Array, more: Array, answer: Answer
+) -> Array:
     """Write the law's input at this state into u, limited as the plant's filter would; the law's y.
 
     `more` are the program's own states and the integrals.
     """
     y = assembly.goal(t)
-    y[len(y) - len(more) :] = more
+    y[law.goal_layout.kept] = more
     if not np.isfinite(y).all():
         raise SimulationError(f"at t = {t:g} s a target is not finite; correct its expression or shorten the run")
-    status = control.law.compute(t, x, y)
-    if status:
-        raise SimulationError(f"at t = {t:g} s {control.law.explain(status)}")
-    np.clip(control.law.inputs, -np.array(assembly.limits.value), assembly.limits.value, out=u)
+    if law.compute(t, x, y, answer):
+        raise SimulationError(f"at t = {t:g} s {law.explain(answer)}")
+    np.clip(answer.inputs, -np.array(assembly.limits.value), assembly.limits.value, out=u)
     return y

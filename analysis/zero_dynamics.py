@@ -90,6 +90,7 @@ class _Loop:
         self.n_x = len(self.start)
         if self.control:
             self.start = np.append(self.start, self.control.law.start_states)
+            self._answer = self.control.law.answer()
         self.velocities = [self.names.index(name) for name in self.machine.description.velocities]
         self._u, self._dx = np.zeros(self.machine.n_inputs), np.zeros(self.n_x)
         self._limits = np.array(assembly.limits.value)
@@ -99,25 +100,25 @@ class _Loop:
         y, rates = self.assembly.goal(t), []
         for x in stacked.reshape(-1, len(self.start)):
             if self.control:
-                self._answer(t, x, y)
-                np.clip(self.control.law.inputs, -self._limits, self._limits, out=self._u)
+                self._evaluate(t, x, y)
+                np.clip(self._answer.inputs, -self._limits, self._limits, out=self._u)
             self.machine.kernel.derivatives(t, x[: self.n_x], self._u, self.machine.c, self._dx)
             rates.append(self._dx.copy())
             if self.control:
                 rates.append(self.control.law.state_rates(t, x[: self.n_x], y))
         return np.concatenate(rates)
 
-    def _answer(self, t: float, x: Array, y: Array) -> int:
-        """The law's status at a state; the program's own states go into y."""
+    def _evaluate(self, t: float, x: Array, y: Array) -> int:
+        """The law's status, and its answer, at a state; the program's own states go into y."""
         assert self.control is not None
         law = self.control.law
-        y[law.first_state : law.first_state + law.n_states] = x[self.n_x :]
-        return law.compute(t, x[: self.n_x], y)
+        y[law.goal_layout.states] = x[self.n_x :]
+        return law.compute(t, x[: self.n_x], y, self._answer)
 
     def refusal(self, t: float, x: Array) -> str | None:
         """Why the law stops at this state, or None."""
-        status = self._answer(t, x, self.assembly.goal(t)) if self.control else 0
-        return self.control.law.explain(status) if self.control and status else None
+        stops = self.control is not None and self._evaluate(t, x, self.assembly.goal(t)) != 0
+        return self.control.law.explain(self._answer) if self.control and stops else None
 
     def steps(self, t: float, stacked: Array, end: float) -> Iterator[tuple[float, Array]]:
         """Accepted steps of DOP853 up to `end`, or to where its step shrinks to nothing; go on from changed states."""
@@ -253,8 +254,7 @@ def _internal(assembly: Assembly) -> tuple[tuple[str, ...], int]:
     finite = np.array(law.description.degrees) == 2
 
     def residuals(x: Array) -> Array:
-        law.compute(0.0, x, y)
-        return np.extract(finite, law.residuals)
+        return np.extract(finite, law.evaluate(0.0, x, y).residuals)
 
     steps = [1e-6 * (np.array(d.state_names) == name) for name in d.coordinates]
     gradient = [residuals(x + np.append(step, 0.0)) - residuals(x - np.append(step, 0.0)) for step in steps]

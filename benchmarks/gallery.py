@@ -68,7 +68,7 @@ class Kernels:
         machine, law = assembly.machine, assembly.control.law
         step, answer = machine.stepper("rk4"), law.kernel.law
         x0, y, u, h = assembly.start, assembly.goal(0.0), np.zeros(machine.n_inputs), assembly.launch.step_ns / 1e9
-        c, c_law, K, out = machine.c, law.c, law.K, law.out
+        c, c_law, K, out = machine.c, law.c, law.K, law.answer().out
 
         @njit
         def steps(x0, u, c, h):  # type: ignore[no-untyped-def]

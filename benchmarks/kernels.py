@@ -82,13 +82,14 @@ class Generated:
 
     def __init__(self, machine: Machine, law: ServoLaw) -> None:
         self.machine, self.law = machine, law
+        self.answer = law.answer()
         self._steps, self._laws = _drivers(machine.stepper("rk4"), law.kernel.law)
 
     def steps(self, n: int, x: Array, u: Array, h: float) -> None:
         self._steps(n, x, u, self.machine.c, h)
 
     def laws(self, n: int, x: Array, y: Array) -> float:
-        total: float = self._laws(n, x, SHIFT, y, self.law.c, self.law.K, self.law.out)
+        total: float = self._laws(n, x, SHIFT, y, self.law.c, self.law.K, self.answer.out)
         return total
 
 
@@ -169,7 +170,7 @@ def check_agreement(c: HandWritten, ours: Generated) -> float:
         worst = max(worst, _difference(one, other))
         c.laws(1, x, y)
         ours.laws(1, x, y)
-        out = ours.law.out
+        out = ours.answer.out
         worst = max(worst, _difference(c.out[:2], out[:2]), _difference(c.out[2:], out[[2, 3, 5]]))
     if not worst <= TOLERANCE:
         raise SystemExit(f"C and generated kernels differ by {worst:.1e} (allowed {TOLERANCE:g}): nothing was timed")
@@ -219,7 +220,7 @@ def compare_all(c: HandWritten, ours: Generated) -> list[Row]:
             "pursuit law",
             lambda: c.laws(RUN, start, y),
             lambda: ours.laws(RUN, start, y),
-            lambda: law.compute(0.0, start, y),
+            lambda: law.compute(0.0, start, y, ours.answer),
         ),
     ]
 

@@ -293,7 +293,7 @@ def record_kb_per_min(assembly: Assembly, node: str) -> float:
     if node == PLANT:  # with its step, and the work beside the states
         return (2 + len(description.state_names) + len(description.input_names)) * 8 / EVERY_S * 60 / 1024
     if node == CONTROLLER and assembly.control is not None:
-        return (1 + assembly.control.law.n_recorded) * 8 / ((launch.period_ns or 0) / 1e9) * 60 / 1024
+        return assembly.control.law.record_layout.size * 8 / ((launch.period_ns or 0) / 1e9) * 60 / 1024
     return 0.0
 
 

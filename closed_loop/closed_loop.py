@@ -67,10 +67,6 @@ class Assembly:
         return DRIVERS[self.launch.plant.driver]
 
     @property
-    def n_y(self) -> int:
-        return self.control.law.n_y if self.control else 0
-
-    @property
     def residuals(self) -> tuple[Quantity, ...]:
         """Of the constraints that the machine's reactions hold, then of the program."""
         own = self.control.law.description.residuals if self.control else ()
@@ -91,13 +87,14 @@ class Assembly:
         )
 
     def goal(self, t: float, own: Array | None = None) -> Array:
-        """y at time t: targets, signals, each with its derivatives, the program's own states (absent: their start)."""
-        y = np.zeros(self.n_y)
-        if self.control:
-            self.targets.evaluate(t, y[: self.n_targets])
-            self.control.signals.evaluate(t, y[self.n_targets :])
-            law = self.control.law
-            y[law.first_state : law.first_state + law.n_states] = law.start_states if own is None else own
+        """y at time t with the program's own states (absent: their start), the integrals zero."""
+        if self.control is None:
+            return np.zeros(0)
+        law, part = self.control.law, self.control.law.goal_layout
+        y = np.zeros(part.size)
+        self.targets.evaluate(t, y[part.targets])
+        self.control.signals.evaluate(t, y[part.signals])
+        y[part.states] = law.start_states if own is None else own
         return y
 
     @property
@@ -191,10 +188,6 @@ class Assembly:
         wanted, brakes = self.launch.plant.safety.safe_time, self.machine.description.brakes
         seconds = (BRAKING if brakes else 0.0) if wanted is None else wanted
         return round(seconds * 1e9 / self.launch.step_ns)
-
-    @property
-    def n_targets(self) -> int:
-        return len(self.targets.names) * (self.targets.order + 1)
 
 
 def assemble(launch: LaunchFile, strict: bool = True, code: bool = True) -> Assembly:
@@ -385,14 +378,14 @@ def _check_law_at_start(assembly: Assembly, control: Control) -> None:
     """Guards at the start, and the degrees at random states near it."""
     launch, law = assembly.launch, control.law
     y = assembly.goal(0.0)
-    status = law.compute(0.0, assembly.start, y)
-    if status > 0:
-        raise LaunchError(launch.file, "plant.initial", None, f"at the start {law.explain(status)}")
+    answer = law.evaluate(0.0, assembly.start, y)
+    if answer.status > 0:
+        raise LaunchError(launch.file, "plant.initial", None, f"at the start {law.explain(answer)}")
     _check_parameters(launch, law, law.parameters)
     control.examination = examine(launch, law, control.gains, assembly.start, y)
-    if status and not control.examination.refusals:  # what is refused everywhere is the better reason
+    if answer.status and not control.examination.refusals:  # what is refused everywhere is the better reason
         rank = [each.text for each in control.examination.findings if each.subject == "rank" and each.level != "good"]
-        text = "; ".join([f"at the start {law.explain(status)}", *rank])
+        text = "; ".join([f"at the start {law.explain(answer)}", *rank])
         raise ProgramRefused(launch.file, "plant.initial", None, text)
 
 

@@ -139,7 +139,7 @@ def resolve_control(launch: LaunchFile, source: ProgramSource, plant: MachineSou
     signals = _signals(launch, "controller.settings", texts, description.signal_order)
     targets = _targets(launch, description)
     delay = total_delay(launch)
-    if law.n_states and controller.predictor:
+    if description.states and controller.predictor:
         text = f"program {description.name} has states of its own, which the predictor cannot foretell; set it to false"
         raise LaunchError(path, "controller", "predictor", text)
     if delay > LONGEST_DELAY or controller.delay > LONGEST_DELAY:

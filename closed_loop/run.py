@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.closed_loop.closed_loop import Assembly
-from servonode.mechanics.description import packed
+from servonode.mechanics.description import Quantity, packed
 from servonode.mechanics.fault_time import located
 from servonode.mechanics.machine import Machine
 
@@ -86,11 +86,11 @@ class Run:
     def targets(self) -> dict[str, Array]:
         """Position of each target at every row, by name."""
         signals = self.assembly.targets
-        values = np.zeros(self.assembly.n_targets)
+        values = np.zeros(len(signals.entries))
         table = np.zeros((len(self.t), len(signals.names)))
         for i, t in enumerate(self.goal_t):
             signals.evaluate(t, values)
-            table[i] = values[:: signals.order + 1]
+            table[i] = values[signals.positions]
         return {name: table[:, j] for j, name in enumerate(signals.names)}
 
     def final(self) -> dict[str, Any]:
@@ -199,7 +199,7 @@ def plain(value: float) -> float | str:
 
 
 def run_of_rows(assembly: Assembly, control: str, rows: Array, answers: Array, wall_s: float, **more: Any) -> Run:
-    """A Run from the plant's rows (k, x, work, u) and the controller's (k, f, f', condition, scales, its states).
+    """A Run from the plant's rows (k, x, work, u) and the controller's (see `RecordLayout`).
 
     A plant node's rows go on with the step of the goal and the age of the state. What the controller computed stands at
     control instants; between them the last one is repeated.
@@ -208,10 +208,7 @@ def run_of_rows(assembly: Assembly, control: str, rows: Array, answers: Array, w
     n, names = machine.n_state, machine.description.state_names
     k = rows[:, 0].astype(np.int64)
     t = k * assembly.launch.step_ns / 1e9
-    law = assembly.control.law.description if assembly.control else None
-    n_s = len(law.residuals) if law else 0
-    scales = [each.name for each in law.limits] if law else []
-    states = [each.name for each in law.states] if law else []
+    residuals, scales, states = _answered(assembly, answers)
     step_s = assembly.launch.step_ns / 1e9
     energy = np.array(
         [machine.energy(time, np.ascontiguousarray(row)) for time, row in zip(t, rows[:, 1 : n + 2], strict=True)]
@@ -234,10 +231,10 @@ def run_of_rows(assembly: Assembly, control: str, rows: Array, answers: Array, w
         k=k,
         state={name: rows[:, 1 + i] for i, name in enumerate(names)},
         input={name: rows[:, n + 2 + i] for i, name in enumerate(inputs)},
-        residual=held | _held(k, answers, [each.name for each in law.residuals] if law else [], 1),
-        scale=_held(k, answers, scales, 2 * n_s + 2),
-        program_state=_held(k, answers, states, 2 * n_s + 2 + len(scales)),
-        limits={name: _acted(answers, 2 * n_s + 2 + i, step_s) for i, name in enumerate(scales)},
+        residual=held | _held(k, answers, residuals),
+        scale=_held(k, answers, scales),
+        program_state=_held(k, answers, states),
+        limits={name: _acted(answers, scale, step_s) for name, scale in scales.items()},
         energy=energy,
         work=rows[:, n + 1],
         wall_s=wall_s,
@@ -248,8 +245,20 @@ def run_of_rows(assembly: Assembly, control: str, rows: Array, answers: Array, w
 
 def largest_residuals(assembly: Assembly, answers: Array) -> dict[str, float]:
     """The largest magnitude of each residual of the program over the controller's rows."""
-    residuals = assembly.control.law.description.residuals if assembly.control else ()
-    return {each.name: float(np.max(np.abs(answers[:, 1 + i]), initial=0.0)) for i, each in enumerate(residuals)}
+    residuals, *_ = _answered(assembly, answers)
+    return {name: float(np.max(np.abs(values), initial=0.0)) for name, values in residuals.items()}
+
+
+def _answered(assembly: Assembly, answers: Array) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
+    """The program's residuals, its limits' scales and its own states: columns of the controller's rows, by name."""
+    if assembly.control is None:
+        return {}, {}, {}
+    law, part = assembly.control.law.description, assembly.control.law.record_layout
+
+    def named(quantities: Sequence[Quantity], columns: slice) -> dict[str, Array]:
+        return dict(zip((each.name for each in quantities), answers[:, columns].T, strict=True))
+
+    return named(law.residuals, part.residuals), named(law.limits, part.scales), named(law.states, part.states)
 
 
 def _stabilised(machine: Machine, t: Array, rows: Array) -> dict[str, Array]:
@@ -298,18 +307,14 @@ def _warnings(assembly: Assembly, t: Array, rows: Array) -> dict[str, float]:
     return found
 
 
-def _acted(answers: Array, column: int, step_s: float) -> dict[str, float | None]:
+def _acted(answers: Array, scale: Array, step_s: float) -> dict[str, float | None]:
     """At how many control instants a limit acted, and when first [s]."""
-    acting = answers[:, column] < 1.0
+    acting = scale < 1.0
     first = float(answers[int(np.argmax(acting)), 0]) * step_s if acting.any() else None
     return {"instants": int(acting.sum()), "first": first}
 
 
-def _held(k: npt.NDArray[np.int64], answers: Array, names: Sequence[str], column: int) -> dict[str, Array]:
-    """The newest answer's values at each row, from `column` on; NaN before the first."""
+def _held(k: npt.NDArray[np.int64], answers: Array, columns: Mapping[str, Array]) -> dict[str, Array]:
+    """The newest answer's values at each row; NaN before the first."""
     index = np.searchsorted(answers[:, 0], k, side="right") - 1
-    held = {}
-    for i, name in enumerate(names):
-        values = np.append(answers[:, column + i], np.nan)
-        held[name] = values[index]
-    return held
+    return {name: np.append(values, np.nan)[index] for name, values in columns.items()}

@@ -53,11 +53,9 @@ def _not_finite(law: ServoLaw, x: Array, names: Collection[str], given: Collecti
 
 def _residuals(law: ServoLaw, x: Array, goal: Array) -> Array:
     """f of all residuals, f' of those of degree 2, and what violates holonomic constraints."""
-    law.compute(0.0, x, goal)
-    n = law.machine.n_inputs
-    f, f_dot = law.out[n : n + law.n_s], law.out[n + law.n_s : n + 2 * law.n_s]
+    answer = law.evaluate(0.0, x, goal)
     finite = [i for i, degree in enumerate(law.description.degrees) if degree == 2]
-    return np.concatenate([f, f_dot[finite], law.machine.position_residual(0.0, x)])
+    return np.concatenate([answer.residuals, answer.rates[finite], law.machine.position_residual(0.0, x)])
 
 
 def _slope(law: ServoLaw, x: Array, goal: Array, free: list[int]) -> Array:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from servonode.controllers import ServoLaw
 from servonode.export.c_text import WIDTH, c_number, comment
 from servonode.export.c_translate import function_names, translate
-from servonode.mechanics.description import Quantity, derivative_name
+from servonode.mechanics.description import Quantity, derivative_name, derivatives
 from servonode.mechanics.integrate import INTEGRATORS
 from servonode.mechanics.machine import Machine
 from servonode.version import VERSION
@@ -44,7 +44,7 @@ def c_file(
     ]
     if law:
         parts.append(_law(law, law_source, {each: f"law_{each}" for each in shared}, prefix))
-    if law and law.n_states:
+    if law and law.description.states:
         parts.append(_follow(law, law_source, prefix))
     return "\n\n".join(parts) + "\n"
 
@@ -98,11 +98,15 @@ def _law_head(law: ServoLaw, period_s: float | None) -> list[str]:
         "",
         f"Law: program {program.name}, {program.description}{every}.",
         "",
-        "Goal y, targets and signals with their derivatives" + (", then integrals:" if law.n_integrals else ":"),
+        "Goal y, targets and signals with their derivatives" + (", then integrals:" if program.integral else ":"),
         *(_rows(_goal(law)) or ["  nothing; y may be a null pointer"]),
         "",
         "Result out:",
-        *_rows([*inputs, *program.residuals, *rates, condition, *scales]),
+        *_rows(
+            law.answer_layout.arranged(
+                inputs=inputs, residuals=program.residuals, rates=rates, condition=[condition], scales=scales
+            )
+        ),
         "",
         "Status, returned:",
         "    0  good",
@@ -123,13 +127,14 @@ def _goal(law: ServoLaw) -> list[Quantity]:
     """The entries of y in their order."""
     program = law.description
     targets = [Quantity(each, "target", "") for each in program.targets]
-    entries = [_derivative(each, n) for each in targets for n in range(program.target_order + 1)]
-    entries += [_derivative(each, n) for each in program.signals for n in range(program.signal_order + 1)]
-    entries += program.states
-    if law.n_integrals:
-        entries += [Quantity(f"{each.name}_integral", f"integral of {each.name}", f"{each.unit} s")
-                    for each in program.residuals]  # fmt: skip
-    return entries
+    integrals = [Quantity(f"{each.name}_integral", f"integral of {each.name}", f"{each.unit} s")
+                 for each in program.residuals if program.integral]  # fmt: skip
+    return law.goal_layout.arranged(
+        targets=[_derivative(each, n) for each, n in derivatives(targets, program.target_order)],
+        signals=[_derivative(each, n) for each, n in derivatives(program.signals, program.signal_order)],
+        states=program.states,
+        integrals=integrals,
+    )
 
 
 def _derivative(quantity: Quantity, order: int) -> Quantity:
@@ -157,16 +162,16 @@ def _example(law: ServoLaw | None, period_s: float | None, prefix: str) -> list[
             "How to call it, with x[SERVONODE_N_X] at the time t [s] and the inputs u[SERVONODE_N_INPUTS] held:",
             f"    {prefix}_plant_step(t, x, u);",
         ]
-    first, integrals, follow = law.n_y - law.n_integrals, [], []
-    if law.n_states:
+    first, integrals, follow = law.goal_layout.integrals.start, [], []
+    if law.description.states:
         start = ", ".join(map(c_number, law.memory().tolist()))
         follow = [
             f"    {prefix}_follow(t, x, y, passed, memory);    passed: since the last call [s], 0 in the first;",
-            f"                                      memory[{2 * law.n_states}] begins as {{{start}}}",
+            f"                                      memory[{len(law.memory())}] begins as {{{start}}}",
         ]
-    if law.n_integrals:
+    if law.description.integral:
         integrals = [
-            f"    for (i = 0; i < {law.n_integrals}; i++)",
+            f"    for (i = 0; i < {law.n_s}; i++)",
             f"        y[{first} + i] += SERVONODE_PERIOD_S*out[SERVONODE_N_INPUTS + i];",
         ]
     return [
@@ -202,9 +207,9 @@ def _sizes(machine: Machine, law: ServoLaw | None, step_s: float, period_s: floa
     }
     if law:
         sizes |= {
-            "N_Y": (str(law.n_y), "goal y"),
+            "N_Y": (str(law.goal_layout.size), "goal y"),
             "N_RESIDUALS": (str(law.n_s), "servo residuals"),
-            "N_OUT": (str(len(law.out)), "result of the law"),
+            "N_OUT": (str(law.answer_layout.size), "result of the law"),
         }
     if law and period_s:
         sizes["PERIOD_S"] = (c_number(period_s), "of the law [s]")
@@ -222,7 +227,7 @@ def _prototypes(law: ServoLaw | None, prefix: str) -> str:
             "/* The servo law at the time t [s]: the status. */",
             f"int {prefix}_law(double t, const double *x, const double *y, double *out);",
         ]
-    if law and law.n_states:
+    if law and law.description.states:
         lines += [
             "",
             "/* The program's own states brought to the time t [s], `passed` s after the last call, into y. */",
@@ -247,7 +252,8 @@ def _plant(machine: Machine, source: str, rename: Mapping[str, str], prefix: str
 
 def _law(law: ServoLaw, source: str, rename: Mapping[str, str], prefix: str) -> str:
     """The law's constants, gains and functions, then its public function."""
-    shapes = {"x": (law.machine.n_state,), "y": (law.n_y,), "c": law.c.shape, "K": law.K.shape, "out": law.out.shape}
+    shapes = {"x": (law.machine.n_state,), "y": (law.goal_layout.size,), "c": law.c.shape, "K": law.K.shape}
+    shapes["out"] = (law.answer_layout.size,)
     gains = {f"K{word}, feedback of {of}": matrix
              for word, of, matrix in zip("01I", ("f", "f'", "the integrals of f"), law.K, strict=True)}  # fmt: skip
     arguments = f"{_argument('law_c', law.c)}, {_argument('law_K', law.K)}"
@@ -265,7 +271,7 @@ def _law(law: ServoLaw, source: str, rename: Mapping[str, str], prefix: str) -> 
 def _follow(law: ServoLaw, source: str, prefix: str) -> str:
     """How the program's own states are followed, from one measured state to the next."""
     memory = law.memory()
-    shapes = {"x": (law.machine.n_state,), "y": (law.n_y,), "c": law.c.shape, "memory": memory.shape}
+    shapes = {"x": (law.machine.n_state,), "y": (law.goal_layout.size,), "c": law.c.shape, "memory": memory.shape}
     rename = {each: f"follow_{each}" for each in function_names(source)}
     return "\n\n".join(
         [

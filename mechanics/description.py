@@ -5,12 +5,14 @@ importing the symbolic side.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, TypeVar
 
 import msgspec
 
 from servonode.errors import ServonodeError
+
+T = TypeVar("T")
 
 
 class ModelError(ServonodeError, ValueError):
@@ -174,6 +176,11 @@ class ProgramDescription(msgspec.Struct, frozen=True):
 def values_by_name(quantities: Sequence[Quantity], given: Mapping[str, float]) -> tuple[float, ...]:
     """The value of each quantity: the given one, else its default (names are checked by the caller)."""
     return tuple(float(given.get(quantity.name, quantity.default or 0.0)) for quantity in quantities)
+
+
+def derivatives(things: Iterable[T], order: int) -> list[tuple[T, int]]:
+    """Each thing with the order of each of its derivatives, 0 first: how targets and signals stand in arrays."""
+    return [(thing, degree) for thing in things for degree in range(order + 1)]
 
 
 def derivative_name(name: str, order: int) -> str:

@@ -203,9 +203,9 @@ class Block:
                 self._loaded.add(symbol.name)
                 self.lines.append(f"    {symbol.name} = c[{symbol.name[1:]}]")
 
-    def load(self, array: str, symbols: Iterable[Expr]) -> None:
+    def load(self, array: str, symbols: Iterable[Expr], start: int = 0) -> None:
         """Emit `name = array[i]` for each symbol."""
-        self.lines += [f"    {local(symbol)} = {array}[{i}]" for i, symbol in enumerate(symbols)]
+        self.lines += [f"    {local(symbol)} = {array}[{i}]" for i, symbol in enumerate(symbols, start)]
 
     def bind(self, symbol: Expr, text: str) -> None:
         """Give a symbol the value of an emitted text."""

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from servonode.bus import BusFace, Command, Report, State, Target, Wanted
 from servonode.closed_loop.closed_loop import Assembly
-from servonode.mechanics.description import derivative_name, unpacked
+from servonode.controllers.engine.layout import Answer
+from servonode.mechanics.description import unpacked
 from servonode.nodes.durations import Durations
 from servonode.nodes.node import Clock, Node
 from servonode.nodes.predictor import Predictor
@@ -45,21 +46,19 @@ class ControllerNode(Node):
         description = assembly.machine.description
         self.state_names, self.input_names = description.state_names, description.input_names
         self.residual_names = [each.name for each in self.law.description.residuals]
-        targets = assembly.targets
-        self.goal_names = [derivative_name(n, i) for n in targets.names for i in range(targets.order + 1)]
+        self.goal_names = assembly.targets.entries
         self.limit_names = [each.name for each in self.law.description.limits]
-        self.program_names = [each.name for each in self.law.description.states]
-        columns = [*self.residual_names, *(f"{name}_rate" for name in self.residual_names), "condition"]
-        columns += [*self.limit_names, *self.program_names]
+        columns = self.law.record_layout.columns(self.law.description)[1:]
         launch = assembly.launch
         self.record = Recorder(columns, launch.steps // (launch.steps_per_period or 1) + 2, store)
         self.compute_time, self.period = Durations(), Durations()
         self._x, self._layout = np.zeros(len(self.state_names)), description.layout
-        self._y = np.zeros(assembly.n_y)
-        # views: targets, the program's signals, its states, integrals of the residuals
-        states = self.law.first_state
-        tails = [len(self.goal_names), states, states + self.law.n_states]
-        self._goal, self._signals, self._states, self._integrals = np.split(self._y, tails)
+        part = self.law.goal_layout
+        self._y = np.zeros(part.size)
+        self._goal, self._signals = self._y[part.targets], self._y[part.signals]
+        self._states, self._integrals = self._y[part.states], self._y[part.integrals]
+        self._measured = self.law.answer()  # to a state
+        self._foreseen = self.law.answer()  # to the one predicted from it
         self._memory, self._followed = self.law.memory(), 0.0  # s, plant time of the state before
         self._period = (launch.period_ns or 0) / 1e9
         wanted = launch.controller is not None and launch.controller.predictor and launch.controller.delay > 0
@@ -158,32 +157,37 @@ class ControllerNode(Node):
             self.counts["refused_shape"] += 1
             return
         goal = self._goals.get(k)
-        status = self._compute(k, k * self.assembly.launch.step_ns / 1e9, self._x, follow=True)
-        again = self._predictor is not None or self.law.n_integrals > 0  # which overwrites what the law has given
-        if again:
-            self._record(state)
-            status = status or self._look_further(state, k)
-        asked = self.law.inputs.tolist() if not status else [0.0] * len(self.input_names)
+        answer = self._answer_to(state, k)
+        asked = answer.inputs.tolist() if not answer.status else [0.0] * len(self.input_names)
         self.compute_time.add((self.clock() - begin) / 1e9)
-        fault = self.law.explain(status) if status else ""
+        fault = self.law.explain(answer) if answer.status else ""
         if fault and self.failed is None:  # cleared when the plant is armed anew
             self.fail("law", fault, state.t)
         self._answer = self.outbox.send(  # type: ignore[assignment]
             Command, state.k, state.t, re=state.seq, target_seq=goal.seq if goal else -1,
             input=dict(zip(self.input_names, asked, strict=True)), fault=fault,
         )  # fmt: skip
-        if not again:
-            self._record(state)  # behind the answer, which somebody waits for
+        self.record.add(state.k, self._measured.recorded, self._states)  # behind the answer, which somebody waits for
         if self.status_is_due():
-            self._report(state)
+            self._report(state, answer)
         self._drop_goals(k)
 
-    def _record(self, state: State) -> None:
-        self.record.add(state.k, self.law.out[len(self.input_names) :], self._states)
+    def _answer_to(self, state: State, k: int) -> Answer:
+        """The law's answer to a state at step k of the goal, or to the one predicted; integrate the measured residuals."""
+        answer = self._measured
+        if self._compute(answer, k, self._x, follow=True):
+            return answer
+        if self._predictor:
+            answer = self._foreseen
+            if not self._compute(answer, k + self._ahead, self._predictor.predict(state.k, self._x)):
+                self._predictor.sent(state.k, answer.inputs)
+        if len(self._integrals):
+            self._integrals += self._period * self._measured.residuals
+        return answer
 
-    def _compute(self, k: int, t: float, x: Array, follow: bool = False) -> int:
-        """Evaluate the law at step k of the goal, goal time t; its status. `follow`: the program's states too."""
-        goal = self._goals.get(k)
+    def _compute(self, answer: Answer, k: int, x: Array, follow: bool = False) -> int:
+        """Evaluate the law at step k of the goal into `answer`; its status. `follow`: the program's states too."""
+        goal, t = self._goals.get(k), k * self.assembly.launch.step_ns / 1e9
         if goal is not None:
             self._goal[:] = [goal.target[name] for name in self.goal_names]
         if len(self._signals):
@@ -191,24 +195,12 @@ class ControllerNode(Node):
         if follow and len(self._states):
             self.law.follow(t, x, self._y, t - self._followed, self._memory)
             self._followed = t
-        return self.law.compute(t, x, self._y)
+        return self.law.compute(t, x, self._y, answer)
 
-    def _look_further(self, state: State, k: int) -> int:
-        """Compute once more from the predicted state, then integrate the residuals of the measured one."""
-        status, f = 0, self.law.residuals.copy()
-        if self._predictor:
-            k += self._ahead
-            status = self._compute(k, k * self.assembly.launch.step_ns / 1e9, self._predictor.predict(state.k, self._x))
-            if not status:
-                self._predictor.sent(state.k, self.law.inputs)
-        if self.law.n_integrals:
-            self._integrals += self._period * f
-        return status
-
-    def _report(self, state: State) -> None:
-        residuals = dict(zip(self.residual_names, self.law.residuals.tolist(), strict=True))
-        condition = min(abs(self.law.condition), 1e300)
-        scales = dict(zip(self.limit_names, self.law.scales.tolist(), strict=True))
+    def _report(self, state: State, answer: Answer) -> None:
+        residuals = dict(zip(self.residual_names, answer.residuals.tolist(), strict=True))
+        condition = min(abs(answer.condition), 1e300)
+        scales = dict(zip(self.limit_names, answer.scales.tolist(), strict=True))
         self.outbox.send(
             Report, state.k, state.t, residual=residuals, condition=condition, scale=scales,
             saturated=any(scale < 1.0 for scale in scales.values()), compute_s=self.compute_time.recent(1),

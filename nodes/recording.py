@@ -172,7 +172,7 @@ class Recording:
 
 def runs_of(assembly: Assembly, pieces: Pieces, wall_s: float = 0.0, **more: Any) -> list[Run]:
     """The runs that a record holds, one for each life of the plant, the last one last. `more` is said of each."""
-    recorded = 1 + (assembly.control.law.n_recorded if assembly.control else 0)
+    recorded = assembly.control.law.record_layout.size if assembly.control else 1
     columns = len(pieces.columns.get(PLANT, ()))
     runs = []
     for life in pieces.lives:
@@ -205,7 +205,7 @@ def _rooms(assembly: Assembly, every: int) -> dict[str, int]:
     rooms = {PLANT: 8 * (launch.steps // every + 2) * (columns + SPARE_COLUMNS)}
     if assembly.control and launch.steps_per_period:
         answers = launch.steps // launch.steps_per_period + 2
-        rooms[CONTROLLER] = check_size(answers, 1 + assembly.control.law.n_recorded)
+        rooms[CONTROLLER] = check_size(answers, assembly.control.law.record_layout.size)
         rooms[TARGET] = 0
     return rooms
 

@@ -12,7 +12,6 @@ import numpy as np
 
 from servonode.bus import BusFace, Status, Target, Wanted
 from servonode.closed_loop.closed_loop import Assembly
-from servonode.mechanics.description import derivative_name
 from servonode.nodes.node import STATUS_PERIOD_NS, Clock, Node
 from servonode.nodes.topology import TARGET
 
@@ -38,8 +37,7 @@ class TargetNode(Node):
         self.steps_per_period, self.step_ns = launch.steps_per_period, launch.step_ns
         beyond = launch.controller.delay if launch.controller else 0  # a predictor looks past the end
         self.last = launch.steps // launch.steps_per_period + beyond
-        order = self.targets.order
-        self.names = [derivative_name(name, i) for name in self.targets.names for i in range(order + 1)]
+        self.names = self.targets.entries
         passing = STATUSES_AHEAD * STATUS_PERIOD_NS * launch.run.speed / launch.period_ns
         self.ahead = min(max(LEAST_AHEAD, round(passing)), MOST_AHEAD)
         per_pause = PAUSE_S * 1e9 * launch.run.speed / launch.period_ns

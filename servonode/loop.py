@@ -72,17 +72,17 @@ class Loop:
             ValueError: there is no program, or its law fails at this state.
         """
         control = self._controlled()
-        status = control.law.compute(t, *self._seen(t, state))
-        if status:
-            raise ValueError(control.law.explain(status))
-        return dict(zip(self.machine.description.input_names, map(float, control.law.inputs), strict=True))
+        answer = control.law.evaluate(t, *self._seen(t, state))
+        if answer.status:
+            raise ValueError(control.law.explain(answer))
+        return dict(zip(self.machine.description.input_names, map(float, answer.inputs), strict=True))
 
     def residuals(self, t: float, state: Values = {}) -> dict[str, float]:  # noqa: B006
         """The residuals at a state, by name; raises as `law`."""
         control = self._controlled()
-        control.law.compute(t, *self._seen(t, state))
+        answer = control.law.evaluate(t, *self._seen(t, state))
         names = [each.name for each in control.law.description.residuals]
-        return dict(zip(names, map(float, control.law.residuals), strict=True))
+        return dict(zip(names, map(float, answer.residuals), strict=True))
 
     def terms(self, t: float, state: Values = {}) -> dict[str, Array]:  # noqa: B006
         """f, f_dot, J, delta, W, b and F of the servo law at a state; raises as `law`."""

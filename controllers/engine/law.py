@@ -6,6 +6,7 @@ from types import ModuleType
 import numpy as np
 import numpy.typing as npt
 
+from servonode.controllers.engine.layout import Answer, AnswerLayout, GoalLayout, RecordLayout
 from servonode.mechanics.description import ProgramDescription, values_by_name
 from servonode.mechanics.machine import Machine, ParameterError
 from servonode.mechanics.stabilize import Gains
@@ -16,9 +17,8 @@ Array = npt.NDArray[np.float64]
 class ServoLaw:
     """The law of one program on one (believed) machine.
 
-    `machine` holds the parameters the law believes, not the plant's. `y` arrays hold targets then signals, each
-    with its derivatives, then the program's own states and the integrals. `out` after `compute`: inputs (n_tau),
-    residuals (n_s), their rates (n_s), condition, scales of the limits.
+    `machine` holds the parameters the law believes, not the plant's. What stands where in the arrays `y`, in answers
+    and in a record's rows say the layouts.
     """
 
     def __init__(
@@ -39,13 +39,10 @@ class ServoLaw:
             )
         )
         self.n_s = len(description.residuals)
-        self.n_y = len(description.targets) * (description.target_order + 1)
-        self.n_y += len(description.signals) * (description.signal_order + 1)
-        self.n_states, self.first_state = len(description.states), self.n_y  # of the program itself, in y
-        self.n_integrals = self.n_s if description.integral else 0  # at the end of y
-        self.n_y += self.n_states + self.n_integrals
-        self.start_states, self._start_rates = np.zeros(self.n_states), np.zeros(self.n_states)
-        self.out = np.zeros(machine.n_inputs + 2 * self.n_s + 1 + len(description.limits))
+        self.goal_layout = GoalLayout.of(description)
+        self.answer_layout = AnswerLayout.of(description, machine.n_inputs)
+        self.record_layout = RecordLayout.of(description)
+        self.start_states, self._start_rates = np.zeros((2, len(description.states)))
         self.K = np.zeros((3, self.n_s, self.n_s))
         self.c = np.zeros(kernel.N_CONSTANTS)
         self._prepare()
@@ -70,10 +67,10 @@ class ServoLaw:
 
     def start_own_states(self, t: float, x: Array, y: Array) -> None:
         """Fill `start_states`, and their rates, from the start state."""
-        if self.n_states:
+        if self.description.states:
             self.kernel.start_states(t, x, y, self._p(), self.start_states)
             known = y.copy()
-            known[self.first_state : self.first_state + self.n_states] = self.start_states
+            known[self.goal_layout.states] = self.start_states
             self._start_rates = self.state_rates(t, x, known)
 
     def check_parameters(self, names: Collection[str] | None = None) -> None:
@@ -106,18 +103,18 @@ class ServoLaw:
         return [text for text in texts[:n] if text], [text for text in texts[n:] if text]
 
     def memory(self) -> Array:
-        """What `follow` keeps of the program's own states, at the start: (2 n_states,)."""
+        """What `follow` keeps, at the start: the program's own states, then their rates."""
         return np.append(self.start_states, self._start_rates)
 
     def follow(self, t: float, x: Array, y: Array, passed: float, memory: Array) -> None:
         """Bring the program's own states, in y, to time t, `passed` [s] after the last call (0 for the first)."""
-        if self.n_states:
+        if self.description.states:
             self.kernel.follow(t, x, y, self.c, passed, memory)
 
     def state_rates(self, t: float, x: Array, y: Array) -> Array:
-        """The rates of the program's own states (n_states,)."""
-        rates = np.zeros(self.n_states)
-        if self.n_states:
+        """The rates of the program's own states."""
+        rates = np.zeros(len(self.start_states))
+        if len(rates):
             self.kernel.state_rates(t, x, y, self.c, rates)
         return rates
 
@@ -130,45 +127,29 @@ class ServoLaw:
         """Feed the residuals back with these gains: f^(r) = -K1 f' - K0 f - KI s."""
         self.K[0], self.K[1], self.K[2] = gains.K0, gains.K1, gains.KI
 
-    def compute(self, t: float, x: Array, y: Array) -> int:
-        """Evaluate the law into `out` and return its status (see `law_source`)."""
-        status: int = self.kernel.law(t, x, y, self.c, self.K, self.out)
-        return status
+    def answer(self) -> Answer:
+        """An answer for `compute` to fill."""
+        return Answer(self.answer_layout)
 
-    @property
-    def inputs(self) -> Array:
-        """The demanded inputs (n_tau,) of the last evaluation, before any limit."""
-        return self.out[: self.machine.n_inputs]
+    def compute(self, t: float, x: Array, y: Array, answer: Answer) -> int:
+        """Evaluate the law into `answer`, whose status is returned."""
+        answer.status = self.kernel.law(t, x, y, self.c, self.K, answer.out)
+        return answer.status
 
-    @property
-    def residuals(self) -> Array:
-        """The residuals (n_s,) of the last evaluation."""
-        n = self.machine.n_inputs
-        return self.out[n : n + self.n_s]
+    def evaluate(self, t: float, x: Array, y: Array) -> Answer:
+        """A new answer, where none is reused."""
+        answer = self.answer()
+        self.compute(t, x, y, answer)
+        return answer
 
-    @property
-    def condition(self) -> float:
-        """Condition number of W (1-norm) of the last evaluation; 1 for programs that state their inputs."""
-        return float(self.out[self.machine.n_inputs + 2 * self.n_s])
-
-    @property
-    def n_recorded(self) -> int:
-        """Values of each evaluation that a record keeps: f, f', condition, scales, the program's own states."""
-        return len(self.out) - self.machine.n_inputs + self.n_states
-
-    @property
-    def scales(self) -> Array:
-        """The scale of each limit of the last evaluation, 1 where it does not act."""
-        return self.out[self.machine.n_inputs + 2 * self.n_s + 1 :]
-
-    def explain(self, status: int) -> str:
-        """The sentence for a status that is not good."""
-        if status > 0:
-            return self.description.guards[status - 1].text
-        if status == -1:
+    def explain(self, answer: Answer) -> str:
+        """The sentence for an answer whose status is not good."""
+        if answer.status > 0:
+            return self.description.guards[answer.status - 1].text
+        if answer.status == -1:
             names = ", ".join(each.name for each in self.description.residuals)
             return (
-                f"the servo-constraints {names} lost rank (condition {self.condition:.3g}): the inputs cannot move "
+                f"the servo-constraints {names} lost rank (condition {answer.condition:.3g}): the inputs cannot move "
                 "them independently here; choose another program or another start"
             )
         return "the law gave an input that is not finite; check parameters and start state"

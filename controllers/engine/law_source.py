@@ -1,9 +1,7 @@
 """A program's generated module: the servo law and the terms it is made of.
 
-`law(t, x, y, c, K, out)` writes the inputs, the residuals, their rates, the condition number of W and the scale of
-each limit (1 where it does not act), and returns a status: 0 good, i > 0: guard i is violated, -1: W is singular,
--2: a result is not finite. y holds targets, then signals, each with its derivatives, then the program's own states,
-then the integrals if there are any; K (3, n_s, n_s) holds K0, K1 and KI.
+`law(t, x, y, c, K, out)` reads the goal y and writes the answer out (see `layout`), and returns a status: 0 good,
+i > 0: guard i is violated, -1: W is singular, -2: a result is not finite. K (3, n_s, n_s) holds K0, K1 and KI.
 """
 
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 from servonode.controllers.engine.law_solve import CONDITION_LIMIT, solved_inputs
 from servonode.controllers.engine.law_start import start_functions
 from servonode.controllers.engine.law_texts import Texts, arguments, relation_rows
+from servonode.controllers.engine.layout import AnswerLayout, GoalLayout
 from servonode.controllers.engine.servo import Servo, resolved
 from servonode.controllers.program import Limit, Program
 from servonode.mechanics import emit
@@ -69,11 +68,13 @@ def law_source(servo: Servo, damping: float = 0.0, integral: bool = False) -> st
     model, program = servo.equations.model, servo.program
     if not program.inputs:
         _check_count(servo)
+    description = describe_program(servo, integral)
+    goal, answer = GoalLayout.of(description), AnswerLayout.of(description, len(model.inputs))
     constants = Constants([*model.parameters, *program.parameters])
-    body = start_functions(servo, constants)
+    body = start_functions(servo, constants, goal)
     if not program.inputs:
-        body.append(_terms(servo, constants))
-    law = _law(servo, constants, damping, integral)
+        body.append(_terms(servo, goal, constants))
+    law = _law(servo, goal, answer, constants, damping)
     solve = [SOLVE_SOURCE] if "solve_in_place(" in law else []
     return "\n\n".join([emit.HEADER + constants.source(), *solve, *body, law])
 
@@ -103,10 +104,10 @@ def _check_count(servo: Servo) -> None:
     )
 
 
-def _terms(servo: Servo, constants: Constants) -> str:
+def _terms(servo: Servo, goal: GoalLayout, constants: Constants) -> str:
     """Generated `terms(t, x, y, c, f, f_dot, J, delta, W, b, F)` for checks and reports."""
     block = Block(constants)
-    arguments(servo, block)
+    arguments(servo, block, goal)
     texts = Texts(servo, block, [])
     for array, values in (("f", texts.f), ("f_dot", texts.f_dot), ("delta", texts.delta), ("b", texts.b)):
         block.store(array, values)
@@ -119,10 +120,10 @@ def _terms(servo: Servo, constants: Constants) -> str:
     return f"{decorator}def terms(t_, x, y, c, f, f_dot, J, delta, W, b, F):\n{block}\n"
 
 
-def _law(servo: Servo, constants: Constants, damping: float, integral: bool) -> str:
-    """Generated `law(t, x, y, c, K, out)`; out = inputs, f, f', condition, scales."""
+def _law(servo: Servo, goal: GoalLayout, answer: AnswerLayout, constants: Constants, damping: float) -> str:
+    """Generated `law(t, x, y, c, K, out)`."""
     block, program = Block(constants), servo.program
-    integrals = arguments(servo, block, integral)
+    integrals = arguments(servo, block, goal)
     guards = [resolved(servo.equations, program, each.margin) for each in program.guards]
     scales: dict[Limit, str] = {}
     if program.inputs:
@@ -135,7 +136,8 @@ def _law(servo: Servo, constants: Constants, damping: float, integral: bool) -> 
         tau, condition = solved_inputs(block, servo, texts, z, damping)
     _limit_inputs(servo, block, tau, bounds, scales)
     _watch_expressions(servo, block, scales)
-    block.store("out", [*tau, *f, *f_dot, condition, *(scales[each] for each in program.limits)])
+    acting = [scales[each] for each in program.limits]
+    block.store("out", answer.arranged(inputs=tau, residuals=f, rates=f_dot, condition=[condition], scales=acting))
     signs = [">" if each.requirement.strict else ">=" for each in program.guards]
     tests = [f"{text} {sign} 0.0" for text, sign in zip(guard_texts, signs, strict=True)]
     block.lines += _status(tests, "1.0" if damping else condition, tau)

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from servonode.controllers.engine.law_texts import arguments, first_state
+from servonode.controllers.engine.law_texts import arguments
+from servonode.controllers.engine.layout import GoalLayout
 from servonode.controllers.engine.servo import Servo, resolved
 from servonode.controllers.program import gain_symbol, late
 from servonode.mechanics import emit
@@ -12,35 +13,37 @@ from servonode.mechanics.emit import Block, Constants, njit
 Expr = Any
 
 
-def start_functions(servo: Servo, constants: Constants) -> list[str]:
+def start_functions(servo: Servo, constants: Constants, goal: GoalLayout) -> list[str]:
     """Their texts; each costs compile time, so what nothing calls is left out."""
     program, texts = servo.program, []
     if program.start:  # parameters that are computed at the start
         without = [each for each in program.parameters if each.quantity.default is None]
-        texts.append(_at_start(servo, "start", [program.start[each] for each in without if each in program.start]))
+        texts.append(
+            _at_start(servo, goal, "start", [program.start[each] for each in without if each in program.start])
+        )
     if program.requirements or program.warnings:
-        texts.append(_conditions(servo))
+        texts.append(_conditions(servo, goal))
     if program.states:
-        texts.append(_at_start(servo, "start_states", [each.start for each in program.states]))
-        texts.append(_state_rates(servo, constants))
-        texts.append(_FOLLOW.format(n=len(program.states), at=first_state(servo)))
+        texts.append(_at_start(servo, goal, "start_states", [each.start for each in program.states]))
+        texts.append(_state_rates(servo, goal, constants))
+        texts.append(_FOLLOW.format(n=len(program.states), at=goal.states.start))
     return texts
 
 
-def _at_start(servo: Servo, name: str, stated: Sequence[Expr]) -> str:
+def _at_start(servo: Servo, goal: GoalLayout, name: str, stated: Sequence[Expr]) -> str:
     """Generated `NAME(t, x, y, p, out)`: the values of expressions at the start."""
     block = Block(None)
-    arguments(servo, block)
+    arguments(servo, block, goal)
     block.load("p", [*servo.equations.model.parameters, *servo.program.parameters])
     block.store("out", block.evaluate([resolved(servo.equations, servo.program, each) for each in stated]))
     decorator = njit("void(f8, f8[::1], f8[::1], f8[::1], f8[::1])")
     return f"{decorator}def {name}(t_, x, y, p, out):\n{str(block) or '    pass'}\n"
 
 
-def _conditions(servo: Servo) -> str:
+def _conditions(servo: Servo, goal: GoalLayout) -> str:
     """Generated `conditions(t, x, y, p, gains, late, out)`: margins of the requirements, then of the warnings."""
     program, block = servo.program, Block(None)
-    arguments(servo, block)
+    arguments(servo, block, goal)
     block.load("p", [*servo.equations.model.parameters, *program.parameters])
     block.load("gains", [gain_symbol(each.quantity.name) for each in program.residuals])
     margins = [resolved(servo.equations, program, e.margin) for e in (*program.requirements, *program.warnings)]
@@ -49,10 +52,10 @@ def _conditions(servo: Servo) -> str:
     return f"{decorator}def conditions(t_, x, y, p, gains, {emit.local(late)}, out):\n{str(block) or '    pass'}\n"
 
 
-def _state_rates(servo: Servo, constants: Constants) -> str:
+def _state_rates(servo: Servo, goal: GoalLayout, constants: Constants) -> str:
     """Generated `state_rates(t, x, y, c, out)`: the rates of the program's own states."""
     block = Block(constants)
-    arguments(servo, block)
+    arguments(servo, block, goal)
     block.store("out", block.evaluate(servo.state_rates))
     return f"{njit('void(f8, f8[::1], f8[::1], f8[::1], f8[::1])')}def state_rates(t_, x, y, c, out):\n{block}\n"
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import sympy
 
+from servonode.controllers.engine.layout import GoalLayout
 from servonode.controllers.engine.servo import Servo, resolved
-from servonode.controllers.program import Program
 from servonode.mechanics import emit
-from servonode.mechanics.description import ModelError
+from servonode.mechanics.description import ModelError, derivatives
 from servonode.mechanics.emit import Block
 from servonode.mechanics.machine_source import lower_triangle, unpack_lower
 
@@ -32,24 +32,15 @@ def relation_rows(servo: Servo) -> list[list[Expr]]:
     return rows
 
 
-def signal_symbols(program: Program, target_order: int, signal_order: int) -> list[Expr]:
-    """The symbols of the array y, in its order."""
-    symbols = [each.derivative(n) for each in program.targets for n in range(target_order + 1)]
-    symbols += [each.derivative(n) for each in program.signals for n in range(signal_order + 1)]
-    return [*symbols, *program.states]
-
-
-def first_state(servo: Servo) -> int:
-    """Where the program's own states begin in y."""
-    return len(signal_symbols(servo.program, servo.target_order, servo.signal_order)) - len(servo.program.states)
-
-
-def arguments(servo: Servo, block: Block, integral: bool = False) -> list[str]:
-    """Load state, targets, signals and the program's states; the texts of the integrals at the end of y."""
+def arguments(servo: Servo, block: Block, goal: GoalLayout) -> list[str]:
+    """Load state, targets, signals and the program's states; the texts of the integrals in y."""
+    program = servo.program
     block.load("x", servo.equations.model.state)
-    signals = signal_symbols(servo.program, servo.target_order, servo.signal_order)
-    block.load("y", signals)
-    return [f"y[{len(signals) + i}]" for i in range(len(servo.f))] if integral else []
+    targets = [each.derivative(n) for each, n in derivatives(program.targets, servo.target_order)]
+    signals = [each.derivative(n) for each, n in derivatives(program.signals, servo.signal_order)]
+    for part, symbols in ((goal.targets, targets), (goal.signals, signals), (goal.states, program.states)):
+        block.load("y", symbols, part.start)
+    return [f"y[{i}]" for i in range(goal.integrals.start, goal.integrals.stop)]
 
 
 class Texts:

@@ -159,7 +159,7 @@ def _terms(law: ServoLaw, t: float, x: Array, y: Array) -> Terms | None:
     """J, R, W at a state, or None outside the domain of the program."""
     x = np.ascontiguousarray(x)
     terms = law.terms(t, x, y)
-    if law.compute(t, x, y) > 0 or not np.isfinite([terms["W"].sum(), terms["J"].sum()]).all():
+    if law.evaluate(t, x, y).status > 0 or not np.isfinite([terms["W"].sum(), terms["J"].sum()]).all():
         return None
     return terms["J"], response(law.machine, t, x), terms["W"], terms["F"]
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from servonode import mechanics
 from servonode.mechanics import cache
+from servonode.mechanics.description import derivative_name, derivatives
 from servonode.mechanics.expression import ExpressionError, parse
 
 Array = npt.NDArray[np.float64]
@@ -23,12 +24,14 @@ MOST_PARTS = 4000  # operations and operands of an expression or a derivative, w
 
 
 class Signals:
-    """Named functions of time with their derivatives up to `order`: values (n_names * (order + 1),)."""
+    """Named functions of time with their derivatives up to `order`, in arrays whose entries are `entries`."""
 
     def __init__(self, names: Sequence[str], order: int, kernel: ModuleType) -> None:
         self.names = tuple(names)
         self.order = order
         self.kernel = kernel
+        self.entries = tuple(derivative_name(name, degree) for name, degree in derivatives(names, order))
+        self.positions = slice(None, None, order + 1)  # the functions themselves among the entries
 
     def evaluate(self, t: float, out: Array) -> None:
         """Write name, name', name'', ... of each signal at time t [s] into `out`."""

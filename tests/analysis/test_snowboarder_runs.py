@@ -202,8 +202,9 @@ def test_with_exact_motion_between_samples_the_slalom_ends_in_the_printed_state(
     run = servonode.simulate(launch("slalom", duration=0.01))
     machine, law, x = run.assembly.machine, run.assembly.control.law, run.assembly.start.copy()
     for _ in range(800):
-        assert law.compute(0.0, x, np.zeros(0)) == 0
-        x = flow(machine, x, 0.01, law.inputs.copy())[:, 0]
+        answer = law.evaluate(0.0, x, np.zeros(0))
+        assert answer.status == 0
+        x = flow(machine, x, 0.01, answer.inputs)[:, 0]
     *printed, last = SAMPLED.split(",")
     agree_in_print(x[:8], ",".join(printed))
     assert x[8] == pytest.approx(float(last), abs=3e-14)  # 800 solves' rounding, more than half of its last digit
@@ -267,11 +268,8 @@ def test_coupled_gains_make_the_residuals_a_matrix_exponential(rng: np.random.Ge
 
 def _first(run: Run) -> tuple[Any, Any]:
     """Residuals and their rates at the start."""
-    law, n = run.assembly.control.law, 4
-    y = run.assembly.goal(0.0)
-    y[: law.n_states] = law.start_states
-    law.compute(0.0, run.assembly.start, y)
-    return law.out[n : n + 3].copy(), law.out[n + 3 : n + 6].copy()
+    answer = run.assembly.control.law.evaluate(0.0, run.assembly.start, run.assembly.goal(0.0))
+    return answer.residuals, answer.rates
 
 
 def test_with_drag_the_straight_run_is_a_hyperbolic_tangent() -> None:
@@ -367,12 +365,13 @@ def test_in_the_figures_the_body_passes_the_upright_at_the_printed_times(figures
 def stepped(run: Run, h: float, rule: str) -> Any:
     """State at the end with the law inside a fixed-step rule, and the residuals there."""
     machine, control = run.assembly.machine, run.assembly.control
-    law, y = control.law, np.zeros(control.law.n_y)
+    law, y = control.law, np.zeros(control.law.goal_layout.size)
     x = run.assembly.start.copy()
 
     def rate(x: Any) -> Any:
-        assert law.compute(0.0, x, y) == 0
-        return machine.derivatives(0.0, x, law.inputs.copy())
+        answer = law.evaluate(0.0, x, y)
+        assert answer.status == 0
+        return machine.derivatives(0.0, x, answer.inputs)
 
     for _ in range(round(8.0 / h)):
         k1 = rate(x)
@@ -382,8 +381,8 @@ def stepped(run: Run, h: float, rule: str) -> Any:
         k2 = rate(x + h / 2 * k1)
         k3 = rate(x + h / 2 * k2)
         x = x + h / 6 * (k1 + 2 * k2 + 2 * k3 + rate(x + h * k3))
-    law.compute(0.0, x, y)
-    return x, abs(float(law.residuals[0]))
+    answer = law.evaluate(0.0, x, y)
+    return x, abs(float(answer.residuals[0]))
 
 
 def short(**more: Any) -> Run:

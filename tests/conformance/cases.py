@@ -598,11 +598,11 @@ def _complaint(moment: Moment) -> str | None:
         return str(error)
     if complaints := law.violated(moment.t, moment.x, moment.y, 0.0)[0]:
         return complaints[0]
-    status = law.compute(moment.t, moment.x, moment.y)
-    if status:
-        return law.explain(status)
-    moment.u = law.inputs.copy()
-    return None if abs(law.condition) < WORST else "W is nearly singular"
+    answer = law.evaluate(moment.t, moment.x, moment.y)
+    if answer.status:
+        return law.explain(answer)
+    moment.u = answer.inputs
+    return None if abs(answer.condition) < WORST else "W is nearly singular"
 
 
 def _frozen_too(moment: Moment, loaded: Loaded) -> Moment:

@@ -69,19 +69,20 @@ def test_the_law_answers_finite_inputs(case: ProgramCase) -> None:
     description = case.loaded.law.description
     assert description.name == case.program
     for at in case.loaded.moments:
-        assert at.law.compute(at.t, at.x, at.y) == 0
-        assert at.law.inputs.shape == (at.machine.n_inputs,)
-        assert np.isfinite(at.law.out).all()
-        assert np.all((at.law.scales > 0) & (at.law.scales <= 1))
-        assert at.law.residuals.shape == (len(description.residuals),)
+        answer = at.law.evaluate(at.t, at.x, at.y)
+        assert answer.status == 0
+        assert answer.inputs.shape == (at.machine.n_inputs,)
+        assert np.isfinite(answer.out).all()
+        assert np.all((answer.scales > 0) & (answer.scales <= 1))
+        assert answer.residuals.shape == (len(description.residuals),)
 
 
 @every_program
 def test_the_compiled_residuals_are_the_stated_ones(case: ProgramCase) -> None:
     for at in case.loaded.moments:
-        at.law.compute(at.t, at.x, at.y)
+        answer = at.law.evaluate(at.t, at.x, at.y)
         f = np.array([at.value(each.expression) for each in at.expressions.program.residuals])
-        near(at.law.residuals, f, f, 1e-12)
+        near(answer.residuals, f, f, 1e-12)
         if served(at):
             near(at.terms["f"], f, f, 1e-12)
 
@@ -94,9 +95,8 @@ def test_the_rate_of_a_finite_residual_is_its_derivative_along_the_motion(case: 
         finite = np.array(at.law.description.degrees) == 2
         near(found[finite], terms["f_dot"][finite], found, 1e-9)
         assert_allclose(terms["f_dot"][~finite], 0.0)
-        at.law.compute(at.t, at.x, at.y)
-        first = at.machine.n_inputs + at.law.n_s
-        near(at.law.out[first : first + at.law.n_s], terms["f_dot"], found, 1e-12)
+        answer = at.law.evaluate(at.t, at.x, at.y)
+        near(answer.rates, terms["f_dot"], found, 1e-12)
 
 
 @every_program
@@ -139,7 +139,9 @@ def test_W_is_the_derivative_of_the_top_derivative_by_the_inputs(case: ProgramCa
 def test_the_residuals_obey_their_equation_under_the_laws_inputs(case: ProgramCase) -> None:
     # f^(r) = -K1 f' - K0 f - damping, both sides found without the law's own terms
     for at in filter(served, case.loaded.moments):
-        scales = at.law.scales[[each.kind != "expressions" for each in at.expressions.program.limits]]
+        scales = at.law.evaluate(at.t, at.x, at.y).scales[
+            [each.kind != "expressions" for each in at.expressions.program.limits]
+        ]
         assert_allclose(scales, 1.0, rtol=0, atol=0)
         terms = at.terms
         accelerated = accelerations(at.machine, rates(at, at.u))
@@ -186,14 +188,15 @@ def test_a_limit_scales_its_vector_to_its_bound_and_keeps_the_direction(case: Pr
             name, value = next((n, at.law.parameters[n]) for n in at.expressions.raised()
                                if n in {each.name for each in limit.at_most.free_symbols})  # fmt: skip
             free = limited_vector(at, limit, at.u)
-            tight = at
-            while tight.law.scales[i] == 1.0:  # until it acts
+            tight, answer = at, at.law.evaluate(at.t, at.x, at.y)
+            while answer.scales[i] == 1.0:  # until it acts
                 value /= 3.0
                 assert value > 1e-9, "the limit never acts"
                 tight = at.with_settings({name: value})
-                assert tight.law.compute(at.t, at.x, at.y) == 0
-            vector = limited_vector(at, limit, tight.law.inputs)
-            near(vector, tight.law.scales[i] * free, free, 1e-9)
+                answer = tight.law.evaluate(at.t, at.x, at.y)
+                assert answer.status == 0
+            vector = limited_vector(at, limit, answer.inputs)
+            near(vector, answer.scales[i] * free, free, 1e-9)
             bound = tight.value(limit.at_most)
             assert np.linalg.norm(vector) == pytest.approx(bound, rel=1e-7)
 
@@ -217,10 +220,10 @@ def test_what_derives_and_is_meant_to_be_refused_is_singular(case: ProgramCase) 
     law = case.law()
     rng = case.rng()  # it derives, and its W is singular wherever the machine starts
     x = case.plant.machine.state({})
-    y = np.zeros(law.n_y)
+    y = np.zeros(law.goal_layout.size)
     law.start(0.0, x, y, [])
     law.K[0] = rng.uniform(1.0, 2.0, (law.n_s, law.n_s))
-    assert law.compute(0.0, x, y) != 0
+    assert law.evaluate(0.0, x, y).status != 0
 
 
 @pytest.mark.parametrize("case", REFUSED_CASES)

@@ -200,10 +200,10 @@ def test_the_settings_of_the_file_reach_the_compiled_law(name: str) -> None:
     assert {each: law.parameters[each] for each in settings} == settings
     plant = MachineCase(machine, tuple(loop.assembly.source.settings.items()))
     expressions = Expressions(ProgramCase(program, plant, tuple(control.options.items())))
-    law.compute(0.0, x, y)
+    answer = law.evaluate(0.0, x, y)
     named = dict(zip(law.machine.description.state_names, x, strict=False))
     named |= law.machine.parameters | law.parameters | goal_by_name(law, y)
-    for each, found in zip(expressions.program.residuals, law.residuals, strict=True):
+    for each, found in zip(expressions.program.residuals, answer.residuals, strict=True):
         expected = expressions.value(each.expression, named)
         assert found == pytest.approx(expected, rel=1e-12, abs=1e-12), each.quantity.name
 

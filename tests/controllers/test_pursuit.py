@@ -65,8 +65,9 @@ def run(flow: Callable[..., Any]) -> Callable[..., Any]:
         begin(law, x, target(0.0), rates)
 
         def inputs(t: float, x: Any) -> Any:
-            assert law.compute(t, x, target(t)) == 0
-            return law.inputs
+            answer = law.evaluate(t, x, target(t))
+            assert answer.status == 0
+            return answer.inputs
 
         return flow(law.machine, x, times, inputs, rtol=1e-12, atol=1e-12)
 
@@ -77,8 +78,8 @@ def residuals(law: ServoLaw, x: Any, times: Any, target: Motion) -> Any:
     """f and f' (4, n) along a run."""
     columns = []
     for t, state in zip(times, x.T, strict=True):
-        law.compute(t, state, target(t))
-        columns.append(law.out[2:6].copy())
+        answer = law.evaluate(t, state, target(t))
+        columns.append(np.append(answer.residuals, answer.rates))
     return np.array(columns).T
 
 
@@ -102,10 +103,11 @@ def test_torques_are_those_of_the_closed_form(
         if variant == "plain":
             rates = (0.0, 0.0)
         begin(law, x, y, dict(zip(("speed", "heading"), rates, strict=True)))
-        assert law.compute(0.0, x, y) == 0
+        answer = law.evaluate(0.0, x, y)
+        assert answer.status == 0
         expected = sheet.Trailer(machine.parameters).pursuit_torques(x, y, 1.3, 2.2, rates, variant)
         # a solve with condition below 100 and about a hundred roundings
-        assert_allclose(law.inputs, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
+        assert_allclose(answer.inputs, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -116,11 +118,11 @@ def test_residuals_are_speed_and_heading_errors(
         x, y = sheet.random_state(rng), random_target(rng)
         law = pursuit(trailer, variant, a=1.3, rho0=2.2)
         begin(law, x, y)
-        law.compute(0.0, x, y)
+        answer = law.evaluate(0.0, x, y)
         measured = sheet.Trailer(trailer.parameters).pursuit(x, y, 1.3, 2.2)
         second = ["e_dot"] if variant == "differential" else ["e", "e_dot"]
         expected = [measured["f1"], measured[second[0]], 0.0, measured["e_dot"] if len(second) == 2 else 0.0]
-        assert_allclose(law.out[2:6], expected, rtol=0, atol=1e-13)
+        assert_allclose(np.append(answer.residuals, answer.rates), expected, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -135,10 +137,10 @@ def test_all_laws_agree_on_the_program(
         x[5] = (y[4] * np.cos(beta) - y[1] * np.sin(beta)) / rho
         law = pursuit(trailer, variant, a=a, rho0=rho0)
         begin(law, x, y, PLAIN if variant == "plain" else STABLE)
-        law.compute(0.0, x, y)
+        answer = law.evaluate(0.0, x, y)
         by_hand = sheet.Trailer(trailer.parameters)
         expected = by_hand.pursuit_torques(x, y, a, rho0, (2.0, 2.0), "finite")
-        assert_allclose(law.inputs, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+        assert_allclose(answer.inputs, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize(
@@ -162,8 +164,8 @@ def test_the_figure_2_run_has_the_printed_states_for_every_law(
     agree_in_print(x50[:6], printed)
     printed = "-3.736791341, 5.257891235, 5.205911309, -0.4164229489, 0.05027255848, 0.01869368449"
     agree_in_print(x100[:6], printed)
-    law.compute(10.0, x10, epicycloid(10.0))
-    agree_in_print(law.inputs, "-0.009081440435, 0.01730277322")
+    answer = law.evaluate(10.0, x10, epicycloid(10.0))
+    agree_in_print(answer.inputs, "-0.009081440435, 0.01730277322")
 
 
 def test_a_start_off_the_program_has_the_printed_end(
@@ -180,8 +182,8 @@ TIMES = np.array([0.3, 1.0, 2.0, 4.0, 8.0])
 
 
 def first_residuals(law: ServoLaw, target: Motion) -> Any:
-    law.compute(0.0, law.machine.state(OFF), target(0.0))
-    return law.out[2:6].copy()
+    answer = law.evaluate(0.0, law.machine.state(OFF), target(0.0))
+    return np.append(answer.residuals, answer.rates)
 
 
 @pytest.mark.parametrize("friction", [0.0, 0.02])
@@ -288,42 +290,42 @@ def test_a_program_parameter_out_of_bounds_is_refused(trailer: Machine, name: st
 def test_inside_the_guard_radius_the_law_stops_and_says_why(trailer: Machine, variant: str) -> None:
     law = pursuit(trailer, variant, rho0=1.0)
     begin(law, trailer.state({}), np.array([1.0, 0, 0, 0, 0, 0]))
-    assert law.compute(0.0, trailer.state({}), np.array([0.0501, 0, 0, 0, 0, 0])) == 0
-    status = law.compute(0.0, trailer.state({}), np.array([0.0499, 0, 0, 0, 0, 0]))
-    assert status == 1
-    assert "inside the guard radius rho_min" in law.explain(status)
-    assert "start farther away or give a larger rho0" in law.explain(status)
+    assert law.evaluate(0.0, trailer.state({}), np.array([0.0501, 0, 0, 0, 0, 0])).status == 0
+    answer = law.evaluate(0.0, trailer.state({}), np.array([0.0499, 0, 0, 0, 0, 0]))
+    assert answer.status == 1
+    assert "inside the guard radius rho_min" in law.explain(answer)
+    assert "start farther away or give a larger rho0" in law.explain(answer)
 
 
 def test_the_guard_stops_even_on_the_target_itself(trailer: Machine) -> None:
     law = pursuit(trailer, rho0=1.0)
     begin(law, trailer.state({}), np.array([1.0, 0, 0, 0, 0, 0]))
-    assert law.compute(0.0, trailer.state({}), np.zeros(6)) == 1
+    assert law.evaluate(0.0, trailer.state({}), np.zeros(6)).status == 1
 
 
 def test_a_measurement_that_is_not_finite_is_reported(trailer: Machine) -> None:
     law = pursuit(trailer, rho0=1.0)
     y = np.array([1.0, 0, 0, 0, 0, 0])
     begin(law, trailer.state({}), y)
-    assert law.compute(0.0, trailer.state({"Omega": np.nan}), y) < 0
+    assert law.evaluate(0.0, trailer.state({"Omega": np.nan}), y).status < 0
 
 
 def test_the_heading_error_is_taken_the_short_way_round(trailer: Machine) -> None:
     law = pursuit(trailer, rho0=1.0)
     y = np.array([-1.0, 0, 0, -0.1, 0, 0])
     begin(law, trailer.state({"psi": 3.0}), y)
-    law.compute(0.0, trailer.state({"psi": 3.0}), y)
-    assert law.residuals[1] == pytest.approx(3.0 + np.pi - np.arctan(0.1) - 2 * np.pi, abs=1e-14)
+    answer = law.evaluate(0.0, trailer.state({"psi": 3.0}), y)
+    assert answer.residuals[1] == pytest.approx(3.0 + np.pi - np.arctan(0.1) - 2 * np.pi, abs=1e-14)
 
 
 def test_full_turns_of_the_heading_do_not_matter(trailer: Machine, sheet: ModuleType, rng: Any) -> None:
     law, x, y = pursuit(trailer, rho0=1.0), sheet.random_state(rng), random_target(rng)
     begin(law, x, y)
-    law.compute(0.0, x, y)
-    once = law.inputs.copy()
+    answer = law.evaluate(0.0, x, y)
+    once = answer.inputs
     x[2] += 6 * np.pi
-    law.compute(0.0, x, y)
-    assert_allclose(law.inputs, once, rtol=0, atol=1e-12)  # rounding of an angle of 20 rad
+    answer = law.evaluate(0.0, x, y)
+    assert_allclose(answer.inputs, once, rtol=0, atol=1e-12)  # rounding of an angle of 20 rad
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from servonode.controllers import ServoLaw, load_law
+from servonode.controllers.engine.layout import Answer
 from servonode.controllers.engine.signals import ExpressionError, load_signals
 from servonode.mechanics.machine import Machine
 from servonode.plants import machine_key, model_factory
@@ -18,7 +19,7 @@ def law_of(name: str, machine: Machine, **rates: float) -> ServoLaw:
         return model_factory("diff_drive_trailer")()
 
     law = load_law(name, machine, machine_key("diff_drive_trailer", {}), build, {}, {})
-    law.start(0.0, machine.state({}), np.zeros(law.n_y), {})
+    law.start(0.0, machine.state({}), np.zeros(law.goal_layout.size), {})
     law.stabilise(rates)
     return law
 
@@ -26,8 +27,9 @@ def law_of(name: str, machine: Machine, **rates: float) -> ServoLaw:
 def test_torques_of_the_printed_state(trailer: Machine, agree_in_print: Any) -> None:
     law = law_of("rates", trailer, speed=0.0, yaw_rate=0.0)
     x = trailer.state({"phi": 0.6, "V": 0.5, "Omega": 0.4})
-    assert law.compute(0.0, x, np.array([0.0, 0.2, 0.0, -0.3])) == 0
-    agree_in_print(law.inputs, "0.0587319014612, 0.0605024014612")
+    answer = law.evaluate(0.0, x, np.array([0.0, 0.2, 0.0, -0.3]))
+    assert answer.status == 0
+    agree_in_print(answer.inputs, "0.0587319014612, 0.0605024014612")
 
 
 @pytest.mark.parametrize("friction", [False, True])
@@ -41,10 +43,10 @@ def test_torques_are_those_of_the_torque_map(
             sheet.random_state(rng),
             rng.normal(size=4),
         )
-        law.compute(0.0, x, y)
+        answer = law.evaluate(0.0, x, y)
         alpha = y[1] - 3.0 * (x[4] - y[0]), y[3] - 1.5 * (x[5] - y[2])
         expected = sheet.Trailer(machine.parameters).torques(x, *alpha)
-        assert_allclose(law.inputs, expected, rtol=0, atol=1e-12 * np.abs(expected).max())  # a few roundings
+        assert_allclose(answer.inputs, expected, rtol=0, atol=1e-12 * np.abs(expected).max())  # a few roundings
 
 
 @pytest.mark.parametrize("friction", [0.0, 0.02])
@@ -53,17 +55,20 @@ def test_speed_and_yaw_rate_errors_decay_exactly(trailer: Machine, flow: Any, fr
     law, times = law_of("rates", machine, speed=2.0, yaw_rate=3.0), np.array([0.5, 1.0, 3.0])
     signals = load_signals({"v": "0.4 + 0.2*sin(t)", "Omega_d": "0.5*cos(2*t)"}, law.description.signal_order)
 
-    def inputs(t: float, x: Any) -> Any:
-        y = np.zeros(law.n_y)
+    def answer(t: float, x: Any) -> Answer:
+        y = np.zeros(law.goal_layout.size)
         signals.evaluate(t, y)
-        assert law.compute(t, x, y) == 0
-        return law.inputs
+        found = law.evaluate(t, x, y)
+        assert found.status == 0
+        return found
+
+    def inputs(t: float, x: Any) -> Any:
+        return answer(t, x).inputs
 
     x0 = machine.state({"phi": 0.5, "V": -0.3, "Omega": 1.2})
     for t, x in zip(times, flow(machine, x0, times, inputs, rtol=1e-12, atol=1e-12).T, strict=True):
-        inputs(t, x)
         expected = [(-0.3 - 0.4) * np.exp(-2 * t), (1.2 - 0.5) * np.exp(-3 * t)]
-        assert_allclose(law.residuals, expected, rtol=0, atol=1e-10)  # the solver's error
+        assert_allclose(answer(t, x).residuals, expected, rtol=0, atol=1e-10)  # the solver's error
 
 
 def test_the_joystick_has_the_defaults_of_the_sheet(trailer: Machine) -> None:
@@ -74,17 +79,18 @@ def test_the_joystick_has_the_defaults_of_the_sheet(trailer: Machine) -> None:
 
 def test_open_loop_gives_the_stated_inputs(trailer: Machine, sheet: ModuleType, rng: Any) -> None:
     law = law_of("open_loop", trailer)
-    assert law.compute(1.0, sheet.random_state(rng), np.array([0.3, -0.7])) == 0
-    assert_allclose(law.inputs, [0.3, -0.7], rtol=0)
-    assert law.condition == 1.0
+    answer = law.evaluate(1.0, sheet.random_state(rng), np.array([0.3, -0.7]))
+    assert answer.status == 0
+    assert_allclose(answer.inputs, [0.3, -0.7], rtol=0)
+    assert answer.condition == 1.0
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_an_input_that_is_not_finite_is_reported_with_what_to_check(trailer: Machine, bad: float) -> None:
     law = law_of("open_loop", trailer)
-    status = law.compute(0.0, trailer.state({}), np.array([0.0, bad]))
-    assert status == -2
-    assert "not finite; check parameters and start state" in law.explain(status)
+    answer = law.evaluate(0.0, trailer.state({}), np.array([0.0, bad]))
+    assert answer.status == -2
+    assert "not finite; check parameters and start state" in law.explain(answer)
 
 
 def test_signals_have_their_value_and_derivatives() -> None:

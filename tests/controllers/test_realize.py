@@ -72,7 +72,7 @@ def laws(trailer: Machine, small: ModuleType) -> Callable[[str], ServoLaw]:
             result = small.law(program, small.cart_pole, pole_angle, small.machine(small.cart_pole), HERE)
         else:
             result = small.law(program, build, globals()[program], trailer, HERE)
-        result.start(0.0, result.machine.state({}), np.zeros(result.n_y), {})
+        result.start(0.0, result.machine.state({}), np.zeros(result.goal_layout.size), {})
         return result
 
     return law
@@ -82,7 +82,7 @@ def surveyed(law: ServoLaw, spread: float = 0.5, **start: float) -> Survey:
     """A survey of 50 states about a start, the goal at the origin."""
     rng = np.random.default_rng(3)
     states = random_states(law.machine.description, law.machine.state(start), rng, 50, spread)
-    return survey(law, states, np.zeros(50), np.zeros((50, law.n_y)))
+    return survey(law, states, np.zeros(50), np.zeros((50, law.goal_layout.size)))
 
 
 def judged(law: ServoLaw, **start: float) -> Verdict:
@@ -149,7 +149,7 @@ def test_the_response_in_rates_is_that_in_velocities_through_the_kinematics(trai
 def test_W_of_the_law_is_J_times_the_response(laws: Any, samples: Any, name: str) -> None:
     law = laws(name)
     for x in samples:
-        terms = law.terms(0.0, x, np.zeros(law.n_y))
+        terms = law.terms(0.0, x, np.zeros(law.goal_layout.size))
         assert_allclose(terms["W"], terms["J"] @ response(law.machine, 0.0, x), rtol=1e-12, atol=1e-12)
 
 
@@ -164,7 +164,7 @@ def test_random_states_stay_near_the_start_and_have_done_no_work(trailer: Machin
 def test_hitch_and_speed_are_determined_and_regular(laws: Any) -> None:
     law = laws("hitch_angle speed")
     for x in random_states(law.machine.description, law.machine.state({}), np.random.default_rng(1), 20, 2.0):
-        J = law.terms(0.0, x, np.zeros(law.n_y))["J"]
+        J = law.terms(0.0, x, np.zeros(law.goal_layout.size))["J"]
         assert abs(np.linalg.det(J)) == pytest.approx(1.0, rel=1e-14)
     found = judged(law)
     assert (found.realisable, found.case, found.remedy) == (True, "determined", "")

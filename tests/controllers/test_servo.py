@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose
 
 from servonode.controllers import Program, ServoLaw, load_law, programs_of, residual, signal, target
 from servonode.controllers.engine.law_source import law_source
+from servonode.controllers.engine.layout import Answer
 from servonode.controllers.engine.servo import derive_servo
 from servonode.mechanics import Model, ModelError, parameter, time
 from servonode.mechanics.derive import derive
@@ -120,9 +121,8 @@ class Sample:
 
     def residuals(self, ahead: float) -> Any:
         """f and f' (2, n_s) on the motion."""
-        self.law.compute(self.t + ahead, self.state(ahead), self.y(self.t + ahead))
-        n = self.machine.n_inputs
-        return self.law.out[n : n + 2 * self.law.n_s].reshape(2, -1).copy()
+        answer = self.law.evaluate(self.t + ahead, self.state(ahead), self.y(self.t + ahead))
+        return np.array([answer.residuals, answer.rates])
 
     def velocity_rates(self) -> Any:
         rates = dict(
@@ -184,7 +184,7 @@ def test_W_is_the_closed_form_of_the_projected_inputs(laws: Any, sheet: ModuleTy
 
 def test_hitch_and_speed_rows_of_W_are_the_printed_ones(laws: Any, agree_in_print: Any) -> None:
     law = laws("hitch_and_speed")
-    terms = law.terms(0.0, law.machine.state({"psi": 0.7, "phi": 0.6}), np.zeros(law.n_y))
+    terms = law.terms(0.0, law.machine.state({"psi": 0.7, "phi": 0.6}), np.zeros(law.goal_layout.size))
     agree_in_print(terms["W"].ravel(), "2.404059617, -4.396386946, 1.764237923, 1.764237923")
 
 
@@ -198,21 +198,21 @@ def test_the_law_solves_for_the_wanted_top_derivative(laws: Any, name: str, rng:
         sample = Sample(laws(name), rng)
         law, terms = sample.law, sample.terms()
         law.K[:] = rng.normal(size=law.K.shape)  # any gains, coupled ones too
-        status = law.compute(sample.t, sample.x, sample.y(sample.t))
+        answer = law.evaluate(sample.t, sample.x, sample.y(sample.t))
         wanted = -law.K[0] @ terms["f"] - law.K[1] @ terms["f_dot"] - terms["b"]
         expected = np.linalg.solve(terms["W"], wanted)
-        assert status == 0
+        assert answer.status == 0
         scale = np.abs(expected).max() * np.linalg.cond(terms["W"])
-        assert_allclose(law.inputs, expected, rtol=0, atol=1e-14 * scale + 1e-14)
+        assert_allclose(answer.inputs, expected, rtol=0, atol=1e-14 * scale + 1e-14)
 
 
 @pytest.mark.parametrize("name", [name for name in SERVOS if name != "cart_place"])
 def test_the_condition_is_that_of_W_in_the_1_norm(laws: Any, name: str, rng: Any) -> None:
     for _ in range(10):
         sample = Sample(laws(name), rng)
-        sample.law.compute(sample.t, sample.x, sample.y(sample.t))
+        answer = sample.law.evaluate(sample.t, sample.x, sample.y(sample.t))
         expected = np.linalg.cond(sample.terms()["W"], 1)
-        assert sample.law.condition == pytest.approx(expected, rel=1e-14 * expected + 1e-13)
+        assert answer.condition == pytest.approx(expected, rel=1e-14 * expected + 1e-13)
 
 
 def test_rates_become_gains_of_a_single_and_a_double_root(laws: Any) -> None:
@@ -224,44 +224,47 @@ def test_rates_become_gains_of_a_single_and_a_double_root(laws: Any) -> None:
 @pytest.mark.parametrize("name", ["hitch_and_speed", "place_and_turn", "cart_place"])
 def test_residuals_of_any_program_decay_exactly(laws: Any, flow: Any, name: str, rng: Any) -> None:
     sample, rate, times = Sample(laws(name), rng), 1.7, np.array([0.5, 1.0, 2.5])
-    law, machine, n = sample.law, sample.machine, sample.machine.n_inputs
+    law, machine = sample.law, sample.machine
     law.stabilise({each.name: rate for each in law.description.residuals})
 
-    def inputs(t: float, x: Any) -> Any:
-        assert law.compute(t, x, sample.y(t)) == 0
-        return law.inputs
+    def answer(t: float, x: Any) -> Answer:
+        found = law.evaluate(t, x, sample.y(t))
+        assert found.status == 0
+        return found
 
-    inputs(0.0, sample.x)
-    f, f_dot = law.out[n : n + 2 * law.n_s].reshape(2, -1).copy()
+    def inputs(t: float, x: Any) -> Any:
+        return answer(t, x).inputs
+
+    first = answer(0.0, sample.x)
+    f, f_dot = first.residuals, first.rates
     degree = np.array(law.description.degrees)
     for t, x in zip(times, flow(machine, sample.x, times, inputs, rtol=1e-12, atol=1e-12).T, strict=True):
-        inputs(t, x)
         expected = np.where(degree == 1, f, f + (f_dot + rate * f) * t) * np.exp(-rate * t)
-        assert_allclose(law.residuals, expected, rtol=0, atol=1e-10)  # the solver's error
+        assert_allclose(answer(t, x).residuals, expected, rtol=0, atol=1e-10)  # the solver's error
 
 
 @pytest.mark.parametrize("phi", [0.0, 1e-10])
 def test_a_program_that_lost_rank_is_reported_with_its_condition_and_mend(laws: Any, phi: float) -> None:
     law = laws("hitch_and_yaw")
-    law.start(0.0, law.machine.state({}), np.zeros(law.n_y), {})
+    law.start(0.0, law.machine.state({}), np.zeros(law.goal_layout.size), {})
     law.stabilise({"hitch": 2.0, "yaw": 2.0})
-    status = law.compute(0.0, law.machine.state({"phi": phi, "V": 0.3}), np.zeros(law.n_y))
-    assert status == -1
-    text = law.explain(status)
-    assert f"the servo-constraints hitch, yaw lost rank (condition {law.condition:.3g})" in text
+    answer = law.evaluate(0.0, law.machine.state({"phi": phi, "V": 0.3}), np.zeros(law.goal_layout.size))
+    assert answer.status == -1
+    text = law.explain(answer)
+    assert f"the servo-constraints hitch, yaw lost rank (condition {answer.condition:.3g})" in text
     assert "choose another program or another start" in text
 
 
 def test_three_constraints_that_depend_on_each_other_are_reported(laws: Any) -> None:
     law = laws("same_thing_twice")
     law.stabilise({f"f{i}": 1.0 for i in range(3)})
-    assert law.compute(0.0, law.machine.state({"x": 1.0, "psi": 0.4}), np.zeros(0)) == -1
+    assert law.evaluate(0.0, law.machine.state({"x": 1.0, "psi": 0.4}), np.zeros(0)).status == -1
 
 
 def test_one_constraint_that_its_input_does_not_reach_is_reported(laws: Any) -> None:
     law = laws("pole_angle")
     law.stabilise({"angle": 2.0})
-    assert law.compute(0.0, law.machine.state({"theta": np.pi / 2, "w": 0.1}), np.zeros(0)) == -1
+    assert law.evaluate(0.0, law.machine.state({"theta": np.pi / 2, "w": 0.1}), np.zeros(0)).status == -1
 
 
 @pytest.fixture(scope="module")

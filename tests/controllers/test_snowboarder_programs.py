@@ -97,12 +97,13 @@ def test_inputs_are_those_of_the_law_by_hand(
         x, at = random_state(rng), (rng.uniform(0, 50), rng.uniform(-1, 1))
         gains = random_gains(rng)
         law.use(gains)
-        assert law.compute(0.0, x, np.array(at) if name == "curve" else np.zeros(0)) == 0
+        answer = law.evaluate(0.0, x, np.array(at) if name == "curve" else np.zeros(0))
+        assert answer.status == 0
         rows = rows_of(hand, rider, name, path, x, at)
         expected = getattr(rider, actuation)(x, rows.G, rows.wanted(gains.K0, gains.K1))[1]
         expected = hand.total(x, expected) if input_set == "total" else expected
-        assert_allclose(law.residuals, rows.f, rtol=0, atol=1e-12)
-        assert_allclose(law.inputs, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
+        assert_allclose(answer.residuals, rows.f, rtol=0, atol=1e-12)
+        assert_allclose(answer.inputs, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize(("name", "path"), CASES)
@@ -199,8 +200,8 @@ def status_at(name: str, path: str = "sine", at: tuple[float, float] = (0.0, 0.0
     law = law_of(name, path, "physical")
     x = law.machine.state({"v": 5.0, "theta": 0.3, **state})
     law.stabilise(dict.fromkeys(("heading", "lean", "pitch"), 5.0))
-    status = law.compute(0.0, x, np.array(at) if name == "curve" else np.zeros(0))
-    return law.explain(status) if status else ""
+    answer = law.evaluate(0.0, x, np.array(at) if name == "curve" else np.zeros(0))
+    return law.explain(answer) if answer.status else ""
 
 
 @pytest.mark.parametrize(
@@ -229,9 +230,9 @@ def test_the_law_stops_where_gravity_hardly_drives_the_motion() -> None:
         for delta, content in ((1.085, True), (1.087, False)):
             law.parameters |= {"delta": delta, "k_theta": 1.0, "theta_c": 0.0, "c_y": 0.0, "sigma_c": 0.0}
             law._prepare()
-            status = law.compute(0.0, law.machine.state({"x0": 1.5 * np.pi, "v": 5.0}), np.zeros(0))
-            assert (status == 0) is content
-            assert content or "m_ph < 0.1 M" in law.explain(status)
+            answer = law.evaluate(0.0, law.machine.state({"x0": 1.5 * np.pi, "v": 5.0}), np.zeros(0))
+            assert (answer.status == 0) is content
+            assert content or "m_ph < 0.1 M" in law.explain(answer)
     finally:
         law.parameters = kept
         law._prepare()

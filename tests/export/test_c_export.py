@@ -87,13 +87,13 @@ def test_the_law_has_the_bits_of_the_kernel(library: Any, rng: np.random.Generat
     a = assemble(read_launch(name, changes))
     assert a.control is not None
     law, compiled = a.control.law, library(c_text(a)).run_law
-    out, statuses = np.zeros(len(law.out)), set()
+    out, statuses = np.zeros(law.answer_layout.size), set()
     for _ in range(300):
-        t, x, y = rng.uniform(0.0, 50.0), rng.normal(size=a.machine.n_state), rng.normal(size=law.n_y)
-        status = law.compute(t, x, y)
-        assert compiled(ctypes.c_double(t), pointer(x), pointer(y), pointer(out)) == status
-        np.testing.assert_array_equal(out.view(np.int64), law.out.view(np.int64))
-        statuses.add(status)
+        t, x, y = rng.uniform(0.0, 50.0), rng.normal(size=a.machine.n_state), rng.normal(size=law.goal_layout.size)
+        answer = law.evaluate(t, x, y)
+        assert compiled(ctypes.c_double(t), pointer(x), pointer(y), pointer(out)) == answer.status
+        np.testing.assert_array_equal(out.view(np.int64), answer.out.view(np.int64))
+        statuses.add(answer.status)
     assert 0 in statuses
 
 
@@ -105,11 +105,12 @@ def test_a_law_with_three_inputs_is_solved_with_pivoting_in_c_as_well(
     law.stabilise({"along": 1.0, "across": 2.0, "turn": 3.0})
     text = c_file(machine, law, "rk4", 0.001, 0.01, "run")
     assert "law_solve_in_place(3, S, v)" in text
-    compiled, out = library(text).run_law, np.zeros(len(law.out))
+    compiled, out = library(text).run_law, np.zeros(law.answer_layout.size)
     for _ in range(300):
         x, y = rng.normal(size=machine.n_state), np.zeros(0)
-        assert compiled(ctypes.c_double(0.5), pointer(x), None, pointer(out)) == law.compute(0.5, x, y) == 0
-        np.testing.assert_array_equal(out.view(np.int64), law.out.view(np.int64))
+        answer = law.evaluate(0.5, x, y)
+        assert compiled(ctypes.c_double(0.5), pointer(x), None, pointer(out)) == answer.status == 0
+        np.testing.assert_array_equal(out.view(np.int64), answer.out.view(np.int64))
 
 
 def plate_rates(plate: Any) -> Program:
@@ -125,8 +126,9 @@ def test_a_guard_has_the_same_status(library: Any) -> None:
     law, out = a.control.law, np.zeros(7)
     x, y = np.zeros(8), np.array([0.01, 0.0, 0.0, 0.0, 0.0, 0.0])  # the target is inside the guard radius
     assert library(c_text(a)).run_law(ctypes.c_double(0.0), pointer(x), pointer(y), pointer(out)) == 1
-    assert law.compute(0.0, x, y) == 1
-    assert law.explain(1).split(";")[0] in " ".join(re.sub(r"\n \*", " ", c_text(a)).split())
+    answer = law.evaluate(0.0, x, y)
+    assert answer.status == 1
+    assert law.explain(answer).split(";")[0] in " ".join(re.sub(r"\n \*", " ", c_text(a)).split())
 
 
 def _split(case: tuple[str, ...]) -> tuple[str, list[str]]:

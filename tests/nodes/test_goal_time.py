@@ -134,7 +134,7 @@ def test_targets_signals_and_time_in_residuals_are_those_of_goal_time(aimed: Ass
             target.work()
             controller.work()
         assert [each.re for topic, each in heard.receive() if topic == "command"] == [seq]
-        return controller.law.residuals.copy()
+        return controller.record.rows[-1, controller.law.record_layout.residuals].copy()
 
     stood = answered(0, 5000, 3000)
     np.testing.assert_allclose(stood, [-9.0, -0.6 - 0.1 * np.sin(3.0)], rtol=1e-12)

@@ -1,0 +1,137 @@
+"""What stands where in a law's arrays: the goal y, the answer out, and the row that a record keeps of an answer."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Self, TypeVar
+
+import numpy as np
+
+from servonode.mechanics.description import ProgramDescription, derivatives
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Named parts of an array, one behind the other."""
+
+    @classmethod
+    def _consecutive(cls, *sizes: int) -> Self:
+        return cls(*(slice(begin, end) for begin, end in pairwise(accumulate(sizes, initial=0))))
+
+    @property
+    def size(self) -> int:
+        """The length of the array."""
+        return sum(self._sizes.values())
+
+    @property
+    def _sizes(self) -> dict[str, int]:
+        return {name: part.stop - part.start for name, part in vars(self).items()}
+
+    def arranged(self, **parts: Sequence[T]) -> list[T]:
+        """What stands in each part, by its name, in the order of the array.
+
+        Raises:
+            ValueError: not all parts are given, or one has another size.
+        """
+        given = {name: len(part) for name, part in parts.items()}
+        if given != self._sizes:
+            raise ValueError(f"entries {given} do not fit into the parts {self._sizes}; give each part its entries")
+        return [each for name in self._sizes for each in parts[name]]
+
+
+@dataclass(frozen=True)
+class GoalLayout(_Layout):
+    """The goal y: targets and signals, each with its derivatives, then what a controller keeps between its answers."""
+
+    targets: slice
+    signals: slice
+    states: slice  # of the program itself
+    integrals: slice  # of the residuals, where they are fed back
+
+    @classmethod
+    def of(cls, program: ProgramDescription) -> Self:
+        return cls._consecutive(
+            len(derivatives(program.targets, program.target_order)),
+            len(derivatives(program.signals, program.signal_order)),
+            len(program.states),
+            len(program.residuals) if program.integral else 0,
+        )
+
+    @property
+    def kept(self) -> slice:
+        """States and integrals together."""
+        return slice(self.states.start, self.integrals.stop)
+
+
+@dataclass(frozen=True)
+class AnswerLayout(_Layout):
+    """The answer out: inputs before any limit, residuals f, their rates f', condition of W, scale of each limit."""
+
+    inputs: slice
+    residuals: slice
+    rates: slice
+    condition: slice
+    scales: slice
+
+    @classmethod
+    def of(cls, program: ProgramDescription, n_inputs: int) -> Self:
+        n_s = len(program.residuals)
+        return cls._consecutive(n_inputs, n_s, n_s, 1, len(program.limits))
+
+    @property
+    def recorded(self) -> slice:
+        """What a record keeps: all but the inputs, which the plant records as they acted."""
+        return slice(self.residuals.start, self.scales.stop)
+
+
+@dataclass(frozen=True)
+class RecordLayout(_Layout):
+    """A controller's row: the step, what is recorded of an answer, the program's own states."""
+
+    step: slice
+    residuals: slice
+    rates: slice
+    condition: slice
+    scales: slice
+    states: slice
+
+    @classmethod
+    def of(cls, program: ProgramDescription) -> Self:
+        n_s = len(program.residuals)
+        return cls._consecutive(1, n_s, n_s, 1, len(program.limits), len(program.states))
+
+    def columns(self, program: ProgramDescription) -> list[str]:
+        """The names of a row's entries."""
+        residuals = [each.name for each in program.residuals]
+        return self.arranged(
+            step=["k"],
+            residuals=residuals,
+            rates=[f"{name}_rate" for name in residuals],
+            condition=["condition"],
+            scales=[each.name for each in program.limits],
+            states=[each.name for each in program.states],
+        )
+
+
+class Answer:
+    """What a law answers: the array that it fills, views of its parts, its status. It belongs to whoever asked for it.
+
+    A status is 0 if good, see `law_source`.
+    """
+
+    def __init__(self, layout: AnswerLayout) -> None:
+        self.status = 0
+        self.out = np.zeros(layout.size)
+        self.inputs = self.out[layout.inputs]  # (n_tau,), before any limit
+        self.residuals = self.out[layout.residuals]  # (n_s,)
+        self.rates = self.out[layout.rates]  # (n_s,)
+        self.scales = self.out[layout.scales]  # of each limit, 1 where it does not act
+        self.recorded = self.out[layout.recorded]
+        self._condition = self.out[layout.condition]
+
+    @property
+    def condition(self) -> float:
+        """Condition number of W (1-norm); 1 for programs that state their inputs."""
+        return float(self._condition[0])

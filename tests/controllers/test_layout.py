@@ -1,0 +1,77 @@
+"""Where things stand in goals, answers and records; who owns an answer."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from servonode.closed_loop.closed_loop import Assembly, assemble
+from servonode.closed_loop.launch_file import read_launch
+from servonode.controllers.engine.layout import AnswerLayout, GoalLayout, RecordLayout
+from servonode.mechanics.description import ProgramDescription, Quantity
+
+
+def described(integral: bool) -> ProgramDescription:
+    """Two residuals, one target to order 2, two signals to order 1, three states of its own, one limit."""
+    names = {"residuals": "ab", "signals": "vw", "states": "pqr", "limits": "l"}
+    quantities: dict[str, Any] = {key: tuple(Quantity(name, name) for name in of) for key, of in names.items()}
+    nothing: dict[str, Any] = dict.fromkeys(("parameters", "guards"), ())
+    return ProgramDescription(
+        name="any", description="any", degrees=(2, 1), targets=("x",), signal_defaults=("0", "0"), target_order=2,
+        signal_order=1, relations=0, completion="none", integral=integral, explicit=False, **quantities, **nothing,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("integral", [False, True])
+def test_the_parts_of_a_goal_lie_one_behind_the_other(integral: bool) -> None:
+    goal = GoalLayout.of(described(integral))
+    assert (goal.targets, goal.signals, goal.states) == (slice(0, 3), slice(3, 7), slice(7, 10))
+    assert goal.integrals == slice(10, 12 if integral else 10)
+    assert goal.kept == slice(7, goal.size)
+    assert goal.size == (12 if integral else 10)
+
+
+def test_the_parts_of_an_answer_and_of_a_record_lie_one_behind_the_other() -> None:
+    answer, record = AnswerLayout.of(described(False), 3), RecordLayout.of(described(False))
+    assert (answer.inputs, answer.residuals, answer.rates) == (slice(0, 3), slice(3, 5), slice(5, 7))
+    assert (answer.condition, answer.scales, answer.recorded) == (slice(7, 8), slice(8, 9), slice(3, 9))
+    assert record.columns(described(False)) == ["k", "a", "b", "a_rate", "b_rate", "condition", "l", "p", "q", "r"]
+    assert (record.size, record.scales, record.states) == (10, slice(6, 7), slice(7, 10))
+
+
+def test_parts_are_arranged_in_the_order_of_the_array_or_refused() -> None:
+    answer = AnswerLayout.of(described(False), 1)
+    parts = {"scales": ["s"], "inputs": ["u"], "residuals": ["f", "g"], "rates": ["f'", "g'"], "condition": ["c"]}
+    assert answer.arranged(**parts) == ["u", "f", "g", "f'", "g'", "c", "s"]
+    for wrong in ({**parts, "rates": ["f'"]}, {"inputs": ["u"]}):
+        with pytest.raises(ValueError, match="do not fit into the parts"):
+            answer.arranged(**wrong)
+
+
+@pytest.fixture(scope="module")
+def assembly() -> Assembly:
+    return assemble(read_launch("trailer_pursuit", []))
+
+
+def test_an_answer_is_changed_by_nobody_but_its_owner(assembly: Assembly) -> None:
+    assert assembly.control is not None
+    law, y = assembly.control.law, assembly.goal(0.0)
+    mine = law.evaluate(0.0, assembly.start, y)
+    before = mine.out.copy()
+    other = law.evaluate(0.0, assembly.start + 0.1, y)
+    assert (other.out != before).any()
+    np.testing.assert_array_equal(mine.out, before)
+
+
+def test_an_answer_that_is_filled_anew_shows_it_in_every_part(assembly: Assembly) -> None:
+    assert assembly.control is not None
+    law, y, answer = assembly.control.law, assembly.goal(0.0), assembly.control.law.answer()
+    inputs, recorded = answer.inputs, answer.recorded
+    answer.out[:] = np.nan
+    assert law.compute(0.0, assembly.start, y, answer) == answer.status == 0
+    part = law.answer_layout
+    np.testing.assert_array_equal(np.concatenate([inputs, recorded]), answer.out)
+    parts = [answer.inputs, answer.residuals, answer.rates, [answer.condition], answer.scales]
+    np.testing.assert_array_equal(np.concatenate(parts), answer.out)
+    assert np.isfinite(answer.out).all()
+    assert len(answer.out) == part.size
