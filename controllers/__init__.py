@@ -5,11 +5,12 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import msgspec
 
 from servonode.controllers.engine.inline_program import InlineProgram
+from servonode.controllers.engine.kernels import LawKernel
 from servonode.controllers.engine.law import ServoLaw
 from servonode.mechanics import cache
 from servonode.mechanics.description import ModelError, ProgramDescription
@@ -200,7 +201,8 @@ def load_law(
         "law", machine_key, program.digest(build_model, options), sources, stated, repr((damping, integral))
     )
     kernel, description = cache.load(key, lambda: _build(program, build_model, options, damping, integral))
-    return ServoLaw(msgspec.json.decode(description, type=ProgramDescription), kernel, machine, parameters)
+    decoded = msgspec.json.decode(description, type=ProgramDescription)
+    return ServoLaw(decoded, cast(LawKernel, kernel), machine, parameters)
 
 
 def derive_program(program: ProgramSource, build_model: Callable[[], Any], options: Mapping[str, Any]) -> Any:

@@ -9,11 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.controllers import ServoLaw
+from servonode.controllers.engine.kernels import LawKernel
 from servonode.export.c_text import WIDTH, c_number, comment
 from servonode.export.c_translate import function_names, translate
 from servonode.mechanics.description import Quantity, derivative_name, derivatives
 from servonode.mechanics.integrate import INTEGRATORS
+from servonode.mechanics.kernels import StepsKernel
 from servonode.mechanics.machine import Machine
+from servonode.mechanics.signatures import Signature
 from servonode.version import VERSION
 
 Array = npt.NDArray[np.float64]
@@ -238,8 +241,7 @@ def _prototypes(law: ServoLaw | None, prefix: str) -> str:
 
 def _plant(machine: Machine, source: str, rename: Mapping[str, str], prefix: str) -> str:
     """The plant's constants and functions, then its public step."""
-    n_x = machine.n_state + 1
-    shapes = {"x": (n_x,), "u": (machine.n_inputs,), "c": machine.c.shape}
+    shapes = Signature.of(StepsKernel, "step").shapes(machine.sizes)
     return "\n\n".join(
         [
             *_array("plant_c", "what the plant computes from its parameters alone", {"": machine.c}),
@@ -252,8 +254,7 @@ def _plant(machine: Machine, source: str, rename: Mapping[str, str], prefix: str
 
 def _law(law: ServoLaw, source: str, rename: Mapping[str, str], prefix: str) -> str:
     """The law's constants, gains and functions, then its public function."""
-    shapes = {"x": (law.machine.n_state,), "y": (law.goal_layout.size,), "c": law.c.shape, "K": law.K.shape}
-    shapes["out"] = (law.answer_layout.size,)
+    shapes = Signature.of(LawKernel, "law").shapes(law.sizes)
     gains = {f"K{word}, feedback of {of}": matrix
              for word, of, matrix in zip("01I", ("f", "f'", "the integrals of f"), law.K, strict=True)}  # fmt: skip
     arguments = f"{_argument('law_c', law.c)}, {_argument('law_K', law.K)}"
@@ -270,8 +271,7 @@ def _law(law: ServoLaw, source: str, rename: Mapping[str, str], prefix: str) -> 
 
 def _follow(law: ServoLaw, source: str, prefix: str) -> str:
     """How the program's own states are followed, from one measured state to the next."""
-    memory = law.memory()
-    shapes = {"x": (law.machine.n_state,), "y": (law.goal_layout.size,), "c": law.c.shape, "memory": memory.shape}
+    shapes = Signature.of(LawKernel, "follow").shapes(law.sizes)
     rename = {each: f"follow_{each}" for each in function_names(source)}
     return "\n\n".join(
         [

@@ -13,6 +13,8 @@ from sympy.printing.pycode import PythonCodePrinter
 
 from servonode.mechanics.description import ModelError
 from servonode.mechanics.functions import COMPILED
+from servonode.mechanics.kernels import MachineKernel
+from servonode.mechanics.signatures import Signature
 
 Expr = Any
 
@@ -40,11 +42,6 @@ def sign(x):
 
 
 '''
-
-
-def njit(signature: str) -> str:
-    """The decorator line of a generated function: compiled at import, kept beside the source."""
-    return f'@njit("{signature}", cache=True, error_model="numpy")\n'
 
 
 class Name(sympy.Symbol):  # type: ignore[misc]
@@ -158,7 +155,7 @@ class Constants:
         lines += [f"    c[{i}] = {name}" for i, name in enumerate(names)]
         body = "\n".join(lines) or "    pass"
         size = f"N_CONSTANTS = {len(self.table)}\n\n\n"
-        return size + njit("void(f8[::1], f8[::1])") + f"def constants(p, c):\n{body}\n"
+        return size + Signature.of(MachineKernel, "constants").definition() + f"{body}\n"
 
 
 class Block:
@@ -214,6 +211,11 @@ class Block:
     def store(self, array: str, texts: Iterable[str], start: int = 0) -> None:
         """Emit `array[i] = text` for each text."""
         self.lines += [f"    {array}[{start + i}] = {text}" for i, text in enumerate(texts)]
+
+    def function(self, signature: Signature, *symbols: str, result: str = "") -> str:
+        """The text of the function that these lines are; its arguments that stand for users' symbols are named."""
+        ending = [f"    return {result}"] if result else []
+        return signature.definition(*symbols) + "\n".join([*self.lines, *ending] or ["    pass"]) + "\n"
 
     def __str__(self) -> str:
         return "\n".join(self.lines)

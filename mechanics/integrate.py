@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from servonode.mechanics import cache
+from servonode.mechanics.kernels import StepsKernel, WatchKernel
+from servonode.mechanics.signatures import Signature
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ def steps_of(kernel: str, n: int, n_inputs: int, projects: bool, jumps: bool, in
 @functools.cache
 def watch_of(kernel: str, steps: str) -> ModuleType:
     """The compiled `watch` of the machine in the module `kernel`, which states faults, with the steps of a module."""
-    source = _WATCH.format(kernel=kernel, steps=steps)
+    source = _WATCH.format(kernel=kernel, steps=steps, definition=Signature.of(WatchKernel, "watch").definition())
     return cache.load(cache.key_of("watch", source), lambda: (source, b"{}"))[0]
 
 
@@ -72,8 +74,7 @@ from {kernel} import faults
 from {steps} import advance
 
 
-@njit("i8(i8, i8, i8, f8[::1], f8[::1], f8[::1], f8[::1])", cache=True, error_model="numpy")
-def watch(k, n, step_ns, x, last, u, c):
+{definition}\
     """At most n steps from step k on, to the first whose state is a fault: how many, and the state before it in last.
 
     0 where none of the n is a fault.
@@ -100,7 +101,8 @@ from numba import njit
 
 from {kernel} import {", ".join(used)}
 '''
-    return "\n\n".join([header, _step(tableau, n, [f"u{i}" for i in range(n_inputs)], projects, jumps), _ADVANCE])
+    advance = Signature.of(StepsKernel, "advance").definition() + _ADVANCE
+    return "\n\n".join([header, _step(tableau, n, [f"u{i}" for i in range(n_inputs)], projects, jumps), advance])
 
 
 def _step(tableau: Tableau, n: int, inputs: Sequence[str], projects: bool, jumps: bool) -> str:
@@ -121,13 +123,10 @@ def _step(tableau: Tableau, n: int, inputs: Sequence[str], projects: bool, jumps
         lines.append("    project(t + h, x, c)")
     if jumps:
         lines.append(f"    jump({', '.join(['t + h', *(f'x{i}' for i in range(n)), 'x', 'c'])})")
-    decorator = '@njit("void(f8, f8[::1], f8[::1], f8[::1], f8)", cache=True, error_model="numpy")\n'
-    return decorator + "def step(t, x, u, c, h):\n" + "\n".join(lines) + "\n"
+    return Signature.of(StepsKernel, "step").definition() + "\n".join(lines) + "\n"
 
 
 _ADVANCE = '''\
-@njit("b1(i8, i8, i8, f8[::1], f8[::1], f8[::1])", cache=True, error_model="numpy")
-def advance(k, n, step_ns, x, u, c):
     """n steps from step k on, plant time k * step_ns / 1e9; whether the state is still finite."""
     h = step_ns / 1e9
     for i in range(k, k + n):

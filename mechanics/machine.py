@@ -3,8 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -14,9 +13,12 @@ from servonode.errors import ServonodeError
 from servonode.mechanics import cache
 from servonode.mechanics.description import MachineDescription, values_by_name
 from servonode.mechanics.integrate import steps_of, watch_of
+from servonode.mechanics.kernels import Advance, MachineKernel, Step, StepsKernel, Watch, WatchKernel
+from servonode.mechanics.signatures import Signature
 
 _log = logging.getLogger(__name__)
 Array = npt.NDArray[np.float64]
+_OUTPUTS, _MATRICES = (Signature.of(MachineKernel, name) for name in ("outputs", "matrices"))
 
 
 class ParameterError(ServonodeError, ValueError):
@@ -45,15 +47,26 @@ class Machine:
     start (`n_x = len(state) + 1`); input arrays `u` have its inputs.
     """
 
-    def __init__(self, description: MachineDescription, kernel: ModuleType, parameters: Mapping[str, float]) -> None:
+    def __init__(self, description: MachineDescription, kernel: MachineKernel, parameters: Mapping[str, float]) -> None:
         self.description = description
         self.kernel = kernel
         self.parameters = self._checked(parameters)
         self.c = np.zeros(kernel.N_CONSTANTS)
         kernel.constants(np.array(list(self.parameters.values())), self.c)
-        n = len(description.coordinates) + len(description.constraints)
-        self._S, self._y = np.zeros((n, n)), np.zeros(n)
-        self._out = np.zeros(len(description.outputs) + len(description.warnings))
+        outputs = _OUTPUTS.arrays(self.sizes, "S", "y", "out")
+        self._S, self._y, self._out = outputs.values()
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes that shapes of arrays are made of, see `kernels`."""
+        d = self.description
+        n_q, n_c = len(d.coordinates), len(d.constraints)
+        return {
+            "n_state": self.n_state, "n_x": self.n_state + 1, "n_tau": self.n_inputs, "n_p": len(d.parameters),
+            "n_constants": len(self.c), "n_q": n_q, "n_v": len(d.velocities), "n_c": n_c, "n_full": n_q + n_c,
+            "n_requirements": len(d.requirements), "n_residuals": n_c + len(d.stabilised), "n_held": len(d.held),
+            "n_monitored": len(d.outputs) + len(d.warnings),
+        }  # fmt: skip
 
     @property
     def n_state(self) -> int:
@@ -118,30 +131,27 @@ class Machine:
         """A kernel state array from values by name; what is not named has its default start, the work starts at 0."""
         return np.array([*values_by_name(self.description.state, values), 0.0])
 
-    def steps(self, integrator: str) -> ModuleType:
+    def steps(self, integrator: str) -> StepsKernel:
         """The compiled module of an integrator, made or loaded when it is first asked for.
 
         Raises:
             CacheError: the kernel cache is damaged or cannot be written.
         """
         d = self.description
-        return steps_of(self.kernel.__name__, len(d.state), len(d.inputs), bool(d.held), d.jumps, integrator)
+        module = steps_of(self.kernel.__name__, len(d.state), len(d.inputs), bool(d.held), d.jumps, integrator)
+        return cast(StepsKernel, module)
 
-    def stepper(self, integrator: str) -> Callable[[float, Array, Array, Array, float], None]:
-        """The compiled step `(t, x, u, c, h)` of an integrator, which advances x in place."""
-        step: Callable[[float, Array, Array, Array, float], None] = self.steps(integrator).step
-        return step
+    def stepper(self, integrator: str) -> Step:
+        """The compiled step of an integrator."""
+        return self.steps(integrator).step
 
-    def advancer(self, integrator: str) -> Callable[[int, int, int, Array, Array, Array], bool]:
-        """The compiled `(k, n, step_ns, x, u, c)`: n steps under a held input; whether x is still finite."""
-        advance: Callable[[int, int, int, Array, Array, Array], bool] = self.steps(integrator).advance
-        return advance
+    def advancer(self, integrator: str) -> Advance:
+        """The compiled steps of an integrator, many at once."""
+        return self.steps(integrator).advance
 
-    def watcher(self, integrator: str) -> Callable[[int, int, int, Array, Array, Array, Array], int]:
-        """The compiled `(k, n, step_ns, x, last, u, c)`: n steps, or to the first fault; see `integrate.watch_of`."""
-        module = watch_of(self.kernel.__name__, self.steps(integrator).__name__)
-        watch: Callable[[int, int, int, Array, Array, Array, Array], int] = module.watch
-        return watch
+    def watcher(self, integrator: str) -> Watch:
+        """The compiled steps of an integrator up to the first fault."""
+        return cast(WatchKernel, watch_of(self.kernel.__name__, self.steps(integrator).__name__)).watch
 
     def derivatives(self, t: float, x: Array, u: Array) -> Array:
         """x' (n_x,): the state's rates, and the power of inputs and losses [W]."""
@@ -194,9 +204,8 @@ class Machine:
     def matrices(self, t: float, x: Array) -> Matrices:
         """M, h, B, A, gamma of the full form at a state: new arrays; raises as `full`."""
         self._check_full()
-        n_q, n_c = len(self.description.coordinates), len(self.description.constraints)
-        empty = ((n_q, n_q), (n_q,), (n_q, self.n_inputs), (n_c, n_q), (n_c,))
-        result = Matrices(*map(np.zeros, empty))
+        names = ("M", "h", "B", "A", "gamma")
+        result = Matrices(**_MATRICES.arrays(self.sizes, *names))
         self.kernel.matrices(t, x, self.c, result.M, result.h, result.B, result.A, result.gamma)
         return result
 
@@ -232,7 +241,8 @@ def load_machine(key: str, build_model: Callable[[], Any], parameters: Mapping[s
         ParameterError: a parameter is out of its bounds.
     """
     kernel, description = cache.load(key, lambda: _build(build_model))
-    return Machine(msgspec.json.decode(description, type=MachineDescription), kernel, parameters)
+    decoded = msgspec.json.decode(description, type=MachineDescription)
+    return Machine(decoded, cast(MachineKernel, kernel), parameters)
 
 
 def _build(build_model: Callable[[], Any]) -> tuple[str, bytes]:

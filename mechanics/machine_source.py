@@ -9,11 +9,13 @@ from typing import Any
 
 import sympy
 
-from servonode.mechanics import emit, reactions
+from servonode.mechanics import emit, kernels, reactions
 from servonode.mechanics.description import MachineDescription, Quantity
-from servonode.mechanics.emit import Block, Constants, local, njit
+from servonode.mechanics.emit import Block, Constants, local
 from servonode.mechanics.equations import Equations
+from servonode.mechanics.kernels import MachineKernel
 from servonode.mechanics.model import Model
+from servonode.mechanics.signatures import Argument, Signature
 from servonode.mechanics.symbols import before
 
 Expr = Any
@@ -136,7 +138,7 @@ def lower_triangle(equations: Equations) -> list[Expr]:
 
 def _rhs(equations: Equations, constants: Constants) -> str:
     model, block = equations.model, Block(constants)
-    arguments = ["t_", *map(local, model.state), *map(local, model.inputs), "c"]
+    scalars = ["t_", *map(local, model.state), *map(local, model.inputs)]
     rates = list(model.kinematics.values())
     unknown = set() if model.reactions else {v.rate for v in model.velocities}  # reactions are solved along with them
     moves = bool(equations.power.free_symbols & unknown)  # a constraint does work
@@ -147,10 +149,8 @@ def _rhs(equations: Equations, constants: Constants) -> str:
     by_symbol = dict(zip(model.kinematics, texts[:-1], strict=True))
     by_symbol |= dict(zip(model.velocities, vdot, strict=True))
     result = ", ".join([*(by_symbol[symbol] for symbol in model.state), texts[-1]])
-    size = len(model.state) + 1
-    scalars = ", ".join(["f8"] * (len(arguments) - 1))
-    signature = njit(f"UniTuple(f8, {size})({scalars}, f8[::1])")
-    return f"{signature}def rhs({', '.join(arguments)}):\n{block}\n    return ({result})\n"
+    arguments = (*(Argument.of(name, float) for name in scalars), Argument.of("c", kernels.Constants))
+    return block.function(Signature("rhs", arguments, f"UniTuple(f8, {len(model.state) + 1})"), result=f"({result})")
 
 
 def _bind_accelerations(block: Block, model: Model, texts: list[str]) -> None:
@@ -178,26 +178,21 @@ def _project(equations: Equations, constants: Constants) -> str:
         change = emit.combine(("+", entry, scale) for entry, scale in zip(column, multipliers, strict=True))
         if not emit.is_zero(change):
             block.lines.append(f"    x[{model.state.index(q)}] -= {change}")
-    return _function("project", "t_, x, c", "f8, f8[::1], f8[::1]", block)
+    return _function("project", block)
 
 
 def _derivatives(equations: Equations) -> str:
     n = len(equations.model.state)
     state = [f"x[{i}]" for i in range(n)]
     inputs = [f"u[{i}]" for i in range(len(equations.model.inputs))]
-    return (
-        njit("void(f8, f8[::1], f8[::1], f8[::1], f8[::1])")
-        + f"def derivatives(t, x, u, c, dx):\n    k = rhs({', '.join(['t', *state, *inputs, 'c'])})\n"
-        + "\n".join(f"    dx[{i}] = k[{i}]" for i in range(n + 1))
-        + "\n"
-    )
+    block = Block(None)
+    block.lines.append(f"    k = rhs({', '.join(['t', *state, *inputs, 'c'])})")
+    block.store("dx", [f"k[{i}]" for i in range(n + 1)])
+    return block.function(Signature.of(MachineKernel, "derivatives"))
 
 
-def _function(name: str, arguments: str, types: str, block: Block, result: str = "") -> str:
-    decorator = njit(f"{'f8' if result else 'void'}({types})")
-    ending = f"\n    return {result}" if result else ""
-    body = str(block) or ("" if result else "    pass")
-    return f"{decorator}def {name}({arguments}):\n{body}{ending}\n"
+def _function(name: str, block: Block, result: str = "") -> str:
+    return block.function(Signature.of(MachineKernel, name), "t", result=result)
 
 
 def _energy(equations: Equations, constants: Constants) -> str:
@@ -205,7 +200,7 @@ def _energy(equations: Equations, constants: Constants) -> str:
     block.load("x", equations.model.state)
     texts = block.evaluate([equations.kinetic, equations.potential])
     block.store("out", texts)
-    return _function("energy", "t_, x, c, out", "f8, f8[::1], f8[::1], f8[::1]", block)
+    return _function("energy", block)
 
 
 def _with_rates(equations: Equations, constants: Constants) -> Block:
@@ -237,7 +232,7 @@ def _constraint_residual(equations: Equations, constants: Constants) -> str:
     block = _with_rates(equations, constants)
     rows = [each.row for each in equations.model.constraints] + [each.residual for each in equations.model.stabilised]
     block.store("out", block.evaluate(rows))
-    return _function("constraint_residual", "t_, x, c, out", "f8, f8[::1], f8[::1], f8[::1]", block)
+    return _function("constraint_residual", block)
 
 
 def _position_residual(equations: Equations, constants: Constants) -> str:
@@ -245,7 +240,7 @@ def _position_residual(equations: Equations, constants: Constants) -> str:
     block = Block(constants)
     block.load("x", equations.model.state)
     block.store("out", block.evaluate(list(equations.model.held.values())))
-    return _function("position_residual", "t_, x, c, out", "f8, f8[::1], f8[::1], f8[::1]", block)
+    return _function("position_residual", block)
 
 
 def _full(equations: Equations, constants: Constants) -> str:
@@ -260,9 +255,7 @@ def _full(equations: Equations, constants: Constants) -> str:
     for i in range(n):
         block.lines += [f"    S[{i}, {j}] = {texts[i * n + j]}" for j in range(n)]
     block.store("y", texts[n * n :])
-    types = "f8, f8[::1], f8[::1], f8[::1], f8[:, ::1], f8[::1]"
-    text = _function("full", "t_, x, u, c, S, y", types, block)
-    return text.replace("void(", "i8(", 1) + f"    return solve_in_place({n}, S, y)\n"
+    return _function("full", block, f"solve_in_place({n}, S, y)")
 
 
 def _matrices(equations: Equations, constants: Constants) -> str:
@@ -274,8 +267,7 @@ def _matrices(equations: Equations, constants: Constants) -> str:
         for i in range(table.rows):
             places = [f"{i}"] if name in ("h", "gamma") else [f"{i}, {j}" for j in range(table.cols)]
             block.lines += [f"    {name}[{place}] = {next(texts)}" for place in places]
-    types = "f8, f8[::1], f8[::1], f8[:, ::1], f8[::1], f8[:, ::1], f8[:, ::1], f8[::1]"
-    return _function("matrices", "t_, x, c, M, h, B, A, gamma", types, block)
+    return _function("matrices", block)
 
 
 def _outputs(equations: Equations, constants: Constants) -> str:
@@ -292,8 +284,7 @@ def _outputs(equations: Equations, constants: Constants) -> str:
     wanted += [each.expression for each in model.outputs] + [each.margin for each in model.warnings]
     _bind_motion(block, equations, wanted)
     block.store("out", block.evaluate(wanted))
-    types = "f8, f8[::1], f8[::1], f8[::1], f8[:, ::1], f8[::1], f8[::1]"
-    return _function("outputs", "t_, x, u, c, S, y, out", types, block)
+    return _function("outputs", block)
 
 
 def _faults(equations: Equations, constants: Constants) -> str:
@@ -309,28 +300,27 @@ def _faults(equations: Equations, constants: Constants) -> str:
     for i, (each, text) in enumerate(zip(model.faults, texts, strict=True), 1):
         block.lines.append(f"    if found == 0 and not ({text} {'>' if each.requirement.strict else '>='} 0.0):")
         block.lines.append(f"        found = {i}")
-    return f"{njit('i8(f8, f8[::1], f8[::1])')}def faults(t_, x, c):\n{block}\n    return found\n"
+    return _function("faults", block, "found")
 
 
 def _input_rates(equations: Equations, constants: Constants) -> str:
     """Generated `input_rates(t, x, c, out)`: the velocities on which the inputs work."""
     block = _with_rates(equations, constants)
     block.store("out", block.evaluate(list(equations.model.inputs.values())))
-    return _function("input_rates", "t_, x, c, out", "f8, f8[::1], f8[::1], f8[::1]", block)
+    return _function("input_rates", block)
 
 
 def _safe_input(equations: Equations, constants: Constants) -> str:
     """Generated `safe_input(t, x, c, out)`: the inputs of the machine's safe action."""
     model, block = equations.model, _with_rates(equations, constants)
     block.store("out", block.evaluate([model.safe.get(u, 0) for u in model.inputs]))
-    return _function("safe_input", "t_, x, c, out", "f8, f8[::1], f8[::1], f8[::1]", block)
+    return _function("safe_input", block)
 
 
 def _jump(equations: Equations, constants: Constants) -> str:
     """Generated `jump(t, b, ..., x, c)`: states set at the end of a step from states b; the energy counts as work."""
     model, block = equations.model, Block(constants)
     block.load("x", model.state)
-    arguments = [local(before(symbol)) for symbol in model.state]
     margins = block.evaluate([each.margin for each in model.jumps])
     lines = ["    old = empty(2)", "    new = empty(2)"]
     for each, margin in zip(model.jumps, margins, strict=True):
@@ -344,13 +334,13 @@ def _jump(equations: Equations, constants: Constants) -> str:
         lines.append(f"        x[{len(model.state)}] += new[0] + new[1] - old[0] - old[1]")
         lines.append("        return")
     block.lines += lines
-    types = ", ".join(["f8"] * (1 + len(arguments)))
-    names = ", ".join(["t_", *arguments, "x", "c"])
-    return _function("jump", names, f"{types}, f8[::1], f8[::1]", block)
+    arguments = [Argument.of(name, float) for name in ("t_", *(local(before(symbol)) for symbol in model.state))]
+    arguments += [Argument.of("x", kernels.State), Argument.of("c", kernels.Constants)]
+    return block.function(Signature("jump", tuple(arguments)))
 
 
 def _requirements(model: Model) -> str:
     block = Block(None)
     block.load("p", model.parameters)
     block.store("out", block.evaluate([each.margin for each in model.requirements]))
-    return _function("requirements", "p, out", "f8[::1], f8[::1]", block)
+    return _function("requirements", block)

@@ -1,17 +1,19 @@
 """A servo law ready to compute: its description and compiled kernel behind plain numpy arrays."""
 
 from collections.abc import Collection, Mapping
-from types import ModuleType
 
 import numpy as np
 import numpy.typing as npt
 
+from servonode.controllers.engine.kernels import LawKernel
 from servonode.controllers.engine.layout import Answer, AnswerLayout, GoalLayout, RecordLayout
 from servonode.mechanics.description import ProgramDescription, values_by_name
 from servonode.mechanics.machine import Machine, ParameterError
+from servonode.mechanics.signatures import Signature
 from servonode.mechanics.stabilize import Gains
 
 Array = npt.NDArray[np.float64]
+_TERMS = Signature.of(LawKernel, "terms")
 
 
 class ServoLaw:
@@ -24,7 +26,7 @@ class ServoLaw:
     def __init__(
         self,
         description: ProgramDescription,
-        kernel: ModuleType,
+        kernel: LawKernel,
         machine: Machine,
         parameters: Mapping[str, float],
     ) -> None:
@@ -46,6 +48,16 @@ class ServoLaw:
         self.K = np.zeros((3, self.n_s, self.n_s))
         self.c = np.zeros(kernel.N_CONSTANTS)
         self._prepare()
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes that shapes of arrays are made of, see `kernels`."""
+        return self.machine.sizes | {
+            "n_constants": len(self.c), "n_y": self.goal_layout.size, "n_out": self.answer_layout.size,
+            "n_s": self.n_s, "n_rel": self.description.relations, "n_own": len(self.start_states),
+            "n_memory": len(self.memory()), "n_p": len(self._p()),
+            "n_conditions": len(self.description.requirements) + len(self.description.warnings),
+        }  # fmt: skip
 
     def _prepare(self) -> None:
         self.kernel.constants(self._p(), self.c)
@@ -156,10 +168,7 @@ class ServoLaw:
 
     def terms(self, t: float, x: Array, y: Array) -> dict[str, Array]:
         """f, f_dot, J (n_s, n_v), delta, W (n_s, n_tau), b = delta + J a0 and the relations' F (n_rel, n_tau)."""
-        n_v, n_tau = len(self.machine.description.velocities), self.machine.n_inputs
-        result = {name: np.zeros(self.n_s) for name in ("f", "f_dot", "delta", "b")}
-        result |= {"J": np.zeros((self.n_s, n_v)), "W": np.zeros((self.n_s, n_tau))}
-        result["F"] = np.zeros((self.description.relations, n_tau))
-        order = ("f", "f_dot", "J", "delta", "W", "b", "F")
-        self.kernel.terms(t, x, y, self.c, *(result[name] for name in order))
+        names = ("f", "f_dot", "J", "delta", "W", "b", "F")
+        result = _TERMS.arrays(self.sizes, *names)
+        self.kernel.terms(t, x, y, self.c, *result.values())
         return result

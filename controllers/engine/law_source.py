@@ -6,6 +6,7 @@ i > 0: guard i is violated, -1: W is singular, -2: a result is not finite. K (3,
 
 from typing import Any
 
+from servonode.controllers.engine.kernels import LawKernel
 from servonode.controllers.engine.law_solve import CONDITION_LIMIT, solved_inputs
 from servonode.controllers.engine.law_start import start_functions
 from servonode.controllers.engine.law_texts import Texts, arguments, relation_rows
@@ -14,8 +15,9 @@ from servonode.controllers.engine.servo import Servo, resolved
 from servonode.controllers.program import Limit, Program
 from servonode.mechanics import emit
 from servonode.mechanics.description import Completion, ModelError, ProgramDescription
-from servonode.mechanics.emit import Block, Constants, njit
+from servonode.mechanics.emit import Block, Constants
 from servonode.mechanics.machine_source import SOLVE_SOURCE
+from servonode.mechanics.signatures import Signature
 
 Expr = Any
 GOOD, SINGULAR, NOT_FINITE = 0, -1, -2
@@ -115,9 +117,7 @@ def _terms(servo: Servo, goal: GoalLayout, constants: Constants) -> str:
         block.lines += [f"    {array}[{i}, {k}] = {text}" for i, row in enumerate(rows) for k, text in enumerate(row)]
     block.lines += [f"    F[{i}, {k}] = {text}" for i, row in enumerate(texts.relations)
                     for k, text in enumerate(row[:-1])]  # fmt: skip
-    vectors = "f8[::1], f8[::1], f8[:, ::1], f8[::1], f8[:, ::1], f8[::1], f8[:, ::1]"
-    decorator = njit(f"void(f8, f8[::1], f8[::1], f8[::1], {vectors})")
-    return f"{decorator}def terms(t_, x, y, c, f, f_dot, J, delta, W, b, F):\n{block}\n"
+    return block.function(Signature.of(LawKernel, "terms"), "t")
 
 
 def _law(servo: Servo, goal: GoalLayout, answer: AnswerLayout, constants: Constants, damping: float) -> str:
@@ -141,8 +141,7 @@ def _law(servo: Servo, goal: GoalLayout, answer: AnswerLayout, constants: Consta
     signs = [">" if each.requirement.strict else ">=" for each in program.guards]
     tests = [f"{text} {sign} 0.0" for text, sign in zip(guard_texts, signs, strict=True)]
     block.lines += _status(tests, "1.0" if damping else condition, tau)
-    decorator = njit("i8(f8, f8[::1], f8[::1], f8[::1], f8[:, :, ::1], f8[::1])")
-    return f"{decorator}def law(t_, x, y, c, K, out):\n{block}\n"
+    return block.function(Signature.of(LawKernel, "law"), "t", result="status")
 
 
 def _stated_inputs(
@@ -185,14 +184,14 @@ def _watch_expressions(servo: Servo, block: Block, scales: dict[Limit, str]) -> 
 
 
 def _status(guards: list[str], condition: str, tau: list[str]) -> list[str]:
-    """Lines that return the status; one return only, as numba counts references of arrays around early ones."""
+    """Lines that find the status; one return only, as numba counts references of arrays around early ones."""
     finite = " and ".join(f"isfinite({text})" for text in tau)
     tests = [(test, i) for i, test in enumerate(guards, 1)]
     tests += [(f"fabs({condition}) < {CONDITION_LIMIT!r}", SINGULAR), (finite, NOT_FINITE)]
     lines = [f"    status = {GOOD}"]
     for word, (test, status) in zip(["if", *["elif"] * len(tests)], tests, strict=False):
         lines.append(f"    {word} not ({test}):\n        status = {status}")
-    return [*lines, "    return status"]
+    return lines
 
 
 def _wanted(servo: Servo, block: Block, texts: Texts, integrals: list[str], scales: dict[Limit, str]) -> list[str]:

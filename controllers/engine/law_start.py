@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
+from servonode.controllers.engine.kernels import LawKernel
 from servonode.controllers.engine.law_texts import arguments
 from servonode.controllers.engine.layout import GoalLayout
 from servonode.controllers.engine.servo import Servo, resolved
 from servonode.controllers.program import gain_symbol, late
-from servonode.mechanics import emit
-from servonode.mechanics.emit import Block, Constants, njit
+from servonode.mechanics.emit import Block, Constants
+from servonode.mechanics.signatures import Signature
 
 Expr = Any
 
@@ -26,7 +27,8 @@ def start_functions(servo: Servo, constants: Constants, goal: GoalLayout) -> lis
     if program.states:
         texts.append(_at_start(servo, goal, "start_states", [each.start for each in program.states]))
         texts.append(_state_rates(servo, goal, constants))
-        texts.append(_FOLLOW.format(n=len(program.states), at=goal.states.start))
+        follow = Signature.of(LawKernel, "follow").definition()
+        texts.append(follow + _FOLLOW.format(n=len(program.states), at=goal.states.start))
     return texts
 
 
@@ -36,8 +38,7 @@ def _at_start(servo: Servo, goal: GoalLayout, name: str, stated: Sequence[Expr])
     arguments(servo, block, goal)
     block.load("p", [*servo.equations.model.parameters, *servo.program.parameters])
     block.store("out", block.evaluate([resolved(servo.equations, servo.program, each) for each in stated]))
-    decorator = njit("void(f8, f8[::1], f8[::1], f8[::1], f8[::1])")
-    return f"{decorator}def {name}(t_, x, y, p, out):\n{str(block) or '    pass'}\n"
+    return block.function(Signature.of(LawKernel, name), "t")
 
 
 def _conditions(servo: Servo, goal: GoalLayout) -> str:
@@ -48,8 +49,7 @@ def _conditions(servo: Servo, goal: GoalLayout) -> str:
     block.load("gains", [gain_symbol(each.quantity.name) for each in program.residuals])
     margins = [resolved(servo.equations, program, e.margin) for e in (*program.requirements, *program.warnings)]
     block.store("out", block.evaluate(margins))
-    decorator = njit("void(f8, f8[::1], f8[::1], f8[::1], f8[::1], f8, f8[::1])")
-    return f"{decorator}def conditions(t_, x, y, p, gains, {emit.local(late)}, out):\n{str(block) or '    pass'}\n"
+    return block.function(Signature.of(LawKernel, "conditions"), "t", late.name)
 
 
 def _state_rates(servo: Servo, goal: GoalLayout, constants: Constants) -> str:
@@ -57,12 +57,10 @@ def _state_rates(servo: Servo, goal: GoalLayout, constants: Constants) -> str:
     block = Block(constants)
     arguments(servo, block, goal)
     block.store("out", block.evaluate(servo.state_rates))
-    return f"{njit('void(f8, f8[::1], f8[::1], f8[::1], f8[::1])')}def state_rates(t_, x, y, c, out):\n{block}\n"
+    return block.function(Signature.of(LawKernel, "state_rates"), "t")
 
 
 _FOLLOW = '''\
-@njit("void(f8, f8[::1], f8[::1], f8[::1], f8, f8[::1])", cache=True, error_model="numpy")
-def follow(t, x, y, c, passed, memory):
     """Heun's rule for the program's own states, `passed` s after the call before; they end in y and in memory.
 
     memory (2 n,) holds them and their rates at that call.

@@ -8,16 +8,17 @@ import json
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from servonode import mechanics
+from servonode.controllers.engine.kernels import SignalsKernel
 from servonode.mechanics import cache
 from servonode.mechanics.description import derivative_name, derivatives
 from servonode.mechanics.expression import ExpressionError, parse
+from servonode.mechanics.signatures import Signature
 
 Array = npt.NDArray[np.float64]
 MOST_PARTS = 4000  # operations and operands of an expression or a derivative, which take some seconds to compile
@@ -26,7 +27,7 @@ MOST_PARTS = 4000  # operations and operands of an expression or a derivative, w
 class Signals:
     """Named functions of time with their derivatives up to `order`, in arrays whose entries are `entries`."""
 
-    def __init__(self, names: Sequence[str], order: int, kernel: ModuleType) -> None:
+    def __init__(self, names: Sequence[str], order: int, kernel: SignalsKernel) -> None:
         self.names = tuple(names)
         self.order = order
         self.kernel = kernel
@@ -50,7 +51,7 @@ def load_signals(texts: Mapping[str, str | float], order: int) -> Signals:
     definition = json.dumps([list(texts), [str(text) for text in texts.values()], order])
     sources = cache.sources_digest(Path(mechanics.__file__).parent, Path(__file__).parent)
     kernel, _ = cache.load(cache.key_of("signals", definition, sources), lambda: (_source(texts, order), b"{}"))
-    return Signals(tuple(texts), order, kernel)
+    return Signals(tuple(texts), order, cast(SignalsKernel, kernel))
 
 
 def _source(texts: Mapping[str, str | float], order: int) -> str:
@@ -70,8 +71,7 @@ def _source(texts: Mapping[str, str | float], order: int) -> str:
             expressions.append(expression)
     block = emit.Block(None)
     block.store("out", block.evaluate(expressions))
-    body = str(block) or "    pass"
-    return emit.HEADER + emit.njit("void(f8, f8[::1])") + f"def signals(t_, out):\n{body}\n"
+    return emit.HEADER + block.function(Signature.of(SignalsKernel, "signals"), "t")
 
 
 def _check_parts(expression: Any, name: str, degree: int) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from servonode.export.c_text import TranslationError, c_number, comment
 from servonode.export.c_translate import translate
-from servonode.mechanics.emit import HEADER, njit
+from servonode.mechanics.emit import HEADER
 from servonode.mechanics.machine_source import SOLVE_SOURCE
 
 WARNINGS = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-Wvla", "-Wshadow"]
@@ -60,7 +60,7 @@ def in_python(source: str, entry: str) -> Any:
 
 
 def kernel(signature: str, text: str) -> str:
-    return HEADER + njit(signature) + text
+    return f'{HEADER}@njit("{signature}", cache=True, error_model="numpy")\n{text}'
 
 
 EVERY_FUNCTION = """def f(x, out):

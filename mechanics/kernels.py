@@ -1,0 +1,79 @@
+"""What the generated modules of a machine hold: the one place that states arguments, types and shapes (`signatures`).
+
+Sizes: n_x states and, last, the work; n_tau inputs; n_p parameters; n_constants; n_q coordinates, n_v velocities, n_c
+passive constraints, n_full = n_q + n_c; n_requirements, n_residuals of constraints, n_held at zero, n_monitored outputs
+and warnings.
+"""
+
+from typing import Annotated, Protocol
+
+from servonode.mechanics.signatures import Array
+
+State = Annotated[Array, "n_x"]
+Inputs = Annotated[Array, "n_tau"]
+Constants = Annotated[Array, "n_constants"]
+Parameters = Annotated[Array, "n_p"]
+
+
+class MachineKernel(Protocol):
+    """A machine's module. What a machine does not state (faults, inputs, a full form, ...) is not in its module."""
+
+    __name__: str
+    __file__: str | None
+    N_CONSTANTS: int
+
+    def constants(self, p: Parameters, c: Constants) -> None: ...
+    def requirements(self, p: Parameters, out: Annotated[Array, "n_requirements"]) -> None: ...
+    def derivatives(self, t: float, x: State, u: Inputs, c: Constants, dx: State) -> None: ...
+    def energy(self, t: float, x: State, c: Constants, out: Annotated[Array, 2]) -> None: ...
+    def constraint_residual(self, t: float, x: State, c: Constants, out: Annotated[Array, "n_residuals"]) -> None: ...
+    def position_residual(self, t: float, x: State, c: Constants, out: Annotated[Array, "n_held"]) -> None: ...
+    def project(self, t: float, x: State, c: Constants) -> None: ...
+    def full(
+        self, t: float, x: State, u: Inputs, c: Constants,
+        S: Annotated[Array, "n_full", "n_full"], y: Annotated[Array, "n_full"],
+    ) -> int: ...  # fmt: skip
+    def matrices(
+        self, t: float, x: State, c: Constants, M: Annotated[Array, "n_q", "n_q"], h: Annotated[Array, "n_q"],
+        B: Annotated[Array, "n_q", "n_tau"], A: Annotated[Array, "n_c", "n_q"], gamma: Annotated[Array, "n_c"],
+    ) -> None: ...  # fmt: skip
+    def outputs(
+        self, t: float, x: State, u: Inputs, c: Constants,
+        S: Annotated[Array, "n_full", "n_full"], y: Annotated[Array, "n_full"], out: Annotated[Array, "n_monitored"],
+    ) -> None: ...  # fmt: skip
+    def faults(self, t: float, x: State, c: Constants) -> int: ...
+    def input_rates(self, t: float, x: State, c: Constants, out: Inputs) -> None: ...
+    def safe_input(self, t: float, x: State, c: Constants, out: Inputs) -> None: ...
+
+
+class Step(Protocol):
+    """One step of length h [s] from time t [s] on: x advances in place under the held input."""
+
+    def __call__(self, t: float, x: State, u: Inputs, c: Constants, h: float) -> None: ...
+
+
+class Advance(Protocol):
+    """n steps from step k on, under a held input; whether x is still finite."""
+
+    def __call__(self, k: int, n: int, step_ns: int, x: State, u: Inputs, c: Constants) -> bool: ...
+
+
+class Watch(Protocol):
+    """n steps, or to the first fault: how many, 0 where none is met; in `last` the state before it."""
+
+    def __call__(self, k: int, n: int, step_ns: int, x: State, last: State, u: Inputs, c: Constants) -> int: ...
+
+
+class StepsKernel(Protocol):
+    """The module of an integrator's steps of a machine."""
+
+    __name__: str
+    __file__: str | None
+    step: Step
+    advance: Advance
+
+
+class WatchKernel(Protocol):
+    """The module of steps that are watched."""
+
+    watch: Watch

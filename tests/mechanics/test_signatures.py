@@ -1,0 +1,103 @@
+"""The table of kernel signatures: types and shapes from a Protocol, and that generated modules and arrays follow it."""
+
+import ast
+from pathlib import Path
+from typing import Annotated, Any, Protocol
+
+import numpy as np
+import pytest
+
+from servonode.closed_loop.closed_loop import Assembly, assemble
+from servonode.closed_loop.launch_file import read_launch
+from servonode.controllers.engine.kernels import LawKernel, SignalsKernel
+from servonode.mechanics.kernels import MachineKernel, StepsKernel
+from servonode.mechanics.signatures import Argument, Array, Signature, Whole
+
+INTERNAL = {"wrap", "sign", "solve_in_place", "rhs", "jump"}  # called by generated functions alone
+SYMBOLS = ("t", "late")
+
+
+class Each(Protocol):
+    """One of each kind of argument and result."""
+
+    def measure(self, t: float, k: int, x: Annotated[Array, "n"], K: Annotated[Array, 3, "n", "m"]) -> bool: ...
+    def count(self, S: Annotated[Array, "n", "m"], at: Annotated[Whole, 3]) -> int: ...
+    def clear(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("measure", '@njit("b1(f8, i8, f8[::1], f8[:, :, ::1])", cache=True, error_model="numpy")\n'
+                    "def measure(t_, k, x, K):\n"),
+        ("count", '@njit("i8(f8[:, ::1], i8[::1])", cache=True, error_model="numpy")\ndef count(S, at):\n'),
+        ("clear", '@njit("void()", cache=True, error_model="numpy")\ndef clear():\n'),
+    ],
+)  # fmt: skip
+def test_a_definition_has_the_types_and_names_of_the_protocol(name: str, text: str) -> None:
+    assert Signature.of(Each, name).definition("t") == text
+
+
+def test_shapes_are_made_of_sizes() -> None:
+    measure, sizes = Signature.of(Each, "measure"), {"n": 2, "m": 5}
+    assert measure.shapes(sizes) == {"x": (2,), "K": (3, 2, 5)}
+    (made,) = measure.arrays(sizes, "K").values()
+    assert made.shape == (3, 2, 5)
+    with pytest.raises(KeyError, match="m"):
+        measure.shapes({"n": 2})
+
+
+def test_what_is_no_type_of_an_argument_is_refused() -> None:
+    with pytest.raises(KeyError):
+        Argument.of("x", str)
+    with pytest.raises(KeyError):
+        Argument.of("x", Annotated[str, "n"])
+
+
+@pytest.fixture(scope="module", params=["trailer_pursuit", "snowboarder_carve", "sphero_circle"])
+def assembly(request: Any) -> Assembly:
+    return assemble(read_launch(request.param, []))
+
+
+def stated(module: Any, face: type) -> None:
+    """Whether each function of a module begins as the Protocol says, and none is called that is not there."""
+    text = Path(str(module.__file__)).read_text(encoding="utf-8")
+    names = {node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)} - INTERNAL
+    for name in names:
+        signature = Signature.of(face, name)
+        assert signature.definition(*SYMBOLS) in text or signature.definition() in text
+
+
+def test_generated_modules_hold_what_their_protocols_say(assembly: Assembly) -> None:
+    machine, control = assembly.machine, assembly.control
+    assert control is not None
+    stated(machine.kernel, MachineKernel)
+    stated(machine.steps("rk4"), StepsKernel)
+    stated(control.law.kernel, LawKernel)
+    stated(control.signals.kernel, SignalsKernel)
+
+
+def test_the_sizes_are_those_of_the_arrays(assembly: Assembly) -> None:
+    machine, control, x = assembly.machine, assembly.control, assembly.start
+    assert control is not None
+    law, y = control.law, assembly.goal(0.0)
+
+    def shape(face: type, of: Any, name: str, argument: str) -> tuple[int, ...]:
+        return Signature.of(face, name).shapes(of.sizes)[argument]
+
+    u = np.zeros(machine.n_inputs)
+    assert shape(MachineKernel, machine, "derivatives", "x") == x.shape
+    assert shape(MachineKernel, machine, "derivatives", "u") == u.shape
+    assert shape(MachineKernel, machine, "energy", "c") == machine.c.shape
+    assert shape(MachineKernel, machine, "constants", "p") == (len(machine.parameters),)
+    assert shape(MachineKernel, machine, "outputs", "out") == machine.monitor(0.0, x, u).shape
+    assert shape(MachineKernel, machine, "constraint_residual", "out") == machine.constraint_residual(0.0, x).shape
+    assert shape(MachineKernel, machine, "position_residual", "out") == machine.position_residual(0.0, x).shape
+    assert shape(MachineKernel, machine, "requirements", "out") == (len(machine.description.requirements),)
+    assert shape(LawKernel, law, "law", "y") == y.shape
+    assert shape(LawKernel, law, "law", "K") == law.K.shape
+    assert shape(LawKernel, law, "law", "c") == law.c.shape
+    assert shape(LawKernel, law, "law", "out") == law.answer().out.shape
+    assert shape(LawKernel, law, "follow", "memory") == law.memory().shape
+    assert shape(LawKernel, law, "state_rates", "out") == law.state_rates(0.0, x, y).shape
+    assert shape(LawKernel, law, "conditions", "gains") == (len(law.description.residuals),)
