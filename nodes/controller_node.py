@@ -173,7 +173,7 @@ class ControllerNode(Node):
         self._drop_goals(k)
 
     def _answer_to(self, state: State, k: int) -> Answer:
-        """The law's answer to a state at step k of the goal, or to the one predicted; integrate the measured residuals."""
+        """The law's answer to a state at step k of the goal, or to the predicted one; integrates measured residuals."""
         answer = self._measured
         if self._compute(answer, k, self._x, follow=True):
             return answer
