@@ -62,8 +62,10 @@ def run(
     from servonode.cli.deliver import Signals
     from servonode.cli.start_checks import check_descriptors, check_picture, check_writable, window_options
     from servonode.nodes.launcher import Launcher
+    from servonode.nodes.node_process import call_process
     from servonode.nodes.recording import Recording
     from servonode.nodes.terminal import last_words, never_waiting
+    from servonode.nodes.topology import LAUNCHER
     from servonode.views.display import check_display
     from servonode.views.panel_choice import chosen_panels
     from servonode.views.window_process import window_beside
@@ -80,7 +82,8 @@ def run(
     check_writable(out)
     check_picture(picture, assembly)
     rows = every or (1 if out else default_every(assembly))
-    with Signals() as signals, never_waiting() as (printed, said), Recording(assembly, rows, out) as recording:
+    call_process(LAUNCHER, name)
+    with Signals() as signals, never_waiting() as (printed, said), Recording(assembly, rows, name, out) as recording:
         line = StatusLine(assembly, name)
         with window_beside(name, options, line) as (open_window, progress):
 

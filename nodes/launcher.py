@@ -54,7 +54,7 @@ class Launcher:
         self.assembly = assembly
         self.name = name
         self.every = every
-        self.recording = recording or Recording(assembly, every)
+        self.recording = recording or Recording(assembly, every, name)
         self.progress = progress
         self.begun = begun
         self.arm = assembly.driver.simulated if arm is None else arm
@@ -195,7 +195,7 @@ class Launcher:
             store = self.recording.stores[name]
             return run_node(name, self.assembly, folder, self.every, self.arm and not again, store)
 
-        self.children[name] = forked(name, live, NODES[name].orphaned)
+        self.children[name] = forked(name, self.name, live, NODES[name].orphaned)
         if name == PLANT and (self._stopped or (again and self._was_stopped())):
             self._on_emergency()
 

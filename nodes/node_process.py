@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from setproctitle import setproctitle
+
 from servonode.bus import BusError
 from servonode.nodes.terminal import Lines
 
@@ -37,11 +39,12 @@ class Child:
         return f"{self.name} ended early with exit code {self.code}"
 
 
-def forked(name: str, live: Callable[[], int], on_orphaned: int) -> Child:
+def forked(name: str, run: str, live: Callable[[], int], on_orphaned: int) -> Child:
     """A child that lives through `live` and ends with its exit code, its output in a pipe.
 
     It has a process group of its own, so that Ctrl-C reaches only the launcher, and receives the signal `on_orphaned`
-    when the launcher dies (Linux). STOP is blocked in it: whoever handles it lets it in.
+    when the launcher dies (Linux). STOP is blocked in it: whoever handles it lets it in. `ps` and `top` show its name
+    and the run's.
     """
     read, write = os.pipe()
     parent = os.getpid()
@@ -59,6 +62,7 @@ def forked(name: str, live: Callable[[], int], on_orphaned: int) -> Child:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
             os.setpgid(0, 0)
             _die_with(parent, on_orphaned)
+            call_process(name, run)
             os.dup2(write, 1)
             os.dup2(write, 2)
             os.close(read)
@@ -81,6 +85,11 @@ def forked(name: str, live: Callable[[], int], on_orphaned: int) -> Child:
     with contextlib.suppress(OSError):
         os.setpgid(pid, pid)
     return Child(name, pid, read)
+
+
+def call_process(name: str, run: str) -> None:
+    """Have `ps` and `top` show what this process is: `servonode: controller trailer_pursuit`."""
+    setproctitle(f"servonode: {name} {run}")
 
 
 def _speak() -> None:

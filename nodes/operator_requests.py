@@ -80,16 +80,17 @@ def estop(*names: str) -> dict[str, str]:
 
 
 def status(name: str | None = None) -> dict[str, Any]:
-    """How the nodes of run `name` (absent: the one going on) stand: {"run": ..., "pid": ..., "nodes": {...}}.
+    """How the nodes of run `name` (absent: the one going on) stand: {"run": ..., "pid": ..., "pids": ..., "nodes": ...}.
 
-    Of each node its lifecycle, fault, rung, plant time, counts and values, or {"error": why it does not answer}; of the
+    pid is the launcher's process, pids those of the nodes. Of each node its lifecycle, fault, rung, plant time, counts and values, or {"error": why it does not answer}; of the
     plant also `faults`, all that are latched.
     """
     run = find_run(name)
     nodes = sorted(run.registry.get("nodes") or [PLANT], key=lambda node: (node != PLANT, node))
     answers = _at_once(lambda node: _asked(run, node, "status", ANSWER_S), nodes)
     stands = {node: {"error": str(each)} if isinstance(each, Exception) else each for node, each in answers.items()}
-    return {"run": run.name, "pid": run.registry.get("pid", 0), "nodes": stands}
+    pids = {node: pid for node in nodes if (pid := (run.registry.get("pids") or {}).get(node))}
+    return {"run": run.name, "pid": run.registry.get("pid", 0), "pids": pids, "nodes": stands}
 
 
 def order(verb: str, name: str | None) -> dict[str, Any]:
@@ -230,7 +231,8 @@ def status_text(report: Mapping[str, Any]) -> str:
     lines = [f"{report['run']}  (process {report['pid']})"]
     nodes: Mapping[str, Mapping[str, Any]] = report["nodes"]
     for node, stands in nodes.items():
-        lines.append(f"  {node:<11} {_stands(stands)}")
+        pid = report["pids"].get(node)
+        lines.append(f"  {node:<11} {_stands(stands)}{f'   process {pid}' if pid else ''}")
         lines += [
             f"  {node:<11} FAULT {each['name']} at t = {each['t']:.3f} s: {each['text']}" for each in _latched(stands)
         ]

@@ -34,9 +34,9 @@ class Recording:
     out: the CSV file beside which the record is spooled; without one the rows stay in memory.
     """
 
-    def __init__(self, assembly: Assembly, every: int, out: Path | None = None) -> None:
+    def __init__(self, assembly: Assembly, every: int, run: str, out: Path | None = None) -> None:
         """Make room for the record. Raises RecordTooLarge where it would not fit."""
-        self.assembly, self.every = assembly, every
+        self.assembly, self.every, self.run = assembly, every, run
         self.out = None if out is None else out.resolve()
         self.stores = {name: Store(room) for name, room in _rooms(assembly, every).items()}
         self.spool: Path | None = None  # None too where the spool has no name
@@ -65,7 +65,7 @@ class Recording:
         assert self._lifeline is not None
         assert self._spooler is not None
         spooler, (lifeline, _) = self._spooler, self._lifeline
-        self.writer = forked(WRITER, lambda: write(spooler, lifeline, self._inherit), 0)
+        self.writer = forked(WRITER, self.run, lambda: write(spooler, lifeline, self._inherit), 0)
         self._forked_ns = time.monotonic_ns()
 
     def _inherit(self) -> None:

@@ -1,6 +1,7 @@
 """Fixtures of all rooms. Helper modules live in tests/helpers and reach the tests as fixtures."""
 
 import importlib.util
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +16,7 @@ from servonode.plants import load_machine
 
 # before anybody imports them: their assertions say what they found, as those of test files do
 pytest.register_assert_rewrite("tests.safety.suite", "tests.helpers.runs", "tests.helpers.stepped")
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup too: runs inherit it, and ignore what their parent ignores
 Array = Any
 SOLVER = {"method": "DOP853", "rtol": 1e-13, "atol": 1e-13}
 

@@ -20,6 +20,7 @@ from servonode.closed_loop.launch_file import launch_of_table
 from servonode.errors import ServonodeError
 from servonode.nodes.find_runs import find_run, find_runs
 from servonode.nodes.listener import Listener, give_way
+from servonode.nodes.node_process import call_process
 from servonode.nodes.topology import publishers
 from servonode.views.animation import SIZE, MovingPicture
 from servonode.views.display import gui_backend
@@ -291,6 +292,7 @@ def headless_figure() -> Any:
 def main(words: Sequence[str]) -> int:
     """The window process of a launcher: the run's name, and the options as JSON."""
     name, options = words[0], Options(**json.loads(words[1]))
+    call_process("window", name)
     try:
         return watch(name, options, guard=os.getppid())
     except ServonodeError as error:

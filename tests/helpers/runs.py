@@ -270,7 +270,7 @@ class Process(Output):
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
-                words = (folder / "cmdline").read_bytes().split(b"\0")
+                words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").split()
                 if self.name.encode() in words and state_of(int(folder.name)) != "Z":
                     found.append(int(folder.name))
         return found

@@ -22,10 +22,11 @@ from servonode.nodes.spool import SpoolError, about_block, append, names_block, 
 from servonode.nodes.store import Store
 from servonode.nodes.topology import CONTROLLER, PLANT
 from servonode.nodes.writer import Files, Spooler
-from tests.helpers.runs import START_S, Process, Runs, Watch, eventually, private_runs, signalled
+from tests.helpers.runs import MANY, START_S, Process, Runs, Watch, eventually, private_runs, signalled
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 LAUNCH = "trailer_pursuit"
+DEATHS = MANY // 4
 COMMON = (
     "run.speed=1",
     "run.duration=600",
@@ -342,10 +343,10 @@ def test_a_frozen_writer_holds_up_nobody(runs: Runs, going: Going) -> None:
 
 
 @pytest.mark.slow
-def test_promise_32_thirty_random_deaths_cost_half_a_second_each(runs: Runs, going: Going) -> None:
+def test_promise_32_random_deaths_cost_half_a_second_each(runs: Runs, going: Going) -> None:
     rng = random.Random()
     costs = list[float]()
-    for _ in range(30):
+    for _ in range(DEATHS):
         run = runs.start(LAUNCH, *COMMON)
         newest = going(run, 0.5)
         time.sleep(rng.uniform(0.0, 1.5))
@@ -364,7 +365,7 @@ def test_promise_32_thirty_random_deaths_cost_half_a_second_each(runs: Runs, goi
             recover(spool, run.csv)
         assert_complete(run.columns, newest(), answered)
         costs.append(newest() - run.columns["t"][-1])
-    print(f"\n30 deaths: at worst {max(costs):.3f} s of record lost")
+    print(f"\n{DEATHS} deaths: at worst {max(costs):.3f} s of record lost")
 
 
 # disks and folders

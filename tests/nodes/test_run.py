@@ -74,7 +74,10 @@ class Process(Output):
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
-                if self.name.encode() in (folder / "cmdline").read_bytes().split(b"\0") and state != "Z":
+                if (
+                    self.name.encode() in (folder / "cmdline").read_bytes().replace(b"\0", b" ").split()
+                    and state != "Z"
+                ):
                     found.append(int(folder.name))
         return found
 
@@ -199,21 +202,13 @@ def test_a_machine_without_controller_runs_alone(start: Start) -> None:
 
 
 @pytest.mark.slow
-def test_a_minute_in_real_time_is_a_minute_and_steers_as_well_as_stated(start: Start) -> None:
-    # issue item 4; on a quiet machine nothing is missed, on a busy one little
-    process = start("trailer_pursuit", "--set", "run.speed=1", "--set", "run.duration=60", *FORGIVING)
-    process.ends_with(0, 120.0)
-    assert process.printed["rate"] == pytest.approx(1.0, rel=1e-3)
-    assert process.printed["misses"] <= 60  # of 6000
-    assert process.printed["counts"].get("missed_commands", 0) <= 60
-    assert process.printed["residual_max"]["heading"] < 1e-3
-
-
-@pytest.mark.slow
 def test_the_pursuit_in_real_time_steers_as_well_as_stated(start: Start) -> None:
     process = start("trailer_pursuit", "--set", "run.speed=2", *FORGIVING)
     process.ends_with(0, 120.0)
     assert process.printed["rate"] == pytest.approx(2.0, rel=1e-3)
+    assert process.printed["misses"] <= 120  # of 12 500; on a quiet machine none
+    assert process.printed["counts"].get("missed_commands", 0) <= 120
+    assert process.printed["residual_max"]["heading"] < 1e-3
     heading = process.columns["residual_heading"][(process.columns["t"] >= 100) & (process.columns["t"] <= 125)]
     assert 2.4e-5 < np.max(np.abs(heading)) < 4e-5  # a perfect hold of 10 ms; a few steps late
 
@@ -418,7 +413,7 @@ def test_a_run_that_is_broken_off_at_its_start_leaves_nothing(start: Start, runt
 
 @pytest.mark.slow
 def test_a_second_run_of_the_same_name_refuses_to_start(start: Start) -> None:
-    first = start("trailer_pursuit", *WATCHED)
+    first = start("trailer_pursuit", *WATCHED, *FORGIVING)
     first.wait_until_it_moves()
     second = start("trailer_pursuit", name=first.name)
     assert second.popen.wait(START_S) == 2

@@ -27,7 +27,7 @@ TIMEOUT, PERIOD = 0.1, 0.01  # s of wall time: W and T
 LOCKSTEP_TIMEOUT = 0.5  # s
 HOST_S = 0.005  # s by which this computer wakes its processes too late in ordinary times
 MOST_STALLED = 0.1  # share of the samples that a stall of the host may spoil
-KILLS = [5, pytest.param(100, marks=pytest.mark.slow)]
+KILLS = [5, pytest.param(MANY, marks=pytest.mark.slow)]
 MACHINES = ("trailer_pursuit", "sphero_pursuit", "snowboarder_slalom")
 SETTINGS = (
     "run.speed=1",

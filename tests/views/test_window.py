@@ -485,8 +485,8 @@ class TestOnADisplay:
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
-                words = (folder / "cmdline").read_bytes().split(b"\0")
-                if b"servonode.views.window" in words and name.encode() in words:
+                words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").split()
+                if words[:2] == [b"servonode:", b"window"] and name.encode() in words:
                     found.append(int(folder.name))
         return found
 
