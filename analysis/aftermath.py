@@ -37,7 +37,7 @@ def after_fault(assembly: Assembly, run: Run, usual: float, found: Examination) 
         worst = max(worst, (_largest_kinetic(assembly, int(run.k[i]), x, steps), before, float(run.t[i])))
     largest, before, t = worst
     if largest > GAIN * usual and largest > before:
-        what = "the safe action does" if machine.description.brakes else "zero input does"
+        what = "the safe action does" if machine.description.has_safe_action else "zero input does"
         text = (
             f"the machine gains speed after a fault at t = {t:.4g} s: from {before:.3g} J its kinetic energy grows to "
         )
@@ -50,11 +50,11 @@ def _largest_kinetic(assembly: Assembly, k: int, x: Array, steps: int) -> float:
     """The largest kinetic energy [J] while the safe action acts for so many steps from step k and state x on."""
     machine, step = assembly.machine, assembly.launch.step_ns
     advance, limits = machine.advancer(assembly.launch.plant.integrator), np.array(assembly.limits.value)
-    held = assembly.brake_steps if machine.description.brakes else max(steps // LOOKS, 1)
+    held = assembly.brake_steps if machine.description.has_safe_action else max(steps // LOOKS, 1)
     look, largest, done, u = max(steps // LOOKS, 1), 0.0, 0, np.zeros(machine.n_inputs)
     while done < steps:
         t = (k + done) * step / 1e9
-        if machine.description.brakes:
+        if machine.description.has_safe_action:
             wanted = machine.safe_input(t, x)
             u = np.clip(wanted, -limits, limits) if np.isfinite(wanted).all() else np.zeros(len(u))
         n = min(held, steps - done)

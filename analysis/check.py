@@ -18,7 +18,7 @@ class Report:
     """What would run, and what servonode thinks of it. Times in s, rates in 1/s.
 
     verdict: "yes" or "no"; findings: level, subject and sentence each; numbers: margins, conditions, peaks,
-    judgement of the free motion, by name.
+    judgement of the zero dynamics, by name.
     """
 
     file: str
@@ -104,7 +104,7 @@ def _safety(assembly: Assembly) -> dict[str, Any]:
         "limit": _finite(limits.value, names),
         "rate_limit": _finite(limits.rate, names),
         "power_limit": limits.power if np.isfinite(limits.power) else None,
-        "safe_action": "the machine's own" if assembly.machine.description.brakes else "zero input",
+        "safe_action": "the machine's own" if assembly.machine.description.has_safe_action else "zero input",
         "safe_time": assembly.safe_steps * launch.step_ns / 1e9,
         "on_fault": assembly.on_fault,
         "ramp": launch.plant.safety.ramp,

@@ -1,4 +1,4 @@
-"""What a launch file will do, found by simulating it: peaks, conditions, steady residuals, the free motion."""
+"""What a launch file will do, found by simulating it: peaks, conditions, steady residuals, the zero dynamics."""
 
 from dataclasses import replace
 from typing import Any
@@ -24,11 +24,11 @@ MISSED = 100.0  # times the residual that the hold explains: more than that at t
 ROWS = 400  # rows of the run at which W and the drift are looked at
 MOST_STEPS = 2_000_000  # of a run that are simulated here, a second or two
 MOST_SINGLE_STEPS = 200_000  # the same where drives, sensors or limits keep the loop from being compiled as a whole
-JUDGED = 500.0  # s over which the free motion is judged at most
+JUDGED = 500.0  # s over which the zero dynamics is judged at most
 
 
 def prospect(assembly: Assembly, found: Examination) -> None:
-    """Simulate the sampled run and the free motion; add findings and numbers to the examination.
+    """Simulate the sampled run and the zero dynamics; add findings and numbers to the examination.
 
     Of a long run only the beginning is looked at, which is said.
     """
@@ -53,7 +53,7 @@ def prospect(assembly: Assembly, found: Examination) -> None:
     _along(assembly, control, run, found)
     _noise(assembly, control, found)
     _arrival(control, run, found)
-    _free_motion(assembly, found)
+    _judge_zero_dynamics(assembly, found)
 
 
 def _beginning(assembly: Assembly) -> Assembly:
@@ -198,12 +198,12 @@ def _noise(assembly: Assembly, control: Control, found: Examination) -> None:
     found.numbers["noise_residual"] = dict(zip(names, map(float, sigma), strict=True))
 
 
-def _free_motion(assembly: Assembly, found: Examination) -> None:
+def _judge_zero_dynamics(assembly: Assembly, found: Examination) -> None:
     """The judgement on what the program leaves free."""
     try:
         judgement = judge(assembly, min(assembly.launch.duration_ns / 1e9, JUDGED))
     except SimulationError as error:
-        found.add("warn", "free motion", str(error))
+        found.add("warn", "zero dynamics", str(error))
         return
     found.numbers["zero_dynamics"] = {
         "judgement": judgement.judgement,
@@ -214,4 +214,4 @@ def _free_motion(assembly: Assembly, found: Examination) -> None:
     level: Level = "refuse"
     if judgement.judgement == "bounded":
         level = "warn" if judgement.growth > GROWTH else "good"
-    found.add(level, "free motion", judgement.text)
+    found.add(level, "zero dynamics", judgement.text)

@@ -84,7 +84,7 @@ def simulate_nodes(assembly: Assembly, every: int) -> Run:
         controller = ControllerNode(assembly, MemoryBus(switchboard, CONTROLLER), listeners)
         bus.peers = (target, controller)
     bus.give_up = lambda: setattr(plant, "stop", True)
-    if prepare(plant, arm=True, patience_s=0.0):
+    if prepare(plant, arm=True, timeout_s=0.0):
         lockstep(plant, assembly.launch.run.lockstep_timeout)
     summary = plant.summary()
     if assembly.control:

@@ -1,4 +1,4 @@
-"""Where servonode and a machine outside meet unless they are told otherwise: two sockets in a folder of the user's.
+"""Where servonode and an external plant meet unless they are told otherwise: two sockets in a folder of the user's.
 
 The rule stands in docs/protocol.md, so that a program without servonode's code computes the same.
 """
@@ -71,14 +71,14 @@ def clear_devices_folder(bound: str = "") -> None:
 
 def exposure(address: str) -> str | None:
     """Who else can reach this address, as a sentence with the remedy; None where it is private."""
-    mend = "leave plant.device.state and plant.device.applied out for private sockets"
+    remedy = "leave plant.device.state and plant.device.applied out for private sockets"
     if address.startswith("tcp://"):
-        return f"any user of this computer can speak to {address}; there are no keys yet; {mend}"
+        return f"any user of this computer can speak to {address}; there are no keys yet; {remedy}"
     folder = _path_of(address).parent
     with contextlib.suppress(OSError):
         found = folder.stat()
         if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o022:
-            return f"others can put a socket of theirs at {address}, for {folder} is not private; {mend}"
+            return f"others can put a socket of theirs at {address}, for {folder} is not private; {remedy}"
     return None
 
 

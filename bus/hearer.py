@@ -1,4 +1,4 @@
-"""What hears a machine outside: connected to its publisher, and again whenever that connection ends.
+"""What hears an external plant: connected to its publisher, and again whenever that connection ends.
 
 Whoever holds the address may be a stranger, so what comes is read within bounds of size, number and time.
 """

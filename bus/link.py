@@ -56,7 +56,7 @@ class Link(Protocol):
 
 
 def check_address(text: str) -> str | None:
-    """Why a machine's address cannot be used, in one sentence with the mend, or None for a good one."""
+    """Why a machine's address cannot be used, in one sentence with the remedy, or None for a good one."""
     if text.startswith("ipc://"):
         return _check_path(text.removeprefix("ipc://"))
     if found := _TCP.fullmatch(text):
@@ -111,8 +111,8 @@ class ExternalLink:
         try:
             listening, self._bound = listen(address)
         except BusError as error:
-            mend = "stop the other run that uses it, or set plant.device.applied to another address"
-            raise BusError(f"{address} cannot be bound ({error}); {mend}") from None
+            remedy = "stop the other run that uses it, or set plant.device.applied to another address"
+            raise BusError(f"{address} cannot be bound ({error}); {remedy}") from None
         return Publisher(listening, 1)
 
     @property

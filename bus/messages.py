@@ -123,7 +123,7 @@ class Setup(Message, frozen=True, kw_only=True, gc=False):
     step: Number  # s, one plant step
     period: Number  # s, between two control instants; 0: there is no controller
     speed: Number  # plant seconds per wall second
-    timeout: Number  # wall s without a fresh `applied` after which the device is safe by itself
+    timeout: Number  # s (wall clock) without a fresh `applied` after which the device is safe by itself
     inputs: Texts  # their names, in order
     limits: Values  # largest magnitude that is sent, of the inputs that have one
     parameters: Values  # of the machine, by name

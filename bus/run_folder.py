@@ -26,7 +26,7 @@ _NODE_NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
 class BusError(ServonodeError, RuntimeError):
-    """The bus cannot be set up here; the text says how to mend it."""
+    """The bus cannot be set up here; the text says how to fix it."""
 
 
 class RunNameTaken(BusError):

@@ -45,7 +45,7 @@ class Server:
     ) -> None:
         self.due_ns = 0  # the clock from which it may be looked at
         self.wake_ns = 0  # the clock at which it is to be looked at though nothing comes; 0: at none
-        self._listening, self._door = listening, listening.fileno()
+        self._listening, self._request_socket = listening, listening.fileno()
         self._kind, self._peers, self._largest = kind, peers, largest
         self._most = share(most)
         self._heard, self._gone = heard, gone
@@ -53,7 +53,7 @@ class Server:
         self._fresh: dict[int, Connection] = {}  # that have not shaken hands, oldest first
         self._full_ns = 0  # the clock until which nobody is accepted; 0: all are
         self._epoll = select.epoll()
-        self._epoll.register(self._door, _IN)
+        self._epoll.register(self._request_socket, _IN)
         self.fd = self._epoll.fileno()  # readable when a look is worth it
 
     def look(self, now: int) -> None:
@@ -62,12 +62,12 @@ class Server:
             self._end_silent(now)
         if self._full_ns and now > self._full_ns:
             self._full_ns = 0
-            self._epoll.modify(self._door, _IN)
+            self._epoll.modify(self._request_socket, _IN)
         clock, served = now, 0
         # one by one: epoll then puts each behind the others, so that in the next look it is the turn of the next
         while served < AT_ONCE and clock - now < BUDGET_NS and (ready := self._epoll.poll(0, 1)):
             fd, event = ready[0]
-            if fd == self._door:
+            if fd == self._request_socket:
                 self._accept(now)
             elif (connection := self._connections.get(fd)) is not None:
                 self._serve(connection, event, now)
@@ -129,7 +129,7 @@ class Server:
                 return
             except OSError:  # no descriptor is free, or the peer has gone already
                 self._full_ns = now + FULL_NS
-                self._epoll.modify(self._door, 0)
+                self._epoll.modify(self._request_socket, 0)
                 return
             self._take_in(opened, now)
             if time.monotonic_ns() - now > BUDGET_NS:

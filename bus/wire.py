@@ -1,6 +1,6 @@
 """ZeroMQ's wire protocol (ZMTP 3, without security) on a socket that never blocks: what strangers may speak to.
 
-What nodes bind, and what a machine outside publishes, is served with this instead of libzmq, which sets no bound to
+What nodes bind, and what an external plant publishes, is served with this instead of libzmq, which sets no bound to
 what a peer makes it do: it works off all subscriptions that wait in the thread that publishes (45 to 220 ms for a
 flood, with frames of at most 64 bytes, XPUB_MANUAL and a short queue too) and keeps them all, collects a message of any
 number of parts in memory, speaks the protocol of 2010 with whoever wants to, and ends the process when it gets no

@@ -64,8 +64,8 @@ def listen(address: str) -> tuple[socket.socket, Path | None]:
         opened.listen(BACKLOG)
     except OSError as error:
         opened.close()
-        mend = "; does its folder exist?" if path else ""
-        raise BusError(f"{address} cannot be bound ({error.strerror}){mend}") from None
+        remedy = "; does its folder exist?" if path else ""
+        raise BusError(f"{address} cannot be bound ({error.strerror}){remedy}") from None
     return opened, path
 
 

@@ -74,7 +74,7 @@ class StatusLine:
         return "  ".join(parts)
 
     def _standing(self, plant: Status) -> str:
-        """What keeps the plant from being active, and what mends it; empty where nothing does."""
+        """What keeps the plant from being active, and what fixes it; empty where nothing does."""
         if plant.lifecycle == "inactive":
             if plant.values.get("armed"):
                 return "armed, waiting for a command"
@@ -84,8 +84,8 @@ class StatusLine:
         if plant.lifecycle == "fault":
             stopped = bool(plant.values.get(ESTOP))
             held = plant.fault not in FINAL and (self.waits or stopped)
-            mend = f", held safe: servonode reset {'--estop ' if stopped else ''}{self.name}"
-            return f"FAULT {plant.fault}" + (mend if held else "")
+            remedy = f", held safe: servonode reset {'--estop ' if stopped else ''}{self.name}"
+            return f"FAULT {plant.fault}" + (remedy if held else "")
         return "waiting for the machine" if plant.lifecycle == "unconfigured" else ""
 
     def close(self) -> None:
@@ -102,7 +102,7 @@ def unsafe_text(assembly: Assembly) -> str:
 
 def table(run: Run, name: str, interrupted: bool = False, stopped: str = "") -> str:
     """The table at the end of a run or simulation. stopped: who told the plant to stop before its time."""
-    ending = "ended by a fault" if run.faults else "stopped early" if stopped else "ended well"
+    ending = "ended by a fault" if run.faults else "stopped early" if stopped else "completed"
     ending = "broken off" if interrupted else ending
     rows = [("", f"{name}: {ending} after {float(run.t[-1]):.3f} s of plant time in {run.wall_s:.2f} s")]
     stats = run.stats
@@ -174,7 +174,7 @@ def _dropped(node: str, counts: Mapping[str, int]) -> str:
 
 
 def _energy(run: Run) -> str:
-    """How well energy and work agree; of a machine outside only the energy is known."""
+    """How well energy and work agree; of an external plant only the energy is known."""
     energy = f"energy {float(run.energy[-1]):.4g} J"
     if np.isnan(run.work).all():
         return f"{energy}; its work is not measured"

@@ -15,7 +15,7 @@ FILES = {"machine": ("machine.py", "machine.toml"), "program": ("program.py", "p
 
 
 class NotMade(ServonodeError, ValueError):
-    """A file that cannot be made; the text says why and how to mend it."""
+    """A file that cannot be made; the text says why and how to fix it."""
 
 
 @click.command(

@@ -140,11 +140,11 @@ def say(
     stopped: str,
     code: int,
     done: Delivered,
-    mend: str = "",
+    remedy: str = "",
 ) -> None:
-    """Print what failed, the JSON object, the table. mend: what may still be had of data that could not be written."""
+    """Print what failed, the JSON object, the table. remedy: what may still be had of data that could not be written."""
     for word, text in done.failures.items():
-        _print(f"servonode: {text}{f'; {mend}' if mend and word == 'data' else ''}", sys.stderr)
+        _print(f"servonode: {text}{f'; {remedy}' if remedy and word == 'data' else ''}", sys.stderr)
     if run is None:
         for fault in faults:
             _print(f"servonode: {name}: {fault['name']}: {fault['text']}", sys.stderr)

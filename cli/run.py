@@ -119,6 +119,6 @@ def _deliver(
     done = deliver.make(outputs, signals)
     signals.number = signals.number or outcome.signal
     code = done.code(outcome.exit_code)
-    mend = f"what was recorded is kept: servonode recover {recording.kept()}" if "data" in done.failures else ""
-    deliver.say(run, name, as_json, outcome.faults, outcome.ending, outcome.stopped, code, done, mend)
+    remedy = f"what was recorded is kept: servonode recover {recording.kept()}" if "data" in done.failures else ""
+    deliver.say(run, name, as_json, outcome.faults, outcome.ending, outcome.stopped, code, done, remedy)
     return code

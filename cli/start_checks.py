@@ -31,8 +31,8 @@ def check_descriptors(closed: Sequence[int], as_json: bool) -> None:
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < LEAST_DESCRIPTORS:
-        mend = f"raise it: ulimit -n {LEAST_DESCRIPTORS}"
-        raise StartError(f"this process may open {hard} files, a run needs {LEAST_DESCRIPTORS}; {mend}")
+        remedy = f"raise it: ulimit -n {LEAST_DESCRIPTORS}"
+        raise StartError(f"this process may open {hard} files, a run needs {LEAST_DESCRIPTORS}; {remedy}")
     if soft != resource.RLIM_INFINITY and soft < LEAST_DESCRIPTORS:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if 1 in closed and as_json:

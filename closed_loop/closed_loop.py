@@ -39,9 +39,9 @@ from servonode.plants.plausible import Plausible, StateLimits
 from servonode.plants.simulated import SimulatedPlant
 
 Array = npt.NDArray[np.float64]
-LATENESS = 1.0  # wall s by which a simulated plant may be late
-LONGEST_ANSWER = 60.0  # wall s for a first answer, or one in lockstep, of a machine outside
-LONGEST_TIMEOUT = 10.0  # wall s; a longer command timeout is none, and must be called unsafe
+LATENESS = 1.0  # s (wall clock) by which a simulated plant may be late
+LONGEST_ANSWER = 60.0  # s (wall clock) for a first answer, or one in lockstep, of an external plant
+LONGEST_TIMEOUT = 10.0  # s (wall clock); a longer command timeout is none, and must be called unsafe
 MOST_WAITING = 1_000_000  # plant steps that a drive or a sensor may be late by
 BRAKE_HELD_NS = 1_000_000  # the safe action is computed anew this often, or at each step where that is longer
 BRAKING = 5.0  # s of the safe action after a fault, where the machine states one
@@ -60,7 +60,7 @@ class Assembly:
     actuator: ActuatorEffects
     sensor: SensorEffects
     limits: Limits  # what the safety filter lets through
-    command_timeout: float | None  # wall s; None: no controller, no command is awaited
+    command_timeout: float | None  # s (wall clock); None: no controller, no command is awaited
 
     @property
     def driver(self) -> Driver:
@@ -107,7 +107,7 @@ class Assembly:
 
     @property
     def lateness_limit(self) -> float:
-        """The plant's own lateness that is a fault [wall s]."""
+        """The plant's own lateness that is a fault [s, wall clock]."""
         stated, timeout = self.launch.plant.safety.lateness_limit, self.command_timeout
         if stated is not None:
             return stated
@@ -115,12 +115,12 @@ class Assembly:
 
     @property
     def unlimited(self) -> tuple[str, ...]:
-        """The inputs without a finite limit, of a machine outside, which must have them unless called unsafe."""
+        """The inputs without a finite limit, of an external plant, which must have them unless called unsafe."""
         return () if self.launch.plant.safety.unsafe else self._without_limit
 
     @property
     def _without_limit(self) -> tuple[str, ...]:
-        """The inputs without a finite limit, of a machine outside."""
+        """The inputs without a finite limit, of an external plant."""
         if not self.driver.outside:
             return ()
         names = self.machine.description.input_names
@@ -185,7 +185,7 @@ class Assembly:
     @property
     def safe_steps(self) -> int:
         """Plant steps for which the safe action acts after a fault."""
-        wanted, brakes = self.launch.plant.safety.safe_time, self.machine.description.brakes
+        wanted, brakes = self.launch.plant.safety.safe_time, self.machine.description.has_safe_action
         seconds = (BRAKING if brakes else 0.0) if wanted is None else wanted
         return round(seconds * 1e9 / self.launch.step_ns)
 
@@ -279,11 +279,11 @@ def assemble(launch: LaunchFile, strict: bool = True, code: bool = True) -> Asse
 
 
 def unlimited_text(assembly: Assembly) -> str:
-    """Why a machine outside is not armed without limits, and the remedy."""
+    """Why an external plant is not armed without limits, and the remedy."""
     names = assembly.unlimited
     example = ", ".join(f"{name} = 0.5" for name in names)
     text = (
-        f"there is none for {', '.join(names)}, and one wrong reading of a machine outside may ask for any torque; give"
+        f"there is none for {', '.join(names)}, and one wrong reading of an external plant may ask for any torque; give"
     )
     return f"{text} limit = {{ {example} }} with what the machine stands, or say plant.safety.unsafe = true"
 
@@ -308,7 +308,7 @@ def _check_inputs(launch: LaunchFile, machine: Machine) -> None:
 
 
 def _command_timeout(launch: LaunchFile) -> float | None:
-    """W [wall s]: max(3 periods, the floor) unless stated [plant s]; None without a controller, or if unsafe.
+    """W [s, wall clock]: max(3 periods, the floor) unless stated [plant s]; None without a controller, or if unsafe.
 
     Raises:
         LaunchError: a timeout that is none, without `unsafe`.
@@ -332,7 +332,7 @@ def _command_timeout(launch: LaunchFile) -> float | None:
 
 
 def _check_watches(launch: LaunchFile) -> None:
-    """Refuse times beyond which nobody would notice that a machine outside, or the plant itself, is lost."""
+    """Refuse times beyond which nobody would notice that an external plant, or the plant itself, is lost."""
     plant, speed = launch.plant, launch.run.speed
     if DRIVERS[plant.driver].simulated or plant.safety.unsafe:
         return

@@ -1,4 +1,4 @@
-"""What a launch file states must be for its driver; where a machine outside is met, and that the place is free."""
+"""What a launch file states must be for its driver; where an external plant is met, and that the place is free."""
 
 import errno
 import socket

@@ -29,7 +29,7 @@ S = TypeVar("S", bound=Struct)
 
 
 class LaunchError(ServonodeError, ValueError):
-    """One line: `file [section] key: what is wrong; how to mend`.
+    """One line: `file [section] key: what is wrong; how to fix it`.
 
     Where the value came from the command line, `option` is named instead: `file --set option: ...`.
     """
@@ -255,8 +255,8 @@ class _Reader:
         duration = self._whole("run", "duration", parts.run.duration, step)
         if duration // step > MOST_STEPS and not isinstance(step_s, str):
             text = f"{_seconds(duration)} s are {duration // step:.3g} plant steps of {_seconds(step)} s, at most "
-            mend = f"{MOST_STEPS:.0e} can be had; give at most {_seconds(MOST_STEPS * step)}, or a longer plant.step"
-            raise self._error("run", "duration", text + mend)
+            remedy = f"{MOST_STEPS:.0e} can be had; give at most {_seconds(MOST_STEPS * step)}, or a longer plant.step"
+            raise self._error("run", "duration", text + remedy)
         period = self._whole("controller", "period", parts.controller.period, step) if parts.controller else None
         return {
             "step_ns": step,

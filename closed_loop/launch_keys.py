@@ -52,7 +52,7 @@ class Run(Section, frozen=True):
     speed: Annotated[Pace, _key("plant seconds per wall second in real time")] = 1.0
     seed: Annotated[Whole, _key("the number every random effect derives from")] = 1
     lockstep_timeout: Annotated[
-        Seconds, _key("how long an answer may take in lockstep, the first one in real time too", "wall s")
+        Seconds, _key("how long an answer may take in lockstep, the first one in real time too", "s (wall clock)")
     ] = 5.0
     lock_memory: Annotated[bool, _key("whether the nodes' memory is kept from being swapped out, where permitted")] = (
         True
@@ -123,9 +123,14 @@ class Safety(Section, frozen=True):
     ] = None
     lateness_limit: Annotated[
         Annotated[float, Meta(ge=0.001, le=MAX_SECONDS)] | None,
-        _key("the plant's own lateness that is a fault (absent: 1 if simulated, else the command timeout)", "wall s"),
+        _key(
+            "the plant's own lateness that is a fault (absent: 1 if simulated, else the command timeout)",
+            "s (wall clock)",
+        ),
     ] = None
-    command_timeout_floor: Annotated[Seconds, _key("the least wait where the timeout is absent", "wall s")] = 0.02
+    command_timeout_floor: Annotated[Seconds, _key("the least wait where the timeout is absent", "s (wall clock)")] = (
+        0.02
+    )
     faults: Annotated[bool, _key("whether the machine's own faults (tilt, fall, contact lost) end the run")] = True
     safe_time: Annotated[
         Annotated[float, Meta(ge=0, le=MAX_SECONDS)] | None,
@@ -149,9 +154,10 @@ class Device(Section, frozen=True):
     applied: Annotated[
         Text | None, _key("where servonode publishes what is applied (absent: MACHINE.applied, a private socket)")
     ] = None
-    wait: Annotated[Seconds, _key("how long to wait for the machine at the start", "wall s")] = 30.0
+    wait: Annotated[Seconds, _key("how long to wait for the machine at the start", "s (wall clock)")] = 30.0
     timeout: Annotated[
-        OptionalSeconds, _key("the longest wait for a state of the machine (absent: the command timeout)", "wall s")
+        OptionalSeconds,
+        _key("the longest wait for a state of the machine (absent: the command timeout)", "s (wall clock)"),
     ] = None
     any_speed: Annotated[
         bool, _key("whether an external machine may be run at a speed other than 1: a simulator, never hardware")
@@ -161,8 +167,8 @@ class Device(Section, frozen=True):
 class Link(Section, frozen=True):
     """[plant.link]: faults of the link to a loopback machine, each way; chances per message."""
 
-    delay: Annotated[Wait, _key("the time a message takes", "wall s")] = 0.0
-    jitter: Annotated[Wait, _key("up to how much longer it takes, at random", "wall s")] = 0.0
+    delay: Annotated[Wait, _key("the time a message takes", "s (wall clock)")] = 0.0
+    jitter: Annotated[Wait, _key("up to how much longer it takes, at random", "s (wall clock)")] = 0.0
     loss: Annotated[Share, _key("the chance that a message is lost")] = 0.0
     duplicate: Annotated[Share, _key("the chance that it comes twice")] = 0.0
     reorder: Annotated[Share, _key("the chance that the next one overtakes it")] = 0.0
@@ -170,8 +176,8 @@ class Link(Section, frozen=True):
     cut: Annotated[
         Literal["none", "both", "state", "applied"], _key("which way nothing passes while the link is cut")
     ] = "none"
-    cut_at: Annotated[Wait, _key("when the cut begins, from the handshake on", "wall s")] = 0.0
-    cut_for: Annotated[Seconds, _key("how long it lasts", "wall s")] = MAX_SECONDS
+    cut_at: Annotated[Wait, _key("when the cut begins, from the handshake on", "s (wall clock)")] = 0.0
+    cut_for: Annotated[Seconds, _key("how long it lasts", "s (wall clock)")] = MAX_SECONDS
 
 
 class Plant(Section, frozen=True):
@@ -215,9 +221,9 @@ class Supervision(Section, frozen=True):
     controller: Annotated[Restart, _key("when the controller node is started again")] = "never"
     target: Annotated[Restart, _key("when the target node is started again")] = "never"
     attempts: Annotated[Count, _key("the most restarts of a node within the window")] = 5
-    window: Annotated[Seconds, _key("the time over which restarts are counted", "wall s")] = 60.0
+    window: Annotated[Seconds, _key("the time over which restarts are counted", "s (wall clock)")] = 60.0
     backoff: Annotated[
-        Wait, _key("the wait before a second restart in the window, doubled for each more", "wall s")
+        Wait, _key("the wait before a second restart in the window, doubled for each more", "s (wall clock)")
     ] = 0.1
 
 

@@ -168,7 +168,7 @@ def check_safe_action(launch: LaunchFile, machine: Machine, start: Array, limits
         LaunchError: it adds energy, as a brake does that is too strong for the step.
     """
     description = machine.description
-    if not description.brakes:
+    if not description.has_safe_action:
         return
     rng, step = np.random.default_rng(0), launch.step_ns
     moving = [description.state_names.index(name) for name in description.velocities]

@@ -114,5 +114,5 @@ def _check_auto(launch: LaunchFile, source: MachineSource, preparation: Preparat
         raise LaunchError(launch.file, "plant", "step", f"{name} does not choose its step; give a number of seconds")
     wrong = [each for each, value in plant.parameters.items() if value == AUTO and each not in auto]
     if wrong:
-        mend = f'give a number; "auto" is for {", ".join(auto)}' if auto else "give a number"
-        raise LaunchError(launch.file, "plant.parameters", wrong[0], f"{name} does not choose it; {mend}")
+        remedy = f'give a number; "auto" is for {", ".join(auto)}' if auto else "give a number"
+        raise LaunchError(launch.file, "plant.parameters", wrong[0], f"{name} does not choose it; {remedy}")

@@ -18,7 +18,7 @@ import zmq
 
 NAME, STATES = "diff_drive_trailer", ("X", "Y", "psi", "phi", "V", "Omega", "theta1", "theta2")
 LIMITS = {"U1": 2.0, "U2": 2.0}  # N m; this machine's own: a host's act only below them
-MAX_TIMEOUT = 0.5  # wall s without a fresh input, whatever a host asks for
+MAX_TIMEOUT = 0.5  # s (wall clock) without a fresh input, whatever a host asks for
 ZERO = [0.0] * len(LIMITS)
 
 

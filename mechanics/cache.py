@@ -40,7 +40,7 @@ Build = Callable[[], tuple[str, bytes]]
 
 
 class CacheError(ServonodeError, ValueError):
-    """The kernel cache is damaged or cannot be written; the text says which folder and how to mend it."""
+    """The kernel cache is damaged or cannot be written; the text says which folder and how to fix it."""
 
 
 def cache_root() -> Path:
@@ -116,7 +116,7 @@ def load(key: str, build: Build) -> tuple[ModuleType, bytes]:
 
 
 def _danger(folder: Path) -> str | None:
-    """Why others could have put something into this kernel's folder, with the mend; None: nobody could.
+    """Why others could have put something into this kernel's folder, with the remedy; None: nobody could.
 
     Raises:
         PermissionError: it may not be looked at.
@@ -131,8 +131,8 @@ def _danger(folder: Path) -> str | None:
     if problem is None:
         return None
     inside = problem.startswith(str(own))
-    mend = f"remove {own}, to have it made anew, private" if inside else "let nobody but you write there"
-    return f"{problem}; {mend}, or set XDG_CACHE_HOME to a folder of your own"
+    remedy = f"remove {own}, to have it made anew, private" if inside else "let nobody but you write there"
+    return f"{problem}; {remedy}, or set XDG_CACHE_HOME to a folder of your own"
 
 
 @cache

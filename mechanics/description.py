@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class ModelError(ServonodeError, ValueError):
-    """A machine or program that cannot be derived; the text names the object and the mend.
+    """A machine or program that cannot be derived; the text names the object and the remedy.
 
     `place` is where in the user's source it is stated (a source_location.Place), None where unknown.
     """
@@ -111,7 +111,7 @@ class MachineDescription(msgspec.Struct, frozen=True):
     requirements: tuple[Requirement, ...]
     warnings: tuple[Requirement, ...]
     faults: tuple[Requirement, ...]  # conditions whose violation ends a run
-    brakes: bool  # whether the machine states a safe action of its own
+    has_safe_action: bool  # whether the machine states a safe action of its own
     panels: tuple[tuple[str, ...], ...]
     vectors: dict[str, tuple[str, ...]] = {}  # states that go as one list outside: n -> n_0, n_1, n_2
     reactions: tuple[str, ...] = ()  # unknowns that the machine itself determines; outputs too

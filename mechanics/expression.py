@@ -55,7 +55,7 @@ NUMBER_THEN_LETTER = re.compile(rf"(?<![\w.]){NUMBER}(?=[A-Za-z_])", re.ASCII)
 
 
 class ExpressionError(ServonodeError, ValueError):
-    """One line: what is wrong in `text`, at `position` (characters from 0) if known, and how to mend it."""
+    """One line: what is wrong in `text`, at `position` (characters from 0) if known, and how to fix it."""
 
     def __init__(self, message: str, text: str = "", position: int | None = None) -> None:
         super().__init__(message, text, position)
@@ -156,8 +156,8 @@ class Expression:
         tree = self.sympy({name: sympy.Symbol(name, real=True) for name in self.names})
         return bool(tree.has(sympy.Abs))
 
-    def _error(self, problem: str, mend: str) -> ExpressionError:
-        return ExpressionError(f"{_shown(self.text)} {problem}; {mend}", self.text)
+    def _error(self, problem: str, remedy: str) -> ExpressionError:
+        return ExpressionError(f"{_shown(self.text)} {problem}; {remedy}", self.text)
 
 
 def parse(text: str | int | float, names: Collection[str] = ("t",)) -> Expression:
@@ -210,18 +210,18 @@ class _Builder:
         if not self.flat.strip():
             raise self._error("empty expression", 0, "write a number or an expression such as 2*sin(t)")
         if strange := STRANGE_CHARACTER.search(self.flat):
-            mend = "write ** for a power" if strange[0] == "^" else self._grammar()
-            raise self._error(f"unexpected character {_shown(strange[0])}", strange.start(), mend)
+            remedy = "write ** for a power" if strange[0] == "^" else self._grammar()
+            raise self._error(f"unexpected character {_shown(strange[0])}", strange.start(), remedy)
         if glued := NUMBER_THEN_LETTER.search(self.flat):
-            mend = f"write * between a number and a name, and numbers like {glued[0]} or 1.5e-3"
-            raise self._error(f"a letter follows the number {glued[0]}", glued.end(), mend)
+            remedy = f"write * between a number and a name, and numbers like {glued[0]} or 1.5e-3"
+            raise self._error(f"a letter follows the number {glued[0]}", glued.end(), remedy)
 
     def build(self, node: ast.expr, depth: int) -> Node:
         """The node for one syntax node; anything not listed here is refused."""
         self.count += 1
         if self.count > MAX_NODES or depth > MAX_DEPTH:
-            mend = f"use at most {MAX_DEPTH} terms in a sum and {MAX_DEPTH // NESTING} nested functions"
-            raise self._error("too many terms or levels", node, mend)
+            remedy = f"use at most {MAX_DEPTH} terms in a sum and {MAX_DEPTH // NESTING} nested functions"
+            raise self._error("too many terms or levels", node, remedy)
         match node:
             case ast.Constant(value=value):
                 return self._number(node, value)
@@ -275,8 +275,8 @@ class _Builder:
         if exponent is None:
             raise self._error("the exponent is not a constant", node.right, "write exp(0.69*t) for 2**t")
         if abs(exponent) > MAX_EXPONENT:
-            mend = f"keep exponents within -{MAX_EXPONENT}..{MAX_EXPONENT}, or use exp"
-            raise self._error(f"exponent {exponent:g}", node.right, mend)
+            remedy = f"keep exponents within -{MAX_EXPONENT}..{MAX_EXPONENT}, or use exp"
+            raise self._error(f"exponent {exponent:g}", node.right, remedy)
         whole = float(exponent).is_integer()  # t**2.0 is the product t*t too
         return self._apply(node, "**", (base, Number(int(exponent) if whole else exponent)))
 
@@ -311,9 +311,11 @@ class _Builder:
         functions = ", ".join(FUNCTIONS)
         return f"an expression may use {names}, numbers, + - * / **, parentheses and the functions {functions}"
 
-    def _error(self, problem: str, where: ast.expr | int, mend: str) -> ExpressionError:
+    def _error(self, problem: str, where: ast.expr | int, remedy: str) -> ExpressionError:
         position = where if isinstance(where, int) else self.indent + where.col_offset
-        return ExpressionError(f"{problem} at position {position} of {_shown(self.text)}; {mend}", self.text, position)
+        return ExpressionError(
+            f"{problem} at position {position} of {_shown(self.text)}; {remedy}", self.text, position
+        )
 
 
 def _shown(text: str) -> str:

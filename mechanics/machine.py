@@ -91,7 +91,7 @@ class Machine:
     def safe_input(self, t: float, x: Array) -> Array:
         """The inputs of the safe action at this state (n_tau,): the machine's own, else zero."""
         u = np.zeros(self.n_inputs)
-        if self.description.brakes:
+        if self.description.has_safe_action:
             self.kernel.safe_input(t, x, self.c, u)
         return u
 

@@ -64,7 +64,7 @@ def describe(model: Model) -> MachineDescription:
         requirements=tuple(each.requirement for each in model.requirements),
         warnings=tuple(each.requirement for each in model.warnings),
         faults=tuple(each.requirement for each in model.faults),
-        brakes=bool(model.safe),
+        has_safe_action=bool(model.safe),
         safe={u.name: str(each) for u, each in model.safe.items() if each != 0},
         panels=tuple(tuple(panel) for panel in model.panels),
         vectors={name: tuple(entry.name for entry in entries) for name, entries in model.vectors.items()},

@@ -1,4 +1,4 @@
-"""What cannot be a machine is refused here, with the line of the user's source and the mend."""
+"""What cannot be a machine is refused here, with the line of the user's source and the remedy."""
 
 from typing import Any
 

@@ -33,7 +33,7 @@ _DEFINED_IN = ("controllers", "plants")  # the rooms with machines and programs
 
 
 class NotFound(ServonodeError, ValueError):
-    """A reference that leads nowhere; the text says what is wrong and how to mend it."""
+    """A reference that leads nowhere; the text says what is wrong and how to fix it."""
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,7 @@ def _in_module(reference: str, module: str, function: str, word: str) -> Definit
     try:
         spec = importlib.util.find_spec(module)
     except Exception as error:  # its parents run
-        raise NotFound(f"{reference!r}: the package of {module!r} cannot be imported ({error}); mend it") from error
+        raise NotFound(f"{reference!r}: the package of {module!r} cannot be imported ({error}); fix it") from error
     if spec is None or not spec.origin or not spec.origin.endswith(".py"):
         raise NotFound(
             f"{reference!r}: there is no Python module {module!r} here; install it, or write "

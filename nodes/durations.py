@@ -14,7 +14,7 @@ from servonode.nodes.topology import NODES
 LEAST, MOST = 1e-7, 1e3  # s; below and above lies one bucket each
 PER_OCTAVE = 48  # buckets, each 1.5 % wide: no percentile is farther off than that
 KEPT = 256  # the newest, for the median that a status line shows
-EXTRA = "extra_"  # before the name of what a machine outside measures beside its state
+EXTRA = "extra_"  # before the name of what an external plant measures beside its state
 QUANTILES = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
 
 _OFFSET = 1.0 - PER_OCTAVE * math.log2(LEAST)
@@ -119,7 +119,7 @@ def gathered(values: Mapping[str, float]) -> dict[str, dict[str, float]]:
 
 
 def extras(values: Mapping[str, float]) -> str:
-    """What a machine outside measures beside its state, of the values of a status, as people read it."""
+    """What an external plant measures beside its state, of the values of a status, as people read it."""
     found = {key.removeprefix(EXTRA): value for key, value in values.items() if key.startswith(EXTRA)}
     return ", ".join(f"{name} {value:.4g}" for name, value in found.items())
 

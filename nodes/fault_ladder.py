@@ -59,12 +59,12 @@ class Ladder:
         return True
 
     def reset(self, estop: bool = False) -> None:
-        """Let go of what is latched, of an emergency stop only with `estop`; `faults` remembers it."""
+        """Clear what is latched, of an emergency stop only with `estop`; `faults` remembers it."""
         self.latched = [fault for fault in self.latched if fault.name == ESTOP and not estop]
         self.passing = Rung.NOMINAL
 
     def obstacle(self) -> str | None:
-        """The sentence that says what is latched, and what lets go of all of it; None where nothing is."""
+        """The sentence that says what is latched, and what clears all of it; None where nothing is."""
         names = [fault.name for fault in self.latched]
         if not names:
             return None

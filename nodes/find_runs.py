@@ -55,7 +55,7 @@ class Found:
 
     def listener(self) -> Named | None:
         """The process that serves the plant's door, where the system tells: for a run that names none."""
-        pid = listener(self._door)
+        pid = listener(self._request_socket)
         named = Named.of(pid) if pid else None
         return named if named is not None and named.lives(self.owner) else None
 
@@ -64,10 +64,10 @@ class Found:
         launcher = Named.read(self.registry)
         if launcher is not None and launcher.lives(self.owner):
             return True
-        return self.plant() is not None or listener(self._door) is not None
+        return self.plant() is not None or listener(self._request_socket) is not None
 
     @property
-    def _door(self) -> Path:
+    def _request_socket(self) -> Path:
         return self.path / f"{PLANT}.req"
 
 

@@ -43,7 +43,7 @@ class Guard:
         self.outbox = outbox
         self.clock = clock
         self.names = assembly.machine.description.input_names
-        self.brakes = assembly.machine.description.brakes
+        self.has_safe_action = assembly.machine.description.has_safe_action
         self.limits = assembly.limits
         self._power = Limits(self.limits.value, (math.inf,) * len(self.names), self.limits.power)
         self.period_s = (launch.period_ns or 0) / 1e9
@@ -54,10 +54,10 @@ class Guard:
         self.ladder = Ladder()
         self.lifecycle = Lifecycle.UNCONFIGURED
         self.braking = False  # the safe action acts, computed anew for each step
-        self.blind = not plant.simulated  # the machine's state is not known, until it has answered a handshake
+        self.state_unknown = not plant.simulated  # the machine's state is not known, until it has answered a handshake
         self.counts: Counter[str] = Counter()
         self.round_trip, self.age = Durations(), Durations()
-        self.oldest_ns: int | None = None  # how old a state may be that is answered [wall ns]; set in real time
+        self.oldest_ns: int | None = None  # how old a state may be that is answered [ns, wall clock]; set in real time
         self.repeats = 0  # periods in a row for which the last command has been held
         self.answered_at = 0  # clock of the newest good command, also of those that were not let through
         self.applied = np.zeros(len(self.names))
@@ -89,12 +89,12 @@ class Guard:
     def rung(self) -> Rung:
         """Where on the ladder the plant stands; without a safe action, or a state to compute it from, damp is zero."""
         rung = self.ladder.rung
-        return Rung.ZERO if rung == Rung.DAMP and not (self.brakes and not self.blind) else rung
+        return Rung.ZERO if rung == Rung.DAMP and not (self.has_safe_action and not self.state_unknown) else rung
 
     # commands
 
     def asked(self, seq: int, instant: int, sent: int, age_ns: int = 0) -> None:
-        """A control state was published, its reading so old [wall ns], and an answer to it is expected."""
+        """A control state was published, its reading so old [ns, wall clock], and an answer to it is expected."""
         self._expected.newest = seq
         self._unanswered[seq] = Unanswered(instant, sent, sent - age_ns)
         if len(self._unanswered) > OUTSTANDING:
@@ -231,8 +231,8 @@ class Guard:
     def safe(self, reason: str) -> None:
         """The machine's own safe action, or zero input, and nothing that was still to come."""
         self._later.clear()
-        self.blind = self.blind or self.ladder.rung == Rung.ZERO
-        zero = not self.brakes or self.blind or self.ladder.rung >= Rung.ZERO or not self.plant.finite
+        self.state_unknown = self.state_unknown or self.ladder.rung == Rung.ZERO
+        zero = not self.has_safe_action or self.state_unknown or self.ladder.rung >= Rung.ZERO or not self.plant.finite
         self.braking = not zero
         if zero:
             self._write_zero()
@@ -289,8 +289,8 @@ class Guard:
 
     def sees(self) -> None:
         """The machine has answered the handshake: its state may be trusted again, as for the safe action."""
-        if self.blind:
-            self.blind = False
+        if self.state_unknown:
+            self.state_unknown = False
             if self.lifecycle in (Lifecycle.INACTIVE, Lifecycle.FAULT):
                 self.safe(f"fault:{self.ladder.latched[0].name}" if self.failed else "inactive")
 
@@ -313,7 +313,7 @@ class Guard:
         return None
 
     def reset(self, estop: bool = False) -> str | None:
-        """Let go of latched faults: to inactive, still under the safe action; why not, or None.
+        """Clear latched faults: to inactive, still under the safe action; why not, or None.
 
         An emergency stop stays latched, and the plant in fault, unless `estop` releases it too.
         """

@@ -156,8 +156,8 @@ class Launcher:
 
     def _say_back(self, started: list[str], begin: int) -> None:
         took = (time.monotonic_ns() - begin) / 1e9
-        mend = f"a plant in fault stays safe until servonode reset {self.name} and servonode arm {self.name}"
-        _say(f"{', '.join(started)} back after {took:.2f} s; {mend}")
+        remedy = f"a plant in fault stays safe until servonode reset {self.name} and servonode arm {self.name}"
+        _say(f"{', '.join(started)} back after {took:.2f} s; {remedy}")
 
     def _described(self) -> dict[str, Any]:
         """What viewers and the operator need to know: the launch file as it runs, the nodes' processes."""
@@ -385,8 +385,8 @@ def _held(name: str) -> RunFolder:
 
 
 def _unwritable(folder: Path, error: OSError) -> BusError:
-    mend = "make room there, or set XDG_RUNTIME_DIR to another folder of yours"
-    return BusError(f"{folder}: cannot be written ({error.strerror}); {mend}")
+    remedy = "make room there, or set XDG_RUNTIME_DIR to another folder of yours"
+    return BusError(f"{folder}: cannot be written ({error.strerror}); {remedy}")
 
 
 def _say(text: str) -> None:

@@ -9,7 +9,7 @@ BRAKE_NS = 10_000_000  # how often a plant that stands unarmed computes its safe
 
 
 def lockstep(node: PlantNode, timeout_s: float) -> None:
-    """Drive the plant from answer to answer; an answer that stays away for `timeout_s` [wall s] is a fault.
+    """Drive the plant from answer to answer; an answer that stays away for `timeout_s` [s, wall clock] is a fault.
 
     Works on both buses: `bus.wait` sleeps on sockets, and steps the other nodes on the bus in memory.
     """
@@ -66,18 +66,18 @@ def rearmed(node: PlantNode) -> bool:
     return not node.stop
 
 
-def prepare(node: PlantNode, arm: bool, patience_s: float) -> bool:
+def prepare(node: PlantNode, arm: bool, timeout_s: float) -> bool:
     """From unconfigured to armed: the machine's handshake, then the operator's word, or `arm`.
 
-    False when the machine does not answer within `patience_s` [wall s], which is a fault, or the run is to stop.
+    False when the machine does not answer within `timeout_s` [s, wall clock], which is a fault, or the run is to stop.
     """
-    node.hear()  # an emergency stop that came while the node was built is latched from the first state on
+    node.poll_requests()  # an emergency stop that came while the node was built is latched from the first state on
     node.plant.connect(node.outbox.run, node.plant.k)
-    limit = node.clock() + round(patience_s * 1e9)
+    limit = node.clock() + round(timeout_s * 1e9)
     while not node.plant.connected():
-        trouble = node.plant.trouble()
+        trouble = node.plant.link_fault()
         if node.clock() > limit and trouble is None:
-            trouble = ("device", f"no machine answered within {patience_s:g} s: {node.plant.silence()}")
+            trouble = ("device", f"no machine answered within {timeout_s:g} s: {node.plant.no_answer_reason()}")
         if trouble is not None:
             node.guard.latch(Fault(*trouble, 0.0, PLANT))
         if node.stop or node.must_end():
@@ -91,7 +91,7 @@ def prepare(node: PlantNode, arm: bool, patience_s: float) -> bool:
             node.arm()
     while not node.stop and not node.must_end() and not node.guard.lifecycle.accepts_commands:
         node.plant.arrived()  # what the machine sends meanwhile is taken in
-        trouble = node.trouble()
+        trouble = node.link_fault()
         if trouble is not None:
             node.fault(*trouble, PLANT)
         if node.guard.braking:

@@ -47,7 +47,7 @@ class NodeBus(Bus):
         self.on_operator: Callable[[str], dict[str, Any]] = lambda _: {"refused": f"node {node} takes no such request"}
         self._look_due = 0
         self._requests: deque[tuple[Identity, dict[str, Any]]] = deque()  # that wait for their turn
-        self._door = self.requests()
+        self._request_socket = self.requests()
         self._wake, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -82,7 +82,7 @@ class NodeBus(Bus):
         self._serve()
         return came
 
-    def wait_at_door(self, deadline_ns: int) -> None:
+    def wait_for_request(self, deadline_ns: int) -> None:
         """Sleep until a request or a signal comes, whatever else arrives."""
         self._waiter.wait_served(deadline_ns, (self._wake,))
         self._serve()
@@ -95,13 +95,13 @@ class NodeBus(Bus):
             if self._emergency:
                 self._emergency = False
                 self.on_operator("estop")
-        if self._door.waiting() or self._requests:
+        if self._request_socket.waiting() or self._requests:
             self.answer_requests()
 
     def answer_requests(self) -> None:
         """Answer a few of the requests that wait, stops first; the rest later, so that no asker holds the node."""
         limit = time.monotonic_ns() + ANSWERING_NS
-        while len(self._requests) < REQUESTS_KEPT and (request := self._door.poll_request()) is not None:
+        while len(self._requests) < REQUESTS_KEPT and (request := self._request_socket.poll_request()) is not None:
             urgent = request[1].get("ask") in URGENT
             (self._requests.appendleft if urgent else self._requests.append)(request)
             if time.monotonic_ns() > limit:
@@ -111,9 +111,9 @@ class NodeBus(Bus):
                 break
             identity, content = self._requests.popleft()
             try:
-                self._door.reply(identity, self._answer(content))
+                self._request_socket.reply(identity, self._answer(content))
             except (MessageError, TypeError) as error:  # a reply that cannot travel must not end the node
-                self._door.reply(identity, {"error": f"the reply cannot be sent ({error})"[:MAX_TEXT]})
+                self._request_socket.reply(identity, {"error": f"the reply cannot be sent ({error})"[:MAX_TEXT]})
 
     def _answer(self, content: dict[str, Any]) -> dict[str, Any]:
         match content.get("ask"):
@@ -181,12 +181,12 @@ def run_node(name: str, assembly: Assembly, folder: RunFolder, every: int, arm: 
         gc.freeze()  # what exists now lives to the end: never scan it again
         gc.disable()  # messages hold no cycles; a collection would come in the middle of a tick
         while not (bus.started or bus.stopped or os.getppid() != launcher):
-            bus.wait_at_door(time.monotonic_ns() + IDLE_NS)
+            bus.wait_for_request(time.monotonic_ns() + IDLE_NS)
         try:
             extra = live() if bus.started and not bus.stopped else {}
         finally:
             if name == PLANT:
-                node.plant.close()  # whatever has happened: a machine outside is told zero, and that this was the end
+                node.plant.close()  # whatever has happened: an external plant is told zero, and that this was the end
         extra |= {"grants": grants.as_dict() | {"line": grants.line()}, "stopped_by": bus.stopped_by}
         store.leave(node.summary() | extra)
     if name == PLANT:
@@ -229,7 +229,7 @@ def _build(name: str, assembly: Assembly, bus: NodeBus, every: int, arm: bool, s
     """The node of this name, and how it lives."""
     listeners = subscribers(nodes_of(assembly.control is not None), launcher=True)
     if name == PLANT:
-        plant = PlantNode(assembly, bus, listeners, every, own_time=True, store=store)
+        plant = PlantNode(assembly, bus, listeners, every, interactive=True, store=store)
         return plant, lambda: _drive(plant, assembly, arm)
     node: Node
     if name == CONTROLLER:

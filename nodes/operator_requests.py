@@ -20,8 +20,11 @@ from servonode.nodes.durations import extras, gathered, in_rows
 from servonode.nodes.find_runs import Found, find_run, folders_of_runs, none_is_going_on
 from servonode.nodes.topology import PLANT
 
-ANSWER_S = 2.0  # wall s to wait for an answer
-CONFIRM_S, LOOK_S = 1.5, 0.25  # wall s for the confirmation of a stop, and after which the plant is looked for again
+ANSWER_S = 2.0  # s (wall clock) to wait for an answer
+CONFIRM_S, LOOK_S = (
+    1.5,
+    0.25,
+)  # s (wall clock) for the confirmation of a stop, and after which the plant is looked for again
 
 
 class OperatorError(ServonodeError, RuntimeError):
@@ -55,7 +58,7 @@ def disarm(name: str | None = None) -> str:
 
 
 def reset(name: str | None = None, *, estop: bool = False) -> str:
-    """Let go of latched faults: the run stays safe until it is armed anew; otherwise as `arm`.
+    """Clear latched faults: the run stays safe until it is armed anew; otherwise as `arm`.
 
     estop: of an emergency stop as well, which otherwise stays latched, and the lifecycle `fault`.
     """
@@ -80,10 +83,10 @@ def estop(*names: str) -> dict[str, str]:
 
 
 def status(name: str | None = None) -> dict[str, Any]:
-    """How the nodes of run `name` (absent: the one going on) stand: {"run": ..., "pid": ..., "pids": ..., "nodes": ...}.
+    """How the nodes of run `name` (absent: the one going on) stand: {"run", "pid", "pids", "nodes"}.
 
-    pid is the launcher's process, pids those of the nodes. Of each node its lifecycle, fault, rung, plant time, counts and values, or {"error": why it does not answer}; of the
-    plant also `faults`, all that are latched.
+    pid is the launcher's process, pids those of the nodes by their names. Of each node its lifecycle, fault, rung,
+    plant time, counts and values, or {"error": why it does not answer}; of the plant all its latched `faults`.
     """
     run = find_run(name)
     nodes = sorted(run.registry.get("nodes") or [PLANT], key=lambda node: (node != PLANT, node))

@@ -42,7 +42,7 @@ class PlantNode:
 
     It is large because it is where states, commands, plant time and the operator meet; what can be told without the
     others is in its parts: `guard`, `pace`, `status`, `energy`.
-    own_time: commands from the operator may come and be waited for; False within one process.
+    interactive: commands from the operator may come and be waited for; False within one process.
     """
 
     def __init__(
@@ -52,20 +52,20 @@ class PlantNode:
         listeners: Sequence[Wanted],
         every: int,
         clock: Clock = time.monotonic_ns,
-        own_time: bool = False,
+        interactive: bool = False,
         store: Store | None = None,
     ) -> None:
         launch = assembly.launch
         self.assembly = assembly
         self.clock = clock
         self.bus = bus
-        self.plant: Plant = driven_plant(assembly, clock) if own_time else assembly.plant()
+        self.plant: Plant = driven_plant(assembly, clock) if interactive else assembly.plant()
         self.info = self.plant.open()
         self._layout = assembly.machine.description.layout
         self.outbox = Outbox(PLANT, bus.publisher(subscriptions_expected(PLANT, listeners)), clock)
         self.guard = Guard(assembly, self.plant, self.outbox, clock)
         self.counts: Counter[str] = self.guard.counts
-        if own_time:  # else it is a simulation, whatever the driver
+        if interactive:  # else it is a simulation, whatever the driver
             self.guard.unlimited = assembly.unlimited
         self.commands = bus.subscriber(NODES[PLANT].hears) if assembly.control else None
         self.steps, self.steps_per_period = launch.steps, launch.steps_per_period
@@ -77,15 +77,15 @@ class PlantNode:
         self.stops = 0  # how often; a second time skips the safe action
         self.asks = True  # control states want an answer
         self.pace = Pace()
-        self.waits = own_time and assembly.on_fault == "wait"  # a fault is followed by a reset, not by the end
-        self.own_time = own_time
+        self.waits = interactive and assembly.on_fault == "wait"  # a fault is followed by a reset, not by the end
+        self.interactive = interactive
         self._advancing = self._lost = False  # in the middle of a step; the machine stays away
         self._connecting = 0  # clock until which the machine may answer the handshake; 0: it has
         self.status = PlantStatus(self)
         self._looked = 0
         self._last_state: State | None = None
         self._last_step = -1  # of the machine, in the newest control state
-        self._wall_ns = 1e9 / launch.run.speed  # wall ns in a second of plant time
+        self._wall_ns = 1e9 / launch.run.speed  # ns (wall clock) in a second of plant time
         self._goal = GoalTime()
         self._last_control = 0  # clock of the control state before
         self.energy = EnergyAccount(self.plant)
@@ -127,7 +127,9 @@ class PlantNode:
         if not self.failed:
             return False
         names = {fault.name for fault in self.guard.ladder.latched}
-        return bool(names & FINAL) or not self.plant.finite or not (self.waits or (self.own_time and "estop" in names))
+        return (
+            bool(names & FINAL) or not self.plant.finite or not (self.waits or (self.interactive and "estop" in names))
+        )
 
     def _final(self) -> str | None:
         """The sentence that a latched fault ends the run, or None."""
@@ -222,7 +224,7 @@ class PlantNode:
             if not self.plant.arrived() and not self._machine_came():
                 break
             if until - at == CHUNK:
-                self.hear()
+                self.poll_requests()
                 self.status.if_due()
                 if self.stop:
                     break
@@ -238,7 +240,7 @@ class PlantNode:
             now = self.clock()
             if self.stop or self._lost:
                 return False
-            trouble = self.plant.trouble()
+            trouble = self.plant.link_fault()
             if trouble is not None:
                 self._lost = True
                 self.fault(*trouble, PLANT)
@@ -301,13 +303,13 @@ class PlantNode:
             self.advance_to(k)
             self.publish_state()
             self.status.if_due()
-            self.hear()
+            self.poll_requests()
         self.asks = True
 
-    def hear(self) -> None:
+    def poll_requests(self) -> None:
         """Hear the operator also where there is never time to sleep, at most every LOOK_NS."""
         now = self.clock()
-        if self.own_time and now - self._looked > LOOK_NS:
+        if self.interactive and now - self._looked > LOOK_NS:
             self._looked = now
             self.bus.wait(0)
 
@@ -315,7 +317,7 @@ class PlantNode:
         """Latch a fault, of time t [s] (absent: now): the safe action from now on."""
         known = len(self.faults)
         self.guard.latch(Fault(name, text, self.plant.t if t is None else t, node))
-        if len(self.faults) > known and self.own_time:
+        if len(self.faults) > known and self.interactive:
             self.status.publish()
 
     # the operator
@@ -349,8 +351,8 @@ class PlantNode:
         lockstep = self.assembly.launch.run.mode == "lockstep"  # time stands still, nobody is asked meanwhile
         recent = round(timeout * 1e9) if begun and timeout and not lockstep else None
         if not self.plant.connected():
-            return f"the machine has not answered yet: {self.plant.silence()}"
-        trouble = self.trouble()
+            return f"the machine has not answered yet: {self.plant.no_answer_reason()}"
+        trouble = self.link_fault()
         if trouble is not None:
             return f"the machine is not well: {trouble[1]}"
         refused = self.pace.obstacle() or self.guard.arm(self.clock(), recent)
@@ -364,9 +366,9 @@ class PlantNode:
         self.plant.connect(start_id(), self.plant.k)
         self._connecting = self.clock() + round(self.assembly.launch.run.lockstep_timeout * 1e9)
 
-    def trouble(self, now: int | None = None) -> tuple[str, str] | None:
+    def link_fault(self, now: int | None = None) -> tuple[str, str] | None:
         """Name and text of a fault of the machine or its link, or None; a machine that has yet to answer has time."""
-        trouble = self.plant.trouble(now)
+        trouble = self.plant.link_fault(now)
         if not self._connecting or trouble is not None:
             return trouble
         if self.plant.connected():
@@ -374,7 +376,7 @@ class PlantNode:
             self.guard.sees()
         elif self.clock() > self._connecting:
             self._connecting = 0
-            return "stale_state", f"the machine does not answer the handshake: {self.plant.silence()}"
+            return "stale_state", f"the machine does not answer the handshake: {self.plant.no_answer_reason()}"
         return None
 
     # the end, and what is said on the way

@@ -1,4 +1,4 @@
-"""`servonode protocol check`: where a machine outside departs from docs/protocol.md, found by talking to it.
+"""`servonode protocol check`: where an external plant departs from docs/protocol.md, found by talking to it.
 
 The inputs that are sent are zero, or too small to move anything. What comes is kept with its time and judged
 afterwards, by functions that know nothing of sockets.
@@ -74,7 +74,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Plan:
-    """How long each part of the check takes [wall s]."""
+    """How long each part of the check takes [s, wall clock]."""
 
     wait: float = 5.0  # for the first answer
     observe: float = 1.0  # of free motion
@@ -360,7 +360,7 @@ class Host:
         each: Callable[[], None] | None = None,
         every: float = RESEND_S,
     ) -> bool:
-        """Take what comes for so long [wall s], doing `each` every so often; whether `until` came to hold."""
+        """Take what comes for so long [s, wall clock], doing `each` every so often; whether `until` came to hold."""
         now = time.monotonic()
         end, due = now + seconds, now
         while now < end and not until():
@@ -519,9 +519,7 @@ class _Check:
             self.plan.wait, lambda: bool(host.samples) or run in host.faults, lambda: host.setup(run, src)
         )
         if run in host.faults:
-            self._find(
-                "status", f"the machine refuses the run: {host.faults[run]}; mend that, or check another machine"
-            )
+            self._find("status", f"the machine refuses the run: {host.faults[run]}; fix that, or check another machine")
         elif not answered and not (host.refused or host.others or host.faults):
             addresses = f"{self.verdict.state} and {self.verdict.applied}"
             raise NobodyThere(f"no machine answers at {addresses} within {self.plan.wait:g} s; start it with these two")

@@ -17,7 +17,7 @@ from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.topology import PLANT
 
 NAP_NS = 50_000_000  # the longest sleep that looks at nothing
-STOPPING_NS = 2_000_000_000  # of the safe action, when a machine outside is stopped while it is armed
+STOPPING_NS = 2_000_000_000  # of the safe action, when an external plant is stopped while it is armed
 OWN_SHARE = 0.5  # of a sudden lateness: with so much of it spent computing, it is no stall of the host
 STALL_SHARE = 0.5  # of the command timeout: a sudden lateness of more is not the controller's fault
 
@@ -78,7 +78,7 @@ class RealTime(Pace):
         if node.failed:
             node.come_to_rest(self._wait_for)
         elif node.stop and not node.plant.simulated and self.guard.disarm() is None:
-            node.stop = node.stops > 1  # a machine outside comes to rest before it is let go; a second stop skips that
+            node.stop = node.stops > 1  # an external plant comes to rest before it is let go; a second stop skips that
             node.come_to_rest(self._wait_for, round(STOPPING_NS / self.step_wall_ns))
         self.end_ns = node.clock()
         node.finish()
@@ -134,7 +134,7 @@ class RealTime(Pace):
             if now >= deadline:
                 self._keep_house()
                 if not slept:
-                    node.hear()
+                    node.poll_requests()
                 self._woken = now
                 return True
             self._judge(now)
@@ -181,7 +181,7 @@ class RealTime(Pace):
         if grew > self.stall_ns and used < OWN_SHARE * grew:  # it did not run, nor did who shares this host
             self.stalls += 1
             self._stalled_ns += grew
-            node.plant.excuse(now)
+            node.plant.restart_timeouts(now)
             if self._since is not None and not self._excused:  # once: a host that stalls on and on is no excuse
                 self._since, self._excused = now, True
         elif late > self.stall_ns and grew > 0:
@@ -198,11 +198,13 @@ class RealTime(Pace):
 
     def _too_late(self, late: int, own: bool) -> None:
         if own:
-            mend = "it computes for longer than the time it has; lower run.speed, lengthen plant.step, or use lockstep"
-            self.node.fault("overrun", f"the plant is {late / 1e9:.3g} s behind the clock: {mend}", PLANT)
+            remedy = (
+                "it computes for longer than the time it has; lower run.speed, lengthen plant.step, or use lockstep"
+            )
+            self.node.fault("overrun", f"the plant is {late / 1e9:.3g} s behind the clock: {remedy}", PLANT)
         else:
-            mend = "the computer or the process was stopped, or is too busy"
-            self.node.fault("host_stall", f"the plant did not run for {late / 1e9:.3g} s: {mend}", PLANT)
+            remedy = "the computer or the process was stopped, or is too busy"
+            self.node.fault("host_stall", f"the plant did not run for {late / 1e9:.3g} s: {remedy}", PLANT)
 
     def _expect(self) -> None:
         """From a control instant on a command is owed, also where the sensor has lost its state."""
@@ -219,7 +221,7 @@ class RealTime(Pace):
     def _judge(self, now: int) -> None:
         """Judge the machine's link, and how long a command has been owed, by the clock by which lateness was judged."""
         node, guard = self.node, self.guard
-        trouble = node.trouble(now)
+        trouble = node.link_fault(now)
         if trouble is not None:
             node.fault(*trouble, PLANT)
         if not guard.lifecycle.accepts_commands:
@@ -229,8 +231,8 @@ class RealTime(Pace):
             self._go_stale()
 
     @property
-    def _patience_ns(self) -> int | None:
-        """How long a command may be owed [wall ns]; None: for ever, which only `unsafe` allows."""
+    def _awaited_ns(self) -> int | None:
+        """How long a command may be owed [ns, wall clock]; None: for ever, which only `unsafe` allows."""
         return (
             self.first_ns
             if self.guard.lifecycle is Lifecycle.ARMING and self.timeout_ns is not None
@@ -239,15 +241,15 @@ class RealTime(Pace):
 
     def _stale_at(self) -> int | None:
         """The clock at which the command that is owed is overdue; None where none is owed or that is known already."""
-        if self._since is None or self._stale or self._patience_ns is None:
+        if self._since is None or self._stale or self._awaited_ns is None:
             return None
-        return self._since + self._patience_ns
+        return self._since + self._awaited_ns
 
     def _go_stale(self) -> None:
         """The safe action because no fresh command answers the states."""
-        limit = self._patience_ns or 0
+        limit = self._awaited_ns or 0
         self.catch_up()
-        action = "the machine's safe action" if self.guard.brakes else "zero input"
+        action = "the machine's safe action" if self.guard.has_safe_action else "zero input"
         text = f"no fresh command for {limit / 1e6:.0f} ms: {action}; is the controller alive?"
         if self.resumes:
             self._stale = True

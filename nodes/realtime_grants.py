@@ -23,7 +23,7 @@ _CAP_IPC_LOCK = 14
 
 
 class NotGranted(Exception):
-    """What was asked for cannot be had; the text says why, and how to mend it where it can be."""
+    """What was asked for cannot be had; the text says why, and how to fix it where it can be."""
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,8 @@ def _raise_priority(run: Run, node: str) -> str:
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
     except PermissionError:
-        mend = f"rtprio {run.priority + 1} in {LIMITS}, or CAP_SYS_NICE"
-        raise NotGranted(f"{priority} not permitted; {mend}") from None
+        remedy = f"rtprio {run.priority + 1} in {LIMITS}, or CAP_SYS_NICE"
+        raise NotGranted(f"{priority} not permitted; {remedy}") from None
     return f"SCHED_FIFO {priority}"
 
 

@@ -28,7 +28,7 @@ class Restarts:
     def ended(self, code: int, now_ns: int) -> int | None:
         """The monotonic time [ns] at which to start the node again; None: not at all, for the reason in `why`.
 
-        code: 0 where it ended well, minus the signal that killed it. The first restart comes at once, a second within
+        code: 0 where it completed, minus the signal that killed it. The first restart comes at once, a second within
         the window after the backoff, and each more after twice the wait before, up to the window.
         """
         self.why = self._forbidden(code) or self._too_many(now_ns)
@@ -45,7 +45,7 @@ class Restarts:
         if self.policy == "never":
             return "it is not to be started again (supervision: never)"
         if self.policy == "on-failure" and code == 0:
-            return "it ended well (supervision: on-failure)"
+            return "it completed (supervision: on-failure)"
         return ""
 
     def _too_many(self, now_ns: int) -> str:

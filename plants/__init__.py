@@ -99,8 +99,8 @@ class MachineSource:
         for number, view in enumerate(views):
             if not isinstance(view, View):
                 several = isinstance(stated, (tuple, list))
-                word, mend = (f"VIEW[{number}]", "(View(...), View(...))") if several else ("VIEW", "View(...)")
-                raise ModelError(f"{self.definition.file.name}: {word} is no View; state it as VIEW = {mend}")
+                word, remedy = (f"VIEW[{number}]", "(View(...), View(...))") if several else ("VIEW", "View(...)")
+                raise ModelError(f"{self.definition.file.name}: {word} is no View; state it as VIEW = {remedy}")
         return views
 
 

@@ -86,7 +86,7 @@ class Plant(Protocol):
     def due(self) -> int | None:
         """The monotonic time [ns] at which to look again though no descriptor became readable, if any."""
 
-    def silence(self) -> str:
+    def no_answer_reason(self) -> str:
         """Why the handshake may not have been answered, for people."""
 
     def read(self) -> Reading:
@@ -107,10 +107,10 @@ class Plant(Protocol):
     def arrived(self) -> bool:
         """Whether the machine has come to where `advance` sent it; never blocks."""
 
-    def trouble(self, now: int | None = None) -> tuple[str, str] | None:
+    def link_fault(self, now: int | None = None) -> tuple[str, str] | None:
         """Name and text of a fault of the machine or its link, or None; judged at `now` [monotonic ns] if given."""
 
-    def excuse(self, now: int) -> None:
+    def restart_timeouts(self, now: int) -> None:
         """This process was stalled until now [monotonic ns]: what is awaited is awaited afresh."""
 
     def energy(self) -> float:

@@ -14,7 +14,7 @@ Numbers = Mapping[str, float]
 
 
 class Unprepared(ModelError):
-    """A launch file with which the machine cannot start; `section` and `key` of it say where, the text how to mend."""
+    """A launch file with which the machine cannot start; `section` and `key` of it say where, the text how to fix."""
 
     def __init__(self, section: str, key: str | None, text: str) -> None:
         super().__init__(text)

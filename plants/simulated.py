@@ -80,16 +80,16 @@ class SimulatedPlant:
     def due(self) -> int | None:
         return None
 
-    def silence(self) -> str:
+    def no_answer_reason(self) -> str:
         return ""
 
     def arrived(self) -> bool:
         return True
 
-    def trouble(self, now: int | None = None) -> tuple[str, str] | None:  # noqa: ARG002
+    def link_fault(self, now: int | None = None) -> tuple[str, str] | None:  # noqa: ARG002
         return None
 
-    def excuse(self, now: int) -> None:
+    def restart_timeouts(self, now: int) -> None:
         """Nothing is awaited."""
 
     def drops(self) -> bool:

@@ -85,7 +85,7 @@ def wait(plant: DevicePlant, done, seconds: float = 20.0) -> None:
     end = time.monotonic_ns() + round(seconds * SECOND)
     while not done():
         now = time.monotonic_ns()
-        assert now < end, plant.silence()
+        assert now < end, plant.no_answer_reason()
         select.select(plant.fds, (), (), max(min(end, plant.due() or end) - now, 0) / SECOND)
 
 
@@ -105,7 +105,7 @@ def follow(plant: DevicePlant, seconds: float, write=None, until=None) -> tuple[
         plant.advance(1)
         if until is not None and until():
             return None
-        if trouble := plant.trouble():
+        if trouble := plant.link_fault():
             return trouble
     assert until is None, "it did not come to that"
     return None
@@ -182,8 +182,8 @@ def test_it_refuses_a_run_of_another_machine(rig, trailer):
     plant = rig.plant()
     object.__setattr__(plant.terms, "machine", "hoop_on_profile")
     plant.connect(77, 0)
-    wait(plant, lambda: plant.connected() or plant.trouble())
-    name, text = plant.trouble()
+    wait(plant, lambda: plant.connected() or plant.link_fault())
+    name, text = plant.link_fault()
     assert name == "device"
     assert "this is diff_drive_trailer" in text
 
@@ -238,7 +238,7 @@ def test_killed_or_frozen_it_is_a_stale_state(rig, blow):
     assert re.match(r"no good state of the machine for 1|the newest state is 1", text)  # whichever is noticed first
     if blow == signal.SIGSTOP:
         rig.process.send_signal(signal.SIGCONT)
-        follow(plant, 5, U, until=lambda: plant.trouble() is None)
+        follow(plant, 5, U, until=lambda: plant.link_fault() is None)
 
 
 def test_restarted_it_has_no_part_in_the_run_until_it_is_asked_again(rig):
@@ -273,7 +273,7 @@ def test_a_machine_that_sent_too_large_a_message_is_hung_up_on_and_heard_again(r
         wait(plant, lambda: speak(0.25) or (plant.arrived() and plant.x[0] == 0.25))
         plant.connect(78, 100)
         wait(plant, lambda: speak() or plant.connected())
-        assert plant.trouble() is None
+        assert plant.link_fault() is None
         out.close(linger=0)
 
 
@@ -430,7 +430,7 @@ def test_told_so_it_takes_other_speeds(trailer):
     rig = Rig(trailer, folder, "--any-speed")
     try:
         plant = connect(rig.plant(lockstep=False, speed=2.0))
-        assert plant.trouble() is None
+        assert plant.link_fault() is None
     finally:
         rig.close()
         shutil.rmtree(folder)

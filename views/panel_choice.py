@@ -52,7 +52,7 @@ def chosen_panels(assembly: Assembly, fields: Sequence[str], timing: bool) -> li
 
 
 def extra_columns(assembly: Assembly, fields: Sequence[str]) -> list[str]:
-    """The names in the panels that a machine outside measures beside its state; which ones it has only it knows."""
+    """The names in the panels that an external plant measures beside its state; which ones it has only it knows."""
     if not assembly.driver.outside:
         return []
     names = [name.strip() for text in fields for name in text.split(",")]

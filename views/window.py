@@ -30,7 +30,7 @@ from servonode.views.window_feed import TOPICS, Feed
 from servonode.views.window_process import Options
 
 FPS = 30
-SHOWN_S = 20.0  # wall s that the panels show unless asked otherwise
+SHOWN_S = 20.0  # s (wall clock) that the panels show unless asked otherwise
 WORDS_EVERY = 6  # frames after which texts are brought up to date
 SAID_S = 2.0  # how long a message of the window itself stands in its title
 SLOW = 0.9  # of the frames that are due, below which the title says how many there are

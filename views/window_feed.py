@@ -29,7 +29,7 @@ class Feed:
     """Takes messages of one run of `assembly` and keeps the newest `span` [s] of plant time and more.
 
     States that come closer together than the picture could show are passed over. extra: columns (`extra_NAME`) of what
-    a machine outside measures beside its state.
+    an external plant measures beside its state.
     """
 
     def __init__(self, assembly: Assembly, span: float, extra: Sequence[str] = ()) -> None:
@@ -57,7 +57,7 @@ class Feed:
         """Start anew with the plant's start id; 0: with that of the first message."""
         self.run = run
         self.t, self.lifecycle, self.fault, self.refused = -np.inf, "waiting", "", 0
-        self.extra = ""  # what a machine outside measures beside its state, as text
+        self.extra = ""  # what an external plant measures beside its state, as text
         self.final, self.taken = False, 0  # whether the last state has come; states that came
         self._fault_text = ""
         self._goals: deque[Target] = deque(maxlen=GOALS)

@@ -98,10 +98,10 @@ def _check_count(servo: Servo) -> None:
         "state as many residuals as inputs: complete it with another one (for example for the speed), with relations "
         "between the inputs, or with least_norm=True"
     )
-    mend = more if n_rows > n_tau else fewer
+    remedy = more if n_rows > n_tau else fewer
     raise ModelError(
         f"program {program.name} states {n_s} servo-constraints{relations} for the {n_tau} inputs of {model.name} "
-        f"({inputs}): {mend}",
+        f"({inputs}): {remedy}",
         program.place.argument("residuals"),
     )
 

@@ -95,7 +95,7 @@ class Survey:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether any motion of the program can be realised, which case it is, and how to mend it (empty if fine).
+    """Whether any motion of the program can be realised, which case it is, and how to fix it (empty if fine).
 
     `about` names the one residual that it speaks of, where it is one.
     """

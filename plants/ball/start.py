@@ -112,8 +112,8 @@ def _check_K(K: Array, wanted: Wanted) -> tuple[str, ...]:
         if _grows(each * float(wanted.step or 0.0), wanted.integrator):
             size = abs(each) * float(wanted.step or 0.0)
             text = f"step times eigenvalue of K is {size:.4g} (eigenvalues {shown} 1/s), and with {wanted.integrator}"
-            mend = f"at most {_largest(each, wanted.integrator):.4g} is stable; take a smaller step or a smaller K"
-            raise Unprepared("plant.parameters", _first_of_K(wanted), f"{text} {mend}")
+            remedy = f"at most {_largest(each, wanted.integrator):.4g} is stable; take a smaller step or a smaller K"
+            raise Unprepared("plant.parameters", _first_of_K(wanted), f"{text} {remedy}")
     return notes
 
 

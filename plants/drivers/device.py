@@ -44,8 +44,8 @@ class Terms:
     step_ns: int  # plant step
     period: float  # s, between two control instants; 0: no controller
     speed: float  # plant seconds per wall second
-    timeout: float  # wall s without an input after which the machine is safe by itself
-    state_timeout: float  # wall s without a state after which the machine counts as lost
+    timeout: float  # s (wall clock) without an input after which the machine is safe by itself
+    state_timeout: float  # s (wall clock) without a state after which the machine counts as lost
     limits: Mapping[str, float] = field(default_factory=dict)  # largest magnitude of an input that has one
     frozen_time: float = float("inf")  # s of plant time for which readings may be the same while inputs should move it
     parameters: Mapping[str, float] = field(default_factory=dict)
@@ -276,7 +276,7 @@ class DevicePlant:
             self._counts["resent"] += 1
         return False
 
-    def trouble(self, now: int | None = None) -> tuple[str, str] | None:
+    def link_fault(self, now: int | None = None) -> tuple[str, str] | None:
         """What is wrong with the machine or the link: name and text of a fault, or None.
 
         Judged at `now` [monotonic ns] if given: what comes later is not yet late.
@@ -294,7 +294,7 @@ class DevicePlant:
             return None
         return self._stale_state(now) or self._stale_applied()
 
-    def excuse(self, now: int) -> None:
+    def restart_timeouts(self, now: int) -> None:
         """This process was stalled until now [monotonic ns]: all waits begin afresh, once until a good state comes."""
         if self._good_ns >= self._since_ns:
             self._since_ns = now
@@ -303,7 +303,7 @@ class DevicePlant:
         """Kinetic plus potential energy of the newest state [J]."""
         return self.machine.energy(self.t, self.x)
 
-    def silence(self) -> str:
+    def no_answer_reason(self) -> str:
         """Why the handshake may not have been answered, for people."""
         heard = self._link.listened()
         if heard:

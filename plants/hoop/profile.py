@@ -24,7 +24,7 @@ STEEP = 1e4  # slope beyond which the profile counts as vertical
 
 
 class ProfileError(ServonodeError, ValueError):
-    """A profile that nothing can roll on; one line with how to mend it."""
+    """A profile that nothing can roll on; one line with how to fix it."""
 
 
 @dataclass(frozen=True)

@@ -194,8 +194,8 @@ def _check_energy(hoop: Hoop, start: Start) -> None:
     least = hoop.M * hoop.g * min(float(start.contact.centre(hoop.r)[1]), start.state["z"])
     if start.energy < least - SAME_ENERGY * (1 + abs(least)):
         text = f"{start.energy:.6g} J is less than the hoop has at rest where it starts, M g z = {least:.6g} J"
-        mend = f"leave E_0 out to keep the start's energy, {hoop.energy(start.state):.6g} J"
-        raise Unprepared("plant.parameters", "E_0", f"{text}; {mend}")
+        remedy = f"leave E_0 out to keep the start's energy, {hoop.energy(start.state):.6g} J"
+        raise Unprepared("plant.parameters", "E_0", f"{text}; {remedy}")
 
 
 def _energy_note(wanted: Wanted, hoop: Hoop, start: Start, rate: float) -> tuple[str, ...]:
@@ -287,9 +287,9 @@ def _rounded(step: float, duration: float, floor: float) -> float:
     choices: list[int] = [digit * 10**power for power in range(12) for digit in (1, 2, 5)]
     fitting = [ns for ns in choices if FINEST_NS <= ns <= step * 1e9 and whole % ns == 0]
     if not fitting or (fitting[-1] < step * 1e7):
-        mend = "give step as a number, a duration with fewer digits, or a larger floor"
+        remedy = "give step as a number, a duration with fewer digits, or a larger floor"
         text = f"no round step near {step:.2g} s (for residuals of {floor:g}) divides the duration"
-        raise Unprepared("plant", "step", f"{text}; {mend}")
+        raise Unprepared("plant", "step", f"{text}; {remedy}")
     return fitting[-1] / 1e9
 
 
@@ -316,8 +316,8 @@ def _check_contact(rates: Rates, start: Start, initial: Mapping[str, Any]) -> No
     n = _normal_force(rates, start.state)
     if n >= 0:
         return
-    key, mend = _blame(rates, start, initial)
-    raise Unprepared("plant.initial", key, f"{LOST} at the start already, n = {n:.4g} N; {mend}")
+    key, remedy = _blame(rates, start, initial)
+    raise Unprepared("plant.initial", key, f"{LOST} at the start already, n = {n:.4g} N; {remedy}")
 
 
 def _normal_force(rates: Rates, state: Mapping[str, float]) -> float:
@@ -327,7 +327,7 @@ def _normal_force(rates: Rates, state: Mapping[str, float]) -> float:
 
 
 def _blame(rates: Rates, start: Start, initial: Mapping[str, Any]) -> tuple[str, str]:
-    """The key of [plant.initial] by which contact is lost, and how to mend it: speed, place or velocity."""
+    """The key of [plant.initial] by which contact is lost, and how to fix it: speed, place or velocity."""
     onto, state = rates.hoop.start(start.contact, start.s), start.state
     if not _normal_force(rates, onto) >= 0:
         return "s", "start slower, or where the profile is less convex"

@@ -1,4 +1,4 @@
-"""Where a machine outside is met: the private folder, and who else can reach an address."""
+"""Where an external plant is met: the private folder, and who else can reach an address."""
 
 import os
 import socket

@@ -112,7 +112,7 @@ def test_a_local_address_is_taken(good):
 
 
 @pytest.mark.parametrize(
-    ("bad", "says", "mend"),
+    ("bad", "says", "remedy"),
     [
         ("tcp://192.168.1.7:9873", "other computers", "tcp://127.0.0.1:PORT"),
         ("tcp://*:9873", "other computers", "tcp://127.0.0.1:PORT"),
@@ -132,11 +132,11 @@ def test_a_local_address_is_taken(good):
         ("", "no address", "ipc:///PATH"),
     ],
 )
-def test_any_other_address_is_refused_in_one_sentence(bad, says, mend):
+def test_any_other_address_is_refused_in_one_sentence(bad, says, remedy):
     text = check_address(bad)
     assert text is not None
     assert says in text
-    assert mend in text
+    assert remedy in text
     assert "\n" not in text
     with pytest.raises(BusError, match=r"take|write"):
         ExternalLink("tcp://127.0.0.1:9873", bad).open()

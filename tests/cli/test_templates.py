@@ -39,7 +39,7 @@ def test_what_is_made_runs_with_the_printed_command(tmp_path: Path, kind: str) -
     command = made.stdout.splitlines()[-1].removeprefix("now: servonode ").split()
     run = servonode(tmp_path, *command, *QUICK)
     assert run.returncode == 0, run.stderr
-    assert run.stdout.startswith("crab: ended well after 4.000 s of plant time")
+    assert run.stdout.startswith("crab: completed after 4.000 s of plant time")
     assert (tmp_path / "crab.png").read_bytes().startswith(b"\x89PNG")
 
 

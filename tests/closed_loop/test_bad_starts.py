@@ -1,4 +1,4 @@
-"""What no real machine can be, and where no program can start: one line, the mend, exit code 2 or a warning."""
+"""What no real machine can be, and where no program can start: one line, the remedy, exit code 2 or a warning."""
 
 import pytest
 from click.testing import CliRunner, Result
@@ -45,12 +45,12 @@ def servo(*words: str) -> Result:
 @pytest.mark.parametrize("verb", ["simulate", "check"])
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_is_refused_before_anything_moves(case: str, verb: str) -> None:
-    launch, override, problem, mend = REFUSED[case]
+    launch, override, problem, remedy = REFUSED[case]
     result = servo(verb, launch, "--set", override)
     assert result.exit_code == 2
     line = next(line for line in result.stderr.splitlines() if line.startswith(f"servonode: {launch} "))
     assert problem in line
-    assert mend in line
+    assert remedy in line
     assert "Traceback" not in result.output
     assert result.stdout == ""
 

@@ -1,4 +1,4 @@
-"""What a launch file must state for a machine outside: its pace, its addresses, who can reach them."""
+"""What a launch file must state for an external plant: its pace, its addresses, who can reach them."""
 
 import ast
 from collections.abc import Iterator

@@ -198,7 +198,7 @@ def refused(*words: str) -> str:
 
 @pytest.mark.parametrize("verb", ["check", "simulate", "run"])
 @pytest.mark.parametrize(
-    ("setting", "problem", "mend"),
+    ("setting", "problem", "remedy"),
     [
         ("plant.step=1e-9", "125.664 s are 1.26e+11 plant steps of 0.000000001 s, at most 1e+10 can be had", "longer"),
         ("run.duration=1e9", "1000000000 s are 1e+12 plant steps of 0.001 s", "give at most 10000000, or a longer"),
@@ -216,11 +216,11 @@ def refused(*words: str) -> str:
         ("controller.gains.K0=[[1e300, 0], [0, 1]]", "is beyond what can be computed with", "give rates"),
     ],
 )
-def test_what_would_never_end_is_refused_with_the_range(verb: str, setting: str, problem: str, mend: str) -> None:
+def test_what_would_never_end_is_refused_with_the_range(verb: str, setting: str, problem: str, remedy: str) -> None:
     line = refused(verb, "trailer_pursuit", "--set", setting)
     assert line.startswith("servonode: trailer_pursuit ")
     assert problem in line
-    assert mend in line
+    assert remedy in line
 
 
 def test_a_simulation_that_takes_hours_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""Launch files: what they mean, and that every mistake gives one line that says how to mend it."""
+"""Launch files: what they mean, and that every mistake gives one line that says how to fix it."""
 
 import math
 import pickle

@@ -1,4 +1,4 @@
-"""Bad machines and programs of a user: one line that names the line of their file and the mend, exit code 2."""
+"""Bad machines and programs of a user: one line that names the line of their file and the remedy, exit code 2."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -97,7 +97,7 @@ class Case(NamedTuple):
     new: str
     at: str
     problem: str
-    mend: str = ""
+    remedy: str = ""
 
     def file(self, good: str) -> tuple[str, int]:
         """The bad file and the line that is to be named."""
@@ -138,11 +138,11 @@ def refused(tmp_path: Path) -> Refused:
 
 
 def is_answered(text: str, file: str, line: int, case: Case) -> bool:
-    """Whether an answer names the line, says the problem and the mend."""
+    """Whether an answer names the line, says the problem and the remedy."""
     begin = f"{file} line {line}: "
     assert text.startswith(begin), f"{text} -- instead of line {line}"
     assert text.removeprefix(begin).startswith(case.problem)
-    assert case.mend in text.removeprefix(begin + case.problem)
+    assert case.remedy in text.removeprefix(begin + case.problem)
     return True
 
 

@@ -390,7 +390,7 @@ def test_nothing_that_waits_behind_a_fault_acts(write: Write) -> None:
     switchboard = Switchboard()
     bus, other = MemoryBus(switchboard, "plant"), MemoryBus(switchboard, "controller")
     plant = PlantNode(assembly, bus, [{"plant": ["state"]}], 1)
-    assert prepare(plant, arm=True, patience_s=0.0)
+    assert prepare(plant, arm=True, timeout_s=0.0)
     states = other.subscriber({"plant": ["state"]})
     sent = Outbox("controller", other.publisher([{"controller": ["command"]}]))
     for k, fault in ((0, "guard"), (10, "")):

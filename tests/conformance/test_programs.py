@@ -228,7 +228,7 @@ def test_what_derives_and_is_meant_to_be_refused_is_singular(case: ProgramCase) 
 
 @pytest.mark.parametrize("case", REFUSED_CASES)
 def test_what_is_meant_to_be_refused_is_refused_in_words(case: ProgramCase) -> None:
-    with pytest.raises(ModelError, match=r"\w+( \S+){8,}"):  # what is wrong and how to mend it
+    with pytest.raises(ModelError, match=r"\w+( \S+){8,}"):  # what is wrong and how to fix it
         case.law()
 
 

@@ -441,7 +441,7 @@ class Puppet:
             self.bus.wait(time.monotonic_ns() + NAP_NS)
 
     def play_for(self, seconds: float) -> None:
-        """Answer for so long [wall s]."""
+        """Answer for so long [s, wall clock]."""
         end = time.monotonic() + seconds
         self.play(lambda: time.monotonic() > end, seconds + SOON_S)
 

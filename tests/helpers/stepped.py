@@ -146,7 +146,7 @@ class Bench:
         self.clock = Clock()
         switchboard = Switchboard()
         self.bus = SteppedBus(switchboard, self.clock)
-        self.node = PlantNode(assembly, self.bus, [NODES[CONTROLLER].hears], every, self.clock, own_time=True)
+        self.node = PlantNode(assembly, self.bus, [NODES[CONTROLLER].hears], every, self.clock, interactive=True)
         self.guard = self.node.guard
         self.limits = assembly.limits.value
         other = MemoryBus(switchboard, CONTROLLER)
@@ -239,7 +239,7 @@ class Bench:
 
     def prepare(self, arm: bool = True) -> bool:
         """From unconfigured to inactive, and armed if wanted."""
-        return prepare(self.node, arm, patience_s=1.0)
+        return prepare(self.node, arm, timeout_s=1.0)
 
     def ask(self) -> State:
         """Publish the state of this step."""

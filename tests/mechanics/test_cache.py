@@ -107,7 +107,7 @@ def test_within_a_process_a_key_is_one_module() -> None:
 
 
 def is_refused(folder: Path, file: str) -> bool:
-    """Whether loading is refused with folder, file and mend in the text, and nothing is imported."""
+    """Whether loading is refused with folder, file and remedy in the text, and nothing is imported."""
     with pytest.raises(CacheError) as caught:
         load(KEY, no_build)
     text = str(caught.value)

@@ -1,4 +1,4 @@
-"""Models: what cannot be a machine is refused with a text that says how to mend it."""
+"""Models: what cannot be a machine is refused with a text that says how to fix it."""
 
 from typing import Any
 

@@ -466,7 +466,7 @@ def watched(bench: Bench, steps: int) -> None:
         if bench.node.is_control(bench.node.k):
             bench.answer(0.0)
         bench.advance(1)
-        trouble = bench.node.trouble()
+        trouble = bench.node.link_fault()
         if trouble is not None:
             bench.node.fault(*trouble, PLANT)
 
@@ -491,7 +491,7 @@ def test_a_machine_that_is_lost_gets_zero_until_it_has_answered_again(way: str, 
     assert set(bench.written[count:]) <= {(0.0, 0.0)}  # its state is of long ago: no brake from that
     assert refused(bench.node.asked("arm")).startswith("the machine has not answered yet: ")
     watched(bench, 400)
-    assert not bench.guard.blind
+    assert not bench.guard.state_unknown
     assert bench.written[-1] != (0.0, 0.0)  # it has answered: its own safe action
     assert bench.written[-1] == pytest.approx(bench.brake(), abs=0.01)
     assert "done" in bench.node.asked("arm")
@@ -689,7 +689,7 @@ class AnySequence(RuleBasedStateMachine):
         for _ in range(steps):
             self.bench.node.act()
             self.bench.advance(1)
-            self.bench.node.trouble()
+            self.bench.node.link_fault()
             if self.bench.node.is_control(self.bench.node.k):
                 self.bench.ask()
 

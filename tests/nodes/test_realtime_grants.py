@@ -143,7 +143,7 @@ def test_a_single_core_is_not_pinned(calls: list[Any], monkeypatch: pytest.Monke
     assert ask(run(pin=True), "plant").refused[CORES] == "only core 3 is given; widen taskset or cpuset"
 
 
-# what is refused says how to mend it
+# what is refused says how to fix it
 
 
 def test_a_priority_that_is_not_permitted(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -374,7 +374,7 @@ def test_promise_32_random_deaths_cost_half_a_second_each(runs: Runs, going: Goi
 def test_promise_32_a_disk_that_fills_ends_the_recording_and_not_the_run(runs: Runs, going: Going) -> None:
     settings = (*COMMON, "run.duration=6", "run.speed=3")
     run = runs.start(LAUNCH, *settings, limits={resource.RLIMIT_FSIZE: 200_000})
-    assert run.popen.wait(START_S) == 1  # for the data, of a run that ended well
+    assert run.popen.wait(START_S) == 1  # for the data, of a run that completed
     assert (run.printed["t"], run.printed["ended"], run.printed["faults"]) == (6.0, "well", [])
     (spool,) = run.spools()
     assert run.stderr.count("cannot be written") == 2

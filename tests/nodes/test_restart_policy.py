@@ -27,7 +27,7 @@ def test_never_is_never(code: int) -> None:
 def test_on_failure_leaves_alone_what_ended_well(code: int, again: bool) -> None:
     policy = restarts("on-failure")
     assert policy.ended(code, BEGIN) == (BEGIN if again else None)
-    assert policy.why == ("" if again else "it ended well (supervision: on-failure)")
+    assert policy.why == ("" if again else "it completed (supervision: on-failure)")
 
 
 @pytest.mark.parametrize("code", [0, 1, -signal.SIGKILL])

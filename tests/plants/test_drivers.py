@@ -193,7 +193,7 @@ def test_a_handshake_that_takes_long_renews_the_link(rig):
         rig.clock.sleep(100)
         assert not rig.plant.connected()
     assert rig.wire.life == ["open", "renew", "renew"]
-    assert rig.plant.silence() == "no machine listens; is it started, with the same two addresses?"
+    assert rig.plant.no_answer_reason() == "no machine listens; is it started, with the same two addresses?"
 
 
 def test_only_a_state_of_this_run_and_of_this_machine_is_an_answer(rig):
@@ -202,7 +202,7 @@ def test_only_a_state_of_this_run_and_of_this_machine_is_an_answer(rig):
     rig.wire.says("state", state(state={"X": 1.0}))
     assert not rig.plant.connected()
     assert rig.plant.counts == {"refused_run": 1, "refused_shape": 1}
-    assert rig.plant.silence().endswith("(2 messages refused: run 1, shape 1)")
+    assert rig.plant.no_answer_reason().endswith("(2 messages refused: run 1, shape 1)")
 
 
 def test_a_machine_that_cannot_take_part_says_so_and_that_is_a_fault(rig):
@@ -211,12 +211,12 @@ def test_a_machine_that_cannot_take_part_says_so_and_that_is_a_fault(rig):
     header = {name: GOOD[name] for name in ("t", "seq", "k", "mono", "node", "src")}
     rig.wire.says("status", Status(**header, run=76, **report))
     assert not rig.plant.connected()
-    assert rig.plant.trouble() is None
+    assert rig.plant.link_fault() is None
     rig.wire.says("status", Status(**header, run=77, **report))
     assert not rig.plant.connected()
-    assert rig.plant.trouble() == ("device", "the machine reports: my inputs are L, R")
+    assert rig.plant.link_fault() == ("device", "the machine reports: my inputs are L, R")
     rig.connect()
-    assert rig.plant.trouble() is None
+    assert rig.plant.link_fault() is None
 
 
 def test_what_else_the_machine_measures_is_kept_as_it_said_last(rig):
@@ -298,7 +298,7 @@ def test_a_plant_that_waits_to_be_armed_keeps_up_with_the_machine(rig):
         assert rig.plant.arrived()
         assert rig.plant.x[0] == i
     assert rig.plant.k == 0
-    assert rig.plant.trouble() is None
+    assert rig.plant.link_fault() is None
 
 
 def test_the_energy_is_that_of_the_measured_state(rig, trailer):
@@ -330,7 +330,7 @@ def test_a_state_that_cannot_be_is_refused_by_reason_and_soon_missed(rig, change
     for i in range(51):
         rig.wire.says("state", state(**{"seq": i + 1, "state": {**STATE, "X": 9.0}, **changes}))
         rig.pass_ms(1)
-        fault = rig.plant.trouble()
+        fault = rig.plant.link_fault()
         assert (fault is None) == (i < 50)
     assert rig.plant.x[:-1].tolist() == before[:-1]
     assert rig.plant.counts == {reason: 51}
@@ -348,28 +348,28 @@ def test_bytes_that_are_no_message_are_refused_by_reason_too(rig, rng):
     counts = rig.plant.counts
     assert counts["refused_topic"] == 60
     assert sum(counts.values()) == 120
-    assert rig.plant.trouble()[0] == "stale_state"
+    assert rig.plant.link_fault()[0] == "stale_state"
 
 
 def test_the_fault_is_gone_with_the_next_good_state_and_counts_from_there(rig):
     rig.connect()
     rig.wire.says("state", state(run=5))
     rig.pass_ms(60)
-    assert "(1 messages refused: run 1)" in rig.plant.trouble()[1]
+    assert "(1 messages refused: run 1)" in rig.plant.link_fault()[1]
     rig.wire.says("state", state(seq=1, k=60))
-    assert rig.plant.trouble() is None  # what waits is looked at before anything is judged
+    assert rig.plant.link_fault() is None  # what waits is looked at before anything is judged
     rig.pass_ms(60)
-    assert "refused" not in rig.plant.trouble()[1]
+    assert "refused" not in rig.plant.link_fault()[1]
 
 
 def test_a_stall_of_our_own_begins_the_wait_afresh(rig):
     rig.connect()
     rig.plant.write(U)
     rig.clock.sleep(500)
-    rig.plant.excuse(rig.clock.now)
-    assert rig.plant.trouble() is None
+    rig.plant.restart_timeouts(rig.clock.now)
+    assert rig.plant.link_fault() is None
     rig.pass_ms(51)
-    assert rig.plant.trouble()[0] == "stale_state"
+    assert rig.plant.link_fault()[0] == "stale_state"
 
 
 def test_inputs_that_the_machine_does_not_take_are_a_fault_though_its_states_come(rig):
@@ -378,13 +378,13 @@ def test_inputs_that_the_machine_does_not_take_are_a_fault_though_its_states_com
         rig.plant.write(U)
         rig.wire.says("state", state(seq=i + 1, k=i + 1, applied_seq=min(i, 100)))
         rig.pass_ms(1)
-        fault = rig.plant.trouble()
+        fault = rig.plant.link_fault()
         assert (fault is None) == (i < 151)  # number 101 was sent at 101 ms, and now it is i + 1
     assert fault[0] == "stale_applied"
     assert "has taken no input sent in the last 99 ms" in fault[1]
     rig.wire.says("state", state(seq=300, k=201, applied_seq=199))
     rig.pass_ms(1)
-    assert rig.plant.trouble() is None
+    assert rig.plant.link_fault() is None
 
 
 def test_a_machine_whose_answers_are_late_but_steady_is_no_fault(rig):
@@ -393,7 +393,7 @@ def test_a_machine_whose_answers_are_late_but_steady_is_no_fault(rig):
         rig.plant.write(U)
         rig.wire.says("state", state(seq=i + 1, k=i + 1, applied_seq=max(i - 40, -1)))
         rig.pass_ms(1)
-        assert rig.plant.trouble() is None
+        assert rig.plant.link_fault() is None
 
 
 # how old a reading is, by the machine's own step stamps
@@ -423,12 +423,12 @@ def test_a_reading_that_has_waited_on_the_way_is_old_when_it_comes(rig):
     rig.wire.says("state", late[0])  # measured when step 60 was due, which is 40 ms ago
     rig.pass_ms(1)
     assert rig.plant.read().age == pytest.approx(0.040, abs=0.001)  # the drift that is allowed for
-    assert rig.plant.trouble() is None
+    assert rig.plant.link_fault() is None
     for each in late[1:3]:
         rig.pass_ms(6)  # each 6 ms one step of 1 ms: the queue grows
         rig.wire.says("state", each)
     rig.pass_ms(1)
-    name, text = rig.plant.trouble()
+    name, text = rig.plant.link_fault()
     assert name == "stale_state"
     assert "ms old by the machine's own step stamps, though states come" in text
 
@@ -450,7 +450,7 @@ def test_the_same_step_once_more_is_no_fresh_reading(rig):
     for i in range(51):
         rig.wire.says("state", state(seq=i + 1, k=0))
         rig.pass_ms(1)
-    assert rig.plant.trouble()[0] == "stale_state"
+    assert rig.plant.link_fault()[0] == "stale_state"
 
 
 @pytest.mark.parametrize(("drift", "fault"), [(-0.02, None), (0.0, None), (0.009, None), (0.05, "stale_state")])
@@ -461,7 +461,7 @@ def test_a_clock_that_drifts_slowly_is_followed(rig, drift, fault):
         echo = newest.seq if isinstance(newest, Applied) else -1
         rig.wire.says("state", state(seq=i, k=int(i * (1 - drift)), applied_seq=echo))
         rig.pass_ms(1)
-    trouble = rig.plant.trouble()
+    trouble = rig.plant.link_fault()
     assert (trouble and trouble[0]) == fault
 
 
@@ -477,9 +477,9 @@ def test_a_machine_that_floods_is_told_from_a_queue_after_a_stall(rig):
         for j in range(100):
             rig.wire.says("state", state(seq=3000 + 100 * i + j, k=2001 + i))
         rig.pass_ms(1)
-    assert rig.plant.trouble()[0] == "flooding"
+    assert rig.plant.link_fault()[0] == "flooding"
     rig.connect(run=77, seq=90_000, k=0)
-    assert rig.plant.trouble() is None
+    assert rig.plant.link_fault() is None
 
 
 # which readings are believed
@@ -503,17 +503,17 @@ def test_a_reading_beyond_its_limit_is_a_fault_and_not_taken(trailer, value):
     rig = judged(trailer, value={"V": 1.0})
     rig.wire.says("state", state(seq=1, k=1, state={**STATE, "V": 1.0}))
     rig.pass_ms(1)
-    assert rig.plant.trouble() is None
+    assert rig.plant.link_fault() is None
     rig.wire.says("state", state(seq=2, k=2, state={**STATE, "V": value}))
     rig.wire.says("state", state(seq=3, k=3, state={**STATE, "V": 0.5}))  # a good one does not make up for it
     rig.pass_ms(1)
-    name, text = rig.plant.trouble()
+    name, text = rig.plant.link_fault()
     assert name == "implausible_state"
     assert f"V = {value:g} is beyond 1" in text
     assert rig.plant.x[4] == 1.0
     assert rig.plant.counts == {"refused_implausible": 2}
     rig.connect(seq=4, k=3)
-    assert rig.plant.trouble() is None
+    assert rig.plant.link_fault() is None
 
 
 def test_a_reading_that_jumps_is_a_fault_unless_time_has_passed(trailer):
@@ -524,7 +524,7 @@ def test_a_reading_that_jumps_is_a_fault_unless_time_has_passed(trailer):
         assert rig.plant.distrust is None
     rig.wire.says("state", state(seq=103, k=103, state={**STATE, "psi": 9.0 - 2 * math.pi}))
     rig.pass_ms(1)
-    name, text = rig.plant.trouble()
+    name, text = rig.plant.link_fault()
     assert name == "implausible_state"
     assert "psi jumped from 9 to 2.7" in text
     assert "is an angle wrapped?" in text
@@ -535,7 +535,7 @@ def test_an_absurd_first_reading_is_a_fault_of_the_handshake(trailer):
     rig.plant.connect(78, 0)
     rig.wire.says("state", state(run=78, state={**STATE, "V": 5.0}))
     assert not rig.plant.connected()
-    assert rig.plant.trouble()[0] == "implausible_state"
+    assert rig.plant.link_fault()[0] == "implausible_state"
 
 
 @pytest.mark.parametrize(("push", "moves"), [(U, False), (0 * U, False), (U, True)])
@@ -637,7 +637,7 @@ def test_in_lockstep_what_is_not_answered_is_sent_again_as_the_same_message(lock
     assert len(sent) == 4
     assert len(set(map(repr, sent))) == 1
     assert lockstep.plant.counts == {"resent": 3}
-    assert lockstep.plant.trouble() is None  # how long to wait is the plant node's to say
+    assert lockstep.plant.link_fault() is None  # how long to wait is the plant node's to say
 
 
 def test_in_lockstep_only_the_state_of_the_step_asked_for_is_the_answer(lockstep):
@@ -675,7 +675,7 @@ class Loop:
         """Let time pass from event to event."""
         begin = self.clock.now
         while not done():
-            assert self.clock.now < begin + 20000 * MS, self.plant.silence()
+            assert self.clock.now < begin + 20000 * MS, self.plant.no_answer_reason()
             self.clock.now = max(self.plant.due(), self.clock.now)
 
     def go(self, steps=10) -> None:
@@ -689,7 +689,7 @@ class Loop:
             self.plant.advance(1)
             if write is not None:
                 self.plant.write(write)
-            if trouble := self.plant.trouble():
+            if trouble := self.plant.link_fault():
                 return trouble
         return None
 
@@ -776,7 +776,7 @@ def test_a_machine_that_does_not_fit_refuses_to_take_part(trailer, changes, says
     loop.plant.connect(77, 0)
     loop.clock.sleep(1)
     assert not loop.plant.connected()
-    name, text = loop.plant.trouble()
+    name, text = loop.plant.link_fault()
     assert name == "device"
     assert says in text
 
@@ -786,7 +786,7 @@ def test_a_motion_that_escapes_is_reported_by_the_machine(trailer):
     loop.plant.write(np.array([1e300, -1e300]))
     loop.plant.advance(1000)
     assert not loop.plant.arrived()
-    assert loop.plant.trouble() == ("device", "the machine reports: its state is no longer finite")
+    assert loop.plant.link_fault() == ("device", "the machine reports: its state is no longer finite")
 
 
 @pytest.mark.parametrize("speed", [0.5, 1.0, 6.0])
@@ -827,7 +827,7 @@ def test_a_cut_towards_the_machine_is_stale_applied_and_heals(trailer):
     assert loop.clock.now - loop.plant._link._to.origin == pytest.approx(151 * MS, abs=2 * MS)
     for _ in range(200):
         loop.pass_ms(1, U)
-    assert loop.plant.trouble() is None
+    assert loop.plant.link_fault() is None
     assert loop.device.plant.output.tolist() == U.tolist()
 
 

@@ -223,7 +223,7 @@ def safety_suite(driver: Driver) -> type:
                 status = watch.status("fault", killed)
                 assert (status.fault, status.rung) == (
                     "stale_command",
-                    "damp" if machine.description.brakes else "zero",
+                    "damp" if machine.description.has_safe_action else "zero",
                 )
                 assert_in_time(killed, before, status)
                 first = next(each for each in watch.of(Applied, killed) if "fault:stale_command" in each.reasons)
@@ -746,7 +746,7 @@ def safety_suite(driver: Driver) -> type:
         assert run.ask("reset")["refused"] == stays
         stopped = run.ask("status")
         assert (stopped["lifecycle"], [each["name"] for each in stopped["faults"]]) == ("fault", ["estop"])
-        assert stopped["rung"] == ("damp" if machine.description.brakes else "zero"), stopped
+        assert stopped["rung"] == ("damp" if machine.description.has_safe_action else "zero"), stopped
         assert run.ask("arm")["refused"] == "fault estop is latched; reset it first (servonode reset --estop)"
         run_id = watch.status(after=time.monotonic_ns()).run
         assert run.order("reset_estop") == "inactive"

@@ -52,7 +52,7 @@ class External(Driver):
 TestExternal = safety_suite(External())
 
 
-# what only a machine outside can do
+# what only an external plant can do
 
 
 class Relay(threading.Thread):

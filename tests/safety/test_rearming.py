@@ -70,7 +70,7 @@ class Stepped(MemoryBus):
 
 
 def paused(*settings: str) -> dict[str, Any]:
-    """The record of the pursuit of the packaged file for machines outside, disarmed at random moments."""
+    """The record of the pursuit of the packaged file for external plants, disarmed at random moments."""
     given = ('plant.driver="simulated"', 'run.mode="lockstep"', "run.duration=400", *settings)
     assembly = assemble(read_launch("trailer_pursuit_external", given))
     switchboard = Switchboard()
@@ -79,7 +79,7 @@ def paused(*settings: str) -> dict[str, Any]:
     target = TargetNode(assembly, MemoryBus(switchboard, TARGET), subscribers(NODES))
     controller = ControllerNode(assembly, MemoryBus(switchboard, CONTROLLER), subscribers(NODES))
     bus.peers = (target, controller)
-    assert prepare(plant, arm=True, patience_s=0.0)
+    assert prepare(plant, arm=True, timeout_s=0.0)
 
     def go_on(seconds: float) -> None:
         for _ in range(round(seconds / PERIOD)):

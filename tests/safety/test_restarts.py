@@ -81,7 +81,7 @@ def open_files(pid: int) -> int:
 
 
 def restart(run: Process, watch: Watch, victim: str) -> float:
-    """Kill a node and wait until it is back and the plant active again; wall s until it was back."""
+    """Kill a node and wait until it is back and the plant active again; s (wall clock) until it was back."""
     before = run.pids()
     watch.forget()
     begin = time.monotonic()

@@ -53,7 +53,9 @@ def without(machine: Machine, most: float) -> Limits:
 def test_machines_with_inputs_declare_a_safe_action_and_only_they() -> None:
     for name in PLANTS:
         for case in machine_cases(name):
-            assert case.machine.description.brakes == (case.machine.n_inputs > 0) == (name not in WITHOUT_INPUTS)
+            assert (
+                case.machine.description.has_safe_action == (case.machine.n_inputs > 0) == (name not in WITHOUT_INPUTS)
+            )
 
 
 @every_brake
