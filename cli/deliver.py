@@ -142,7 +142,7 @@ def say(
     done: Delivered,
     remedy: str = "",
 ) -> None:
-    """Print what failed, the JSON object, the table. remedy: what may still be had of data that could not be written."""
+    """Print what failed, the JSON object, the table. remedy: what is left of data that could not be written."""
     for word, text in done.failures.items():
         _print(f"servonode: {text}{f'; {remedy}' if remedy and word == 'data' else ''}", sys.stderr)
     if run is None:

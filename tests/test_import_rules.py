@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from servonode.api import simulate
+from servonode.version import VERSION
 
 ROOT = Path(__file__).parent.parent
 ENGINE = {"mechanics", "plants", "controllers"}
@@ -138,6 +139,13 @@ def loaded_by(code: str) -> set[str]:
     script = f"import sys\n{code}\nprint(*sys.modules, sep='\\n')"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
     return set(done.stdout.split())
+
+
+def test_a_folder_of_the_same_name_does_not_hide_the_package(tmp_path: Path) -> None:
+    (tmp_path / "servonode").mkdir()  # as the parent folder of a clone holds one
+    command = [sys.executable, "-c", "import servonode; print(servonode.__version__)"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == f"{VERSION}\n"
 
 
 def test_the_command_line_starts_without_the_heavy_libraries() -> None:
