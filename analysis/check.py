@@ -55,7 +55,8 @@ def report(assembly: Assembly) -> Report:
     """Examine an assembly: the static part was found while assembling, the rest is simulated here."""
     launch, description, control = assembly.launch, assembly.machine.description, assembly.control
     law = control.law if control else None
-    found = control.examination if control else Examination()
+    static = assembly.examination
+    found = Examination([*static.findings], {**static.numbers})
     u = np.zeros(assembly.machine.n_inputs)
     if law:
         u = law.evaluate(0.0, assembly.start, assembly.goal(0.0)).inputs

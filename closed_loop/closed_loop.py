@@ -5,7 +5,7 @@ is one LaunchError, before anything moves.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,10 +21,10 @@ from servonode.closed_loop.controller_section import (
 from servonode.closed_loop.driver_checks import check_driver, driver_addresses
 from servonode.closed_loop.launch_file import LaunchError, per_name
 from servonode.closed_loop.launch_keys import AUTO, Actuator, LaunchFile
-from servonode.closed_loop.machine_section import check_safe_action, check_start, initial_states, load, plant_source
+from servonode.closed_loop.machine_section import check_safe_action, initial_states, load, plant_source, possible_start
 from servonode.closed_loop.preparation import prepared
 from servonode.closed_loop.start_on_program import NoStart, start_on_program
-from servonode.closed_loop.static_checks import examine
+from servonode.closed_loop.static_checks import Examination, examine
 from servonode.closed_loop.trust import refuse_code
 from servonode.controllers import ServoLaw
 from servonode.controllers.engine.signals import Signals
@@ -55,12 +55,17 @@ class Assembly:
     source: MachineSource
     machine: Machine
     control: Control | None
-    targets: Signals
     start: Array  # kernel state at t = 0
     actuator: ActuatorEffects
     sensor: SensorEffects
     limits: Limits  # what the safety filter lets through
     command_timeout: float | None  # s (wall clock); None: no controller, no command is awaited
+    examination: Examination = field(default_factory=Examination)  # what was found of the loop before it moves
+
+    @property
+    def targets(self) -> Signals:
+        """What [target] states of what the program asks for."""
+        return self.control.targets if self.control else no_targets()
 
     @property
     def driver(self) -> Driver:
@@ -87,15 +92,8 @@ class Assembly:
         )
 
     def goal(self, t: float, own: Array | None = None) -> Array:
-        """y at time t with the program's own states (absent: their start), the integrals zero."""
-        if self.control is None:
-            return np.zeros(0)
-        law, part = self.control.law, self.control.law.goal_layout
-        y = np.zeros(part.size)
-        self.targets.evaluate(t, y[part.targets])
-        self.control.signals.evaluate(t, y[part.signals])
-        y[part.states] = law.start_states if own is None else own
-        return y
+        """y at time t [s], see `Control.goal`; empty without a controller."""
+        return self.control.goal(t, own) if self.control else np.zeros(0)
 
     @property
     def on_fault(self) -> str:
@@ -193,7 +191,7 @@ class Assembly:
 def assemble(launch: LaunchFile, strict: bool = True, code: bool = True) -> Assembly:
     """Resolve a launch file: load or build the kernels, check every name and number, examine the closed loop.
 
-    With `strict` a refusal of the examination is raised; without, it is only kept in `control.examination`. Without
+    With `strict` a refusal of the examination is raised; without, it is only kept in `examination`. Without
     `code` a launch file that names Python code of its own is refused, before anything of it runs.
 
     Raises:
@@ -206,76 +204,100 @@ def assemble(launch: LaunchFile, strict: bool = True, code: bool = True) -> Asse
     _check_watches(launch)
     source = plant_source(launch)
     launch = prepared(launch, source)
-    path, plant = launch.file, launch.plant
-    machine = load(launch, source, "plant.parameters", plant.parameters)
+    machine = load(launch, source, "plant.parameters", launch.plant.parameters)
     _check_inputs(launch, machine)
     driver_addresses(launch, machine.description.name)
     program = program_source(launch)
-    machine.steps(plant.integrator)  # loaded here, once for all nodes that are forked
-    state_names, input_names = machine.description.state_names, machine.description.input_names
+    machine.steps(launch.plant.integrator)  # loaded here, once for all nodes that are forked
     start = machine.state(initial_states(launch, machine))
-    control, targets = resolve_control(launch, program, source) if program else (None, no_targets())
-    again = {name: getattr(launch.supervision, name) for name in ("controller", "target")}
-    if control is None and set(again.values()) != {"never"}:
-        name = next(name for name, policy in again.items() if policy != "never")
-        raise LaunchError(path, "supervision", name, "there is no [controller], so no such node; leave it out")
-    if launch.target and control is None:
-        raise LaunchError(path, "target", next(iter(launch.target)), "there is no [controller] that would use it")
-    if _wants_program_start(launch) and not (control and control.law.n_s):
-        text = "there is no program with residuals to start on; remove it"
-        raise LaunchError(path, "plant.initial", "on_program", text)
-
-    def per_input(section: str, key: str, value: Any, default: float) -> tuple[float, ...]:
-        return per_name(path, section, key, value, input_names, default)
-
-    drive = plant.actuator
-    actuator = ActuatorEffects(
-        limit=per_input("plant.actuator", "limit", drive.limit, np.inf),
-        rate_limit=per_input("plant.actuator", "rate_limit", drive.rate_limit, np.inf),
-        lag=per_input("plant.actuator", "lag", drive.lag, 0.0),
-        delay=per_input("plant.actuator", "delay", drive.delay, 0.0),
-        quantum=per_input("plant.actuator", "quantum", drive.quantum, 0.0),
-        dead_zone=per_input("plant.actuator", "dead_zone", drive.dead_zone, 0.0),
-    )
-    sensor = SensorEffects(
-        noise=per_name(path, "plant.sensor", "noise", plant.sensor.noise, state_names, 0.0),
-        bias=per_name(path, "plant.sensor", "bias", plant.sensor.bias, state_names, 0.0),
-        quantum=per_name(path, "plant.sensor", "quantum", plant.sensor.quantum, state_names, 0.0),
-        delay=plant.sensor.delay,
-        drop=plant.sensor.drop,
-    )
-    _check_delay(launch, "plant.actuator", max(actuator.delay, default=0.0))
-    _check_delay(launch, "plant.sensor", sensor.delay)
-    allowed = per_input("plant.safety", "limit", plant.safety.limit, np.inf)
+    control = resolve_control(launch, program, source) if program else None
+    _check_unused(launch, control)
+    actuator, sensor = _actuator_effects(launch, machine), _sensor_effects(launch, machine)
     assembly = Assembly(
         launch=launch,
         source=source,
         machine=machine,
         control=control,
-        targets=targets,
-        start=start,
+        start=_program_start(launch, control, start) if control else start,
         actuator=actuator,
         sensor=sensor,
-        limits=Limits(
-            value=tuple(map(min, allowed, actuator.limit)),
-            rate=per_input("plant.safety", "rate_limit", plant.safety.rate_limit, np.inf),
-            power=np.inf if plant.safety.power_limit is None else plant.safety.power_limit,
-        ),
+        limits=_limits(launch, machine, actuator),
         command_timeout=_command_timeout(launch),
     )
-    if control:
-        _find_program_start(assembly, control)
     _ = assembly.plausible(own=False), assembly.soft_start  # their names are checked
-    check_start(launch, machine, start)
-    check_safe_action(launch, machine, start, np.array(assembly.limits.value), assembly.brake_steps)
+    assembly = replace(assembly, start=possible_start(launch, machine, assembly.start))
+    check_safe_action(launch, machine, assembly.start, np.array(assembly.limits.value), assembly.brake_steps)
     if strict and assembly.unlimited:
-        raise LaunchError(path, "plant.safety", "limit", unlimited_text(assembly))
-    if control:
-        _check_law_at_start(assembly, control)
-        if strict and control.examination.refusals:
-            first = control.examination.refusals[0]
-            raise ProgramRefused(path, "controller", None, f"{first.subject}: {first.text}")
-    return assembly
+        raise LaunchError(launch.file, "plant.safety", "limit", unlimited_text(assembly))
+    if control is None:
+        return assembly
+    found = _examined(launch, control, assembly.start)
+    if strict and found.refusals:
+        first = found.refusals[0]
+        raise ProgramRefused(launch.file, "controller", None, f"{first.subject}: {first.text}")
+    return replace(assembly, examination=found)
+
+
+def _check_unused(launch: LaunchFile, control: Control | None) -> None:
+    """Refuse what only a controller, or a program with residuals, would use."""
+    again = {name: getattr(launch.supervision, name) for name in ("controller", "target")}
+    if control is None and set(again.values()) != {"never"}:
+        name = next(name for name, policy in again.items() if policy != "never")
+        raise LaunchError(launch.file, "supervision", name, "there is no [controller], so no such node; leave it out")
+    if launch.target and control is None:
+        text = "there is no [controller] that would use it"
+        raise LaunchError(launch.file, "target", next(iter(launch.target)), text)
+    if _wants_program_start(launch) and not (control and control.law.n_s):
+        text = "there is no program with residuals to start on; remove it"
+        raise LaunchError(launch.file, "plant.initial", "on_program", text)
+
+
+def _actuator_effects(launch: LaunchFile, machine: Machine) -> ActuatorEffects:
+    """What the drives make of commands, by input."""
+    drive, names = launch.plant.actuator, machine.description.input_names
+
+    def by_input(key: str, default: float) -> tuple[float, ...]:
+        return per_name(launch.file, "plant.actuator", key, getattr(drive, key), names, default)
+
+    effects = ActuatorEffects(
+        limit=by_input("limit", np.inf),
+        rate_limit=by_input("rate_limit", np.inf),
+        lag=by_input("lag", 0.0),
+        delay=by_input("delay", 0.0),
+        quantum=by_input("quantum", 0.0),
+        dead_zone=by_input("dead_zone", 0.0),
+    )
+    _check_delay(launch, "plant.actuator", max(effects.delay, default=0.0))
+    return effects
+
+
+def _sensor_effects(launch: LaunchFile, machine: Machine) -> SensorEffects:
+    """What the sensors make of the state."""
+    sensor, names = launch.plant.sensor, machine.description.state_names
+
+    def by_state(key: str) -> tuple[float, ...]:
+        return per_name(launch.file, "plant.sensor", key, getattr(sensor, key), names, 0.0)
+
+    effects = SensorEffects(
+        noise=by_state("noise"),
+        bias=by_state("bias"),
+        quantum=by_state("quantum"),
+        delay=sensor.delay,
+        drop=sensor.drop,
+    )
+    _check_delay(launch, "plant.sensor", effects.delay)
+    return effects
+
+
+def _limits(launch: LaunchFile, machine: Machine, actuator: ActuatorEffects) -> Limits:
+    """What the safety filter lets through: at most what the drives can."""
+    safety, names = launch.plant.safety, machine.description.input_names
+    allowed = per_name(launch.file, "plant.safety", "limit", safety.limit, names, np.inf)
+    return Limits(
+        value=tuple(map(min, allowed, actuator.limit)),
+        rate=per_name(launch.file, "plant.safety", "rate_limit", safety.rate_limit, names, np.inf),
+        power=np.inf if safety.power_limit is None else safety.power_limit,
+    )
 
 
 def unlimited_text(assembly: Assembly) -> str:
@@ -357,36 +379,36 @@ def _unwatched(
     return LaunchError(launch.file, section, key, f"{text}or say so with plant.safety.unsafe = true")
 
 
-def _find_program_start(assembly: Assembly, control: Control) -> None:
-    """Parameters that are found at the start, and the start on the program where it is wanted."""
-    launch, law = assembly.launch, control.law
-    assert launch.controller is not None
-    y = assembly.goal(0.0)
-    law.start(0.0, assembly.start, y, control.given)
+def _program_start(launch: LaunchFile, control: Control, start: Array) -> Array:
+    """The start, on the program where that is wanted; the law takes the parameters that are found at it."""
+    law = control.law
+    law.start(0.0, start, control.goal(0.0), control.given)
     _check_parameters(launch, law, control.given)  # those that are given, before anything is computed with them
-    if _wants_program_start(launch):
-        given = list(initial_states(launch, assembly.machine))
-        try:
-            for _ in range(2):  # the program's own states start where the machine does
-                assembly.start[:] = start_on_program(law, assembly.start, assembly.goal(0.0), given)
-                law.start_own_states(0.0, assembly.start, assembly.goal(0.0))
-        except NoStart as error:
-            raise ProgramRefused(launch.file, "plant.initial", "on_program", str(error)) from error
+    if not _wants_program_start(launch):
+        return start
+    given = list(initial_states(launch, law.machine))
+    try:
+        for _ in range(2):  # the program's own states start where the machine does
+            start = start_on_program(law, start, control.goal(0.0), given)
+            law.start_own_states(0.0, start, control.goal(0.0))
+    except NoStart as error:
+        raise ProgramRefused(launch.file, "plant.initial", "on_program", str(error)) from error
+    return start
 
 
-def _check_law_at_start(assembly: Assembly, control: Control) -> None:
-    """Guards at the start, and the degrees at random states near it."""
-    launch, law = assembly.launch, control.law
-    y = assembly.goal(0.0)
-    answer = law.evaluate(0.0, assembly.start, y)
+def _examined(launch: LaunchFile, control: Control, start: Array) -> Examination:
+    """Guards at the start, and the relative degrees at random states near it."""
+    law, y = control.law, control.goal(0.0)
+    answer = law.evaluate(0.0, start, y)
     if answer.status > 0:
         raise LaunchError(launch.file, "plant.initial", None, f"at the start {law.explain(answer)}")
     _check_parameters(launch, law, law.parameters)
-    control.examination = examine(launch, law, control.gains, assembly.start, y)
-    if answer.status and not control.examination.refusals:  # what is refused everywhere is the better reason
-        rank = [each.text for each in control.examination.findings if each.subject == "rank" and each.level != "good"]
+    found = examine(launch, law, control.gains, start, y)
+    if answer.status and not found.refusals:  # what is refused everywhere is the better reason
+        rank = [each.text for each in found.findings if each.subject == "rank" and each.level != "good"]
         text = "; ".join([f"at the start {law.explain(answer)}", *rank])
         raise ProgramRefused(launch.file, "plant.initial", None, text)
+    return found
 
 
 def _check_parameters(launch: LaunchFile, law: ServoLaw, names: Collection[str]) -> None:

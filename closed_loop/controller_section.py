@@ -2,13 +2,17 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from servonode.closed_loop.gains import resolve_gains, wants_integral
 from servonode.closed_loop.launch_file import LaunchError, check_names
 from servonode.closed_loop.launch_keys import Controller, LaunchFile
 from servonode.closed_loop.machine_section import believed_source, chosen, load
-from servonode.closed_loop.static_checks import Examination, total_delay
+from servonode.closed_loop.static_checks import total_delay
 from servonode.controllers import (
     PROGRAMS,
     InlineProgram,
@@ -29,29 +33,41 @@ from servonode.mechanics.references import NotFound
 from servonode.mechanics.stabilize import Gains
 from servonode.plants import PLANTS, MachineSource
 
+Array = npt.NDArray[np.float64]
 MOST_RESIDUALS = 50
 LONGEST_DELAY = 100  # control periods; its limits take some seconds to find
 
 
-@dataclass
+@dataclass(frozen=True)
 class Control:
-    """The controller's half of a run; arrays are reused by whoever computes with them."""
+    """The controller's half of a run."""
 
     source: ProgramSource
     options: dict[str, Any]
     believed: MachineSource
     law: ServoLaw
     signals: Signals
+    targets: Signals
     gains: Gains
-    examination: Examination
     given: frozenset[str]  # the program's parameters that the launch file states
+
+    def goal(self, t: float, own: Array | None = None) -> Array:
+        """y at time t [s] with the program's own states (absent: their start), the integrals zero."""
+        part = self.law.goal_layout
+        y = np.zeros(part.size)
+        self.targets.evaluate(t, y[part.targets])
+        self.signals.evaluate(t, y[part.signals])
+        y[part.states] = self.law.start_states if own is None else own
+        return y
 
 
 class ProgramRefused(LaunchError):
     """The program is stated well, but it cannot or must not run on this machine."""
 
 
+@cache
 def no_targets() -> Signals:
+    """The targets of a run without a controller."""
     return load_signals({}, 0)
 
 
@@ -106,8 +122,8 @@ def _check_fits(launch: LaunchFile, name: str) -> None:
     raise LaunchError(launch.file, "controller", "program", f"{of}; {near}{choices}")
 
 
-def resolve_control(launch: LaunchFile, source: ProgramSource, plant: MachineSource) -> tuple[Control, Signals]:
-    """The law with its signals and gains, and the targets, of a launch file's [controller] and [target].
+def resolve_control(launch: LaunchFile, source: ProgramSource, plant: MachineSource) -> Control:
+    """The law with its signals, targets and gains, of a launch file's [controller] and [target].
 
     Raises:
         LaunchError: something in these sections does not fit; ProgramRefused: the program cannot be derived.
@@ -148,7 +164,7 @@ def resolve_control(launch: LaunchFile, source: ProgramSource, plant: MachineSou
     gains = resolve_gains(launch, description, delay)
     law.use(gains)
     given = frozenset(settings) & frozenset(parameter_names)
-    return Control(source, options, believed, law, signals, gains, Examination(), given), targets
+    return Control(source, options, believed, law, signals, targets, gains, given)
 
 
 def _law(

@@ -131,20 +131,20 @@ def parameters_at(machine: Machine, source: MachineSource, t: float) -> dict[str
     return machine.parameters | dict(zip(source.changes.varying, values.tolist(), strict=True))
 
 
-def check_start(launch: LaunchFile, machine: Machine, start: Array) -> None:
-    """Bring a start onto the holonomic constraints that it misses by rounding; refuse what cannot be started from.
+def possible_start(launch: LaunchFile, machine: Machine, start: Array) -> Array:
+    """The start, on the holonomic constraints where it misses them by rounding; what cannot be started from is refused.
 
     Raises:
         LaunchError: the start violates a constraint, or the machine has no finite motion there.
     """
-    _check_constraints(launch, machine, start)
+    start = _on_constraints(launch, machine, start)
     fault = machine.fault(0.0, start) if launch.plant.safety.faults else None
     if fault:
         text = f"the start is beyond a fault: {fault}; start elsewhere, or set plant.safety.faults = false"
         raise LaunchError(launch.file, "plant.initial", None, text)
     rates = machine.derivatives(0.0, start, np.zeros(machine.n_inputs))
     if np.isfinite(rates).all():
-        return
+        return start
     description = machine.description
     names = [_rate_name(name) for name in (*description.state_names, "energy")]
     wrong = ", ".join(f"{name} = {rate}" for name, rate in zip(names, rates, strict=True) if not np.isfinite(rate))
@@ -240,15 +240,14 @@ def _inertia_is_finite(machine: Machine, start: Array) -> bool:
     return True
 
 
-def _check_constraints(launch: LaunchFile, machine: Machine, start: Array) -> None:
+def _on_constraints(launch: LaunchFile, machine: Machine, start: Array) -> Array:
     missed = machine.position_residual(0.0, start)
     if not np.max(np.abs(missed), initial=0.0) > 0.0:
-        return
+        return start
     near = machine.projected(0.0, start)
     reached = np.max(np.abs(machine.position_residual(0.0, near))) < 1e-9
     if reached and np.max(np.abs(near - start)) <= ROUNDED:
-        start[:] = near
-        return
+        return near
     names = machine.description.held
     worst = int(np.argmax(np.abs(missed)))
     there = "; nothing near by satisfies it, start elsewhere"

@@ -205,3 +205,10 @@ def test_decimal_numbers_cancel_as_fractions_do() -> None:
     m = loop.equations().model["m"]
     assert list(loop.equations().M_r) == [m, 0, 0, m]
     assert list(loop.equations().h_r) == [0, 0]
+
+
+def test_a_check_leaves_nothing_behind_in_the_loop() -> None:
+    loop = servonode.load("trailer_pursuit", run__duration=1.0, strict=False)
+    first = loop.check()
+    assert loop.check() == first
+    assert len(loop.assembly.examination.findings) < len(first.findings)
