@@ -47,6 +47,7 @@ class ControllerNode(Node):
         self.state_names, self.input_names = description.state_names, description.input_names
         self.residual_names = [each.name for each in self.law.description.residuals]
         self.goal_names = assembly.targets.entries
+        self._goal_set = frozenset(self.goal_names)
         self.limit_names = [each.name for each in self.law.description.limits]
         columns = self.law.record_layout.columns(self.law.description)[1:]
         launch = assembly.launch
@@ -138,7 +139,7 @@ class ControllerNode(Node):
         self._waiting = state
 
     def _on_target(self, target: Target) -> None:
-        if any(name not in target.target for name in self.goal_names):
+        if not self._goal_set <= target.target.keys():
             self.counts["refused_shape"] += 1
             return
         goals = self._goals if target.run == self._run else self._early  # the goals of a new run may precede its state
