@@ -16,7 +16,10 @@ from servonode.plants import load_machine
 
 # before anybody imports them: their assertions say what they found, as those of test files do
 pytest.register_assert_rewrite("tests.safety.suite", "tests.helpers.runs", "tests.helpers.stepped")
-signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup too: runs inherit it, and ignore what their parent ignores
+# runs inherit what their parent ignores, as under nohup or in the background of a script
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 Array = Any
 SOLVER = {"method": "DOP853", "rtol": 1e-13, "atol": 1e-13}
 

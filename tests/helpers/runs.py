@@ -229,7 +229,7 @@ class Process(Output):
     def ask(self, word: str, node: str = PLANT, within_s: float = 2.0) -> dict[str, Any]:
         """The answer of a node to an operator's word."""
         with Requester(self.path, node) as requester:
-            return requester.ask({"ask": word}, within_s)
+            return requester.ask({"ask": word}, within_s, expires=word != "estop")  # as servonode estop asks it
 
     def order(self, word: str) -> str:
         """Have the plant carry out an operator's word; its lifecycle after that."""
