@@ -257,21 +257,22 @@ class Process(Output):
         self.ends_with(130)
 
     def writer(self) -> int:
-        """The process that writes the record: the one of the run that is neither a node nor the launcher."""
-        (found,) = set(self.left_over()) - {self.popen.pid, *self.pids().values()}
+        """The process that writes the record."""
+        (found,) = self.left_over(b"writer")
         return found
 
     def spools(self) -> list[Path]:
         """The records that lie beside the CSV file."""
         return sorted(self.csv.parent.glob("*.spool"))
 
-    def left_over(self) -> list[int]:
-        """Processes that carry the run's name."""
+    def left_over(self, node: bytes = b"") -> list[int]:
+        """Processes that carry the run's name, and this node's if one is given."""
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").split()
-                if self.name.encode() in words and state_of(int(folder.name)) != "Z":
+                named = self.name.encode() in words and (not node or words[1] == node)
+                if named and state_of(int(folder.name)) != "Z":
                     found.append(int(folder.name))
         return found
 
