@@ -271,7 +271,7 @@ class Process(Output):
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").split()
-                named = self.name.encode() in words and (not node or words[1] == node)
+                named = self.name.encode() in words and (not node or words[1:2] == [node])
                 if named and state_of(int(folder.name)) != "Z":
                     found.append(int(folder.name))
         return found
