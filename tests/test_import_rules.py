@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -139,6 +140,12 @@ def loaded_by(code: str) -> set[str]:
     script = f"import sys\n{code}\nprint(*sys.modules, sep='\\n')"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
     return set(done.stdout.split())
+
+
+def test_every_room_is_packed() -> None:
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
+    assert build["wheel"]["sources"] == {room: f"servonode/{room}" for room in FOLDERS}
+    assert {"servonode", *FOLDERS} == set(build["wheel"]["only-include"]) <= set(build["sdist"]["only-include"])
 
 
 def test_a_folder_of_the_same_name_does_not_hide_the_package(tmp_path: Path) -> None:
