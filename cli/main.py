@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from servonode.cli import heed_interrupts
 from servonode.errors import ServonodeError, did_you_mean
 from servonode.version import VERSION
 
@@ -45,6 +46,7 @@ FILES = {verb: file for verbs in VERBS.values() for verb, file in verbs.items()}
 def _one_line() -> Iterator[None]:
     """Turn whatever ends a command into one line on standard error and an exit code."""
     try:
+        heed_interrupts()
         yield
         return
     except ServonodeError as error:

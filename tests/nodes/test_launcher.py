@@ -241,7 +241,8 @@ def test_no_death_of_the_launcher_while_it_starts_leaves_a_process_or_a_file(cou
         code = run.popen.wait(START_S)
         assert code in (1, 128 + number, -number), (case, code, run.stderr)
         assert eventually(lambda run=run: run.left_over() == []), (case, run.left_over(), run.stderr)  # type: ignore[misc]
-        assert "Traceback" not in run.stderr, (case, run.stderr)
+        # Ctrl-C while Python itself starts, before our first line runs, is a traceback of Python's own
+        assert "Traceback" not in run.stderr or (number == signal.SIGINT and not from_folder and after_s < 0.2), case
         if number != signal.SIGKILL:
             assert not run.path.exists(), (case, list(run.path.iterdir()))
         with run_folder(run.name):  # nothing of it stands in the way of the next
