@@ -291,7 +291,7 @@ class Guard:
         """The machine has answered the handshake: its state may be trusted again, as for the safe action."""
         if self.state_unknown:
             self.state_unknown = False
-            if self.lifecycle in (Lifecycle.INACTIVE, Lifecycle.FAULT):
+            if self.lifecycle not in (Lifecycle.UNCONFIGURED, Lifecycle.ACTIVE):
                 self.safe(f"fault:{self.ladder.latched[0].name}" if self.failed else "inactive")
 
     def begin(self, instant: int) -> None:

@@ -349,6 +349,15 @@ def test_the_release_of_an_emergency_stop_is_a_reset_of_all_else(plain: Assembly
     assert refused(bench.node.asked("reset_estop")) == "no fault is latched: the plant is inactive"
 
 
+def test_a_machine_whose_state_is_known_again_brakes_also_while_it_is_armed(plain: Assembly) -> None:
+    bench = Bench(plain)
+    assert bench.prepare()
+    assert bench.guard.lifecycle == "arming"
+    bench.guard.state_unknown = True
+    bench.guard.sees()
+    assert (bench.guard.braking, bench.guard.lifecycle) == (True, "arming")
+
+
 def test_arming_before_the_start_needs_no_answer_and_the_run_keeps_its_id(plain: Assembly) -> None:
     bench = Bench(plain)
     run = bench.node.outbox.run
