@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.run import Run
 from servonode.closed_loop.static_checks import Examination
 
@@ -16,25 +16,25 @@ LOOKS = 50  # at the kinetic energy meanwhile
 GAIN = 1.1  # of the largest kinetic energy in the run: more than that is a machine that runs away
 
 
-def actions(assembly: Assembly) -> dict[str, str]:
+def actions(closed_loop: ClosedLoop) -> dict[str, str]:
     """What each input does after a fault, in words, by the input's name."""
-    safe, names = assembly.machine.description.safe, assembly.machine.description.input_names
+    safe, names = closed_loop.machine.description.safe, closed_loop.machine.description.input_names
     return {name: f"brakes with {safe[name]}" if name in safe else "0: coasts" for name in names}
 
 
-def after_fault(assembly: Assembly, run: Run, usual: float, found: Examination) -> dict[str, Any]:
+def after_fault(closed_loop: ClosedLoop, run: Run, usual: float, found: Examination) -> dict[str, Any]:
     """The largest kinetic energy [J] within `within` [s] of a fault at time t [s], among faults all along a run.
 
     A machine that then exceeds the run's own, `usual` [J], is warned of: it gains speed although nobody drives it.
     """
-    machine, states = assembly.machine, np.array(list(run.state.values()))
-    steps = max(min(round(LONG * 1e9 / assembly.launch.step_ns), MOST_STEPS), 1)
-    within = steps * assembly.launch.step_ns / 1e9
+    machine, states = closed_loop.machine, np.array(list(run.state.values()))
+    steps = max(min(round(LONG * 1e9 / closed_loop.launch.step_ns), MOST_STEPS), 1)
+    within = steps * closed_loop.launch.step_ns / 1e9
     worst = (0.0, 0.0, 0.0)
     for i in sorted({round(i) for i in np.linspace(0, len(run.t) - 1, FAULTS)}):
         x = np.append(states[:, i], 0.0)
         before = machine.energies(float(run.t[i]), x)[0]
-        worst = max(worst, (_largest_kinetic(assembly, int(run.k[i]), x, steps), before, float(run.t[i])))
+        worst = max(worst, (_largest_kinetic(closed_loop, int(run.k[i]), x, steps), before, float(run.t[i])))
     largest, before, t = worst
     if largest > GAIN * usual and largest > before:
         what = "the safe action does" if machine.description.has_safe_action else "zero input does"
@@ -46,11 +46,11 @@ def after_fault(assembly: Assembly, run: Run, usual: float, found: Examination) 
     return {"kinetic_max": largest, "kinetic_before": before, "kinetic_run": usual, "t": t, "within": within}
 
 
-def _largest_kinetic(assembly: Assembly, k: int, x: Array, steps: int) -> float:
+def _largest_kinetic(closed_loop: ClosedLoop, k: int, x: Array, steps: int) -> float:
     """The largest kinetic energy [J] while the safe action acts for so many steps from step k and state x on."""
-    machine, step = assembly.machine, assembly.launch.step_ns
-    advance, limits = machine.advancer(assembly.launch.plant.integrator), np.array(assembly.limits.value)
-    held = assembly.brake_steps if machine.description.has_safe_action else max(steps // LOOKS, 1)
+    machine, step = closed_loop.machine, closed_loop.launch.step_ns
+    advance, limits = machine.advancer(closed_loop.launch.plant.integrator), np.array(closed_loop.limits.value)
+    held = closed_loop.brake_steps if machine.description.has_safe_action else max(steps // LOOKS, 1)
     look, largest, done, u = max(steps // LOOKS, 1), 0.0, 0, np.zeros(machine.n_inputs)
     while done < steps:
         t = (k + done) * step / 1e9

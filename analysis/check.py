@@ -8,7 +8,7 @@ import numpy as np
 
 from servonode.analysis.aftermath import actions
 from servonode.analysis.dry_run import prospect
-from servonode.closed_loop.closed_loop import Assembly, unlimited_text
+from servonode.closed_loop.closed_loop import ClosedLoop, unlimited_text
 from servonode.closed_loop.driver_checks import remarks
 from servonode.closed_loop.static_checks import Examination, Finding
 
@@ -51,23 +51,23 @@ class Report:
         return asdict(self)
 
 
-def report(assembly: Assembly) -> Report:
-    """Examine an assembly: the static part was found while assembling, the rest is simulated here."""
-    launch, description, control = assembly.launch, assembly.machine.description, assembly.control
+def report(closed_loop: ClosedLoop) -> Report:
+    """Examine a closed loop: the static part was found while resolving it, the rest is simulated here."""
+    launch, description, control = closed_loop.launch, closed_loop.machine.description, closed_loop.control
     law = control.law if control else None
-    static = assembly.examination
+    static = closed_loop.examination
     found = Examination([*static.findings], {**static.numbers})
-    u = np.zeros(assembly.machine.n_inputs)
+    u = np.zeros(closed_loop.machine.n_inputs)
     if law:
-        u = law.evaluate(0.0, assembly.start, assembly.goal(0.0)).inputs
-    for text in assembly.machine.warnings(0.0, assembly.start, u):
+        u = law.evaluate(0.0, closed_loop.start, closed_loop.goal(0.0)).inputs
+    for text in closed_loop.machine.warnings(0.0, closed_loop.start, u):
         found.add("warn", "start", text)
     for text in remarks(launch, description.name):
         found.add("warn", "device", text)
-    if assembly.unlimited:
-        found.add("refuse", "limits", unlimited_text(assembly))
+    if closed_loop.unlimited:
+        found.add("refuse", "limits", unlimited_text(closed_loop))
     if not [each for each in found.refusals if each.subject != "limits"]:
-        prospect(assembly, found)
+        prospect(closed_loop, found)
     return Report(
         file=launch.file,
         verdict="no" if found.refusals else "yes",
@@ -79,39 +79,39 @@ def report(assembly: Assembly) -> Report:
         stabilised=tuple(each.name for each in description.stabilised),
         degrees_of_freedom=len(description.velocities),
         program=law.description.name if law else None,
-        residuals=_residuals(assembly),
+        residuals=_residuals(closed_loop),
         settings=dict(law.parameters) if law else {},
-        options=dict(assembly.source.settings),
-        targets=assembly.targets.names,
+        options=dict(closed_loop.source.settings),
+        targets=closed_loop.targets.names,
         mode=launch.run.mode,
         speed=launch.run.speed,
         duration=launch.duration_ns / 1e9,
         step=launch.step_ns / 1e9,
         period=launch.period_ns / 1e9 if launch.period_ns else None,
         integrator=launch.plant.integrator,
-        command_timeout=assembly.command_timeout,
-        after_fault=actions(assembly),
-        safety=_safety(assembly),
+        command_timeout=closed_loop.command_timeout,
+        after_fault=actions(closed_loop),
+        safety=_safety(closed_loop),
         findings=tuple(found.findings),
         numbers=found.numbers,
     )
 
 
-def _safety(assembly: Assembly) -> dict[str, Any]:
+def _safety(closed_loop: ClosedLoop) -> dict[str, Any]:
     """What stands between the law and the machine. Limits only where there are any."""
-    launch, limits, names = assembly.launch, assembly.limits, assembly.machine.description.input_names
+    launch, limits, names = closed_loop.launch, closed_loop.limits, closed_loop.machine.description.input_names
     return {
         "driver": launch.plant.driver,
         "limit": _finite(limits.value, names),
         "rate_limit": _finite(limits.rate, names),
         "power_limit": limits.power if np.isfinite(limits.power) else None,
-        "safe_action": "the machine's own" if assembly.machine.description.has_safe_action else "zero input",
-        "safe_time": assembly.safe_steps * launch.step_ns / 1e9,
-        "on_fault": assembly.on_fault,
+        "safe_action": "the machine's own" if closed_loop.machine.description.has_safe_action else "zero input",
+        "safe_time": closed_loop.safe_steps * launch.step_ns / 1e9,
+        "on_fault": closed_loop.on_fault,
         "ramp": launch.plant.safety.ramp,
-        "arming_limit": _finite(assembly.soft_start.limits.value, names) if assembly.soft_start.periods else {},
+        "arming_limit": _finite(closed_loop.soft_start.limits.value, names) if closed_loop.soft_start.periods else {},
         "arming_time": launch.plant.safety.arming_time,
-        "unsafe": list(assembly.unsafe),
+        "unsafe": list(closed_loop.unsafe),
     }
 
 
@@ -120,9 +120,9 @@ def _finite(limits: Sequence[float], names: Sequence[str]) -> dict[str, float]:
     return {name: most for name, most in zip(names, limits, strict=True) if np.isfinite(most)}
 
 
-def _residuals(assembly: Assembly) -> dict[str, dict[str, float]]:
+def _residuals(closed_loop: ClosedLoop) -> dict[str, dict[str, float]]:
     """Degree and gains of each residual; the rate is that of f' = -rate f or f'' = -2 rate f' - rate^2 f."""
-    control = assembly.control
+    control = closed_loop.control
     if control is None:
         return {}
     found: dict[str, dict[str, float]] = {}

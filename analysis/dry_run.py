@@ -10,7 +10,7 @@ import numpy.typing as npt
 from servonode.analysis.aftermath import after_fault
 from servonode.analysis.simulate import SimulationError, can_fuse, default_every, simulate_fused
 from servonode.analysis.zero_dynamics import judge
-from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.run import Run
 from servonode.closed_loop.static_checks import Examination, Level, total_delay
@@ -27,52 +27,52 @@ MOST_SINGLE_STEPS = 200_000  # the same where drives, sensors or limits keep the
 JUDGED = 500.0  # s over which the zero dynamics is judged at most
 
 
-def prospect(assembly: Assembly, found: Examination) -> None:
+def prospect(closed_loop: ClosedLoop, found: Examination) -> None:
     """Simulate the sampled run and the zero dynamics; add findings and numbers to the examination.
 
     Of a long run only the beginning is looked at, which is said.
     """
-    whole = assembly.launch.duration_ns / 1e9
-    assembly = _beginning(assembly)
-    if assembly.launch.duration_ns / 1e9 < whole:
-        text = f"long: only the first {assembly.launch.duration_ns / 1e9:g} s of {whole:g} s were simulated"
+    whole = closed_loop.launch.duration_ns / 1e9
+    closed_loop = _beginning(closed_loop)
+    if closed_loop.launch.duration_ns / 1e9 < whole:
+        text = f"long: only the first {closed_loop.launch.duration_ns / 1e9:g} s of {whole:g} s were simulated"
         found.add("warn", "run", f"{text}; give plant.step or run.duration such that it has fewer steps to see more")
-    run = simulate_fused(assembly, default_every(assembly))
-    found.numbers["simulated"] = _peaks(assembly, run)
+    run = simulate_fused(closed_loop, default_every(closed_loop))
+    found.numbers["simulated"] = _peaks(closed_loop, run)
     if run.fault:
         found.add("refuse", "run", f"ends by a fault at t = {run.fault['t']:.4g} s: {run.fault['text']}")
     for text, t in run.warnings.items():
         found.add("warn", "run", f"{text} (from t = {t:.2f} s)")
-    _judge_peaks(assembly, found)
+    _judge_peaks(closed_loop, found)
     _judge_energy(run, found)
-    if assembly.machine.n_inputs:
-        found.numbers["after_fault"] = after_fault(assembly, run, _largest_kinetic(run), found)
-    control = assembly.control
+    if closed_loop.machine.n_inputs:
+        found.numbers["after_fault"] = after_fault(closed_loop, run, _largest_kinetic(run), found)
+    control = closed_loop.control
     if control is None or control.law.description.explicit:
         return
-    _along(assembly, control, run, found)
-    _noise(assembly, control, found)
+    _along(closed_loop, control, run, found)
+    _noise(closed_loop, control, found)
     _arrival(control, run, found)
-    _judge_zero_dynamics(assembly, found)
+    _judge_zero_dynamics(closed_loop, found)
 
 
-def _beginning(assembly: Assembly) -> Assembly:
-    """The assembly of as much of the run as can be simulated at once, in whole control periods; at least one."""
-    launch = assembly.launch
+def _beginning(closed_loop: ClosedLoop) -> ClosedLoop:
+    """The closed loop of as much of the run as can be simulated at once, in whole control periods; at least one."""
+    launch = closed_loop.launch
     unit = launch.steps_per_period or 1
-    most = MOST_STEPS if can_fuse(assembly) else MOST_SINGLE_STEPS
+    most = MOST_STEPS if can_fuse(closed_loop) else MOST_SINGLE_STEPS
     steps = max(most - most % unit, min(unit, MOST_STEPS))
     if launch.steps <= steps:
-        return assembly
+        return closed_loop
     time_ns = steps * launch.step_ns
     run = msgspec.structs.replace(launch.run, duration=time_ns / 1e9)
-    return replace(assembly, launch=msgspec.structs.replace(launch, run=run, duration_ns=time_ns, steps=steps))
+    return replace(closed_loop, launch=msgspec.structs.replace(launch, run=run, duration_ns=time_ns, steps=steps))
 
 
-def _peaks(assembly: Assembly, run: Run) -> dict[str, Any]:
+def _peaks(closed_loop: ClosedLoop, run: Run) -> dict[str, Any]:
     """Largest demanded inputs, rates on which they work, and power [W], over the rows."""
     peaks = {name: float(np.max(np.abs(values))) for name, values in run.input.items()}
-    machine = assembly.machine
+    machine = closed_loop.machine
     power = np.zeros(len(run.t))
     states, inputs = np.array(list(run.state.values())), run.inputs
     x = np.zeros(machine.n_state + 1)
@@ -87,14 +87,14 @@ def _peaks(assembly: Assembly, run: Run) -> dict[str, Any]:
     }
 
 
-def _judge_peaks(assembly: Assembly, found: Examination) -> None:
+def _judge_peaks(closed_loop: ClosedLoop, found: Examination) -> None:
     peaks = found.numbers["simulated"]["input_max"]
-    for name, limit in zip(assembly.machine.description.input_names, assembly.limits.value, strict=True):
+    for name, limit in zip(closed_loop.machine.description.input_names, closed_loop.limits.value, strict=True):
         if np.isfinite(limit) and peaks[name] >= limit * (1 - 1e-12):
             text = f"reaches its limit {limit:g}: while it is limited the residuals do not follow their equations"
             found.add("warn", name, text)
-    soft = assembly.soft_start
-    if soft.at_first and not soft.periods and assembly.control is not None:
+    soft = closed_loop.soft_start
+    if soft.at_first and not soft.periods and closed_loop.control is not None:
         twice = ", ".join(f"{name} = {2 * peak:.2g}" for name, peak in peaks.items())
         text = "nothing limits the inputs after an arming: a machine that is far from its goal then lurches; give "
         found.add("warn", "limits", f"{text}plant.safety.arming_limit, such as twice the peaks here: {{ {twice} }}")
@@ -105,13 +105,13 @@ def _judge_energy(run: Run, found: Examination) -> None:
     scale = float(np.max(np.abs(run.work), initial=0.0)) + _largest_kinetic(run)
     if not run.fault and run.energy_error > STEP_ERROR * scale:
         text = f"the energy check is off by {run.energy_error:.2g} J of {scale:.3g} J turned over: the step of "
-        text += f"{run.assembly.launch.step_ns / 1e9:g} s is too long for this motion; shorten it"
+        text += f"{run.closed_loop.launch.step_ns / 1e9:g} s is too long for this motion; shorten it"
         found.add("warn", "step", text)
 
 
 def _largest_kinetic(run: Run) -> float:
     """The largest kinetic energy [J] over the rows that are looked at."""
-    machine, states = run.assembly.machine, np.array(list(run.state.values()))
+    machine, states = run.closed_loop.machine, np.array(list(run.state.values()))
     x, largest = np.zeros(machine.n_state + 1), 0.0
     for i in range(0, len(run.t), max(1, len(run.t) // ROWS)):
         x[:-1] = states[:, i]
@@ -119,9 +119,9 @@ def _largest_kinetic(run: Run) -> float:
     return largest
 
 
-def _along(assembly: Assembly, control: Control, run: Run, found: Examination) -> None:
+def _along(closed_loop: ClosedLoop, control: Control, run: Run, found: Examination) -> None:
     """Condition of W along the run, and how fast the demand drifts while the inputs are held."""
-    law, launch, machine = control.law, assembly.launch, assembly.machine
+    law, launch, machine = control.law, closed_loop.launch, closed_loop.machine
     assert launch.steps_per_period is not None
     assert launch.period_ns is not None
     period = launch.period_ns / 1e9
@@ -132,14 +132,14 @@ def _along(assembly: Assembly, control: Control, run: Run, found: Examination) -
         x, u = np.append(states[:, i], 0.0), np.ascontiguousarray(inputs[:, i])
         t = float(run.t[i])
         own = np.array([values[i] for values in run.program_state.values()])
-        y = assembly.goal(t, own)
+        y = closed_loop.goal(t, own)
         if law.compute(t, x, y, answer):
             continue
         conditions.append((answer.condition, t))
         before = _top_derivative(law, t, x, u, y)
         own = own + period * law.state_rates(t, x, y)
         advance(int(run.k[i]), launch.steps_per_period, launch.step_ns, x, u, machine.c)
-        after = _top_derivative(law, t + period, x, u, assembly.goal(t + period, own))
+        after = _top_derivative(law, t + period, x, u, closed_loop.goal(t + period, own))
         if run.t[i] > run.t[-1] / 2:  # what starts off the program is over by then
             drift = np.maximum(drift, np.abs(after - before) / period)
     if not conditions:
@@ -175,18 +175,18 @@ def _arrival(control: Control, run: Run, found: Examination) -> None:
             found.add(level, name, f"{text}; look at the limits, the drives and the rate")
 
 
-def _noise(assembly: Assembly, control: Control, found: Examination) -> None:
+def _noise(closed_loop: ClosedLoop, control: Control, found: Examination) -> None:
     """Standard deviation of the residuals caused by the sensors' noise, at the start."""
-    noise = np.array(assembly.sensor.noise)
+    noise = np.array(closed_loop.sensor.noise)
     if not noise.any() or control.gains.plain:
         return
-    law, launch = control.law, assembly.launch
+    law, launch = control.law, closed_loop.launch
     assert launch.period_ns is not None
-    y, slopes = assembly.goal(0.0), []
+    y, slopes = closed_loop.goal(0.0), []
     for i in range(len(noise)):
         values = []
         for side in (1e-6, -1e-6):
-            x = assembly.start.copy()
+            x = closed_loop.start.copy()
             x[i] += side
             answer = law.evaluate(0.0, x, y)
             values.append(np.append(answer.residuals, answer.rates))
@@ -198,10 +198,10 @@ def _noise(assembly: Assembly, control: Control, found: Examination) -> None:
     found.numbers["noise_residual"] = dict(zip(names, map(float, sigma), strict=True))
 
 
-def _judge_zero_dynamics(assembly: Assembly, found: Examination) -> None:
+def _judge_zero_dynamics(closed_loop: ClosedLoop, found: Examination) -> None:
     """The judgement on what the program leaves free."""
     try:
-        judgement = judge(assembly, min(assembly.launch.duration_ns / 1e9, JUDGED))
+        judgement = judge(closed_loop, min(closed_loop.launch.duration_ns / 1e9, JUDGED))
     except SimulationError as error:
         found.add("warn", "zero dynamics", str(error))
         return

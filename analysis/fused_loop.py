@@ -4,7 +4,7 @@ from typing import Annotated, Protocol, cast
 
 import numpy as np
 
-from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics import cache
 from servonode.mechanics.signatures import Array, Signature, Whole
 from servonode.nodes.row_log import Recorder
@@ -108,11 +108,11 @@ PAUSE = 2000000  # steps, about a second: then the interpreter may hear an inter
 _FOLLOW = "follow(t, x, y, c_law, t - (answers[answer - 1, 0] * step_ns / 1e9 if answer > 0 else 0.0), memory)"
 
 
-def fused_loop(assembly: Assembly, every: int, record: Recorder, answers: Recorder) -> bool:
+def fused_loop(closed_loop: ClosedLoop, every: int, record: Recorder, answers: Recorder) -> bool:
     """Fill the records of a run without imperfections; False when a fault ended it before its time."""
-    launch, machine, control = assembly.launch, assembly.machine, assembly.control
+    launch, machine, control = closed_loop.launch, closed_loop.machine, closed_loop.control
     if control is None:
-        return _coast(assembly, every, record)
+        return _coast(closed_loop, every, record)
     law = control.law
     assert launch.steps_per_period is not None
     watched = launch.plant.safety.faults and machine.description.faults
@@ -121,7 +121,7 @@ def fused_loop(assembly: Assembly, every: int, record: Recorder, answers: Record
         "believed": law.machine.steps(launch.plant.integrator).__name__,
         "law": law.kernel.__name__,
         "signals": control.signals.kernel.__name__,
-        "targets": assembly.targets.kernel.__name__,
+        "targets": closed_loop.targets.kernel.__name__,
         "definition": Signature.of(LoopKernel, "loop").definition(),
         "faults": f"from {machine.kernel.__name__} import faults\n" if watched else "",
         "fault": "faults(t, x, c) != 0 or " if watched else "",
@@ -130,7 +130,7 @@ def fused_loop(assembly: Assembly, every: int, record: Recorder, answers: Record
     }
     source = _SOURCE.format(**names)
     loop = cast(LoopKernel, cache.load(cache.key_of("loop", source), lambda: (source, b"{}"))[0]).loop
-    x, u, limit = assembly.start.copy(), np.zeros(machine.n_inputs), np.array(assembly.limits.value)
+    x, u, limit = closed_loop.start.copy(), np.zeros(machine.n_inputs), np.array(closed_loop.limits.value)
     queue = np.zeros((launch.controller.delay + 1 if launch.controller else 1, len(u)))
     y, part, answer = np.zeros(law.goal_layout.size), law.goal_layout, law.answer()
     integrals = y[part.integrals]
@@ -152,11 +152,11 @@ def fused_loop(assembly: Assembly, every: int, record: Recorder, answers: Record
     return True
 
 
-def _coast(assembly: Assembly, every: int, record: Recorder) -> bool:
+def _coast(closed_loop: ClosedLoop, every: int, record: Recorder) -> bool:
     """No controller: the machine under zero input, each step judged where the machine states faults."""
-    launch, machine = assembly.launch, assembly.machine
+    launch, machine = closed_loop.launch, closed_loop.machine
     watched = launch.plant.safety.faults and machine.description.faults
-    x, u, last = assembly.start.copy(), np.zeros(machine.n_inputs), np.zeros(len(assembly.start))
+    x, u, last = closed_loop.start.copy(), np.zeros(machine.n_inputs), np.zeros(len(closed_loop.start))
     advance = machine.advancer(launch.plant.integrator)
     watch = machine.watcher(launch.plant.integrator) if watched else None
     for k in (*range(0, launch.steps, every), launch.steps):

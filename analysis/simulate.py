@@ -1,4 +1,4 @@
-"""The rungs within one process: the papers' continuous mathematics, and the sampled loop as nodes or fused."""
+"""The execution modes within one process: continuous mathematics, and the sampled loop as nodes or fused."""
 
 import logging
 import time
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from servonode.analysis.fused_loop import fused_loop
 from servonode.bus import MemoryBus, Switchboard
-from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.closed_loop.run import Run, largest_residuals, run_of_rows
 from servonode.controllers import ServoLaw
@@ -34,13 +34,13 @@ class SimulationError(ServonodeError, RuntimeError):
     exit_code = 1
 
 
-def check_length(assembly: Assembly) -> None:
+def check_length(closed_loop: ClosedLoop) -> None:
     """Refuse a simulation that would not come to its end today.
 
     Raises:
         LaunchError: it has more than MOST_STEPS steps.
     """
-    launch = assembly.launch
+    launch = closed_loop.launch
     if launch.steps > MOST_STEPS:
         step = launch.step_ns / 1e9
         text = f"{launch.duration_ns / 1e9:g} s are {launch.steps:.3g} plant steps of {step:g} s, a simulation takes "
@@ -48,9 +48,9 @@ def check_length(assembly: Assembly) -> None:
         raise LaunchError(launch.file, "run", "duration", text)
 
 
-def default_every(assembly: Assembly) -> int:
+def default_every(closed_loop: ClosedLoop) -> int:
     """Steps per recorded row: at most ROWS rows, on control instants where there are any."""
-    launch = assembly.launch
+    launch = closed_loop.launch
     unit = launch.steps_per_period or 1
     periods = -(-launch.steps // unit)
     return unit * max(1, -(-periods // ROWS))
@@ -70,72 +70,71 @@ class _SteppedBus(MemoryBus):
         return super().wait(deadline_ns, fds)
 
 
-def simulate_nodes(assembly: Assembly, every: int) -> Run:
+def simulate_nodes(closed_loop: ClosedLoop, every: int) -> Run:
     """The sampled loop with the very nodes of a run, stepped in one process on the bus in memory."""
-    check_length(assembly)
+    check_length(closed_loop)
     begin = time.monotonic_ns()
     switchboard = Switchboard()
     bus = _SteppedBus(switchboard, PLANT)
-    listeners = subscribers(nodes_of(assembly.control is not None))
-    plant = PlantNode(assembly, bus, listeners, every)
+    listeners = subscribers(nodes_of(closed_loop.control is not None))
+    plant = PlantNode(closed_loop, bus, listeners, every)
     answers, more = np.zeros((0, 1)), {}
-    if assembly.control:
-        target = TargetNode(assembly, MemoryBus(switchboard, TARGET), listeners)
-        controller = ControllerNode(assembly, MemoryBus(switchboard, CONTROLLER), listeners)
+    if closed_loop.control:
+        target = TargetNode(closed_loop, MemoryBus(switchboard, TARGET), listeners)
+        controller = ControllerNode(closed_loop, MemoryBus(switchboard, CONTROLLER), listeners)
         bus.peers = (target, controller)
     bus.give_up = lambda: setattr(plant, "stop", True)
     if prepare(plant, arm=True, timeout_s=0.0):
-        lockstep(plant, assembly.launch.run.lockstep_timeout)
+        lockstep(plant, closed_loop.launch.run.lockstep_timeout)
     summary = plant.summary()
-    if assembly.control:
+    if closed_loop.control:
         answers = controller.record.rows
-        more = {"residual_max": largest_residuals(assembly, answers)}
+        more = {"residual_max": largest_residuals(closed_loop, answers)}
         summary["faults"] = [*target.summary()["faults"], *summary["faults"]]
     wall_s = (time.monotonic_ns() - begin) / 1e9
     return run_of_rows(
-        assembly, "sampled", plant.record.rows, answers, wall_s, faults=summary["faults"], **more
+        closed_loop, "sampled", plant.record.rows, answers, wall_s, faults=summary["faults"], **more
     )  # fmt: skip
 
 
-def simulate_fused(assembly: Assembly, every: int) -> Run:
+def simulate_fused(closed_loop: ClosedLoop, every: int) -> Run:
     """The sampled loop as one compiled function: the same bits as the nodes, where nothing is imperfect.
 
     A run that meets a fault is given to the nodes, which know what follows from it.
     """
-    check_length(assembly)
-    if not can_fuse(assembly):
-        return simulate_nodes(assembly, every)
+    check_length(closed_loop)
+    if not can_fuse(closed_loop):
+        return simulate_nodes(closed_loop, every)
     begin = time.monotonic_ns()
-    launch, machine = assembly.launch, assembly.machine
+    launch, machine = closed_loop.launch, closed_loop.machine
     record = Recorder(
         [*machine.description.state_names, "work", *machine.description.input_names],
         launch.steps // every + 2,
     )
-    answers = _answers(assembly)
-    finished = fused_loop(assembly, every, record, answers)
+    answers = _answers(closed_loop)
+    finished = fused_loop(closed_loop, every, record, answers)
     if not finished:
-        return simulate_nodes(assembly, every)
+        return simulate_nodes(closed_loop, every)
     wall_s = (time.monotonic_ns() - begin) / 1e9
-    return run_of_rows(
-        assembly, "sampled", record.rows, answers.rows, wall_s, residual_max=largest_residuals(assembly, answers.rows)
-    )  # fmt: skip
+    largest = largest_residuals(closed_loop, answers.rows)
+    return run_of_rows(closed_loop, "sampled", record.rows, answers.rows, wall_s, residual_max=largest)
 
 
-def can_fuse(assembly: Assembly) -> bool:
+def can_fuse(closed_loop: ClosedLoop) -> bool:
     """Whether plant, drives and sensors are perfect and only values are limited, so that the fused loop is exact."""
-    free = min((*assembly.limits.rate, assembly.limits.power)) == np.inf
-    return assembly.actuator.ideal and assembly.sensor.ideal and free and assembly.plausible(own=False) is None
+    free = min((*closed_loop.limits.rate, closed_loop.limits.power)) == np.inf
+    return closed_loop.actuator.ideal and closed_loop.sensor.ideal and free and closed_loop.plausible(own=False) is None
 
 
-def _answers(assembly: Assembly) -> Recorder:
-    law, launch = assembly.control.law if assembly.control else None, assembly.launch
+def _answers(closed_loop: ClosedLoop) -> Recorder:
+    law, launch = closed_loop.control.law if closed_loop.control else None, closed_loop.launch
     columns = law.record_layout.columns(law.description) if law else ["k"]
     rows = launch.steps // launch.steps_per_period + 2 if launch.steps_per_period else 0
     remedy = "shorten run.duration, or lengthen controller.period"
     return Recorder(columns[1:], rows, remedy=remedy)
 
 
-def simulate_continuous(assembly: Assembly, every: int, rtol: float, atol: float) -> Run:
+def simulate_continuous(closed_loop: ClosedLoop, every: int, rtol: float, atol: float) -> Run:
     """The law inside the right-hand side, integrated by DOP853: the papers' mathematics.
 
     Raises:
@@ -143,23 +142,23 @@ def simulate_continuous(assembly: Assembly, every: int, rtol: float, atol: float
     """
     from scipy.integrate import solve_ivp
 
-    check_length(assembly)
-    check_size(assembly.launch.steps // every + 2, 2 * len(assembly.start) + assembly.machine.n_inputs)
+    check_length(closed_loop)
+    check_size(closed_loop.launch.steps // every + 2, 2 * len(closed_loop.start) + closed_loop.machine.n_inputs)
     begin = time.monotonic_ns()
-    launch, machine, control = assembly.launch, assembly.machine, assembly.control
-    if not can_fuse(assembly) or (launch.controller and launch.controller.delay):
-        _log.warning("the continuous rung knows limits only: delays, other effects of drives and sensors are left out")
+    launch, machine, control = closed_loop.launch, closed_loop.machine, closed_loop.control
+    if not can_fuse(closed_loop) or (launch.controller and launch.controller.delay):
+        _log.warning("the continuous mode knows limits only: delays, other effects of drives and sensors are left out")
     u = np.zeros(machine.n_inputs)
-    dx = np.zeros(len(assembly.start))
+    dx = np.zeros(len(closed_loop.start))
     steps = np.unique(np.append(np.arange(0, launch.steps, every), launch.steps))
     times = steps * launch.step_ns / 1e9
-    n_x, law = len(assembly.start), control.law if control else None
+    n_x, law = len(closed_loop.start), control.law if control else None
     answer = law.answer() if law else None
-    more = assembly.goal(0.0)[law.goal_layout.kept] if law else np.zeros(0)
+    more = closed_loop.goal(0.0)[law.goal_layout.kept] if law else np.zeros(0)
 
     def right_hand_side(t: float, extended: Array) -> Array:
         x = np.ascontiguousarray(extended[:n_x])
-        y = _closed_loop_input(assembly, law, t, x, u, extended[n_x:], answer) if law and answer else None
+        y = _closed_loop_input(closed_loop, law, t, x, u, extended[n_x:], answer) if law and answer else None
         machine.kernel.derivatives(t, x, u, machine.c, dx)
         if law is None or answer is None or y is None or not len(more):
             return dx.copy()
@@ -172,7 +171,7 @@ def simulate_continuous(assembly: Assembly, every: int, rtol: float, atol: float
     solution = solve_ivp(
         right_hand_side,
         (0.0, times[-1]),
-        np.append(assembly.start, more),
+        np.append(closed_loop.start, more),
         method="DOP853",
         t_eval=times,
         rtol=rtol,
@@ -184,42 +183,42 @@ def simulate_continuous(assembly: Assembly, every: int, rtol: float, atol: float
     if solution.status == 1:
         at = np.ascontiguousarray(solution.y_events[0][-1][:n_x])
         raise SimulationError(
-            f"at t = {solution.t_events[0][-1]:g} s {_fault_near(assembly, float(solution.t_events[0][-1]), at)}"
+            f"at t = {solution.t_events[0][-1]:g} s {_fault_near(closed_loop, float(solution.t_events[0][-1]), at)}"
         )
     rows = np.zeros((len(times), 1 + n_x + len(u)))
     answers = np.zeros((len(times), law.record_layout.size if law else 1))
     for i, (k, t) in enumerate(zip(steps, times, strict=True)):
         x = np.ascontiguousarray(solution.y[:n_x, i])
         if law and answer:
-            y = _closed_loop_input(assembly, law, t, x, u, solution.y[n_x:, i], answer)
+            y = _closed_loop_input(closed_loop, law, t, x, u, solution.y[n_x:, i], answer)
             answers[i] = [k, *answer.recorded, *y[law.goal_layout.states]]
         rows[i] = [k, *x, *u]
     wall_s = (time.monotonic_ns() - begin) / 1e9
     return run_of_rows(
-        assembly, "continuous", rows, answers if control else np.zeros((0, 1)), wall_s,
-        residual_max=largest_residuals(assembly, answers),
+        closed_loop, "continuous", rows, answers if control else np.zeros((0, 1)), wall_s,
+        residual_max=largest_residuals(closed_loop, answers),
     )  # fmt: skip
 
 
-def _fault_near(assembly: Assembly, t: float, x: Array) -> str:
+def _fault_near(closed_loop: ClosedLoop, t: float, x: Array) -> str:
     """The text of the fault on whose border a state lies."""
-    machine = assembly.machine
+    machine = closed_loop.machine
     ahead = x + 1e-6 * machine.derivatives(t, x, np.zeros(machine.n_inputs))
     return machine.fault(t, x) or machine.fault(t, ahead) or " or ".join(e.text for e in machine.description.faults)
 
 
 def _closed_loop_input(
-    assembly: Assembly, law: ServoLaw, t: float, x: Array, u: Array, more: Array, answer: Answer
+    closed_loop: ClosedLoop, law: ServoLaw, t: float, x: Array, u: Array, more: Array, answer: Answer
 ) -> Array:
     """Write the law's input at this state into u, limited as the plant's filter would; the law's y.
 
     `more` are the program's own states and the integrals.
     """
-    y = assembly.goal(t)
+    y = closed_loop.goal(t)
     y[law.goal_layout.kept] = more
     if not np.isfinite(y).all():
         raise SimulationError(f"at t = {t:g} s a target is not finite; correct its expression or shorten the run")
     if law.compute(t, x, y, answer):
         raise SimulationError(f"at t = {t:g} s {law.explain(answer)}")
-    np.clip(answer.inputs, -np.array(assembly.limits.value), assembly.limits.value, out=u)
+    np.clip(answer.inputs, -np.array(closed_loop.limits.value), closed_loop.limits.value, out=u)
     return y

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.analysis.simulate import SimulationError
-from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.closed_loop import ClosedLoop
 
 Array = npt.NDArray[np.float64]
 Judgement = Literal["bounded", "growing", "escaping", "leaves its domain"]
@@ -46,15 +46,15 @@ class ZeroDynamics:
     growth: float = 0.0  # the largest factor by which a perturbation grew, when bounded
 
 
-def judge(assembly: Assembly, duration: float | None = None) -> ZeroDynamics:
+def judge(closed_loop: ClosedLoop, duration: float | None = None) -> ZeroDynamics:
     """The judgement on the closed loop from the start on, over `duration` [s] (None: that of the run).
 
     Raises:
         SimulationError: the integration takes more than MAX_STEPS steps.
     """
-    length = assembly.launch.duration_ns / 1e9 if duration is None else duration
-    loop = _Loop(assembly)
-    passive, (internal, free_velocities) = _passive(loop), _internal(assembly)
+    length = closed_loop.launch.duration_ns / 1e9 if duration is None else duration
+    loop = _Loop(closed_loop)
+    passive, (internal, free_velocities) = _passive(loop), _internal(closed_loop)
     motion = _follow(loop, length, np.array([name not in passive for name in loop.names]))
 
     def result(judgement: Judgement, text: str, state: str | None = None, **numbers: float) -> ZeroDynamics:
@@ -84,20 +84,20 @@ class _Loop:
     A state is the machine's, its work, then the program's own states.
     """
 
-    def __init__(self, assembly: Assembly) -> None:
-        self.assembly, self.machine, self.control = assembly, assembly.machine, assembly.control
-        self.names, self.start = self.machine.description.state_names, assembly.start
+    def __init__(self, closed_loop: ClosedLoop) -> None:
+        self.closed_loop, self.machine, self.control = closed_loop, closed_loop.machine, closed_loop.control
+        self.names, self.start = self.machine.description.state_names, closed_loop.start
         self.n_x = len(self.start)
         if self.control:
             self.start = np.append(self.start, self.control.law.start_states)
             self._answer = self.control.law.answer()
         self.velocities = [self.names.index(name) for name in self.machine.description.velocities]
         self._u, self._dx = np.zeros(self.machine.n_inputs), np.zeros(self.n_x)
-        self._limits = np.array(assembly.limits.value)
+        self._limits = np.array(closed_loop.limits.value)
 
     def rates(self, t: float, stacked: Array) -> Array:
         """x' of stacked states (n_copies * n,); guards are ignored, the law gives its inputs beyond them too."""
-        y, rates = self.assembly.goal(t), []
+        y, rates = self.closed_loop.goal(t), []
         for x in stacked.reshape(-1, len(self.start)):
             if self.control:
                 self._evaluate(t, x, y)
@@ -117,7 +117,7 @@ class _Loop:
 
     def refusal(self, t: float, x: Array) -> str | None:
         """Why the law stops at this state, or None."""
-        stops = self.control is not None and self._evaluate(t, x, self.assembly.goal(t)) != 0
+        stops = self.control is not None and self._evaluate(t, x, self.closed_loop.goal(t)) != 0
         return self.control.law.explain(self._answer) if self.control and stops else None
 
     def steps(self, t: float, stacked: Array, end: float) -> Iterator[tuple[float, Array]]:
@@ -245,12 +245,12 @@ def _passive(loop: _Loop) -> tuple[str, ...]:
     return tuple(loop.names[i] for i in sorted(passive))
 
 
-def _internal(assembly: Assembly) -> tuple[tuple[str, ...], int]:
+def _internal(closed_loop: ClosedLoop) -> tuple[tuple[str, ...], int]:
     """States that parametrise the internal motion at the start, and how many of them are velocities."""
-    d, control, x = assembly.machine.description, assembly.control, assembly.start
+    d, control, x = closed_loop.machine.description, closed_loop.control, closed_loop.start
     if control is None or control.law.description.explicit:
         return d.state_names, len(d.velocities)
-    law, y = control.law, assembly.goal(0.0)
+    law, y = control.law, closed_loop.goal(0.0)
     finite = np.array(law.description.degrees) == 2
 
     def residuals(x: Array) -> Array:

@@ -26,7 +26,7 @@ import zmq
 
 from servonode.analysis.simulate import simulate_fused, simulate_nodes
 from servonode.bus import Command, Message, State
-from servonode.closed_loop.closed_loop import Assembly, assemble
+from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.nodes.launcher import Launcher
 
@@ -47,9 +47,9 @@ class Row:
     ratio: float
 
 
-def messages(assembly: Assembly) -> tuple[Message, Message]:
+def messages(closed_loop: ClosedLoop) -> tuple[Message, Message]:
     """A state and the command that answers it, with names and sizes of the launch's own."""
-    names, inputs = assembly.machine.description.state_names, assembly.machine.description.input_names
+    names, inputs = closed_loop.machine.description.state_names, closed_loop.machine.description.input_names
     start_ids = (2**52 + 1, 2**52 + 3)  # as long on the wire as real ones
     torques = {name: 0.0123456789 * (i + 1) for i, name in enumerate(inputs)}
     state = State(
@@ -63,9 +63,9 @@ def messages(assembly: Assembly) -> tuple[Message, Message]:
     return state, command
 
 
-def bare(assembly: Assembly) -> float:
+def bare(closed_loop: ClosedLoop) -> float:
     """Exchanges per second of two bare processes; both receive blocking, which is the fastest they can."""
-    state, command = (msgspec.to_builtins(each) for each in messages(assembly))
+    state, command = (msgspec.to_builtins(each) for each in messages(closed_loop))
     with tempfile.TemporaryDirectory() as folder:
         pid = os.fork()
         if pid == 0:
@@ -98,22 +98,22 @@ def _echo(folder: str, command: dict[str, object]) -> None:
             publisher.send_multipart([b"command", msgpack.packb(command)])
 
 
-def ours(assembly: Assembly) -> float:
+def ours(closed_loop: ClosedLoop) -> float:
     """Exchanges per second of a launch, from the plant's first state to its last.
 
     Raises:
         SystemExit: the run met a fault.
     """
-    outcome = Launcher(assembly, f"{LAUNCH}_{os.getpid()}", EVERY, lambda _: None).launch()
+    outcome = Launcher(closed_loop, f"{LAUNCH}_{os.getpid()}", EVERY, lambda _: None).launch()
     if outcome.run is None or outcome.exit_code:
         raise SystemExit(f"the launch failed, nothing was measured: {outcome.faults or 'interrupted'}")
-    duration = assembly.launch.steps * assembly.launch.step_ns / 1e9
-    return exchanges(assembly) * float(outcome.run.stats["rate"]) / duration
+    duration = closed_loop.launch.steps * closed_loop.launch.step_ns / 1e9
+    return exchanges(closed_loop) * float(outcome.run.stats["rate"]) / duration
 
 
-def exchanges(assembly: Assembly) -> int:
+def exchanges(closed_loop: ClosedLoop) -> int:
     """Control instants of the launch, each one exchange."""
-    return assembly.launch.steps // (assembly.launch.steps_per_period or 1) + 1
+    return closed_loop.launch.steps // (closed_loop.launch.steps_per_period or 1) + 1
 
 
 @contextmanager
@@ -127,12 +127,12 @@ def affinity(cores: set[int]) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def compare(case: str, assembly: Assembly, cores: set[int], run: Callable[[Assembly], float]) -> Row:
+def compare(case: str, closed_loop: ClosedLoop, cores: set[int], run: Callable[[ClosedLoop], float]) -> Row:
     """Interleaved pairs of a bare run and one of ours on these cores."""
     pairs = []
     with affinity(cores):
         for _ in range(PAIRS):
-            pairs.append((bare(assembly), run(assembly)))
+            pairs.append((bare(closed_loop), run(closed_loop)))
     return Row(
         case=case,
         bare_per_s=max(pair[0] for pair in pairs),
@@ -143,15 +143,15 @@ def compare(case: str, assembly: Assembly, cores: set[int], run: Callable[[Assem
 
 def compare_all() -> list[Row]:
     """The table's rows."""
-    assembly = assemble(read_launch(LAUNCH))
-    n = exchanges(assembly)
+    closed_loop = resolve(read_launch(LAUNCH))
+    n = exchanges(closed_loop)
     cores = os.sched_getaffinity(0)
     one = {max(cores)}
     return [
-        compare("launched, all processes on one core", assembly, one, ours),
-        compare("launched, free to use all cores", assembly, cores, ours),
-        compare("nodes in one process, no sockets", assembly, one, lambda a: n / simulate_nodes(a, EVERY).wall_s),
-        compare("fused into one function", assembly, one, lambda a: n / simulate_fused(a, EVERY).wall_s),
+        compare("launched, all processes on one core", closed_loop, one, ours),
+        compare("launched, free to use all cores", closed_loop, cores, ours),
+        compare("nodes in one process, no sockets", closed_loop, one, lambda a: n / simulate_nodes(a, EVERY).wall_s),
+        compare("fused into one function", closed_loop, one, lambda a: n / simulate_fused(a, EVERY).wall_s),
     ]
 
 

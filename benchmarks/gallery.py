@@ -24,7 +24,7 @@ import numpy.typing as npt
 from numba import njit
 
 from servonode.analysis.simulate import default_every, simulate_fused
-from servonode.closed_loop.closed_loop import Assembly, assemble
+from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import LaunchError, packaged, read_launch
 from servonode.nodes.launcher import Launcher
 
@@ -63,11 +63,16 @@ class Kept:
 class Kernels:
     """Plant step and law of a launch file, each looped LOOP times at its start."""
 
-    def __init__(self, assembly: Assembly) -> None:
-        assert assembly.control is not None
-        machine, law = assembly.machine, assembly.control.law
+    def __init__(self, closed_loop: ClosedLoop) -> None:
+        assert closed_loop.control is not None
+        machine, law = closed_loop.machine, closed_loop.control.law
         step, answer = machine.stepper("rk4"), law.kernel.law
-        x0, y, u, h = assembly.start, assembly.goal(0.0), np.zeros(machine.n_inputs), assembly.launch.step_ns / 1e9
+        x0, y, u, h = (
+            closed_loop.start,
+            closed_loop.goal(0.0),
+            np.zeros(machine.n_inputs),
+            closed_loop.launch.step_ns / 1e9,
+        )
         c, c_law, K, out = machine.c, law.c, law.K, law.answer().out
 
         @njit
@@ -98,32 +103,32 @@ def timed(run: Callable[[], object]) -> float:
     return (perf_counter() - start) * 1e9 / LOOP
 
 
-def launched(assembly: Assembly) -> dict[str, float]:
+def launched(closed_loop: ClosedLoop) -> dict[str, float]:
     """The statistics of a run on processes.
 
     Raises:
         SystemExit: the run met a fault.
     """
-    name = assembly.launch.name
-    outcome = Launcher(assembly, f"{name}_{os.getpid()}", default_every(assembly), lambda _: None).launch()
+    name = closed_loop.launch.name
+    outcome = Launcher(closed_loop, f"{name}_{os.getpid()}", default_every(closed_loop), lambda _: None).launch()
     if outcome.run is None or outcome.exit_code:
         raise SystemExit(f"{name}: the launch failed, nothing was measured: {outcome.faults or 'interrupted'}")
     return outcome.run.stats
 
 
-def ready(name: str, *overrides: str) -> Assembly | None:
-    """The launch file's assembly; None where it is meant to be refused, to fault, or has no controller."""
+def ready(name: str, *overrides: str) -> ClosedLoop | None:
+    """The launch file's closed loop; None where it is meant to be refused, to fault, or has no controller."""
     try:
         launch = read_launch(name, overrides)
         if launch.controller is None:
             return None
-        assembly = assemble(launch)
+        closed_loop = resolve(launch)
     except LaunchError:
         return None
-    return None if simulate_fused(assembly, default_every(assembly)).fault else assembly
+    return None if simulate_fused(closed_loop, default_every(closed_loop)).fault else closed_loop
 
 
-def shortened(name: str, longest: float, *overrides: str) -> Assembly | None:
+def shortened(name: str, longest: float, *overrides: str) -> ClosedLoop | None:
     """The same, of at most `longest` s."""
     seconds = min(read_launch(name).duration_ns / 1e9, longest)
     return ready(name, *overrides, f"run.duration={seconds}")
@@ -131,12 +136,12 @@ def shortened(name: str, longest: float, *overrides: str) -> Assembly | None:
 
 def measure(name: str, floor: Kernels) -> Row | None:
     """A row of the table."""
-    assembly = shortened(name, LONGEST, "run.mode=lockstep")
-    if assembly is None:
+    closed_loop = shortened(name, LONGEST, "run.mode=lockstep")
+    if closed_loop is None:
         return None
-    kernels = Kernels(assembly)
+    kernels = Kernels(closed_loop)
     turns = [[timed(run) for run in (kernels.steps, floor.steps, kernels.laws, floor.laws)] for _ in range(TURNS)]
-    rate = max(launched(assembly)["rate"] for _ in range(2))
+    rate = max(launched(closed_loop)["rate"] for _ in range(2))
     return Row(
         name,
         min(turn[0] for turn in turns),
@@ -149,14 +154,14 @@ def measure(name: str, floor: Kernels) -> Row | None:
 
 def keep_time(name: str, longest: float) -> Kept | None:
     """At most `longest` s in real time at speed 1."""
-    assembly = shortened(name, longest, "run.mode=realtime", "run.speed=1", "plant.publish_every=1")
-    if assembly is None:
+    closed_loop = shortened(name, longest, "run.mode=realtime", "run.speed=1", "plant.publish_every=1")
+    if closed_loop is None:
         return None
-    stats = launched(assembly)
+    stats = launched(closed_loop)
     trip = stats["round_trip_s"]
     missed = stats["counts"].get("missed_commands", 0)  # type: ignore[attr-defined]
     times = [trip[key] * 1e3 for key in ("p50", "p99")]  # type: ignore[index]
-    return Kept(name, stats["rate"], int(stats["misses"]), assembly.launch.steps, missed, *times)
+    return Kept(name, stats["rate"], int(stats["misses"]), closed_loop.launch.steps, missed, *times)
 
 
 def table(rows: list[Row]) -> str:
@@ -189,7 +194,7 @@ def main() -> None:
         kept = [row for row in (keep_time(name, arguments.realtime) for name in names) if row]
         print(json.dumps([asdict(row) for row in kept], indent=1) if arguments.json else kept_table(kept))
         return
-    floor = Kernels(assemble(read_launch(FLOOR)))
+    floor = Kernels(resolve(read_launch(FLOOR)))
     rows = [row for row in (measure(name, floor) for name in names) if row]
     print(json.dumps({"rows": [asdict(row) for row in rows]}, indent=1) if arguments.json else table(rows))
 

@@ -28,7 +28,7 @@ import numpy as np
 import zmq
 from exchanges import SETTLE_S, messages
 
-from servonode.closed_loop.closed_loop import Assembly, assemble
+from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.nodes.launcher import Launcher
 
@@ -53,13 +53,13 @@ class Row:
     most: float
 
 
-def paced_assembly(period_s: float = PERIOD_S, duration_s: float = RUN_S) -> Assembly:
+def paced_closed_loop(period_s: float = PERIOD_S, duration_s: float = RUN_S) -> ClosedLoop:
     """The robot with trailer in real time at speed 1, a state and a command each period, 0.5 s of patience."""
     overrides = [
         'run.mode="realtime"', "run.speed=1", f"run.duration={duration_s}", f"controller.period={period_s}",
         "plant.publish_every=1", f"plant.step={period_s}", "plant.safety.command_timeout_floor=0.5",
     ]  # fmt: skip
-    return assemble(read_launch(LAUNCH, overrides))
+    return resolve(read_launch(LAUNCH, overrides))
 
 
 def sharp_timer() -> None:
@@ -68,9 +68,9 @@ def sharp_timer() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1000, 0, 0, 0)
 
 
-def bare(assembly: Assembly) -> dict[str, float]:
+def bare(closed_loop: ClosedLoop) -> dict[str, float]:
     """p50 and p99 [s] of the round trips of two bare processes on an absolute grid; both receive blocking."""
-    state, command = (msgspec.to_builtins(each) for each in messages(assembly))
+    state, command = (msgspec.to_builtins(each) for each in messages(closed_loop))
     n = round(RUN_S / PERIOD_S)
     taken = np.zeros(n)
     with tempfile.TemporaryDirectory() as folder:
@@ -114,13 +114,13 @@ def _echo(folder: str, command: dict[str, object]) -> None:
             publisher.send_multipart([b"command", msgpack.packb(command)])
 
 
-def ours(assembly: Assembly) -> dict[str, Any]:
+def ours(closed_loop: ClosedLoop) -> dict[str, Any]:
     """What a launch says of its own time keeping: `round_trip_s`, `lateness_s`, `misses`, `counts`.
 
     Raises:
         SystemExit: the run met a fault.
     """
-    outcome = Launcher(assembly, f"{LAUNCH}_{os.getpid()}", 10, lambda _: None).launch()
+    outcome = Launcher(closed_loop, f"{LAUNCH}_{os.getpid()}", 10, lambda _: None).launch()
     if outcome.run is None or outcome.exit_code:
         raise SystemExit(f"the launch failed, nothing was measured: {outcome.faults or 'interrupted'}")
     return outcome.run.stats
@@ -128,11 +128,11 @@ def ours(assembly: Assembly) -> dict[str, Any]:
 
 def compare() -> tuple[list[Row], dict[str, float]]:
     """The table's rows, and what was missed in our runs, of all states, as shares."""
-    assembly = paced_assembly()
+    closed_loop = paced_closed_loop()
     pairs = []
     missed = misses = 0
     for _ in range(PAIRS):
-        floor, stats = bare(assembly), ours(assembly)
+        floor, stats = bare(closed_loop), ours(closed_loop)
         pairs.append((floor, stats["round_trip_s"]))
         missed += stats["counts"].get("missed_commands", 0)
         misses += stats["misses"]

@@ -34,10 +34,10 @@ from statistics import median
 
 import numpy as np
 import numpy.typing as npt
-from paced import paced_assembly, sharp_timer
+from paced import paced_closed_loop, sharp_timer
 
 from servonode.bus import Status
-from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.launcher import Launcher
 from servonode.nodes.topology import CONTROLLER, LAUNCHER, PLANT
 
@@ -239,11 +239,11 @@ def soak(minutes: float, hz: float) -> Soak:
         SystemExit: the run met a fault.
     """
     seconds = minutes * 60.0
-    assembly = paced_assembly(1.0 / hz, seconds)
-    every = round(EVERY_S * 1e9 / assembly.launch.step_ns)
+    closed_loop = paced_closed_loop(1.0 / hz, seconds)
+    every = round(EVERY_S * 1e9 / closed_loop.launch.step_ns)
     watch = Watch(seconds)
     with witness() as late:
-        watch.launcher = Launcher(assembly, f"soak_{os.getpid()}", every, watch.progress)
+        watch.launcher = Launcher(closed_loop, f"soak_{os.getpid()}", every, watch.progress)
         outcome = watch.launcher.launch()
     if outcome.run is None or outcome.exit_code:
         print(f"the run met a fault: {outcome.faults or 'interrupted'}", file=sys.stderr)
@@ -253,7 +253,7 @@ def soak(minutes: float, hz: float) -> Soak:
     return Soak(
         seconds=outcome.run.wall_s,
         hz=hz,
-        rows=[row_of(n, each, record_kb_per_min(assembly, n)) for n, each in watch.processes.items() if each.at],
+        rows=[row_of(n, each, record_kb_per_min(closed_loop, n)) for n, each in watch.processes.items() if each.at],
         misses=stats["misses"],
         causes=causes_of(watch.intervals(), [at for at, _ in late], 1e9 / hz),
         missed_commands=stats["counts"].get("missed_commands", 0),
@@ -287,13 +287,13 @@ def causes_of(intervals: list[Interval], late_ns: list[int], period_ns: float) -
     return {cause: Cause(misses[cause], sum(map(test, intervals)) / n) for cause, test in tests.items()}
 
 
-def record_kb_per_min(assembly: Assembly, node: str) -> float:
+def record_kb_per_min(closed_loop: ClosedLoop, node: str) -> float:
     """What a node records: the plant a row each EVERY_S, the controller one for each state it answers."""
-    description, launch = assembly.machine.description, assembly.launch
+    description, launch = closed_loop.machine.description, closed_loop.launch
     if node == PLANT:  # with its step, and the work beside the states
         return (2 + len(description.state_names) + len(description.input_names)) * 8 / EVERY_S * 60 / 1024
-    if node == CONTROLLER and assembly.control is not None:
-        return assembly.control.law.record_layout.size * 8 / ((launch.period_ns or 0) / 1e9) * 60 / 1024
+    if node == CONTROLLER and closed_loop.control is not None:
+        return closed_loop.control.law.record_layout.size * 8 / ((launch.period_ns or 0) / 1e9) * 60 / 1024
     return 0.0
 
 

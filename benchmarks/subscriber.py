@@ -24,10 +24,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from paced import LAUNCH, paced_assembly
+from paced import LAUNCH, paced_closed_loop
 
 from servonode.bus import run_path
-from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.launcher import Launcher
 from servonode.nodes.listener import Listener
 from servonode.nodes.topology import PLANT, publishers
@@ -116,14 +116,14 @@ def strike(name: str, end: int, over: int) -> None:
     os.waitpid(pid, 0)
 
 
-def run(assembly: Assembly, end: int | None) -> dict[str, Any]:
+def run(closed_loop: ClosedLoop, end: int | None) -> dict[str, Any]:
     """The statistics of one run beside a listener that meets signal `end`.
 
     Raises:
         SystemExit: the run met a fault.
     """
     name = f"{LAUNCH}_{os.getpid()}"
-    launcher = Launcher(assembly, name, 10, lambda _: None)
+    launcher = Launcher(closed_loop, name, 10, lambda _: None)
     with listener(name, end):
         outcome = launcher.launch()
     if outcome.run is None or outcome.exit_code:
@@ -135,11 +135,11 @@ def compare() -> list[Row]:
     """The table's rows: for each rate the three kinds, interleaved in an order that turns with every round."""
     rows = []
     for rate in RATES_HZ:
-        assembly = paced_assembly(1.0 / rate, RUN_S)
+        closed_loop = paced_closed_loop(1.0 / rate, RUN_S)
         found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
         for i in range(ROUNDS):
             for kind in (*KINDS, *KINDS)[i % 3 : i % 3 + 3]:
-                found[kind].append(run(assembly, KINDS[kind]))
+                found[kind].append(run(closed_loop, KINDS[kind]))
         rows += rows_of(rate, found)
     return rows
 
@@ -175,7 +175,7 @@ def memory() -> Memory:
         if resident is not None:
             taken.append((time.monotonic(), resident))
 
-    launcher = Launcher(paced_assembly(0.001, LONG_S), name, 1000, look)
+    launcher = Launcher(paced_closed_loop(0.001, LONG_S), name, 1000, look)
     with listener(name, signal.SIGSTOP):
         outcome = launcher.launch()
     if outcome.exit_code or not taken:

@@ -23,7 +23,7 @@ import numpy as np
 from servonode.analysis.simulate import simulate_fused
 from servonode.bus import Bus, Report, State, Status, Target
 from servonode.bus.interfaces import subscriptions_expected
-from servonode.closed_loop.closed_loop import Assembly, assemble
+from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.mechanics.description import derivative_name, packed
 from servonode.nodes.node import Outbox
@@ -53,9 +53,9 @@ class Row:
 class _Given(Source):
     """A run that needs no registry."""
 
-    def __init__(self, assembly: Assembly, folder: Path) -> None:
+    def __init__(self, closed_loop: ClosedLoop, folder: Path) -> None:
         super().__init__("benchmark")
-        self.assembly, self._folder, self.alive = assembly, folder, True
+        self.closed_loop, self._folder, self.alive = closed_loop, folder, True
 
     def look(self, now: float) -> bool:  # noqa: ARG002
         if self._bus is not None:
@@ -67,9 +67,9 @@ class _Given(Source):
 
 def speak(launch: str, folder: Path, seconds: float) -> None:
     """The nodes' side: messages of a simulated run, in real time."""
-    assembly = assemble(read_launch(launch, ["run.duration=16", f"plant.step={STATE_S}"]))
-    run = simulate_fused(assembly, 1)
-    layout, names = assembly.machine.description.layout, list(run.input)
+    closed_loop = resolve(read_launch(launch, ["run.duration=16", f"plant.step={STATE_S}"]))
+    run = simulate_fused(closed_loop, 1)
+    layout, names = closed_loop.machine.description.layout, list(run.input)
     states, inputs = np.array(list(run.state.values())).T, run.inputs.T
     residuals = {name: np.nan_to_num(values) for name, values in run.residual.items()}
     buses = {node: Bus(folder, node) for node in (PLANT, CONTROLLER, TARGET)}
@@ -101,12 +101,12 @@ def speak(launch: str, folder: Path, seconds: float) -> None:
 
 def measure(launch: str) -> Row:
     """The window's side, in this process."""
-    assembly = assemble(read_launch(launch, ["run.duration=16", f"plant.step={STATE_S}"]))
+    closed_loop = resolve(read_launch(launch, ["run.duration=16", f"plant.step={STATE_S}"]))
     with tempfile.TemporaryDirectory(prefix="sn-") as folder:
         context = multiprocessing.get_context("spawn")
         speaker = context.Process(target=speak, args=(launch, Path(folder), SETTLE_S + MEASURE_S + 2.0))
         speaker.start()
-        window = Window(headless_figure(), _Given(assembly, Path(folder)), Options(span=SPAN_S))
+        window = Window(headless_figure(), _Given(closed_loop, Path(folder)), Options(span=SPAN_S))
         marks: list[tuple[float, float, int, int, int]] = []
         frame = window.frame
 

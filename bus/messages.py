@@ -152,7 +152,7 @@ class Status(Message, frozen=True, kw_only=True, gc=False):
 
     lifecycle: Lifecycle
     fault: Text = ""
-    rung: Text = ""  # of a plant: where on the fault ladder it stands
+    safe_state: Text = ""  # of a plant: where on the fault ladder it stands
     counts: Counts
     values: Values
     goal_k: CountOrNone = -1  # of a plant: the step of the goal at present; -1: k

@@ -9,7 +9,7 @@ import numpy as np
 
 from servonode.analysis.check import Report
 from servonode.bus import Status
-from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.run import Run
 from servonode.nodes.durations import in_rows
 from servonode.nodes.fault_ladder import ESTOP, FINAL
@@ -22,14 +22,14 @@ TERMINAL_PERIOD_S, LOG_PERIOD_S = 0.2, 5.0
 class StatusLine:
     """One live line on stderr: rewritten in place on a terminal, one now and then in a log."""
 
-    def __init__(self, assembly: Assembly, name: str, stream: TextIO | None = None) -> None:
+    def __init__(self, closed_loop: ClosedLoop, name: str, stream: TextIO | None = None) -> None:
         self.stream = stream or sys.stderr
         self.name = name
-        self.duration = assembly.launch.duration_ns / 1e9
-        self.units = {each.name: each.unit for each in assembly.residuals}
-        self.waits = assembly.on_fault == "wait"  # after a fault the run is held until it is reset
-        self.arms_itself = assembly.driver.simulated
-        self.unsafe = unsafe_text(assembly)
+        self.duration = closed_loop.launch.duration_ns / 1e9
+        self.units = {each.name: each.unit for each in closed_loop.residuals}
+        self.waits = closed_loop.on_fault == "wait"  # after a fault the run is held until it is reset
+        self.arms_itself = closed_loop.driver.simulated
+        self.unsafe = unsafe_text(closed_loop)
         self._stood = ""  # what the last line said of why the plant is not active
         self._terminal = self.stream.isatty()
         self._due = time.monotonic()
@@ -95,9 +95,9 @@ class StatusLine:
             self.stream.flush()
 
 
-def unsafe_text(assembly: Assembly) -> str:
+def unsafe_text(closed_loop: ClosedLoop) -> str:
     """What plant.safety.unsafe lets happen here; empty where it is not set."""
-    return f"UNSAFE: {', '.join(assembly.unsafe)}" if assembly.unsafe else ""
+    return f"UNSAFE: {', '.join(closed_loop.unsafe)}" if closed_loop.unsafe else ""
 
 
 def table(run: Run, name: str, interrupted: bool = False, stopped: str = "") -> str:
@@ -106,15 +106,15 @@ def table(run: Run, name: str, interrupted: bool = False, stopped: str = "") -> 
     ending = "broken off" if interrupted else ending
     rows = [("", f"{name}: {ending} after {float(run.t[-1]):.3f} s of plant time in {run.wall_s:.2f} s")]
     stats = run.stats
-    unsafe = unsafe_text(run.assembly)
+    unsafe = unsafe_text(run.closed_loop)
     if unsafe:
         rows.append(("safety", unsafe))
     if "rate" in stats:
-        asked = f" (asked {run.assembly.launch.run.speed:g})" if run.control == "realtime" else ""
+        asked = f" (asked {run.closed_loop.launch.run.speed:g})" if run.control == "realtime" else ""
         rows.append(("rate", f"{stats['rate']:.5g} plant seconds per second{asked}"))
     rows += _kept_time(run)
     if run.residual_max:
-        units = {each.name: each.unit for each in run.assembly.residuals}
+        units = {each.name: each.unit for each in run.closed_loop.residuals}
         shown = "   ".join(f"{key} {value:.2e} {units[key]}" for key, value in run.residual_max.items())
         rows.append(("largest residual", shown))
     for limit, acted in run.limits.items():

@@ -70,4 +70,4 @@ def show(file: str, overrides: tuple[str, ...], no_code: bool, form: Literal["la
     """Print the equations of FILE: mass matrix, bias, constraints, law."""
     from servonode.loop import Loop
 
-    click.echo(Loop(verb.assembled(file, overrides, no_code, strict=False)).show(form or "text"))
+    click.echo(Loop(verb.resolved(file, overrides, no_code, strict=False)).show(form or "text"))

@@ -59,7 +59,7 @@ def check(
 
     if len(addresses) > 2:
         raise click.UsageError("give one address, or those of states and of what is applied")
-    assembly = meant(file, machine, addresses, overrides)
-    verdict = check_protocol(assembly, both_addresses(assembly, addresses), Plan(wait=wait))
+    closed_loop = meant(file, machine, addresses, overrides)
+    verdict = check_protocol(closed_loop, both_addresses(closed_loop, addresses), Plan(wait=wait))
     click.echo(json.dumps(verdict.as_dict()) if as_json else verdict.text())
     sys.exit(1 if verdict.findings else 0)

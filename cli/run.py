@@ -74,24 +74,24 @@ def run(
     options = window_options(plot, panels, window, save)
     if options:
         check_display()
-    assembly = verb.assembled(file, overrides, no_code)
+    closed_loop = verb.resolved(file, overrides, no_code)
     if options:
-        chosen_panels(assembly, options.panels, timing=True)
-    name = name or assembly.launch.name
+        chosen_panels(closed_loop, options.panels, timing=True)
+    name = name or closed_loop.launch.name
     picture = None if no_report else report or Path(f"{name}.png")
     check_writable(out)
-    check_picture(picture, assembly)
-    rows = every or (1 if out else default_every(assembly))
+    check_picture(picture, closed_loop)
+    rows = every or (1 if out else default_every(closed_loop))
     call_process(LAUNCHER, name)
-    with Signals() as signals, never_waiting() as (printed, said), Recording(assembly, rows, name, out) as recording:
-        line = StatusLine(assembly, name)
+    with Signals() as signals, never_waiting() as (printed, said), Recording(closed_loop, rows, name, out) as recording:
+        line = StatusLine(closed_loop, name)
         with window_beside(name, options, line) as (open_window, progress):
 
             def begun() -> None:
                 signals.raises = False  # the launcher hears them now, and when it has ended they come too late
                 open_window()
 
-            outcome = Launcher(assembly, name, rows, progress, begun, recording, arm=arm or None).launch()
+            outcome = Launcher(closed_loop, name, rows, progress, begun, recording, arm=arm or None).launch()
         line.close()
         code = _deliver(outcome, recording, signals, name, as_json, out, picture)
         code = last_words(printed, said, code, as_json)

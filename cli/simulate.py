@@ -11,7 +11,7 @@ import click
 from servonode.cli import verb
 
 if TYPE_CHECKING:
-    from servonode.closed_loop.closed_loop import Assembly
+    from servonode.closed_loop.closed_loop import ClosedLoop
     from servonode.closed_loop.run import Run
 
 
@@ -79,15 +79,15 @@ def simulate(
     from servonode.cli.start_checks import check_picture, check_writable
 
     check_writable(out)
-    assembly = verb.assembled(file, overrides, no_code)
-    check_picture(report, assembly)
-    film = _filming(movie, fps, speed, assembly)
-    rows = every or (1 if out else default_every(assembly))
+    closed_loop = verb.resolved(file, overrides, no_code)
+    check_picture(report, closed_loop)
+    film = _filming(movie, fps, speed, closed_loop)
+    rows = every or (1 if out else default_every(closed_loop))
     if control == "continuous":
-        result = simulate_continuous(assembly, rows, rtol, atol)
+        result = simulate_continuous(closed_loop, rows, rtol, atol)
     else:
-        result = (simulate_nodes if loop == "nodes" else simulate_fused)(assembly, rows)
-    sys.exit(_deliver(result, assembly.launch.name, as_json, out, report, movie, film))
+        result = (simulate_nodes if loop == "nodes" else simulate_fused)(closed_loop, rows)
+    sys.exit(_deliver(result, closed_loop.launch.name, as_json, out, report, movie, film))
 
 
 @click.command(
@@ -104,7 +104,7 @@ def check(file: str, overrides: tuple[str, ...], no_code: bool, as_json: bool) -
     from servonode.closed_loop.controller_section import ProgramRefused
 
     try:
-        result = report(verb.assembled(file, overrides, no_code, strict=False))
+        result = report(verb.resolved(file, overrides, no_code, strict=False))
     except ProgramRefused as refusal:
         findings = [{"level": "refuse", "subject": "program", "text": refusal.text}]
         answer = {"file": file, "verdict": "no", "findings": findings}
@@ -117,7 +117,7 @@ def check(file: str, overrides: tuple[str, ...], no_code: bool, as_json: bool) -
 Film = Callable[["Run"], str]
 
 
-def _filming(file: Path | None, fps: float | None, speed: float | None, assembly: "Assembly") -> Film | None:
+def _filming(file: Path | None, fps: float | None, speed: float | None, closed_loop: "ClosedLoop") -> Film | None:
     """What films a run and gives the line of the table about it; None without a movie. Refuses one that cannot be."""
     if file is None:
         if fps or speed:
@@ -129,11 +129,11 @@ def _filming(file: Path | None, fps: float | None, speed: float | None, assembly
     check_backend()
     from servonode.views.movie import plan, write_movie
 
-    planned = plan(file, fps, speed, assembly)
-    check_views(assembly)
+    planned = plan(file, fps, speed, closed_loop)
+    check_views(closed_loop)
 
     def film(result: "Run") -> str:
-        frames = write_movie(result, assembly.launch.name, planned)
+        frames = write_movie(result, closed_loop.launch.name, planned)
         return f"{file} ({frames} frames, {planned.speed:g} plant seconds per second)"
 
     return film

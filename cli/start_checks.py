@@ -13,7 +13,7 @@ from servonode.errors import ServonodeError
 from servonode.nodes.terminal import STANDARD
 
 if TYPE_CHECKING:
-    from servonode.closed_loop.closed_loop import Assembly
+    from servonode.closed_loop.closed_loop import ClosedLoop
     from servonode.views.window_process import Options
 
 LEAST_DESCRIPTORS = 128  # of one process: a plant needs some 40, and some for every listener
@@ -49,7 +49,7 @@ def check_writable(file: Path | None) -> None:
         raise StartError(f"{file} is a folder; give the name of a file")
 
 
-def check_picture(file: Path | None, assembly: "Assembly") -> None:
+def check_picture(file: Path | None, closed_loop: "ClosedLoop") -> None:
     """Refuse a picture that cannot be written or drawn."""
     if file is None:
         return
@@ -58,15 +58,15 @@ def check_picture(file: Path | None, assembly: "Assembly") -> None:
     from servonode.views.display import check_backend
 
     check_backend()
-    check_views(assembly)
+    check_views(closed_loop)
 
 
-def check_views(assembly: "Assembly") -> None:
+def check_views(closed_loop: "ClosedLoop") -> None:
     """Refuse a machine of the user's whose views cannot be drawn."""
-    if not assembly.source.packaged:
+    if not closed_loop.source.packaged:
         from servonode.views.report import check_view
 
-        check_view(assembly)
+        check_view(closed_loop)
 
 
 def window_options(wanted: bool, panels: tuple[str, ...], window: float | None, save: Path | None) -> "Options | None":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from servonode.closed_loop.closed_loop import Assembly
+    from servonode.closed_loop.closed_loop import ClosedLoop
 
 F = TypeVar("F", bound=Callable[..., Any])
 BAD_USAGE = {2: "bad usage or input"}
@@ -82,7 +82,7 @@ _save = click.option("--save", type=click.Path(path_type=Path), metavar="FILE.pn
 
 
 def launch_file(function: F) -> F:
-    """The arguments of `assembled`: FILE, --set, --no-code."""
+    """The arguments of `resolved`: FILE, --set, --no-code."""
     return _file(overrides(_no_code(function)))
 
 
@@ -91,9 +91,9 @@ def window(function: F) -> F:
     return _panels(_window(_save(function)))
 
 
-def assembled(file: str, overrides: Sequence[str], no_code: bool, strict: bool = True) -> "Assembly":
+def resolved(file: str, overrides: Sequence[str], no_code: bool, strict: bool = True) -> "ClosedLoop":
     """What a launch file says, resolved; without `strict` also what would be refused at the start of a run."""
-    from servonode.closed_loop.closed_loop import assemble
+    from servonode.closed_loop.closed_loop import resolve
     from servonode.closed_loop.launch_file import read_launch
 
-    return assemble(read_launch(file, overrides), strict=strict, code=not no_code)
+    return resolve(read_launch(file, overrides), strict=strict, code=not no_code)

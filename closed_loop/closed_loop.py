@@ -48,7 +48,7 @@ BRAKING = 5.0  # s of the safe action after a fault, where the machine states on
 
 
 @dataclass(frozen=True)
-class Assembly:
+class ClosedLoop:
     """A launch file resolved: ready to simulate or to run."""
 
     launch: LaunchFile
@@ -188,7 +188,7 @@ class Assembly:
         return round(seconds * 1e9 / self.launch.step_ns)
 
 
-def assemble(launch: LaunchFile, strict: bool = True, code: bool = True) -> Assembly:
+def resolve(launch: LaunchFile, strict: bool = True, code: bool = True) -> ClosedLoop:
     """Resolve a launch file: load or build the kernels, check every name and number, examine the closed loop.
 
     With `strict` a refusal of the examination is raised; without, it is only kept in `examination`. Without
@@ -213,7 +213,7 @@ def assemble(launch: LaunchFile, strict: bool = True, code: bool = True) -> Asse
     control = resolve_control(launch, program, source) if program else None
     _check_unused(launch, control)
     actuator, sensor = _actuator_effects(launch, machine), _sensor_effects(launch, machine)
-    assembly = Assembly(
+    closed_loop = ClosedLoop(
         launch=launch,
         source=source,
         machine=machine,
@@ -224,18 +224,18 @@ def assemble(launch: LaunchFile, strict: bool = True, code: bool = True) -> Asse
         limits=_limits(launch, machine, actuator),
         command_timeout=_command_timeout(launch),
     )
-    _ = assembly.plausible(own=False), assembly.soft_start  # their names are checked
-    assembly = replace(assembly, start=possible_start(launch, machine, assembly.start))
-    check_safe_action(launch, machine, assembly.start, np.array(assembly.limits.value), assembly.brake_steps)
-    if strict and assembly.unlimited:
-        raise LaunchError(launch.file, "plant.safety", "limit", unlimited_text(assembly))
+    _ = closed_loop.plausible(own=False), closed_loop.soft_start  # their names are checked
+    closed_loop = replace(closed_loop, start=possible_start(launch, machine, closed_loop.start))
+    check_safe_action(launch, machine, closed_loop.start, np.array(closed_loop.limits.value), closed_loop.brake_steps)
+    if strict and closed_loop.unlimited:
+        raise LaunchError(launch.file, "plant.safety", "limit", unlimited_text(closed_loop))
     if control is None:
-        return assembly
-    found = _examined(launch, control, assembly.start)
+        return closed_loop
+    found = _examined(launch, control, closed_loop.start)
     if strict and found.refusals:
         first = found.refusals[0]
         raise ProgramRefused(launch.file, "controller", None, f"{first.subject}: {first.text}")
-    return replace(assembly, examination=found)
+    return replace(closed_loop, examination=found)
 
 
 def _check_unused(launch: LaunchFile, control: Control | None) -> None:
@@ -300,9 +300,9 @@ def _limits(launch: LaunchFile, machine: Machine, actuator: ActuatorEffects) -> 
     )
 
 
-def unlimited_text(assembly: Assembly) -> str:
+def unlimited_text(closed_loop: ClosedLoop) -> str:
     """Why an external plant is not armed without limits, and the remedy."""
-    names = assembly.unlimited
+    names = closed_loop.unlimited
     example = ", ".join(f"{name} = 0.5" for name in names)
     text = (
         f"there is none for {', '.join(names)}, and one wrong reading of an external plant may ask for any torque; give"

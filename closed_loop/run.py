@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics.description import Quantity, packed
 from servonode.mechanics.fault_time import located
 from servonode.mechanics.machine import Machine
@@ -29,7 +29,7 @@ class Run:
     stats: what only a run on processes has (rate, misses, round_trip_s, counts).
     """
 
-    assembly: Assembly
+    closed_loop: ClosedLoop
     control: str
     t: Array
     k: npt.NDArray[np.int64]
@@ -73,7 +73,7 @@ class Run:
 
     def outputs(self) -> dict[str, Array]:
         """Contact forces and other monitored values of every row, by name."""
-        machine = self.assembly.machine
+        machine = self.closed_loop.machine
         names = [each.name for each in machine.description.outputs]
         table = np.zeros((len(self.t), len(names)))
         x, u = np.zeros(machine.n_state + 1), np.zeros(machine.n_inputs)
@@ -85,7 +85,7 @@ class Run:
 
     def targets(self) -> dict[str, Array]:
         """Position of each target at every row, by name."""
-        signals = self.assembly.targets
+        signals = self.closed_loop.targets
         values = np.zeros(len(signals.entries))
         table = np.zeros((len(self.t), len(signals.names)))
         for i, t in enumerate(self.goal_t):
@@ -99,7 +99,7 @@ class Run:
         def last(columns: Mapping[str, Array]) -> dict[str, Any]:
             return {name: plain(column[-1]) for name, column in columns.items() if len(column)}
 
-        machine = self.assembly.machine
+        machine = self.closed_loop.machine
         x = machine.state(last(self.state))
         u = np.array([self.input[name][-1] for name in machine.description.input_names])
         t = float(self.t[-1])
@@ -125,10 +125,10 @@ class Run:
     @property
     def units(self) -> dict[str, str]:
         """The unit of each column of `columns`, by its name."""
-        description, control = self.assembly.machine.description, self.assembly.control
+        description, control = self.closed_loop.machine.description, self.closed_loop.control
         quantities = dict(zip(description.columns, (each.unit for each in description.state), strict=True))
         quantities |= {each.name: each.unit for each in description.inputs}
-        quantities |= {f"residual_{each.name}": each.unit for each in self.assembly.residuals}
+        quantities |= {f"residual_{each.name}": each.unit for each in self.closed_loop.residuals}
         if control:
             quantities |= {f"scale_{each.name}": "1" for each in control.law.description.limits}
             quantities |= {each.name: each.unit for each in control.law.description.states}
@@ -141,7 +141,7 @@ class Run:
         Then `goal_t` where goal time stood for a while, and `state_age` of a machine behind a link.
         """
         residuals = {f"residual_{name}": values for name, values in self.residual.items()}
-        states = dict(zip(self.assembly.machine.description.columns, self.state.values(), strict=True))
+        states = dict(zip(self.closed_loop.machine.description.columns, self.state.values(), strict=True))
         scales = {f"scale_{name}": values for name, values in self.scale.items()}
         more = {**residuals, **scales, **self.program_state}
         return {"t": self.t, **states, **self.input, **more, "energy": self.energy, **self._stamps}
@@ -198,34 +198,34 @@ def plain(value: float) -> float | str:
     return number if np.isfinite(number) else str(number)
 
 
-def run_of_rows(assembly: Assembly, control: str, rows: Array, answers: Array, wall_s: float, **more: Any) -> Run:
+def run_of_rows(closed_loop: ClosedLoop, control: str, rows: Array, answers: Array, wall_s: float, **more: Any) -> Run:
     """A Run from the plant's rows (k, x, work, u) and the controller's (see `RecordLayout`).
 
     A plant node's rows go on with the step of the goal and the age of the state. What the controller computed stands at
     control instants; between them the last one is repeated.
     """
-    machine = assembly.machine
+    machine = closed_loop.machine
     n, names = machine.n_state, machine.description.state_names
     k = rows[:, 0].astype(np.int64)
-    t = k * assembly.launch.step_ns / 1e9
-    residuals, scales, states = _answered(assembly, answers)
-    step_s = assembly.launch.step_ns / 1e9
+    t = k * closed_loop.launch.step_ns / 1e9
+    residuals, scales, states = _answered(closed_loop, answers)
+    step_s = closed_loop.launch.step_ns / 1e9
     energy = np.array(
         [machine.energy(time, np.ascontiguousarray(row)) for time, row in zip(t, rows[:, 1 : n + 2], strict=True)]
     )
     inputs = machine.description.input_names
     stamps = 1 + n + 1 + len(inputs)  # columns before those
     if rows.shape[1] > stamps:
-        more["goal_t"] = rows[:, stamps] * assembly.launch.step_ns / 1e9
-        if not assembly.driver.simulated and control != "sampled":
+        more["goal_t"] = rows[:, stamps] * closed_loop.launch.step_ns / 1e9
+        if not closed_loop.driver.simulated and control != "sampled":
             more["state_age"] = rows[:, stamps + 1]
     rows = np.ascontiguousarray(rows[:, :stamps])
     held = _stabilised(machine, t, rows)
     largest = {name: float(np.max(np.abs(values), initial=0.0)) for name, values in held.items()}
     more["residual_max"] = largest | more.get("residual_max", {})
-    more.setdefault("warnings", _warnings(assembly, t, rows) | _faults_let_pass(assembly, rows))
+    more.setdefault("warnings", _warnings(closed_loop, t, rows) | _faults_let_pass(closed_loop, rows))
     return Run(
-        assembly=assembly,
+        closed_loop=closed_loop,
         control=control,
         t=t,
         k=k,
@@ -243,17 +243,17 @@ def run_of_rows(assembly: Assembly, control: str, rows: Array, answers: Array, w
     )
 
 
-def largest_residuals(assembly: Assembly, answers: Array) -> dict[str, float]:
+def largest_residuals(closed_loop: ClosedLoop, answers: Array) -> dict[str, float]:
     """The largest magnitude of each residual of the program over the controller's rows."""
-    residuals, *_ = _answered(assembly, answers)
+    residuals, *_ = _answered(closed_loop, answers)
     return {name: float(np.max(np.abs(values), initial=0.0)) for name, values in residuals.items()}
 
 
-def _answered(assembly: Assembly, answers: Array) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
+def _answered(closed_loop: ClosedLoop, answers: Array) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
     """The program's residuals, its limits' scales and its own states: columns of the controller's rows, by name."""
-    if assembly.control is None:
+    if closed_loop.control is None:
         return {}, {}, {}
-    law, part = assembly.control.law.description, assembly.control.law.record_layout
+    law, part = closed_loop.control.law.description, closed_loop.control.law.record_layout
 
     def named(quantities: Sequence[Quantity], columns: slice) -> dict[str, Array]:
         return dict(zip((each.name for each in quantities), answers[:, columns].T, strict=True))
@@ -272,16 +272,16 @@ def _stabilised(machine: Machine, t: Array, rows: Array) -> dict[str, Array]:
     return {each.name: table[:, len(described.constraints) + i] for i, each in enumerate(described.stabilised)}
 
 
-def _faults_let_pass(assembly: Assembly, rows: Array) -> dict[str, float]:
+def _faults_let_pass(closed_loop: ClosedLoop, rows: Array) -> dict[str, float]:
     """The machine's fault that was met first and, as the launch file wants, did not end the run, with its time.
 
     Located where no input changes between the rows, else the first row at which it is met.
     """
-    machine, launch = assembly.machine, assembly.launch
+    machine, launch = closed_loop.machine, closed_loop.launch
     if launch.plant.safety.faults or not machine.description.faults:
         return {}
     n, integrator, step_ns = machine.n_state, launch.plant.integrator, launch.step_ns
-    watch = None if assembly.control else machine.watcher(integrator)
+    watch = None if closed_loop.control else machine.watcher(integrator)
     last = np.zeros(n + 1)
     for i, row in enumerate(rows):
         k, x, u = int(row[0]), row[1 : n + 2].copy(), row[n + 2 :].copy()
@@ -296,9 +296,9 @@ def _faults_let_pass(assembly: Assembly, rows: Array) -> dict[str, float]:
     return {}
 
 
-def _warnings(assembly: Assembly, t: Array, rows: Array) -> dict[str, float]:
+def _warnings(closed_loop: ClosedLoop, t: Array, rows: Array) -> dict[str, float]:
     """The machine's warnings with the first recorded time at which each holds."""
-    machine = assembly.machine
+    machine = closed_loop.machine
     found: dict[str, float] = {}
     n = machine.n_state
     for time, row in zip(t, rows, strict=True):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.run import Run
 from servonode.nodes.recording import Recording, runs_of
 from servonode.nodes.topology import NODES, PLANT
@@ -45,7 +45,7 @@ class Outcome:
 
 
 def collect(
-    outcome: Outcome, assembly: Assembly, recording: Recording, restarts: dict[str, int], wall_s: float
+    outcome: Outcome, closed_loop: ClosedLoop, recording: Recording, restarts: dict[str, int], wall_s: float
 ) -> None:
     """Take what the nodes left into the outcome: their faults, and the run if there is a record."""
     summaries = {name: store.summary for name, store in recording.stores.items()}
@@ -54,11 +54,11 @@ def collect(
     faults = [fault for name in NODES for fault in summaries.get(name, {}).get("faults", [])]
     known = {fault["text"] for fault in outcome.faults}
     outcome.faults += _unique(fault for fault in faults if fault["text"] not in known)
-    if plant and plant["k"] < assembly.launch.steps:
+    if plant and plant["k"] < closed_loop.launch.steps:
         outcome.stopped = plant.get("stopped_by") or "it ended before its time"
     lost = {name: store.lost for name, store in recording.stores.items() if store.lost}
     more = {"faults": outcome.faults, "stats": _stats(summaries) | {"restarts": restarts, "lost_rows": lost}}
-    runs = runs_of(assembly, recording.collect(), plant.get("wall_s", wall_s), **more)
+    runs = runs_of(closed_loop, recording.collect(), plant.get("wall_s", wall_s), **more)
     if runs:
         *outcome.earlier, outcome.run = runs
 

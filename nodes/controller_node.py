@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.bus import BusFace, Command, Report, State, Target, Wanted
-from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.controllers.engine.layout import Answer
 from servonode.mechanics.description import unpacked
 from servonode.nodes.durations import Durations
@@ -32,25 +32,25 @@ class ControllerNode(Node):
 
     def __init__(
         self,
-        assembly: Assembly,
+        closed_loop: ClosedLoop,
         bus: BusFace,
         listeners: Sequence[Wanted],
         clock: Clock = time.monotonic_ns,
         store: Store | None = None,
     ) -> None:
         super().__init__(CONTROLLER, bus, listeners, clock)
-        assert assembly.control is not None
-        self.assembly = assembly
-        self.control = assembly.control
-        self.law = assembly.control.law
-        description = assembly.machine.description
+        assert closed_loop.control is not None
+        self.closed_loop = closed_loop
+        self.control = closed_loop.control
+        self.law = closed_loop.control.law
+        description = closed_loop.machine.description
         self.state_names, self.input_names = description.state_names, description.input_names
         self.residual_names = [each.name for each in self.law.description.residuals]
-        self.goal_names = assembly.targets.entries
+        self.goal_names = closed_loop.targets.entries
         self._goal_set = frozenset(self.goal_names)
         self.limit_names = [each.name for each in self.law.description.limits]
         columns = self.law.record_layout.columns(self.law.description)[1:]
-        launch = assembly.launch
+        launch = closed_loop.launch
         self.record = Recorder(columns, launch.steps // (launch.steps_per_period or 1) + 2, store)
         self.compute_time, self.period = Durations(), Durations()
         self._x, self._layout = np.zeros(len(self.state_names)), description.layout
@@ -63,7 +63,7 @@ class ControllerNode(Node):
         self._memory, self._followed = self.law.memory(), 0.0  # s, plant time of the state before
         self._period = (launch.period_ns or 0) / 1e9
         wanted = launch.controller is not None and launch.controller.predictor and launch.controller.delay > 0
-        self._predictor = Predictor(assembly) if wanted else None
+        self._predictor = Predictor(closed_loop) if wanted else None
         self._ahead = self._predictor.delay * (launch.steps_per_period or 1) if self._predictor else 0  # steps
         self._goals: dict[int, Target] = {}
         self._early: dict[int, Target] = {}  # goals of a run whose first state has not come yet
@@ -71,8 +71,8 @@ class ControllerNode(Node):
         self._waiting: State | None = None  # a state whose target has not arrived yet
         self._answer: Command | None = None
         self._run = 0  # none yet
-        in_real_time = launch.run.mode == "realtime" and assembly.command_timeout is not None
-        self._silence_ns = round((assembly.command_timeout or 0.0) * 1e9) if in_real_time else None
+        in_real_time = launch.run.mode == "realtime" and closed_loop.command_timeout is not None
+        self._silence_ns = round((closed_loop.command_timeout or 0.0) * 1e9) if in_real_time else None
         self._heard = 0  # clock of the newest control state
 
     def work(self) -> float:
@@ -121,7 +121,7 @@ class ControllerNode(Node):
             self._early = {}
             self._answer = self.failed = None
             self._clear_memory()
-            self._followed = goal_step(state) * self.assembly.launch.step_ns / 1e9
+            self._followed = goal_step(state) * self.closed_loop.launch.step_ns / 1e9
         if not state.control:
             return
         if self._answer is not None and state.seq == self._answer.re:
@@ -188,7 +188,7 @@ class ControllerNode(Node):
 
     def _compute(self, answer: Answer, k: int, x: Array, follow: bool = False) -> int:
         """Evaluate the law at step k of the goal into `answer`; its status. `follow`: the program's states too."""
-        goal, t = self._goals.get(k), k * self.assembly.launch.step_ns / 1e9
+        goal, t = self._goals.get(k), k * self.closed_loop.launch.step_ns / 1e9
         if goal is not None:
             self._goal[:] = [goal.target[name] for name in self.goal_names]
         if len(self._signals):

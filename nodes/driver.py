@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.driver_checks import driver_addresses, stated
 from servonode.nodes.node import Clock
 from servonode.plants.drivers.device import terms_of
@@ -11,24 +11,24 @@ from servonode.plants.drivers.simulated_device import Workings
 from servonode.plants.plant import Plant
 
 
-def driven_plant(assembly: Assembly, clock: Clock) -> Plant:
+def driven_plant(closed_loop: ClosedLoop, clock: Clock) -> Plant:
     """The plant of a run; what the driver opens belongs to this process."""
-    launch, machine = assembly.launch, assembly.machine
-    watch = assembly.command_timeout or launch.plant.safety.command_timeout_floor
+    launch, machine = closed_loop.launch, closed_loop.machine
+    watch = closed_loop.command_timeout or launch.plant.safety.command_timeout_floor
     terms = terms_of(
-        machine, assembly.start, np.array(assembly.limits.value),
+        machine, closed_loop.start, np.array(closed_loop.limits.value),
         lockstep=launch.run.mode == "lockstep", step_ns=launch.step_ns, period=(launch.period_ns or 0) / 1e9,
         speed=launch.run.speed, timeout=watch, state_timeout=launch.plant.device.timeout or watch,
         frozen_time=launch.plant.safety.frozen_time,
     )  # fmt: skip
     context = DriverContext(
         machine,
-        simulation=assembly.plant,
+        simulation=closed_loop.plant,
         terms=terms,
-        workings=Workings(launch.plant.integrator, assembly.actuator, assembly.sensor, launch.run.seed),
-        plausible=assembly.plausible(own=True),
+        workings=Workings(launch.plant.integrator, closed_loop.actuator, closed_loop.sensor, launch.run.seed),
+        plausible=closed_loop.plausible(own=True),
         stated=stated(launch),
         addresses=driver_addresses(launch, machine.description.name),
         clock=clock,
     )
-    return assembly.driver.open(context)
+    return closed_loop.driver.open(context)

@@ -1,11 +1,11 @@
-"""The fault ladder: how severe each fault is, what the plant does on each rung, latched until it is reset."""
+"""The fault ladder: how severe each fault is, what the plant does in each safe state, latched until it is reset."""
 
 from enum import IntEnum
 
 from servonode.nodes.node import Fault
 
 
-class Rung(IntEnum):
+class SafeState(IntEnum):
     """What reaches the machine, from harmless to final; the most severe wins."""
 
     NOMINAL = 0  # what the law asks for
@@ -16,25 +16,27 @@ class Rung(IntEnum):
     STOP = 5  # the driver is told to be safe, and the run ends
 
 
-RUNGS = {
-    "stale_command": Rung.DAMP,
-    "law": Rung.DAMP,
-    "estop": Rung.DAMP,
-    "overrun": Rung.DAMP,
-    "host_stall": Rung.DAMP,
-    "lockstep_timeout": Rung.DAMP,
-    "stale_state": Rung.ZERO,
-    "stale_applied": Rung.ZERO,
-    "implausible_state": Rung.ZERO,
-    "frozen_state": Rung.ZERO,
-    "flooding": Rung.ZERO,
-    "device": Rung.STOP,
-    "diverged": Rung.STOP,
+SAFE_STATES = {
+    "stale_command": SafeState.DAMP,
+    "law": SafeState.DAMP,
+    "estop": SafeState.DAMP,
+    "overrun": SafeState.DAMP,
+    "host_stall": SafeState.DAMP,
+    "lockstep_timeout": SafeState.DAMP,
+    "stale_state": SafeState.ZERO,
+    "stale_applied": SafeState.ZERO,
+    "implausible_state": SafeState.ZERO,
+    "frozen_state": SafeState.ZERO,
+    "flooding": SafeState.ZERO,
+    "device": SafeState.STOP,
+    "diverged": SafeState.STOP,
 }
-MACHINE = Rung.DAMP  # a fault condition of the machine, called as its author calls it: fallen, tilt
+MACHINE = SafeState.DAMP  # a fault condition of the machine, called as its author calls it: fallen, tilt
 ESTOP = "estop"  # has a latch of its own
 STAYS = "estop stays latched; release it with servonode reset --estop"
-FINAL = frozenset(name for name, rung in RUNGS.items() if rung == Rung.STOP)  # faults that end the run in any case
+FINAL = frozenset(
+    name for name, safe_state in SAFE_STATES.items() if safe_state == SafeState.STOP
+)  # faults that end the run in any case
 
 
 class Ladder:
@@ -43,12 +45,12 @@ class Ladder:
     def __init__(self) -> None:
         self.faults: list[Fault] = []
         self.latched: list[Fault] = []
-        self.passing = Rung.NOMINAL  # what acts without a latched fault
+        self.passing = SafeState.NOMINAL  # what acts without a latched fault
 
     @property
-    def rung(self) -> Rung:
+    def safe_state(self) -> SafeState:
         """The most severe of what is latched and what is passing."""
-        return max((RUNGS.get(fault.name, MACHINE) for fault in self.latched), default=self.passing)
+        return max((SAFE_STATES.get(fault.name, MACHINE) for fault in self.latched), default=self.passing)
 
     def latch(self, fault: Fault) -> bool:
         """Keep a fault until the reset; whether it is the first of its name since the last one."""
@@ -61,7 +63,7 @@ class Ladder:
     def reset(self, estop: bool = False) -> None:
         """Clear what is latched, of an emergency stop only with `estop`; `faults` remembers it."""
         self.latched = [fault for fault in self.latched if fault.name == ESTOP and not estop]
-        self.passing = Rung.NOMINAL
+        self.passing = SafeState.NOMINAL
 
     def obstacle(self) -> str | None:
         """The sentence that says what is latched, and what clears all of it; None where nothing is."""

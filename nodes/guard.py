@@ -1,7 +1,7 @@
 """What stands between commands and the machine: safety filter, fault ladder, arming. It lives in the plant's process.
 
 Commands pass `consider`; what passes acts from its instant on. Whatever goes wrong climbs the ladder, and from the
-rung `damp` on no command acts until the run is reset and armed anew.
+safe state `damp` on no command acts until the run is reset and armed anew.
 """
 
 import math
@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.bus import Applied, Command, Lifecycle
-from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.command_filter import Expected, refusal
 from servonode.nodes.durations import Durations
-from servonode.nodes.fault_ladder import ESTOP, STAYS, Ladder, Rung
+from servonode.nodes.fault_ladder import ESTOP, STAYS, Ladder, SafeState
 from servonode.nodes.node import Clock, Fault, Outbox, start_id
 from servonode.plants.limits import Limits, limited
 from servonode.plants.plant import Plant
@@ -36,21 +36,21 @@ class Unanswered(NamedTuple):
 class Guard:
     """The safety side of one plant. `applied` acts from now on."""
 
-    def __init__(self, assembly: Assembly, plant: Plant, outbox: Outbox, clock: Clock) -> None:
-        launch = assembly.launch
-        self.machine = assembly.machine
+    def __init__(self, closed_loop: ClosedLoop, plant: Plant, outbox: Outbox, clock: Clock) -> None:
+        launch = closed_loop.launch
+        self.machine = closed_loop.machine
         self.plant = plant
         self.outbox = outbox
         self.clock = clock
-        self.names = assembly.machine.description.input_names
-        self.has_safe_action = assembly.machine.description.has_safe_action
-        self.limits = assembly.limits
+        self.names = closed_loop.machine.description.input_names
+        self.has_safe_action = closed_loop.machine.description.has_safe_action
+        self.limits = closed_loop.limits
         self._power = Limits(self.limits.value, (math.inf,) * len(self.names), self.limits.power)
         self.period_s = (launch.period_ns or 0) / 1e9
         self.delay = launch.controller.delay if launch.controller else 0
         self._steps = launch.steps_per_period or 1
         self.budget = launch.plant.safety.repeats
-        self.controlled = assembly.control is not None
+        self.controlled = closed_loop.control is not None
         self.ladder = Ladder()
         self.lifecycle = Lifecycle.UNCONFIGURED
         self.braking = False  # the safe action acts, computed anew for each step
@@ -66,10 +66,10 @@ class Guard:
         self._unanswered: dict[int, Unanswered] = {}  # by the seq of the state, oldest first
         self._expected = Expected(outbox.run, -1, -1, self._unanswered, frozenset(self.names))
         self.unlimited: tuple[str, ...] = ()  # inputs without a limit, of a machine that must have one to be armed
-        self._soft = assembly.soft_start
+        self._soft = closed_loop.soft_start
         self._starts_softly = self._soft.at_first  # with the next command to act
         self._soft_from = -max(self._soft.ramp, self._soft.periods)  # control instant of the newest soft start
-        self._successors = assembly.on_fault == "resume"  # another controller may go on where one has died
+        self._successors = closed_loop.on_fault == "resume"  # another controller may go on where one has died
         self._src = 0  # start id of the controller whose command made the plant active
         self._answered = -1  # control instant of the newest answered state
         self._newest = [0.0] * len(self.names)  # what was let through last, or is written as the safe action
@@ -83,13 +83,17 @@ class Guard:
     @property
     def follows(self) -> bool:
         """Whether commands act, or the last is held: then goal time passes."""
-        return self.lifecycle is Lifecycle.ACTIVE and self.ladder.passing < Rung.DAMP
+        return self.lifecycle is Lifecycle.ACTIVE and self.ladder.passing < SafeState.DAMP
 
     @property
-    def rung(self) -> Rung:
+    def safe_state(self) -> SafeState:
         """Where on the ladder the plant stands; without a safe action, or a state to compute it from, damp is zero."""
-        rung = self.ladder.rung
-        return Rung.ZERO if rung == Rung.DAMP and not (self.has_safe_action and not self.state_unknown) else rung
+        safe_state = self.ladder.safe_state
+        return (
+            SafeState.ZERO
+            if safe_state == SafeState.DAMP and not (self.has_safe_action and not self.state_unknown)
+            else safe_state
+        )
 
     # commands
 
@@ -166,7 +170,7 @@ class Guard:
             for reason in reasons:
                 self.counts[reason] += 1
         self._answered, self._newest, self.repeats = state.instant, values, 0
-        self.ladder.passing = Rung.WARN if reasons else Rung.NOMINAL
+        self.ladder.passing = SafeState.WARN if reasons else SafeState.NOMINAL
         self._later.append((step, values, state.measured))
         if self.outbox.heard("applied"):
             self._publish(k, values, command.input, command.seq, reasons)
@@ -211,11 +215,11 @@ class Guard:
         if not self.repeats:
             return
         self.counts["repeats"] += 1
-        if self.ladder.passing < Rung.HOLD:
-            self.ladder.passing = Rung.HOLD
-        if self.budget is not None and self.repeats > self.budget and self.ladder.passing < Rung.DAMP:
+        if self.ladder.passing < SafeState.HOLD:
+            self.ladder.passing = SafeState.HOLD
+        if self.budget is not None and self.repeats > self.budget and self.ladder.passing < SafeState.DAMP:
             self.counts["over_budget"] += 1
-            self.ladder.passing = Rung.DAMP
+            self.ladder.passing = SafeState.DAMP
             self.safe("repeats")
         elif not self.plant.simulated:
             self.plant.write(self.applied)  # a device's own watchdog wants to hear that we live
@@ -223,7 +227,7 @@ class Guard:
     # faults
 
     def latch(self, fault: Fault) -> None:
-        """Climb the ladder: from now on the safe action of the fault's rung."""
+        """Climb the ladder: from now on the safe action of the fault's safe state."""
         if self.ladder.latch(fault):
             self.lifecycle = Lifecycle.FAULT
             self.safe(f"fault:{fault.name}")
@@ -231,8 +235,13 @@ class Guard:
     def safe(self, reason: str) -> None:
         """The machine's own safe action, or zero input, and nothing that was still to come."""
         self._later.clear()
-        self.state_unknown = self.state_unknown or self.ladder.rung == Rung.ZERO
-        zero = not self.has_safe_action or self.state_unknown or self.ladder.rung >= Rung.ZERO or not self.plant.finite
+        self.state_unknown = self.state_unknown or self.ladder.safe_state == SafeState.ZERO
+        zero = (
+            not self.has_safe_action
+            or self.state_unknown
+            or self.ladder.safe_state >= SafeState.ZERO
+            or not self.plant.finite
+        )
         self.braking = not zero
         if zero:
             self._write_zero()

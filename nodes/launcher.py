@@ -11,7 +11,7 @@ from typing import Any
 
 from servonode.bus import Bus, BusError, Requester, RunFolder, Status, devices_folder, run_folder, run_path
 from servonode.bus.processes import Named
-from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.driver_checks import check_free, driver_addresses, remarks
 from servonode.closed_loop.launch_file import table_of
 from servonode.nodes.collect import Outcome, collect
@@ -43,7 +43,7 @@ class Launcher:
 
     def __init__(
         self,
-        assembly: Assembly,
+        closed_loop: ClosedLoop,
         name: str,
         every: int,
         progress: Progress,
@@ -51,13 +51,13 @@ class Launcher:
         recording: Recording | None = None,
         arm: bool | None = None,
     ) -> None:
-        self.assembly = assembly
+        self.closed_loop = closed_loop
         self.name = name
         self.every = every
-        self.recording = recording or Recording(assembly, every, name)
+        self.recording = recording or Recording(closed_loop, every, name)
         self.progress = progress
         self.begun = begun
-        self.arm = assembly.driver.simulated if arm is None else arm
+        self.arm = closed_loop.driver.simulated if arm is None else arm
         self.children: dict[str, Child] = {}
         self.outcome = Outcome()
         self._status: dict[str, Status] = {}
@@ -75,20 +75,20 @@ class Launcher:
                 of the launch file is taken.
         """
         begin = time.monotonic_ns()
-        launch, machine = self.assembly.launch, self.assembly.machine.description.name
+        launch, machine = self.closed_loop.launch, self.closed_loop.machine.description.name
         addresses = driver_addresses(launch, machine)
         with _held(self.name) as folder, devices_folder(addresses, bound=addresses[-1] if addresses else ""):
             check_free(launch, machine)
             for text in remarks(launch, machine):
                 _say(text)
-            names = nodes_of(self.assembly.control is not None)
-            self._restarts = {node: Restarts.of(self.assembly.launch.supervision, node) for node in names}
+            names = nodes_of(self.closed_loop.control is not None)
+            self._restarts = {node: Restarts.of(self.closed_loop.launch.supervision, node) for node in names}
             previous = self._listen()
             try:
                 self._lives(folder, names)
                 wall_s = (time.monotonic_ns() - begin) / 1e9
                 again = {name: each.count for name, each in self._restarts.items() if each.count}
-                collect(self.outcome, self.assembly, self.recording, again, wall_s)
+                collect(self.outcome, self.closed_loop, self.recording, again, wall_s)
                 self._forward_output()  # the writer's last word
             finally:
                 for number, handler in previous:
@@ -161,7 +161,7 @@ class Launcher:
 
     def _described(self) -> dict[str, Any]:
         """What viewers and the operator need to know: the launch file as it runs, the nodes' processes."""
-        launch, pids = self.assembly.launch, {name: child.pid for name, child in self.children.items()}
+        launch, pids = self.closed_loop.launch, {name: child.pid for name, child in self.children.items()}
         starts = {name: Named.of(pid).start for name, pid in pids.items()}
         return {
             "pids": pids,
@@ -193,7 +193,7 @@ class Launcher:
                     os.close(other.output)
             folder.forget()
             store = self.recording.stores[name]
-            return run_node(name, self.assembly, folder, self.every, self.arm and not again, store)
+            return run_node(name, self.closed_loop, folder, self.every, self.arm and not again, store)
 
         self.children[name] = forked(name, self.name, live, NODES[name].orphaned)
         if name == PLANT and (self._stopped or (again and self._was_stopped())):
@@ -247,7 +247,7 @@ class Launcher:
 
     def _watch(self, bus: Bus, inbox: Any) -> list[str]:
         """Show progress until the plant is done, a node dies, or the user breaks off; the nodes to start again."""
-        launch, braking = self.assembly.launch, False
+        launch, braking = self.closed_loop.launch, False
         patience: int | None = None  # when the plant must have stopped by itself
         self._heard = time.monotonic_ns()
         while (self.children[PLANT].code is None or PLANT in self._due) and not self.outcome.interrupted:
@@ -268,10 +268,10 @@ class Launcher:
             if PLANT not in self._due and self._is_silent(now):
                 break
             if dead and patience is None:
-                patience = now + round(((self.assembly.command_timeout or 0.0) + 1.0) * 1e9)
+                patience = now + round(((self.closed_loop.command_timeout or 0.0) + 1.0) * 1e9)
             if patience is not None and not braking and self._status_of(PLANT) == "fault":
                 braking = True  # the plant takes its safe action, which has its own time
-                patience += round(self.assembly.safe_steps * launch.step_ns / launch.run.speed)
+                patience += round(self.closed_loop.safe_steps * launch.step_ns / launch.run.speed)
             if patience is not None and (now > patience or launch.run.mode == "lockstep"):
                 break
             self.progress(self._status)
@@ -279,7 +279,7 @@ class Launcher:
 
     def _is_silent(self, now: int) -> bool:
         """Whether the plant has said nothing for so long that it hangs, which is a fault."""
-        run = self.assembly.launch.run
+        run = self.closed_loop.launch.run
         silent = (now - self._heard) / 1e9
         if silent <= run.lockstep_timeout + SILENCE_S:
             return False

@@ -12,7 +12,7 @@ from typing import Any
 from servonode.bus import Bus, MessageError, RunFolder, clear_devices_folder
 from servonode.bus.interfaces import Identity
 from servonode.bus.messages import MAX_TEXT
-from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.lockstep import lockstep, prepare
 from servonode.nodes.node import Node
@@ -160,20 +160,20 @@ def share_core(name: str) -> None:
 Life = Callable[[], dict[str, Any]]
 
 
-def run_node(name: str, assembly: Assembly, folder: RunFolder, every: int, arm: bool, store: Store) -> int:
+def run_node(name: str, closed_loop: ClosedLoop, folder: RunFolder, every: int, arm: bool, store: Store) -> int:
     """The life of one node process; returns its exit code. `arm`: without waiting for the operator.
 
     What it records and its summary go to `store`.
     """
     if name == PLANT:
         folder.sign(name)
-    if assembly.launch.run.mode == "lockstep":
+    if closed_loop.launch.run.mode == "lockstep":
         share_core(name)  # before the bus: its I/O thread inherits the core
-    grants = ask(assembly.launch.run, name)
+    grants = ask(closed_loop.launch.run, name)
     launcher = os.getppid()
     bus = NodeBus(folder.path, name)
     with bus:
-        node, live = _build(name, assembly, bus, every, arm, store)
+        node, live = _build(name, closed_loop, bus, every, arm, store)
         bus.is_ready = node.outbox.ready
         bus.on_stop = lambda: _stop(node, bus.stops)
         bus.on_operator = node.asked
@@ -225,24 +225,24 @@ def _alive(launcher: int) -> bool:
         return True
 
 
-def _build(name: str, assembly: Assembly, bus: NodeBus, every: int, arm: bool, store: Store) -> tuple[Any, Life]:
+def _build(name: str, closed_loop: ClosedLoop, bus: NodeBus, every: int, arm: bool, store: Store) -> tuple[Any, Life]:
     """The node of this name, and how it lives."""
-    listeners = subscribers(nodes_of(assembly.control is not None), launcher=True)
+    listeners = subscribers(nodes_of(closed_loop.control is not None), launcher=True)
     if name == PLANT:
-        plant = PlantNode(assembly, bus, listeners, every, interactive=True, store=store)
-        return plant, lambda: _drive(plant, assembly, arm)
+        plant = PlantNode(closed_loop, bus, listeners, every, interactive=True, store=store)
+        return plant, lambda: _drive(plant, closed_loop, arm)
     node: Node
     if name == CONTROLLER:
-        node = ControllerNode(assembly, bus, listeners, store=store)
+        node = ControllerNode(closed_loop, bus, listeners, store=store)
     else:
-        node = TargetNode(assembly, bus, listeners)
+        node = TargetNode(closed_loop, bus, listeners)
     return node, lambda: _work(node, bus)
 
 
-def _drive(node: PlantNode, assembly: Assembly, arm: bool) -> dict[str, Any]:
+def _drive(node: PlantNode, closed_loop: ClosedLoop, arm: bool) -> dict[str, Any]:
     """The plant's life, from the handshake to the last state, and how it kept time."""
-    run = assembly.launch.run
-    if not prepare(node, arm, assembly.launch.plant.device.wait):
+    run = closed_loop.launch.run
+    if not prepare(node, arm, closed_loop.launch.plant.device.wait):
         node.finish()
         return {"rate": 0.0, "misses": 0, "wall_s": 0.0}
     begin = time.monotonic_ns()
@@ -250,7 +250,7 @@ def _drive(node: PlantNode, assembly: Assembly, arm: bool) -> dict[str, Any]:
         lockstep(node, run.lockstep_timeout)
         wall = (time.monotonic_ns() - begin) / 1e9
         return {"rate": node.plant.t / wall if wall else 0.0, "misses": 0, "wall_s": wall}
-    pace = RealTime(node, run.speed, assembly.command_timeout, run.lockstep_timeout)
+    pace = RealTime(node, run.speed, closed_loop.command_timeout, run.lockstep_timeout)
     pace.run()
     return pace.summary()
 

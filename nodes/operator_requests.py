@@ -85,8 +85,9 @@ def estop(*names: str) -> dict[str, str]:
 def status(name: str | None = None) -> dict[str, Any]:
     """How the nodes of run `name` (absent: the one going on) stand: {"run", "pid", "pids", "nodes"}.
 
-    pid is the launcher's process, pids those of the nodes by their names. Of each node its lifecycle, fault, rung,
-    plant time, counts and values, or {"error": why it does not answer}; of the plant all its latched `faults`.
+    pid is the launcher's process, pids those of the nodes by their names. Of each node its lifecycle, fault,
+    safe state, plant time, counts and values, or {"error": why it does not answer}; of the plant all
+    its latched `faults`.
     """
     run = find_run(name)
     nodes = sorted(run.registry.get("nodes") or [PLANT], key=lambda node: (node != PLANT, node))
@@ -250,12 +251,12 @@ def status_text(report: Mapping[str, Any]) -> str:
 
 
 def _stands(stands: Mapping[str, Any]) -> str:
-    """One node's lifecycle, rung, time and fault in a line."""
+    """One node's lifecycle, safe state, time and fault in a line."""
     if "error" in stands:
         return f"NO ANSWER: {stands['error']}"
     parts = [str(stands.get("lifecycle", "?"))]
-    if stands.get("rung"):
-        parts.append(f"rung {stands['rung']}")
+    if stands.get("safe_state"):
+        parts.append(f"safe state {stands['safe_state']}")
     if isinstance(stands.get("t"), int | float):
         parts.append(f"t = {stands['t']:.3f} s")
     if stands.get("unsafe"):

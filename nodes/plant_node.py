@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from servonode.bus import BusFace, Command, Lifecycle, State, subscriptions_expected
 from servonode.bus.interfaces import Wanted
-from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics.description import packed
 from servonode.mechanics.fault_time import located
 from servonode.nodes.driver import driven_plant
@@ -47,7 +47,7 @@ class PlantNode:
 
     def __init__(
         self,
-        assembly: Assembly,
+        closed_loop: ClosedLoop,
         bus: BusFace,
         listeners: Sequence[Wanted],
         every: int,
@@ -55,19 +55,19 @@ class PlantNode:
         interactive: bool = False,
         store: Store | None = None,
     ) -> None:
-        launch = assembly.launch
-        self.assembly = assembly
+        launch = closed_loop.launch
+        self.closed_loop = closed_loop
         self.clock = clock
         self.bus = bus
-        self.plant: Plant = driven_plant(assembly, clock) if interactive else assembly.plant()
+        self.plant: Plant = driven_plant(closed_loop, clock) if interactive else closed_loop.plant()
         self.info = self.plant.open()
-        self._layout = assembly.machine.description.layout
+        self._layout = closed_loop.machine.description.layout
         self.outbox = Outbox(PLANT, bus.publisher(subscriptions_expected(PLANT, listeners)), clock)
-        self.guard = Guard(assembly, self.plant, self.outbox, clock)
+        self.guard = Guard(closed_loop, self.plant, self.outbox, clock)
         self.counts: Counter[str] = self.guard.counts
         if interactive:  # else it is a simulation, whatever the driver
-            self.guard.unlimited = assembly.unlimited
-        self.commands = bus.subscriber(NODES[PLANT].hears) if assembly.control else None
+            self.guard.unlimited = closed_loop.unlimited
+        self.commands = bus.subscriber(NODES[PLANT].hears) if closed_loop.control else None
         self.steps, self.steps_per_period = launch.steps, launch.steps_per_period
         self.publish_every, self.every = launch.plant.publish_every, every
         columns = [*self.info.state_names, "work", *self.info.input_names, *MORE_COLUMNS]
@@ -77,7 +77,7 @@ class PlantNode:
         self.stops = 0  # how often; a second time skips the safe action
         self.asks = True  # control states want an answer
         self.pace = Pace()
-        self.waits = interactive and assembly.on_fault == "wait"  # a fault is followed by a reset, not by the end
+        self.waits = interactive and closed_loop.on_fault == "wait"  # a fault is followed by a reset, not by the end
         self.interactive = interactive
         self._advancing = self._lost = False  # in the middle of a step; the machine stays away
         self._connecting = 0  # clock until which the machine may answer the handshake; 0: it has
@@ -89,9 +89,9 @@ class PlantNode:
         self._goal = GoalTime()
         self._last_control = 0  # clock of the control state before
         self.energy = EnergyAccount(self.plant)
-        self._brake_steps = assembly.brake_steps
+        self._brake_steps = closed_loop.brake_steps
         self._watched = launch.plant.safety.faults
-        self._locates = self._watched and self.steps_per_period is None and bool(assembly.machine.description.faults)
+        self._locates = self._watched and self.steps_per_period is None and bool(closed_loop.machine.description.faults)
 
     @property
     def k(self) -> int:
@@ -235,7 +235,7 @@ class PlantNode:
 
     def _machine_came(self) -> bool:
         """Wait for a machine in lockstep; False when it stays away, which is a fault, or the run is to stop."""
-        limit = self.clock() + round(self.assembly.launch.run.lockstep_timeout * 1e9)
+        limit = self.clock() + round(self.closed_loop.launch.run.lockstep_timeout * 1e9)
         while not self.plant.arrived():
             now = self.clock()
             if self.stop or self._lost:
@@ -247,7 +247,7 @@ class PlantNode:
                 return False
             if now >= limit:
                 self._lost = True
-                timeout = self.assembly.launch.run.lockstep_timeout
+                timeout = self.closed_loop.launch.run.lockstep_timeout
                 text = f"no state from the machine after step {self.plant.k} within {timeout:g} s; is it alive?"
                 self.fault("lockstep_timeout", text, PLANT)
                 return False
@@ -266,14 +266,14 @@ class PlantNode:
         if self.failed:
             return
         if self._watched and (self.steps_per_period is None or self.is_control(self.plant.k)):
-            text, t = self.assembly.machine.fault(self.plant.t, self.plant.x), self.plant.t
+            text, t = self.closed_loop.machine.fault(self.plant.t, self.plant.x), self.plant.t
             if before is not None:
-                integrator, u = self.assembly.launch.plant.integrator, self.plant.output
+                integrator, u = self.closed_loop.launch.plant.integrator, self.plant.output
                 t, text = located(
-                    self.assembly.machine, integrator, self.plant.step_ns, self.plant.k - 1, before, u
+                    self.closed_loop.machine, integrator, self.plant.step_ns, self.plant.k - 1, before, u
                 )  # fmt: skip
             if text:
-                self.fault(self.assembly.machine.fault_name(text), text, PLANT, t)
+                self.fault(self.closed_loop.machine.fault_name(text), text, PLANT, t)
 
     def _record(self) -> None:
         k = self.plant.k
@@ -289,7 +289,7 @@ class PlantNode:
 
         `wait` keeps pace, step by step.
         """
-        steps = self.assembly.safe_steps
+        steps = self.closed_loop.safe_steps
         last = min(self.steps, self.plant.k + (steps if most is None else min(steps, most)))
         self.status.publish()
         self.asks = False
@@ -347,8 +347,8 @@ class PlantNode:
 
     def arm(self) -> str | None:
         """Arm; why not, or None. During the run the controller must be answering, and a new run id begins."""
-        begun, timeout = self._last_control > 0, self.assembly.command_timeout
-        lockstep = self.assembly.launch.run.mode == "lockstep"  # time stands still, nobody is asked meanwhile
+        begun, timeout = self._last_control > 0, self.closed_loop.command_timeout
+        lockstep = self.closed_loop.launch.run.mode == "lockstep"  # time stands still, nobody is asked meanwhile
         recent = round(timeout * 1e9) if begun and timeout and not lockstep else None
         if not self.plant.connected():
             return f"the machine has not answered yet: {self.plant.no_answer_reason()}"
@@ -364,7 +364,7 @@ class PlantNode:
         """Begin the machine's handshake, which it may take the time of a first answer for."""
         self._lost = False
         self.plant.connect(start_id(), self.plant.k)
-        self._connecting = self.clock() + round(self.assembly.launch.run.lockstep_timeout * 1e9)
+        self._connecting = self.clock() + round(self.closed_loop.launch.run.lockstep_timeout * 1e9)
 
     def link_fault(self, now: int | None = None) -> tuple[str, str] | None:
         """Name and text of a fault of the machine or its link, or None; a machine that has yet to answer has time."""

@@ -3,7 +3,7 @@
 from typing import Any, Protocol
 
 from servonode.bus import Lifecycle, Status, SubscriberFace
-from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.durations import EXTRA, Durations
 from servonode.nodes.fault_ladder import ESTOP
 from servonode.nodes.guard import Guard
@@ -18,7 +18,7 @@ STATUS_INSTANTS = 64  # control instants after which a status is due at the late
 class Speaker(Protocol):
     """The plant node, as far as it is spoken of here."""
 
-    assembly: Assembly
+    closed_loop: ClosedLoop
     commands: SubscriberFace | None
     guard: Guard
     outbox: Outbox
@@ -35,12 +35,12 @@ class PlantStatus:
     def __init__(self, node: Speaker) -> None:
         self._node = node
         self.period, self.execution = Durations(), Durations()
-        self._steps_per_period = node.assembly.launch.steps_per_period or 1
+        self._steps_per_period = node.closed_loop.launch.steps_per_period or 1
         self._due = self._k = self._values_due = 0
         self._values: dict[str, float] = {}
 
     def publish(self, lifecycle: Lifecycle | None = None) -> None:
-        """Publish lifecycle, the latched fault, the rung, counters and what is measured."""
+        """Publish lifecycle, the latched fault, the safe state, counters and what is measured."""
         node = self._node
         latched = node.guard.ladder.latched
         node.outbox.send(
@@ -49,7 +49,7 @@ class PlantStatus:
             node.plant.t,
             lifecycle=lifecycle or node.guard.lifecycle.published,
             fault=latched[0].name if latched else "",
-            rung=node.guard.rung.name.lower(),
+            safe_state=node.guard.safe_state.name.lower(),
             counts=self.counts(),
             values=self._fresh_values() | self._armed(),
             goal_k=node.goal_k,
@@ -73,8 +73,8 @@ class PlantStatus:
             "fault": latched[0].name if latched else "",
             "text": latched[0].text if latched else "",
             "faults": [fault.as_dict() for fault in latched],
-            "rung": guard.rung.name.lower(),
-            "unsafe": list(self._node.assembly.unsafe),
+            "safe_state": guard.safe_state.name.lower(),
+            "unsafe": list(self._node.closed_loop.unsafe),
             "t": plant.t,
             "counts": self.counts(),
             "values": self._measured() | self._armed(),

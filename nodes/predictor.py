@@ -5,7 +5,7 @@ from collections import deque
 import numpy as np
 import numpy.typing as npt
 
-from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.closed_loop import ClosedLoop
 
 Array = npt.NDArray[np.float64]
 
@@ -16,8 +16,8 @@ class Predictor:
     With an exact model the law then sees no delay, and the limits of the held law without delay apply.
     """
 
-    def __init__(self, assembly: Assembly) -> None:
-        launch, control = assembly.launch, assembly.control
+    def __init__(self, closed_loop: ClosedLoop) -> None:
+        launch, control = closed_loop.launch, closed_loop.control
         assert launch.controller is not None
         assert launch.steps_per_period is not None
         assert control is not None
@@ -25,7 +25,7 @@ class Predictor:
         self.delay = launch.controller.delay
         self.steps_per_period, self.step_ns = launch.steps_per_period, launch.step_ns
         self._advance, self._c = machine.advancer(launch.plant.integrator), machine.c
-        self._limits = np.array(assembly.limits.value)
+        self._limits = np.array(closed_loop.limits.value)
         self._acting = deque(np.zeros(machine.n_inputs) for _ in range(self.delay))  # in the periods to come
         self._last = -1  # control instant of the newest input
         self._x = np.zeros(machine.n_state + 1)

@@ -32,7 +32,7 @@ from servonode.bus import (
 )
 from servonode.bus.messages import EXACT
 from servonode.bus.zmq_io import clear_path, open_socket
-from servonode.closed_loop.closed_loop import Assembly, assemble
+from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.driver_checks import driver_addresses
 from servonode.closed_loop.launch_file import launch_of_table, read_launch
 from servonode.errors import ServonodeError
@@ -266,14 +266,14 @@ def judge_inputs(samples: Sequence[Sample], names: Sequence[str]) -> list[Findin
 class Host:
     """A host's end of the link: sends as one, and keeps what comes. A context manager; its end tells the machine."""
 
-    def __init__(self, assembly: Assembly, state: str, applied: str) -> None:
-        launch = assembly.launch
-        watch = assembly.command_timeout or launch.plant.safety.command_timeout_floor
-        self.machine = assembly.machine
-        self.names = assembly.machine.description.input_names
+    def __init__(self, closed_loop: ClosedLoop, state: str, applied: str) -> None:
+        launch = closed_loop.launch
+        watch = closed_loop.command_timeout or launch.plant.safety.command_timeout_floor
+        self.machine = closed_loop.machine
+        self.names = closed_loop.machine.description.input_names
         self.period = (launch.period_ns or round(PERIOD_S * 1e9)) / 1e9
         self.terms = terms_of(
-            assembly.machine, nudged(assembly), np.array(assembly.limits.value), lockstep=False,
+            closed_loop.machine, nudged(closed_loop), np.array(closed_loop.limits.value), lockstep=False,
             step_ns=launch.step_ns, period=self.period, speed=1.0, timeout=watch, state_timeout=watch,
         )  # fmt: skip
         self.run, self.k = new_id(), 0
@@ -402,9 +402,9 @@ def new_id() -> int:
     return secrets.randbelow(EXACT - 1) + 1
 
 
-def nudged(assembly: Assembly) -> Array:
+def nudged(closed_loop: ClosedLoop) -> Array:
     """The start state, moving: only a simulation takes it. Where velocities depend on each other, as it is."""
-    description, x = assembly.machine.description, assembly.start.copy()
+    description, x = closed_loop.machine.description, closed_loop.start.copy()
     if description.held or description.stabilised:
         return x
     for i, name in enumerate(description.state_names):
@@ -427,33 +427,33 @@ def misshapen(machine: Machine, state: State) -> str:
     return ""
 
 
-def meant(file: str | None, machine: str | None, addresses: Sequence[str], overrides: Sequence[str]) -> Assembly:
-    """The assembly of the launch file, or of a machine alone, which the name of a socket may tell.
+def meant(file: str | None, machine: str | None, addresses: Sequence[str], overrides: Sequence[str]) -> ClosedLoop:
+    """The closed loop of the launch file, or of a machine alone, which the name of a socket may tell.
 
     Raises:
-        NoMachine: neither is given, or both; and what `assemble` raises.
+        NoMachine: neither is given, or both; and what `resolve` raises.
     """
     if file is not None and machine is not None:
         raise NoMachine("a launch file names its machine; give --launch or --machine")
     if file is not None:
-        return assemble(read_launch(file, overrides), strict=False)
+        return resolve(read_launch(file, overrides), strict=False)
     if machine is None and addresses and addresses[0].startswith("ipc://"):
         machine = Path(addresses[0]).name.removesuffix(".state").removesuffix(".applied")
     if machine is None:
         raise NoMachine("which machine? Give --launch FILE, --machine NAME, or the address ipc:///FOLDER/NAME.state")
     table = {"run": {"duration": 1.0}, "plant": {"machine": machine, "driver": "external"}}
-    return assemble(launch_of_table(table, overrides, name=machine), strict=False)
+    return resolve(launch_of_table(table, overrides, name=machine), strict=False)
 
 
-def both_addresses(assembly: Assembly, given: Sequence[str]) -> list[str]:
+def both_addresses(closed_loop: ClosedLoop, given: Sequence[str]) -> list[str]:
     """The addresses of states and of what is applied; one that is given stands for both, as the page says.
 
     Raises:
         NoMachine: an address cannot be used.
     """
     if not given:
-        outside = replace(assembly.launch, plant=replace(assembly.launch.plant, driver="external"))
-        return list(driver_addresses(outside, assembly.machine.description.name))
+        outside = replace(closed_loop.launch, plant=replace(closed_loop.launch.plant, driver="external"))
+        return list(driver_addresses(outside, closed_loop.machine.description.name))
     addresses = list(given) if len(given) > 1 else _pair_of(given[0])
     for address in addresses:
         if complaint := check_address(address):
@@ -470,15 +470,15 @@ def _pair_of(address: str) -> list[str]:
     return [address, f"{host}:{int(port) + 1}"] if port.isdecimal() else [address, address]
 
 
-def check_protocol(assembly: Assembly, addresses: Sequence[str], plan: Plan | None = None) -> Verdict:
+def check_protocol(closed_loop: ClosedLoop, addresses: Sequence[str], plan: Plan | None = None) -> Verdict:
     """Talk to the machine at these addresses (its states, what is applied), and say what was found.
 
     Raises:
         NobodyThere: nothing was heard, or the address of `applied` is in use.
     """
     state, applied = addresses
-    verdict = Verdict(assembly.machine.description.name, state, applied)
-    with Host(assembly, state, applied) as host:
+    verdict = Verdict(closed_loop.machine.description.name, state, applied)
+    with Host(closed_loop, state, applied) as host:
         _Check(host, verdict, plan or Plan()).go()
     return verdict
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from servonode.bus import Lifecycle
 from servonode.nodes.durations import Durations
-from servonode.nodes.fault_ladder import Rung
+from servonode.nodes.fault_ladder import SafeState
 from servonode.nodes.lockstep import await_answer
 from servonode.nodes.pace import Pace
 from servonode.nodes.plant_node import PlantNode
@@ -30,9 +30,9 @@ class RealTime(Pace):
         self.guard = node.guard
         self.step_wall_ns = node.plant.step_ns / speed
         self.timeout_ns = None if command_timeout is None else round(command_timeout * 1e9)
-        self.resumes = node.assembly.on_fault == "resume"
+        self.resumes = node.closed_loop.on_fault == "resume"
         self.first_ns = round(first_timeout_s * 1e9)  # how long the first answer may take
-        self.limit_ns = round(node.assembly.lateness_limit * 1e9)
+        self.limit_ns = round(node.closed_loop.lateness_limit * 1e9)
         self.stall_ns = round(STALL_SHARE * min(self.timeout_ns or self.limit_ns, self.limit_ns))
         self.lateness = Durations()
         self.misses = self.stalls = self.overruns = 0
@@ -254,7 +254,7 @@ class RealTime(Pace):
         if self.resumes:
             self._stale = True
             self.node.counts["stale_commands"] += 1
-            self.guard.ladder.passing = Rung.DAMP
+            self.guard.ladder.passing = SafeState.DAMP
             self.guard.start_softly()
             self.guard.safe("stale_command")
         else:

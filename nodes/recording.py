@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_file import table_of
 from servonode.closed_loop.run import Run, largest_residuals, run_of_rows
 from servonode.nodes.node_process import Child, forked
@@ -34,11 +34,11 @@ class Recording:
     out: the CSV file beside which the record is spooled; without one the rows stay in memory.
     """
 
-    def __init__(self, assembly: Assembly, every: int, run: str, out: Path | None = None) -> None:
+    def __init__(self, closed_loop: ClosedLoop, every: int, run: str, out: Path | None = None) -> None:
         """Make room for the record. Raises RecordTooLarge where it would not fit."""
-        self.assembly, self.every, self.run = assembly, every, run
+        self.closed_loop, self.every, self.run = closed_loop, every, run
         self.out = None if out is None else out.resolve()
-        self.stores = {name: Store(room) for name, room in _rooms(assembly, every).items()}
+        self.stores = {name: Store(room) for name, room in _rooms(closed_loop, every).items()}
         self.spool: Path | None = None  # None too where the spool has no name
         self.keep = False  # the spool is to stay, for the CSV file could not be made
         self.writer: Child | None = None
@@ -54,7 +54,7 @@ class Recording:
         recorded = {name: self.stores[name] for name in KINDS if name in self.stores}
         self._spooler = Spooler(Files(descriptor, self.spool, self.out), recorded)
         try:
-            self._spooler.begin(_about(self.assembly, self.every, self.out))
+            self._spooler.begin(_about(self.closed_loop, self.every, self.out))
         except OSError as error:
             self._remove()
             raise OSError(error.errno, error.strerror, str(self.spool)) from error
@@ -74,7 +74,7 @@ class Recording:
         assert self.out is not None
         pieces = read_spool(self._spooler.files.descriptor)
         with contextlib.suppress(OSError):
-            write_runs(runs_of(self.assembly, pieces), self.out)
+            write_runs(runs_of(self.closed_loop, pieces), self.out)
             self._remove()
 
     def look(self) -> str:
@@ -170,16 +170,16 @@ class Recording:
         self.end(delivered=kind is None or kind is SystemExit)
 
 
-def runs_of(assembly: Assembly, pieces: Pieces, wall_s: float = 0.0, **more: Any) -> list[Run]:
+def runs_of(closed_loop: ClosedLoop, pieces: Pieces, wall_s: float = 0.0, **more: Any) -> list[Run]:
     """The runs that a record holds, one for each life of the plant, the last one last. `more` is said of each."""
-    recorded = assembly.control.law.record_layout.size if assembly.control else 1
+    recorded = closed_loop.control.law.record_layout.size if closed_loop.control else 1
     columns = len(pieces.columns.get(PLANT, ()))
     runs = []
     for life in pieces.lives:
         rows, answers = pieces.rows(PLANT, life, columns), pieces.rows(CONTROLLER, life, recorded)
-        largest = largest_residuals(assembly, answers)
+        largest = largest_residuals(closed_loop, answers)
         runs.append(
-            run_of_rows(assembly, assembly.launch.run.mode, rows, answers, wall_s, residual_max=largest, **more)
+            run_of_rows(closed_loop, closed_loop.launch.run.mode, rows, answers, wall_s, residual_max=largest, **more)
         )
     return runs
 
@@ -197,15 +197,15 @@ def write_runs(runs: list[Run], out: Path) -> list[Path]:
     return files
 
 
-def _rooms(assembly: Assembly, every: int) -> dict[str, int]:
+def _rooms(closed_loop: ClosedLoop, every: int) -> dict[str, int]:
     """Bytes for each node's rows: as many as a whole run has."""
-    launch, machine = assembly.launch, assembly.machine
+    launch, machine = closed_loop.launch, closed_loop.machine
     columns = 2 + machine.n_state + machine.n_inputs
     check_size(launch.steps // every + 2, columns)
     rooms = {PLANT: 8 * (launch.steps // every + 2) * (columns + SPARE_COLUMNS)}
-    if assembly.control and launch.steps_per_period:
+    if closed_loop.control and launch.steps_per_period:
         answers = launch.steps // launch.steps_per_period + 2
-        rooms[CONTROLLER] = check_size(answers, assembly.control.law.record_layout.size)
+        rooms[CONTROLLER] = check_size(answers, closed_loop.control.law.record_layout.size)
         rooms[TARGET] = 0
     return rooms
 
@@ -223,9 +223,9 @@ def _opened(out: Path) -> tuple[int, Path | None]:
         number += 1
 
 
-def _about(assembly: Assembly, every: int, out: Path) -> dict[str, Any]:
+def _about(closed_loop: ClosedLoop, every: int, out: Path) -> dict[str, Any]:
     """What is needed to make the CSV file of a spool."""
-    launch = assembly.launch
+    launch = closed_loop.launch
     stored = {"table": table_of(launch), "path": str(launch.path), "file": launch.file}
     return {"launch": stored, "every": every, "out": str(out)}
 

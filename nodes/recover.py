@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from servonode.closed_loop.closed_loop import Assembly, assemble
+from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import launch_of_table
 from servonode.nodes.recording import SUFFIX, lives_beside, runs_of
 from servonode.nodes.spool import Pieces, SpoolError, read_spool
@@ -41,7 +41,7 @@ def recovered(spool: Path, out: Path | None, raw: bool) -> list[str]:
 
 def _whole(pieces: Pieces, out: Path) -> dict[Path, Callable[[Path], int]]:
     """What writes each CSV file as a run would have written it."""
-    runs = runs_of(_assembly(pieces), pieces)
+    runs = runs_of(_closed_loop(pieces), pieces)
 
     def writer(number: int) -> Callable[[Path], int]:
         def write(file: Path) -> int:
@@ -53,10 +53,10 @@ def _whole(pieces: Pieces, out: Path) -> dict[Path, Callable[[Path], int]]:
     return {file: writer(i) for i, file in enumerate(lives_beside(out, len(runs)))}
 
 
-def _assembly(pieces: Pieces) -> Assembly:
+def _closed_loop(pieces: Pieces) -> ClosedLoop:
     """What was run, resolved anew."""
     stored = pieces.about["launch"]
-    return assemble(launch_of_table(stored["table"], path=Path(stored["path"]), file=stored["file"]), strict=False)
+    return resolve(launch_of_table(stored["table"], path=Path(stored["path"]), file=stored["file"]), strict=False)
 
 
 def _raw(pieces: Pieces, out: Path) -> dict[Path, Callable[[Path], int]]:

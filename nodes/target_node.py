@@ -1,7 +1,7 @@
 """The target node: publishes the goal's position, velocity and acceleration for control instants to come.
 
 A goal that is a known function of time is published ahead of the states, so that the controller never waits
-for it: the answer to a state costs one round trip, and every rung uses the goal at exactly the state's stamp.
+for it: the answer to a state costs one round trip, and every execution mode uses the goal at exactly the state's stamp.
 The plant's status messages tell how far it is; the states themselves need not come here.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from servonode.bus import BusFace, Status, Target, Wanted
-from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.node import STATUS_PERIOD_NS, Clock, Node
 from servonode.nodes.topology import TARGET
 
@@ -27,13 +27,13 @@ class TargetNode(Node):
     """Event-driven by the plant's status; `work` handles what has arrived and publishes one chunk."""
 
     def __init__(
-        self, assembly: Assembly, bus: BusFace, listeners: Sequence[Wanted], clock: Clock = time.monotonic_ns
+        self, closed_loop: ClosedLoop, bus: BusFace, listeners: Sequence[Wanted], clock: Clock = time.monotonic_ns
     ) -> None:
         super().__init__(TARGET, bus, listeners, clock)
-        launch = assembly.launch
+        launch = closed_loop.launch
         assert launch.steps_per_period is not None
         assert launch.period_ns is not None
-        self.targets = assembly.targets
+        self.targets = closed_loop.targets
         self.steps_per_period, self.step_ns = launch.steps_per_period, launch.step_ns
         beyond = launch.controller.delay if launch.controller else 0  # a predictor looks past the end
         self.last = launch.steps // launch.steps_per_period + beyond

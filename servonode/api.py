@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from servonode.closed_loop.closed_loop import assemble
+from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import launch_of_table, read_launch
 from servonode.closed_loop.launch_keys import LaunchFile
 from servonode.closed_loop.run import Run
@@ -30,7 +30,7 @@ def load(launch: Launch, *, strict: bool = True, code: bool = True, **overrides:
     Raises:
         LaunchError: the launch file or an override does not fit; CacheError: the kernel cache is damaged.
     """
-    return Loop(assemble(_read(launch, overrides), strict=strict, code=code))
+    return Loop(resolve(_read(launch, overrides), strict=strict, code=code))
 
 
 def simulate(
@@ -51,7 +51,7 @@ def simulate(
         control: sampled with a zero-order hold, or the law inside the right-hand side of an adaptive integrator.
         loop: the sampled loop as one compiled function or as nodes on a bus in memory; the bits are the same.
         every: plant steps per row of the result; default: at most 20 000 rows, on control instants.
-        rtol, atol: tolerances of the continuous rung.
+        rtol, atol: tolerances of the continuous mode.
 
     Raises:
         LaunchError, CacheError: as `load`;

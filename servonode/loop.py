@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.analysis.simulate import default_every, simulate_continuous, simulate_fused, simulate_nodes
-from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.run import Run
 from servonode.controllers import derive_program
@@ -27,31 +27,31 @@ class Loop:
     Where a state or input is not given, the start's value or zero is taken.
     """
 
-    def __init__(self, assembly: Assembly) -> None:
-        self.assembly = assembly
+    def __init__(self, closed_loop: ClosedLoop) -> None:
+        self.closed_loop = closed_loop
 
     def __repr__(self) -> str:
-        control = self.assembly.control
+        control = self.closed_loop.control
         program = control.law.description.name if control else "no program"
-        return f"<Loop {self.assembly.launch.name}: {self.machine.description.description}, {program}>"
+        return f"<Loop {self.closed_loop.launch.name}: {self.machine.description.description}, {program}>"
 
     @property
     def machine(self) -> Machine:
         """The plant's compiled machine."""
-        return self.assembly.machine
+        return self.closed_loop.machine
 
     @property
     def quantities(self) -> dict[str, Quantity]:
         """Description, unit and default of every state, input, parameter, output and residual, by name."""
         description = self.machine.description
         groups = (description.parameters, description.state, description.inputs, description.outputs)
-        known = {f"residual_{each.name}": each for each in self.assembly.residuals}
+        known = {f"residual_{each.name}": each for each in self.closed_loop.residuals}
         return known | {each.name: each for group in groups for each in group}
 
     @property
     def start(self) -> dict[str, float]:
         """The state at t = 0, by name."""
-        return self._by_name(self.assembly.start)
+        return self._by_name(self.closed_loop.start)
 
     def derivatives(self, t: float, state: Values = {}, inputs: Values = {}) -> dict[str, float]:  # noqa: B006  (read only)
         """The rate of each state [its unit per s], by the state's name."""
@@ -95,7 +95,7 @@ class Loop:
         """The symbolic equations of the plant (sympy), derived anew: an `Equations` with M, h, B, A, G, ..."""
         from servonode.mechanics.derive import derive
 
-        return derive(self.assembly.source.build())
+        return derive(self.closed_loop.source.build())
 
     def servo(self) -> Any:
         """The symbolic servo-constraints on the believed model, derived anew: a `Servo` with f, J, delta, `equations`.
@@ -120,23 +120,23 @@ class Loop:
                 raise ValueError(f"{word!r} is unknown; choose {' or '.join(choices)}")
         if every is not None and every < 1:
             raise ValueError(f"every = {every} is not a number of plant steps; give 1 or more")
-        rows = every or default_every(self.assembly)
+        rows = every or default_every(self.closed_loop)
         if control == "continuous":
-            return simulate_continuous(self.assembly, rows, rtol, atol)
-        return simulate_nodes(self.assembly, rows) if loop == "nodes" else simulate_fused(self.assembly, rows)
+            return simulate_continuous(self.closed_loop, rows, rtol, atol)
+        return simulate_nodes(self.closed_loop, rows) if loop == "nodes" else simulate_fused(self.closed_loop, rows)
 
     def show(self, form: Literal["text", "latex", "c"] = "text") -> str:
         """The derived equations: as text, as a LaTeX document, or as C99 functions of plant step and law."""
         if form not in ("text", "latex", "c"):
             raise ValueError(f"{form!r} is unknown; choose text, latex or c")
-        assembly, control = self.assembly, self.assembly.control
+        closed_loop, control = self.closed_loop, self.closed_loop.control
         if form == "c":
             from servonode.export.c import c_file
 
-            launch, law = assembly.launch, control.law if control else None
+            launch, law = closed_loop.launch, control.law if control else None
             period = launch.period_ns / 1e9 if launch.period_ns else None
             integrator, step = launch.plant.integrator, launch.step_ns / 1e9
-            return c_file(assembly.machine, law, integrator, step, period, launch.name)
+            return c_file(closed_loop.machine, law, integrator, step, period, launch.name)
         from servonode.export import show_latex, show_text
 
         servo = self.servo() if control else None
@@ -148,18 +148,18 @@ class Loop:
         """The report before power-on."""
         from servonode.analysis.check import report
 
-        return report(self.assembly)
+        return report(self.closed_loop)
 
     def _controlled(self) -> Control:
-        if self.assembly.control is None:
+        if self.closed_loop.control is None:
             raise ValueError("the launch file has no [controller]; state one")
-        return self.assembly.control
+        return self.closed_loop.control
 
     def _by_name(self, x: Array) -> dict[str, float]:
         return dict(zip(self.machine.description.state_names, map(float, x), strict=False))
 
     def _state(self, given: Values) -> Array:
-        x = self.assembly.start.copy()
+        x = self.closed_loop.start.copy()
         for i, value in self._entries(given, self.machine.description.state_names, "state"):
             x[i] = value
         return x
@@ -171,7 +171,7 @@ class Loop:
         own = law.start_states.copy()
         for i, value in self._entries({n: v for n, v in given.items() if n in names}, names, "state"):
             own[i] = value
-        return self._state({n: v for n, v in given.items() if n not in names}), self.assembly.goal(t, own)
+        return self._state({n: v for n, v in given.items() if n not in names}), self.closed_loop.goal(t, own)
 
     def _inputs(self, given: Values) -> Array:
         u = np.zeros(self.machine.n_inputs)

@@ -211,4 +211,4 @@ def test_a_check_leaves_nothing_behind_in_the_loop() -> None:
     loop = servonode.load("trailer_pursuit", run__duration=1.0, strict=False)
     first = loop.check()
     assert loop.check() == first
-    assert len(loop.assembly.examination.findings) < len(first.findings)
+    assert len(loop.closed_loop.examination.findings) < len(first.findings)

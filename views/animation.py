@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.run import Run
 from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource
@@ -82,10 +82,10 @@ class MovingPicture:
         self._connection = figure.canvas.mpl_connect("draw_event", self._on_draw)
 
     @classmethod
-    def of_assembly(
+    def of_closed_loop(
         cls,
         figure: Any,
-        assembly: Assembly,
+        closed_loop: ClosedLoop,
         fields: Sequence[str] | None = None,
         span: float | None = None,
         timing: bool = False,
@@ -100,10 +100,10 @@ class MovingPicture:
         Raises:
             FieldError: a name in `fields` that is no column.
         """
-        panels = chosen_panels(assembly, fields, timing) if fields else usual_panels(assembly, timing)
+        panels = chosen_panels(closed_loop, fields, timing) if fields else usual_panels(closed_loop, timing)
         return cls(
-            figure, assembly.source, assembly.machine,
-            panels=panels, span=span, goal_names=assembly.targets.names, footer=footer,
+            figure, closed_loop.source, closed_loop.machine,
+            panels=panels, span=span, goal_names=closed_loop.targets.names, footer=footer,
             words_every=words_every,
         )  # fmt: skip
 

@@ -18,7 +18,7 @@ import click
 import numpy as np
 import numpy.typing as npt
 
-from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.run import Run
 from servonode.errors import ServonodeError
 
@@ -51,7 +51,7 @@ class Plan:
         return np.append(inner, end)
 
 
-def plan(file: Path, fps: float | None, speed: float | None, assembly: Assembly) -> Plan:
+def plan(file: Path, fps: float | None, speed: float | None, closed_loop: ClosedLoop) -> Plan:
     """Say how a run would be filmed, before it is simulated.
 
     Raises:
@@ -74,7 +74,7 @@ def plan(file: Path, fps: float | None, speed: float | None, assembly: Assembly)
     rate = fps or FPS
     if ending == ".gif":
         rate = 1 / (TICK * max(2, round(1 / (TICK * rate))))  # 20 ms is the shortest that viewers respect
-    return Plan(file, rate, speed or chosen_speed(assembly))
+    return Plan(file, rate, speed or chosen_speed(closed_loop))
 
 
 def ffmpeg() -> str | None:
@@ -86,9 +86,9 @@ def has_pillow() -> bool:
     return importlib.util.find_spec("PIL") is not None
 
 
-def chosen_speed(assembly: Assembly) -> float:
+def chosen_speed(closed_loop: ClosedLoop) -> float:
     """The launch file's speed; a larger one where the movie would become long."""
-    seconds, speed = assembly.launch.duration_ns / 1e9, assembly.launch.run.speed
+    seconds, speed = closed_loop.launch.duration_ns / 1e9, closed_loop.launch.run.speed
     return speed if seconds <= LONGEST * speed else seconds / MEANT
 
 
@@ -134,7 +134,7 @@ class Reel:
         self.columns = {column: values[:shown] for column, values in columns_of(run).items()}
         figure = Figure(figsize=SIZE, dpi=dpi)
         self.canvas = FigureCanvasAgg(figure)
-        self.picture = MovingPicture.of_assembly(figure, run.assembly)
+        self.picture = MovingPicture.of_closed_loop(figure, run.closed_loop)
         self.picture.fix_limits(self.t, self.columns)
 
     @property

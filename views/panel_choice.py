@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import ServonodeError
 from servonode.nodes.durations import EXTRA
 from servonode.views.panels import PALETTE, PanelSpec, panel_specs
@@ -19,41 +19,43 @@ class FieldError(ServonodeError, ValueError):
     """A panel was asked for that cannot be."""
 
 
-def usual_panels(assembly: Assembly, timing: bool) -> list[PanelSpec]:
+def usual_panels(closed_loop: ClosedLoop, timing: bool) -> list[PanelSpec]:
     """The panels of the report picture, with one of times where these are known."""
-    panels = panel_specs(assembly.machine.description, residual_names(assembly))
-    return [*panels, PanelSpec("[ms]", timing_curves(assembly), True)] if timing else panels
+    panels = panel_specs(closed_loop.machine.description, residual_names(closed_loop))
+    return [*panels, PanelSpec("[ms]", timing_curves(closed_loop), True)] if timing else panels
 
 
-def timing_curves(assembly: Assembly) -> dict[str, str]:
+def timing_curves(closed_loop: ClosedLoop) -> dict[str, str]:
     """The times of TIMING that a run of this has; without a controller there is nothing to wait for."""
-    realtime = assembly.launch.run.mode == "realtime"
+    realtime = closed_loop.launch.run.mode == "realtime"
     return {
         name: column
         for name, column in TIMING.items()
-        if (realtime if name == "lateness" else assembly.control is not None)
+        if (realtime if name == "lateness" else closed_loop.control is not None)
     }
 
 
-def residual_names(assembly: Assembly) -> list[str]:
+def residual_names(closed_loop: ClosedLoop) -> list[str]:
     """Of the constraints that the machine's reactions hold, then of the program."""
-    return [each.name for each in assembly.residuals]
+    return [each.name for each in closed_loop.residuals]
 
 
-def chosen_panels(assembly: Assembly, fields: Sequence[str], timing: bool) -> list[PanelSpec]:
+def chosen_panels(closed_loop: ClosedLoop, fields: Sequence[str], timing: bool) -> list[PanelSpec]:
     """A panel for each "NAME,NAME"; where all its names are residuals, or times, on a logarithmic axis.
 
     Raises:
         FieldError: no such name, or more of them in one panel than there are colours.
     """
-    units = _units(assembly, timing) | (dict.fromkeys(extra_columns(assembly, fields), "its unit") if timing else {})
-    alias = dict(zip(assembly.machine.description.columns, assembly.machine.description.state_names, strict=True))
+    units = _units(closed_loop, timing) | (
+        dict.fromkeys(extra_columns(closed_loop, fields), "its unit") if timing else {}
+    )
+    alias = dict(zip(closed_loop.machine.description.columns, closed_loop.machine.description.state_names, strict=True))
     return [_chosen(text, units, alias) for text in fields]
 
 
-def extra_columns(assembly: Assembly, fields: Sequence[str]) -> list[str]:
+def extra_columns(closed_loop: ClosedLoop, fields: Sequence[str]) -> list[str]:
     """The names in the panels that an external plant measures beside its state; which ones it has only it knows."""
-    if not assembly.driver.outside:
+    if not closed_loop.driver.outside:
         return []
     names = [name.strip() for text in fields for name in text.split(",")]
     return [name for name in dict.fromkeys(names) if name.startswith(EXTRA) and name != EXTRA]
@@ -73,10 +75,10 @@ def _chosen(text: str, units: Mapping[str, str], alias: Mapping[str, str]) -> Pa
     return PanelSpec(f"{label} [{', '.join(of)}]".strip(), {name: name for name in names}, sized)
 
 
-def _units(assembly: Assembly, timing: bool) -> dict[str, str]:
+def _units(closed_loop: ClosedLoop, timing: bool) -> dict[str, str]:
     """Every column that a panel may show, with its unit."""
-    description = assembly.machine.description
+    description = closed_loop.machine.description
     units = {each.name: each.unit for each in (*description.state, *description.outputs, *description.inputs)}
-    units |= {f"residual_{each.name}": each.unit for each in assembly.residuals}
-    units |= {f"target_{name}": "target" for name in assembly.targets.names}
-    return units | (dict.fromkeys(timing_curves(assembly).values(), "ms") if timing else {})
+    units |= {f"residual_{each.name}": each.unit for each in closed_loop.residuals}
+    units |= {f"target_{name}": "target" for name in closed_loop.targets.names}
+    return units | (dict.fromkeys(timing_curves(closed_loop).values(), "ms") if timing else {})

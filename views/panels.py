@@ -46,7 +46,7 @@ def panels_of(run: Run, known: dict[str, Array]) -> list[Panel]:
     `known`: states, inputs and outputs of every row by name.
     """
     columns = {**known, **{f"residual_{name}": np.abs(values) for name, values in run.residual.items()}}
-    specs = panel_specs(run.assembly.machine.description, list(run.residual))
+    specs = panel_specs(run.closed_loop.machine.description, list(run.residual))
     return [
         (each.label, {name: columns[column] for name, column in each.curves.items()}, each.logarithmic)
         for each in specs

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.run import Run
 from servonode.mechanics.description import ModelError
 from servonode.plants.view import Values, View
@@ -48,7 +48,7 @@ def report_figure(run: Run, name: str) -> Any:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    rows = _rows(Scene.of(run), run.assembly.source.views())
+    rows = _rows(Scene.of(run), run.closed_loop.source.views())
     heights = [row.height for row in rows]
     figure = Figure(figsize=(WIDTH, sum(heights)), layout="constrained")
     FigureCanvasAgg(figure)
@@ -78,27 +78,27 @@ def _settle(figure: Any) -> None:
     figure.set_layout_engine(layout)
 
 
-def check_view(assembly: Assembly) -> None:
+def check_view(closed_loop: ClosedLoop) -> None:
     """Try out the machine's views at the start, so that a run is not followed by a picture that cannot be drawn.
 
     Raises:
         ModelError: a view names what the machine does not have, or one of its functions fails.
     """
-    views = assembly.source.views()
+    views = closed_loop.source.views()
     for number, view in enumerate(views):
         word = "VIEW" if len(views) == 1 else f"VIEW[{number}]"
-        _check_view(assembly, view, f"{assembly.source.definition.file.name}: {word}")
+        _check_view(closed_loop, view, f"{closed_loop.source.definition.file.name}: {word}")
 
 
-def _check_view(assembly: Assembly, view: View, word: str) -> None:
-    machine, run = assembly.machine, assembly.source.definition.run
+def _check_view(closed_loop: ClosedLoop, view: View, word: str) -> None:
+    machine, run = closed_loop.machine, closed_loop.source.definition.run
     known = [*machine.description.state_names, *(each.name for each in machine.description.outputs)]
     unknown = [name for pair in view.trails.values() for name in pair if name not in known]
     if unknown:
         raise ModelError(f"{word} has a trail of {unknown[0]!r}; choose from {', '.join(known)}")
     u = np.zeros(machine.n_inputs)
-    values = dict(zip(machine.description.state_names, map(float, assembly.start), strict=False))
-    values |= dict.fromkeys(machine.description.input_names, 0.0) | machine.outputs(0.0, assembly.start, u)
+    values = dict(zip(machine.description.state_names, map(float, closed_loop.start), strict=False))
+    values |= dict.fromkeys(machine.description.input_names, 0.0) | machine.outputs(0.0, closed_loop.start, u)
     shapes: dict[str, list[tuple[int, ...]]] = run(lambda: _shapes_of(view, values, machine.parameters))
     for name in ("outline", "guides"):
         for i, shape in enumerate(shapes.pop(name)):
@@ -189,7 +189,7 @@ def _columns(part: Any, n: int) -> list[Any]:
 
 
 def _title(run: Run, name: str) -> str:
-    law = run.assembly.control
+    law = run.closed_loop.control
     program = f", {law.law.description.name}" if law else ""
-    text = f"{name}: {run.assembly.machine.description.description}{program} ({run.control})"
+    text = f"{name}: {run.closed_loop.machine.description.description}{program} ({run.control})"
     return f"{text}\nFAULT at {run.fault['t']:.2f} s: {run.fault['name']}" if run.fault else text

@@ -73,7 +73,7 @@ class Scene:
     def instant(self, i: int) -> Instant:
         """The machine at row i."""
         values = {name: float(column[i]) for name, column in self.known.items()}
-        return Instant.of(self.run.assembly.source, self.run.assembly.machine, float(self.run.t[i]), values)
+        return Instant.of(self.run.closed_loop.source, self.run.closed_loop.machine, float(self.run.t[i]), values)
 
     def at(self, i: int, function: Callable[[Mapping[str, float], Mapping[str, float]], T]) -> T:
         """What a view's function gives at row i; what its source raises names the line."""
@@ -93,7 +93,7 @@ class Scene:
         lengths = [float(np.hypot(*vector)) for _, vector in arrows]
         longest = max((each for each in lengths if np.isfinite(each)), default=0.0)
         units = {view.arrow_unit for view in views}
-        return longest if longest > ROUNDING * usual(self.run.assembly.machine, self.known, units) else 0.0
+        return longest if longest > ROUNDING * usual(self.run.closed_loop.machine, self.known, units) else 0.0
 
     def path(self, pair: tuple[str, str]) -> Array:
         """The path (2, rows) of two values."""

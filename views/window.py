@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from servonode.bus import BusError, run_path
-from servonode.closed_loop.closed_loop import Assembly, assemble
+from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import launch_of_table
 from servonode.errors import ServonodeError
 from servonode.nodes.find_runs import find_run, find_runs
@@ -38,18 +38,18 @@ FOOTER = "space: pause      s: save the picture      q: close"
 ENDED = {"finished": "finished", "fault": "ended by a fault"}
 
 
-def stored_assembly(registry: dict[str, Any]) -> Assembly:
-    """What a run runs, from its registry; raises as `assemble`, BusError where the registry has no launch file."""
+def stored_closed_loop(registry: dict[str, Any]) -> ClosedLoop:
+    """What a run runs, from its registry; raises as `resolve`, BusError where the registry has no launch file."""
     stored = registry.get("launch")
     if not stored:
         raise BusError(f"run {registry.get('run')!r} does not say what it runs; it belongs to another version")
     launch = launch_of_table(stored["table"], path=Path(stored["path"]), file=stored["file"])
-    return assemble(launch, strict=False)
+    return resolve(launch, strict=False)
 
 
-def usual_span(assembly: Assembly) -> float:
+def usual_span(closed_loop: ClosedLoop) -> float:
     """Plant time [s] that the panels show: 20 s of the wall's clock; in lockstep, which has none, the whole run."""
-    run = assembly.launch.run
+    run = closed_loop.launch.run
     return run.duration if run.mode == "lockstep" else min(SHOWN_S * run.speed, run.duration)
 
 
@@ -62,13 +62,13 @@ class Source(Listener):
     def __init__(self, name: str, where: str = "") -> None:
         super().__init__(where or name, partial(publishers, TOPICS), who="window")
         self.name = name
-        self.assembly: Assembly | None = None
+        self.closed_loop: ClosedLoop | None = None
         self._stored: Any = None
 
     def prepare(self, registry: dict[str, Any]) -> None:
         """Read what the run that was found runs."""
         if registry["launch"] != self._stored:
-            self.assembly, self._stored = stored_assembly(registry), registry["launch"]
+            self.closed_loop, self._stored = stored_closed_loop(registry), registry["launch"]
         self.name = registry["run"]
 
 
@@ -81,7 +81,7 @@ class Window:
         self.frames = self.skipped = 0  # since the start; due, but never drawn
         self.picture: MovingPicture | None = None
         self.feed: Feed | None = None
-        self._assembly: Assembly | None = None
+        self._closed_loop: ClosedLoop | None = None
         self._shown = -1  # rows of the ring that are in the picture
         self._message, self._message_until = "", 0.0
         self._second = (0.0, 0, 0)  # begin of the present second, frames and skipped ones then
@@ -134,19 +134,19 @@ class Window:
 
     def begin(self) -> None:
         """Another run was found: start anew, with another picture where it runs something else."""
-        assembly = self.source.assembly
-        assert assembly is not None
-        span = self.options.span or usual_span(assembly)
-        self.feed = Feed(assembly, span, extra_columns(assembly, self.options.panels))
+        closed_loop = self.source.closed_loop
+        assert closed_loop is not None
+        span = self.options.span or usual_span(closed_loop)
+        self.feed = Feed(closed_loop, span, extra_columns(closed_loop, self.options.panels))
         self._shown = -1
-        if self.picture is not None and assembly is self._assembly:
+        if self.picture is not None and closed_loop is self._closed_loop:
             self.picture.forget()
             return
-        self._assembly = assembly
+        self._closed_loop = closed_loop
         if self.picture is not None:
             self.picture.detach()
-        self.picture = MovingPicture.of_assembly(
-            self.figure, assembly, self.options.panels, span, timing=True, footer=FOOTER, words_every=WORDS_EVERY
+        self.picture = MovingPicture.of_closed_loop(
+            self.figure, closed_loop, self.options.panels, span, timing=True, footer=FOOTER, words_every=WORDS_EVERY
         )
 
     def _draw(self, now: float) -> None:
@@ -228,8 +228,8 @@ def watch(name: str, options: Options, guard: int = 0) -> int:
     source = Source(name, str(run_path(name)) if guard else "")  # a launcher's own, whoever else has that name
     if not source.wait_open((lambda: os.getppid() != guard) if guard else None):
         return 0
-    assert source.assembly is not None
-    chosen_panels(source.assembly, options.panels, timing=True)  # refused before there is a window
+    assert source.closed_loop is not None
+    chosen_panels(source.closed_loop, options.panels, timing=True)  # refused before there is a window
     return _show(source, options)
 
 

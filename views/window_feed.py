@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.bus import Command, Message, Report, State, Status, Target
-from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics.description import unpacked
 from servonode.nodes.durations import EXTRA, extras
 from servonode.nodes.topology import PLANT
@@ -26,18 +26,18 @@ TOPICS = ("state", "command", "target", "report", "status")
 
 
 class Feed:
-    """Takes messages of one run of `assembly` and keeps the newest `span` [s] of plant time and more.
+    """Takes messages of one run of `closed_loop` and keeps the newest `span` [s] of plant time and more.
 
     States that come closer together than the picture could show are passed over. extra: columns (`extra_NAME`) of what
     an external plant measures beside its state.
     """
 
-    def __init__(self, assembly: Assembly, span: float, extra: Sequence[str] = ()) -> None:
-        description = assembly.machine.description
-        self._machine, self._layout = assembly.machine, description.layout
-        self._inputs, self._targets = description.input_names, assembly.targets.names
+    def __init__(self, closed_loop: ClosedLoop, span: float, extra: Sequence[str] = ()) -> None:
+        description = closed_loop.machine.description
+        self._machine, self._layout = closed_loop.machine, description.layout
+        self._inputs, self._targets = description.input_names, closed_loop.targets.names
         known = [*description.state_names, *(each.name for each in description.outputs), *self._inputs]
-        rare = [f"residual_{name}" for name in residual_names(assembly)] + [*TIMING.values(), *extra]
+        rare = [f"residual_{name}" for name in residual_names(closed_loop)] + [*TIMING.values(), *extra]
         self.ring = Ring([*known, *(f"target_{name}" for name in self._targets), *rare], ROWS)
         self._row = np.zeros(len(self.ring.names))
         n = len(description.state_names)

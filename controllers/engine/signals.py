@@ -1,6 +1,6 @@
 """Functions of time for targets and programs: expressions, differentiated symbolically and compiled.
 
-One evaluator serves every rung: plain Python, numpy and numba differ in the last bit, so everybody calls this
+One evaluator serves every execution mode: plain Python, numpy and numba differ in the last bit, so everybody calls this
 kernel.
 """
 

@@ -47,7 +47,7 @@ SHARE = 2 / 7  # of a solid ball: rate of its circle to that of the plate
 
 def rate(result: Run) -> float:
     """The plate's rate [rad/s]."""
-    return float(result.assembly.machine.parameters["Omega"])
+    return float(result.closed_loop.machine.parameters["Omega"])
 
 
 @cache

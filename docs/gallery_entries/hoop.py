@@ -287,7 +287,7 @@ def trajectory() -> Content:
     )
     out = standard.outputs()
     force = f"{fixed(out['n'].min(), 4)} to {fixed(out['n'].max(), 3)}"
-    known_energy = standard.assembly.machine.parameters["E_0"]
+    known_energy = standard.closed_loop.machine.parameters["E_0"]
     rest = [
         ("energy E_0 [J]", "0.02876894697449", fixed(known_energy, 14)),
         ("largest friction coefficient needed", "1.63", fixed(float(out["friction_needed"].max()), 2)),

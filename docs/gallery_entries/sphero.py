@@ -61,7 +61,7 @@ def pursuit() -> Content:
     sampled, other = run("sphero_pursuit"), run("sphero_cascade")
     heavy = exact("sphero_pursuit", controller__settings__kappa=0.0, plant__parameters={"M": 2.0, "m": 1.5})
     apart = np.hypot(heavy.state["X"] - ideal.state["X"], heavy.state["Y"] - ideal.state["Y"]).max()
-    v_max, rho0, R = 0.6, 2.0, ideal.assembly.machine.parameters["R"]
+    v_max, rho0, R = 0.6, 2.0, ideal.closed_loop.machine.parameters["R"]
     claims = Table(
         ("", "the source", "this run"),
         [
@@ -208,7 +208,7 @@ def bilimovich() -> Content:
 
 def along(result: Run) -> Array:
     """The momentum that a constant Bilimovich constraint leaves alone [kg m/s]."""
-    p, state, out = result.assembly.machine.parameters, result.state, result.outputs()
+    p, state, out = result.closed_loop.machine.parameters, result.state, result.outputs()
     mu, ml = p["M"] + p["m"] + p["I"] / p["R"] ** 2, p["m"] * p["l"]
     rate_x = state["Omega_1"] * state["n_2"] - state["Omega_2"] * state["n_1"]
     rate_y = state["Omega_2"] * state["n_0"] - state["Omega_0"] * state["n_2"]

@@ -133,7 +133,7 @@ def largest(result: Run, name: str) -> float:
 
 def target_speed(result: Run) -> float:
     """Speed of the target at the start [m/s], from the launch file's expressions."""
-    goal, order = result.assembly.goal(0.0), result.assembly.targets.order
+    goal, order = result.closed_loop.goal(0.0), result.closed_loop.targets.order
     return float(np.hypot(goal[1], goal[order + 2]))
 
 
@@ -259,7 +259,7 @@ def hitch(g: str = "", launch: str = "trailer_hitch_swing") -> Run:
 
 def delta(result: Run) -> Array:
     """The determinant Delta [kg m^2] of every row."""
-    p = result.assembly.machine.parameters
+    p = result.closed_loop.machine.parameters
     J2, M0 = p["I2"] - p["m2"] * p["b"] ** 2, p["m1"] + p["m2"] + 2 * p["m_k"] + 2 * p["Iky"] / p["r"] ** 2
     return np.asarray(J2 * np.sin(result.state["phi"]) ** 2 + M0 * p["b"] ** 2)
 

@@ -125,11 +125,11 @@ def test_the_residual_that_noise_leaves_is_foretold() -> None:
     noise = {"plant__sensor": {"noise": {"X": 2e-3, "Y": 2e-3, "psi": 2e-3, "V": 5e-3, "Omega": 5e-3}}}
     foretold = servonode.check("trailer_pursuit", **noise).numbers["noise_residual"]
     run = servonode.simulate("trailer_pursuit", **noise)
-    law = run.assembly.control.law
+    law = run.closed_loop.control.law
     true = []  # the recorded residuals are the measured ones: evaluate the law on the true states
     for i in range(0, len(run.t), 20):
         x = np.array([*(values[i] for values in run.state.values()), 0.0])
-        answer = law.evaluate(float(run.t[i]), x, run.assembly.goal(float(run.t[i])))
+        answer = law.evaluate(float(run.t[i]), x, run.closed_loop.goal(float(run.t[i])))
         true.append(answer.residuals)
     for deviation, name in zip(np.std(true, axis=0), run.residual, strict=True):
         # linearised at the start, where the target stands still; one noise sequence of some 60 correlation times

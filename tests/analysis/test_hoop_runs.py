@@ -107,10 +107,10 @@ def test_what_the_launch_file_gives_is_not_chosen() -> None:
     assert start.parameters == {}
     assert start.step is None
     run = simulated(launch(parameters={"E_0": 0.5, "lambda": 20.0}), run__duration=1.0)
-    assert run.assembly.machine.parameters["E_0"] == 0.5
+    assert run.closed_loop.machine.parameters["E_0"] == 0.5
     assert run.energy[-1] == pytest.approx(0.5, abs=1e-6)  # the energy is brought there
     chosen = simulated(launch(parameters={"E_0": "auto", "lambda": "auto"}), run__duration=0.1)
-    assert chosen.assembly.machine.parameters["E_0"] == pytest.approx(0.02876894697449, abs=1e-14)
+    assert chosen.closed_loop.machine.parameters["E_0"] == pytest.approx(0.02876894697449, abs=1e-14)
 
 
 def test_of_several_heights_the_falling_one_is_taken_or_the_one_that_is_named() -> None:
@@ -151,7 +151,7 @@ def test_an_automatic_step_leaves_residuals_of_the_wanted_size(integrator: str, 
     run = simulated(file, run__duration=duration)
     largest = max(run.residual_max.values())
     assert 0.002 * floor < largest <= (2.0 if integrator == "euler" else 1.1) * floor
-    step = run.assembly.launch.step_ns
+    step = run.closed_loop.launch.step_ns
     digits = f"{step:e}".partition("e")[0].rstrip("0").rstrip(".")
     assert digits in ("1", "2", "5")
     assert round(duration * 1e9) % step == 0
@@ -381,7 +381,7 @@ def test_hoop_source_is_the_source_s_run_in_a_bounded_table() -> None:
     run = simulated("hoop_source")
     assert run.steps == 10_100_000
     assert len(run.t) <= 20_001
-    assert run.assembly.machine.parameters["epsilon"] == 1.0
+    assert run.closed_loop.machine.parameters["epsilon"] == 1.0
     late = run.t >= 86.0
     printed = {"contact": 2.8e-10, "energy": 5.3e-9, "slip": 2.2e-9, "tangency": 1.0e-9}
     for name, size in printed.items():
@@ -454,6 +454,6 @@ def test_hoop_too_curved_says_so_before_anything_moves() -> None:
 
 
 def test_the_profile_of_the_launch_file_is_what_is_drawn() -> None:
-    views = servonode.load("hoop_bowl").assembly.source.views()
+    views = servonode.load("hoop_bowl").closed_loop.source.views()
     assert [view.strip for view in views] == [False, True]
     assert read_launch("hoop_bowl").plant.settings["profile"] == BOWL

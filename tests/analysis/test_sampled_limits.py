@@ -8,8 +8,8 @@ import pytest
 
 import servonode
 from servonode.analysis.simulate import simulate_fused
-from servonode.closed_loop import closed_loop as assembling
-from servonode.closed_loop.closed_loop import assemble
+from servonode.closed_loop import closed_loop as resolving
+from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.closed_loop.static_checks import Examination
 from servonode.mechanics import discrete
@@ -21,9 +21,9 @@ START = ["plant.initial.V=1e-4", "plant.initial.psi=1e-4"]
 
 def last_and_first(name: str, x: float, delay: int, *more: str, monkeypatch: Any) -> float:
     """Largest residual in the last second over the one at the start, at lambda T = x."""
-    monkeypatch.setattr(assembling, "examine", lambda *_: Examination())  # it would refuse these rates
+    monkeypatch.setattr(resolving, "examine", lambda *_: Examination())  # it would refuse these rates
     gains = [f"controller.gains.lambda_{name}={x / PERIOD}", f"controller.delay={delay}"]
-    run = simulate_fused(assemble(read_launch("trailer_pursuit_lockstep", [*STRAIGHT, *START, *gains, *more])), 10)
+    run = simulate_fused(resolve(read_launch("trailer_pursuit_lockstep", [*STRAIGHT, *START, *gains, *more])), 10)
     residual = np.abs(run.residual[name])
     if not np.isfinite(residual).all() or run.fault:
         return np.inf

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from servonode.analysis import simulate as rungs
+from servonode.analysis import simulate as modes
 from servonode.api import simulate
 from servonode.closed_loop.run import Run
 from servonode.mechanics.integrate import INTEGRATORS
@@ -68,7 +68,7 @@ def fused(monkeypatch: pytest.MonkeyPatch) -> Any:
     def refuse(*_: Any) -> None:
         raise AssertionError("the fused loop gave up")
 
-    monkeypatch.setattr(rungs, "simulate_nodes", refuse)
+    monkeypatch.setattr(modes, "simulate_nodes", refuse)
     return simulate
 
 
@@ -233,7 +233,7 @@ def test_a_law_that_fails_stops_the_robot_with_its_brake(loop: Any) -> None:
 
 
 def test_a_law_that_fails_is_an_error_of_the_continuous_rung() -> None:
-    with pytest.raises(rungs.SimulationError, match=r"at t = 2\.1\d* s the target is inside the guard radius"):
+    with pytest.raises(modes.SimulationError, match=r"at t = 2\.1\d* s the target is inside the guard radius"):
         simulate("trailer_pursuit", control="continuous", **INTO_THE_ROBOT)
 
 

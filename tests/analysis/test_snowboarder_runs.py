@@ -102,8 +102,8 @@ def test_the_ideal_slalom_begins_with_the_printed_accelerations_and_inputs(figur
     inputs = np.array([column[0] for column in figures.input.values()])
     assert inputs[0] == pytest.approx(0.0, abs=1e-12)
     agree_in_print(inputs[1:], "-3.16290780066, 63.1995897486, 28.4444104853")
-    machine = figures.assembly.machine
-    rates = machine.derivatives(0.0, figures.assembly.start, inputs)
+    machine = figures.closed_loop.machine
+    rates = machine.derivatives(0.0, figures.closed_loop.start, inputs)
     agree_in_print(rates[5:8], "1.32849163346, -0.25250399798, 0.0917431192661")
     assert rates[8] == pytest.approx(0.0, abs=1e-12)
     # the multipliers lambda: row by row N_s = lambda_1/cos^2 phi0, M_sigma = lambda_2, M_theta = lambda_3
@@ -144,7 +144,7 @@ def test_the_carving_run_ends_in_the_printed_state_within_the_printed_ranges(agr
 
 def test_carving_begins_with_the_speed_of_the_start() -> None:
     run = servonode.simulate(launch("carve", {"delta": 0.0}, duration=0.01))
-    assert run.assembly.control.law.parameters["V0"] == 5.0
+    assert run.closed_loop.control.law.parameters["V0"] == 5.0
 
 
 def test_upright_the_same_path_needs_the_printed_moment() -> None:
@@ -200,7 +200,7 @@ def test_with_exact_motion_between_samples_the_slalom_ends_in_the_printed_state(
     flow: Callable[..., Any], agree_in_print: Any
 ) -> None:
     run = servonode.simulate(launch("slalom", duration=0.01))
-    machine, law, x = run.assembly.machine, run.assembly.control.law, run.assembly.start.copy()
+    machine, law, x = run.closed_loop.machine, run.closed_loop.control.law, run.closed_loop.start.copy()
     for _ in range(800):
         answer = law.evaluate(0.0, x, np.zeros(0))
         assert answer.status == 0
@@ -268,7 +268,7 @@ def test_coupled_gains_make_the_residuals_a_matrix_exponential(rng: np.random.Ge
 
 def _first(run: Run) -> tuple[Any, Any]:
     """Residuals and their rates at the start."""
-    answer = run.assembly.control.law.evaluate(0.0, run.assembly.start, run.assembly.goal(0.0))
+    answer = run.closed_loop.control.law.evaluate(0.0, run.closed_loop.start, run.closed_loop.goal(0.0))
     return answer.residuals, answer.rates
 
 
@@ -364,9 +364,9 @@ def test_in_the_figures_the_body_passes_the_upright_at_the_printed_times(figures
 
 def stepped(run: Run, h: float, rule: str) -> Any:
     """State at the end with the law inside a fixed-step rule, and the residuals there."""
-    machine, control = run.assembly.machine, run.assembly.control
+    machine, control = run.closed_loop.machine, run.closed_loop.control
     law, y = control.law, np.zeros(control.law.goal_layout.size)
-    x = run.assembly.start.copy()
+    x = run.closed_loop.start.copy()
 
     def rate(x: Any) -> Any:
         answer = law.evaluate(0.0, x, y)

@@ -158,9 +158,9 @@ def test_residuals_of_every_law_decay_as_stated(launch: str, initial: dict[str, 
     run = servonode.simulate(
         launch, control="continuous", run__duration=3.0, plant__initial=initial, rtol=1e-13, atol=1e-13, **more
     )  # fmt: skip
-    control = run.assembly.control
-    law, start = control.law, run.assembly.start
-    answer = law.evaluate(0.0, start, run.assembly.goal(0.0))
+    control = run.closed_loop.control
+    law, start = control.law, run.closed_loop.start
+    answer = law.evaluate(0.0, start, run.closed_loop.goal(0.0))
     for i, (name, degree) in enumerate(zip(run.residual, law.description.degrees, strict=True)):
         f0, rate0 = answer.residuals[i], answer.rates[i]
         rate = control.gains.K0[i, i] if degree == 1 else control.gains.K1[i, i] / 2

@@ -11,7 +11,7 @@ from servonode.analysis import zero_dynamics
 from servonode.analysis.simulate import SimulationError
 from servonode.analysis.zero_dynamics import ZeroDynamics, judge
 from servonode.api import simulate
-from servonode.closed_loop.closed_loop import assemble
+from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import read_launch
 
 Judge = Callable[..., ZeroDynamics]
@@ -52,7 +52,7 @@ def launch(tmp_path: Path) -> Callable[..., Path]:
 @pytest.fixture
 def judged(launch: Callable[..., Path]) -> Judge:
     """The judgement on a launch file of these values."""
-    return lambda duration, **values: judge(assemble(read_launch(launch(duration, **values)), strict=False))
+    return lambda duration, **values: judge(resolve(read_launch(launch(duration, **values)), strict=False))
 
 
 @pytest.mark.parametrize(

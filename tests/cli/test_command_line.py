@@ -23,7 +23,7 @@ import servonode
 from servonode.bus import Status
 from servonode.cli.console import StatusLine, table
 from servonode.cli.main import FILES, VERBS, main
-from servonode.closed_loop.closed_loop import assemble
+from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import packaged, read_launch
 from servonode.mechanics.cache import cache_root
 from servonode.nodes.collect import Outcome
@@ -163,9 +163,9 @@ def test_an_expression_cannot_run_code(tmp_path: Path, attack: str, place: str) 
 @pytest.fixture
 def own_cache(tmp_path: Path) -> Callable[[], subprocess.CompletedProcess[str]]:
     """Runs `check trailer_pursuit` in a fresh process on a copy of the kernel cache in tmp_path/cache."""
-    assembly = assemble(read_launch("trailer_pursuit"))
-    assert assembly.control is not None
-    kernels = (assembly.machine, assembly.control.law, assembly.control.signals, assembly.targets)
+    closed_loop = resolve(read_launch("trailer_pursuit"))
+    assert closed_loop.control is not None
+    kernels = (closed_loop.machine, closed_loop.control.law, closed_loop.control.signals, closed_loop.targets)
     for module in {each.kernel.__name__ for each in kernels}:
         key = module.removeprefix("servonode_kernel_")
         shutil.copytree(cache_root() / key, tmp_path / "cache" / "servonode" / "kernels" / key)
@@ -384,10 +384,10 @@ def test_a_run_that_ended_by_a_fault_is_drawn_too(tmp_path: Path) -> None:
 def shown(lifecycle: str, *overrides: str, fault: str = "", t: float = 1.0, **values: float) -> str:
     """The status line of a run whose plant says this of itself."""
     stream = StringIO()
-    assembly = assemble(read_launch("trailer_pursuit", ["run.speed=1", *overrides]))
+    closed_loop = resolve(read_launch("trailer_pursuit", ["run.speed=1", *overrides]))
     header: dict[str, Any] = {"t": t, "seq": 0, "run": 1, "k": 0, "mono": 0, "node": "plant", "src": 1, "counts": {}}
     status = Status(**header, lifecycle=cast("Any", lifecycle), fault=fault, values=values)
-    StatusLine(assembly, "demo", stream)({"plant": status})
+    StatusLine(closed_loop, "demo", stream)({"plant": status})
     return stream.getvalue()
 
 
@@ -428,7 +428,7 @@ def test_an_unsafe_watchdog_stands_in_every_status_line_and_table() -> None:
 
 def test_a_change_of_lifecycle_is_shown_at_once() -> None:
     stream = StringIO()
-    line = StatusLine(assemble(read_launch("trailer_pursuit")), "demo", stream)
+    line = StatusLine(resolve(read_launch("trailer_pursuit")), "demo", stream)
     header: dict[str, Any] = {"seq": 0, "run": 1, "k": 0, "mono": 0, "node": "plant", "src": 1, "counts": {}}
     for lifecycle in ("active", "active", "fault", "fault", "inactive", "active"):
         line({"plant": Status(**header, t=1.0, lifecycle=cast("Any", lifecycle), values={"rate": 1.0})})

@@ -353,9 +353,9 @@ def test_residuals_of_the_launch_file_end_in_the_same_bits_as_the_program(write:
 def test_a_setting_of_an_inline_residual_changes_the_motion_without_a_new_derivation(write: Write) -> None:
     file = write(launch=LAUNCH + INLINE)
     one, other = (servonode.load(file, controller__settings__share=share) for share in (0.75, 0.5))
-    assert one.assembly.control is not None
-    assert other.assembly.control is not None
-    assert one.assembly.control.law.kernel is other.assembly.control.law.kernel
+    assert one.closed_loop.control is not None
+    assert other.closed_loop.control is not None
+    assert one.closed_loop.control.law.kernel is other.closed_loop.control.law.kernel
     assert other.residuals(0.0)["place"] == pytest.approx(0.3 - 0.25, abs=1e-15)
 
 
@@ -415,7 +415,7 @@ def test_a_parameter_must_keep_its_bounds_over_the_run(write: Write) -> None:
 
 def test_a_number_in_quotes_is_a_constant(write: Write) -> None:
     one, other = write(launch=LAUNCH + "parameters.k = 9.0\n"), write("b", launch=LAUNCH + 'parameters.k = "18/2"\n')
-    keys = {servonode.load(file).assembly.source.key for file in (one, other)}
+    keys = {servonode.load(file).closed_loop.source.key for file in (one, other)}
     assert len(keys) == 1
     assert stiffness(other) == pytest.approx(9.0, rel=1e-14)
 

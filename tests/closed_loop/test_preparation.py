@@ -65,18 +65,18 @@ def test_start_and_parameters_are_the_machines(folder: Path) -> None:
     run = servonode.simulate(launch(folder, initial={"angle": 1.0}))
     assert run.state["x"][0] == math.cos(1.0)
     assert run.state["y"][0] == math.sin(1.0)
-    assert run.assembly.machine.parameters == {"m": 3.0, "E": 6.0}
+    assert run.closed_loop.machine.parameters == {"m": 3.0, "E": 6.0}
 
 
 def test_auto_is_as_if_nothing_were_given_and_a_number_is_kept(folder: Path) -> None:
     for stated, energy in (("auto", 8.0), (2.5, 2.5)):
         plant = {"initial": {"angle": 1.0}, "parameters": {"E": stated, "m": 4.0}}
-        assert servonode.simulate(launch(folder, **plant)).assembly.machine.parameters == {"m": 4.0, "E": energy}
+        assert servonode.simulate(launch(folder, **plant)).closed_loop.machine.parameters == {"m": 4.0, "E": energy}
 
 
 def test_a_step_is_chosen_where_it_is_auto(folder: Path) -> None:
     run = servonode.simulate(launch(folder, initial={"angle": 1.0}, step="auto"))
-    assert run.assembly.launch.plant.step == 0.005
+    assert run.closed_loop.launch.plant.step == 0.005
     assert run.steps == 100
     assert run.t[-1] == 0.5
 

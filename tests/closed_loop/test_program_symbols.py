@@ -202,7 +202,7 @@ def test_sampled_a_state_follows_by_a_rule_of_second_order(write: Write) -> None
 @pytest.mark.parametrize("body", [STATES, SPEEDS.format(more="", given=', limits=(limit("a", rows, 0.2, "a"),)')])
 def test_the_nodes_give_the_same_bits_as_the_fused_loop(write: Write, body: str) -> None:
     launch = write(body, initial={"y": 0.1})
-    fused, nodes = servonode.simulate(launch), simulate_nodes(servonode.load(launch).assembly, 10)
+    fused, nodes = servonode.simulate(launch), simulate_nodes(servonode.load(launch).closed_loop, 10)
     assert list(fused.columns) == list(nodes.columns)
     for name, values in fused.columns.items():
         assert np.array_equal(values, nodes.columns[name], equal_nan=True), name
@@ -294,8 +294,8 @@ def test_each_parameter_that_is_computed_at_the_start_gets_its_own_value(write: 
     given = """, parameters=(p := parameter("p", "p"), r := parameter("r", "r")),
         start={r: 2 + y, p: 5 * machine["m"]}"""
     loop = servonode.load(write(SPEEDS.format(more="", given=given), initial={"y": 0.25}))
-    assert loop.assembly.control is not None
-    assert loop.assembly.control.law.parameters == {"p": 10.0, "r": 2.25}
+    assert loop.closed_loop.control is not None
+    assert loop.closed_loop.control.law.parameters == {"p": 10.0, "r": 2.25}
 
 
 def test_derivatives_of_signals_may_stand_anywhere(write: Write) -> None:
@@ -386,10 +386,10 @@ def test_a_brake_too_strong_for_the_step_is_refused(write: Write) -> None:
 
 
 def test_nothing_that_waits_behind_a_fault_acts(write: Write) -> None:
-    assembly = servonode.load(write(RUNS_OFF, initial={"x_dot": 0.3})).assembly
+    closed_loop = servonode.load(write(RUNS_OFF, initial={"x_dot": 0.3})).closed_loop
     switchboard = Switchboard()
     bus, other = MemoryBus(switchboard, "plant"), MemoryBus(switchboard, "controller")
-    plant = PlantNode(assembly, bus, [{"plant": ["state"]}], 1)
+    plant = PlantNode(closed_loop, bus, [{"plant": ["state"]}], 1)
     assert prepare(plant, arm=True, timeout_s=0.0)
     states = other.subscriber({"plant": ["state"]})
     sent = Outbox("controller", other.publisher([{"controller": ["command"]}]))

@@ -393,7 +393,7 @@ def test_a_bead_on_a_turning_wire_follows_its_closed_form(launch: Launch) -> Non
     assert_allclose(places, [r * np.cos(w * run.t), r * np.sin(w * run.t), u], rtol=0, atol=1e-11)
     off = run.state["y"] * np.cos(w * run.t) - run.state["x"] * np.sin(w * run.t)
     assert_allclose(off, 0.0, atol=1e-15)  # the wire, at the end of each step
-    states, wire = np.array(list(run.state.values())).T, run.assembly.machine
+    states, wire = np.array(list(run.state.values())).T, run.closed_loop.machine
     forces = [wire.outputs(t, np.append(x, 0.0), NO_INPUT)["N"] for t, x in zip(run.t, states, strict=True)]
     assert_allclose(forces, 2 * m * w * u, rtol=0, atol=1e-11)
     # the wire's work, of the closed form: the integral of 2 m w r' w r

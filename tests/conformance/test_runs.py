@@ -1,4 +1,4 @@
-"""What every packaged launch file must be: announced, accepted, and the same bits on every rung of the sampled loop."""
+"""What every packaged launch file must be: announced, accepted, and the same bits in every execution mode."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import servonode
-from servonode.analysis import simulate as rungs
+from servonode.analysis import simulate as modes
 from servonode.closed_loop.launch_file import LaunchError, packaged, read_launch
 from servonode.closed_loop.launch_keys import LaunchFile
 from servonode.closed_loop.run import Run
@@ -121,8 +121,8 @@ def both(name: str, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Run:
         raise AssertionError("the fused loop gave up")
 
     with monkeypatch.context() as patched:
-        if rungs.can_fuse(nodes.assembly) and not nodes.fault:  # a run with a fault is given to the nodes
-            patched.setattr(rungs, "simulate_nodes", refuse)
+        if modes.can_fuse(nodes.closed_loop) and not nodes.fault:  # a run with a fault is given to the nodes
+            patched.setattr(modes, "simulate_nodes", refuse)
         fused = servonode.simulate(name, loop="fused", every=1, **options)
     ours, theirs = table(fused), table(nodes)
     assert list(ours) == list(theirs)
@@ -192,13 +192,13 @@ def test_lockstep_on_processes_writes_the_table_of_the_simulation(name: str, tmp
 @pytest.mark.parametrize("name", slow_but(A_TASK, [each for each in RUNNING if task(read_launch(each))[1]]))
 def test_the_settings_of_the_file_reach_the_compiled_law(name: str) -> None:
     loop, launch = servonode.load(name), read_launch(name)
-    control, (machine, program) = loop.assembly.control, task(launch)
+    control, (machine, program) = loop.closed_loop.control, task(launch)
     assert control is not None
     assert program is not None
-    law, x, y = control.law, loop.assembly.start, loop.assembly.goal(0.0)
+    law, x, y = control.law, loop.closed_loop.start, loop.closed_loop.goal(0.0)
     settings = {each: value for each, value in launch.controller.settings.items() if each in law.parameters}  # type: ignore[union-attr]
     assert {each: law.parameters[each] for each in settings} == settings
-    plant = MachineCase(machine, tuple(loop.assembly.source.settings.items()))
+    plant = MachineCase(machine, tuple(loop.closed_loop.source.settings.items()))
     expressions = Expressions(ProgramCase(program, plant, tuple(control.options.items())))
     answer = law.evaluate(0.0, x, y)
     named = dict(zip(law.machine.description.state_names, x, strict=False))

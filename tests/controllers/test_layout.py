@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from servonode.closed_loop.closed_loop import Assembly, assemble
+from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.controllers.engine.layout import AnswerLayout, GoalLayout, RecordLayout
 from servonode.mechanics.description import ProgramDescription, Quantity
@@ -49,26 +49,26 @@ def test_parts_are_arranged_in_the_order_of_the_array_or_refused() -> None:
 
 
 @pytest.fixture(scope="module")
-def assembly() -> Assembly:
-    return assemble(read_launch("trailer_pursuit", []))
+def closed_loop() -> ClosedLoop:
+    return resolve(read_launch("trailer_pursuit", []))
 
 
-def test_an_answer_is_changed_by_nobody_but_its_owner(assembly: Assembly) -> None:
-    assert assembly.control is not None
-    law, y = assembly.control.law, assembly.goal(0.0)
-    mine = law.evaluate(0.0, assembly.start, y)
+def test_an_answer_is_changed_by_nobody_but_its_owner(closed_loop: ClosedLoop) -> None:
+    assert closed_loop.control is not None
+    law, y = closed_loop.control.law, closed_loop.goal(0.0)
+    mine = law.evaluate(0.0, closed_loop.start, y)
     before = mine.out.copy()
-    other = law.evaluate(0.0, assembly.start + 0.1, y)
+    other = law.evaluate(0.0, closed_loop.start + 0.1, y)
     assert (other.out != before).any()
     np.testing.assert_array_equal(mine.out, before)
 
 
-def test_an_answer_that_is_filled_anew_shows_it_in_every_part(assembly: Assembly) -> None:
-    assert assembly.control is not None
-    law, y, answer = assembly.control.law, assembly.goal(0.0), assembly.control.law.answer()
+def test_an_answer_that_is_filled_anew_shows_it_in_every_part(closed_loop: ClosedLoop) -> None:
+    assert closed_loop.control is not None
+    law, y, answer = closed_loop.control.law, closed_loop.goal(0.0), closed_loop.control.law.answer()
     inputs, recorded = answer.inputs, answer.recorded
     answer.out[:] = np.nan
-    assert law.compute(0.0, assembly.start, y, answer) == answer.status == 0
+    assert law.compute(0.0, closed_loop.start, y, answer) == answer.status == 0
     part = law.answer_layout
     np.testing.assert_array_equal(np.concatenate([inputs, recorded]), answer.out)
     parts = [answer.inputs, answer.residuals, answer.rates, [answer.condition], answer.scales]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import servonode
-from servonode.closed_loop.closed_loop import Assembly, assemble
+from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.controllers.program import Program, residual
 from servonode.export.c import c_file, c_prefix
@@ -32,8 +32,8 @@ LAWS: dict[str, tuple[str, ...]] = {
 }
 
 
-def c_text(a: Assembly, name: str = "run") -> str:
-    """The C file of an assembly."""
+def c_text(a: ClosedLoop, name: str = "run") -> str:
+    """The C file of a closed loop."""
     period = a.launch.period_ns / 1e9 if a.launch.period_ns else None
     law = a.control.law if a.control else None
     return c_file(a.machine, law, a.launch.plant.integrator, a.launch.step_ns / 1e9, period, name)
@@ -68,7 +68,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], ctypes.
 
 def test_the_plant_step_has_the_bits_of_the_kernel(library: Any) -> None:
     for integrator in INTEGRATORS:
-        a = assemble(read_launch("trailer_open_loop", ["plant.parameters.c_w=0.003", f"plant.integrator={integrator}"]))
+        a = resolve(read_launch("trailer_open_loop", ["plant.parameters.c_w=0.003", f"plant.integrator={integrator}"]))
         step, compiled = a.machine.stepper(integrator), library(c_text(a)).run_plant_step
         h = a.launch.step_ns / 1e9
         x = np.array([0.1, -0.2, 0.3, 0.5, 0.4, 0.2, 0.0, 0.0, 0.0])
@@ -84,7 +84,7 @@ def test_the_plant_step_has_the_bits_of_the_kernel(library: Any) -> None:
 @pytest.mark.parametrize("case", LAWS)
 def test_the_law_has_the_bits_of_the_kernel(library: Any, rng: np.random.Generator, case: str) -> None:
     name, *changes = LAWS[case]
-    a = assemble(read_launch(name, changes))
+    a = resolve(read_launch(name, changes))
     assert a.control is not None
     law, compiled = a.control.law, library(c_text(a)).run_law
     out, statuses = np.zeros(law.answer_layout.size), set()
@@ -121,7 +121,7 @@ def plate_rates(plate: Any) -> Program:
 
 
 def test_a_guard_has_the_same_status(library: Any) -> None:
-    a = assemble(read_launch(*_split(PURSUIT)))
+    a = resolve(read_launch(*_split(PURSUIT)))
     assert a.control is not None
     law, out = a.control.law, np.zeros(7)
     x, y = np.zeros(8), np.array([0.01, 0.0, 0.0, 0.0, 0.0, 0.0])  # the target is inside the guard radius
@@ -137,7 +137,7 @@ def _split(case: tuple[str, ...]) -> tuple[str, list[str]]:
 
 def test_the_closed_loop_in_c_ends_in_the_bits_of_the_simulation(library: Any) -> None:
     run = servonode.simulate(PURSUIT[0], run__duration=2.0)
-    a = assemble(read_launch(*_split(PURSUIT)))
+    a = resolve(read_launch(*_split(PURSUIT)))
     compiled, launch = library(c_text(a)), a.launch
     assert launch.steps_per_period is not None
     x, out = a.start.copy(), np.zeros(7)
@@ -158,7 +158,7 @@ def test_a_machine_on_a_holonomic_constraint_is_projected_in_c_as_well(library: 
         '[run]\nduration = 1.0\n[plant]\nmachine = "pendulum.py:model"\ninitial = {x = 0.6, y = -0.8}\n'
         'parameters = {m = "1 + 0.2*sin(t)"}\n'
     )
-    a = assemble(read_launch(str(file), []))
+    a = resolve(read_launch(str(file), []))
     step, compiled, h = a.machine.stepper("rk4"), library(c_text(a)).run_plant_step, a.launch.step_ns / 1e9
     x, u = a.start.copy(), np.zeros(a.machine.n_inputs)
     ours = x.copy()
@@ -195,7 +195,7 @@ def model():
 
 @pytest.mark.parametrize("name", ["trailer_pursuit", "trailer_coast", "trailer_open_loop", "trailer_look_ahead"])
 def test_the_file_needs_no_allocation_and_no_state(name: str) -> None:
-    text = re.sub(r"/\*.*?\*/", "", c_text(assemble(read_launch(name, [])), name), flags=re.DOTALL)
+    text = re.sub(r"/\*.*?\*/", "", c_text(resolve(read_launch(name, [])), name), flags=re.DOTALL)
     assert not re.search(r"malloc|alloca|free|memcpy|goto|while", text)
     assert re.findall(r"#include .*", text) == ["#include <math.h>"]
     at_file_scope = [line for line in text.splitlines() if re.match(r"\w", line) and line.rstrip().endswith(";")]
@@ -207,13 +207,13 @@ def test_the_file_needs_no_allocation_and_no_state(name: str) -> None:
 
 
 def test_an_open_loop_file_has_no_law_and_compiles(library: Any) -> None:
-    a = assemble(read_launch("trailer_coast", []))
+    a = resolve(read_launch("trailer_coast", []))
     assert "which has no controller" in c_text(a)
     assert not hasattr(library(c_text(a)), "run_law")
 
 
 def test_the_header_states_the_numbers_of_the_plant_and_of_the_law() -> None:
-    a = assemble(read_launch("trailer_pursuit", ["plant.parameters.m1=4.25", "controller.parameters.m1=5.75"]))
+    a = resolve(read_launch("trailer_pursuit", ["plant.parameters.m1=4.25", "controller.parameters.m1=5.75"]))
     text = c_text(a)
     plant, law = text.split("Law: program")
     assert re.search(r"m1 +4\.25 +kg", plant)

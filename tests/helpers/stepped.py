@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from servonode.bus import Applied, Command, MemoryBus, Message, State, Status, Switchboard
 from servonode.bus.interfaces import BOUND, SubscriberFace
-from servonode.closed_loop.closed_loop import Assembly, assemble
+from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.nodes.lockstep import prepare
 from servonode.nodes.plant_node import PlantNode
@@ -66,12 +66,12 @@ period = 0.01
 NAMES = ("F", "G")
 
 
-def puck(folder: Path, *settings: str, controlled: bool = True, mode: str = "realtime") -> Assembly:
+def puck(folder: Path, *settings: str, controlled: bool = True, mode: str = "realtime") -> ClosedLoop:
     """The puck, m = 2 kg at 0.5 m/s and -0.2 m/s, plant step 1 ms, period 10 ms; settings as in `--set`."""
     (folder / "puck.py").write_text(MACHINE)
     file = folder / "puck.toml"
     file.write_text(LAUNCH.replace("MODE", mode) + (CONTROLLED if controlled else ""))
-    return assemble(read_launch(str(file), list(settings)))
+    return resolve(read_launch(str(file), list(settings)))
 
 
 class Clock:
@@ -142,13 +142,13 @@ class SteppedBus(MemoryBus):
 class Bench:
     """A plant node, and the test in the place of its controller and its operator."""
 
-    def __init__(self, assembly: Assembly, every: int = 1) -> None:
+    def __init__(self, closed_loop: ClosedLoop, every: int = 1) -> None:
         self.clock = Clock()
         switchboard = Switchboard()
         self.bus = SteppedBus(switchboard, self.clock)
-        self.node = PlantNode(assembly, self.bus, [NODES[CONTROLLER].hears], every, self.clock, interactive=True)
+        self.node = PlantNode(closed_loop, self.bus, [NODES[CONTROLLER].hears], every, self.clock, interactive=True)
         self.guard = self.node.guard
-        self.limits = assembly.limits.value
+        self.limits = closed_loop.limits.value
         other = MemoryBus(switchboard, CONTROLLER)
         self._publisher = other.publisher()
         self._inbox = other.subscriber({PLANT: ["state", "status", "applied"]})
@@ -297,10 +297,10 @@ class Bench:
         return tuple(self.guard.applied.tolist())
 
     @property
-    def rung(self) -> str:
-        return str(self.node.status.standing()["rung"])
+    def safe_state(self) -> str:
+        return str(self.node.status.standing()["safe_state"])
 
     def brake(self) -> tuple[float, ...]:
         """The safe action at the present state, within the limits of value."""
-        asked = self.node.assembly.machine.safe_input(self.node.plant.t, self.node.plant.x)
+        asked = self.node.closed_loop.machine.safe_input(self.node.plant.t, self.node.plant.x)
         return tuple(min(max(u, -limit), limit) for u, limit in zip(asked.tolist(), self.limits, strict=True))

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Protocol
 import numpy as np
 import pytest
 
-from servonode.closed_loop.closed_loop import Assembly, assemble
+from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.controllers.engine.kernels import LawKernel, SignalsKernel
 from servonode.mechanics.kernels import MachineKernel, StepsKernel
@@ -55,8 +55,8 @@ def test_what_is_no_type_of_an_argument_is_refused() -> None:
 
 
 @pytest.fixture(scope="module", params=["trailer_pursuit", "snowboarder_carve", "sphero_circle"])
-def assembly(request: Any) -> Assembly:
-    return assemble(read_launch(request.param, []))
+def closed_loop(request: Any) -> ClosedLoop:
+    return resolve(read_launch(request.param, []))
 
 
 def stated(module: Any, face: type) -> None:
@@ -68,8 +68,8 @@ def stated(module: Any, face: type) -> None:
         assert signature.definition(*SYMBOLS) in text or signature.definition() in text
 
 
-def test_generated_modules_hold_what_their_protocols_say(assembly: Assembly) -> None:
-    machine, control = assembly.machine, assembly.control
+def test_generated_modules_hold_what_their_protocols_say(closed_loop: ClosedLoop) -> None:
+    machine, control = closed_loop.machine, closed_loop.control
     assert control is not None
     stated(machine.kernel, MachineKernel)
     stated(machine.steps("rk4"), StepsKernel)
@@ -77,10 +77,10 @@ def test_generated_modules_hold_what_their_protocols_say(assembly: Assembly) -> 
     stated(control.signals.kernel, SignalsKernel)
 
 
-def test_the_sizes_are_those_of_the_arrays(assembly: Assembly) -> None:
-    machine, control, x = assembly.machine, assembly.control, assembly.start
+def test_the_sizes_are_those_of_the_arrays(closed_loop: ClosedLoop) -> None:
+    machine, control, x = closed_loop.machine, closed_loop.control, closed_loop.start
     assert control is not None
-    law, y = control.law, assembly.goal(0.0)
+    law, y = control.law, closed_loop.goal(0.0)
 
     def shape(face: type, of: Any, name: str, argument: str) -> tuple[int, ...]:
         return Signature.of(face, name).shapes(of.sizes)[argument]

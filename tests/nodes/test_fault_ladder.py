@@ -1,4 +1,4 @@
-"""The fault ladder: what acts on each rung, what wins, what stays, and what follows a fault."""
+"""The fault ladder: what acts in each safe state, what wins, what stays, and what follows a fault."""
 
 from itertools import pairwise, permutations
 from pathlib import Path
@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from servonode.closed_loop.closed_loop import Assembly
-from servonode.nodes.fault_ladder import RUNGS, Ladder, Rung
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.nodes.fault_ladder import SAFE_STATES, Ladder, SafeState
 from servonode.nodes.lockstep import lockstep
 from servonode.nodes.node import Fault
 from servonode.nodes.topology import PLANT
 from tests.helpers.stepped import MS, Bench, puck
 
-NAMES = sorted(RUNGS)
-AT = {rung: sorted(name for name in NAMES if RUNGS[name] == rung) for rung in Rung}
+NAMES = sorted(SAFE_STATES)
+AT = {safe_state: sorted(name for name in NAMES if SAFE_STATES[name] == safe_state) for safe_state in SafeState}
 WAITS = 'plant.safety.on_fault="wait"'
 
 
@@ -26,13 +26,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def braking(folder: Path) -> Assembly:
+def braking(folder: Path) -> ClosedLoop:
     """A machine with a safe action of its own; a fault waits for its reset."""
     return puck(folder, WAITS)
 
 
 @pytest.fixture(scope="module")
-def limp(folder: Path) -> Assembly:
+def limp(folder: Path) -> ClosedLoop:
     """A machine that states no safe action."""
     return puck(folder, WAITS, "plant.settings.brake=false")
 
@@ -45,31 +45,31 @@ def fault(name: str) -> Fault:
 
 
 def test_the_rungs_stand_in_this_order() -> None:
-    assert [rung.name for rung in sorted(Rung)] == ["NOMINAL", "WARN", "HOLD", "DAMP", "ZERO", "STOP"]
+    assert [safe_state.name for safe_state in sorted(SafeState)] == ["NOMINAL", "WARN", "HOLD", "DAMP", "ZERO", "STOP"]
 
 
 def test_each_fault_has_its_rung() -> None:
-    assert {rung.name: AT[rung] for rung in Rung if AT[rung]} == {
+    assert {safe_state.name: AT[safe_state] for safe_state in SafeState if AT[safe_state]} == {
         "DAMP": ["estop", "host_stall", "law", "lockstep_timeout", "overrun", "stale_command"],
         "ZERO": ["flooding", "frozen_state", "implausible_state", "stale_applied", "stale_state"],
         "STOP": ["device", "diverged"],
     }
 
 
-@given(st.lists(st.sampled_from(NAMES), max_size=20), st.sampled_from(list(Rung)))
+@given(st.lists(st.sampled_from(NAMES), max_size=20), st.sampled_from(list(SafeState)))
 @settings(max_examples=300, deadline=None, derandomize=True)
-def test_the_most_severe_wins_in_any_order_and_each_name_counts_once(names: list[str], passing: Rung) -> None:
+def test_the_most_severe_wins_in_any_order_and_each_name_counts_once(names: list[str], passing: SafeState) -> None:
     ladder = Ladder()
     ladder.passing = passing
     first = [ladder.latch(fault(name)) for name in names]
     assert first == [name not in names[:i] for i, name in enumerate(names)]
-    assert ladder.rung == max((RUNGS[name] for name in names), default=passing)
+    assert ladder.safe_state == max((SAFE_STATES[name] for name in names), default=passing)
     assert [each.name for each in ladder.latched] == list(dict.fromkeys(names))
     known = list(ladder.faults)
     ladder.reset()
     assert [each.name for each in ladder.latched] == [name for name in ("estop",) if name in names]
     ladder.reset(estop=True)
-    assert (ladder.latched, ladder.rung, ladder.faults) == ([], Rung.NOMINAL, known)
+    assert (ladder.latched, ladder.safe_state, ladder.faults) == ([], SafeState.NOMINAL, known)
     assert all(ladder.latch(fault(name)) for name in dict.fromkeys(names))  # the same names count again
     assert ladder.faults == known * 2
 
@@ -78,43 +78,43 @@ def test_the_most_severe_wins_in_any_order_and_each_name_counts_once(names: list
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_each_fault_lets_reach_the_machine(name: str, braking: Assembly) -> None:
+def test_what_each_fault_lets_reach_the_machine(name: str, braking: ClosedLoop) -> None:
     bench = Bench(braking)
     bench.activate()
     bench.period(0.4, 0.3)
     bench.ask()
     bench.node.fault(name, "it happened", PLANT)
-    rung = RUNGS[name]
-    expected = bench.brake() if rung == Rung.DAMP else (0.0, 0.0)
+    safe_state = SAFE_STATES[name]
+    expected = bench.brake() if safe_state == SafeState.DAMP else (0.0, 0.0)
     assert bench.written[-1] == expected
     applied, status = bench.applied[-1], bench.statuses[-1]
     assert (applied.reasons, applied.desired, applied.re) == ([f"fault:{name}"], {}, -1)
     assert tuple(applied.input.values()) == expected
-    assert (status.lifecycle, status.fault, status.rung) == ("fault", name, rung.name.lower())
+    assert (status.lifecycle, status.fault, status.safe_state) == ("fault", name, safe_state.name.lower())
     assert bench.node.status.standing()["text"] == "it happened"
-    assert bench.node.must_end() == (rung == Rung.STOP)
+    assert bench.node.must_end() == (safe_state == SafeState.STOP)
     count = len(bench.written)
     bench.period(1.0)
     assert bench.counts["refused_unarmed"] == 1
     assert (1.0, 0.0) not in bench.written
-    assert (len(bench.written) > count) == (rung == Rung.DAMP)  # computed anew for each step
+    assert (len(bench.written) > count) == (safe_state == SafeState.DAMP)  # computed anew for each step
 
 
-@pytest.mark.parametrize("name", AT[Rung.DAMP])
-def test_a_machine_without_safe_action_gets_zero_input(name: str, limp: Assembly) -> None:
+@pytest.mark.parametrize("name", AT[SafeState.DAMP])
+def test_a_machine_without_safe_action_gets_zero_input(name: str, limp: ClosedLoop) -> None:
     bench = Bench(limp)
     bench.activate()
     bench.period(0.4, 0.3)
     bench.node.fault(name, "it happened", PLANT)
     assert bench.written[-1] == (0.0, 0.0)
     assert bench.safely == 1  # the driver's own way, not a command
-    assert (bench.guard.ladder.rung, bench.rung) == (Rung.DAMP, "zero")
+    assert (bench.guard.ladder.safe_state, bench.safe_state) == (SafeState.DAMP, "zero")
     bench.advance(20)
     assert bench.written[-1] == (0.0, 0.0)
     assert bench.safely == 1
 
 
-def test_the_safe_action_follows_the_state_and_takes_energy_out(braking: Assembly) -> None:
+def test_the_safe_action_follows_the_state_and_takes_energy_out(braking: ClosedLoop) -> None:
     bench = Bench(braking)
     bench.activate()
     bench.node.fault("estop", "it happened", PLANT)
@@ -136,7 +136,7 @@ def test_the_safe_action_keeps_the_limits_of_value_and_is_not_slowed_by_the_rate
     assert bench.written[-1][1] == pytest.approx(0.6, abs=1e-3)  # at once, from 0
 
 
-def test_a_safe_action_that_is_not_finite_is_zero_input(braking: Assembly, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_safe_action_that_is_not_finite_is_zero_input(braking: ClosedLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(braking)
     bench.activate()
     bench.node.plant.x[2] = float("nan")
@@ -145,36 +145,36 @@ def test_a_safe_action_that_is_not_finite_is_zero_input(braking: Assembly, monke
 
 
 @pytest.mark.parametrize(("first", "then"), list(permutations(["estop", "stale_state", "diverged"], 2)))
-def test_the_most_severe_acts_whatever_came_first(first: str, then: str, braking: Assembly) -> None:
+def test_the_most_severe_acts_whatever_came_first(first: str, then: str, braking: ClosedLoop) -> None:
     bench = Bench(braking)
     bench.activate()
     for name in (first, then, first):
         bench.node.fault(name, f"{name} happened", PLANT)
-    worst = max(RUNGS[first], RUNGS[then])
-    assert bench.written[-1] == ((0.0, 0.0) if worst > Rung.DAMP else bench.brake())
-    assert bench.rung == worst.name.lower()
+    worst = max(SAFE_STATES[first], SAFE_STATES[then])
+    assert bench.written[-1] == ((0.0, 0.0) if worst > SafeState.DAMP else bench.brake())
+    assert bench.safe_state == worst.name.lower()
     assert [each.name for each in bench.node.faults] == [first, then]
     assert bench.node.status.standing()["fault"] == first  # the reason of all
     bench.advance(5)
     assert bench.written[-1] == (0.0, 0.0)
 
 
-def test_a_fault_stays_until_its_reset_and_is_remembered_after_it(braking: Assembly) -> None:
+def test_a_fault_stays_until_its_reset_and_is_remembered_after_it(braking: ClosedLoop) -> None:
     bench = Bench(braking)
     bench.activate()
     bench.node.fault("law", "it happened", PLANT)
     for _ in range(20):
         assert not bench.period(1.0)
         assert bench.written[-1] != (1.0, 0.0)
-        assert (bench.guard.lifecycle, bench.rung) == ("fault", "damp")
+        assert (bench.guard.lifecycle, bench.safe_state) == ("fault", "damp")
     bench.rearm()
-    assert (bench.rung, bench.node.status.standing()["fault"]) == ("nominal", "")
+    assert (bench.safe_state, bench.node.status.standing()["fault"]) == ("nominal", "")
     assert [each.name for each in bench.node.faults] == ["law"]
     bench.node.fault("law", "it happened again", PLANT)
     assert [each.text for each in bench.node.faults] == ["it happened", "it happened again"]
 
 
-def test_after_the_reset_the_safe_action_goes_on(braking: Assembly) -> None:
+def test_after_the_reset_the_safe_action_goes_on(braking: ClosedLoop) -> None:
     bench = Bench(braking)
     bench.activate()
     bench.node.fault("estop", "it happened", PLANT)
@@ -183,22 +183,22 @@ def test_after_the_reset_the_safe_action_goes_on(braking: Assembly) -> None:
         expected = bench.brake()
         bench.advance(1)
         assert bench.written[-1] == expected
-    assert (bench.guard.lifecycle, bench.rung) == ("inactive", "nominal")
+    assert (bench.guard.lifecycle, bench.safe_state) == ("inactive", "nominal")
 
 
-# the rungs below damp
+# the safe states below damp
 
 
 def test_a_limit_that_acts_is_the_rung_warn_until_none_does(folder: Path) -> None:
     bench = Bench(puck(folder, WAITS, "plant.safety.limit=0.5"))
     bench.activate()
-    assert bench.rung == "nominal"
+    assert bench.safe_state == "nominal"
     bench.period(0.7, 0.2)
-    assert (bench.written[-1], bench.rung) == ((0.5, 0.2), "warn")
+    assert (bench.written[-1], bench.safe_state) == ((0.5, 0.2), "warn")
     assert bench.applied[-1].reasons == ["limit:F"]
     assert bench.counts["saturated"] == bench.counts["limit:F"] == 1
     bench.period(0.5, 0.2)
-    assert bench.rung == "nominal"
+    assert bench.safe_state == "nominal"
 
 
 @pytest.mark.parametrize("delay", [0, 1, 2])
@@ -211,14 +211,14 @@ def test_a_missing_command_is_held_within_its_budget_and_then_the_safe_action_ac
     for _ in range(3 + delay):
         bench.period(0.4)
     assert "repeats" not in bench.counts  # answers in time, also where they act later
-    rungs, written = [], []
+    safe_states, written = [], []
     for _ in range(budget + delay + 3):
         bench.ask()
         bench.advance(10)
-        rungs.append(bench.rung)
+        safe_states.append(bench.safe_state)
         written.append(bench.written[-1] == (0.4, 0.0))
     held, damped = delay + budget, 3
-    assert rungs == ["nominal"] * delay + ["hold"] * budget + ["damp"] * damped
+    assert safe_states == ["nominal"] * delay + ["hold"] * budget + ["damp"] * damped
     assert written == [True] * held + [False] * damped
     assert bench.counts["repeats"] == budget + damped
     assert bench.counts["over_budget"] == 1
@@ -229,21 +229,21 @@ def test_a_missing_command_is_held_within_its_budget_and_then_the_safe_action_ac
     bench.advance(9)
     for _ in range(delay + 1):
         assert bench.period(0.3)
-    assert (bench.written[-1], bench.rung) == ((0.3, 0.0), "nominal")
+    assert (bench.written[-1], bench.safe_state) == ((0.3, 0.0), "nominal")
     assert bench.guard.lifecycle == "active"
 
 
-def test_without_a_budget_the_last_command_is_held(braking: Assembly) -> None:
+def test_without_a_budget_the_last_command_is_held(braking: ClosedLoop) -> None:
     bench = Bench(braking)
     bench.activate()
     bench.period(0.4)
     for held in range(1, 30):
         bench.ask()
         bench.advance(10)
-        assert (bench.rung, bench.written[-1], bench.counts["repeats"]) == ("hold", (0.4, 0.0), held)
+        assert (bench.safe_state, bench.written[-1], bench.counts["repeats"]) == ("hold", (0.4, 0.0), held)
     bench.answer(0.2)
     assert bench.applied[-1].repeats == 0
-    assert bench.rung == "nominal"
+    assert bench.safe_state == "nominal"
 
 
 @pytest.mark.parametrize("budget", [0, 2])
@@ -263,9 +263,9 @@ def test_a_fault_beats_the_rung_that_is_passing(folder: Path) -> None:
     bench = Bench(puck(folder, WAITS, "plant.safety.repeats=0"))
     bench.activate()
     bench.advance(20)
-    assert bench.rung == "damp"
+    assert bench.safe_state == "damp"
     bench.node.fault("stale_state", "it happened", PLANT)
-    assert (bench.rung, bench.written[-1]) == ("zero", (0.0, 0.0))
+    assert (bench.safe_state, bench.written[-1]) == ("zero", (0.0, 0.0))
     bench.advance(50)
     assert bench.written[-1] == (0.0, 0.0)  # what is only passing does not brake now
 
@@ -280,28 +280,28 @@ def test_which_fault_ends_the_run(name: str, on_fault: str, folder: Path) -> Non
     bench.activate()
     assert not bench.node.must_end()
     bench.node.fault(name, "it happened", PLANT)
-    final = RUNGS[name] == Rung.STOP or (on_fault != "wait" and name != "estop")
+    final = SAFE_STATES[name] == SafeState.STOP or (on_fault != "wait" and name != "estop")
     assert bench.node.must_end() == final
 
 
-def test_a_state_that_is_not_finite_ends_the_run_whatever_waits(braking: Assembly) -> None:
+def test_a_state_that_is_not_finite_ends_the_run_whatever_waits(braking: ClosedLoop) -> None:
     bench = Bench(braking)
     bench.activate()
     bench.node.plant.x[0] = float("inf")
     bench.advance(1)
     assert [each.name for each in bench.node.faults] == ["diverged"]
-    assert (bench.rung, bench.written[-1], bench.node.must_end()) == ("stop", (0.0, 0.0), True)
+    assert (bench.safe_state, bench.written[-1], bench.node.must_end()) == ("stop", (0.0, 0.0), True)
     assert list(bench.node.asked("reset")) == ["refused"]
 
 
-def driven(assembly: Assembly, *happenings: tuple[int, Any], latency_ns: int = MS) -> Bench:
+def driven(closed_loop: ClosedLoop, *happenings: tuple[int, Any], latency_ns: int = MS) -> Bench:
     """A run in lockstep with a law of its own, and what happens to it [ms after the start]."""
-    bench = Bench(assembly)
+    bench = Bench(closed_loop)
     bench.latency_ns = latency_ns
     assert bench.prepare()
     for ms, happening in happenings:
         bench.bus.plan(bench.clock.now + ms * MS, lambda happening=happening: happening(bench))  # type: ignore[misc]
-    lockstep(bench.node, assembly.launch.run.lockstep_timeout)
+    lockstep(bench.node, closed_loop.launch.run.lockstep_timeout)
     return bench
 
 
@@ -364,8 +364,8 @@ def test_a_stop_in_lockstep_waits_for_reset_and_arm_and_the_run_goes_on_under_a_
 
 
 def test_a_law_that_fails_ends_the_run_with_its_text(folder: Path) -> None:
-    assembly = puck(folder, "run.duration=1", "plant.safety.safe_time=0.02", mode="lockstep")
-    bench = Bench(assembly)
+    closed_loop = puck(folder, "run.duration=1", "plant.safety.safe_time=0.02", mode="lockstep")
+    bench = Bench(closed_loop)
     bench.activate()
     bench.give(bench.command(bench.ask(), 0.4, fault="rank lost"))
     found = bench.node.faults[0]
@@ -390,4 +390,4 @@ def test_a_fault_of_a_machine_without_controller_is_located_within_the_step(fold
     found = bench.node.faults[0]
     assert (found.name, found.text) == ("over_the_edge", "over the edge (x >= 1 m)")
     assert found.t == pytest.approx(0.02, abs=1e-12)
-    assert bench.rung == "damp"
+    assert bench.safe_state == "damp"

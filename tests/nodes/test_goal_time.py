@@ -7,7 +7,7 @@ import pytest
 
 import servonode
 from servonode.bus import MemoryBus, State, Status, Switchboard, Target
-from servonode.closed_loop.closed_loop import Assembly, assemble
+from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import LaunchError, read_launch
 from servonode.closed_loop.run import run_of_rows
 from servonode.nodes.controller_node import ControllerNode
@@ -25,12 +25,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def plain(folder: Path) -> Assembly:
+def plain(folder: Path) -> ClosedLoop:
     return puck(folder, WAITS)
 
 
-def active(assembly: Assembly) -> Bench:
-    bench = Bench(assembly)
+def active(closed_loop: ClosedLoop) -> Bench:
+    bench = Bench(closed_loop)
     bench.activate()
     return bench
 
@@ -38,7 +38,7 @@ def active(assembly: Assembly) -> Bench:
 # goal time
 
 
-def test_goal_time_is_plant_time_while_commands_act(plain: Assembly) -> None:
+def test_goal_time_is_plant_time_while_commands_act(plain: ClosedLoop) -> None:
     bench = active(plain)
     for _ in range(5):
         assert bench.period(0.1)
@@ -46,7 +46,7 @@ def test_goal_time_is_plant_time_while_commands_act(plain: Assembly) -> None:
 
 
 @pytest.mark.parametrize("word", ["disarm", "estop"])
-def test_goal_time_stands_while_no_command_acts_and_goes_on_with_the_first(word: str, plain: Assembly) -> None:
+def test_goal_time_stands_while_no_command_acts_and_goes_on_with_the_first(word: str, plain: ClosedLoop) -> None:
     bench = active(plain)
     bench.period(0.1)
     bench.advance(3)
@@ -73,13 +73,13 @@ def test_goal_time_stands_while_the_safe_action_acts_for_want_of_commands(folder
     for _ in range(8):
         bench.ask()
         bench.advance(10)
-    assert bench.rung == "damp"
+    assert bench.safe_state == "damp"
     assert bench.node.goal_k == 40  # two periods on the last command, the third is found out at its end
     assert bench.period(0.1)
     assert bench.node.goal_k == 50
 
 
-def test_the_record_says_where_goal_time_stood(plain: Assembly) -> None:
+def test_the_record_says_where_goal_time_stood(plain: ClosedLoop) -> None:
     bench = active(plain)
     bench.node.asked("disarm")
     for _ in range(3):
@@ -109,13 +109,13 @@ a = "t*t"
 
 
 @pytest.fixture
-def aimed(folder: Path) -> Assembly:
+def aimed(folder: Path) -> ClosedLoop:
     puck(folder)
     (folder / "aimed.toml").write_text(TARGETS)
-    return assemble(read_launch(str(folder / "aimed.toml")))
+    return resolve(read_launch(str(folder / "aimed.toml")))
 
 
-def test_targets_signals_and_time_in_residuals_are_those_of_goal_time(aimed: Assembly) -> None:
+def test_targets_signals_and_time_in_residuals_are_those_of_goal_time(aimed: ClosedLoop) -> None:
     switchboard = Switchboard()
     plant = MemoryBus(switchboard, PLANT)
     target = TargetNode(aimed, MemoryBus(switchboard, TARGET), subscribers(NODES))
@@ -142,7 +142,7 @@ def test_targets_signals_and_time_in_residuals_are_those_of_goal_time(aimed: Ass
     np.testing.assert_allclose(answered(2, 5020, 3010)[0], -(3.01**2), rtol=1e-12)
 
 
-def test_a_target_is_not_sent_again_at_each_status_while_goal_time_stands(aimed: Assembly) -> None:
+def test_a_target_is_not_sent_again_at_each_status_while_goal_time_stands(aimed: ClosedLoop) -> None:
     switchboard = Switchboard()
     plant = MemoryBus(switchboard, PLANT)
     target = TargetNode(aimed, MemoryBus(switchboard, TARGET), subscribers(NODES))
@@ -225,10 +225,10 @@ def test_a_limit_of_its_own_holds_for_a_while_after_an_arming_but_not_for_the_br
 
 
 def test_a_machine_behind_a_link_grows_into_its_first_arming_too() -> None:
-    soft = servonode.load("trailer_pursuit_loopback", plant__safety__ramp=2).assembly.soft_start
+    soft = servonode.load("trailer_pursuit_loopback", plant__safety__ramp=2).closed_loop.soft_start
     assert (soft.ramp, soft.periods, soft.limits.value, soft.at_first) == (200, 2000, (0.057, 0.057), True)
-    assert not servonode.load("trailer_pursuit_loopback", run__mode="lockstep").assembly.soft_start.at_first
-    assert not servonode.load("trailer_pursuit").assembly.soft_start.at_first
+    assert not servonode.load("trailer_pursuit_loopback", run__mode="lockstep").closed_loop.soft_start.at_first
+    assert not servonode.load("trailer_pursuit").closed_loop.soft_start.at_first
 
 
 # limits of inputs and of readings
@@ -241,7 +241,7 @@ def test_a_machine_outside_without_a_finite_limit_on_every_input_is_refused() ->
         servonode.load("trailer_pursuit", plant__driver="external", run__speed=1, plant__safety__limit={"U1": 1.0})
     assert servonode.load("trailer_pursuit", plant__driver="external", run__speed=1, plant__actuator__limit=1.0)
     unsafe = servonode.load("trailer_pursuit", plant__driver="external", run__speed=1, plant__safety__unsafe=True)
-    assert unsafe.assembly.unsafe == ("no limit on U1, U2",)
+    assert unsafe.closed_loop.unsafe == ("no limit on U1, U2",)
     report = servonode.check("trailer_pursuit", plant__driver="external", run__speed=1)
     assert report.verdict == "no"
     assert any(each.subject == "limits" and "U1, U2" in each.text for each in report.findings)
@@ -260,8 +260,8 @@ def test_a_watch_of_a_machine_outside_is_not_removed_in_silence(key: str, value:
     with pytest.raises(LaunchError, match=match):
         servonode.load("trailer_pursuit_external", **{key: value})
     loop = servonode.load("trailer_pursuit_external", plant__safety__unsafe=True, **{key: value})
-    assert len(loop.assembly.unsafe) == 1
-    assert "set" not in loop.assembly.unsafe[0]
+    assert len(loop.closed_loop.unsafe) == 1
+    assert "set" not in loop.closed_loop.unsafe[0]
 
 
 @pytest.mark.parametrize("settings", [("plant.sensor.bias={x=1e9}",), ("plant.sensor.noise={x_dot=50}",)])
@@ -271,7 +271,7 @@ def test_a_simulated_sensor_beyond_a_stated_limit_is_a_fault_too(folder: Path, s
     bench.prepare()
     for _ in range(20):
         bench.period(0.0)
-    assert (bench.node.faults[0].name, bench.rung) == ("implausible_state", "zero")
+    assert (bench.node.faults[0].name, bench.safe_state) == ("implausible_state", "zero")
     assert set(bench.written[-3:]) <= {(0.0, 0.0)}
 
 

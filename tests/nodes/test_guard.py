@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from servonode.bus import Command
-from servonode.closed_loop.closed_loop import Assembly
-from servonode.nodes.fault_ladder import MACHINE, RUNGS, Rung
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.nodes.fault_ladder import MACHINE, SAFE_STATES, SafeState
 from servonode.nodes.guard import OUTSTANDING
 from servonode.nodes.topology import PLANT
 from tests.helpers.stepped import MS, SRC, Bench, puck
@@ -29,12 +29,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def plain(folder: Path) -> Assembly:
+def plain(folder: Path) -> ClosedLoop:
     return puck(folder, WAITS)
 
 
-def active(assembly: Assembly) -> Bench:
-    bench = Bench(assembly)
+def active(closed_loop: ClosedLoop) -> Bench:
+    bench = Bench(closed_loop)
     bench.activate()
     return bench
 
@@ -42,7 +42,7 @@ def active(assembly: Assembly) -> Bench:
 # commands
 
 
-def test_a_good_answer_acts_from_its_instant_and_is_told(plain: Assembly) -> None:
+def test_a_good_answer_acts_from_its_instant_and_is_told(plain: ClosedLoop) -> None:
     bench = active(plain)
     command = bench.command(bench.ask(), 0.4, -0.3)
     assert bench.give(command)
@@ -67,7 +67,7 @@ REFUSED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("reason", REFUSED)
 @pytest.mark.parametrize("which", ["first", "last"])
-def test_a_bad_command_is_as_none_and_counted_by_its_reason(reason: str, which: str, plain: Assembly) -> None:
+def test_a_bad_command_is_as_none_and_counted_by_its_reason(reason: str, which: str, plain: ClosedLoop) -> None:
     bench = active(plain)
     state = bench.ask()
     good, bad = bench.command(state, 0.4), bench.command(state, **REFUSED[reason])
@@ -84,7 +84,7 @@ def test_a_bad_command_is_as_none_and_counted_by_its_reason(reason: str, which: 
 
 
 def test_only_the_first_answer_to_a_state_counts_and_an_older_state_cannot_be_answered_any_more(
-    plain: Assembly,
+    plain: ClosedLoop,
 ) -> None:
     bench = active(plain)
     first = bench.ask()
@@ -96,7 +96,7 @@ def test_only_the_first_answer_to_a_state_counts_and_an_older_state_cannot_be_an
     assert (counts["refused_repeated"], counts["refused_old"], counts["missed_commands"]) == (1, 1, 1)
 
 
-def test_of_two_answers_in_one_look_the_newest_acts(plain: Assembly) -> None:
+def test_of_two_answers_in_one_look_the_newest_acts(plain: ClosedLoop) -> None:
     bench = active(plain)
     first = bench.ask()
     bench.advance(10)
@@ -106,7 +106,7 @@ def test_of_two_answers_in_one_look_the_newest_acts(plain: Assembly) -> None:
     assert bench.counts["late_commands"] == 1
 
 
-def test_a_command_after_its_instant_is_late_and_acts_at_once(plain: Assembly) -> None:
+def test_a_command_after_its_instant_is_late_and_acts_at_once(plain: ClosedLoop) -> None:
     bench = active(plain)
     state = bench.ask()
     bench.advance(9)
@@ -131,7 +131,7 @@ def test_with_a_delay_a_command_acts_as_many_periods_later(delay: int, folder: P
     assert "repeats" not in bench.counts
 
 
-def test_more_states_than_can_wait_for_an_answer_are_forgotten_oldest_first(plain: Assembly) -> None:
+def test_more_states_than_can_wait_for_an_answer_are_forgotten_oldest_first(plain: ClosedLoop) -> None:
     bench = active(plain)
     states = []
     for _ in range(OUTSTANDING + 6):
@@ -143,7 +143,7 @@ def test_more_states_than_can_wait_for_an_answer_are_forgotten_oldest_first(plai
     assert bench.give(bench.command(states[6], 0.4))
 
 
-def test_an_answer_to_a_state_older_than_the_watch_is_none(plain: Assembly) -> None:
+def test_an_answer_to_a_state_older_than_the_watch_is_none(plain: ClosedLoop) -> None:
     bench = active(plain)
     bench.guard.oldest_ns = 25 * MS
     states = [bench.ask()]
@@ -156,7 +156,7 @@ def test_an_answer_to_a_state_older_than_the_watch_is_none(plain: Assembly) -> N
     assert bench.give(bench.command(states[1], 0.4))
 
 
-def test_an_answer_in_the_name_of_another_controller_is_refused_until_the_run_is_armed_anew(plain: Assembly) -> None:
+def test_an_answer_in_the_name_of_another_controller_is_refused_until_the_run_is_armed_anew(plain: ClosedLoop) -> None:
     bench = active(plain)
     assert not bench.period(0.4, src=SRC + 1)
     assert bench.counts["refused_src"] == 1
@@ -240,9 +240,9 @@ def test_power_is_cut_only_where_it_goes_into_the_machine(folder: Path) -> None:
     factor = 0.1 / (x_dot - 0.5 * 0.2)
     assert bench.written[-1] == pytest.approx((factor, 0.5 * factor))
     assert bench.applied[-1].reasons == ["power"]
-    assert bench.rung == "warn"
+    assert bench.safe_state == "warn"
     bench.period(-50.0, 50.0)
-    assert (bench.written[-1], bench.rung) == ((-50.0, 50.0), "nominal")
+    assert (bench.written[-1], bench.safe_state) == ((-50.0, 50.0), "nominal")
 
 
 @pytest.mark.parametrize("delay", [1, 2])
@@ -276,7 +276,7 @@ def refused(answer: dict[str, Any]) -> str:
     return str(answer["refused"])
 
 
-def test_arming_is_refused_with_its_reason_in_each_state(plain: Assembly) -> None:
+def test_arming_is_refused_with_its_reason_in_each_state(plain: ClosedLoop) -> None:
     bench = Bench(plain)
     assert refused(bench.node.asked("arm")) == "the machine has not answered yet; wait for it"
     bench.prepare()
@@ -301,7 +301,7 @@ def test_arming_is_refused_with_its_reason_in_each_state(plain: Assembly) -> Non
     assert bench.node.asked("arm") == {"done": True, "lifecycle": "arming"}
 
 
-def test_disarm_and_reset_are_refused_with_their_reason(plain: Assembly) -> None:
+def test_disarm_and_reset_are_refused_with_their_reason(plain: ClosedLoop) -> None:
     bench = Bench(plain)
     assert refused(bench.node.asked("disarm")) == "the plant is unconfigured, not armed"
     bench.activate()
@@ -317,12 +317,12 @@ def test_disarm_and_reset_are_refused_with_their_reason(plain: Assembly) -> None
         assert refused(bench.node.asked(word)) == "fault device ends the run; start it anew"
 
 
-def test_a_reset_leaves_an_emergency_stop_latched_until_it_is_released_itself(plain: Assembly) -> None:
+def test_a_reset_leaves_an_emergency_stop_latched_until_it_is_released_itself(plain: ClosedLoop) -> None:
     bench = active(plain)
     stays = "estop stays latched; release it with servonode reset --estop"
     bench.node.fault("stale_state", "it happened", PLANT)
     bench.node.asked("estop")
-    assert (bench.rung, bench.written[-1]) == ("zero", (0.0, 0.0))
+    assert (bench.safe_state, bench.written[-1]) == ("zero", (0.0, 0.0))
     standing = bench.node.status.standing()
     assert (standing["fault"], standing["text"]) == ("stale_state", "it happened")
     assert [(each["name"], each["text"], each["t"]) for each in standing["faults"]] == [
@@ -335,21 +335,21 @@ def test_a_reset_leaves_an_emergency_stop_latched_until_it_is_released_itself(pl
         assert "estop is latched" in refused(bench.node.asked("arm"))
         assert [each["name"] for each in bench.node.status.standing()["faults"]] == ["estop"]
         assert not bench.period(0.4)
-    assert (bench.guard.lifecycle, bench.rung, bench.statuses[-1].values["estop"]) == ("fault", "damp", 1.0)
+    assert (bench.guard.lifecycle, bench.safe_state, bench.statuses[-1].values["estop"]) == ("fault", "damp", 1.0)
     assert bench.node.asked("reset_estop") == {"done": True, "lifecycle": "inactive"}
     assert (bench.node.status.standing()["faults"], bench.statuses[-1].values["estop"]) == ([], 0.0)
     assert (0.4, 0.0) not in bench.written
     assert "done" in bench.node.asked("arm")
 
 
-def test_the_release_of_an_emergency_stop_is_a_reset_of_all_else(plain: Assembly) -> None:
+def test_the_release_of_an_emergency_stop_is_a_reset_of_all_else(plain: ClosedLoop) -> None:
     bench = active(plain)
     bench.node.fault("law", "it happened", PLANT)
     assert bench.node.asked("reset_estop") == {"done": True, "lifecycle": "inactive"}
     assert refused(bench.node.asked("reset_estop")) == "no fault is latched: the plant is inactive"
 
 
-def test_a_machine_whose_state_is_known_again_brakes_also_while_it_is_armed(plain: Assembly) -> None:
+def test_a_machine_whose_state_is_known_again_brakes_also_while_it_is_armed(plain: ClosedLoop) -> None:
     bench = Bench(plain)
     assert bench.prepare()
     assert bench.guard.lifecycle == "arming"
@@ -358,7 +358,7 @@ def test_a_machine_whose_state_is_known_again_brakes_also_while_it_is_armed(plai
     assert (bench.guard.braking, bench.guard.lifecycle) == (True, "arming")
 
 
-def test_arming_before_the_start_needs_no_answer_and_the_run_keeps_its_id(plain: Assembly) -> None:
+def test_arming_before_the_start_needs_no_answer_and_the_run_keeps_its_id(plain: ClosedLoop) -> None:
     bench = Bench(plain)
     run = bench.node.outbox.run
     assert bench.prepare()
@@ -367,7 +367,7 @@ def test_arming_before_the_start_needs_no_answer_and_the_run_keeps_its_id(plain:
     assert (bench.guard.lifecycle, bench.node.outbox.run) == ("active", run)
 
 
-def test_each_arming_begins_a_run_id_and_nothing_of_the_one_before_acts(plain: Assembly) -> None:
+def test_each_arming_begins_a_run_id_and_nothing_of_the_one_before_acts(plain: ClosedLoop) -> None:
     bench = active(plain)
     runs = [bench.node.outbox.run]
     for word in ("disarm", "estop") * 3:
@@ -385,7 +385,7 @@ def test_each_arming_begins_a_run_id_and_nothing_of_the_one_before_acts(plain: A
     assert (77.0, 0.0) not in bench.written
 
 
-def test_disarmed_the_safe_action_acts_and_commands_are_counted(plain: Assembly) -> None:
+def test_disarmed_the_safe_action_acts_and_commands_are_counted(plain: ClosedLoop) -> None:
     bench = active(plain)
     bench.period(0.4)
     bench.node.asked("disarm")
@@ -408,7 +408,7 @@ def test_what_waits_for_its_instant_is_gone_after_a_stop(word: str, folder: Path
     assert not {(0.5, 0.0), (0.6, 0.0)} & set(bench.written)
 
 
-def test_disarming_while_armed_but_not_yet_active(plain: Assembly) -> None:
+def test_disarming_while_armed_but_not_yet_active(plain: ClosedLoop) -> None:
     bench = Bench(plain)
     bench.prepare()
     assert "done" in bench.node.asked("disarm")
@@ -417,7 +417,7 @@ def test_disarming_while_armed_but_not_yet_active(plain: Assembly) -> None:
     assert bench.period(0.4)
 
 
-def test_two_stops_are_one_fault_and_one_reset_lets_go_of_both(plain: Assembly) -> None:
+def test_two_stops_are_one_fault_and_one_reset_lets_go_of_both(plain: ClosedLoop) -> None:
     bench = active(plain)
     assert bench.node.asked("estop") == {"done": True, "lifecycle": "fault"}
     statuses = len(bench.statuses)
@@ -427,7 +427,7 @@ def test_two_stops_are_one_fault_and_one_reset_lets_go_of_both(plain: Assembly) 
     bench.rearm()
 
 
-def test_a_stop_before_the_gate_waits_for_its_reset_and_does_not_arm_by_itself(plain: Assembly) -> None:
+def test_a_stop_before_the_gate_waits_for_its_reset_and_does_not_arm_by_itself(plain: ClosedLoop) -> None:
     bench = Bench(plain)
     assert bench.node.asked("estop") == {"done": True, "lifecycle": "fault"}
     begin, seen = bench.clock.now, []
@@ -490,11 +490,11 @@ def test_a_machine_that_is_lost_gets_zero_until_it_has_answered_again(way: str, 
     assert not bench.node.failed
     watched(bench, 60)
     found = bench.node.faults[0]
-    assert (found.name, bench.rung, bench.written[-1]) == (name, "zero", (0.0, 0.0))
+    assert (found.name, bench.safe_state, bench.written[-1]) == (name, "zero", (0.0, 0.0))
     if way == "both":
         assert found.t == pytest.approx(0.1 + 0.03, abs=0.002)  # cut, and the command timeout
     assert "done" in bench.node.asked("reset")
-    assert bench.rung == "nominal"
+    assert bench.safe_state == "nominal"
     count = len(bench.written)
     watched(bench, 100)
     assert set(bench.written[count:]) <= {(0.0, 0.0)}  # its state is of long ago: no brake from that
@@ -534,7 +534,7 @@ def test_a_stop_before_a_machine_has_answered_is_zero_input_and_then_its_own_saf
     bench.bus.plan(begin + 100 * MS, lambda: bench.node.asked("estop"))
     bench.bus.plan(begin + 3000 * MS, lambda: setattr(bench.node, "stop", True))
     bench.prepare()
-    assert (bench.guard.lifecycle, bench.rung) == ("fault", "damp")
+    assert (bench.guard.lifecycle, bench.safe_state) == ("fault", "damp")
     early = [values for at, values, _ in brakes if at < 400 * MS]
     assert early == [(0.0, 0.0)]  # where it is and how fast is not known
     later = [(values, brake) for at, values, brake in brakes if at >= 400 * MS]
@@ -563,7 +563,7 @@ def test_a_machine_that_never_answers_ends_the_start(folder: Path) -> None:
     assert (bench.clock.now - begin) / MS == pytest.approx(1000, abs=101)
     assert bench.node.faults[0].name == "device"
     assert bench.node.faults[0].text == "no machine answered within 1 s: no machine answers"
-    assert (bench.rung, bench.node.must_end()) == ("stop", True)
+    assert (bench.safe_state, bench.node.must_end()) == ("stop", True)
 
 
 # any sequence
@@ -572,13 +572,13 @@ def test_a_machine_that_never_answers_ends_the_start(folder: Path) -> None:
 class AnySequence(RuleBasedStateMachine):
     """Whatever is asked of the guard, and in whatever order."""
 
-    assembly: Assembly
+    closed_loop: ClosedLoop
 
     met: set[str]  # over all sequences
 
     def __init__(self) -> None:
         super().__init__()
-        self.bench = Bench(self.assembly)
+        self.bench = Bench(self.closed_loop)
         self.bench.on_write = self.judge
         self.old: list[Command] = []
         self.bench.node.status.publish()
@@ -591,7 +591,7 @@ class AnySequence(RuleBasedStateMachine):
         assert not any(abs(u) in (0.77, 7.7) for u in values), "a refused command acts"
         if guard.lifecycle != "active" or not guard.controlled:
             assert values in ((0.0, 0.0), bench.brake())
-            if guard.ladder.latched and guard.ladder.rung >= Rung.ZERO:
+            if guard.ladder.latched and guard.ladder.safe_state >= SafeState.ZERO:
                 assert values == (0.0, 0.0)
 
     @initialize(arm=st.sampled_from([True, True, True, False]), stopped=st.sampled_from([False, False, False, True]))
@@ -711,15 +711,18 @@ class AnySequence(RuleBasedStateMachine):
         node, guard = self.bench.node, self.bench.guard
         latched = guard.ladder.latched
         assert (guard.lifecycle == "fault") == node.failed
-        assert guard.ladder.rung == max(
-            (RUNGS.get(each.name, MACHINE) for each in latched), default=guard.ladder.passing
+        assert guard.ladder.safe_state == max(
+            (SAFE_STATES.get(each.name, MACHINE) for each in latched), default=guard.ladder.passing
         )
         assert len({each.name for each in latched}) == len(latched)
         assert np.isfinite(guard.applied).all()
         assert guard.held == dict(zip(guard.names, guard.applied.tolist(), strict=True))
         assert guard.due is None or guard.lifecycle == "active"
         standing = node.status.standing()
-        assert (standing["lifecycle"], standing["rung"]) == (guard.lifecycle.published, guard.rung.name.lower())
+        assert (standing["lifecycle"], standing["safe_state"]) == (
+            guard.lifecycle.published,
+            guard.safe_state.name.lower(),
+        )
 
 
 HARSH = (WAITS, "plant.safety.limit=1.25", "plant.safety.rate_limit=80", "plant.safety.power_limit=0.4")
@@ -736,7 +739,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
 @pytest.mark.parametrize("examples", [60, pytest.param(1000, marks=pytest.mark.slow)])
 def test_any_sequence_of_commands_stops_and_armings_is_safe(variant: str, examples: int, folder: Path) -> None:
     met: set[str] = set()
-    machine = type("Sequence", (AnySequence,), {"assembly": puck(folder, *VARIANTS[variant]), "met": met})
+    machine = type("Sequence", (AnySequence,), {"closed_loop": puck(folder, *VARIANTS[variant]), "met": met})
     run_state_machine_as_test(
         machine, settings=settings(max_examples=examples, stateful_step_count=30, deadline=None, derandomize=True)
     )

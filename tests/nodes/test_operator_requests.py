@@ -543,7 +543,7 @@ def measured() -> dict[str, float]:
 
 
 def test_status_shows_every_node(going: Callable[..., Node]) -> None:
-    fault = {"fault": "stale_command", "text": "no fresh command for 30 ms", "lifecycle": "fault", "rung": "damp"}
+    fault = {"fault": "stale_command", "text": "no fresh command for 30 ms", "lifecycle": "fault", "safe_state": "damp"}
     counts = {"missed_commands": 3, "saturated": 0, "refused_age": 1}
     going("sphero", lambda _: standing(**fault, counts=counts, values=measured()))
     folder = run_path("sphero")
@@ -557,7 +557,7 @@ def test_status_shows_every_node(going: Callable[..., Node]) -> None:
     assert result.exit_code == as_json.exit_code == 0
     assert [row.split() for row in result.stdout.replace(fault["text"], "TEXT").splitlines()] == [
         ["sphero", "(process", f"{os.getpid()})"],
-        ["plant", "fault", "rung", "damp", "t", "=", "1.250", "s", "FAULT", "stale_command:", "TEXT"],
+        ["plant", "fault", "safe", "state", "damp", "t", "=", "1.250", "s", "FAULT", "stale_command:", "TEXT"],
         ["controller", "active", "t", "=", "1.250", "s"],
         ["timing", "[ms]", "p50", "p99", "p99.9", "max"],
         ["plant", "period", "2.000", "2.000", "2.000", "2.000"],
@@ -618,7 +618,7 @@ def test_a_real_run_obeys(real_run: str) -> None:
         servonode.arm()
     assert servonode.estop() == {real_run: "fault"}
     stands = until(lambda stands: bool(stands["fault"]))
-    assert (stands["lifecycle"], stands["fault"], stands["rung"]) == ("fault", "estop", "damp")
+    assert (stands["lifecycle"], stands["fault"], stands["safe_state"]) == ("fault", "estop", "damp")
     assert [(each["name"], each["text"]) for each in stands["faults"]] == [("estop", stands["text"])]
     with pytest.raises(OperatorError, match="servonode reset --estop"):
         servonode.arm()

@@ -20,7 +20,7 @@ import zmq
 from click.testing import CliRunner
 
 from servonode.cli.main import main
-from servonode.closed_loop.closed_loop import Assembly, assemble
+from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.nodes.protocol_check import NobodyThere, Plan, Verdict, both_addresses, check_protocol
 
@@ -158,8 +158,8 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def assembly() -> Assembly:
-    return assemble(read_launch(LAUNCH), strict=False)
+def closed_loop() -> ClosedLoop:
+    return resolve(read_launch(LAUNCH), strict=False)
 
 
 # flaw of the robot -> the finding's subject, what its line says
@@ -194,21 +194,21 @@ FLAWS = {
 }
 
 
-def checked(folder: Path, assembly: Assembly, flaw: str) -> Verdict:
+def checked(folder: Path, closed_loop: ClosedLoop, flaw: str) -> Verdict:
     robot = Robot(folder, flaw)
     robot.start()
     try:
-        return check_protocol(assembly, robot.addresses, PLAN)
+        return check_protocol(closed_loop, robot.addresses, PLAN)
     finally:
         robot.ends.set()
         robot.join()
 
 
 @pytest.fixture(scope="module")
-def verdicts(folder: Path, assembly: Assembly) -> dict[str, Verdict]:
+def verdicts(folder: Path, closed_loop: ClosedLoop) -> dict[str, Verdict]:
     """Of the robot with each flaw, and of the one without."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        jobs = {flaw: pool.submit(checked, folder, assembly, flaw) for flaw in ["", *FLAWS]}
+        jobs = {flaw: pool.submit(checked, folder, closed_loop, flaw) for flaw in ["", *FLAWS]}
     return {flaw: job.result() for flaw, job in jobs.items()}
 
 
@@ -227,10 +227,10 @@ def test_nothing_is_found_with_a_robot_that_keeps_to_the_page(verdicts: dict[str
     assert verdicts[""].notes == []
 
 
-def test_nobody_there_is_said_with_both_addresses(folder: Path, assembly: Assembly) -> None:
+def test_nobody_there_is_said_with_both_addresses(folder: Path, closed_loop: ClosedLoop) -> None:
     addresses = (f"ipc://{folder}/nobody.state", f"ipc://{folder}/nobody.applied")
     with pytest.raises(NobodyThere, match=r"no machine answers at .*nobody\.state and .*nobody\.applied within 0\.1 s"):
-        check_protocol(assembly, addresses, Plan(wait=0.1))
+        check_protocol(closed_loop, addresses, Plan(wait=0.1))
     assert not (folder / "nobody.applied").exists()
 
 
@@ -280,5 +280,5 @@ def test_what_cannot_be_checked_is_one_line_and_exit_code_2(folder: Path, words:
         ("tcp://127.0.0.1:9873", ["tcp://127.0.0.1:9873", "tcp://127.0.0.1:9874"]),
     ],
 )
-def test_one_address_stands_for_both(assembly: Assembly, given: str, both: list[str]) -> None:
-    assert both_addresses(assembly, [given]) == both
+def test_one_address_stands_for_both(closed_loop: ClosedLoop, given: str, both: list[str]) -> None:
+    assert both_addresses(closed_loop, [given]) == both

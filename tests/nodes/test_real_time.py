@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from servonode.bus import State
-from servonode.closed_loop.closed_loop import Assembly
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.node import Fault
 from servonode.nodes.realtime import RealTime
 from tests.helpers.stepped import MS, Bench, puck
@@ -34,12 +34,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Paced(Bench):
     """A run in real time. `computed`: the plant's own computing [ns]."""
 
-    def __init__(self, assembly: Assembly, latency_ns: int | None = MS // 2) -> None:
-        super().__init__(assembly)
+    def __init__(self, closed_loop: ClosedLoop, latency_ns: int | None = MS // 2) -> None:
+        super().__init__(closed_loop)
         self.computed = 0
         self.latency_ns = latency_ns
-        run = assembly.launch.run
-        self.pace = RealTime(self.node, run.speed, assembly.command_timeout, run.lockstep_timeout)
+        run = closed_loop.launch.run
+        self.pace = RealTime(self.node, run.speed, closed_loop.command_timeout, run.lockstep_timeout)
         self.acted: list[tuple[int, tuple[float, ...]]] = []  # step from which an input acts, and the input
         self.on_write = lambda values: self.acted.append((self.node.k, values))
         assert self.prepare()
@@ -109,9 +109,9 @@ def test_a_deadline_is_off_by_rounding_alone_however_long_the_run(speed: float, 
 @pytest.mark.parametrize("speed", [1.0, 6.0, 0.3])
 @pytest.mark.parametrize("events", [2000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_the_grid_is_absolute_however_late_each_wake_up_was(speed: float, events: int, folder: Path) -> None:
-    assembly = puck(folder, f"run.speed={speed}", f"run.duration={events / 1000}", "plant.parameters.c_b=1e-9",
+    closed_loop = puck(folder, f"run.speed={speed}", f"run.duration={events / 1000}", "plant.parameters.c_b=1e-9",
                     controlled=False)  # fmt: skip
-    paced = Paced(assembly)
+    paced = Paced(closed_loop)
     rng, wall = np.random.default_rng(5), paced.pace.step_wall_ns
     paced.bus.wakes_late = lambda _: int(rng.integers(0, round(0.9 * wall)))
     off: list[float] = []
@@ -469,7 +469,7 @@ def happens(paced: Paced, what: str | float) -> None:
 
 
 @pytest.fixture(scope="module")
-def harsh(folder: Path) -> Assembly:
+def harsh(folder: Path) -> ClosedLoop:
     chosen = ("plant.publish_every=3", "plant.safety.limit=0.9", "plant.safety.lateness_limit=0.05")
     return puck(folder, WAITS, *chosen, "controller.delay=1", "run.duration=0.5", "run.lockstep_timeout=0.2")
 
@@ -477,7 +477,7 @@ def harsh(folder: Path) -> Assembly:
 @given(course=COURSES, lates=LATES)
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_any_course_of_events_keeps_time_and_is_safe(
-    course: list[tuple[float, Any]], lates: list[tuple[float, float, bool]], harsh: Assembly
+    course: list[tuple[float, Any]], lates: list[tuple[float, float, bool]], harsh: ClosedLoop
 ) -> None:
     paced = Paced(harsh)
 

@@ -221,7 +221,7 @@ def safety_suite(driver: Driver) -> type:
                 phase()
                 killed = run.kill(CONTROLLER)
                 status = watch.status("fault", killed)
-                assert (status.fault, status.rung) == (
+                assert (status.fault, status.safe_state) == (
                     "stale_command",
                     "damp" if machine.description.has_safe_action else "zero",
                 )
@@ -305,7 +305,7 @@ def safety_suite(driver: Driver) -> type:
                 assert run.ask("status")["lifecycle"] == "active"
                 asked = time.monotonic_ns()
                 residuals = watch.status("active", asked, CONTROLLER).values
-                for name in (each.name for each in loop.assembly.residuals):
+                for name in (each.name for each in loop.closed_loop.residuals):
                     assert abs(residuals[name]) < 0.1
             run.stop()
             assert stage.runs.left_files() == []
@@ -496,7 +496,7 @@ def safety_suite(driver: Driver) -> type:
             assert after
             assert all(each.re > 0 for each in after)
             stands = puppet.run.ask("status")
-            assert (stands["lifecycle"], stands["fault"], stands["rung"]) == ("active", "", "nominal")
+            assert (stands["lifecycle"], stands["fault"], stands["safe_state"]) == ("active", "", "nominal")
 
         # the run with its own controller
 
@@ -746,7 +746,7 @@ def safety_suite(driver: Driver) -> type:
         assert run.ask("reset")["refused"] == stays
         stopped = run.ask("status")
         assert (stopped["lifecycle"], [each["name"] for each in stopped["faults"]]) == ("fault", ["estop"])
-        assert stopped["rung"] == ("damp" if machine.description.has_safe_action else "zero"), stopped
+        assert stopped["safe_state"] == ("damp" if machine.description.has_safe_action else "zero"), stopped
         assert run.ask("arm")["refused"] == "fault estop is latched; reset it first (servonode reset --estop)"
         run_id = watch.status(after=time.monotonic_ns()).run
         assert run.order("reset_estop") == "inactive"

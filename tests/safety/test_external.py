@@ -268,7 +268,7 @@ def test_promises_27_and_28_readings_that_cannot_be_believed_are_faults_by_their
             driver.relay.falsify = make()
             status = watch.status("fault", begun)
             driver.relay.falsify = None
-            assert (kind, status.fault, status.rung) == (kind, expected, "zero")
+            assert (kind, status.fault, status.safe_state) == (kind, expected, "zero")
             applied = next(each for each in watch.of(Applied, begun) if f"fault:{expected}" in each.reasons)
             assert set(applied.input.values()) == {0.0}
             assert eventually(lambda: armed_again(run)), run.ask("status")

@@ -123,7 +123,7 @@ def react(run: Process, watch: Watch, host: HostWatch, number: int, rng: random.
     pids = run.pids()
     sent = run.kill(CONTROLLER, number)
     status = watch.status("fault", sent)
-    assert (status.fault, status.rung) == ("stale_command", "damp"), status
+    assert (status.fault, status.safe_state) == ("stale_command", "damp"), status
     if number == signal.SIGSTOP:
         signalled(pids[CONTROLLER], signal.SIGKILL)
     assert eventually(lambda: run.is_open() and run.pids()[CONTROLLER] != pids[CONTROLLER], START_S), run.stderr

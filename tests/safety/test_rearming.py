@@ -20,7 +20,7 @@ import pytest
 
 import servonode
 from servonode.bus import MemoryBus, Switchboard
-from servonode.closed_loop.closed_loop import assemble
+from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.closed_loop.run import run_of_rows
 from servonode.nodes.controller_node import ControllerNode
@@ -72,12 +72,12 @@ class Stepped(MemoryBus):
 def paused(*settings: str) -> dict[str, Any]:
     """The record of the pursuit of the packaged file for external plants, disarmed at random moments."""
     given = ('plant.driver="simulated"', 'run.mode="lockstep"', "run.duration=400", *settings)
-    assembly = assemble(read_launch("trailer_pursuit_external", given))
+    closed_loop = resolve(read_launch("trailer_pursuit_external", given))
     switchboard = Switchboard()
     bus = Stepped(switchboard, PLANT)
-    plant = PlantNode(assembly, bus, subscribers(NODES), 10)
-    target = TargetNode(assembly, MemoryBus(switchboard, TARGET), subscribers(NODES))
-    controller = ControllerNode(assembly, MemoryBus(switchboard, CONTROLLER), subscribers(NODES))
+    plant = PlantNode(closed_loop, bus, subscribers(NODES), 10)
+    target = TargetNode(closed_loop, MemoryBus(switchboard, TARGET), subscribers(NODES))
+    controller = ControllerNode(closed_loop, MemoryBus(switchboard, CONTROLLER), subscribers(NODES))
     bus.peers = (target, controller)
     assert prepare(plant, arm=True, timeout_s=0.0)
 
@@ -99,7 +99,7 @@ def paused(*settings: str) -> dict[str, Any]:
         assert plant.asked("arm").get("done")
         go_on(rng.uniform(4.0, 8.0))
     assert plant.guard.lifecycle == "active"
-    return run_of_rows(assembly, "sampled", plant.record.rows, controller.record.rows, 1.0).columns
+    return run_of_rows(closed_loop, "sampled", plant.record.rows, controller.record.rows, 1.0).columns
 
 
 def test_promise_26_after_any_pause_peaks_are_at_most_twice_the_checked_one(checked: float) -> None:

@@ -51,7 +51,7 @@ def upto(columns: Mapping[str, Any], n: int) -> dict[str, Any]:
 
 def picture_of(launch: str, **options: Any) -> tuple[MovingPicture, Any, dict[str, Any]]:
     loop, t, columns = simulated(launch)
-    return MovingPicture.of_assembly(Figure(figsize=(10, 6), dpi=60), loop.assembly, **options), t, columns
+    return MovingPicture.of_closed_loop(Figure(figsize=(10, 6), dpi=60), loop.closed_loop, **options), t, columns
 
 
 def pixels(picture: MovingPicture) -> Any:
@@ -286,7 +286,7 @@ def test_a_saved_picture_has_the_artists_that_move_and_the_next_frame_is_whole(t
 def test_chosen_panels_have_the_columns_units_and_axes_of_their_names() -> None:
     loop, _, _ = simulated("sphero_pursuit")
     panels = chosen_panels(
-        loop.assembly, ["v_x, v_y", "n[0],theta", "residual_v_x", "timing_law,timing_age"], timing=True
+        loop.closed_loop, ["v_x, v_y", "n[0],theta", "residual_v_x", "timing_law,timing_age"], timing=True
     )
     assert [panel.label for panel in panels] == ["[m/s]", "[1, rad]", "|residual_v_x| [m/s]", "[ms]"]
     assert [list(panel.curves.values()) for panel in panels[:2]] == [["v_x", "v_y"], ["n_0", "theta"]]
@@ -298,9 +298,9 @@ def test_an_unknown_name_is_told_with_the_names_there_are() -> None:
     with pytest.raises(
         FieldError, match=r"^panel 'V,W': unknown name 'W'; choose from X, Y, .*, residual_speed, .*target_y$"
     ):
-        chosen_panels(loop.assembly, ["V,W"], timing=False)
+        chosen_panels(loop.closed_loop, ["V,W"], timing=False)
     with pytest.raises(FieldError, match="has 5 names; give at most 4"):
-        chosen_panels(loop.assembly, ["V,V,V,V,V"], timing=False)
+        chosen_panels(loop.closed_loop, ["V,V,V,V,V"], timing=False)
 
 
 # rows that are kept, and rows that are drawn

@@ -74,7 +74,7 @@ def test_a_gif_has_the_frames_the_size_and_the_length_of_its_plan(
 ) -> None:
     without(ffmpeg=not with_ffmpeg)
     file = tmp_path / "coast.gif"
-    planned = plan(file, 20, 0.5, coasting.assembly)
+    planned = plan(file, 20, 0.5, coasting.closed_loop)
     written = write_movie(coasting, "coast", planned)
     pictures, lasts = frames(file)
     assert written == 21  # 0.5 s at half speed and 20 frames a second, and the first
@@ -90,7 +90,7 @@ def test_a_gif_has_the_frames_the_size_and_the_length_of_its_plan(
 @needs_ffmpeg
 def test_an_mp4_is_h264_that_every_player_knows(coasting: Run, tmp_path: Path) -> None:
     file = tmp_path / "coast.mp4"
-    planned = plan(file, 30, 0.5, coasting.assembly)
+    planned = plan(file, 30, 0.5, coasting.closed_loop)
     written = write_movie(coasting, "coast", planned)
     stream = probed(file)
     assert (stream["codec_name"], stream["pix_fmt"]) == ("h264", "yuv420p")
@@ -111,7 +111,7 @@ def test_the_frames_are_those_of_their_times(coasting: Run, monkeypatch: pytest.
         return show(self, t, columns)
 
     monkeypatch.setattr(MovingPicture, "show", noted)
-    planned = plan(tmp_path / "coast.gif", 10, 1.0, coasting.assembly)
+    planned = plan(tmp_path / "coast.gif", 10, 1.0, coasting.closed_loop)
     reel = movie.Reel(coasting, "coast", 50)
     for t in planned.times(reel.end):
         reel.frame(t)
@@ -124,7 +124,7 @@ def test_the_movie_of_a_fault_ends_at_it_and_shows_its_text(fallen: Run, tmp_pat
     assert fallen.fault is not None
     without(ffmpeg=True)
     file = tmp_path / "over.gif"
-    planned = plan(file, 20, 0.1, fallen.assembly)
+    planned = plan(file, 20, 0.1, fallen.closed_loop)
     reel = movie.Reel(fallen, "over", 50)
     assert reel.end == fallen.fault["t"]
     assert reel.end < fallen.t[-1]
@@ -148,7 +148,7 @@ MACHINES = ["trailer_coast", "sphero_pursuit_lockstep", "snowboarder_slalom_lock
 def test_every_machine_can_be_filmed(name: str, tmp_path: Path) -> None:
     run = servonode.simulate(name, run__duration=0.2)
     file = tmp_path / "short.gif"
-    assert write_movie(run, name, plan(file, 10, 1.0, run.assembly)) == 3
+    assert write_movie(run, name, plan(file, 10, 1.0, run.closed_loop)) == 3
     assert len(frames(file)[0]) == 3
 
 
@@ -157,12 +157,12 @@ def test_every_machine_can_be_filmed(name: str, tmp_path: Path) -> None:
 
 def test_the_speed_is_the_launch_files_unless_that_takes_long() -> None:
     for name, speed in (("trailer_coast", 2.0), ("trailer_pursuit", 6.0), ("trailer_pursuit_lockstep", 125.664 / 20)):
-        assert movie.chosen_speed(servonode.load(name).assembly) == pytest.approx(speed)
+        assert movie.chosen_speed(servonode.load(name).closed_loop) == pytest.approx(speed)
 
 
 @pytest.mark.parametrize(("asked", "given"), [(30.0, 100 / 3), (None, 100 / 3), (10.0, 10.0), (60.0, 50.0)])
 def test_a_gif_takes_the_nearest_rate_that_it_can_say(asked: float | None, given: float, coasting: Run) -> None:
-    assert plan(Path("a.gif"), asked, None, coasting.assembly).fps == pytest.approx(given)
+    assert plan(Path("a.gif"), asked, None, coasting.closed_loop).fps == pytest.approx(given)
 
 
 def test_the_last_frame_is_the_end() -> None:
@@ -190,7 +190,7 @@ def test_a_movie_that_breaks_off_leaves_what_was_there(
 
     monkeypatch.setattr(movie.Reel, "frame", breaks)
     with pytest.raises(error):
-        write_movie(coasting, "coast", plan(file, 20, 1.0, coasting.assembly))
+        write_movie(coasting, "coast", plan(file, 20, 1.0, coasting.closed_loop))
     assert file.read_text() == "the old one"
     assert [each.name for each in tmp_path.iterdir()] == ["coast.gif"]
 
@@ -204,7 +204,7 @@ def test_an_encoder_that_fails_says_why_and_leaves_no_file(
     monkeypatch.setattr(movie, "ffmpeg", lambda: str(encoder))
     file = tmp_path / "coast.mp4"
     with pytest.raises(NoMovie, match="ffmpeg ended with 3: Unknown encoder"):
-        write_movie(coasting, "coast", plan(file, 20, 1.0, coasting.assembly))
+        write_movie(coasting, "coast", plan(file, 20, 1.0, coasting.closed_loop))
     assert [each.name for each in tmp_path.iterdir()] == ["encoder"]
 
 

@@ -137,9 +137,9 @@ def test_several_views_are_drawn_in_order_and_a_strip_adds_to_the_height(cart: A
 
 
 def test_a_list_of_views_serves_as_a_tuple_does(cart: Any) -> None:
-    assert len(cart(f"[{OLD}, {STRIP}]").assembly.source.views()) == 2
-    assert len(cart(OLD).assembly.source.views()) == 1
-    assert cart("()").assembly.source.views() == ()
+    assert len(cart(f"[{OLD}, {STRIP}]").closed_loop.source.views()) == 2
+    assert len(cart(OLD).closed_loop.source.views()) == 1
+    assert cart("()").closed_loop.source.views() == ()
 
 
 # strips and arrows
@@ -218,7 +218,7 @@ def test_a_motion_that_escapes_is_drawn(tmp_path: Path) -> None:
 )
 def test_each_machine_of_servonode_has_its_views(launch: str, titles: list[str]) -> None:
     loop = servonode.load(launch, run__duration=0.5)
-    check_view(loop.assembly)
+    check_view(loop.closed_loop)
     figure = report_figure(loop.simulate(), launch)
     assert set(titles) <= {axis.get_title(loc="left") for axis in figure.axes}
 
@@ -300,7 +300,7 @@ REFUSED = {
 @pytest.mark.parametrize("view", REFUSED)
 def test_a_view_that_cannot_be_drawn_is_refused_by_its_number(cart: Any, view: str) -> None:
     with pytest.raises(ModelError) as error:
-        check_view(cart(view).assembly)
+        check_view(cart(view).closed_loop)
     assert str(error.value) == f"cart.py: {REFUSED[view]}"
 
 
@@ -310,11 +310,11 @@ def test_a_function_of_a_view_that_fails_is_named_by_its_line(cart: Any, part: s
     view = f"View({', '.join(f'{name}={function}' for name, function in given.items())})"
     line = 1 + CART[: CART.index('values["q"]')].count("\n")
     with pytest.raises(ModelError, match=rf"^cart\.py line {line}: KeyError: 'q'; correct this line$"):
-        check_view(cart(f"({OLD}, {view})").assembly)
+        check_view(cart(f"({OLD}, {view})").closed_loop)
 
 
 def test_inputs_and_outputs_reach_every_function_of_a_view(cart: Any) -> None:
     wanted = "lambda v, p: [[[v['x'], v['x_dot']], [v['F'], v['pull']], [v['level'], p['k']]]]"
     loop = cart(f"View({wanted}, guides={wanted}, caption=lambda v, p: str(v['F']))")
-    check_view(loop.assembly)
-    assert isinstance(loop.assembly.source.views()[0], View)
+    check_view(loop.closed_loop)
+    assert isinstance(loop.closed_loop.source.views()[0], View)

@@ -19,13 +19,13 @@ from matplotlib.backend_bases import KeyEvent
 
 import servonode
 from servonode.bus import BusError, Command, Report, State, Status, Target, run_folder
-from servonode.closed_loop.closed_loop import Assembly, assemble
+from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import launch_of_table, read_launch, table_of
 from servonode.loop import Loop
 from servonode.mechanics.description import packed
 from servonode.nodes.find_runs import find_runs
 from servonode.views.panel_choice import FieldError, chosen_panels, extra_columns
-from servonode.views.window import Source, Window, headless_figure, run_shown, stored_assembly
+from servonode.views.window import Source, Window, headless_figure, run_shown, stored_closed_loop
 from servonode.views.window_feed import GOALS, ROWS, STATES, Feed
 from servonode.views.window_process import Options
 from tests.helpers.runs import private_runtime
@@ -54,15 +54,15 @@ def loop() -> Loop:
 class Talk:
     """Messages of a run of the robot with trailer, whose forward speed is its time."""
 
-    def __init__(self, assembly: Assembly, run: int = 7) -> None:
-        self.assembly, self.run = assembly, run
-        self.x = assembly.start[:-1].copy()
+    def __init__(self, closed_loop: ClosedLoop, run: int = 7) -> None:
+        self.closed_loop, self.run = closed_loop, run
+        self.x = closed_loop.start[:-1].copy()
 
     def header(self, k: int, node: str) -> dict[str, Any]:
         return {"t": k * 1e-3, "seq": k, "run": self.run, "k": k, "mono": 10**9 + k * 10**6, "node": node, "src": 1}
 
     def state(self, k: int, **more: Any) -> State:
-        description = self.assembly.machine.description
+        description = self.closed_loop.machine.description
         if "V" in description.state_names:
             self.x[description.state_names.index("V")] = k * 1e-3
         state = packed(description.layout, self.x.tolist())
@@ -86,9 +86,9 @@ class Talk:
 class Given(Source):
     """A run whose messages the test gives."""
 
-    def __init__(self, assembly: Assembly) -> None:
+    def __init__(self, closed_loop: ClosedLoop) -> None:
         super().__init__("given")
-        self.assembly, self.alive = assembly, True
+        self.closed_loop, self.alive = closed_loop, True
         self.messages: list[Any] = []
 
     def look(self, now: float) -> bool:  # noqa: ARG002
@@ -101,7 +101,7 @@ class Given(Source):
 
 @pytest.fixture
 def window(loop: Loop) -> Window:
-    shown = Window(headless_figure(), Given(loop.assembly), Options(span=1.0))
+    shown = Window(headless_figure(), Given(loop.closed_loop), Options(span=1.0))
     shown.begin()
     return shown
 
@@ -125,7 +125,7 @@ def pixels(window: Window) -> Any:
 
 
 def test_what_else_a_machine_measures_stands_in_the_title_and_in_panels_that_name_it(loop: Loop) -> None:
-    feed, talk = Feed(loop.assembly, 1.0, ["extra_battery"]), Talk(loop.assembly)
+    feed, talk = Feed(loop.closed_loop, 1.0, ["extra_battery"]), Talk(loop.closed_loop)
     values = {"extra_battery": 24.5} | {f"extra_cell{i}": 4.0 + i for i in range(9)}
     status = Status(**talk.header(5, "plant"), lifecycle="active", counts={}, values=values)
     for message in (talk.state(0), status, talk.state(15)):
@@ -135,15 +135,15 @@ def test_what_else_a_machine_measures_stands_in_the_title_and_in_panels_that_nam
 
 
 def test_a_panel_may_show_what_only_a_machine_outside_measures(loop: Loop) -> None:
-    outside = assemble(read_launch("trailer_pursuit_external"), strict=False)
+    outside = resolve(read_launch("trailer_pursuit_external"), strict=False)
     assert chosen_panels(outside, ["extra_battery,extra_cell0"], timing=True)[0].label == "[its unit]"
     assert extra_columns(outside, ["V,Omega", "extra_battery,extra_cell0"]) == ["extra_battery", "extra_cell0"]
     with pytest.raises(FieldError, match="unknown name 'extra_battery'"):
-        chosen_panels(loop.assembly, ["extra_battery"], timing=True)
+        chosen_panels(loop.closed_loop, ["extra_battery"], timing=True)
 
 
 def test_a_row_has_state_outputs_inputs_the_target_of_its_step_and_what_came_since_the_row_before(loop: Loop) -> None:
-    feed, talk = Feed(loop.assembly, 1.0), Talk(loop.assembly)
+    feed, talk = Feed(loop.closed_loop, 1.0), Talk(loop.closed_loop)
     for message in (talk.target(0), talk.target(10), talk.target(20), talk.state(0), talk.report(0), talk.status(0)):
         feed.take(message)
     feed.take(talk.state(15))
@@ -156,12 +156,12 @@ def test_a_row_has_state_outputs_inputs_the_target_of_its_step_and_what_came_sin
     assert found["timing_round_trip"] == pytest.approx([np.nan, 0.3], nan_ok=True)
     assert found["timing_law"] == pytest.approx([np.nan, 0.05], nan_ok=True)
     x = np.append(talk.x, 0.0)
-    outputs = loop.assembly.machine.outputs(0.015, x, np.array([1.0, 2.0]))
+    outputs = loop.closed_loop.machine.outputs(0.015, x, np.array([1.0, 2.0]))
     assert {name: found[name][-1] for name in outputs} == pytest.approx(outputs)
 
 
 def test_the_age_of_a_report_counts_from_the_state_that_it_answers(loop: Loop) -> None:
-    feed, talk = Feed(loop.assembly, 1.0), Talk(loop.assembly)
+    feed, talk = Feed(loop.closed_loop, 1.0), Talk(loop.closed_loop)
     feed.take(talk.state(10))
     feed.take(talk.report(10, mono=10**9 + 10 * 10**6 + 400_000))
     feed.take(talk.state(20))
@@ -169,7 +169,7 @@ def test_the_age_of_a_report_counts_from_the_state_that_it_answers(loop: Loop) -
 
 
 def test_whatever_comes_memory_is_bounded_and_the_span_is_kept(loop: Loop) -> None:
-    feed, talk = Feed(loop.assembly, 1.0), Talk(loop.assembly)
+    feed, talk = Feed(loop.closed_loop, 1.0), Talk(loop.closed_loop)
     size = feed.ring._data.nbytes
     for k in range(3 * ROWS):
         feed.take(talk.state(k, control=True))
@@ -183,7 +183,7 @@ def test_whatever_comes_memory_is_bounded_and_the_span_is_kept(loop: Loop) -> No
 
 
 def test_states_closer_than_can_be_shown_are_passed_over_but_for_the_last(loop: Loop) -> None:
-    feed, talk = Feed(loop.assembly, 100.0), Talk(loop.assembly)
+    feed, talk = Feed(loop.closed_loop, 100.0), Talk(loop.closed_loop)
     for k in range(1001):
         feed.take(talk.state(k, final=k == 1000))
     t = feed.ring.columns["t"]
@@ -193,7 +193,7 @@ def test_states_closer_than_can_be_shown_are_passed_over_but_for_the_last(loop: 
 
 
 def test_another_start_of_the_plant_begins_anew_and_nothing_of_the_run_before_is_mixed_in(loop: Loop) -> None:
-    feed, old, new = Feed(loop.assembly, 1.0), Talk(loop.assembly, run=7), Talk(loop.assembly, run=8)
+    feed, old, new = Feed(loop.closed_loop, 1.0), Talk(loop.closed_loop, run=7), Talk(loop.closed_loop, run=8)
     for k in range(0, 100, 10):
         feed.take(old.target(k))
         feed.take(old.state(k))
@@ -211,7 +211,7 @@ def test_another_start_of_the_plant_begins_anew_and_nothing_of_the_run_before_is
 
 
 def test_the_rate_is_that_of_the_last_second(loop: Loop) -> None:
-    feed, talk = Feed(loop.assembly, 1.0), Talk(loop.assembly)
+    feed, talk = Feed(loop.closed_loop, 1.0), Talk(loop.closed_loop)
     assert feed.rate == 0.0
     for k in range(0, 3000, 10):
         state = talk.state(k)
@@ -220,13 +220,13 @@ def test_the_rate_is_that_of_the_last_second(loop: Loop) -> None:
 
 
 def test_a_fault_has_the_words_that_the_bus_or_the_machine_has_for_it(loop: Loop) -> None:
-    feed, talk = Feed(loop.assembly, 1.0), Talk(loop.assembly)
+    feed, talk = Feed(loop.closed_loop, 1.0), Talk(loop.closed_loop)
     feed.take(talk.state(0))
     header = talk.header(0, "controller")
     feed.take(Command(**header, re=0, target_seq=-1, input={"U1": 0.0, "U2": 0.0}, fault="W lost rank"))
     feed.take(talk.status(0, "fault", "law"))
     assert feed.fault_text == "law: W lost rank"
-    sphero = servonode.load("sphero_runs_over").assembly
+    sphero = servonode.load("sphero_runs_over").closed_loop
     feed, x = Feed(sphero, 1.0), sphero.start[:-1].copy()
     names = sphero.machine.description.state_names
     x[names.index("n_0")], x[names.index("n_2")] = 0.9999, 0.0
@@ -247,7 +247,7 @@ def test_a_fault_has_the_words_that_the_bus_or_the_machine_has_for_it(loop: Loop
 
 
 def test_a_frame_shows_what_has_come_and_says_so_above(window: Window, loop: Loop) -> None:
-    talk = Talk(loop.assembly)
+    talk = Talk(loop.closed_loop)
     give(window, *(talk.state(k) for k in range(0, 200, 10)), talk.status(190))
     before = pixels(window)
     give(window, *(talk.state(k) for k in range(200, 400, 10)))
@@ -261,7 +261,7 @@ def test_a_frame_shows_what_has_come_and_says_so_above(window: Window, loop: Loo
 
 
 def test_space_holds_the_picture_while_data_is_taken_in(window: Window, loop: Loop) -> None:
-    talk = Talk(loop.assembly)
+    talk = Talk(loop.closed_loop)
     give(window, *(talk.state(k) for k in range(0, 200, 10)))
     press(window, " ")
     give(window)
@@ -277,7 +277,7 @@ def test_space_holds_the_picture_while_data_is_taken_in(window: Window, loop: Lo
 
 def test_s_saves_the_picture_and_q_closes(window: Window, loop: Loop, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
-    give(window, *(Talk(loop.assembly).state(k) for k in range(0, 200, 10)))
+    give(window, *(Talk(loop.closed_loop).state(k) for k in range(0, 200, 10)))
     press(window, "s")
     assert (tmp_path / "given_0.19.png").stat().st_size > 10_000
     window.options = Options(save="b.svg")
@@ -291,7 +291,7 @@ def test_s_saves_the_picture_and_q_closes(window: Window, loop: Loop, tmp_path: 
 
 
 def test_a_fault_stands_in_the_title(window: Window, loop: Loop) -> None:
-    talk = Talk(loop.assembly)
+    talk = Talk(loop.closed_loop)
     give(window, talk.state(0), talk.status(0, "fault", "stale_command"))
     source: Any = window.source
     source.alive = False
@@ -304,19 +304,19 @@ def test_a_fault_stands_in_the_title(window: Window, loop: Loop) -> None:
 
 
 def test_another_run_starts_anew_with_another_picture_where_it_runs_something_else(window: Window, loop: Loop) -> None:
-    give(window, *(Talk(loop.assembly).state(k) for k in range(0, 200, 10)))
+    give(window, *(Talk(loop.closed_loop).state(k) for k in range(0, 200, 10)))
     source: Any = window.source
     first = window.picture
     window.begin()  # the same launch file
     assert window.picture is first
     assert window.feed is not None
     assert len(window.feed.ring) == 0
-    source.assembly = servonode.load("sphero_pursuit", run__duration=1.0).assembly
+    source.closed_loop = servonode.load("sphero_pursuit", run__duration=1.0).closed_loop
     window.begin()
     assert window.picture is not None
     assert [view.view.title for view in window.picture.views][:2] == ["from above", "direction n from above"]
     assert len(window.figure.axes) == len(window.picture.views) + len(window.picture.panels)
-    give(window, *(Talk(source.assembly).state(k) for k in range(0, 200, 10)))
+    give(window, *(Talk(source.closed_loop).state(k) for k in range(0, 200, 10)))
     assert window.feed.t == pytest.approx(0.19)
 
 
@@ -327,10 +327,10 @@ def test_what_a_run_runs_is_read_from_its_registry() -> None:
     launch = read_launch("sphero_pursuit", ["run.duration=2", "controller.gains.lambda=3", "plant.sensor.noise=1e-4"])
     stored = json.loads(json.dumps({"table": table_of(launch), "path": str(launch.path), "file": launch.file}))
     assert launch_of_table(stored["table"], path=Path(stored["path"]), file=stored["file"]) == launch
-    assembly = stored_assembly({"run": "a", "launch": stored})
-    assert assembly.launch.run.duration == 2.0
+    closed_loop = stored_closed_loop({"run": "a", "launch": stored})
+    assert closed_loop.launch.run.duration == 2.0
     with pytest.raises(BusError, match="does not say what it runs"):
-        stored_assembly({"run": "a"})
+        stored_closed_loop({"run": "a"})
 
 
 @pytest.fixture
@@ -364,7 +364,7 @@ def test_nothing_is_connected_before_the_nodes_were_started_together(runtime: st
         assert source.look(10.0)
         assert not source.look(20.0)
         assert source.alive
-        first = source.assembly
+        first = source.closed_loop
     source.look(30.0)
     assert not source.alive
     assert source.receive() == []
@@ -372,7 +372,7 @@ def test_nothing_is_connected_before_the_nodes_were_started_together(runtime: st
     with run_folder("a") as folder:
         folder.register(["plant"], described | {"open": True})
         assert source.look(40.0)
-        assert source.assembly is first  # the same launch file
+        assert source.closed_loop is first  # the same launch file
     source.leave()
 
 
