@@ -1,0 +1,287 @@
+"""What a kernel is, as data: typed functions of numbers and arrays, with the loops and branches of fixed-step numerics.
+
+A module is made by `language.parse` from text, or node by node. It is printed by `text` (for people, and as what the
+cache keeps), by `llvm` (for the processor) and by `c99` (for `show --c`); no printer adds or reorders an operation, so
+all three have the same bits wherever they call the same libm.
+
+Every expression has a type: a scalar (f64, i64 or bool), or an array of known shape, whose first length may be open
+where a function does not need it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+
+class Scalar(Enum):
+    """The type of a single value."""
+
+    F64 = "f64"
+    I64 = "i64"
+    BOOL = "bool"
+
+
+F64, I64, BOOL = Scalar.F64, Scalar.I64, Scalar.BOOL
+
+
+@dataclass(frozen=True)
+class Array:
+    """The type of an array, row by row in memory; None as the first length: any."""
+
+    element: Scalar
+    shape: tuple[int | None, ...]
+
+    def __str__(self) -> str:
+        lengths = ", ".join(":" if n is None else str(n) for n in self.shape)
+        return f"{self.element.value}[{lengths}]"
+
+
+Type = Scalar | Array
+
+
+# expressions
+
+
+class Number(NamedTuple):
+    """A literal."""
+
+    value: float | int | bool
+    type: Scalar
+
+
+class Local(NamedTuple):
+    """A local variable or an argument."""
+
+    name: str
+    type: Type
+
+
+class Element(NamedTuple):
+    """An element of an array."""
+
+    array: Local
+    indices: tuple["Expr", ...]
+    type: Scalar
+
+
+class Row(NamedTuple):
+    """A row of an array of two indices, as an argument of a call."""
+
+    array: Local
+    index: "Expr"
+    type: Array
+
+
+class Unary(NamedTuple):
+    """`-a` of a number, `not a` of a truth."""
+
+    op: str
+    a: "Expr"
+    type: Scalar
+
+
+class Binary(NamedTuple):
+    """`a op b`: + - * of two numbers of one type, / and ** of floats, // and % of whole numbers as Python rounds."""
+
+    op: str
+    a: "Expr"
+    b: "Expr"
+    type: Scalar
+
+
+class Compare(NamedTuple):
+    """`a op b` with < <= > >= == !=; false where one is NaN, but != true."""
+
+    op: str
+    a: "Expr"
+    b: "Expr"
+    type: Scalar = BOOL
+
+
+class Logical(NamedTuple):
+    """`and` or `or` of truths; the second is evaluated only where the first does not decide."""
+
+    op: str
+    a: "Expr"
+    b: "Expr"
+    type: Scalar = BOOL
+
+
+class Choice(NamedTuple):
+    """`a if test else b`; only what is chosen is evaluated."""
+
+    test: "Expr"
+    a: "Expr"
+    b: "Expr"
+    type: Scalar
+
+
+class Convert(NamedTuple):
+    """A whole number as a float."""
+
+    a: "Expr"
+    type: Scalar = F64
+
+
+class Math(NamedTuple):
+    """A function of libm, or fabs, floor, sqrt, isfinite."""
+
+    name: str
+    arguments: tuple["Expr", ...]
+    type: Scalar
+
+
+class Extreme(NamedTuple):
+    """`min(a, b)` or `max(a, b)`: the first of equals, and NaN as Python has it (`b if b < a else a`)."""
+
+    name: str
+    a: "Expr"
+    b: "Expr"
+    type: Scalar
+
+
+class Called(NamedTuple):
+    """The result of another function."""
+
+    function: "Signature"
+    arguments: tuple["Expr", ...]
+    type: Type | None
+
+
+Expr = (
+    Number | Local | Element | Row | Unary | Binary | Compare | Logical | Choice | Convert | Math | Extreme | Called
+)  # fmt: skip
+
+
+# statements
+
+
+class Let(NamedTuple):
+    """A local variable gets a value; of an array, that of a call whose result it is."""
+
+    target: Local
+    value: Expr
+
+
+class Together(NamedTuple):
+    """Several assignments of which all values are computed first."""
+
+    targets: tuple[Local | Element, ...]
+    values: tuple[Expr, ...]
+
+
+class Store(NamedTuple):
+    """An element of an array gets a value."""
+
+    target: Element
+    value: Expr
+
+
+class Empty(NamedTuple):
+    """A local array, its entries not set."""
+
+    target: Local
+
+
+class Do(NamedTuple):
+    """A call for what it writes."""
+
+    call: Called
+
+
+class If(NamedTuple):
+    test: Expr
+    body: tuple["Statement", ...]
+    other: tuple["Statement", ...] = ()
+
+
+class For(NamedTuple):
+    """`for variable in range(start, stop, step)`; the step is a literal, and the body does not set the variable."""
+
+    variable: Local
+    start: Expr
+    stop: Expr
+    step: int
+    body: tuple["Statement", ...]
+
+
+class While(NamedTuple):
+    test: Expr
+    body: tuple["Statement", ...]
+
+
+class Return(NamedTuple):
+    """The end of the function; `values` has one entry for a scalar, all entries of an array that is the result."""
+
+    values: tuple[Expr, ...] = ()
+
+
+Statement = Let | Together | Store | Empty | Do | If | For | While | Return
+
+
+# functions
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Name, arguments and result of a function. A result that is an array is written where the caller keeps it."""
+
+    name: str
+    arguments: tuple[Local, ...]
+    result: Type | None = None
+    module: str = ""  # the key of another module that holds it
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of a module."""
+
+    signature: Signature
+    body: tuple[Statement, ...]
+    doc: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.signature.name
+
+
+@dataclass
+class Module:
+    """Functions in an order in which each comes after those that it calls, those of other modules, and constants."""
+
+    functions: dict[str, Function] = field(default_factory=dict)
+    imports: dict[str, Signature] = field(default_factory=dict)
+    constants: dict[str, int] = field(default_factory=dict)  # sizes that its user asks for
+
+    def signature(self, name: str) -> Signature | None:
+        if name in self.functions:
+            return self.functions[name].signature
+        return self.imports.get(name)
+
+
+ONE_ARGUMENT = frozenset(
+    ["acos", "asin", "atan", "cos", "cosh", "exp", "fabs", "floor", "isfinite", "log", "sin", "sinh", "sqrt", "tan", "tanh"]
+)
+MATH = dict.fromkeys(sorted(ONE_ARGUMENT), 1) | {"atan2": 2}
+
+
+def as_float(value: Expr) -> Expr:
+    """The number as a float: a literal by itself, another whole number converted."""
+    if value.type == F64:
+        return value
+    if isinstance(value, Number):
+        return Number(float(value.value), F64)
+    return Convert(value)
+
+
+def walk(body: Sequence[Statement]) -> "list[Statement]":
+    """All statements of a body, those within others too."""
+    found: list[Statement] = []
+    for each in body:
+        found.append(each)
+        if isinstance(each, If):
+            found += walk(each.body) + walk(each.other)
+        elif isinstance(each, For | While):
+            found += walk(each.body)
+    return found

@@ -1,0 +1,395 @@
+"""The text of kernels: a small part of Python, with types at the arguments, read into `ir`.
+
+    def advance(k: i64, n: i64, step_ns: i64, x: f64[5], u: f64[2], c: f64[12]) -> bool:
+        h = step_ns / 1e9
+        for i in range(k, k + n):
+            step(i * step_ns / 1e9, x, u, c, h)
+        ...
+
+A local variable has the type of what it is first given; whole numbers become floats where they meet floats. What
+Python does otherwise, or what is outside of this part, is refused by its line, never guessed.
+"""
+
+import ast
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import NoReturn
+
+from servonode.kernels.ir import (
+    BOOL,
+    F64,
+    I64,
+    MATH,
+    Array,
+    Binary,
+    Called,
+    Choice,
+    Compare,
+    Convert,
+    Do,
+    Element,
+    Empty,
+    Expr,
+    Extreme,
+    For,
+    Function,
+    If,
+    Let,
+    Local,
+    Logical,
+    Math,
+    Module,
+    Number,
+    Return,
+    Row,
+    Scalar,
+    Signature,
+    Statement,
+    Store,
+    Together,
+    Type,
+    Unary,
+    While,
+    as_float,
+)
+
+_ARITHMETIC: dict[type[ast.operator], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
+}  # fmt: skip
+_COMPARISONS: dict[type[ast.cmpop], str] = {
+    ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
+}  # fmt: skip
+_SCALARS = {each.value: each for each in Scalar}
+
+
+class KernelError(ValueError):
+    """A text that is no kernel; it says where and why."""
+
+
+def parse(text: str, modules: Mapping[str, Module] | None = None) -> Module:
+    """The module of a text. `modules` are those that it imports from, by their keys.
+
+    Raises:
+        KernelError: the text is outside of the language.
+    """
+    module = Module()
+    for node in ast.parse(text).body:
+        match node:
+            case ast.Expr(value=ast.Constant(value=str())):
+                pass
+            case ast.ImportFrom(module=str(key), names=names):
+                for each in names:
+                    name = each.asname or each.name
+                    module.imports[name] = _imported(node, key, each.name, modules or {})
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int(value))):
+                module.constants[name] = value
+            case ast.FunctionDef():
+                function = _Reader(module, node).function()
+                module.functions[function.name] = function
+            case _:
+                _refuse(node, "this")
+    return module
+
+
+def _imported(node: ast.AST, key: str, name: str, modules: Mapping[str, Module]) -> Signature:
+    if key not in modules or name not in modules[key].functions:
+        _refuse(node, f"the import of {name} from {key}, which has none such,")
+    of = modules[key].functions[name].signature
+    return Signature(of.name, of.arguments, of.result, key)
+
+
+def _refuse(node: ast.AST, what: str) -> NoReturn:
+    line = f"line {node.lineno}: " if isinstance(node, ast.stmt | ast.expr) else ""
+    shown = ast.unparse(node).splitlines()[0][:80]
+    raise KernelError(f"{line}{what} is outside of the kernel language: {shown}")
+
+
+def stated_type(node: ast.expr) -> Type:
+    """The type that an annotation states: f64, i64, bool, f64[3, 2], f64[:, 7]."""
+    match node:
+        case ast.Name(id=name) if name in _SCALARS:
+            return _SCALARS[name]
+        case ast.Subscript(value=ast.Name(id=name), slice=shape) if name in _SCALARS:
+            entries = shape.elts if isinstance(shape, ast.Tuple) else [shape]
+            return Array(_SCALARS[name], tuple(_length(each, i) for i, each in enumerate(entries)))
+    _refuse(node, "the type")
+
+
+def _length(node: ast.expr, i: int) -> int | None:
+    match node:
+        case ast.Slice(lower=None, upper=None, step=None) if i == 0:
+            return None
+        case ast.Constant(value=int(n)) if n >= 0:
+            return n
+    _refuse(node, "the length")
+
+
+class _Reader:
+    """Reads one function."""
+
+    def __init__(self, module: Module, node: ast.FunctionDef) -> None:
+        self.module, self.node = module, node
+        plain = node.args
+        if plain.posonlyargs or plain.kwonlyargs or plain.vararg or plain.kwarg or plain.defaults or node.decorator_list:
+            _refuse(node, "arguments with defaults, keywords or decorators")
+        arguments = []
+        for each in plain.args:
+            if each.annotation is None:
+                _refuse(node, f"the argument {each.arg} without a type")
+            arguments.append(Local(each.arg, stated_type(each.annotation)))
+        result = None if node.returns is None else stated_type(node.returns)
+        self.signature = Signature(node.name, tuple(arguments), result)
+        self.locals: dict[str, Local] = {each.name: each for each in arguments}
+        self.loops: set[str] = set()
+
+    def function(self) -> Function:
+        doc = ast.get_docstring(self.node) or ""
+        body = self.node.body[1:] if doc else self.node.body
+        return Function(self.signature, self.block(body), doc)
+
+    # statements
+
+    def block(self, body: Sequence[ast.stmt]) -> tuple[Statement, ...]:
+        return tuple(each for node in body for each in self.statement(node))
+
+    def statement(self, node: ast.stmt) -> Sequence[Statement]:
+        match node:
+            case ast.Pass():
+                return ()
+            case ast.Expr(value=ast.Call() as call):
+                called = self.call(call)
+                if not isinstance(called, Called) or isinstance(called.type, Array):
+                    _refuse(node, "a call without effect")
+                return (Do(called),)
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+                if len(targets) != len(values):
+                    _refuse(node, "the assignment")
+                found = tuple(map(self.value, values))
+                places = tuple(self.place(each, value.type) for each, value in zip(targets, found, strict=True))
+                return (Together(places, tuple(map(self._fit, found, (each.type for each in places), [node] * 9))),)
+            case ast.Assign(targets=[target], value=value):
+                return (self.assignment(node, target, value),)
+            case ast.AugAssign(target=target, op=op, value=value):
+                return (self._set(node, target, self.binary(node, self.value(_loaded(target)), op, self.value(value))),)
+            case ast.If(test=test, body=body, orelse=other):
+                return (If(self.truth(test), self.block(body), self.block(other)),)
+            case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"), args=args), orelse=[]):
+                return (self.loop(node, name, args),)
+            case ast.While(test=test, body=body, orelse=[]):
+                return (While(self.truth(test), self.block(body)),)
+            case ast.Return(value=value):
+                return (self.returned(node, value),)
+        _refuse(node, "the statement")
+
+    def assignment(self, node: ast.stmt, target: ast.expr, value: ast.expr) -> Statement:
+        match target, value:
+            case ast.Name(id=name), ast.Call(func=ast.Name(id="empty"), args=[shape], keywords=[]):
+                lengths = shape.elts if isinstance(shape, ast.Tuple) else [shape]
+                array = Array(F64, tuple(_length(each, 1) for each in lengths))
+                return Empty(self._kept(node, name, array))
+        return self._set(node, target, self.value(value))
+
+    def _set(self, node: ast.stmt, target: ast.expr, value: Expr) -> Statement:
+        place = self.place(target, value.type)
+        value = self._fit(value, place.type, node)
+        return Let(place, value) if isinstance(place, Local) else Store(place, value)
+
+    def place(self, target: ast.expr, kind: Type | None) -> Local | Element:
+        """What an assignment names on its left."""
+        match target:
+            case ast.Name(id=name) if kind is not None and name not in self.loops:
+                known = self.locals.get(name)
+                return known if known is not None else self._kept(target, name, kind)
+            case ast.Subscript():
+                element = self.element(target)
+                if isinstance(element, Element):
+                    return element
+        _refuse(target, "the assignment to")
+
+    def _kept(self, node: ast.AST, name: str, kind: Type) -> Local:
+        known = self.locals.setdefault(name, Local(name, kind))
+        if known.type != kind or known in self.signature.arguments and isinstance(kind, Array):
+            _refuse(node, f"{name} with two types")
+        return known
+
+    def _fit(self, value: Expr, wanted: Type | None, node: ast.AST) -> Expr:
+        """The value as the type of what it is given to."""
+        if value.type == wanted:
+            return value
+        if wanted == F64 and value.type == I64:
+            return as_float(value)
+        _refuse(node, f"a {value.type} where a {wanted} is wanted")
+
+    def loop(self, node: ast.For, name: str, args: list[ast.expr]) -> Statement:
+        bounds = [self._fit(self.value(each), I64, each) for each in args]
+        start, stop = (Number(0, I64), bounds[0]) if len(bounds) == 1 else (bounds[0], bounds[1])
+        step = bounds[2] if len(bounds) == 3 else Number(1, I64)
+        step = Number(-step.a.value, I64) if isinstance(step, Unary) and isinstance(step.a, Number) else step
+        if not isinstance(step, Number) or not step.value:
+            _refuse(node, "a step that is no number")
+        variable = self._kept(node, name, I64)
+        self.loops.add(name)
+        body = self.block(node.body)
+        self.loops.discard(name)
+        return For(variable, start, stop, int(step.value), body)
+
+    def returned(self, node: ast.Return, value: ast.expr | None) -> Return:
+        match self.signature.result, value:
+            case None, None:
+                return Return()
+            case Array(shape=(n,)) as kind, ast.Tuple(elts=values) if len(values) == n:
+                return Return(tuple(self._fit(self.value(each), kind.element, each) for each in values))
+            case Scalar() as kind, ast.expr():
+                return Return((self._fit(self.value(value), kind, value),))
+        _refuse(node, "the result")
+
+    # expressions
+
+    def value(self, node: ast.expr) -> Expr:
+        match node:
+            case ast.Constant(value=bool(value)):
+                return Number(value, BOOL)
+            case ast.Constant(value=float(value)) if isfinite(value):
+                return Number(value, F64)
+            case ast.Constant(value=int(value)):
+                return Number(value, I64)
+            case ast.Name(id=name) if name in self.locals:
+                return self.locals[name]
+            case ast.Name(id=name) if name in self.module.constants:
+                return Number(self.module.constants[name], I64)
+            case ast.Subscript():
+                return self.element(node)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                a = self.value(operand)
+                if isinstance(a, Number) and a.type != BOOL:
+                    return Number(-a.value, a.type)
+                if a.type in (F64, I64):
+                    assert isinstance(a.type, Scalar)
+                    return Unary("-", a, a.type)
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return Unary("not", self.truth(operand), BOOL)
+            case ast.BinOp(left=left, op=op, right=right):
+                return self.binary(node, self.value(left), op, self.value(right))
+            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARISONS:
+                a, b = self._alike(node, self.value(left), self.value(right))
+                return Compare(_COMPARISONS[type(op)], a, b)
+            case ast.BoolOp(op=op, values=values):
+                word = "and" if isinstance(op, ast.And) else "or"
+                result = self.truth(values[0])
+                for each in values[1:]:
+                    result = Logical(word, result, self.truth(each))
+                return result
+            case ast.IfExp(test=test, body=body, orelse=other):
+                a, b = self._alike(node, self.value(body), self.value(other))
+                assert isinstance(a.type, Scalar)
+                return Choice(self.truth(test), a, b, a.type)
+            case ast.Call():
+                return self.call(node)
+        _refuse(node, "the expression")
+
+    def truth(self, node: ast.expr) -> Expr:
+        """What is tested: a truth, or a whole number that is not 0."""
+        value = self.value(node)
+        if value.type == BOOL:
+            return value
+        if value.type == I64:
+            return Compare("!=", value, Number(0, I64))
+        _refuse(node, "a condition that is not a comparison")
+
+    def _alike(self, node: ast.AST, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+        """Two numbers as one type."""
+        if a.type == b.type and a.type in (F64, I64):
+            return a, b
+        if {a.type, b.type} == {F64, I64}:
+            return as_float(a), as_float(b)
+        _refuse(node, f"{a.type} and {b.type} together")
+
+    def binary(self, node: ast.AST, a: Expr, op: ast.operator, b: Expr) -> Expr:
+        word = _ARITHMETIC.get(type(op))
+        if word is None:
+            _refuse(node, "the operator")
+        a, b = self._alike(node, a, b)
+        if word in ("/", "**"):
+            return Binary(word, as_float(a), as_float(b), F64)
+        if word in ("//", "%") and a.type != I64:
+            _refuse(node, f"{word} of floats")
+        assert isinstance(a.type, Scalar)
+        return Binary(word, a, b, a.type)
+
+    def element(self, node: ast.Subscript) -> Expr:
+        """An element of an array, or a row of one of two indices."""
+        array = self.locals.get(node.value.id) if isinstance(node.value, ast.Name) else None
+        if array is None or not isinstance(array.type, Array):
+            _refuse(node, "what is no element of an array")
+        nodes = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        indices = tuple(self._index(each, n) for each, n in zip(nodes, array.type.shape, strict=False))
+        if len(nodes) == len(array.type.shape):
+            return Element(array, indices, array.type.element)
+        if len(nodes) == 1 and len(array.type.shape) == 2:
+            return Row(array, indices[0], Array(array.type.element, array.type.shape[1:]))
+        _refuse(node, f"so many indices of {array.type}")
+
+    def _index(self, node: ast.expr, length: int | None) -> Expr:
+        index = self.value(node)
+        if index.type != I64:
+            _refuse(node, "an index that is no whole number")
+        if isinstance(index, Number) and not (0 <= index.value and (length is None or index.value < length)):
+            _refuse(node, f"an index outside of 0 to {length}")
+        return index
+
+    def call(self, node: ast.Call) -> Expr:
+        match node:
+            case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)], keywords=[]) if name in self.locals:
+                kind = self.locals[name].type
+                if isinstance(kind, Array) and kind.shape[0] is not None:
+                    return Number(kind.shape[0], I64)
+            case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
+                signature = self.module.signature(name)
+                if signature is not None:
+                    return self._called(node, signature, args)
+                values = tuple(map(self.value, args))
+                if name in ("min", "max") and len(values) > 1:
+                    return self._extreme(node, name, values)
+                if MATH.get(name) == len(values):
+                    floats = tuple(self._fit(each, F64, node) for each in values)
+                    return Math(name, floats, BOOL if name == "isfinite" else F64)
+        _refuse(node, "the call")
+
+    def _extreme(self, node: ast.Call, name: str, values: Sequence[Expr]) -> Expr:
+        result = values[0]
+        for each in values[1:]:
+            a, b = self._alike(node, result, each)
+            assert isinstance(a.type, Scalar)
+            result = Extreme(name, a, b, a.type)
+        return result
+
+    def _called(self, node: ast.Call, signature: Signature, args: list[ast.expr]) -> Called:
+        if len(args) != len(signature.arguments):
+            _refuse(node, f"a call with {len(args)} instead of {len(signature.arguments)} arguments")
+        values = tuple(self._argument(each, of.type) for each, of in zip(args, signature.arguments, strict=True))
+        return Called(signature, values, signature.result)
+
+    def _argument(self, node: ast.expr, wanted: Type) -> Expr:
+        value = self.local_value(node)
+        if isinstance(wanted, Array) and isinstance(value.type, Array):
+            given = value.type
+            open_first = Array(given.element, (None, *given.shape[1:]))
+            if given == wanted or open_first == wanted:
+                return value
+        return self._fit(value, wanted, node)
+
+    def local_value(self, node: ast.expr) -> Expr:
+        return self.value(node)
+
+
+def _loaded(target: ast.expr) -> ast.expr:
+    """The target of an augmented assignment as an expression."""
+    match target:
+        case ast.Name(id=name):
+            return ast.copy_location(ast.Name(id=name, ctx=ast.Load()), target)
+        case ast.Subscript(value=value, slice=index):
+            return ast.copy_location(ast.Subscript(value=value, slice=index, ctx=ast.Load()), target)
+    _refuse(target, "the assignment to")
+
+
+__all__ = ["Convert", "KernelError", "parse", "stated_type"]
