@@ -8,7 +8,7 @@ Every expression has a type: a scalar (f64, i64 or bool), or an array of known s
 where a function does not need it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -230,7 +230,12 @@ class Signature:
     name: str
     arguments: tuple[Local, ...]
     result: Type | None = None
-    module: str = ""  # the key of another module that holds it
+    module: str = ""  # another module from which it is taken
+
+    @property
+    def symbol(self) -> str:
+        """The name that no other function has."""
+        return f"{self.module}.{self.name}" if self.module else self.name
 
 
 @dataclass(frozen=True)
@@ -241,27 +246,82 @@ class Function:
     body: tuple[Statement, ...]
     doc: str = ""
 
-    @property
-    def name(self) -> str:
-        return self.signature.name
-
 
 @dataclass
 class Module:
-    """Functions in an order in which each comes after those that it calls, those of other modules, and constants."""
+    """Functions by their symbols, each after those that it calls: those taken from other modules, and its own."""
 
     functions: dict[str, Function] = field(default_factory=dict)
-    imports: dict[str, Signature] = field(default_factory=dict)
-    constants: dict[str, int] = field(default_factory=dict)  # sizes that its user asks for
+    names: dict[str, Signature] = field(default_factory=dict)  # what its functions call by a plain name
+    constants: dict[str, int] = field(default_factory=dict)  # sizes
 
-    def signature(self, name: str) -> Signature | None:
-        if name in self.functions:
-            return self.functions[name].signature
-        return self.imports.get(name)
+    @property
+    def own(self) -> list[Function]:
+        """The functions that are its own."""
+        return [each for each in self.functions.values() if not each.signature.module]
+
+
+def calls(node: object) -> Iterator[Signature]:
+    """The functions that expressions and statements call."""
+    if isinstance(node, Called):
+        yield node.function
+    if isinstance(node, tuple):
+        for each in node:
+            yield from calls(each)
+
+
+def written(module: Module) -> dict[str, frozenset[str]]:
+    """The arguments that each function writes to, itself or by a call, by its symbol."""
+    found: dict[str, frozenset[str]] = {}
+    for symbol, function in module.functions.items():
+        names: set[str] = set()
+        for each in walk(function.body):
+            names |= set(_stored(each))
+        for call in _called(function.body):
+            into = found[call.function.symbol]
+            pairs = zip(call.function.arguments, call.arguments, strict=True)
+            names |= {_array_of(given) for argument, given in pairs if argument.name in into}
+        found[symbol] = frozenset(names & {each.name for each in function.signature.arguments})
+    return found
+
+
+def _stored(statement: Statement) -> Iterator[str]:
+    targets = statement.targets if isinstance(statement, Together) else ()
+    for each in (statement.target,) if isinstance(statement, Store) else targets:
+        if isinstance(each, Element):
+            yield each.array.name
+
+
+def _called(node: object) -> Iterator[Called]:
+    if isinstance(node, Called):
+        yield node
+    if isinstance(node, tuple):
+        for each in node:
+            yield from _called(each)
+
+
+def _array_of(argument: Expr) -> str:
+    return argument.array.name if isinstance(argument, Row) else argument.name if isinstance(argument, Local) else ""
 
 
 ONE_ARGUMENT = frozenset(
-    ["acos", "asin", "atan", "cos", "cosh", "exp", "fabs", "floor", "isfinite", "log", "sin", "sinh", "sqrt", "tan", "tanh"]
+    [
+        "acos",
+        "asin",
+        "atan",
+        "cos",
+        "cosh",
+        "exp",
+        "fabs",
+        "floor",
+        "isfinite",
+        "log",
+        "sin",
+        "sinh",
+        "sqrt",
+        "tan",
+        "tanh",
+    ]
 )
 MATH = dict.fromkeys(sorted(ONE_ARGUMENT), 1) | {"atan2": 2}
 

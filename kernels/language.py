@@ -11,7 +11,7 @@ Python does otherwise, or what is outside of this part, is refused by its line, 
 """
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import NoReturn
 
@@ -51,6 +51,7 @@ from servonode.kernels.ir import (
     Unary,
     While,
     as_float,
+    calls,
 )
 
 _ARITHMETIC: dict[type[ast.operator], str] = {
@@ -66,8 +67,10 @@ class KernelError(ValueError):
     """A text that is no kernel; it says where and why."""
 
 
-def parse(text: str, modules: Mapping[str, Module] | None = None) -> Module:
-    """The module of a text. `modules` are those that it imports from, by their keys.
+def parse(text: str, text_of: Callable[[str], str] | None = None, home: str = "") -> Module:
+    """The module of a text; `from KEY import NAME` takes functions, with all that they call, and sizes of another one.
+
+    text_of: gives the text of a module by its key. home: the key of this one, where it is taken by another.
 
     Raises:
         KernelError: the text is outside of the language.
@@ -78,24 +81,35 @@ def parse(text: str, modules: Mapping[str, Module] | None = None) -> Module:
             case ast.Expr(value=ast.Constant(value=str())):
                 pass
             case ast.ImportFrom(module=str(key), names=names):
-                for each in names:
-                    name = each.asname or each.name
-                    module.imports[name] = _imported(node, key, each.name, modules or {})
+                if text_of is None:
+                    _refuse(node, "an import without a source")
+                _take(node, module, parse(text_of(key), text_of, key), {each.name: each.asname for each in names})
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int(value))):
                 module.constants[name] = value
             case ast.FunctionDef():
-                function = _Reader(module, node).function()
-                module.functions[function.name] = function
+                function = _Reader(module, node, home).function()
+                module.functions[function.signature.symbol] = function
+                module.names[node.name] = function.signature
             case _:
                 _refuse(node, "this")
     return module
 
 
-def _imported(node: ast.AST, key: str, name: str, modules: Mapping[str, Module]) -> Signature:
-    if key not in modules or name not in modules[key].functions:
-        _refuse(node, f"the import of {name} from {key}, which has none such,")
-    of = modules[key].functions[name].signature
-    return Signature(of.name, of.arguments, of.result, key)
+def _take(node: ast.AST, module: Module, other: Module, names: Mapping[str, str | None]) -> None:
+    """Take what is named of another module, and what that calls."""
+    wanted: set[str] = set()
+    for name, known_as in names.items():
+        if name in other.constants:
+            module.constants[known_as or name] = other.constants[name]
+        elif name in other.names:
+            module.names[known_as or name] = other.names[name]
+            wanted.add(other.names[name].symbol)
+        else:
+            _refuse(node, f"the import of {name}, which is not there,")
+    for symbol, function in reversed(other.functions.items()):  # callers before what they call
+        if symbol in wanted:
+            wanted |= {each.symbol for each in calls(function.body)}
+    module.functions |= {symbol: each for symbol, each in other.functions.items() if symbol in wanted}
 
 
 def _refuse(node: ast.AST, what: str) -> NoReturn:
@@ -104,19 +118,21 @@ def _refuse(node: ast.AST, what: str) -> NoReturn:
     raise KernelError(f"{line}{what} is outside of the kernel language: {shown}")
 
 
-def stated_type(node: ast.expr) -> Type:
-    """The type that an annotation states: f64, i64, bool, f64[3, 2], f64[:, 7]."""
+def stated_type(node: ast.expr, sizes: Mapping[str, int]) -> Type:
+    """The type that an annotation states: f64, i64, bool, f64[3, n_x], f64[:, 7]."""
     match node:
         case ast.Name(id=name) if name in _SCALARS:
             return _SCALARS[name]
         case ast.Subscript(value=ast.Name(id=name), slice=shape) if name in _SCALARS:
             entries = shape.elts if isinstance(shape, ast.Tuple) else [shape]
-            return Array(_SCALARS[name], tuple(_length(each, i) for i, each in enumerate(entries)))
+            return Array(_SCALARS[name], tuple(_length(each, i, sizes) for i, each in enumerate(entries)))
     _refuse(node, "the type")
 
 
-def _length(node: ast.expr, i: int) -> int | None:
+def _length(node: ast.expr, i: int, sizes: Mapping[str, int]) -> int | None:
     match node:
+        case ast.Name(id=name) if name in sizes:
+            return sizes[name]
         case ast.Slice(lower=None, upper=None, step=None) if i == 0:
             return None
         case ast.Constant(value=int(n)) if n >= 0:
@@ -127,18 +143,25 @@ def _length(node: ast.expr, i: int) -> int | None:
 class _Reader:
     """Reads one function."""
 
-    def __init__(self, module: Module, node: ast.FunctionDef) -> None:
+    def __init__(self, module: Module, node: ast.FunctionDef, home: str) -> None:
         self.module, self.node = module, node
         plain = node.args
-        if plain.posonlyargs or plain.kwonlyargs or plain.vararg or plain.kwarg or plain.defaults or node.decorator_list:
+        if (
+            plain.posonlyargs
+            or plain.kwonlyargs
+            or plain.vararg
+            or plain.kwarg
+            or plain.defaults
+            or node.decorator_list
+        ):
             _refuse(node, "arguments with defaults, keywords or decorators")
         arguments = []
         for each in plain.args:
             if each.annotation is None:
                 _refuse(node, f"the argument {each.arg} without a type")
-            arguments.append(Local(each.arg, stated_type(each.annotation)))
-        result = None if node.returns is None else stated_type(node.returns)
-        self.signature = Signature(node.name, tuple(arguments), result)
+            arguments.append(Local(each.arg, stated_type(each.annotation, module.constants)))
+        result = None if node.returns is None else stated_type(node.returns, module.constants)
+        self.signature = Signature(node.name, tuple(arguments), result, home)
         self.locals: dict[str, Local] = {each.name: each for each in arguments}
         self.loops: set[str] = set()
 
@@ -185,7 +208,7 @@ class _Reader:
         match target, value:
             case ast.Name(id=name), ast.Call(func=ast.Name(id="empty"), args=[shape], keywords=[]):
                 lengths = shape.elts if isinstance(shape, ast.Tuple) else [shape]
-                array = Array(F64, tuple(_length(each, 1) for each in lengths))
+                array = Array(F64, tuple(_length(each, 1, self.module.constants) for each in lengths))
                 return Empty(self._kept(node, name, array))
         return self._set(node, target, self.value(value))
 
@@ -344,7 +367,7 @@ class _Reader:
                 if isinstance(kind, Array) and kind.shape[0] is not None:
                     return Number(kind.shape[0], I64)
             case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
-                signature = self.module.signature(name)
+                signature = self.module.names.get(name)
                 if signature is not None:
                     return self._called(node, signature, args)
                 values = tuple(map(self.value, args))

@@ -63,17 +63,11 @@ def llvm_text(module: Module) -> str:
     """
     used: set[str] = set()
     bodies = [_Emitter(each, used).text() for each in module.functions.values()]
-    entries = [_entry(each.signature) for each in module.functions.values()]
-    foreign = [_declared(each) for each in module.imports.values()]
-    return "\n\n".join([*sorted(used), *foreign, *bodies, *entries, _ATTRIBUTES]) + "\n"
+    entries = [_entry(each.signature) for each in module.own]
+    return "\n\n".join([*sorted(used), *bodies, *entries, _ATTRIBUTES]) + "\n"
 
 
 _ATTRIBUTES = "attributes #0 = { nounwind }\nattributes #1 = { nounwind willreturn memory(none) }"
-
-
-def symbol(signature: Signature) -> str:
-    """The name by which code refers to a function."""
-    return f'@"{signature.module}.{signature.name}"' if signature.module else f'@"{signature.name}"'
 
 
 def _llvm_type(kind: Type | None) -> str:
@@ -89,10 +83,6 @@ def _parameters(signature: Signature) -> list[str]:
     return [*types, "ptr"] if isinstance(signature.result, Array) else types
 
 
-def _declared(signature: Signature) -> str:
-    return f"declare {_result_type(signature)} {symbol(signature)}({', '.join(_parameters(signature))}) #0"
-
-
 def _entry(signature: Signature) -> str:
     """The function as Python calls it."""
     lines, given = [], []
@@ -103,7 +93,7 @@ def _entry(signature: Signature) -> str:
             lines.append(f"  %t{i} = icmp ne i64 %a{i}, 0")
         given.append(f"{kind} %{'t' if kind == 'i1' else 'a'}{i}")
     result = _result_type(signature)
-    call = f"call {result} {symbol(signature)}({', '.join(given)})"
+    call = f'call {result} @"{signature.symbol}"({", ".join(given)})'
     lines.append(f"  {call}" if result == "void" else f"  %r = {call}")
     final = {"void": "0", "i64": "%r", "double": "%bits", "i1": "%bits"}[result]
     lines += {"double": ["  %bits = bitcast double %r to i64"], "i1": ["  %bits = zext i1 %r to i64"]}.get(result, [])
@@ -171,7 +161,7 @@ class _Emitter:
         self._body(self.function.body)
         if not self._ended:
             self._line("ret void" if _result_type(signature) == "void" else "unreachable")
-        first = f"define {_result_type(signature)} {symbol(signature)}({', '.join(arguments)}) #0 {{"
+        first = f'define internal {_result_type(signature)} @"{signature.symbol}"({", ".join(arguments)}) #0 {{'
         return "\n".join([first, "begin:", *self.head, *self.lines, "}"])
 
     # lines
@@ -389,7 +379,7 @@ class _Emitter:
 
     def _call(self, each: Called, into: str = "") -> str:
         given = [f"{_llvm_type(argument.type)} {self._argument(argument)}" for argument in each.arguments]
-        call = f"call {_result_type(each.function)} {symbol(each.function)}"
+        call = f'call {_result_type(each.function)} @"{each.function.symbol}"'
         if isinstance(each.type, Array):
             self._line(f"{call}({', '.join([*given, f'ptr {into}'])})")
             return into
@@ -443,4 +433,4 @@ def _is_plain(each: Expr) -> bool:
     return False
 
 
-__all__ = ["ENTRY", "Scalar", "llvm_text", "symbol"]
+__all__ = ["ENTRY", "Scalar", "llvm_text"]

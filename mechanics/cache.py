@@ -1,13 +1,12 @@
-"""The disk cache of generated modules: written atomically, verified by SHA-256 before anything is imported.
+"""The disk cache of kernels: written atomically, verified by SHA-256 before anything of it is executed.
 
-A kernel is a folder `<cache>/<key>/` with the generated source, a description as JSON, the machine code that
-numba keeps beside the source, and a manifest of digests. numba itself neither notices nor survives a damaged
-file, so the manifest is checked first. The key covers the sources that define the kernel and the versions of
+A kernel is a folder `<cache>/<key>/` with its text, a description as JSON, its machine code, what the code holds (see
+`kernels.native`), and a manifest of digests. The key covers the sources that define the kernel and the versions of
 everything that turns them into machine code; a changed definition is another key, never a stale hit.
 
-Whoever can write into the cache can have anything run: a kernel is code, and numba's own files are pickles. So it is
-looked at only where nobody but its user, or root, can write, from the root of the file system on. Elsewhere kernels
-are made in a private temporary folder, for this process: slower, but a machine still starts.
+Whoever can write into the cache can have anything run: a kernel is code. So it is looked at only where nobody but its
+user, or root, can write, from the root of the file system on. Elsewhere kernels are made for this process alone:
+slower, but a machine still starts.
 """
 
 import contextlib
@@ -24,19 +23,23 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
+from servonode import kernels
 from servonode.errors import ServonodeError
+from servonode.kernels import contents
+from servonode.kernels.native import Adapter, Kernel
 from servonode.mechanics.ownership import exposed, not_mine
 
-_LIBRARIES = ("numba", "llvmlite", "numpy", "sympy")
-_SOURCE, _DESCRIPTION, _MANIFEST = "kernel.py", "description.json", "manifest.json"
+_LIBRARIES = ("llvmlite", "numpy", "sympy")
+_TEXT, _DESCRIPTION, _MANIFEST = "kernel.txt", "description.json", "manifest.json"
+_CODE, _CONTENTS = "code.bin", "code.json"
 _BUILDING = ".building-"  # folders in which a kernel is made, each locked by its maker
 _log = logging.getLogger(__name__)
-_passing: dict[str, tuple[ModuleType, bytes]] = {}  # kernels that were made for this process alone, by key
+_loaded: dict[str, Kernel] = {}  # by name
+_passing: dict[str, dict[str, bytes]] = {}  # the files of kernels that were made for this process alone, by key
 
 Build = Callable[[], tuple[str, bytes]]
+Files = dict[str, bytes]
 
 
 class CacheError(ServonodeError, ValueError):
@@ -54,7 +57,7 @@ def cache_root() -> Path:
 def versions_digest() -> str:
     """A digest of interpreter, processor and libraries: what the machine code depends on beside its source."""
     parts = [sys.version, platform.machine(), platform.processor(), _processor_model()]
-    parts += [os.environ.get(f"NUMBA_{word}", "") for word in ("CPU_NAME", "CPU_FEATURES")]
+    parts.append(sources_digest(Path(kernels.__file__).parent))
     parts += [f"{name} {importlib.metadata.version(name)}" for name in _LIBRARIES]
     return _digest("\n".join(parts).encode())
 
@@ -87,32 +90,66 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def load(key: str, build: Build) -> tuple[ModuleType, bytes]:
-    """The compiled module and the description of a key, from the cache or built by `build`.
+def load(key: str, build: Build) -> tuple[Kernel, bytes]:
+    """The compiled kernel and the description of a key, from the cache or built by `build`.
 
-    `build` returns the generated source and the description. The module keeps one stable name in `sys.modules`,
-    as numba's stored machine code demands. Where others can write into the cache it is not used, which is said once.
+    `build` returns the text (see `kernels.language`) and the description. Where others can write into the cache it is
+    not used, which is said once.
 
     Raises:
         CacheError: the folder of this key is damaged, or the cache cannot be written.
     """
-    folder, name = cache_root() / key, f"servonode_kernel_{key}"
+    name = f"kernel_{key}"
+    files = _files(key, lambda: _compiled(*build()))
+    if name not in _loaded:
+        content = contents.Contents.of(files[_CONTENTS])
+        _loaded[name] = Kernel(name, files[_TEXT].decode(), files[_CODE], content, _adapter())
+    return _loaded[name], files[_DESCRIPTION]
+
+
+def text_of(name: str) -> str:
+    """The text of a kernel that this process has loaded, by its name."""
+    return _loaded[name].text
+
+
+def _compiled(text: str, description: bytes) -> Files:
+    from servonode.kernels.build import built
+
+    code, content = built(text, text_of)
+    return {_TEXT: text.encode(), _DESCRIPTION: description, _CODE: code, _CONTENTS: content.as_json()}
+
+
+@cache
+def _adapter() -> Adapter:
+    """What kernels are called through, a kernel itself."""
+
+    def make() -> Files:
+        from servonode.kernels.build import built_adapter
+
+        code, content = built_adapter()
+        return {_CODE: code, _CONTENTS: content.as_json()}
+
+    files = _files(key_of("adapter", sys.version), make)
+    return Adapter(files[_CODE], contents.Contents.of(files[_CONTENTS]))
+
+
+def _files(key: str, make: Callable[[], Files]) -> Files:
+    """The files of a key, from its folder or made."""
+    folder = cache_root() / key
     if key in _passing:
         return _passing[key]
     try:
         problem, there = _danger(folder), folder.is_dir()
     except PermissionError as error:
         raise _not_read(folder) from error
-    if problem is None and not there:
-        problem = _write(folder, name, build)
+    if problem is None and there:
+        return verified(folder)
+    files = make()
+    problem = problem or _write(folder, files)
     if problem is not None:
         _say_unused(problem)
-        _passing[key] = _made_here(name, build)
-        return _passing[key]
-    if name not in sys.modules:
-        verify(folder)
-        _import(folder, name)
-    return sys.modules[name], (folder / _DESCRIPTION).read_bytes()
+        _passing[key] = files
+    return files
 
 
 def _danger(folder: Path) -> str | None:
@@ -142,33 +179,19 @@ def _say_unused(problem: str) -> None:
     )
 
 
-def _made_here(name: str, build: Build) -> tuple[ModuleType, bytes]:
-    """A kernel for this process alone, made in a private temporary folder of which nothing stays."""
-    if name in sys.modules:
-        raise CacheError(f"module {name} is there already, from a cache that has changed hands meanwhile; start again")
-    source, description = build()
-    place = Path(tempfile.gettempdir())
-    problem = exposed(place)
-    if problem is not None:
-        raise CacheError(
-            f"there is no private place to compile a kernel in: {problem}; set TMPDIR to a folder of your own"
-        )
-    with tempfile.TemporaryDirectory(prefix="servonode-kernel-", dir=place) as work:
-        (Path(work) / _SOURCE).write_text(source, encoding="utf-8")
-        return _import(Path(work), name), description
-
-
-def verify(folder: Path) -> None:
-    """Check every file of a kernel against its manifest.
+def verified(folder: Path) -> Files:
+    """The files of a kernel, each checked against the manifest.
 
     Raises:
         CacheError: a file is missing, changed or not listed, or may not be read.
     """
+    files: Files = {}
     try:
         manifest = json.loads((folder / _MANIFEST).read_bytes())
         if not isinstance(manifest, dict):
             raise ValueError("not a table")
-        found = {str(file.relative_to(folder)): _digest(file.read_bytes()) for file in _content(folder)}
+        files = {str(file.relative_to(folder)): file.read_bytes() for file in _content(folder)}
+        found = {name: _digest(data) for name, data in files.items()}
     except PermissionError as error:
         raise _not_read(folder) from error
     except (OSError, ValueError):
@@ -179,6 +202,7 @@ def verify(folder: Path) -> None:
             f"the kernel cache {folder} is damaged ({', '.join(wrong[:3])}); remove that folder, "
             "the next run derives and compiles it again"
         )
+    return files
 
 
 def _not_read(folder: Path) -> CacheError:
@@ -192,9 +216,8 @@ def _content(folder: Path) -> Iterable[Path]:
     return (file for file in folder.rglob("*") if file.is_file() and file.name != _MANIFEST)
 
 
-def _write(folder: Path, name: str, build: Build) -> str | None:
-    """Build a kernel into its folder; why it could not be, where others were faster to write there."""
-    source, description = build()
+def _write(folder: Path, files: Files) -> str | None:
+    """Write the files of a kernel into its folder; why not, where others could write there meanwhile."""
     try:
         for each in (*reversed(folder.parent.parents), folder.parent):
             if not each.exists():
@@ -203,22 +226,14 @@ def _write(folder: Path, name: str, build: Build) -> str | None:
         if problem is not None:
             return problem
         _clear_left_over(folder.parent)
+        manifest = {name: _digest(data) for name, data in files.items()}
         with _workplace(folder.parent) as work:
-            (work / _SOURCE).write_text(source, encoding="utf-8")
-            (work / _DESCRIPTION).write_bytes(description)
-            _import(work, name)
-            manifest = {str(file.relative_to(work)): _digest(file.read_bytes()) for file in _content(work)}
-            (work / _MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True), encoding="utf-8")
-            for file in work.rglob("*"):  # whatever the umask
-                file.chmod(0o700 if file.is_dir() else 0o600)
+            for name, data in {**files, _MANIFEST: json.dumps(manifest, indent=1, sort_keys=True).encode()}.items():
+                (work / name).write_bytes(data)
+                (work / name).chmod(0o600)  # whatever the umask
             _publish(work, folder)
-        sys.modules[name].__file__ = str(folder / _SOURCE)
     except OSError as error:
-        sys.modules.pop(name, None)
         raise _not_written(folder.parent, error) from error
-    except BaseException:
-        sys.modules.pop(name, None)
-        raise
     return None
 
 
@@ -278,62 +293,3 @@ def _publish(work: Path, folder: Path) -> None:
     except OSError:
         if not folder.exists():
             raise
-
-
-class _BesideTheSource:
-    """Where numba keeps a kernel's machine code: beside its source and nowhere else, read without writing.
-
-    numba's own choice tries whether it can write there, and where it cannot takes another folder, which nobody has
-    looked at.
-    """
-
-    def __init__(self, function: Any, file: str) -> None:
-        self._py_file, self._line = file, function.__code__.co_firstlineno
-        self._folder = Path(file).parent / "__pycache__"
-
-    @classmethod
-    def from_function(cls, function: Any, file: str) -> "_BesideTheSource":
-        return cls(function, file)
-
-    def ensure_cache_path(self) -> None:
-        self._folder.mkdir(mode=0o700, exist_ok=True)
-
-    def get_cache_path(self) -> str:
-        return str(self._folder)
-
-    def get_source_stamp(self) -> str:
-        return _digest(Path(self._py_file).read_bytes())
-
-    def get_disambiguator(self) -> str:
-        return str(self._line)
-
-
-@contextlib.contextmanager
-def _machine_code_beside() -> Iterator[None]:
-    """Have numba keep machine code beside its source, whatever its own settings say."""
-    from numba import config
-    from numba.core.caching import CompileResultCacheImpl as Keeper
-
-    chosen = getattr(config, "CACHE_LOCATOR_CLASSES", "")
-    before, Keeper._locator_classes = Keeper._locator_classes, [_BesideTheSource]
-    config.CACHE_LOCATOR_CLASSES = ""
-    try:
-        yield
-    finally:
-        Keeper._locator_classes, config.CACHE_LOCATOR_CLASSES = before, chosen
-
-
-def _import(folder: Path, name: str) -> ModuleType:
-    """Execute the generated source as module `name`; numba compiles, or finds its code beside the source."""
-    module = ModuleType(name)
-    file = folder / _SOURCE
-    module.__file__ = str(file)
-    sys.modules[name] = module
-    try:
-        with _machine_code_beside():
-            code = compile(file.read_text(encoding="utf-8"), str(file), "exec")
-            exec(code, module.__dict__)  # noqa: S102  (our own text, verified)
-    except BaseException:
-        sys.modules.pop(name, None)
-        raise
-    return module

@@ -143,6 +143,17 @@ class MachineDescription(msgspec.Struct, frozen=True):
     def input_names(self) -> tuple[str, ...]:
         return tuple(quantity.name for quantity in self.inputs)
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes that shapes of arrays are made of, see `kernels`; those of the constants not."""
+        n_q, n_c, n = len(self.coordinates), len(self.constraints), len(self.state)
+        return {
+            "n_state": n, "n_x": n + 1, "n_tau": len(self.inputs), "n_p": len(self.parameters),
+            "n_q": n_q, "n_v": len(self.velocities), "n_c": n_c, "n_full": n_q + n_c,
+            "n_requirements": len(self.requirements), "n_residuals": n_c + len(self.stabilised),
+            "n_held": len(self.held), "n_monitored": len(self.outputs) + len(self.warnings),
+        }  # fmt: skip
+
 
 Completion = Literal["none", "least_norm", "ideal"]  # what chooses among the inputs where there are fewer rows
 
@@ -171,6 +182,11 @@ class ProgramDescription(msgspec.Struct, frozen=True):
     limits: tuple[Quantity, ...] = ()
     requirements: tuple[Requirement, ...] = ()  # of the start
     warnings: tuple[Requirement, ...] = ()
+
+    @property
+    def found(self) -> tuple[str, ...]:
+        """The parameters that are computed at the start."""
+        return tuple(e.name for e in self.parameters if e.default is None and e.name not in self.required)
 
 
 def values_by_name(quantities: Sequence[Quantity], given: Mapping[str, float]) -> tuple[float, ...]:

@@ -20,7 +20,7 @@ class MachineKernel(Protocol):
 
     __name__: str
     __file__: str | None
-    N_CONSTANTS: int
+    n_constants: int
 
     def constants(self, p: Parameters, c: Constants) -> None: ...
     def requirements(self, p: Parameters, out: Annotated[Array, "n_requirements"]) -> None: ...

@@ -51,7 +51,7 @@ class Machine:
         self.description = description
         self.kernel = kernel
         self.parameters = self._checked(parameters)
-        self.c = np.zeros(kernel.N_CONSTANTS)
+        self.c = np.zeros(kernel.n_constants)
         kernel.constants(np.array(list(self.parameters.values())), self.c)
         outputs = _OUTPUTS.arrays(self.sizes, "S", "y", "out")
         self._S, self._y, self._out = outputs.values()
@@ -59,14 +59,7 @@ class Machine:
     @property
     def sizes(self) -> dict[str, int]:
         """The sizes that shapes of arrays are made of, see `kernels`."""
-        d = self.description
-        n_q, n_c = len(d.coordinates), len(d.constraints)
-        return {
-            "n_state": self.n_state, "n_x": self.n_state + 1, "n_tau": self.n_inputs, "n_p": len(d.parameters),
-            "n_constants": len(self.c), "n_q": n_q, "n_v": len(d.velocities), "n_c": n_c, "n_full": n_q + n_c,
-            "n_requirements": len(d.requirements), "n_residuals": n_c + len(d.stabilised), "n_held": len(d.held),
-            "n_monitored": len(d.outputs) + len(d.warnings),
-        }  # fmt: skip
+        return self.description.sizes | {"n_constants": len(self.c)}
 
     @property
     def n_state(self) -> int:

@@ -4,6 +4,7 @@ All functions take the state array x (n + 1,) in the description's state order w
 losses as last entry, the inputs u, and the constants c computed from the parameters p by `constants(p, c)`.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,38 +16,43 @@ from servonode.mechanics.emit import Block, Constants, local
 from servonode.mechanics.equations import Equations
 from servonode.mechanics.kernels import MachineKernel
 from servonode.mechanics.model import Model
-from servonode.mechanics.signatures import Argument, Signature
+from servonode.mechanics.signatures import Argument, Signature, sizes_text
 from servonode.mechanics.symbols import before
 
 Expr = Any
 
-SOLVE_SOURCE = '''\
-@njit("i8(i8, f8[:, ::1], f8[::1])", cache=True, error_model="numpy")
-def solve_in_place(n, S, y):
+_SOLVE = '''\
+def solve_{n}(S: f64[{n}, {n}], y: f64[{n}]) -> i64:
     """Solve S y = y by elimination with partial pivoting; 0 where S is singular to working precision."""
-    for j in range(n):
+    for j in range({n}):
         best = j
-        for i in range(j + 1, n):
+        for i in range(j + 1, {n}):
             if fabs(S[i, j]) > fabs(S[best, j]):
                 best = i
         if not fabs(S[best, j]) > 0.0:
             return 0
         if best != j:
-            for k in range(j, n):
+            for k in range(j, {n}):
                 S[j, k], S[best, k] = S[best, k], S[j, k]
             y[j], y[best] = y[best], y[j]
-        for i in range(j + 1, n):
+        for i in range(j + 1, {n}):
             factor = S[i, j] / S[j, j]
             if factor != 0.0:
-                for k in range(j + 1, n):
+                for k in range(j + 1, {n}):
                     S[i, k] -= factor * S[j, k]
                 y[i] -= factor * y[j]
-    for i in range(n - 1, -1, -1):
-        for k in range(i + 1, n):
+    for i in range({n} - 1, -1, -1):
+        for k in range(i + 1, {n}):
             y[i] -= S[i, k] * y[k]
         y[i] /= S[i, i]
     return 1
 '''
+
+
+def solves(*texts: str) -> list[str]:
+    """The functions `solve_N(S, y)` that these texts call."""
+    sizes = {int(n) for text in texts for n in re.findall(r"\bsolve_(\d+)\(", text)}
+    return [_SOLVE.format(n=n) for n in sorted(sizes)]
 
 
 def describe(model: Model) -> MachineDescription:
@@ -106,8 +112,8 @@ def machine_source(equations: Equations) -> str:
         *([_jump(equations, constants)] if model.jumps else []),
         _requirements(model),
     ]
-    solve = [SOLVE_SOURCE] if model.has_full_form else []  # only the full form needs it
-    return "\n\n".join([emit.HEADER + constants.source(), *solve, *body])
+    sizes = sizes_text(describe(model).sizes)
+    return "\n\n".join([emit.HEADER + sizes + constants.source(), *solves(*body), *body])
 
 
 def accelerations(block: Block, equations: Equations, beside: list[Expr]) -> tuple[list[str], list[str]]:
@@ -150,7 +156,7 @@ def _rhs(equations: Equations, constants: Constants) -> str:
     by_symbol |= dict(zip(model.velocities, vdot, strict=True))
     result = ", ".join([*(by_symbol[symbol] for symbol in model.state), texts[-1]])
     arguments = (*(Argument.of(name, float) for name in scalars), Argument.of("c", kernels.Constants))
-    return block.function(Signature("rhs", arguments, f"UniTuple(f8, {len(model.state) + 1})"), result=f"({result})")
+    return block.function(Signature("rhs", arguments, f"f64[{len(model.state) + 1}]"), result=f"({result})")
 
 
 def _bind_accelerations(block: Block, model: Model, texts: list[str]) -> None:
@@ -255,7 +261,7 @@ def _full(equations: Equations, constants: Constants) -> str:
     for i in range(n):
         block.lines += [f"    S[{i}, {j}] = {texts[i * n + j]}" for j in range(n)]
     block.store("y", texts[n * n :])
-    return _function("full", block, f"solve_in_place({n}, S, y)")
+    return _function("full", block, f"solve_{n}(S, y)")
 
 
 def _matrices(equations: Equations, constants: Constants) -> str:

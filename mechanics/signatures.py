@@ -7,7 +7,7 @@ names of sizes.
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, get_args, get_origin
 
 import numpy as np
@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]
-_SCALARS = {float: "f8", int: "i8", bool: "b1", None: "void"}
-_ENTRIES = {Array: "f8", Whole: "i8"}
+_SCALARS = {float: "f64", int: "i64", bool: "bool", None: ""}
+_ENTRIES = {Array: "f64", Whole: "i64"}
+ANY = "any"  # a first length that the function does not need
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Argument:
     """An argument of a generated function; a scalar has no shape."""
 
     name: str
-    type: str  # as numba writes it
+    type: str  # of a scalar, or of the entries
     shape: tuple[str | int, ...] = ()
 
     @classmethod
@@ -32,7 +33,12 @@ class Argument:
         if get_origin(stated) is not Annotated:
             return cls(name, _SCALARS[stated])
         array, *shape = get_args(stated)
-        return cls(name, f"{_ENTRIES[array]}[{', '.join([*[':'] * (len(shape) - 1), '::1'])}]", tuple(shape))
+        return cls(name, _ENTRIES[array], tuple(shape))
+
+    def __str__(self) -> str:
+        """The argument in the kernel language; sizes are constants of the module."""
+        lengths = ", ".join(":" if each == ANY else str(each) for each in self.shape)
+        return f"{self.name}: {self.type}" + (f"[{lengths}]" if self.shape else "")
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ class Signature:
 
     name: str
     arguments: tuple[Argument, ...]
-    result: str = "void"  # as numba writes it
+    result: str = ""  # its type; empty: there is none
 
     @classmethod
     def of(cls, module: type, name: str) -> "Signature":
@@ -53,24 +59,20 @@ class Signature:
         return cls(name, arguments, _SCALARS[stated.return_annotation])
 
     def definition(self, *symbols: str) -> str:
-        """The decorator and the first line of the function: compiled at import, kept beside the source.
+        """The first line of the function.
 
         Arguments that stand for users' `symbols` have the names that these have inside (see `emit.local`).
         """
-        names = (f"{each.name}_" if each.name in symbols else each.name for each in self.arguments)
-        types = ", ".join(each.type for each in self.arguments)
-        decorator = f'@njit("{self.result}({types})", cache=True, error_model="numpy")'
-        return f"{decorator}\ndef {self.name}({', '.join(names)}):\n"
-
-    def shapes(self, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
-        """The shape of each argument that is an array."""
-        arrays = (each for each in self.arguments if each.shape)
-        return {
-            each.name: tuple(entry if isinstance(entry, int) else sizes[entry] for entry in each.shape)
-            for each in arrays
-        }
+        named = (replace(each, name=f"{each.name}_") if each.name in symbols else each for each in self.arguments)
+        result = f" -> {self.result}" if self.result else ""
+        return f"def {self.name}({', '.join(map(str, named))}){result}:\n"
 
     def arrays(self, sizes: Mapping[str, int], *names: str) -> dict[str, Array]:
         """Arrays of zeros for the arguments of these names."""
-        shapes = self.shapes(sizes)
-        return {name: np.zeros(shapes[name]) for name in names}
+        shapes = {each.name: each.shape for each in self.arguments}
+        return {name: np.zeros([n if isinstance(n, int) else sizes[n] for n in shapes[name]]) for name in names}
+
+
+def sizes_text(sizes: Mapping[str, int]) -> str:
+    """The constants of a module that its shapes are made of."""
+    return "".join(f"{name} = {size}\n" for name, size in sizes.items()) + "\n\n"

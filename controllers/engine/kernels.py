@@ -1,6 +1,6 @@
 """What the generated modules of laws and signals hold: arguments, types and shapes, stated once (see `signatures`).
 
-Sizes beside those of the machine: n_state states without the work, which a law does not read; n_y and n_out entries of
+Sizes beside those of the machine: n_y and n_out entries of
 goal and answer (see `layout`); n_s residuals, n_rel relations; n_own states of the program itself, n_memory what
 `follow` keeps of them; n_conditions of the start; n_found parameters that are found there; n_entries of signals.
 """
@@ -10,7 +10,7 @@ from typing import Annotated, Protocol
 from servonode.mechanics.kernels import Constants, Parameters
 from servonode.mechanics.signatures import Array
 
-State = Annotated[Array, "n_state"]
+State = Annotated[Array, "any"]  # with the work or without, which is not read
 Goal = Annotated[Array, "n_y"]
 Residuals = Annotated[Array, "n_s"]
 Own = Annotated[Array, "n_own"]
@@ -21,7 +21,7 @@ class LawKernel(Protocol):
 
     __name__: str
     __file__: str | None
-    N_CONSTANTS: int
+    n_constants: int
 
     def constants(self, p: Parameters, c: Constants) -> None: ...
     def start(self, t: float, x: State, y: Goal, p: Parameters, out: Annotated[Array, "n_found"]) -> None: ...

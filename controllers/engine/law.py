@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.controllers.engine.kernels import LawKernel
-from servonode.controllers.engine.layout import Answer, AnswerLayout, GoalLayout, RecordLayout
+from servonode.controllers.engine.layout import Answer, AnswerLayout, GoalLayout, RecordLayout, law_sizes
 from servonode.mechanics.description import ProgramDescription, values_by_name
 from servonode.mechanics.machine import Machine, ParameterError
 from servonode.mechanics.signatures import Signature
@@ -46,18 +46,13 @@ class ServoLaw:
         self.record_layout = RecordLayout.of(description)
         self.start_states, self._start_rates = np.zeros((2, len(description.states)))
         self.K = np.zeros((3, self.n_s, self.n_s))
-        self.c = np.zeros(kernel.N_CONSTANTS)
+        self.c = np.zeros(kernel.n_constants)
         self._prepare()
 
     @property
     def sizes(self) -> dict[str, int]:
         """The sizes that shapes of arrays are made of, see `kernels`."""
-        return self.machine.sizes | {
-            "n_constants": len(self.c), "n_y": self.goal_layout.size, "n_out": self.answer_layout.size,
-            "n_s": self.n_s, "n_rel": self.description.relations, "n_own": len(self.start_states),
-            "n_memory": len(self.memory()), "n_p": len(self._p()),
-            "n_conditions": len(self.description.requirements) + len(self.description.warnings),
-        }  # fmt: skip
+        return law_sizes(self.machine.description, self.description) | {"n_constants": len(self.c)}
 
     def _prepare(self) -> None:
         self.kernel.constants(self._p(), self.c)
@@ -67,8 +62,7 @@ class ServoLaw:
 
     def start(self, t: float, x: Array, y: Array, given: Collection[str]) -> None:
         """Fill the parameters without default, and `start_states`, from the start state."""
-        required = self.description.required
-        names = [e.name for e in self.description.parameters if e.default is None and e.name not in required]
+        names = self.description.found
         if names:
             values = np.zeros(len(names))
             self.kernel.start(t, x, y, self._p(), values)

@@ -102,9 +102,9 @@ def _solve_general(block: Block, W: list[list[str]], z: list[str]) -> tuple[list
     columns = [[f"    v[{i}] = {1.0 if i == k else 0.0}" for i in range(n)] for k in range(n)]
     inverse_norms = []
     for column in columns:
-        block.lines += [*fill, *column, f"    solve_in_place({n}, S, v)"]
+        block.lines += [*fill, *column, f"    solve_{n}(S, v)"]
         inverse_norms.append(block.let(" + ".join(f"fabs(v[{i}])" for i in range(n))))
     block.lines += [*fill, *(f"    v[{i}] = {text}" for i, text in enumerate(z))]
-    block.lines.append(f"    regular = solve_in_place({n}, S, v)")
+    block.lines.append(f"    regular = solve_{n}(S, v)")
     tau = [block.let(f"v[{i}]") for i in range(n)]
     return tau, block.let(f"{norm}*max({', '.join(inverse_norms)}) if regular else 1e300")

@@ -10,14 +10,14 @@ from servonode.controllers.engine.kernels import LawKernel
 from servonode.controllers.engine.law_solve import CONDITION_LIMIT, solved_inputs
 from servonode.controllers.engine.law_start import start_functions
 from servonode.controllers.engine.law_texts import Texts, arguments, relation_rows
-from servonode.controllers.engine.layout import AnswerLayout, GoalLayout
+from servonode.controllers.engine.layout import AnswerLayout, GoalLayout, law_sizes
 from servonode.controllers.engine.servo import Servo, resolved
 from servonode.controllers.program import Limit, Program
 from servonode.mechanics import emit
 from servonode.mechanics.description import Completion, ModelError, ProgramDescription
 from servonode.mechanics.emit import Block, Constants
-from servonode.mechanics.machine_source import SOLVE_SOURCE
-from servonode.mechanics.signatures import Signature
+from servonode.mechanics.machine_source import describe, solves
+from servonode.mechanics.signatures import Signature, sizes_text
 
 Expr = Any
 GOOD, SINGULAR, NOT_FINITE = 0, -1, -2
@@ -77,8 +77,8 @@ def law_source(servo: Servo, damping: float = 0.0, integral: bool = False) -> st
     if not program.inputs:
         body.append(_terms(servo, goal, constants))
     law = _law(servo, goal, answer, constants, damping)
-    solve = [SOLVE_SOURCE] if "solve_in_place(" in law else []
-    return "\n\n".join([emit.HEADER + constants.source(), *solve, *body, law])
+    sizes = sizes_text(law_sizes(describe(model), description))
+    return "\n\n".join([emit.HEADER + sizes + constants.source(), *solves(law), *body, law])
 
 
 def _check_count(servo: Servo) -> None:

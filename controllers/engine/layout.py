@@ -7,7 +7,7 @@ from typing import Self, TypeVar
 
 import numpy as np
 
-from servonode.mechanics.description import ProgramDescription, derivatives
+from servonode.mechanics.description import MachineDescription, ProgramDescription, derivatives
 
 T = TypeVar("T")
 
@@ -39,6 +39,17 @@ class _Layout:
         if given != self._sizes:
             raise ValueError(f"entries {given} do not fit into the parts {self._sizes}; give each part its entries")
         return [each for name in self._sizes for each in parts[name]]
+
+
+def law_sizes(machine: MachineDescription, program: ProgramDescription) -> dict[str, int]:
+    """The sizes that shapes of a law's arrays are made of, see `kernels`; those of the constants not."""
+    n_own = len(program.states)
+    return machine.sizes | {
+        "n_p": len(machine.parameters) + len(program.parameters), "n_y": GoalLayout.of(program).size,
+        "n_out": AnswerLayout.of(program, len(machine.inputs)).size, "n_s": len(program.residuals),
+        "n_rel": program.relations, "n_own": n_own, "n_memory": 2 * n_own, "n_found": len(program.found),
+        "n_conditions": len(program.requirements) + len(program.warnings),
+    }  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from servonode.controllers.engine.kernels import SignalsKernel
 from servonode.mechanics import cache
 from servonode.mechanics.description import derivative_name, derivatives
 from servonode.mechanics.expression import ExpressionError, parse
-from servonode.mechanics.signatures import Signature
+from servonode.mechanics.signatures import Signature, sizes_text
 
 Array = npt.NDArray[np.float64]
 MOST_PARTS = 4000  # operations and operands of an expression or a derivative, which take some seconds to compile
@@ -71,7 +71,8 @@ def _source(texts: Mapping[str, str | float], order: int) -> str:
             expressions.append(expression)
     block = emit.Block(None)
     block.store("out", block.evaluate(expressions))
-    return emit.HEADER + block.function(Signature.of(SignalsKernel, "signals"), "t")
+    sizes = sizes_text({"n_entries": len(expressions)})
+    return emit.HEADER + sizes + block.function(Signature.of(SignalsKernel, "signals"), "t")
 
 
 def _check_parts(expression: Any, name: str, degree: int) -> None:

@@ -1,0 +1,64 @@
+"""What machine code of a kernel holds: its functions, what they take, and what it calls from outside."""
+
+import msgspec
+
+from servonode.kernels.ir import Array, Scalar, Signature, Type
+
+
+class Argument(msgspec.Struct, frozen=True):
+    """An argument of a function; `shape` of an array, -1 as its first length: any."""
+
+    name: str
+    type: str
+    shape: tuple[int, ...] | None = None
+    written: bool = False
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """A function: where its entry is in the code, its arguments, and the type of its result."""
+
+    name: str
+    offset: int
+    arguments: tuple[Argument, ...] = ()
+    result: str = ""
+
+    def __str__(self) -> str:
+        given = ", ".join(f"{each.name}: {type_text(each)}" for each in self.arguments)
+        return f"{self.name}({given})" + (f" -> {self.result}" if self.result else "")
+
+
+class Contents(msgspec.Struct, frozen=True):
+    """What stands beside the code."""
+
+    entries: tuple[Entry, ...]
+    outside: dict[str, int]  # where the addresses of functions from outside are to stand
+    constants: dict[str, int]
+
+    @classmethod
+    def of(cls, data: bytes) -> "Contents":
+        return msgspec.json.decode(data, type=cls)
+
+    def as_json(self) -> bytes:
+        return msgspec.json.encode(self)
+
+
+def type_text(argument: Argument) -> str:
+    """The argument's type in the kernel language."""
+    if argument.shape is None:
+        return argument.type
+    return f"{argument.type}[{', '.join(':' if n < 0 else str(n) for n in argument.shape)}]"
+
+
+def entry_of(signature: Signature, offset: int, written: frozenset[str]) -> Entry:
+    """The entry of a function at an offset; what it gives back as an array is one argument more."""
+    arguments = [_argument(each.name, each.type, each.name in written) for each in signature.arguments]
+    result = signature.result
+    if isinstance(result, Array):
+        arguments.append(_argument("result", result, True))
+    return Entry(signature.name, offset, tuple(arguments), result.value if isinstance(result, Scalar) else "")
+
+
+def _argument(name: str, kind: Type, written: bool) -> Argument:
+    if isinstance(kind, Scalar):
+        return Argument(name, kind.value)
+    return Argument(name, kind.element.value, tuple(-1 if n is None else n for n in kind.shape), written)
