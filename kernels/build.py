@@ -1,11 +1,11 @@
-"""From the text of a kernel to machine code. Slow imports are here: nothing of this is needed where the code is kept."""
+"""From the text of a kernel to machine code. Where the code is kept, none of this is imported."""
 
 from collections.abc import Callable
-from importlib.resources import files
 
 from servonode.kernels import elf, ir
+from servonode.kernels.adapter import ADAPTER
 from servonode.kernels.compile import object_code
-from servonode.kernels.contents import Contents, Entry, entry_of
+from servonode.kernels.contents import Contents, entry_of
 from servonode.kernels.language import parse
 from servonode.kernels.llvm import ENTRY, llvm_text
 
@@ -17,16 +17,10 @@ def built(text: str, text_of: Callable[[str], str]) -> tuple[bytes, Contents]:
         KernelError: the text is outside of the kernel language.
     """
     module = parse(text, text_of)
-    image = elf.image_of(object_code(llvm_text(module)))
+    image = elf.image_of(object_code(llvm_text(module) + ADAPTER))
     writes = ir.written(module)
     entries = tuple(
         entry_of(each.signature, image.functions[ENTRY + each.signature.name], writes[each.signature.symbol])
         for each in module.own
     )
-    return image.code, Contents(entries, image.outside, module.constants)
-
-
-def built_adapter() -> tuple[bytes, Contents]:
-    """Machine code of what Python calls kernels through."""
-    image = elf.image_of(object_code((files(__package__) / "adapter.ll").read_text("utf-8")))
-    return image.code, Contents((Entry("adapter", image.functions["adapter"]),), image.outside, {})
+    return image.code, Contents(entries, image.functions["adapter"], image.outside, module.constants)

@@ -31,6 +31,7 @@ class Contents(msgspec.Struct, frozen=True):
     """What stands beside the code."""
 
     entries: tuple[Entry, ...]
+    adapter: int  # where the code is by which Python calls them
     outside: dict[str, int]  # where the addresses of functions from outside are to stand
     constants: dict[str, int]
 

@@ -76,7 +76,11 @@ def parse(text: str, text_of: Callable[[str], str] | None = None, home: str = ""
         KernelError: the text is outside of the language.
     """
     module = Module()
-    for node in ast.parse(text).body:
+    try:
+        tree = ast.parse(text)
+    except SyntaxError as error:
+        raise KernelError(f"line {error.lineno}: {error.msg}") from error
+    for node in tree.body:
         match node:
             case ast.Expr(value=ast.Constant(value=str())):
                 pass
@@ -231,7 +235,7 @@ class _Reader:
 
     def _kept(self, node: ast.AST, name: str, kind: Type) -> Local:
         known = self.locals.setdefault(name, Local(name, kind))
-        if known.type != kind or known in self.signature.arguments and isinstance(kind, Array):
+        if known.type != kind or (known in self.signature.arguments and isinstance(kind, Array)):
             _refuse(node, f"{name} with two types")
         return known
 
@@ -356,7 +360,7 @@ class _Reader:
         index = self.value(node)
         if index.type != I64:
             _refuse(node, "an index that is no whole number")
-        if isinstance(index, Number) and not (0 <= index.value and (length is None or index.value < length)):
+        if isinstance(index, Number) and not (index.value >= 0 and (length is None or index.value < length)):
             _refuse(node, f"an index outside of 0 to {length}")
         return index
 

@@ -427,7 +427,7 @@ def _is_plain(each: Expr) -> bool:
         case Unary(_, a, _) | Convert(a, _):
             return _is_plain(a)
         case Binary(op, a, b, kind):
-            return (kind == F64 and op != "**" or op in _WHOLES) and _is_plain(a) and _is_plain(b)
+            return ((kind == F64 and op != "**") or op in _WHOLES) and _is_plain(a) and _is_plain(b)
         case Compare(_, a, b, _) | Extreme(_, a, b, _):
             return _is_plain(a) and _is_plain(b)
     return False

@@ -43,25 +43,17 @@ _new_function.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
 _kept: list[Any] = []  # what machine code has addresses of
 
 
-class Adapter:
-    """The machine code through which Python calls kernels."""
-
-    def __init__(self, code: bytes, contents: Contents) -> None:
-        _check_arrays()
-        (entry,) = contents.entries
-        self.address = _mapped(code, contents) + entry.offset
-
-
 class Kernel:
     """The functions and sizes of a kernel as attributes; its text, and the name by which others take from it."""
 
-    def __init__(self, name: str, text: str, code: bytes, contents: Contents, adapter: Adapter) -> None:
+    def __init__(self, name: str, text: str, code: bytes, contents: Contents) -> None:
+        _check_arrays()
         self.__name__, self.text = name, text
         base = _mapped(code, contents)
         for size, value in contents.constants.items():
             setattr(self, size, value)
         for each in contents.entries:
-            setattr(self, each.name, _function(adapter.address, base + each.offset, each))
+            setattr(self, each.name, _function(base + contents.adapter, base + each.offset, each))
 
 
 @functools.cache
@@ -96,6 +88,7 @@ def _mapped(code: bytes, contents: Contents) -> int:
     return int(place)
 
 
+@functools.cache
 def _check_arrays() -> None:
     """Refuse a numpy whose arrays do not lie in memory as the adapter reads them."""
     array = np.zeros((2, 3))

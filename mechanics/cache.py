@@ -27,7 +27,7 @@ from pathlib import Path
 from servonode import kernels
 from servonode.errors import ServonodeError
 from servonode.kernels import contents
-from servonode.kernels.native import Adapter, Kernel
+from servonode.kernels.native import Kernel
 from servonode.mechanics.ownership import exposed, not_mine
 
 _LIBRARIES = ("llvmlite", "numpy", "sympy")
@@ -103,7 +103,7 @@ def load(key: str, build: Build) -> tuple[Kernel, bytes]:
     files = _files(key, lambda: _compiled(*build()))
     if name not in _loaded:
         content = contents.Contents.of(files[_CONTENTS])
-        _loaded[name] = Kernel(name, files[_TEXT].decode(), files[_CODE], content, _adapter())
+        _loaded[name] = Kernel(name, files[_TEXT].decode(), files[_CODE], content)
     return _loaded[name], files[_DESCRIPTION]
 
 
@@ -117,20 +117,6 @@ def _compiled(text: str, description: bytes) -> Files:
 
     code, content = built(text, text_of)
     return {_TEXT: text.encode(), _DESCRIPTION: description, _CODE: code, _CONTENTS: content.as_json()}
-
-
-@cache
-def _adapter() -> Adapter:
-    """What kernels are called through, a kernel itself."""
-
-    def make() -> Files:
-        from servonode.kernels.build import built_adapter
-
-        code, content = built_adapter()
-        return {_CODE: code, _CONTENTS: content.as_json()}
-
-    files = _files(key_of("adapter", sys.version), make)
-    return Adapter(files[_CODE], contents.Contents.of(files[_CONTENTS]))
 
 
 def _files(key: str, make: Callable[[], Files]) -> Files:

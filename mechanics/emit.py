@@ -1,7 +1,7 @@
 """Symbolic expressions to straight-line source: hoisted constants, common subexpressions, scalar solves.
 
-The text is of the kernel language (see `kernels.language`). Powers are printed as products and every number with all its digits, so that the
-same expression has the same bits wherever it is compiled.
+The text is of the kernel language (see `kernels.language`). Powers are printed as products and every number with all
+its digits, so that the same expression has the same bits wherever it is compiled.
 """
 
 from collections.abc import Iterable, Sequence

@@ -17,7 +17,8 @@ ROOT = Path(__file__).parent.parent
 ENGINE = {"mechanics", "plants", "controllers"}
 EVERYBODYS = {"servonode.version", "servonode.errors"}  # which import nothing of the package
 MAY_IMPORT = {  # of each room, beside itself and these
-    "mechanics": set(),
+    "kernels": set(),
+    "mechanics": {"kernels"},
     "bus": set(),
     "plants": {"mechanics"},
     "plants/drivers": {"plants", "mechanics", "bus"},
@@ -25,7 +26,7 @@ MAY_IMPORT = {  # of each room, beside itself and these
     "closed_loop": {*ENGINE, "bus", "plants/drivers"},
     "nodes": {*ENGINE, "bus", "closed_loop", "plants/drivers"},
     "analysis": {*ENGINE, "bus", "closed_loop", "nodes"},
-    "export": {*ENGINE, "closed_loop"},
+    "export": {*ENGINE, "kernels", "closed_loop"},
     "views": {*ENGINE, "bus", "closed_loop", "nodes", "analysis"},
     "servonode": {*ENGINE, "bus", "closed_loop", "nodes", "analysis", "export", "views"},
     "cli": {*ENGINE, "bus", "closed_loop", "nodes", "analysis", "export", "views", "servonode"},
@@ -33,7 +34,7 @@ MAY_IMPORT = {  # of each room, beside itself and these
 ROOMS = [room for room in MAY_IMPORT if "/" not in room and room != "servonode"]
 FOLDERS = [*ROOMS, "launch"]
 SOURCES = sorted(file for room in (*ROOMS, "servonode") for file in (ROOT / room).rglob("*.py"))
-HEAVY = {"sympy", "scipy", "matplotlib", "numba", "numpy", "zmq", "msgspec"}
+HEAVY = {"sympy", "scipy", "matplotlib", "llvmlite", "numpy", "zmq", "msgspec"}
 LARGEST = 0.25  # of all lines, what one room may hold
 
 
@@ -175,5 +176,5 @@ def test_a_simulation_from_a_warm_cache_loads_no_sympy() -> None:
     options = {"run__duration": 0.1, "every": 1}
     simulate("trailer_pursuit", **options)  # type: ignore[arg-type]
     loaded = loaded_by(f"import servonode; servonode.simulate('trailer_pursuit', **{options})")
-    assert "numba" in loaded  # which itself imports the bare name scipy
-    assert not loaded & {"sympy", "scipy.integrate", "matplotlib"}  # numba itself takes scipy.linalg
+    assert "servonode.kernels.native" in loaded
+    assert not loaded & {"sympy", "scipy", "matplotlib", "llvmlite"}

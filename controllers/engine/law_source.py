@@ -184,7 +184,7 @@ def _watch_expressions(servo: Servo, block: Block, scales: dict[Limit, str]) -> 
 
 
 def _status(guards: list[str], condition: str, tau: list[str]) -> list[str]:
-    """Lines that find the status; one return only, as numba counts references of arrays around early ones."""
+    """Lines that find the status."""
     finite = " and ".join(f"isfinite({text})" for text in tau)
     tests = [(test, i) for i, test in enumerate(guards, 1)]
     tests += [(f"fabs({condition}) < {CONDITION_LIMIT!r}", SINGULAR), (finite, NOT_FINITE)]

@@ -1,7 +1,7 @@
 """Functions of time for targets and programs: expressions, differentiated symbolically and compiled.
 
-One evaluator serves every execution mode: plain Python, numpy and numba differ in the last bit, so everybody calls this
-kernel.
+One evaluator serves every execution mode: plain Python, numpy and compiled code differ in the last bit, so
+everybody calls this kernel.
 """
 
 import json

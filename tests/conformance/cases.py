@@ -611,6 +611,7 @@ def _frozen_too(moment: Moment, loaded: Loaded) -> Moment:
     if setpoints:
         values = {each.name: moment.value(each.expression) for each in setpoints}
         parameters = {**moment.law.parameters, **values}
-        moment.frozen = _fresh(loaded.frozen, moment.machine, parameters, moment.t, moment.x, moment.y)
+        y = moment.goal.y(loaded.frozen, moment.t, moment.s)
+        moment.frozen = _fresh(loaded.frozen, moment.machine, parameters, moment.t, moment.x, y)
         moment.frozen.K[:] = moment.law.K
     return moment

@@ -44,8 +44,8 @@ def python_wrap(angle: float) -> float:
 def run(text: str, names: dict[str, Any]) -> dict[str, Any]:
     """What emitted lines give when plain Python runs them."""
     own = {"wrap": python_wrap, "sign": lambda v: math.copysign(1.0, v) if v else 0.0}
-    scope = {**vars(math), **own, "njit": lambda *_, **__: lambda function: function, **names}
-    exec(dedent(text), scope)  # noqa: S102
+    scope = {**vars(math), **own, **names}
+    exec("from __future__ import annotations\n" + dedent(text), scope)  # noqa: S102
     return scope
 
 
@@ -164,7 +164,7 @@ def test_constants_are_hoisted_with_their_value() -> None:
     block.store("out", block.evaluate(expressions))
     numbers = {x: 0.7, y: -1.3, m: 2.0, k: 0.3}
     scope = run(constants.source(), {})
-    c, out = np.zeros(scope["N_CONSTANTS"]), np.zeros(5)
+    c, out = np.zeros(scope["n_constants"]), np.zeros(5)
     scope["constants"]([2.0, 0.3], c)
     run(str(block), {"c": c, "out": out, "x_": 0.7, "y_": -1.3})
     assert_allclose(out, [float(each.subs(numbers)) for each in expressions], rtol=1e-14)

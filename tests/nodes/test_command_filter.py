@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numba import njit
 
 from servonode.bus import Command, MessageError, State, decode, encode
+from servonode.mechanics import cache
 from servonode.nodes.command_filter import Expected, refusal
 from servonode.plants.limits import Limits, limited
 
@@ -297,11 +297,11 @@ def test_a_limit_of_zero_lets_nothing_through() -> None:
     assert clamped([1e308, -1e-300], [0.0, 0.0]) == ([0.0, 0.0], ["limit:U0", "limit:U1"])
 
 
-@njit  # type: ignore[untyped-decorator]
-def compiled_clamp(values: Any, limits: Any, out: Any) -> None:
-    """As the fused loop clamps."""
-    for i in range(len(values)):
+CLAMP = """\
+def clamp(n: i64, values: f64[:], limits: f64[:], out: f64[:]):
+    for i in range(n):
         out[i] = min(max(values[i], -limits[i]), limits[i])
+"""  # as the fused loop clamps
 
 
 def test_the_compiled_loop_clamps_to_the_same_bits() -> None:
@@ -309,7 +309,7 @@ def test_the_compiled_loop_clamps_to_the_same_bits() -> None:
     pairs = [(value, limit) for value in edges for limit in [*map(abs, edges), math.inf]]
     values, limits = (np.array(each) for each in zip(*pairs, strict=True))
     out = np.empty(len(pairs))
-    compiled_clamp(values, limits, out)
+    cache.load(cache.key_of("clamp", CLAMP), lambda: (CLAMP, b"{}"))[0].clamp(len(out), values, limits, out)
     applied, _ = clamped(values.tolist(), limits.tolist())
     assert np.array(applied).tobytes() == out.tobytes()
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba import njit
 from numpy.testing import assert_allclose
 from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
+from servonode.mechanics import cache
 from servonode.mechanics.discrete import integrator_limit
 from servonode.mechanics.machine import Machine
 from servonode.plants import load_machine
@@ -55,24 +55,29 @@ def started(machine: Machine, curve: Curve, q: float, s: float) -> tuple[Machine
     return machine.with_parameters({"E_0": exact.energy(q, s)}), state(exact.state((q, s, 0.0))), exact
 
 
+DRIVE = """\
+from {kernel} import n_x, n_tau, n_constants, constraint_residual
+from {steps} import step
+
+def drive(n: i64, h: f64, x: f64[n_x], u: f64[n_tau], c: f64[n_constants], skipped: i64, worst: f64[4]):
+    f = empty(4)
+    for i in range(n):
+        step(i*h, x, u, c, h)
+        constraint_residual(0.0, x, c, f)
+        if i >= skipped:
+            for j in range(4):
+                size = fabs(f[j])
+                if not size <= worst[j]:
+                    worst[j] = size
+"""
+
+
 @functools.cache
 def _driver(profile: str, turning: str, integrator: str) -> Callable[..., None]:
     machine = built(profile, turning)
-    step, residuals = machine.stepper(integrator), machine.kernel.constraint_residual
-
-    @njit  # type: ignore[untyped-decorator]
-    def drive(n, h, x, u, c, skipped, worst):  # type: ignore[no-untyped-def]
-        f = np.zeros(4)
-        for i in range(n):
-            step(i * h, x, u, c, h)
-            residuals(0.0, x, c, f)
-            if i >= skipped:
-                for j in range(4):
-                    size = abs(f[j])
-                    if not size <= worst[j]:
-                        worst[j] = size
-
-    return drive  # type: ignore[no-any-return]
+    text = DRIVE.format(kernel=machine.kernel.__name__, steps=machine.steps(integrator).__name__)
+    drive: Callable[..., None] = cache.load(cache.key_of("drive", text), lambda: (text, b"{}"))[0].drive
+    return drive
 
 
 def driven(
