@@ -18,14 +18,15 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from statistics import median
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from servonode.analysis.simulate import default_every, simulate_fused
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import LaunchError, packaged, read_launch
+from servonode.mechanics import cache
 from servonode.nodes.launcher import Launcher
 
 Array = npt.NDArray[np.float64]
@@ -60,39 +61,37 @@ class Kept:
     p99_ms: float
 
 
+DRIVERS = """\
+from {steps} import n_x, n_tau, n_constants, step
+from {law} import n_constants as n_law, n_y, n_s, n_out, law
+
+def steps(x: f64[n_x], u: f64[n_tau], c: f64[n_constants], h: f64) -> f64:
+    for i in range({loop}):
+        step(i*h, x, u, c, h)
+    return x[0]
+
+def laws(x: f64[n_x], y: f64[n_y], c: f64[n_law], K: f64[3, n_s, n_s], out: f64[n_out]) -> f64:
+    total = 0.0
+    for i in range({loop}):
+        x[0] += {shift!r}
+        law(0.0, x, y, c, K, out)
+        total += out[0]
+    return total
+"""
+
+
 class Kernels:
     """Plant step and law of a launch file, each looped LOOP times at its start."""
 
     def __init__(self, closed_loop: ClosedLoop) -> None:
         assert closed_loop.control is not None
         machine, law = closed_loop.machine, closed_loop.control.law
-        step, answer = machine.stepper("rk4"), law.kernel.law
-        x0, y, u, h = (
-            closed_loop.start,
-            closed_loop.goal(0.0),
-            np.zeros(machine.n_inputs),
-            closed_loop.launch.step_ns / 1e9,
-        )
-        c, c_law, K, out = machine.c, law.c, law.K, law.answer().out
-
-        @njit
-        def steps(x0, u, c, h):  # type: ignore[no-untyped-def]
-            x = x0.copy()
-            for i in range(LOOP):
-                step(i * h, x, u, c, h)
-            return x[0]
-
-        @njit
-        def laws(x0, y, c, K, out):  # type: ignore[no-untyped-def]
-            x, total = x0.copy(), 0.0
-            for _ in range(LOOP):
-                x[0] += SHIFT
-                answer(0.0, x, y, c, K, out)
-                total += out[0]
-            return total
-
-        self.steps: Callable[[], float] = lambda: steps(x0, u, c, h)
-        self.laws: Callable[[], float] = lambda: laws(x0, y, c_law, K, out)
+        x0, y, u = closed_loop.start, closed_loop.goal(0.0), np.zeros(machine.n_inputs)
+        h, out = closed_loop.launch.step_ns / 1e9, law.answer().out
+        text = DRIVERS.format(steps=machine.steps("rk4").__name__, law=law.kernel.__name__, loop=LOOP, shift=SHIFT)
+        drivers: Any = cache.load(cache.key_of("drivers", text), lambda: (text, b"{}"))[0]
+        self.steps: Callable[[], float] = lambda: drivers.steps(x0.copy(), u, machine.c, h)
+        self.laws: Callable[[], float] = lambda: drivers.laws(x0.copy(), y, law.c, law.K, out)
         self.steps(), self.laws()
 
 

@@ -21,12 +21,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from servonode.controllers import ServoLaw, load_law
+from servonode.mechanics import cache
 from servonode.mechanics.machine import Machine
 from servonode.plants import load_machine, machine_key, model_factory
 
@@ -83,7 +84,9 @@ class Generated:
     def __init__(self, machine: Machine, law: ServoLaw) -> None:
         self.machine, self.law = machine, law
         self.answer = law.answer()
-        self._steps, self._laws = _drivers(machine.stepper("rk4"), law.kernel.law)
+        text = DRIVERS.format(steps=machine.steps("rk4").__name__, law=law.kernel.__name__)
+        drivers: Any = cache.load(cache.key_of("drivers", text), lambda: (text, b"{}"))[0]
+        self._steps, self._laws = drivers.steps, drivers.laws
 
     def steps(self, n: int, x: Array, u: Array, h: float) -> None:
         self._steps(n, x, u, self.machine.c, h)
@@ -93,24 +96,27 @@ class Generated:
         return total
 
 
-def _drivers(step: Callable[..., None], law: Callable[..., int]) -> tuple[Callable[..., None], Callable[..., float]]:
-    @njit
-    def steps(n, x, u, c, h):  # type: ignore[no-untyped-def]
-        for i in range(n):
-            step(i * h, x, u, c, h)
+DRIVERS = """\
+from {steps} import n_x, n_tau, n_constants, step
+from {law} import n_constants as n_law, n_y, n_s, n_out, law
 
-    @njit
-    def laws(n, x, dx, y, c, K, out):  # type: ignore[no-untyped-def]
-        at, total = x.copy(), 0.0
-        for i in range(n):
-            for j in range(2, 6):  # psi, phi, V, Omega
-                at[j] = x[j] + i * dx
-            if law(0.0, at, y, c, K, out) != 0:
-                return np.nan
-            total += out[0] + out[1]
-        return total
+def steps(n: i64, x: f64[n_x], u: f64[n_tau], c: f64[n_constants], h: f64):
+    for i in range(n):
+        step(i*h, x, u, c, h)
 
-    return steps, laws
+def laws(n: i64, x: f64[n_x], dx: f64, y: f64[n_y], c: f64[n_law], K: f64[3, n_s, n_s], out: f64[n_out]) -> f64:
+    at = empty(n_x)
+    for j in range(n_x):
+        at[j] = x[j]
+    total = 0.0
+    for i in range(n):
+        for j in range(2, 6):
+            at[j] = x[j] + i*dx
+        if law(0.0, at, y, c, K, out) != 0:
+            return 1e300
+        total += out[0] + out[1]
+    return total
+"""  # psi, phi, V, Omega move
 
 
 def compile_c(folder: Path) -> Path:

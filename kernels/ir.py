@@ -69,7 +69,7 @@ class Row(NamedTuple):
     """A row of an array of two indices, as an argument of a call."""
 
     array: Local
-    index: "Expr"
+    at: "Expr"
     type: Array
 
 

@@ -19,7 +19,7 @@ class MachineKernel(Protocol):
     """A machine's module. What a machine does not state (faults, inputs, a full form, ...) is not in its module."""
 
     __name__: str
-    __file__: str | None
+    text: str
     n_constants: int
 
     def constants(self, p: Parameters, c: Constants) -> None: ...
@@ -68,7 +68,7 @@ class StepsKernel(Protocol):
     """The module of an integrator's steps of a machine."""
 
     __name__: str
-    __file__: str | None
+    text: str
     step: Step
     advance: Advance
 

@@ -20,7 +20,7 @@ class LawKernel(Protocol):
     """A law's module; the functions of what a program does not state are not in it."""
 
     __name__: str
-    __file__: str | None
+    text: str
     n_constants: int
 
     def constants(self, p: Parameters, c: Constants) -> None: ...

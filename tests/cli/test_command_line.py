@@ -179,7 +179,7 @@ def own_cache(tmp_path: Path) -> Callable[[], subprocess.CompletedProcess[str]]:
 
 
 ALSO_SLOWLY = [
-    pytest.param(kind, marks=pytest.mark.slow) for kind in ("*.nbc", "kernel.py", "description.json", "*.nbi")
+    pytest.param(kind, marks=pytest.mark.slow) for kind in ("kernel.txt", "description.json", "code.bin", "code.json")
 ]
 
 
@@ -189,7 +189,7 @@ def test_a_damaged_cache_is_refused_until_its_folder_is_removed(
 ) -> None:
     # the target's kernel: small, so that building it anew is quick
     kernels = sorted(
-        (tmp_path / "cache" / "servonode" / "kernels").iterdir(), key=lambda each: (each / "kernel.py").stat().st_size
+        (tmp_path / "cache" / "servonode" / "kernels").iterdir(), key=lambda each: (each / "kernel.txt").stat().st_size
     )
     victim = next(kernels[0].rglob(kind))
     content = bytearray(victim.read_bytes())

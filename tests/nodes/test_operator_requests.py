@@ -511,7 +511,7 @@ def test_under_sudo_only_the_callers_own_processes_are_signalled(
 
 def test_the_request_loads_nothing_heavy(going: Callable[..., Node]) -> None:
     going("sphero")
-    heavy = "'numpy', 'sympy', 'numba', 'scipy', 'matplotlib', 'logging', 'asyncio'"
+    heavy = "'numpy', 'sympy', 'llvmlite', 'scipy', 'matplotlib', 'logging', 'asyncio'"
     code = (
         "import sys; from servonode.cli.main import main\n"
         "try: main(['estop', 'sphero'])\n"

@@ -282,35 +282,32 @@ def commanded(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
-def poison(cache: Path, flag: Path) -> None:
-    """Make every kernel of a cache somebody else's, with manifests that fit."""
-    for kernel in cache.rglob("kernel.py"):
-        kernel.write_text(EVIL.format(flag=str(flag)))
-        shutil.rmtree(kernel.parent / "__pycache__")
-        names = ("kernel.py", "description.json")
-        content = {name: hashlib.sha256((kernel.parent / name).read_bytes()).hexdigest() for name in names}
-        (kernel.parent / "manifest.json").write_text(json.dumps(content))
+def test_promise_33_a_cache_in_which_others_can_write_is_not_run(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
 
-
-def test_promise_33_a_cache_in_which_others_can_write_is_not_run(tmp_path: Path, flag: Path) -> None:
-    code = "from servonode.controllers.engine.signals import load_signals; import numpy as np; y = np.zeros(1); "
-    code += "load_signals({'a': '3*t'}, 0).evaluate(2.0, y); print(y[0])"
-
-    def evaluated() -> subprocess.CompletedProcess[str]:
-        environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+    def evaluated(place: Path, text: str) -> subprocess.CompletedProcess[str]:
+        code = "from servonode.controllers.engine.signals import load_signals; import numpy as np; y = np.zeros(1); "
+        code += f"load_signals({{'a': {text!r}}}, 0).evaluate(2.0, y); print(y[0])"
+        environment = os.environ | {"XDG_CACHE_HOME": str(place)}
         command = [sys.executable, "-P", "-c", code]
         return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False)
 
-    assert evaluated().stdout == "6.0\n"
-    poison(tmp_path, flag)
-    assert "has no attribute 'signals'" in evaluated().stderr
-    assert flag.exists()  # so what is poisoned is run where it is one's own
-    flag.unlink()
-    tmp_path.chmod(0o777)
-    done = evaluated()
+    def files(place: Path) -> Path:
+        (found,) = (place / "servonode" / "kernels").iterdir()
+        return found
+
+    assert evaluated(ours, "3*t").stdout == "6.0\n"
+    assert evaluated(theirs, "5*t").stdout == "10.0\n"
+    for name in ("code.bin", "code.json"):  # somebody else's code, with a manifest that fits
+        shutil.copy(files(theirs) / name, files(ours) / name)
+    digests = {each.name: hashlib.sha256(each.read_bytes()).hexdigest() for each in files(ours).iterdir()}
+    del digests["manifest.json"]
+    (files(ours) / "manifest.json").write_text(json.dumps(digests))
+    assert evaluated(ours, "3*t").stdout == "10.0\n"  # so what is poisoned is run where it is one's own
+    ours.chmod(0o777)
+    done = evaluated(ours, "3*t")
     assert done.stdout == "6.0\n"
-    assert not flag.exists()
-    wanted = f"the kernel cache is not used: {tmp_path.resolve()} can be written by other users (mode 0777); let "
+    wanted = f"the kernel cache is not used: {ours.resolve()} can be written by other users (mode 0777); let "
     assert done.stderr.startswith(wanted)
 
 

@@ -1,0 +1,222 @@
+"""The kernel language: what it computes is what Python computes, what is outside of it is refused by its line."""
+
+import math
+import random
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from servonode.kernels.build import built
+from servonode.kernels.language import KernelError, parse
+from servonode.kernels.native import Kernel
+
+MATH = ("acos", "asin", "atan", "cos", "cosh", "exp", "fabs", "floor", "log", "sin", "sinh", "sqrt", "tan", "tanh")
+
+
+def compiled(text: str, others: dict[str, str] | None = None) -> Any:
+    code, contents = built(text, (others or {}).__getitem__)
+    return Kernel("test", text, code, contents)
+
+
+def run_by_python(text: str) -> dict[str, Any]:
+    """The same text, run by Python itself."""
+    scope: dict[str, Any] = {**vars(math), "empty": lambda shape: np.full(shape, np.nan)}
+    exec("from __future__ import annotations\n" + text, scope)  # noqa: S102
+    return scope
+
+
+ORDER = """\
+n = 4
+
+def solve(S: f64[n, n], y: f64[n]) -> i64:
+    for j in range(n):
+        best = j
+        for i in range(j + 1, n):
+            if fabs(S[i, j]) > fabs(S[best, j]):
+                best = i
+        if not fabs(S[best, j]) > 0.0:
+            return 0
+        if best != j:
+            for k in range(j, n):
+                S[j, k], S[best, k] = S[best, k], S[j, k]
+            y[j], y[best] = y[best], y[j]
+        for i in range(j + 1, n):
+            factor = S[i, j] / S[j, j]
+            if factor != 0.0:
+                for k in range(j + 1, n):
+                    S[i, k] -= factor * S[j, k]
+                y[i] -= factor * y[j]
+    for i in range(n - 1, -1, -1):
+        for k in range(i + 1, n):
+            y[i] -= S[i, k] * y[k]
+        y[i] /= S[i, i]
+    return 1
+"""
+
+
+def test_loops_branches_and_swaps_are_those_of_python(rng: np.random.Generator) -> None:
+    ours, theirs = compiled(ORDER), run_by_python(ORDER)
+    for _ in range(50):
+        S, y = rng.normal(size=(4, 4)), rng.normal(size=4)
+        S_ours, y_ours = S.copy(), y.copy()
+        assert ours.solve(S_ours, y_ours) == theirs["solve"](S, y) == 1
+        assert (S_ours.tobytes(), y_ours.tobytes()) == (S.tobytes(), y.tobytes())
+    assert ours.solve(np.zeros((4, 4)), np.zeros(4)) == 0
+
+
+EXPRESSIONS = """\
+def f(a: f64, b: f64, k: i64, x: f64[3], out: f64[12]):
+    out[0] = a + b*k - -a/b
+    out[1] = (a - b)*(a + b)
+    out[2] = min(a, b, x[0])
+    out[3] = max(a, b, x[0])
+    out[4] = a if a > b and not k == 2 or b < 0.0 else b
+    out[5] = k*k / 7
+    out[6] = x[k] if 0 <= k and k < 3 else -1.0
+    out[7] = k // 3 + k % 3 + (0 - k) // 3 + (0 - k) % 3
+    out[8] = fabs(a)**b
+    out[9] = atan2(a, b)
+    out[10] = 1.0 if isfinite(a/b) else 0.0
+    n = 0
+    total = 0.0
+    while n < k:
+        n += 1
+        total += a*n
+    out[11] = total
+"""
+
+
+def test_expressions_have_the_bits_of_python(rng: np.random.Generator) -> None:
+    ours, theirs = compiled(EXPRESSIONS), run_by_python(EXPRESSIONS)
+    for k in range(7):
+        for _ in range(20):
+            (a, b), x = rng.normal(size=2), rng.normal(size=3)
+            found, expected = np.zeros(12), np.zeros(12)
+            ours.f(a, b, k, x, found)
+            theirs["f"](float(a), float(b), k, x, expected)
+            assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("name", MATH)
+def test_functions_have_the_bits_of_the_c_library(name: str, rng: np.random.Generator) -> None:
+    ours = compiled(f"def f(x: f64) -> f64:\n    return {name}(x)\n")
+    for value in rng.uniform(0.01, 0.99, 300):
+        assert ours.f(value) == getattr(math, name)(value)
+
+
+@pytest.mark.parametrize("kind", ["min", "max"])
+def test_extremes_take_the_first_of_equals_and_nan_as_python_does(kind: str) -> None:
+    ours = compiled(f"def f(a: f64, b: f64) -> f64:\n    return {kind}(a, b)\n")
+    values = [0.0, -0.0, 1.0, math.nan, math.inf, -math.inf]
+    python = {"min": min, "max": max}[kind]
+    for a in values:
+        for b in values:
+            assert np.float64(ours.f(a, b)).tobytes() == np.float64(python(a, b)).tobytes()
+
+
+def test_what_is_not_chosen_is_not_evaluated() -> None:
+    text = """\
+def mark(x: f64[2], i: i64) -> i64:
+    x[i] += 1.0
+    return i
+
+def f(x: f64[2], which: i64) -> i64:
+    if which == 0 or mark(x, 0) == 0 and mark(x, 1) == 0:
+        return 1
+    return 0
+"""
+    ours = compiled(text)
+    for which, marks, result in ((0, [0.0, 0.0], 1), (1, [1.0, 1.0], 0)):
+        x = np.zeros(2)
+        assert (ours.f(x, which), x.tolist()) == (result, marks)
+
+
+def test_nothing_is_contracted_or_reordered() -> None:
+    text = "def f(a: f64, b: f64, c: f64) -> f64:\n    return a*b + c\n\n"
+    text += "def g(x: f64[:], n: i64) -> f64:\n    s = 0.0\n    for i in range(n):\n        s += x[i]\n    return s\n"
+    ours = compiled(text)
+    random.seed(1)
+    for _ in range(500):
+        a, b = random.random(), random.random()
+        assert ours.f(a, b, -a * b) == 0.0  # a fused multiply-add gives the rounding error of a*b
+    x = np.array([random.random() * 10.0 ** random.randint(-8, 8) for _ in range(1000)])
+    total = 0.0
+    for value in x.tolist():
+        total += value
+    assert ours.g(x, len(x)) == total
+
+
+PART = """\
+n = 3
+
+def helper(x: f64) -> f64:
+    return 2.0*x
+
+def scale(x: f64[n]):
+    for i in range(n):
+        x[i] = helper(x[i])
+"""
+
+
+def test_what_is_taken_from_another_kernel_comes_with_what_it_calls() -> None:
+    text = "from kernel_part import n, scale as other\n\ndef helper(x: f64) -> f64:\n    return x + 1.0\n\n"
+    text += "def scale(x: f64[n]):\n    other(x)\n    for i in range(n):\n        x[i] = helper(x[i])\n"
+    ours, x = compiled(text, {"kernel_part": PART}), np.array([1.0, 2.0, 3.0])
+    ours.scale(x)
+    assert x.tolist() == [3.0, 5.0, 7.0]
+    assert ours.n == 3
+    assert not hasattr(ours, "other")
+
+
+def test_a_result_of_several_numbers_is_an_array() -> None:
+    text = "def pair(a: f64) -> f64[2]:\n    return (a, 2.0*a)\n\n"
+    text += "def f(a: f64) -> f64:\n    both = pair(a)\n    return both[1] - both[0]\n"
+    ours, out = compiled(text), np.zeros(2)
+    assert ours.f(1.5) == 1.5
+    ours.pair(1.5, out)
+    assert out.tolist() == [1.5, 3.0]
+
+
+def test_a_kernel_leaves_the_interpreter_to_other_threads() -> None:
+    ours = compiled(
+        "def f(n: i64) -> f64:\n    s = 0.0\n    for i in range(n):\n        s += sin(s + 1.0)\n    return s\n"
+    )
+    thread = threading.Thread(target=ours.f, args=(30_000_000,))
+    thread.start()
+    went_on = 0
+    while thread.is_alive():
+        went_on += 1
+        time.sleep(0.001)
+    assert went_on > 20
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("def f(x: f64):\n    y = x +\n", "line 2: invalid syntax"),
+        ("def f(x):\n    pass\n", "the argument x without a type"),
+        ("def f(x: f32):\n    pass\n", "the type is outside"),
+        ("def f(x: f64[m]):\n    pass\n", "the length is outside"),
+        ("def f(x: f64[2]) -> f64:\n    return x[2]\n", "line 2: an index outside of 0 to 2"),
+        ("def f(x: f64[2]) -> f64:\n    return x[-1]\n", "line 2: an index outside of 0 to 2"),
+        ("def f(x: f64) -> i64:\n    return x\n", "line 2: a Scalar.F64 where a Scalar.I64 is wanted"),
+        ("def f(x: f64):\n    y = 1\n    y = x\n", "line 3: "),
+        ("def f(x: f64):\n    y = g(x)\n", "line 2: the call is outside"),
+        ("def f(x: f64) -> f64:\n    return x if x else 1.0\n", "line 2: a condition that is not a comparison"),
+        ("def f(x: f64) -> f64:\n    return x // 2.0\n", "line 2: // of floats"),
+        ("def f(n: i64):\n    for i in range(n):\n        i = 2\n", "line 3: the assignment to"),
+        ("def f(x: f64):\n    print(x)\n", "line 2: the call is outside"),
+        ("def f(x: f64):\n    import os\n", "line 2: the statement is outside"),
+        ("import os\n", "line 1: this is outside"),
+        ("from kernel_part import nothing\n", "line 1: the import of nothing"),
+        ("x = 1.5\n", "line 1: this is outside"),
+        ("def f(x: f64 = 1.0):\n    pass\n", "defaults"),
+    ],
+)
+def test_what_is_outside_of_the_language_is_refused_by_its_line(text: str, problem: str) -> None:
+    with pytest.raises(KernelError) as caught:
+        parse(text, {"kernel_part": PART}.__getitem__)
+    assert problem in str(caught.value)

@@ -1,0 +1,107 @@
+"""Calls of kernels from Python: what does not fit is refused before anything runs."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from servonode.kernels.build import built
+from servonode.kernels.elf import ObjectError, image_of
+from servonode.kernels.native import Kernel
+
+TEXT = """\
+def f(a: f64, n: i64, on: bool, x: f64[3], at: i64[:], out: f64[:, 2]) -> f64:
+    out[1, 1] = a + x[2] + at[0]
+    return out[1, 1] if on else -1.0 * n
+
+def none():
+    pass
+
+def whole(n: i64) -> i64:
+    return n - 1
+
+def truth(a: f64) -> bool:
+    return a > 0.0
+"""
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Any:
+    code, contents = built(TEXT, {}.__getitem__)
+    return Kernel("test", TEXT, code, contents)
+
+
+def good() -> list[Any]:
+    return [0.5, 3, True, np.arange(3.0), np.array([4, 5]), np.zeros((2, 2))]
+
+
+def test_results_have_their_types(kernel: Any) -> None:
+    assert kernel.f(*good()) == 6.5
+    assert kernel.f(1, 3, False, *good()[3:]) == -3.0
+    assert kernel.f(np.float64(0.5), np.int64(3), np.True_, *good()[3:]) == 6.5
+    assert kernel.none() is None
+    assert kernel.whole(-(2**63) + 1) == -(2**63)
+    assert kernel.truth(1.0) is True
+    assert kernel.truth(-1.0) is False
+
+
+def test_a_call_keeps_no_reference(kernel: Any) -> None:
+    import sys
+
+    given = good()
+    before = [sys.getrefcount(each) for each in given[3:]]
+    for _ in range(1000):
+        kernel.f(*given)
+        kernel.none()
+    assert [sys.getrefcount(each) for each in given[3:]] == before
+
+
+def read_only() -> Any:
+    array = np.zeros((2, 2))
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "problem"),
+    [
+        (0, "a", "must be real number, not str"),
+        (1, 1.5, "'float' object cannot be interpreted as an integer"),
+        (1, 2**63, "int too big to convert"),
+        (3, [0.0, 1.0, 2.0], "f wants x as a f64[3], not a list"),
+        (3, np.arange(4.0), "f wants x as a f64[3], not an array of float64 with shape (4,)"),
+        (3, np.arange(3), "f wants x as a f64[3], not an array of int64 with shape (3,)"),
+        (3, np.arange(3.0, dtype=np.float32), "not an array of float32"),
+        (3, np.arange(6.0)[::2], "f wants x as a f64[3], not an array whose entries do not lie one behind the other"),
+        (3, np.zeros((3, 1)), "not an array of float64 with shape (3, 1)"),
+        (4, np.arange(2.0), "f wants at as a i64[:], not an array of float64"),
+        (5, np.zeros((2, 3)), "f wants out as a f64[:, 2], not an array of float64 with shape (2, 3)"),
+        (5, np.zeros((2, 4))[:, :2], "do not lie one behind the other"),
+        (5, read_only(), "f wants out as a f64[:, 2], not an array that may not be written"),
+        (5, None, "not a NoneType"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_its_name(kernel: Any, place: int, value: Any, problem: str) -> None:
+    given = good()
+    given[place] = value
+    with pytest.raises((TypeError, OverflowError)) as caught:
+        kernel.f(*given)
+    assert problem in str(caught.value)
+    assert not np.any(given[5] if place != 5 else 0.0)  # nothing ran
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 7])
+def test_another_number_of_arguments_is_refused(kernel: Any, count: int) -> None:
+    with pytest.raises(TypeError, match=rf"was given {count} arguments instead of 6"):
+        kernel.f(*[*good(), 1.0][:count])
+
+
+def test_an_array_that_is_only_read_may_be_read_only(kernel: Any) -> None:
+    given = good()
+    given[3].flags.writeable = False
+    assert kernel.f(*given) == 6.5
+
+
+def test_what_is_no_object_code_is_refused() -> None:
+    with pytest.raises(ObjectError, match="not an ELF object"):
+        image_of(b"\x7fELF\x02\x02" + bytes(64))
