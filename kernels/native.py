@@ -102,7 +102,7 @@ def _function(adapter: int, address: int, entry: Entry) -> Callable[..., Any]:
     """The function of Python that calls an entry."""
     if len(entry.arguments) > MOST_ARGUMENTS:
         raise ValueError(f"kernel {entry.name} has {len(entry.arguments)} arguments; at most {MOST_ARGUMENTS} can be")
-    explain = _explainer(entry)
+    explain = _explainer(entry, lambda *given: function(*given))
     words = [address, len(entry.arguments), _RESULTS[entry.result], id(explain), id(np.ndarray)]
     words += [id(_DTYPES["f64"]), id(_DTYPES["i64"])]
     for each in entry.arguments:
@@ -123,13 +123,19 @@ def _words(argument: Argument) -> list[int]:
     return [_ARRAYS[argument.type], flags, len(argument.shape), *lengths]
 
 
-def _explainer(entry: Entry) -> Callable[..., None]:
-    """What is called with arguments that do not fit: it says which one, and why."""
+def _explainer(entry: Entry, function: Callable[..., Any]) -> Callable[..., Any]:
+    """What is called with arguments that do not fit: it says which one, and why.
 
-    def explain(*given: Any) -> None:
+    A dtype is known by its address; that of an array from a pickle is another one, though the same.
+    """
+
+    def explain(*given: Any) -> Any:
         wanted = entry.arguments
         if len(given) != len(wanted):
             raise TypeError(f"kernel {entry} was given {len(given)} arguments instead of {len(wanted)}")
+        known = [_known(each, value) for each, value in zip(wanted, given, strict=True)]
+        if any(a is not b for a, b in zip(known, given, strict=True)):
+            return function(*known)
         for each, value in zip(wanted, given, strict=True):
             problem = _problem(each, value)
             if problem:
@@ -137,6 +143,14 @@ def _explainer(entry: Entry) -> Callable[..., None]:
         raise TypeError(f"kernel {entry} was given what does not fit")
 
     return explain
+
+
+def _known(wanted: Argument, value: Any) -> Any:
+    """The array with the dtype that is known, the same memory; anything else as it is."""
+    if wanted.shape is None or type(value) is not np.ndarray:
+        return value
+    dtype = _DTYPES[wanted.type]
+    return value.view(dtype) if value.dtype == dtype and value.dtype is not dtype else value
 
 
 def _problem(wanted: Argument, value: Any) -> str:

@@ -1,5 +1,6 @@
 """Calls of kernels from Python: what does not fit is refused before anything runs."""
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,13 @@ def test_an_array_that_is_only_read_may_be_read_only(kernel: Any) -> None:
     given = good()
     given[3].flags.writeable = False
     assert kernel.f(*given) == 6.5
+
+
+def test_an_array_from_a_pickle_is_one_of_floats_too(kernel: Any) -> None:
+    given = [pickle.loads(pickle.dumps(each)) for each in good()]
+    assert given[5].dtype is not np.dtype(np.float64)  # or the test could not fail
+    assert kernel.f(*given) == 6.5
+    assert given[5][1, 1] == 6.5
 
 
 def test_what_is_no_object_code_is_refused() -> None:
