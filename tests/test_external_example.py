@@ -21,7 +21,8 @@ import zmq
 from servonode.bus import ExternalLink
 from servonode.nodes.operator_requests import status, status_text
 from servonode.nodes.topology import PLANT
-from servonode.plants.drivers.device import DevicePlant, terms_of
+from servonode.plants.drivers.device import DevicePlant
+from servonode.plants.drivers.terms import terms_of
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.simulated import SimulatedPlant
 from tests.helpers.runs import START_S, eventually, private_runs
@@ -162,7 +163,7 @@ def test_it_answers_an_input_that_is_repeated_with_the_same_state(rig, trailer):
             each.advance(10)
         if order is not None:
             link.send("applied", order)  # late, from the instant before
-        order = plant._order
+        order = plant._inputs.order
         link.send("applied", order)
         wait(plant, plant.arrived)
     assert np.abs(plant.x[:-1] - reference.x[:-1]).max() < 1e-12
@@ -192,7 +193,7 @@ def test_in_real_time_it_runs_by_itself_and_takes_inputs(rig):
     plant = connect(rig.plant(lockstep=False))
     first = plant.x.copy()
     assert follow(plant, 0.5, U) is None
-    assert plant._state_seq > 20  # it has kept publishing
+    assert plant._readings.newest.seq > 20  # it has kept publishing
     assert plant.x[0] > first[0]
     assert not plant.counts
     free = simulated(plant.machine)
@@ -263,7 +264,7 @@ def test_a_machine_that_sent_too_large_a_message_is_hung_up_on_and_heard_again(r
 
         def speak(value: float = 0.5) -> None:
             values = dict.fromkeys(rig.machine.description.state_names, value)
-            message = {**header, "run": plant._run, "seq": next(numbers), "state": values}
+            message = {**header, "run": plant._handshake.run, "seq": next(numbers), "state": values}
             out.send_multipart([b"state", msgpack.packb(message)])
 
         plant.connect(77, 0)

@@ -10,8 +10,8 @@ from servonode.plants.plausible import Plausible
 from servonode.plants.simulated import SimulatedPlant
 
 if TYPE_CHECKING:  # the bus is loaded by the driver that needs it
-    from servonode.plants.drivers.device import Clock, Terms
     from servonode.plants.drivers.simulated_device import Workings
+    from servonode.plants.drivers.terms import Clock, Terms
 
 
 class DriverError(ValueError):

@@ -17,11 +17,12 @@ from servonode.bus.link import HEARD
 from servonode.mechanics.machine import Machine
 from servonode.plants import load_machine
 from servonode.plants.drivers import DRIVERS
-from servonode.plants.drivers.device import DevicePlant, Terms, terms_of
+from servonode.plants.drivers.device import DevicePlant
 from servonode.plants.drivers.driver import DriverContext, Stated
 from servonode.plants.drivers.impairments import Impairments, both_ways
 from servonode.plants.drivers.loopback_link import LoopbackLink
 from servonode.plants.drivers.simulated_device import Workings
+from servonode.plants.drivers.terms import Terms, terms_of
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.plausible import Plausible, StateLimits
 from servonode.plants.simulated import SimulatedPlant
@@ -587,7 +588,7 @@ def test_nothing_grows_while_a_machine_takes_nothing(rig):
         rig.plant.write(U)
         rig.wire.says("state", state(seq=i + 1))
         rig.plant.advance(1)
-    assert len(rig.plant._sent) <= 4096
+    assert len(rig.plant._inputs._untaken) <= 4096
 
 
 def test_closing_says_zero_and_final_twice_and_once_for_all(rig):
@@ -772,7 +773,7 @@ def test_a_run_that_begins_later_finds_the_machine_where_it_was(trailer):
 )
 def test_a_machine_that_does_not_fit_refuses_to_take_part(trailer, changes, says):
     loop = Loop(trailer)
-    object.__setattr__(loop.plant, "terms", replace(loop.plant.terms, **changes))
+    loop.plant._handshake.terms = replace(loop.plant.terms, **changes)
     loop.plant.connect(77, 0)
     loop.clock.sleep(1)
     assert not loop.plant.connected()
