@@ -805,7 +805,7 @@ def test_in_real_time_the_machine_runs_on_its_own_clock(trailer, speed):
 def test_a_loopback_publishes_each_step_but_at_most_each_ms_and_each_period_at_least(trailer):
     for speed, period, every in ((1.0, 0.01, 1), (6.0, 0.01, 6), (100.0, 0.01, 10), (0.1, 0.01, 1), (100.0, 0.0, 100)):
         loop = Loop(trailer, speed=speed, period=period).connect()
-        assert loop.device._every == every
+        assert loop.device._going.every == every
 
 
 def test_without_fresh_inputs_the_machine_is_safe_by_itself(trailer):
