@@ -1,7 +1,7 @@
 """A machine behind a link as a plant.
 
 The machine may be another process or, behind an unreliable link, a simulation in this one; docs/protocol.md says
-what it must do. Nothing here waits: whoever drives the plant sleeps on `fds`, to `due` at most.
+what it must do. Nothing here waits: the plant node sleeps on `fds`, to `due` at most.
 """
 
 import time
@@ -118,8 +118,8 @@ class DevicePlant:
 
     def due(self) -> int | None:
         """The monotonic time [ns] at which to look again though no descriptor became readable, if any."""
-        ours, links = self._handshake.due_ns or self._inputs.due_ns, self._link.due()
-        return ours if links is None else links if ours is None else min(ours, links)
+        again, comes = self._handshake.due_ns or self._inputs.due_ns, self._link.due()
+        return again if comes is None else comes if again is None else min(again, comes)
 
     def safe(self) -> None:
         """Zero input, at once; in lockstep, where time stands still, for the next advance."""
@@ -197,13 +197,13 @@ class DevicePlant:
         """
         watch, answered = self._watch, self._handshake.done
         now = self._clock() if now is None else now
-        silence = watch.silence(now) if answered or watch.reported else None
-        if silence is not None:
+        stale = watch.stale(now) if answered or watch.reported else None
+        if stale is not None:
             self._drain(now)  # a message that waits is no reason to judge
         fault = watch.reported or self._readings.distrust
-        if fault is not None or silence is None or self.terms.lockstep or not answered:
+        if fault is not None or stale is None or self.terms.lockstep or not answered:
             return fault
-        return watch.silence(now)
+        return watch.stale(now)
 
     def restart_timeouts(self, now: int) -> None:
         """This process was stalled until now [monotonic ns]: all waits begin afresh, once until a good state comes."""

@@ -17,7 +17,7 @@ class Handshake:
 
     def __init__(self, link: Link, terms: Terms, inputs: Sequence[str]) -> None:
         self.terms, self.inputs = terms, inputs
-        self.src = secrets.randbelow(EXACT - 1) + 1  # this start of ours
+        self.src = secrets.randbelow(EXACT - 1) + 1  # start id of this process, by which the machine knows it
         self.run = 0  # for which the machine is asked; 0: for none yet
         self.done = False  # whether it has answered
         self.due_ns: int | None = None  # when to ask again

@@ -1,4 +1,4 @@
-"""What is wrong with a machine or its link: silence, a flood of messages, what it reports, what was refused."""
+"""What is wrong with a machine or its link: states or answers overdue, too many messages, what the machine reports."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ FLOODING = (
 
 
 class LinkWatch:
-    """Counts what comes over the link, and judges what does not.
+    """Counts the messages of a machine, and tells when they fail to come.
 
-    `timeout` [s]: after this long without a good state, or with an input that is not taken, the link has failed.
+    `timeout` [s]: how long a good state, or the answer to an input, may take.
     """
 
     def __init__(self, link: Link, readings: Readings, inputs: AppliedInputs, timeout: float) -> None:
@@ -57,8 +57,8 @@ class LinkWatch:
         if self._readings.measured_ns >= self.since_ns:
             self.since_ns = now
 
-    def silence(self, now: int) -> Fault | None:
-        """The fault that good states, or answers to inputs, have failed to come for too long; None: they come."""
+    def stale(self, now: int) -> Fault | None:
+        """Name and text of a fault: no good state, or no answer to an input, has come for too long; None: they come."""
         measured_ns = self._readings.measured_ns
         waited = now - max(measured_ns, self.since_ns)
         if waited > self._timeout_ns:

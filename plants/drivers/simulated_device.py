@@ -172,7 +172,7 @@ class SimulatedDevice:
         return ""
 
     def _prepare(self, setup: Setup) -> str:
-        """Zero input, and the start state where the run begins at 0; comes out with what is wrong, or empty."""
+        """Zero input, and the start state where the run begins at 0; what is wrong, or empty."""
         try:
             machine = self._own.with_parameters(setup.parameters)
             start = np.array([*unpacked(self._own.description.layout, setup.start), 0.0])

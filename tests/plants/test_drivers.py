@@ -252,7 +252,7 @@ def test_more_than_a_few_numbers_with_plain_names_refuses_the_state(rig, extra, 
 def test_a_new_run_forgets_the_states_of_the_one_before(rig):
     rig.connect()
     rig.plant.connect(78, 500)
-    rig.wire.says("state", state(seq=1))  # sent before the machine heard of it: nothing to count
+    rig.wire.says("state", state(seq=1))  # sent before the machine knew of this run: nothing to count
     assert not rig.plant.connected()
     assert not rig.plant.counts
     rig.wire.says("state", state(run=78, seq=0, k=500, src=10, state={**STATE, "X": 3.0}))
@@ -462,8 +462,8 @@ def test_a_clock_that_drifts_slowly_is_followed(rig, drift, fault):
         echo = newest.seq if isinstance(newest, Applied) else -1
         rig.wire.says("state", state(seq=i, k=int(i * (1 - drift)), applied_seq=echo))
         rig.pass_ms(1)
-    trouble = rig.plant.link_fault()
-    assert (trouble and trouble[0]) == fault
+    found = rig.plant.link_fault()
+    assert (found and found[0]) == fault
 
 
 def test_a_machine_that_floods_is_told_from_a_queue_after_a_stall(rig):
@@ -684,14 +684,14 @@ class Loop:
         self.wait(self.plant.arrived)
 
     def pass_ms(self, ms: int, write=None) -> tuple[str, str] | None:
-        """Real time; comes out with the first trouble."""
+        """Real time passes, up to the first fault, which is returned."""
         for _ in range(ms):
             self.clock.sleep(1)
             self.plant.advance(1)
             if write is not None:
                 self.plant.write(write)
-            if trouble := self.plant.link_fault():
-                return trouble
+            if fault := self.plant.link_fault():
+                return fault
         return None
 
 
@@ -832,7 +832,7 @@ def test_a_cut_towards_the_machine_is_stale_applied_and_heals(trailer):
     assert loop.device.plant.output.tolist() == U.tolist()
 
 
-def test_a_cut_from_the_machine_is_stale_state_while_the_machine_still_hears(trailer):
+def test_a_cut_from_the_machine_is_stale_state_while_the_machine_still_receives(trailer):
     loop = Loop(trailer, Impairments(cut="state", cut_at=0.1)).connect()
     assert loop.pass_ms(99, U) is None
     name, text = loop.pass_ms(60, U)
