@@ -9,6 +9,7 @@ from typing import Any, Protocol, cast
 
 import msgspec
 
+from servonode.controllers import engine
 from servonode.controllers.engine.inline_program import InlineProgram
 from servonode.controllers.engine.kernels import LawKernel
 from servonode.controllers.engine.law import ServoLaw
@@ -164,7 +165,7 @@ class StatedProgram:
         Raises:
             ModelError: the definition fails or returns no Program.
         """
-        from servonode.controllers.program import Program
+        from servonode.controllers.engine.program import Program
 
         program = self.definition.call(model, **options)
         if not isinstance(program, Program):
@@ -194,8 +195,7 @@ def load_law(
     program = source
     if isinstance(program, str):
         program = StatedProgram(find_program(program, Path(), machine.description.name))
-    folder = Path(__file__).parent
-    sources = cache.sources_digest(folder / "engine", folder / "program.py")
+    sources = cache.sources_digest(Path(engine.__file__).parent)
     stated = json.dumps(dict(options), sort_keys=True)
     key = cache.key_of(
         "law", machine_key, program.digest(build_model, options), sources, stated, repr((damping, integral))
@@ -230,7 +230,7 @@ def _build(
 
 def __getattr__(name: str) -> Any:
     if name in _WORDS:
-        from servonode.controllers import program
+        from servonode.controllers.engine import program
 
         return getattr(program, name)
     raise AttributeError(f"module 'servonode.controllers' has no attribute {name!r}")

@@ -7,7 +7,7 @@ from typing import Literal
 
 from sympy import Abs
 
-from servonode.controllers.program import Program, residual, signal
+from servonode.controllers.engine.program import Program, residual, signal
 from servonode.mechanics import Model, condition, parameter
 
 

@@ -6,7 +6,7 @@ by one combination of the torques. A point L ahead of it can.
 
 from sympy import cos, sin
 
-from servonode.controllers.program import Program, residual, target
+from servonode.controllers.engine.program import Program, residual, target
 from servonode.mechanics import Model, parameter
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from sympy import Abs, Integer, atan, cos, pi, sin, sqrt
 
-from servonode.controllers.program import Program, residual, signal
+from servonode.controllers.engine.program import Program, residual, signal
 from servonode.mechanics import Model, condition, parameter
 
 Expr = Any

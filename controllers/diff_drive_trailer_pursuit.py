@@ -8,7 +8,7 @@ from typing import Literal
 
 from sympy import atan2, cos, sin, sqrt
 
-from servonode.controllers.program import Program, Target, residual, target
+from servonode.controllers.engine.program import Program, Target, residual, target
 from servonode.mechanics import Model, condition, parameter, wrap
 
 

@@ -1,6 +1,6 @@
 """Speed and yaw rate of the robot with trailer as functions of time: the joystick program."""
 
-from servonode.controllers.program import Program, residual, signal
+from servonode.controllers.engine.program import Program, residual, signal
 from servonode.mechanics import Model
 
 

@@ -1,6 +1,6 @@
 """Inputs as functions of time, for any machine: no residual, no feedback."""
 
-from servonode.controllers.program import Program, signal
+from servonode.controllers.engine.program import Program, signal
 from servonode.mechanics import Model
 
 

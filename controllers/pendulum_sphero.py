@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from sympy import Rational, cos, pi, sin, sqrt
 
-from servonode.controllers.program import Limit, Program, Residual, Target, late, limit, residual
+from servonode.controllers.engine.program import Limit, Program, Residual, Target, late, limit, residual
 from servonode.mechanics import Model, condition, parameter
 from servonode.mechanics.symbols import Condition, Parameter
 

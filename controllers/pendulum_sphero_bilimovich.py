@@ -8,8 +8,8 @@ from typing import Literal
 
 from sympy import sqrt
 
+from servonode.controllers.engine.program import Program, residual, signal
 from servonode.controllers.pendulum_sphero import Drive, Sphero, dot
-from servonode.controllers.program import Program, residual, signal
 from servonode.mechanics import Model, ModelError
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from sympy import Max, sqrt
 
+from servonode.controllers.engine.program import Program, limit, setpoint, target
 from servonode.controllers.pendulum_sphero import (
     Approach,
     Plane,
@@ -18,7 +19,6 @@ from servonode.controllers.pendulum_sphero import (
     tilt_rows,
     torque_limit,
 )
-from servonode.controllers.program import Program, limit, setpoint, target
 from servonode.mechanics import Model, condition, parameter
 
 Expr = Any

@@ -4,8 +4,8 @@ from typing import Literal
 
 from sympy import Rational, sqrt
 
+from servonode.controllers.engine.program import Program, signal
 from servonode.controllers.pendulum_sphero import Drive, Sphero, dot, point, turned
-from servonode.controllers.program import Program, signal
 from servonode.mechanics import Model, condition, parameter
 
 

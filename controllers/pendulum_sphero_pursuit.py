@@ -6,8 +6,8 @@ slower the nearer it is to the distance rho0, and back off when it is nearer.
 
 from typing import Literal
 
+from servonode.controllers.engine.program import Program, target
 from servonode.controllers.pendulum_sphero import Approach, Drive, Sphero
-from servonode.controllers.program import Program, target
 from servonode.mechanics import Model
 
 

@@ -4,8 +4,8 @@ Finite constraints on the pendulum in place of the centre. They can be held with
 away while the centre is held to a program; here the centre moves as the tilt accelerates it.
 """
 
+from servonode.controllers.engine.program import Program, signal
 from servonode.controllers.pendulum_sphero import Sphero, hanging, tilt_rows, torque_limit
-from servonode.controllers.program import Program, signal
 from servonode.mechanics import Model
 
 

@@ -2,8 +2,8 @@
 
 from typing import Literal
 
+from servonode.controllers.engine.program import Program, target
 from servonode.controllers.pendulum_sphero import Drive, Sphero
-from servonode.controllers.program import Program, target
 from servonode.mechanics import Model
 
 

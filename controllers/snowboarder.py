@@ -6,7 +6,7 @@ from typing import Any
 
 from sympy import Abs, Matrix, Rational, cos, diff, sin, tan
 
-from servonode.controllers.program import Residual, residual
+from servonode.controllers.engine.program import Residual, residual
 from servonode.mechanics import Model, ModelError, condition, parameter
 from servonode.mechanics.symbols import Parameter
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from sympy import Abs, atan, cos, diff, sin, sqrt
 
-from servonode.controllers.program import Program
+from servonode.controllers.engine.program import Program
 from servonode.controllers.snowboarder import (
     body_residuals,
     completed,

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from sympy import atan, cos, pi, sign, sin
 
-from servonode.controllers.program import Program, residual, state
+from servonode.controllers.engine.program import Program, residual, state
 from servonode.controllers.snowboarder import RATE, body_residuals, completed, refuse_absolute
 from servonode.mechanics import Model, condition, parameter
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from sympy import Abs, asin, atan2, cos, pi, sin
 
-from servonode.controllers.program import Program, residual
+from servonode.controllers.engine.program import Program, residual
 from servonode.controllers.snowboarder import RATE, completed, graph_guard, path_heading, refuse_absolute
 from servonode.mechanics import Model, condition, parameter
 

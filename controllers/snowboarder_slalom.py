@@ -6,7 +6,7 @@ pitch that swings with the way down.
 
 from typing import Literal
 
-from servonode.controllers.program import Program
+from servonode.controllers.engine.program import Program
 from servonode.controllers.snowboarder import (
     body_residuals,
     completed,

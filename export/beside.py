@@ -5,8 +5,8 @@ from typing import Any
 
 import sympy
 
+from servonode.controllers.engine.program import Limit
 from servonode.controllers.engine.servo import Servo
-from servonode.controllers.program import Limit
 from servonode.export.blocks import Block, Heading, Line, Lines, Phrase, Words, abbreviations, symbol_table
 from servonode.export.neat import Abbreviations
 from servonode.mechanics.symbols import Condition

@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from servonode.controllers import ServoLaw
 from servonode.controllers.engine.kernels import LawKernel
+from servonode.export.c_public import PublicFunction
 from servonode.export.c_text import WIDTH, c_number, comment
-from servonode.export.c_translate import function_names, translate
+from servonode.export.c_translate import function_names
 from servonode.mechanics.description import Quantity, derivative_name, derivatives
 from servonode.mechanics.integrate import INTEGRATORS
 from servonode.mechanics.kernels import StepsKernel
@@ -21,6 +22,11 @@ from servonode.version import VERSION
 
 Array = npt.NDArray[np.float64]
 _NO_ARRAY = "0"  # the null pointer, for an array without elements
+_DOES = {
+    "step": "One step of the simulated machine from the time t [s] on: x advances in place under the held inputs u.",
+    "law": "The servo law at the time t [s]: the status.",
+    "follow": "The program's own states brought to the time t [s], `passed` s after the last call, into y.",
+}
 
 
 def c_file(
@@ -33,23 +39,39 @@ def c_file(
     the predictor of a launch file are not in it.
     """
     prefix = c_prefix(name)
-    header = [*_head(machine, law, integrator, step_s, period_s, name), *_example(law, period_s, prefix)]
     modules = (machine.kernel, machine.steps(integrator))
     plant_source = "\n".join(Path(str(each.__file__)).read_text(encoding="utf-8") for each in modules)
     law_source = Path(str(law.kernel.__file__)).read_text(encoding="utf-8") if law else ""
     shared = function_names(plant_source) & function_names(law_source) if law else set()
+    step = PublicFunction.of(
+        f"{prefix}_plant_step", Signature.of(StepsKernel, "step"), plant_source, machine.sizes,
+        {each: f"plant_{each}" for each in shared}, {"c": _argument("plant_c", machine.c), "h": "SERVONODE_STEP_S"},
+    )  # fmt: skip
+    functions = _law_functions(law, law_source, shared, prefix) if law else []
+    example = _law_example(law, functions, step, period_s) if law else _step_example(step)
     parts = [
-        _comment(header),
+        _comment([*_head(machine, law, integrator, step_s, period_s, name), *example]),
         "#include <math.h>",
         _sizes(machine, law, step_s, period_s),
-        _prototypes(law, prefix),
-        _plant(machine, plant_source, {each: f"plant_{each}" for each in shared}, prefix),
+        _prototypes(step, *functions),
+        *_array("plant_c", "what the plant computes from its parameters alone", {"": machine.c}),
+        step.text,
+        *(_law_arrays(law) if law else []),
+        *(each.text for each in functions),
     ]
-    if law:
-        parts.append(_law(law, law_source, {each: f"law_{each}" for each in shared}, prefix))
-    if law and law.description.states:
-        parts.append(_follow(law, law_source, prefix))
     return "\n\n".join(parts) + "\n"
+
+
+def _law_functions(law: ServoLaw, source: str, shared: set[str], prefix: str) -> list[PublicFunction]:
+    """The law, and where the program has states of its own what brings them to a new time; `shared` are renamed."""
+    c, K = _argument("law_c", law.c), _argument("law_K", law.K)
+    own = {each: f"follow_{each}" for each in function_names(source)}
+    law_, follow = (Signature.of(LawKernel, each) for each in ("law", "follow"))
+    rename = {each: f"law_{each}" for each in shared}
+    functions = [PublicFunction.of(f"{prefix}_law", law_, source, law.sizes, rename, {"c": c, "K": K})]
+    if law.description.states:
+        functions.append(PublicFunction.of(f"{prefix}_follow", follow, source, law.sizes, own, {"c": c}))
+    return functions
 
 
 def c_prefix(name: str) -> str:
@@ -157,19 +179,24 @@ def _rows(quantities: Sequence[Quantity], values: Sequence[float] = ()) -> list[
     return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in table]
 
 
-def _example(law: ServoLaw | None, period_s: float | None, prefix: str) -> list[str]:
-    """How the functions are called."""
-    if law is None:
-        return [
-            "",
-            "How to call it, with x[SERVONODE_N_X] at the time t [s] and the inputs u[SERVONODE_N_INPUTS] held:",
-            f"    {prefix}_plant_step(t, x, u);",
-        ]
+def _step_example(step: PublicFunction) -> list[str]:
+    """How the functions are called where there is no law."""
+    return [
+        "",
+        "How to call it, with x[SERVONODE_N_X] at the time t [s] and the inputs u[SERVONODE_N_INPUTS] held:",
+        f"    {step.call()};",
+    ]
+
+
+def _law_example(
+    law: ServoLaw, functions: Sequence[PublicFunction], step: PublicFunction, period_s: float | None
+) -> list[str]:
+    """How the functions are called in a control period."""
     first, integrals, follow = law.goal_layout.integrals.start, [], []
     if law.description.states:
         start = ", ".join(map(c_number, law.memory().tolist()))
         follow = [
-            f"    {prefix}_follow(t, x, y, passed, memory);    passed: since the last call [s], 0 in the first;",
+            f"    {functions[1].call()};    passed: since the last call [s], 0 in the first;",
             f"                                      memory[{len(law.memory())}] begins as {{{start}}}",
         ]
     if law.description.integral:
@@ -183,12 +210,12 @@ def _example(law: ServoLaw | None, period_s: float | None, prefix: str) -> list[
         "    measure(x);                       x[SERVONODE_N_STATE]",
         "    goal(t, y);                       targets and signals at the time t [s]" if first else "",
         *follow,
-        f"    if ({prefix}_law(t, x, y, out) != 0)",
+        f"    if ({functions[0].call()} != 0)",
         "        stop();",
         "    apply(out);                       the inputs out[0] to out[SERVONODE_N_INPUTS - 1], held for a period",
         *integrals,
         "or with the simulated machine, x[SERVONODE_N_X], instead of measure and apply, each step of the period:",
-        f"    {prefix}_plant_step(t, x, out);",
+        f"    {step.call(u='out')};",
     ]
 
 
@@ -219,67 +246,19 @@ def _sizes(machine: Machine, law: ServoLaw | None, step_s: float, period_s: floa
     return "\n".join(f"#define SERVONODE_{name} {text} /* {words} */" for name, (text, words) in sizes.items())
 
 
-def _prototypes(law: ServoLaw | None, prefix: str) -> str:
-    lines = [
-        "/* One step of the simulated machine from the time t [s] on: x advances in place under the held inputs u. */",
-        f"void {prefix}_plant_step(double t, double *x, const double *u);",
-    ]
-    if law:
-        lines += [
-            "",
-            "/* The servo law at the time t [s]: the status. */",
-            f"int {prefix}_law(double t, const double *x, const double *y, double *out);",
-        ]
-    if law and law.description.states:
-        lines += [
-            "",
-            "/* The program's own states brought to the time t [s], `passed` s after the last call, into y. */",
-            f"void {prefix}_follow(double t, const double *x, double *y, double passed, double *memory);",
-        ]
-    return "\n".join(lines)
+def _prototypes(*functions: PublicFunction) -> str:
+    """What each function does, and its prototype."""
+    return "\n\n".join(f"/* {_DOES[each.signature.name]} */\n{each.prototype};" for each in functions)
 
 
-def _plant(machine: Machine, source: str, rename: Mapping[str, str], prefix: str) -> str:
-    """The plant's constants and functions, then its public step."""
-    shapes = Signature.of(StepsKernel, "step").shapes(machine.sizes)
-    return "\n\n".join(
-        [
-            *_array("plant_c", "what the plant computes from its parameters alone", {"": machine.c}),
-            translate(source, "step", shapes, rename).rstrip(),
-            f"void {prefix}_plant_step(double t, double *x, const double *u)\n{{\n"
-            f"    step(t, x, u, {_argument('plant_c', machine.c)}, SERVONODE_STEP_S);\n}}",
-        ]
-    )
-
-
-def _law(law: ServoLaw, source: str, rename: Mapping[str, str], prefix: str) -> str:
-    """The law's constants, gains and functions, then its public function."""
-    shapes = Signature.of(LawKernel, "law").shapes(law.sizes)
+def _law_arrays(law: ServoLaw) -> list[str]:
+    """The law's constants and gains."""
     gains = {f"K{word}, feedback of {of}": matrix
              for word, of, matrix in zip("01I", ("f", "f'", "the integrals of f"), law.K, strict=True)}  # fmt: skip
-    arguments = f"{_argument('law_c', law.c)}, {_argument('law_K', law.K)}"
-    return "\n\n".join(
-        [
-            *_array("law_c", "what the law computes from its parameters alone", {"": law.c}),
-            *_array("law_K", "gains, each matrix row by row in the order of the residuals", gains),
-            translate(source, "law", shapes, rename).rstrip(),
-            f"int {prefix}_law(double t, const double *x, const double *y, double *out)\n{{\n"
-            f"    return law(t, x, y, {arguments}, out);\n}}",
-        ]
-    )
-
-
-def _follow(law: ServoLaw, source: str, prefix: str) -> str:
-    """How the program's own states are followed, from one measured state to the next."""
-    shapes = Signature.of(LawKernel, "follow").shapes(law.sizes)
-    rename = {each: f"follow_{each}" for each in function_names(source)}
-    return "\n\n".join(
-        [
-            translate(source, "follow", shapes, rename).rstrip(),
-            f"void {prefix}_follow(double t, const double *x, double *y, double passed, double *memory)\n{{\n"
-            f"    follow_follow(t, x, y, {_argument('law_c', law.c)}, passed, memory);\n}}",
-        ]
-    )
+    return [
+        *_array("law_c", "what the law computes from its parameters alone", {"": law.c}),
+        *_array("law_K", "gains, each matrix row by row in the order of the residuals", gains),
+    ]
 
 
 def _argument(name: str, values: Array) -> str:

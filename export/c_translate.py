@@ -13,6 +13,7 @@ generators is refused, never guessed.
 import ast
 import textwrap
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from servonode.export.c_expression import BINARY, SUM, Emitted, Expressions, lengths, stated_whole
 from servonode.export.c_locals import Declarations, assigned, c_names, drop_unread, returns
@@ -34,11 +35,21 @@ from servonode.export.c_text import (
 )
 
 
-def translate(source: str, entry: str, shapes: Mapping[str, Shape], rename: Mapping[str, str] | None = None) -> str:
-    """C99 text of the function `entry` of a generated module and of all it calls, callees first, all static.
+class Translation(NamedTuple):
+    """A function in C: the text of it and of all it calls, its C name, and the array parameters that it writes to."""
+
+    text: str
+    name: str
+    writes: frozenset[str]
+
+
+def translate(
+    source: str, entry: str, shapes: Mapping[str, Shape], rename: Mapping[str, str] | None = None
+) -> Translation:
+    """The function `entry` of a generated module and all it calls in C99, callees first, all static.
 
     `shapes` gives the shape of each array parameter of the entry; `rename` the C names of functions (and of `min`
-    and `max`) that shall not keep their own. A result that is a tuple is written to a last parameter. The text needs
+    and `max`) that do not keep their own. A result that is a tuple is written to a last parameter. The text needs
     math.h.
 
     Raises:
@@ -50,8 +61,9 @@ def translate(source: str, entry: str, shapes: Mapping[str, Shape], rename: Mapp
                if kind not in ("double", "int") and a.arg not in shapes]  # fmt: skip
     if missing:
         raise TranslationError(f"the array {missing[0]} of {entry} has no shape; state it in shapes")
-    module.function(entry, tuple(shapes.get(a.arg) for a in node.args.args))
-    return "\n\n".join(module.texts) + "\n"
+    emitted = module.function(entry, tuple(shapes.get(a.arg) for a in node.args.args))
+    writes = frozenset(node.args.args[i].arg for i in emitted.writes)
+    return Translation("\n\n".join(module.texts) + "\n", emitted.name, writes)
 
 
 def function_names(source: str) -> set[str]:

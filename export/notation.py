@@ -12,8 +12,8 @@ import sympy
 from sympy.printing.latex import LatexPrinter
 from sympy.printing.str import StrPrinter
 
+from servonode.controllers.engine.program import Signal
 from servonode.controllers.engine.servo import Servo
-from servonode.controllers.program import Signal
 from servonode.mechanics.description import derivative_name
 from servonode.mechanics.equations import Equations
 

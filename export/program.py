@@ -4,8 +4,8 @@ from typing import Any
 
 import sympy
 
+from servonode.controllers.engine.program import Program
 from servonode.controllers.engine.servo import Servo
-from servonode.controllers.program import Program
 from servonode.export.beside import conditions_blocks, damping_blocks, limits_blocks, states_blocks
 from servonode.export.blocks import (
     Block,

@@ -5,9 +5,9 @@ import numpy as np
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.driver_checks import driver_addresses, stated
 from servonode.nodes.node import Clock
-from servonode.plants.drivers.device import terms_of
 from servonode.plants.drivers.driver import DriverContext
 from servonode.plants.drivers.simulated_device import Workings
+from servonode.plants.drivers.terms import terms_of
 from servonode.plants.plant import Plant
 
 

@@ -38,7 +38,7 @@ from servonode.closed_loop.launch_file import launch_of_table, read_launch
 from servonode.errors import ServonodeError
 from servonode.mechanics.description import unpacked
 from servonode.mechanics.machine import Machine
-from servonode.plants.drivers.device import Terms, terms_of
+from servonode.plants.drivers.terms import Terms, terms_of
 
 Array = npt.NDArray[np.float64]
 

@@ -42,8 +42,7 @@ class Plant(Protocol):
     """A machine that takes inputs and shows its state. The plant node's filter stands in front of `write`.
 
     `x` is the newest kernel state: the states and, as its last entry, the work [J] of inputs and losses (nan where it
-    is not known); `output` the inputs that act; `finite` whether `x` is; `distrust` name and text of a fault where
-    the newest readings cannot be believed, and `x` is the last that could; `extra` what else it measures, by name.
+    is not known); `output` the inputs that act; `finite` whether `x` is.
     """
 
     simulated: bool
@@ -51,8 +50,14 @@ class Plant(Protocol):
     k: int
     x: Array
     finite: bool
-    distrust: tuple[str, str] | None
-    extra: Mapping[str, float]
+
+    @property
+    def distrust(self) -> tuple[str, str] | None:
+        """Name and text of a fault where the newest readings cannot be believed; `x` is then the last that could."""
+
+    @property
+    def extra(self) -> Mapping[str, float]:
+        """What else it measures beside its state, by name."""
 
     @property
     def counts(self) -> Counter[str]:

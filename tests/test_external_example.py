@@ -21,7 +21,8 @@ import zmq
 from servonode.bus import ExternalLink
 from servonode.nodes.operator_requests import status, status_text
 from servonode.nodes.topology import PLANT
-from servonode.plants.drivers.device import DevicePlant, terms_of
+from servonode.plants.drivers.device import DevicePlant
+from servonode.plants.drivers.terms import terms_of
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.simulated import SimulatedPlant
 from tests.helpers.runs import START_S, eventually, private_runs
@@ -162,7 +163,7 @@ def test_it_answers_an_input_that_is_repeated_with_the_same_state(rig, trailer):
             each.advance(10)
         if order is not None:
             link.send("applied", order)  # late, from the instant before
-        order = plant._order
+        order = plant._inputs.order
         link.send("applied", order)
         wait(plant, plant.arrived)
     assert np.abs(plant.x[:-1] - reference.x[:-1]).max() < 1e-12
@@ -192,7 +193,7 @@ def test_in_real_time_it_runs_by_itself_and_takes_inputs(rig):
     plant = connect(rig.plant(lockstep=False))
     first = plant.x.copy()
     assert follow(plant, 0.5, U) is None
-    assert plant._state_seq > 20  # it has kept publishing
+    assert plant._readings.newest.seq > 20  # it has kept publishing
     assert plant.x[0] > first[0]
     assert not plant.counts
     free = simulated(plant.machine)
@@ -252,7 +253,7 @@ def test_restarted_it_has_no_part_in_the_run_until_it_is_asked_again(rig):
     assert not plant.counts
 
 
-def test_a_machine_that_sent_too_large_a_message_is_hung_up_on_and_heard_again(rig):
+def test_a_machine_that_sent_too_large_a_message_is_disconnected_and_then_received_again(rig):
     rig.process.kill()
     rig.process.wait()
     plant = rig.plant(lockstep=False)
@@ -263,7 +264,7 @@ def test_a_machine_that_sent_too_large_a_message_is_hung_up_on_and_heard_again(r
 
         def speak(value: float = 0.5) -> None:
             values = dict.fromkeys(rig.machine.description.state_names, value)
-            message = {**header, "run": plant._run, "seq": next(numbers), "state": values}
+            message = {**header, "run": plant._handshake.run, "seq": next(numbers), "state": values}
             out.send_multipart([b"state", msgpack.packb(message)])
 
         plant.connect(77, 0)
@@ -314,7 +315,7 @@ class Stranger:
     def apply(self, torque: float, **header) -> None:
         self.say("applied", {"input": {"U1": torque, "U2": torque}, "until": 0, "final": False}, **header)
 
-    def heard(self, wanted, each=lambda: None, seconds: float = 5.0):
+    def received(self, wanted, each=lambda: None, seconds: float = 5.0):
         """The first message that is wanted, `each` being done before every look; None if none comes."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -328,7 +329,7 @@ class Stranger:
 
     def begin(self, **changes) -> None:
         """Have a run begin."""
-        assert self.heard(lambda topic, m: topic == b"state" and m["run"] == self.run, lambda: self.setup(**changes))
+        assert self.received(lambda topic, m: topic == b"state" and m["run"] == self.run, lambda: self.setup(**changes))
 
     def close(self) -> None:
         self.context.destroy(linger=0)
@@ -348,18 +349,18 @@ def acts(torque: float):
 def test_a_stranger_who_binds_the_port_first_gets_no_further_than_its_own_limits_and_timeout(stranger):
     """Before: 50 N m for 1e9 s."""
     stranger.begin(timeout=1e9, limits={"U1": 1e9})
-    assert stranger.heard(acts(2.0), lambda: stranger.apply(50.0))
-    assert stranger.heard(acts(-2.0), lambda: stranger.apply(-50.0))
+    assert stranger.received(acts(2.0), lambda: stranger.apply(50.0))
+    assert stranger.received(acts(-2.0), lambda: stranger.apply(-50.0))
     stranger.apply(math.inf)
     stranger.apply(math.nan)
     silent = time.monotonic()
-    assert stranger.heard(acts(0.0))
+    assert stranger.received(acts(0.0))
     assert time.monotonic() - silent < 3.0  # half a second, and what a busy computer adds
 
 
 def test_a_host_may_lower_the_limits(stranger):
     stranger.begin(limits={"U1": 0.1, "U2": 0.1})
-    assert stranger.heard(acts(0.1), lambda: stranger.apply(50.0))
+    assert stranger.received(acts(0.1), lambda: stranger.apply(50.0))
 
 
 @pytest.mark.parametrize(
@@ -384,7 +385,7 @@ def test_a_host_may_lower_the_limits(stranger):
     ids=str,
 )
 def test_a_setup_with_unusable_numbers_is_answered_with_a_fault(stranger, changes, says):
-    found = stranger.heard(lambda _, m: m["run"] == 1, lambda: stranger.setup(**changes))
+    found = stranger.received(lambda _, m: m["run"] == 1, lambda: stranger.setup(**changes))
     assert found["lifecycle"] == "fault"
     assert says in found["fault"]
     stranger.run = 2
@@ -401,7 +402,7 @@ def test_what_is_no_setup_at_all_does_not_end_it(stranger):
 
 def test_the_host_that_began_a_run_keeps_it_until_it_falls_silent_or_ends_it(rig, stranger):
     stranger.begin(timeout=0.4)
-    assert stranger.heard(acts(0.5), lambda: stranger.apply(0.5))
+    assert stranger.received(acts(0.5), lambda: stranger.apply(0.5))
 
     def both() -> None:
         stranger.apply(0.5)
@@ -409,7 +410,7 @@ def test_the_host_that_began_a_run_keeps_it_until_it_falls_silent_or_ends_it(rig
         stranger.say("setup", stranger.good, src=6, run=9)
         stranger.say("setup", stranger.good, src=6)  # the same run, by another
 
-    assert not stranger.heard(lambda topic, m: m["run"] == 9 or acts(-0.5)(topic, m), both, seconds=1.0)
+    assert not stranger.received(lambda topic, m: m["run"] == 9 or acts(-0.5)(topic, m), both, seconds=1.0)
     stranger.src, stranger.run = 6, 9
     stranger.begin()  # the first one says nothing any more
     stranger.say("applied", {"input": {"U1": 0.0, "U2": 0.0}, "until": 0, "final": True})

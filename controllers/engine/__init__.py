@@ -1,1 +1,1 @@
-"""From a program to its law: servo-constraints, generated source, kernels, goals; what it can realise."""
+"""From a program to its law: the words of a program, servo-constraints, generated source, kernels, goals, limits."""

@@ -47,7 +47,7 @@ class InlineProgram:
             ResidualError: an expression is wrong, or contains a name that is not known there.
             ModelError: a setting or target is used by no residual, or has the name of something of the machine.
         """
-        from servonode.controllers.program import Program, residual, signal, target
+        from servonode.controllers.engine.program import Program, residual, signal, target
         from servonode.mechanics.symbols import parameter, time
 
         constants = {name: parameter(name, "constant of the launch file", default=0.0) for name in self.constants}

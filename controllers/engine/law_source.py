@@ -11,8 +11,8 @@ from servonode.controllers.engine.law_solve import CONDITION_LIMIT, solved_input
 from servonode.controllers.engine.law_start import start_functions
 from servonode.controllers.engine.law_texts import Texts, arguments, relation_rows
 from servonode.controllers.engine.layout import AnswerLayout, GoalLayout, law_sizes
+from servonode.controllers.engine.program import Limit, Program
 from servonode.controllers.engine.servo import Servo, resolved
-from servonode.controllers.program import Limit, Program
 from servonode.mechanics import emit
 from servonode.mechanics.description import Completion, ModelError, ProgramDescription
 from servonode.mechanics.emit import Block, Constants

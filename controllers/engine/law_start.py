@@ -6,8 +6,8 @@ from typing import Any
 from servonode.controllers.engine.kernels import LawKernel
 from servonode.controllers.engine.law_texts import arguments
 from servonode.controllers.engine.layout import GoalLayout
+from servonode.controllers.engine.program import gain_symbol, late
 from servonode.controllers.engine.servo import Servo, resolved
-from servonode.controllers.program import gain_symbol, late
 from servonode.mechanics.emit import Block, Constants
 from servonode.mechanics.signatures import Signature
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import sympy
 
-from servonode.controllers.program import Limit, Program, Residual, gain_symbol, late
+from servonode.controllers.engine.program import Limit, Program, Residual, gain_symbol, late
 from servonode.mechanics.description import ModelError
 from servonode.mechanics.equations import Equations
 from servonode.mechanics.functions import Max

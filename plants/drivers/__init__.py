@@ -1,4 +1,4 @@
-"""Drivers: the ways in which a machine stands behind the plant node, one file each and its name in the table."""
+"""Drivers: the ways in which the plant node reaches a machine, one file each and its name in the table."""
 
 from servonode.plants.drivers import external, loopback, simulated
 from servonode.plants.drivers.driver import Driver

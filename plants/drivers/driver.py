@@ -1,4 +1,4 @@
-"""What a driver is: one entry of the table `DRIVERS`, by which a machine comes to stand behind the plant node."""
+"""What a driver is: one entry of the table `DRIVERS`, one way in which the plant node reaches a machine."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from servonode.plants.plausible import Plausible
 from servonode.plants.simulated import SimulatedPlant
 
 if TYPE_CHECKING:  # the bus is loaded by the driver that needs it
-    from servonode.plants.drivers.device import Clock, Terms
     from servonode.plants.drivers.simulated_device import Workings
+    from servonode.plants.drivers.terms import Clock, Terms
 
 
 class DriverError(ValueError):
@@ -48,7 +48,7 @@ class DriverContext:
 
 @dataclass(frozen=True)
 class Driver:
-    """One way in which a machine stands behind the plant node.
+    """One way in which the plant node reaches a machine.
 
     summary: what that is, for the reference page. reads: the tables and keys of [plant] that it reads, of those that
     not every driver does; another driver's are refused. open: makes the plant; what it opens belongs to the process.
@@ -58,7 +58,7 @@ class Driver:
     limit on every input, and may measure more than its state.
 
     check: raises DriverError for what cannot be, before anything is derived. addresses: where a machine of this name is
-    met, its own address first, ours last; raises DriverError.
+    met, the address at which it publishes first, that of servonode last; raises DriverError.
     """
 
     name: str

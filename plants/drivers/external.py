@@ -1,4 +1,4 @@
-"""The external driver: the machine is another process, which publishes at one address and hears us at a second."""
+"""The external driver: the machine is another process, which publishes at one address and subscribes to a second."""
 
 from servonode.plants.drivers.driver import Driver, DriverContext, DriverError, Stated
 from servonode.plants.plant import Plant
@@ -19,7 +19,7 @@ def _check(stated: Stated) -> None:
 
 
 def _addresses(stated: Stated, machine: str) -> tuple[str, ...]:
-    """Where the machine publishes its states and hears what is applied, absent ones by its name.
+    """Where the machine publishes its states and where servonode publishes the inputs, absent ones by its name.
 
     Raises:
         DriverError: an address is absent and the machine's name gives none that can be used, or both are the same.

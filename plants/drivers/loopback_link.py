@@ -8,9 +8,9 @@ from servonode.bus.codec import encode_frames
 from servonode.bus.interfaces import BOUND, Intake
 from servonode.bus.link import HEARD
 from servonode.mechanics.machine import Machine
-from servonode.plants.drivers.device import Clock
 from servonode.plants.drivers.impairments import Frames, Impairments, both_ways
 from servonode.plants.drivers.simulated_device import SimulatedDevice, Workings
+from servonode.plants.drivers.terms import Clock
 
 
 class LoopbackLink:

@@ -15,7 +15,7 @@ import pytest
 import servonode
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
-from servonode.controllers.program import Program, residual
+from servonode.controllers.engine.program import Program, residual
 from servonode.export.c import c_file, c_prefix
 from servonode.mechanics.integrate import INTEGRATORS
 

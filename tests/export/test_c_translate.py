@@ -27,7 +27,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
 
     def build(source: str, entry: str, result: Any = None, **shapes: tuple[int, ...]) -> Any:
         folder = tmp_path_factory.mktemp("c")
-        text = translate(source, entry, shapes)
+        text = translate(source, entry, shapes).text
         head, _, tail = text.rpartition(f"static {'void' if result is None else _WORDS[result]} {entry}(")
         public = f"{head}{_WORDS[result]} {entry}({tail}"  # a library needs a function that is not static
         (folder / "f.c").write_text(f"#include <math.h>\n\n{public}")
@@ -134,7 +134,7 @@ def test_names_blocks_and_loops_keep_their_meaning(compiled: Any, rng: np.random
         same = x.copy()
         assert ours(x, 0.5, -0.25, 0.1) == python(same, 0.5, -0.25, 0.1)
         np.testing.assert_array_equal(x, same)
-    text = translate(source, "f", {"x": (6,)})
+    text = translate(source, "f", {"x": (6,)}).text
     assert "unused" not in text
     assert "double double_" in text
 
@@ -168,7 +168,7 @@ def test_functions_with_tuples_and_arrays_of_more_indices(compiled: Any, rng: np
     ours = compiled(source, "f", ctypes.c_double, x=(2,), K=(3, 2, 2))
     x, K = rng.normal(size=2), rng.normal(size=(3, 2, 2))
     assert ours(0.7, x, K) == in_python(source, "f")(0.7, x, K)
-    text = translate(source, "f", {"x": (2,), "K": (3, 2, 2)}, {"fill": "plant_fill"})
+    text = translate(source, "f", {"x": (2,), "K": (3, 2, 2)}, {"fill": "plant_fill"}).text
     assert "static void plant_fill(double M[4], double a)" in text
     assert "const double K[12]" in text
     assert "K[3]" in text
@@ -182,7 +182,7 @@ def test_a_function_that_is_called_with_two_shapes_becomes_two(compiled: Any) ->
         '@njit("f8()", cache=True)\ndef f():\n    A = empty((2, 2))\n    B = empty((2, 3))\n    one(A)\n    one(B)\n'
         "    return A[1, 0] + B[1, 0]\n",
     )
-    text = translate(source, "f", {})
+    text = translate(source, "f", {}).text
     assert "M[2] = 1.0" in text
     assert "M[3] = 1.0" in text
     assert compiled(source, "f", ctypes.c_double)() == 2.0

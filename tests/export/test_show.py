@@ -250,7 +250,7 @@ def test_the_printed_input_matrix_is_J_over_M_r_times_B_r(
 def test_a_coupled_mass_matrix_is_inverted_in_the_printed_input_matrix(
     small: ModuleType, rng: np.random.Generator
 ) -> None:
-    from servonode.controllers.program import Program, residual
+    from servonode.controllers.engine.program import Program, residual
 
     model = small.cart_pole()
     equations = derive(model)

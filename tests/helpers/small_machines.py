@@ -10,8 +10,8 @@ from sympy import cos, sin
 from servonode import controllers, mechanics
 from servonode.controllers.engine.law import ServoLaw
 from servonode.controllers.engine.law_source import describe_program, law_source
+from servonode.controllers.engine.program import Program
 from servonode.controllers.engine.servo import derive_servo
-from servonode.controllers.program import Program
 from servonode.mechanics import (
     Model,
     cache,

@@ -17,11 +17,12 @@ from servonode.bus.link import HEARD
 from servonode.mechanics.machine import Machine
 from servonode.plants import load_machine
 from servonode.plants.drivers import DRIVERS
-from servonode.plants.drivers.device import DevicePlant, Terms, terms_of
+from servonode.plants.drivers.device import DevicePlant
 from servonode.plants.drivers.driver import DriverContext, Stated
 from servonode.plants.drivers.impairments import Impairments, both_ways
 from servonode.plants.drivers.loopback_link import LoopbackLink
 from servonode.plants.drivers.simulated_device import Workings
+from servonode.plants.drivers.terms import Terms, terms_of
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.plausible import Plausible, StateLimits
 from servonode.plants.simulated import SimulatedPlant
@@ -251,7 +252,7 @@ def test_more_than_a_few_numbers_with_plain_names_refuses_the_state(rig, extra, 
 def test_a_new_run_forgets_the_states_of_the_one_before(rig):
     rig.connect()
     rig.plant.connect(78, 500)
-    rig.wire.says("state", state(seq=1))  # sent before the machine heard of it: nothing to count
+    rig.wire.says("state", state(seq=1))  # sent before the machine knew of this run: nothing to count
     assert not rig.plant.connected()
     assert not rig.plant.counts
     rig.wire.says("state", state(run=78, seq=0, k=500, src=10, state={**STATE, "X": 3.0}))
@@ -461,8 +462,8 @@ def test_a_clock_that_drifts_slowly_is_followed(rig, drift, fault):
         echo = newest.seq if isinstance(newest, Applied) else -1
         rig.wire.says("state", state(seq=i, k=int(i * (1 - drift)), applied_seq=echo))
         rig.pass_ms(1)
-    trouble = rig.plant.link_fault()
-    assert (trouble and trouble[0]) == fault
+    found = rig.plant.link_fault()
+    assert (found and found[0]) == fault
 
 
 def test_a_machine_that_floods_is_told_from_a_queue_after_a_stall(rig):
@@ -587,7 +588,7 @@ def test_nothing_grows_while_a_machine_takes_nothing(rig):
         rig.plant.write(U)
         rig.wire.says("state", state(seq=i + 1))
         rig.plant.advance(1)
-    assert len(rig.plant._sent) <= 4096
+    assert len(rig.plant._inputs._untaken) <= 4096
 
 
 def test_closing_says_zero_and_final_twice_and_once_for_all(rig):
@@ -683,14 +684,14 @@ class Loop:
         self.wait(self.plant.arrived)
 
     def pass_ms(self, ms: int, write=None) -> tuple[str, str] | None:
-        """Real time; comes out with the first trouble."""
+        """Real time passes, up to the first fault, which is returned."""
         for _ in range(ms):
             self.clock.sleep(1)
             self.plant.advance(1)
             if write is not None:
                 self.plant.write(write)
-            if trouble := self.plant.link_fault():
-                return trouble
+            if fault := self.plant.link_fault():
+                return fault
         return None
 
 
@@ -772,7 +773,7 @@ def test_a_run_that_begins_later_finds_the_machine_where_it_was(trailer):
 )
 def test_a_machine_that_does_not_fit_refuses_to_take_part(trailer, changes, says):
     loop = Loop(trailer)
-    object.__setattr__(loop.plant, "terms", replace(loop.plant.terms, **changes))
+    loop.plant._handshake.terms = replace(loop.plant.terms, **changes)
     loop.plant.connect(77, 0)
     loop.clock.sleep(1)
     assert not loop.plant.connected()
@@ -804,7 +805,7 @@ def test_in_real_time_the_machine_runs_on_its_own_clock(trailer, speed):
 def test_a_loopback_publishes_each_step_but_at_most_each_ms_and_each_period_at_least(trailer):
     for speed, period, every in ((1.0, 0.01, 1), (6.0, 0.01, 6), (100.0, 0.01, 10), (0.1, 0.01, 1), (100.0, 0.0, 100)):
         loop = Loop(trailer, speed=speed, period=period).connect()
-        assert loop.device._every == every
+        assert loop.device._going.every == every
 
 
 def test_without_fresh_inputs_the_machine_is_safe_by_itself(trailer):
@@ -831,7 +832,7 @@ def test_a_cut_towards_the_machine_is_stale_applied_and_heals(trailer):
     assert loop.device.plant.output.tolist() == U.tolist()
 
 
-def test_a_cut_from_the_machine_is_stale_state_while_the_machine_still_hears(trailer):
+def test_a_cut_from_the_machine_is_stale_state_while_the_machine_still_receives(trailer):
     loop = Loop(trailer, Impairments(cut="state", cut_at=0.1)).connect()
     assert loop.pass_ms(99, U) is None
     name, text = loop.pass_ms(60, U)

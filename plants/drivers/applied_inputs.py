@@ -1,0 +1,90 @@
+"""The inputs that a machine behind a link is to apply, and which of them it has taken."""
+
+from collections import deque
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.bus import Applied, Link, State
+from servonode.plants.drivers.handshake import NODE, RESEND_NS, Handshake
+from servonode.plants.drivers.terms import Clock
+
+Array = npt.NDArray[np.float64]
+
+UNTAKEN = 4096  # numbers of sent inputs that are remembered while the machine does not take them
+
+
+class AppliedInputs:
+    """The inputs that are held, as they are sent, and those sent that the machine has not yet taken.
+
+    In lockstep an `order` sends the machine to a step; it is the same message when it is sent again.
+    """
+
+    def __init__(self, link: Link, handshake: Handshake, clock: Clock) -> None:
+        self.values = np.zeros(len(handshake.inputs))  # one array, reused
+        self.acting_since = -1  # the machine's step since which an input other than zero is held; -1: none is
+        self.seq = -1  # of the newest that was sent
+        self.sent_ns = 0  # when that was
+        self.order: Applied | None = None  # until the machine is there
+        self.due_ns: int | None = None  # when to send the order again
+        self._link, self._handshake, self._clock = link, handshake, clock
+        self._state_seq = -1  # of the newest state that was taken
+        self._untaken: deque[tuple[int, int]] = deque()  # number, and when it was sent
+
+    def begin(self) -> None:
+        """A run begins: zero is held, and nothing has been sent."""
+        self.hold(np.zeros(len(self.values)), -1)
+        self.seq = self._state_seq = -1
+        self._untaken.clear()
+        self.order = self.due_ns = None
+
+    def hold(self, values: Array, step: int) -> None:
+        """Hold these inputs from now on, when the machine's newest state is that of its step `step`."""
+        self.values[:] = values
+        if not any(self.values.tolist()):
+            self.acting_since = -1
+        elif self.acting_since < 0:
+            self.acting_since = step
+
+    def send(self, k: int, until: int = 0, final: bool = False) -> None:
+        """Send what is held, at plant step k; with `until` it is the order to go there."""
+        handshake, now = self._handshake, self._clock()
+        self.seq, self.sent_ns = self.seq + 1, now
+        values = dict(zip(handshake.inputs, self.values.tolist(), strict=True))
+        message = Applied(
+            t=k * handshake.terms.step_ns / 1e9, seq=self.seq, run=handshake.run, k=k, mono=now, node=NODE,
+            src=handshake.src, input=values, desired=values, re=-1, reasons=[], repeats=0, until=until,
+            state_seq=self._state_seq, final=final,
+        )  # fmt: skip
+        self._link.send("applied", message)
+        if len(self._untaken) < UNTAKEN:
+            self._untaken.append((self.seq, now))
+        if until:
+            self.order, self.due_ns = message, now + RESEND_NS
+
+    def repeat_order(self, now: int) -> None:
+        """Send the order again."""
+        assert self.order is not None
+        self._link.send("applied", self.order)
+        self.due_ns = now + RESEND_NS
+
+    def taken(self, state: State) -> bool:
+        """A good state says which inputs the machine has taken; whether it is where the order sent it, if there is one.
+
+        It is not while the state before comes once more.
+        """
+        self._state_seq = state.seq
+        while self._untaken and self._untaken[0][0] <= state.applied_seq:
+            self._untaken.popleft()
+        if self.order is not None and state.k != self.order.until:
+            return False
+        self.order = self.due_ns = None
+        return True
+
+    def untaken_ns(self, measured_ns: int, since_ns: int) -> int:
+        """How old [ns] the oldest input was that the newest state, measured then, had not taken; 0: it took all.
+
+        Counted to that state: a machine that says nothing is not known to have taken nothing. None waits from before
+        `since_ns`.
+        """
+        return measured_ns - max(self._untaken[0][1], since_ns) if self._untaken else 0

@@ -1,0 +1,51 @@
+"""Readings that stay the same, bit by bit, though the inputs of the machine should have changed them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.bus import State
+from servonode.mechanics.machine import Machine
+from servonode.plants.drivers.terms import Terms
+
+Array = npt.NDArray[np.float64]
+
+STILL = 1e-9  # a relative change below this counts as none
+
+
+class Frozen:
+    """Judges, reading by reading, whether a machine's readings are frozen."""
+
+    def __init__(self, machine: Machine, terms: Terms) -> None:
+        self._machine, self._time, self._step_ns = machine, terms.frozen_time, terms.step_ns
+        self._since = -1  # the machine's step since which its readings are the same; -1: they are not
+
+    def forget(self) -> None:
+        """The next reading has none before it."""
+        self._since = -1
+
+    def complaint(
+        self, state: State, values: Sequence[float], step: int, x: Array, inputs: Array, acting_since: int
+    ) -> tuple[str, str] | None:
+        """Name and text of the fault, or None: the values of `state` after the kernel state x of the machine's `step`.
+
+        `inputs` act, and since which step any but zero does (-1: none). A `step` of -1: there was no state before.
+        """
+        if step < 0 or values != x[:-1].tolist():
+            self._since = -1
+            return None
+        if self._since < 0:
+            self._since = step
+        since = max(self._since, acting_since)
+        if acting_since < 0 or (state.k - since) * self._step_ns <= self._time * 1e9:
+            return None
+        self._since = state.k  # judged once in this time
+        rates = self._machine.derivatives(state.t, x, inputs)[:-1]
+        moved = np.abs(rates) * self._time > STILL * (1.0 + np.abs(x[:-1]))
+        if not moved.any():
+            return None
+        name = self._machine.description.state_names[int(np.argmax(moved))]
+        text = f"the machine's readings are the same, bit by bit, for {self._time:g} s of plant time, "
+        text += f"though its inputs should have changed {name}; look after the sensors, or raise "
+        return "frozen_state", f"{text}plant.safety.frozen_time"

@@ -1,0 +1,95 @@
+"""What is wrong with a machine or its link: states or answers overdue, too many messages, what the machine reports."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from servonode.bus import Link
+from servonode.plants.drivers.applied_inputs import AppliedInputs
+from servonode.plants.drivers.readings import Readings
+
+Fault = tuple[str, str]  # name and text
+
+MESSAGES_PER_MS, BACKLOG = 10, 3000  # more than so many in a time, and so many beyond that at once, are a flood
+FLOODING = (
+    "flooding",
+    f"the machine sends more than {MESSAGES_PER_MS * 1000} messages a second; once a step, or a millisecond where "
+    "that is longer, is enough",
+)
+
+
+class LinkWatch:
+    """Counts the messages of a machine, and tells when they fail to come.
+
+    `timeout` [s]: how long a good state, or the answer to an input, may take.
+    """
+
+    def __init__(self, link: Link, readings: Readings, inputs: AppliedInputs, timeout: float) -> None:
+        self.counts: Counter[str] = Counter()  # what was refused or sent again; the link's own are not among them
+        self.since_ns = 0  # no wait is longer than from here
+        self.looked_ns = 0  # when messages were last taken
+        self.reported: Fault | None = None  # the fault that the machine reported in this run
+        self._link, self._readings, self._inputs = link, readings, inputs
+        self._timeout_ns = timeout * 1e9
+        self._allowed = float(BACKLOG)  # messages that may still come
+        self._good_ns = 0  # when the newest good state came
+        self._refused_before: tuple[dict[str, int], dict[str, int]] = ({}, {})  # ours, the link's: at that state
+
+    def begin(self, now: int) -> None:
+        """A handshake begins."""
+        self.since_ns, self.reported, self._allowed = now, None, float(BACKLOG)
+
+    def flooded(self, came: int, now: int) -> bool:
+        """Whether more messages have come than a machine may send, now that some came.
+
+        A stalled reader finds many at once, which is no flood.
+        """
+        grown = (now - self.looked_ns) * 1e-6 * MESSAGES_PER_MS
+        self._allowed, self.looked_ns = min(self._allowed + grown, BACKLOG) - came, now
+        return self._allowed < 0
+
+    def good_state(self, now: int) -> None:
+        """A good state came."""
+        self._good_ns = now
+        self._refused_before = (dict(self.counts), dict(self._link.counts))
+
+    def restart_timeouts(self, now: int) -> None:
+        """All waits begin at `now`, once until a good state comes."""
+        if self._readings.measured_ns >= self.since_ns:
+            self.since_ns = now
+
+    def stale(self, now: int) -> Fault | None:
+        """Name and text of a fault: no good state, or no answer to an input, has come for too long; None: they come."""
+        measured_ns = self._readings.measured_ns
+        waited = now - max(measured_ns, self.since_ns)
+        if waited > self._timeout_ns:
+            return self._stale_state(now, waited)
+        waited = self._inputs.untaken_ns(measured_ns, self.since_ns)
+        if waited > self._timeout_ns:
+            text = f"the machine sends states but has taken no input sent in the last {waited / 1e6:.0f} ms"
+            return "stale_applied", f"{text}; does it still hear servonode?"
+        return None
+
+    def _stale_state(self, now: int, waited: int) -> Fault:
+        if now - self._good_ns <= self._timeout_ns:
+            text = f"the newest state is {waited / 1e6:.0f} ms old by the machine's own step stamps, though states come"
+            return "stale_state", f"{text}; does its time pass as fast as stated, do its states wait on the way?"
+        refused = self.all_counts() - _named(*self._refused_before)
+        text = f"no good state of the machine for {waited / 1e6:.0f} ms{listed(refused)}"
+        return "stale_state", f"{text}; is it running, and still in this run?"
+
+    def all_counts(self) -> Counter[str]:
+        """What was refused, here (`refused_<reason>`, `old_states`) and on the link; what was sent again (`resent`)."""
+        return _named(self.counts, self._link.counts)
+
+
+def _named(own: Mapping[str, int], of_link: Mapping[str, int]) -> Counter[str]:
+    """All counts under the names that are reported."""
+    return Counter(own) + Counter({f"refused_{reason}": n for reason, n in of_link.items()})
+
+
+def listed(counts: Counter[str]) -> str:
+    """What was refused, in words; empty if nothing was."""
+    refused = {name.removeprefix("refused_"): n for name, n in counts.items() if name != "resent"}
+    if not refused:
+        return ""
+    return f" ({sum(refused.values())} messages refused: {', '.join(f'{name} {n}' for name, n in refused.items())})"

@@ -1,0 +1,52 @@
+"""On what terms a machine behind a link takes part in a run."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.mechanics.description import packed
+from servonode.mechanics.machine import Machine
+
+Array = npt.NDArray[np.float64]
+Clock = Callable[[], int]  # monotonic ns
+
+
+@dataclass(frozen=True)
+class Terms:
+    """On what terms a machine takes part in a run."""
+
+    machine: str  # its name
+    lockstep: bool  # time stands still between two inputs
+    step_ns: int  # plant step
+    period: float  # s, between two control instants; 0: no controller
+    speed: float  # plant seconds per wall second
+    timeout: float  # s (wall clock) without an input after which the machine is safe by itself
+    state_timeout: float  # s (wall clock) without a state after which the machine counts as lost
+    limits: Mapping[str, float] = field(default_factory=dict)  # largest magnitude of an input that has one
+    frozen_time: float = float("inf")  # s of plant time for which readings may be the same while inputs should move it
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    start: Mapping[str, float | list[float]] = field(default_factory=dict)  # state at step 0
+
+
+def terms_of(
+    machine: Machine,
+    start: Array,
+    limits: Array,
+    *,
+    lockstep: bool,
+    step_ns: int,
+    period: float,
+    speed: float,
+    timeout: float,
+    state_timeout: float,
+    frozen_time: float = float("inf"),
+) -> Terms:
+    """The terms for a machine that is known here: its own names and parameters, the start as a kernel state."""
+    description = machine.description
+    finite = {name: float(v) for name, v in zip(description.input_names, limits, strict=True) if np.isfinite(v)}
+    return Terms(
+        description.name, lockstep, step_ns, period, speed, timeout, state_timeout, finite, frozen_time,
+        dict(machine.parameters), packed(description.layout, start[: machine.n_state].tolist()),
+    )  # fmt: skip
