@@ -198,7 +198,7 @@ def check_text(report: Report) -> str:
         rows.append(("contact forces", ", ".join(report.constraints) or "none"))
     rows.append(("program", report.program or ("none: zero input" if report.inputs else "none")))
     for name, values in report.residuals.items():
-        rows.append((f"  {name}", f"degree {values['degree']:.0f}, rate {values['rate']:.4g} 1/s"))
+        rows.append((f"  {name}", _residual(values)))
     if report.program:
         rows += [("settings", ", ".join(f"{n} = {v:g}" for n, v in report.settings.items()) or "none")]
     if report.targets:
@@ -215,6 +215,10 @@ def check_text(report: Report) -> str:
     rows += [(MARKS[each.level], f"{each.subject}: {each.text}") for each in report.findings]
     rows.append(("verdict", report.verdict))
     return "\n".join(f"{key:<16} {text}" for key, text in rows)
+
+
+def _residual(values: dict[str, float]) -> str:
+    return f"relative degree {values['relative_degree']:.0f}, convergence rate {values['convergence_rate']:.4g} 1/s"
 
 
 def _safety(safety: dict[str, Any]) -> str:

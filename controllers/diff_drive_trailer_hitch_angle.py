@@ -1,6 +1,7 @@
 """Hitch angle of the robot with trailer as a function of time (docs/machines/diff_drive_trailer.md, Hitch angle).
 
-phi = g(t) is one servo-constraint of degree 2 for two motors, so it must be completed, and the motion depends on how.
+phi = g(t) is one servo-constraint of relative degree 2 for two motors, so it must be completed, and the motion
+depends on how.
 """
 
 from typing import Literal

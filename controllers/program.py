@@ -150,7 +150,7 @@ def residual(
 ) -> Residual:
     """A servo-constraint `expression = 0`, stabilised at `rate` [1/s] (0: plain) unless the launch file says else.
 
-    `damping` is for what the servo-constraints leave free: f' = -lambda f - damping (degree 1), or
+    `damping` is for what the servo-constraints leave free: f' = -lambda f - damping (relative degree 1), or
     f'' = -2 lambda f' - lambda^2 f - damping. The residual then holds only up to the size of the damping.
     """
     check_name("residual", name)

@@ -152,8 +152,8 @@ class ProgramDescription(msgspec.Struct, frozen=True):
 
     name: str
     description: str
-    residuals: tuple[Quantity, ...]  # default: the default stabilisation rate [1/s]
-    degrees: tuple[int, ...]
+    residuals: tuple[Quantity, ...]  # default: the default convergence rate [1/s]
+    relative_degrees: tuple[int, ...]
     parameters: tuple[Quantity, ...]  # default None: computed at the start by the `start` kernel
     targets: tuple[str, ...]
     signals: tuple[Quantity, ...]
@@ -180,7 +180,7 @@ def values_by_name(quantities: Sequence[Quantity], given: Mapping[str, float]) -
 
 def derivatives(things: Iterable[T], order: int) -> list[tuple[T, int]]:
     """Each thing with the order of each of its derivatives, 0 first: how targets and signals stand in arrays."""
-    return [(thing, degree) for thing in things for degree in range(order + 1)]
+    return [(thing, k) for thing in things for k in range(order + 1)]
 
 
 def derivative_name(name: str, order: int) -> str:

@@ -104,8 +104,8 @@ class ServoLaw:
         if not (requirements or warnings):
             return [], []
         margins = np.zeros(len(requirements) + len(warnings))
-        degrees = enumerate(self.description.degrees)
-        rates = np.array([self.K[0, i, i] if degree == 1 else self.K[1, i, i] / 2 for i, degree in degrees])
+        relative_degrees = enumerate(self.description.relative_degrees)
+        rates = np.array([self.K[0, i, i] if r == 1 else self.K[1, i, i] / 2 for i, r in relative_degrees])
         self.kernel.conditions(t, x, y, self._p(), rates, late, margins)
         texts = [
             None if each.met(margin) else each.text
@@ -133,7 +133,7 @@ class ServoLaw:
     def stabilise(self, rates: Mapping[str, float]) -> None:
         """Give each residual its rate lambda [1/s]: f' = -lambda f, or f'' = -2 lambda f' - lambda^2 f."""
         names = [each.name for each in self.description.residuals]
-        self.use(Gains.from_rates([rates[name] for name in names], self.description.degrees))
+        self.use(Gains.from_rates([rates[name] for name in names], self.description.relative_degrees))
 
     def use(self, gains: Gains) -> None:
         """Feed the residuals back with these gains: f^(r) = -K1 f' - K0 f - KI s."""

@@ -80,7 +80,7 @@ class Survey:
     """
 
     residuals: tuple[str, ...]
-    degrees: tuple[int, ...]
+    relative_degrees: tuple[int, ...]
     inputs: tuple[str, ...]
     states: tuple[str, ...]
     count: int = 0
@@ -118,7 +118,7 @@ def unsurveyed(law: ServoLaw) -> Survey:
     """A survey of no state: the names alone, enough for the verdicts that only count."""
     machine = law.machine.description
     names = tuple(each.name for each in law.description.residuals)
-    return Survey(names, law.description.degrees, machine.input_names, machine.state_names)
+    return Survey(names, law.description.relative_degrees, machine.input_names, machine.state_names)
 
 
 def survey(law: ServoLaw, states: Array, times: Array, goals: Array, search: bool = True) -> Survey:
@@ -237,10 +237,10 @@ def _count(survey: Survey, n_s: int, n_tau: int, n_relations: int, completion: C
 
 def _unreached(survey: Survey) -> Verdict | None:
     """A residual that no input moves, at any state."""
-    for name, degree, reach, size in zip(survey.residuals, survey.degrees, survey.reach, survey.size, strict=True):
+    for name, r, reach, size in zip(survey.residuals, survey.relative_degrees, survey.reach, survey.size, strict=True):
         if reach < REACHED and size > NO_ROW:
-            text = f"no input ({', '.join(survey.inputs)}) reaches derivative {degree} of residual {name}"
-            remedy = f"its degree is higher than {degree}, or nothing moves it: state {name} with one rate more"
+            text = f"no input ({', '.join(survey.inputs)}) reaches derivative {r} of residual {name}"
+            remedy = f"its relative degree is higher than {r}, or nothing moves it: state {name} with one rate more"
         elif reach < REACHED:
             text = f"residual {name} is fixed by the passive constraints: its row is a combination of theirs"
             remedy = f"leave {name} out: a servo-constraint can ask neither for nor against what they fix"

@@ -34,7 +34,7 @@ SOURCE = Source(
     "Mech. Eng. 1, 1972, pp. 1-16.",
     """
 We know of no figure of a motion in it that could be drawn again. What can be tried are its statements. All runs here
-are `trailer_look_ahead` begun 0.3 m beside its wave: two residuals of degree 2, whose
+are `trailer_look_ahead` begun 0.3 m beside its wave: two residuals of relative degree 2, whose
 equation f'' = −K1 f' − K0 f is the same for every machine.
 """,
 )

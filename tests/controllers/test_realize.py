@@ -264,7 +264,7 @@ def test_a_row_that_no_input_reaches_is_named_with_its_degree(laws: Any) -> None
     found = replace(found, reach=np.array([1e-12, found.reach[1]]))
     text = verdict(found, 2, 2)
     assert text.text == "no input (U1, U2) reaches derivative 2 of residual phi"
-    assert "its degree is higher than 2" in text.remedy
+    assert "its relative degree is higher than 2" in text.remedy
 
 
 def test_one_input_that_loses_its_only_residual_is_found(laws: Any) -> None:
