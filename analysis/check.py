@@ -127,7 +127,8 @@ def _residuals(closed_loop: ClosedLoop) -> dict[str, dict[str, float]]:
         return {}
     found: dict[str, dict[str, float]] = {}
     description = control.law.description
-    for i, (quantity, degree) in enumerate(zip(description.residuals, description.degrees, strict=True)):
+    for i, (quantity, r) in enumerate(zip(description.residuals, description.relative_degrees, strict=True)):
         K0, K1 = float(control.gains.K0[i, i]), float(control.gains.K1[i, i])
-        found[quantity.name] = {"degree": degree, "rate": K0 if degree == 1 else K1 / 2, "K0": K0, "K1": K1}
+        rate = K0 if r == 1 else K1 / 2
+        found[quantity.name] = {"relative_degree": r, "convergence_rate": rate, "K0": K0, "K1": K1}
     return found

@@ -251,7 +251,7 @@ def _internal(closed_loop: ClosedLoop) -> tuple[tuple[str, ...], int]:
     if control is None or control.law.description.explicit:
         return d.state_names, len(d.velocities)
     law, y = control.law, closed_loop.goal(0.0)
-    finite = np.array(law.description.degrees) == 2
+    finite = np.array(law.description.relative_degrees) == 2
 
     def residuals(x: Array) -> Array:
         return np.extract(finite, law.evaluate(0.0, x, y).residuals)

@@ -1,4 +1,4 @@
-"""Messages to bytes and back; whatever the bytes are, a refusal is a MessageError with a counted word.
+"""Messages to bytes and back; invalid bytes of any kind raise a MessageError, whose reason is one word for counting.
 
 A message is one msgpack map with string keys, its values numbers, texts, flags, and lists or maps of them, so
 that viewers such as PlotJuggler read it as it is. Typed decoding checks shape, limits and finiteness in C.
@@ -27,7 +27,7 @@ _WIDER = {
 
 
 class MessageError(ServonodeError, ValueError):
-    """Bytes that are no message; `reason` is one of REASONS, for counting."""
+    """Bytes that are not a valid message; `reason` is one of REASONS, for counting."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"message refused ({reason}): {detail}" if detail else f"message refused ({reason})")
@@ -39,7 +39,7 @@ def _to_plain(value: Any) -> Any:
     try:
         return value.tolist()
     except AttributeError:
-        raise TypeError(f"{type(value).__name__} cannot travel; send numbers, lists, texts or maps") from None
+        raise TypeError(f"{type(value).__name__} cannot be sent; send numbers, lists, texts or maps") from None
 
 
 pack = msgspec.msgpack.Encoder(enc_hook=_to_plain).encode
@@ -48,12 +48,12 @@ pack = msgspec.msgpack.Encoder(enc_hook=_to_plain).encode
 def encode(message: Message) -> bytes:
     """The message as one msgpack map.
 
-    Values are not looked at: it is the receiver that refuses what is not finite. Raises TypeError for a value
-    that msgpack has no word for, MessageError ("length") beyond 64 KiB.
+    Values are not checked: the receiver refuses what is not finite. Raises TypeError for a value that msgpack cannot
+    encode, MessageError ("length") beyond 64 KiB.
     """
     payload = pack(message)
     if len(payload) > MAX_PAYLOAD:
-        raise MessageError("length", f"{len(payload)} bytes, at most {MAX_PAYLOAD} travel")
+        raise MessageError("length", f"{len(payload)} bytes, at most {MAX_PAYLOAD} can be sent")
     return payload
 
 
@@ -119,7 +119,7 @@ def decode(topic: bytes, payload: bytes) -> Message:
     except (ValueError, RecursionError, MemoryError) as error:
         if not str(error).startswith(_FLOAT_BOUND):
             raise _refusal(error) from None
-    try:  # a number of 2^53 and more, or none at all: the wide types tell which
+    try:  # a number of 2^53 and more, or not a number: the wide types tell which
         return _rebuild(_KINDS[topic], _WIDE[topic](payload))
     except (ValueError, RecursionError, MemoryError) as error:
         raise _refusal(error) from None

@@ -1,4 +1,4 @@
-"""File descriptors: libzmq ends the process when it gets none, so there must be enough, and strangers get few."""
+"""File descriptors: libzmq aborts the process when it gets none, so enough are reserved for the node itself."""
 
 import contextlib
 import resource
@@ -7,13 +7,13 @@ from pathlib import Path
 from servonode.bus.run_folder import BusError
 
 NEEDED = 20  # of a process that opens a bus: a context with its threads, sockets, the connections of a run
-OWN = 32  # of a node, with its libraries and files; what is beyond may go to who connects
-SERVERS, FEWEST = 4, 4  # that share what is beyond, at most; connections that each must have
+OWN = 32  # of a node, with its libraries and files; the others may serve connections
+SERVERS, FEWEST = 4, 4  # servers of a process at most; connections that each must be able to accept
 MOST = 1024  # more are not asked for: `select` takes no higher ones
 
 
 def ensure_room() -> None:
-    """Have enough descriptors for a bus, the limit raised as far as may be; BusError if that does not do."""
+    """Raise the limit of descriptors as far as a bus needs; BusError if the system does not allow that."""
     held, limit = _held(), _raised()
     wanted = max(held + NEEDED, OWN + SERVERS * FEWEST)
     if limit < wanted:
@@ -24,12 +24,12 @@ def ensure_room() -> None:
 
 
 def share(most: int) -> int:
-    """How many connections a server may take in, at most `most`, so that the node itself never lacks a descriptor."""
+    """How many connections a server may accept, at most `most`, so that the node itself never lacks a descriptor."""
     return max(min(most, (_raised() - OWN) // SERVERS), FEWEST)
 
 
 def _raised() -> int:
-    """The limit for descriptors, which is raised first; a large number for none."""
+    """The limit of descriptors, raised where that is possible; a large number where there is no limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return 2**31

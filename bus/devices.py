@@ -1,6 +1,6 @@
-"""Where servonode and an external plant meet unless they are told otherwise: two sockets in a folder of the user's.
+"""Default addresses of an external plant: two sockets in a private folder of the user.
 
-The rule stands in docs/protocol.md, so that a program without servonode's code computes the same.
+docs/protocol.md states the rule, so that a program without servonode's code finds the same addresses.
 """
 
 import contextlib
@@ -20,12 +20,14 @@ _MACHINE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 
 
 def device_addresses(machine: str) -> tuple[str, str]:
-    """Where the machine of this name publishes its states, and where it hears what is applied.
+    """The addresses at which the machine of this name publishes its states and receives the applied inputs.
 
-    Raises BusError for a name that makes no name of a file.
+    Raises BusError for a name that cannot be part of a file's name.
     """
     if not _MACHINE_NAME.fullmatch(machine):
-        raise BusError(f"the machine's name {machine[:40]!r} makes no name of a socket (letters, digits, _ - and .)")
+        raise BusError(
+            f"the machine's name {machine[:40]!r} cannot be part of a socket's name; take letters, digits, _ - and ."
+        )
     folder = base_folder() / DEVICES
     return f"ipc://{folder}/{machine}.state", f"ipc://{folder}/{machine}.applied"
 
@@ -63,7 +65,7 @@ def clear_devices_folder(bound: str = "") -> None:
     path = _path_of(bound)
     if path.parent == folder and _is_abandoned(path):
         path.unlink(missing_ok=True)
-    chosen = str(folder.parent) == os.environ.get(RUNTIME, "").rstrip("/")  # that one is its user's own
+    chosen = str(folder.parent) == os.environ.get(RUNTIME, "").rstrip("/")  # a folder that the user chose stays
     for each in (folder,) if chosen else (folder, folder.parent):
         with contextlib.suppress(OSError):  # not empty: another machine, or a run, is there
             each.rmdir()
@@ -73,7 +75,7 @@ def exposure(address: str) -> str | None:
     """Who else can reach this address, as a sentence with the remedy; None where it is private."""
     remedy = "leave plant.device.state and plant.device.applied out for private sockets"
     if address.startswith("tcp://"):
-        return f"any user of this computer can speak to {address}; there are no keys yet; {remedy}"
+        return f"any user of this computer can connect to {address}; there are no keys yet; {remedy}"
     folder = _path_of(address).parent
     with contextlib.suppress(OSError):
         found = folder.stat()

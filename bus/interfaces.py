@@ -19,14 +19,14 @@ class PublisherFace(Protocol):
     """What a node publishes with."""
 
     def publish(self, topic: str, message: Message) -> None:
-        """Send to all that listen now; never blocks."""
+        """Send to all that are subscribed now; never blocks."""
 
     def subscriptions_seen(self) -> int:
         """How many subscriptions are held at present."""
 
     @property
     def joined(self) -> int:
-        """Subscriptions ever made."""
+        """Subscriptions received since the start, ended ones counted too; grows when a node joins."""
 
     def listened(self, topic: str) -> bool:
         """Whether somebody held a subscription to this topic when they were last counted."""
@@ -39,7 +39,7 @@ class PublisherFace(Protocol):
 
 
 class SubscriberFace(Protocol):
-    """What a node listens with."""
+    """What a node receives messages with."""
 
     counts: Counter[str]
 
@@ -57,11 +57,11 @@ class RequestsFace(Protocol):
         """The oldest request and whom to reply to, or None; never blocks."""
 
     def reply(self, identity: Identity, content: dict[str, Any]) -> None:
-        """Answer it; never blocks, and nobody minds if the asker has gone."""
+        """Answer a request; never blocks; dropped if its client has disconnected."""
 
 
 class BusFace(Protocol):
-    """One node's bus; `Bus` and `MemoryBus` have it."""
+    """One node's bus, as `Bus` and `MemoryBus` implement it."""
 
     node: str
 
@@ -72,7 +72,7 @@ class BusFace(Protocol):
         """A subscriber to topics of other nodes."""
 
     def requests(self) -> RequestsFace:
-        """The node's one door for requests."""
+        """The node's one request socket."""
 
     def wait(self, deadline_ns: int | None, fds: Iterable[int] = ()) -> bool:
         """Whether a subscriber, a request or one of `fds` became readable before the deadline [ns]."""

@@ -1,7 +1,7 @@
 """The link to a machine that is another process: two addresses, one publisher on each.
 
-Publishers bind, subscribers connect: the machine binds where it publishes its states, servonode where it publishes
-what is applied. Whoever can reach an address can also speak on it, so both must be local; see docs/protocol.md.
+Publishers bind, subscribers connect: the machine binds the address of its states, servonode that of the applied inputs.
+Whoever can reach an address can also send to it, so both must be local; see docs/protocol.md.
 """
 
 import os
@@ -12,51 +12,51 @@ from pathlib import Path
 from typing import Protocol
 
 from servonode.bus.descriptors import ensure_room
-from servonode.bus.hearer import Hearer
+from servonode.bus.device_subscriber import DeviceSubscriber
 from servonode.bus.interfaces import BOUND, Intake
 from servonode.bus.messages import Message
 from servonode.bus.publisher import Publisher
 from servonode.bus.run_folder import IPC_LIMIT, BusError
 from servonode.bus.zmq_io import listen
 
-HEARD = ("state", "status")  # the topics a machine publishes
+MACHINE_TOPICS = ("state", "status")  # what a machine publishes
 
 _TCP = re.compile(r"tcp://(?:127\.0\.0\.1|localhost|\[::1\])(?::([0-9]{1,5}))?")
 
 
 class Link(Protocol):
-    """Sends to a machine and hears it; nothing here blocks."""
+    """Sends messages to a machine and receives its messages; no call blocks."""
 
-    counts: Counter[str]  # what came and was no message, by reason
+    counts: Counter[str]  # received data that is not a valid message, by reason
 
     @property
     def fds(self) -> tuple[int, ...]:
         """Readable when something may have come."""
 
     def open(self) -> None:
-        """Open what it is made of. Raises BusError where that cannot be."""
+        """Open its sockets. Raises BusError where that fails."""
 
     def send(self, topic: str, message: Message) -> None:
-        """Send one message; what cannot be taken is lost."""
+        """Send one message; it is lost if the machine does not read."""
 
     def receive(self, bound: int = BOUND) -> list[tuple[str, Message]]:
         """What has come, oldest first, at most `bound` messages."""
 
     def due(self) -> int | None:
-        """The monotonic time [ns] at which something comes without making `fds` readable, if any."""
+        """The monotonic time [ns] at which to call `receive` although no fd is readable; None: there is none."""
 
     def renew(self) -> None:
-        """Connect anew to what the machine publishes; what is on its way may be lost."""
+        """Connect anew to the machine's publisher; messages in transit may be lost."""
 
     def listened(self) -> bool | None:
-        """Whether somebody hears what is sent; None: not known."""
+        """Whether a machine has subscribed to what is sent; None: not known."""
 
     def close(self) -> None:
         """Free everything; a second call does nothing."""
 
 
 def check_address(text: str) -> str | None:
-    """Why a machine's address cannot be used, in one sentence with the remedy, or None for a good one."""
+    """Why a machine's address cannot be used, in one sentence with the remedy; None for a valid address."""
     if text.startswith("ipc://"):
         return _check_path(text.removeprefix("ipc://"))
     if found := _TCP.fullmatch(text):
@@ -68,7 +68,7 @@ def check_address(text: str) -> str | None:
             f"{text!r} may be reached from other computers, and this link has no keys; "
             "take tcp://127.0.0.1:PORT, tcp://[::1]:PORT or ipc:///PATH"
         )
-    return f"{text!r} is no address; take tcp://127.0.0.1:PORT, tcp://[::1]:PORT or ipc:///PATH"
+    return f"{text!r} is not an address; take tcp://127.0.0.1:PORT, tcp://[::1]:PORT or ipc:///PATH"
 
 
 def _check_path(path: str) -> str | None:
@@ -82,18 +82,18 @@ def _check_path(path: str) -> str | None:
 
 
 class ExternalLink:
-    """A link over sockets, all of it in this thread and within bounds; open it after the fork."""
+    """A link over sockets, read and written in the calling thread and within bounds; open it after the fork."""
 
     def __init__(self, state_address: str, applied_address: str) -> None:
         self.counts: Counter[str] = Counter()
         self._addresses = (state_address, applied_address)
         self._publisher: Publisher | None = None
-        self._hearer: Hearer | None = None
+        self._subscriber: DeviceSubscriber | None = None
         self._owner = 0
         self._bound: Path | None = None
 
     def open(self) -> None:
-        """Bind the one address and connect to the other; raises BusError where that cannot be."""
+        """Bind the address of the inputs, connect to that of the states; raises BusError where that fails."""
         state, applied = self._addresses
         for address in self._addresses:
             if complaint := check_address(address):
@@ -102,9 +102,9 @@ class ExternalLink:
             raise BusError(f"{state} cannot serve states and inputs; give the machine a second address")
         self._owner = os.getpid()
         self._publisher = self._publish(applied)
-        intake = Intake({"machine": HEARD})
+        intake = Intake({"machine": MACHINE_TOPICS})
         self.counts = intake.counts
-        self._hearer = Hearer(state, intake)
+        self._subscriber = DeviceSubscriber(state, intake)
 
     def _publish(self, address: str) -> Publisher:
         ensure_room()
@@ -117,11 +117,11 @@ class ExternalLink:
 
     @property
     def fds(self) -> tuple[int, ...]:
-        """Readable when something came from the machine, or somebody came to listen whom it is time to see."""
-        if self._hearer is None or self._publisher is None:
+        """Readable when the machine has sent something, or a new subscriber is to be accepted."""
+        if self._subscriber is None or self._publisher is None:
             return ()
         server = self._publisher.server
-        return (self._hearer.fd, server.fd) if time.monotonic_ns() >= server.due_ns else (self._hearer.fd,)
+        return (self._subscriber.fd, server.fd) if time.monotonic_ns() >= server.due_ns else (self._subscriber.fd,)
 
     def send(self, topic: str, message: Message) -> None:
         """Publish one message; never blocks."""
@@ -130,32 +130,32 @@ class ExternalLink:
 
     def receive(self, bound: int = BOUND) -> list[tuple[str, Message]]:
         """What has come, oldest first, at most `bound` messages and as many as DRAIN_NS allow; never blocks."""
-        assert self._hearer is not None
+        assert self._subscriber is not None
         assert self._publisher is not None
         self._publisher.subscriptions_seen()
-        return self._hearer.receive(bound)
+        return self._subscriber.receive(bound)
 
     def due(self) -> int | None:
-        """At once where a drain ended early, for what waits already gives no signal; else when to connect again."""
-        return None if self._hearer is None else self._hearer.due()
+        """0 where a drain ended early, for what waits already gives no signal; else when to connect again."""
+        return None if self._subscriber is None else self._subscriber.due()
 
     def renew(self) -> None:
         """Connect anew, at once."""
-        if self._hearer is not None:
-            self._hearer.renew()
+        if self._subscriber is not None:
+            self._subscriber.renew()
 
     def listened(self) -> bool | None:
         """Whether a machine has subscribed to anything that is sent."""
         return self._publisher is not None and self._publisher.subscriptions_seen() > 0
 
     def close(self) -> None:
-        """Let the last messages go, close all. A second call, or one in a fork, does nothing."""
-        publisher, hearer = self._publisher, self._hearer
+        """Send what is still queued, close all. A second call, or one in a forked child, does nothing."""
+        publisher, subscriber = self._publisher, self._subscriber
         if os.getpid() != self._owner or publisher is None:
             return
-        self._publisher = self._hearer = None
+        self._publisher = self._subscriber = None
         publisher.server.close()
-        if hearer is not None:
-            hearer.close()
+        if subscriber is not None:
+            subscriber.close()
         if self._bound:
             self._bound.unlink(missing_ok=True)

@@ -41,7 +41,7 @@ class MemoryPublisher:
         self.expected_subscriptions = expected_subscriptions
 
     def publish(self, topic: str, message: Message) -> None:
-        """Deliver to all that listen now; a full queue drops the message, as on the wire. Raises as there."""
+        """Deliver to all that are subscribed now; a full queue drops the message, as on the wire. Raises as there."""
         frames = encode_frames(topic, message)
         for reader in self._readers:
             reader.deliver(frames)
@@ -52,7 +52,7 @@ class MemoryPublisher:
 
     @property
     def joined(self) -> int:
-        """Subscriptions ever made, as far as they are still held."""
+        """Subscriptions held at present: those that have ended are not counted here."""
         return self.subscriptions_seen()
 
     def listened(self, topic: str) -> bool:
@@ -64,12 +64,12 @@ class MemoryPublisher:
         return self.subscriptions_seen() >= self.expected_subscriptions
 
     def wait_ready(self, deadline_ns: int) -> bool:  # noqa: ARG002
-        """The same as `ready`: nothing comes of waiting in one process."""
+        """The same as `ready`: in one process nothing arrives while it waits."""
         return self.ready()
 
 
 class MemorySubscriber:
-    """A queue of frames."""
+    """A subscriber: a queue of the frames that were published to it."""
 
     def __init__(self, wanted: Wanted) -> None:
         self._intake = Intake(wanted)
@@ -154,15 +154,15 @@ class MemoryBus:
         return made
 
     def requests(self) -> MemoryRequests:
-        """The node's door for requests; BusError if the node has one."""
+        """The node's queue of requests; BusError if the node has one."""
         if self.node in self._switchboard.requests:
             raise BusError(f"node {self.node!r} takes requests already; rename one of the two")
         return self._switchboard.requests.setdefault(self.node, MemoryRequests())
 
     def wait(self, deadline_ns: int | None, fds: Iterable[int] = ()) -> bool:  # noqa: ARG002
-        """Whether a message or a request waits; returns at once, for nothing comes of waiting here."""
-        door = self._switchboard.requests.get(self.node)
-        return any(made.wait(None) for _, made in self._subscribers) or (door is not None and door.waiting())
+        """Whether a message or a request waits; returns at once: nothing arrives while it waits."""
+        requests = self._switchboard.requests.get(self.node)
+        return any(made.wait(None) for _, made in self._subscribers) or (requests is not None and requests.waiting())
 
     def close(self) -> None:
         """Leave the switchboard; a second call does nothing."""

@@ -1,4 +1,4 @@
-"""What the nodes say to each other: one frozen struct per topic, all values in SI units and radians.
+"""The messages between nodes: one frozen struct per topic, all values in SI units and radians.
 
 On the wire each message is one msgpack map whose keys are the field names below. Unknown keys are ignored; a
 missing or ill-typed one refuses the message. The bounds stand in the types, so that the decoder checks them
@@ -85,7 +85,7 @@ class State(Message, frozen=True, kw_only=True, gc=False):
 
     state: Vectors  # by the sheets' names; vectors as lists
     input: Values  # what was applied in the step that led here
-    control: bool  # a control instant: an answer is expected
+    control: bool  # a control instant: a command is expected
     final: bool = False  # the explicit end of the run
     applied_seq: CountOrNone = -1  # of a device: seq of the newest `applied` it took; -1: none
     goal_k: CountOrNone = -1  # the step of the goal that belongs to it: goal time stands while no command acts; -1: k
@@ -110,13 +110,13 @@ class Applied(Message, frozen=True, kw_only=True, gc=False):
     re: CountOrNone  # seq of the command it came from; -1: none
     reasons: Texts  # why applied differs from desired; empty: it does not
     repeats: Count  # periods in a row for which the command before was held
-    until: Count = 0  # to a device in lockstep: the step to which it shall integrate under this input
+    until: Count = 0  # to a device in lockstep: the step to which it is to integrate under this input
     state_seq: CountOrNone = -1  # to a device: seq of its newest state that had been taken; -1: none
     final: bool = False  # to a device: the run is over, be safe and wait for the next `setup`
 
 
 class Setup(Message, frozen=True, kw_only=True, gc=False):
-    """What a device must know of the run that begins at plant step `k` of the header; docs/protocol.md."""
+    """What a device must know about the run that begins at plant step `k` of the header; docs/protocol.md."""
 
     machine: Text  # the machine's name
     mode: Literal["realtime", "lockstep"]
@@ -137,7 +137,7 @@ class Target(Message, frozen=True, kw_only=True, gc=False):
 
 
 class Report(Message, frozen=True, kw_only=True, gc=False):
-    """How the law fared on one state. A singular law sends `condition = LARGEST`: infinity is refused."""
+    """How the law was evaluated at one state. A singular law sends `condition = LARGEST`: infinity is refused."""
 
     residual: Values
     condition: Number  # condition number of the matrix it solved with
@@ -148,11 +148,11 @@ class Report(Message, frozen=True, kw_only=True, gc=False):
 
 
 class Status(Message, frozen=True, kw_only=True, gc=False):
-    """Where a node stands in its life, what went wrong, and what it counted."""
+    """A node's lifecycle state, its fault, and its counters."""
 
     lifecycle: Lifecycle
     fault: Text = ""
-    safe_state: Text = ""  # of a plant: where on the fault ladder it stands
+    safe_state: Text = ""  # of a plant: the stage of the fault ladder
     counts: Counts
     values: Values
     goal_k: CountOrNone = -1  # of a plant: the step of the goal at present; -1: k

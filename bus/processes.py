@@ -1,4 +1,4 @@
-"""Processes by id and start time: one that has taken over a dead one's id is never taken for it."""
+"""Processes by id and start time: a new process with the id of a dead one is not mistaken for it."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 START = 22  # the start time's number among the fields of /proc/PID/stat [clock ticks after the system's start]
-PROBE_S = 0.2  # s, for a connection that is only made to see who is there
+PROBE_S = 0.2  # s, for a connection that only asks which process listens
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Named:
 
     @classmethod
     def read(cls, content: dict[str, Any]) -> Self | None:
-        """What somebody wrote down of a process; None where that names none for certain."""
+        """The process that `content` of a file names; None where that is incomplete."""
         pid, start, space = (content.get(word) for word in ("pid", "start", "space"))
         if type(pid) is int and type(start) is int and isinstance(space, str) and pid > 0 and start > 0:
             return cls(pid, start, space)
@@ -39,7 +39,7 @@ class Named:
         return self.start > 0 and self == Named.of(self.pid) and _user_of(self.pid) == owner
 
     def send(self, number: int, owner: int) -> bool:
-        """Send it a signal if it lives, and nobody else one; whether it was sent. Needs no socket."""
+        """Send it a signal if it lives, and never to another process; whether it was sent. Needs no socket."""
         handle: int | None = None
         with suppress(OSError, AttributeError):  # an old kernel, no descriptor left: then between two instructions
             handle = os.pidfd_open(self.pid)
@@ -47,7 +47,7 @@ class Named:
             if not self.lives(owner):
                 if handle is None:
                     return False
-                os.close(handle)  # the last descriptor, perhaps, without which nothing can be read
+                os.close(handle)  # it may be the last free descriptor, which reading /proc needs
                 handle = None
                 if not self.lives(owner):
                     return False
@@ -62,7 +62,7 @@ class Named:
 
 def listener(path: Path) -> int | None:
     """The id of the process that listens at a Unix socket; None if nobody does, 0 if it is of another namespace."""
-    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:  # that there is none, too
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:  # also where nothing listens
         probe.settimeout(PROBE_S)
         probe.connect(str(path))
         return int(struct.unpack("3i", probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0])
@@ -70,7 +70,7 @@ def listener(path: Path) -> int | None:
 
 
 def _kill(pid: int, handle: int | None, number: int) -> None:
-    """Signal a process by its handle, or by its id where there is none, or a container's rules forbid its use."""
+    """Signal a process by its handle, or by its id without a handle, or where a container forbids its use."""
     if handle is not None:
         try:
             return signal.pidfd_send_signal(handle, number)
@@ -82,7 +82,7 @@ def _kill(pid: int, handle: int | None, number: int) -> None:
 
 
 def _start_of(pid: int) -> int:
-    """When a process began; 0 if there is none that lives, or the system does not tell."""
+    """When a process began; 0 if it does not live, or the system does not tell."""
     with suppress(OSError, ValueError, IndexError):
         state, *fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
         if state not in ("Z", "X"):

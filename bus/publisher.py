@@ -1,4 +1,4 @@
-"""A node's publishing socket: each message to all that have subscribed to its topic, as far as they read."""
+"""A node's publishing socket: sends each message to all that have subscribed to its topic and read it."""
 
 import socket
 import time
@@ -35,23 +35,23 @@ class Held:
 
 
 class Publisher:
-    """The node's one publishing socket; sees the subscriptions that reach it.
+    """The node's one publishing socket; knows the subscriptions that it holds.
 
-    Its table is bounded: a subscription that no topic begins with, or beyond SUBSCRIPTIONS, is ignored.
+    Their table is bounded: a subscription that no topic begins with, or beyond SUBSCRIPTIONS, is ignored.
     """
 
     def __init__(self, listening: socket.socket, expected_subscriptions: int) -> None:
-        self.server = Server(listening, KIND, PEERS, LARGEST, SUBSCRIBERS, self._heard, self._gone)
+        self.server = Server(listening, KIND, PEERS, LARGEST, SUBSCRIBERS, self._receive, self._ended)
         self.expected_subscriptions = expected_subscriptions
         self.subscriptions: Counter[str] = Counter()  # held at present, by topic word
-        self.joined = 0  # subscriptions ever made
+        self.joined = 0  # subscriptions received since the start, ended ones counted too
         self._held: dict[Connection, Held] = {}
         self._readers: dict[bytes, list[Connection]] = {word: [] for word in _HEADS}
         self._waiter = Waiter()
         self._waiter.serve(self.server, self._is_expected)
 
     def publish(self, topic: str, message: Message) -> None:
-        """Send to all that listen now; never blocks. What a reader has no room for is dropped for it.
+        """Send to all that are subscribed now; never blocks. A subscriber that does not read loses it.
 
         Raises ValueError if the message is not of this topic, and what `encode` raises.
         """
@@ -59,15 +59,15 @@ class Publisher:
         self.publish_frames(word, payload)
 
     def publish_frames(self, word: bytes, payload: bytes) -> None:
-        """Send a payload as it is, whatever it is."""
+        """Send a payload without looking at it."""
         if readers := self._readers[word]:
             data = _HEADS[word] + frame(payload)
             send = self.server.send
-            for reader in readers if len(readers) == 1 else readers.copy():  # one that has gone leaves the list
+            for reader in readers if len(readers) == 1 else readers.copy():  # one that has disconnected leaves the list
                 send(reader, data)
 
     def subscriptions_seen(self) -> int:
-        """How many subscriptions are held at present; those of a closed or dead subscriber go."""
+        """How many subscriptions are held at present; those of a closed or killed subscriber are not counted."""
         self._waiter.look(time.monotonic_ns())
         return self.subscriptions.total()
 
@@ -86,8 +86,8 @@ class Publisher:
     def _is_expected(self) -> bool:
         return self.subscriptions.total() >= self.expected_subscriptions
 
-    def _heard(self, connection: Connection, frames: list[bytes]) -> None:
-        """Take a subscription or its end; whatever else a subscriber says is ignored."""
+    def _receive(self, connection: Connection, frames: list[bytes]) -> None:
+        """Take a subscription or its end; anything else that a subscriber sends is ignored."""
         word = frames[0][1:]
         if word not in _PREFIXES:
             return
@@ -113,7 +113,7 @@ class Publisher:
             elif topic not in held.topics:
                 self._readers[topic].remove(connection)
 
-    def _gone(self, connection: Connection) -> None:
+    def _ended(self, connection: Connection) -> None:
         held = self._held.pop(connection, None)
         if held is not None:
             for word, number in held.words.items():
@@ -123,7 +123,7 @@ class Publisher:
 
 
 def _add(counts: "Counter[Any]", key: bytes | str, number: int) -> None:
-    """Count, and keep only what is more than none."""
+    """Add to a count, and remove it where it becomes 0."""
     counts[key] += number
     if counts[key] <= 0:
         del counts[key]

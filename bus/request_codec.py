@@ -20,7 +20,7 @@ def _map_of(inner: Any) -> Any:
 
 
 def _nested(depth: int) -> Any:
-    """What may stand where `depth` levels are left: deeper the decoder goes not, and so allocates nothing for it."""
+    """The values that are allowed with `depth` levels left; the decoder refuses deeper ones and allocates nothing."""
     if depth == 1:
         return _SCALAR
     inner = _nested(depth - 1)
@@ -34,7 +34,7 @@ def encode_map(content: dict[str, Any]) -> bytes:
     """A request or a reply as one msgpack map; raises as `encode`."""
     payload = pack(content)
     if len(payload) > MAX_PAYLOAD:
-        raise MessageError("length", f"{len(payload)} bytes, at most {MAX_PAYLOAD} travel")
+        raise MessageError("length", f"{len(payload)} bytes, at most {MAX_PAYLOAD} can be sent")
     return payload
 
 

@@ -1,8 +1,8 @@
-"""Requests (arm, stop, parameters): a door at each node, a Requester for whoever asks.
+"""Requests (arm, stop, parameters): each node serves them at its request socket, a client asks with a Requester.
 
-Frames: tag, map. The asker's tag comes back with the reply, so that a late reply
-is never taken for the next one's. It also carries the time after which the asker no longer waits: a node that
-was stalled does not carry out what its asker was told had failed.
+Frames: tag, map. The reply carries the tag of its request, so that a late reply is never taken for that of the next
+request. The tag also holds the time after which the client no longer waits: a node that was stalled does not carry out
+what its client was told had failed.
 """
 
 import itertools
@@ -27,27 +27,27 @@ from servonode.bus.zmq_io import RECONNECT_MS, Waiter, place_of
 TAG = struct.Struct("<QQ")  # number of the request, monotonic ns after which it is void (all ones: never)
 NEVER = 2**64 - 1
 LARGEST = 4096  # bytes of a request
-ASKERS = 32  # connections at once
-PIPELINED = 2  # requests of one connection that wait: one that came too late, and the next
-FRAMES = 64  # of an answer that are taken at once
+CLIENTS = 32  # connections at once
+PIPELINED = 2  # requests of one connection that wait: one whose client gave up, and the next
+FRAMES = 64  # that are read at once while waiting for an answer
 KIND, PEERS = b"ROUTER", frozenset((b"DEALER", b"REQ", b"ROUTER"))
 ANSWERERS = frozenset((KIND,))
 
 
 class Requests:
-    """The node's door; `counts` has the requests that were refused, by reason.
+    """The node's request socket; `counts` has the refused requests by reason.
 
-    An asker's next request is read when the one before has been answered, so that nobody who asks without end keeps
-    others from being heard.
+    The next request of a client is read when the one before has been answered, so that a client that asks without end
+    does not keep the others waiting.
     """
 
     def __init__(self, listening: socket.socket) -> None:
-        self.server = Server(listening, KIND, PEERS, LARGEST, ASKERS, self._heard, self._gone)
+        self.server = Server(listening, KIND, PEERS, LARGEST, CLIENTS, self._receive, self._ended)
         self.counts: Counter[str] = Counter()
         self._waiter = Waiter()
         self._waiter.serve(self.server)
         self._waiting: deque[tuple[Connection, list[bytes]]] = deque()
-        self._askers: dict[int, Connection] = {}  # who waits for an answer, by a number
+        self._clients: dict[int, Connection] = {}  # that wait for an answer, by the request's number
         self._pending: Counter[Connection] = Counter()  # requests that are not answered yet
         self._numbers = itertools.count(1)
 
@@ -62,23 +62,23 @@ class Requests:
             connection, frames = self._waiting.popleft()
             if (content := self._read(frames)) is not None:
                 number = next(self._numbers)
-                self._askers[number] = connection
+                self._clients[number] = connection
                 return (number.to_bytes(8), frames[0]), content
-            self._let_go(connection)
+            self._finish(connection)
         return None
 
     def reply(self, identity: Identity, content: dict[str, Any]) -> None:
-        """Answer the request; never blocks, and is dropped if the asker has gone."""
-        connection = self._askers.pop(int.from_bytes(identity[0]), None)
+        """Answer the request; never blocks; dropped if the client has disconnected."""
+        connection = self._clients.pop(int.from_bytes(identity[0]), None)
         if connection is not None:
             self.server.send(connection, frame(identity[1], MORE) + frame(encode_map(content)))
-            self._let_go(connection)
+            self._finish(connection)
 
-    def _heard(self, connection: Connection, frames: list[bytes]) -> None:
-        """A request, or what is none, has come."""
+    def _receive(self, connection: Connection, frames: list[bytes]) -> None:
+        """Queue a message that has come if it may be a request, else count it as refused."""
         if len(frames) != 2 or len(frames[0]) != TAG.size:
             self.counts["frames"] += 1
-        elif self._pending[connection] == PIPELINED or len(self._waiting) >= PIPELINED * ASKERS:
+        elif self._pending[connection] == PIPELINED or len(self._waiting) >= PIPELINED * CLIENTS:
             self.server.end(connection)
         else:
             self._pending[connection] += 1
@@ -87,14 +87,14 @@ class Requests:
             connection.spoken = 0
             self.server.pause(connection)
 
-    def _gone(self, connection: Connection) -> None:
-        """Nobody waits for these answers any more; stops are carried out all the same."""
+    def _ended(self, connection: Connection) -> None:
+        """Drop the waiting requests of a connection that has ended, but carry out its stops all the same."""
         del self._pending[connection]
         kept = [each for each in self._waiting if each[0] is not connection or TAG.unpack(each[1][0])[1] == NEVER]
         self._waiting = deque(kept)
 
     def _read(self, frames: list[bytes]) -> dict[str, Any] | None:
-        """What is asked; None, and counted, where it is too late or cannot be read."""
+        """The content of a request; None, and counted, where it came too late or cannot be read."""
         if TAG.unpack(frames[0])[1] < time.monotonic_ns():
             self.counts["expired"] += 1
             return None
@@ -104,8 +104,8 @@ class Requests:
             self.counts[error.reason] += 1
             return None
 
-    def _let_go(self, connection: Connection) -> None:
-        """One request of this asker is done with; read on once all are."""
+    def _finish(self, connection: Connection) -> None:
+        """One request of this client is finished; its connection is read again once all are."""
         self._pending[connection] -= 1
         if self._pending[connection] <= 0:
             del self._pending[connection]
@@ -125,8 +125,8 @@ class Requester:
     def ask(self, request: dict[str, Any], timeout_s: float, *, expires: bool = True) -> dict[str, Any]:
         """The node's reply.
 
-        Raises TimeoutError after `timeout_s` [s] without one, MessageError if it, or the request, is no map within the
-        limits. With `expires=False` the node carries the request out however late it comes to it: for stops.
+        Raises TimeoutError after `timeout_s` [s] without one, MessageError if it, or the request, is not a map within
+        the limits. With `expires=False` the node carries the request out however late it comes to it: for stops.
         """
         payload = encode_map(request)
         if len(payload) > LARGEST:
@@ -135,17 +135,17 @@ class Requester:
         tag = TAG.pack(next(self._numbers), deadline if expires else NEVER)
         while (connection := self._connected(deadline)) is not None:
             try:
-                # with the greeting, at once: it lies at the node's door also while the node does not come by
+                # at once, with the greeting: the kernel keeps it until the node reads its socket
                 connection.send(frame(tag, MORE) + frame(payload))
                 return self._answer(connection, tag, deadline, timeout_s)
             except ConnectionError:
                 self.close()
-                # the node may have heard it once it took us in, and one that was started again must not be armed by it
+                # the node may have read it after the handshake, and a restarted node must not be armed by a second copy
                 if (connection.shaken and expires) or time.monotonic_ns() > deadline:
-                    raise self._silent(timeout_s) from None
+                    raise self._no_answer(timeout_s) from None
                 time.sleep(RECONNECT_MS / 1e3)
         raise TimeoutError(
-            f"node {self.node!r} is not there after {timeout_s:g} s (nobody serves {self._address}); "
+            f"node {self.node!r} is not there after {timeout_s:g} s (nothing listens at {self._address}); "
             "is the run going on?"
         )
 
@@ -156,17 +156,19 @@ class Requester:
             self._connection = None
 
     def _connected(self, deadline: int) -> Connection | None:
-        """A connection to the node, as soon as there is one; None if there is none before the deadline [ns]."""
+        """A connection to the node; None if none can be made before the deadline [ns]."""
         if self._connection is not None:
             try:
                 list(self._connection.read(FRAMES))  # answers that came too late
                 return self._connection
-            except OSError:  # a node that has ended, or has made room for others
+            except OSError:  # the node has ended, or closed it to make room for others
                 self.close()
         family, place = place_of(self._address)
         while self._connection is None:
             opened = socket.socket(family, socket.SOCK_STREAM)
-            opened.settimeout(max((deadline - time.monotonic_ns()) * 1e-9, 0.001))  # where a crowd waits, in its turn
+            opened.settimeout(
+                max((deadline - time.monotonic_ns()) * 1e-9, 0.001)
+            )  # connecting waits while the backlog is full
             try:
                 opened.connect(place)
                 self._connection = Connection(opened, b"DEALER", ANSWERERS, MAX_PAYLOAD, MAX_PAYLOAD, 0)
@@ -178,18 +180,18 @@ class Requester:
         return self._connection
 
     def _answer(self, connection: Connection, tag: bytes, deadline: int, timeout_s: float) -> dict[str, Any]:
-        """The reply to this request; TimeoutError, or ConnectionError where the node hangs up."""
+        """The reply to this request; TimeoutError, or ConnectionError where the node closes the connection."""
         while True:
             for frames in connection.read(FRAMES):
                 if len(frames) == 2 and frames[0] == tag:
                     return decode_map(frames[1])
             left = deadline - time.monotonic_ns()
             if left <= 0:
-                raise self._silent(timeout_s)
+                raise self._no_answer(timeout_s)
             if not connection.has_more():
                 select.select([connection.fd], (), (), left * 1e-9)
 
-    def _silent(self, timeout_s: float) -> TimeoutError:
+    def _no_answer(self, timeout_s: float) -> TimeoutError:
         return TimeoutError(
             f"node {self.node!r} did not answer within {timeout_s:g} s; it is busy or stopped: "
             "ask again with more time, or stop the run"

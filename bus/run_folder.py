@@ -53,7 +53,7 @@ def endpoint(folder: Path, node: str, kind: str) -> str:
 
 
 def base_folder() -> Path:
-    """Where a new run goes: SERVONODE_RUNTIME_DIR, else below XDG_RUNTIME_DIR if that is ours, else below the
+    """The folder for new runs: SERVONODE_RUNTIME_DIR, else below XDG_RUNTIME_DIR if that is ours, else below the
     temporary folder.
 
     Raises BusError where SERVONODE_RUNTIME_DIR is set, but is not a private folder of this user: what was asked for
@@ -107,7 +107,7 @@ def run_folder(name: str) -> "RunFolder":
     if not name.isprintable() or not 0 < len(name) <= 100 or "/" in name:
         raise BusError(f"run name {name[:40]!r} is not usable; take 1 to 100 printable characters without /")
     path = run_path(name)
-    for _ in range(100):  # a run that ends meanwhile removes what we have just opened
+    for _ in range(100):  # a run that ends meanwhile removes the file that was just opened
         try:
             _private(path.parent)
             _private(path)
@@ -129,14 +129,14 @@ def _private(path: Path) -> None:
 
 
 def distrust(path: Path, owners: Collection[int]) -> str | None:
-    """Why what lies in a folder is not believed: another than these users could have put it there. None: it is."""
+    """Why a folder's content is not trusted: another user than these could have put it there; None: it is trusted."""
     try:
         found = path.lstat()
     except OSError as error:
         return f"cannot be looked at ({error.strerror})"
     mode = stat.S_IMODE(found.st_mode)
     if not stat.S_ISDIR(found.st_mode):
-        return "is not a folder"  # lstat: nor is a link to one
+        return "is not a folder"  # lstat: a link to a folder is refused too
     if found.st_uid not in owners:
         return f"belongs to user {found.st_uid}"
     return f"has mode {mode:04o}, open to others" if mode & 0o077 else None
@@ -144,7 +144,7 @@ def distrust(path: Path, owners: Collection[int]) -> str | None:
 
 def private_folder(path: Path) -> None:
     """Make the folder 0700, and the one it is in; BusError if what is there belongs to or is open to others."""
-    for _ in range(100):  # whoever finds it empty meanwhile removes it
+    for _ in range(100):  # another process that finds it empty removes it
         with contextlib.suppress(FileNotFoundError):
             _private(path.parent)
             return _private(path)
@@ -192,7 +192,7 @@ class RunFolder:
         self._write(REGISTRY, registry)
 
     def sign(self, node: str) -> None:
-        """In a node's process: write down which one it is, for an emergency stop that comes before the registry.
+        """In a node's process: write down its id, for an emergency stop that comes before the registry is written.
 
         Raises BusError where that cannot be written: a plant that nobody can find must not start.
         """
@@ -218,7 +218,7 @@ class RunFolder:
             self._lock = -1
 
     def inherit(self) -> bool:
-        """In a child whose launcher has died: remove the folder; False while somebody, dying or new, holds the name."""
+        """In a child whose launcher has died: remove the folder; False while another process still holds the name."""
         with contextlib.suppress(OSError):
             lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
             try:
@@ -230,11 +230,13 @@ class RunFolder:
         return True
 
     def release(self) -> None:
-        """Remove the folder and give the name back. In a forked child it only forgets; twice is harmless."""
+        """Remove the folder and free the name. In a forked child only `forget`; a second call does nothing."""
         if self._lock >= 0 and os.getpid() == self._owner:
             self._clean()
             (self.path / LOCK).unlink(missing_ok=True)
-            chosen = str(self.path.parent) == os.environ.get(RUNTIME, "").rstrip("/")  # that one is its user's own
+            chosen = str(self.path.parent) == os.environ.get(RUNTIME, "").rstrip(
+                "/"
+            )  # a folder that the user chose stays
             for folder in (self.path,) if chosen else (self.path, self.path.parent):
                 with contextlib.suppress(OSError):  # not empty: another run is there
                     folder.rmdir()

@@ -1,7 +1,7 @@
-"""What listens at one address: connections accepted, read and ended within bounds of number, bytes and time.
+"""Server at one address: accepts, reads and closes connections within bounds of number, bytes and time.
 
-All work is done in `look`, in the node's own thread: it stops after BUDGET_NS, and what strangers make it do delays the
-next one, so that they never get more than a fifth of that thread.
+All work is done in `look`, in the node's own thread: it stops after BUDGET_NS, and the next call waits REST times
+as long as this one took, so that unknown processes never get more than a fifth of that thread.
 """
 
 import select
@@ -13,21 +13,21 @@ from collections.abc import Callable
 from servonode.bus.descriptors import share
 from servonode.bus.wire import Connection, Refused
 
-BUDGET_NS = 100_000  # of one look, in which a connection that is begun is finished
-REST = 4  # times what a look took, before the next
-AT_ONCE, ACCEPTED = 8, 64  # connections that are served, and that are accepted, in one look
-TALK, TALK_NS = 256, 20_000_000  # frames that a peer may send without use, and the time in which it may send one more
-HANDSHAKE_NS = 1_000_000_000  # a peer that has not said by then what it is goes
-USED_NS = 20_000_000  # for so long nobody is hung up on to make room: to refuse is quick, to take in is not
-PIECE = 256  # bytes that are read of a connection in one look, or what is missing of a frame: some 100 frames at most
-FULL_NS = 100_000_000  # without a free descriptor: how long nobody is accepted
+BUDGET_NS = 100_000  # of one call of `look`; a connection that it has begun to serve is finished
+REST = 4  # how long `look` pauses, in times of what the last call took
+AT_ONCE, ACCEPTED = 8, 64  # connections that are served, and that are accepted, in one call
+TALK, TALK_NS = 256, 20_000_000  # frames that a peer may send, and the time that adds one to them
+HANDSHAKE_NS = 1_000_000_000  # a connection without handshake by then is closed
+USED_NS = 20_000_000  # a connection used within this time is not closed to make room: refusing is faster than accepting
+PIECE = 256  # bytes read from a connection in one call, or what is missing of a frame: some 100 frames at most
+FULL_NS = 100_000_000  # without a free descriptor: how long no connection is accepted
 
 _IN, _OUT, _END = select.EPOLLIN, select.EPOLLOUT, select.EPOLLHUP | select.EPOLLERR
 _UCRED = struct.Struct("3i")
 
 
 class Server:
-    """Peers of the kinds `peers` that speak to a bound socket; `heard` gets each message, `gone` each that has gone.
+    """Serves peers of the kinds `peers`; calls `receive` with each message, `ended` when a connection ends.
 
     kind: of our end; largest: bytes of a frame that a peer may send; most: connections at once, of which one process
     may hold a quarter.
@@ -40,21 +40,21 @@ class Server:
         peers: frozenset[bytes],
         largest: int,
         most: int,
-        heard: Callable[[Connection, list[bytes]], None],
-        gone: Callable[[Connection], None],
+        receive: Callable[[Connection, list[bytes]], None],
+        ended: Callable[[Connection], None],
     ) -> None:
-        self.due_ns = 0  # the clock from which it may be looked at
-        self.wake_ns = 0  # the clock at which it is to be looked at though nothing comes; 0: at none
-        self._listening, self._request_socket = listening, listening.fileno()
+        self.due_ns = 0  # the time from which `look` may be called
+        self.wake_ns = 0  # the time at which `look` is to be called although `fd` is not readable; 0: never
+        self._listening, self._listening_fd = listening, listening.fileno()
         self._kind, self._peers, self._largest = kind, peers, largest
         self._most = share(most)
-        self._heard, self._gone = heard, gone
+        self._receive, self._ended = receive, ended
         self._connections: dict[int, Connection] = {}
-        self._fresh: dict[int, Connection] = {}  # that have not shaken hands, oldest first
-        self._full_ns = 0  # the clock until which nobody is accepted; 0: all are
+        self._fresh: dict[int, Connection] = {}  # without handshake yet, oldest first
+        self._full_ns = 0  # the time until which no connection is accepted; 0: all are
         self._epoll = select.epoll()
-        self._epoll.register(self._request_socket, _IN)
-        self.fd = self._epoll.fileno()  # readable when a look is worth it
+        self._epoll.register(self._listening_fd, _IN)
+        self.fd = self._epoll.fileno()  # readable when there is something to do
 
     def look(self, now: int) -> None:
         """Accept, read, end; for about BUDGET_NS at most."""
@@ -62,12 +62,12 @@ class Server:
             self._end_silent(now)
         if self._full_ns and now > self._full_ns:
             self._full_ns = 0
-            self._epoll.modify(self._request_socket, _IN)
+            self._epoll.modify(self._listening_fd, _IN)
         clock, served = now, 0
-        # one by one: epoll then puts each behind the others, so that in the next look it is the turn of the next
+        # one by one: epoll then puts each behind the others, so that the next call begins with the next one
         while served < AT_ONCE and clock - now < BUDGET_NS and (ready := self._epoll.poll(0, 1)):
             fd, event = ready[0]
-            if fd == self._request_socket:
+            if fd == self._listening_fd:
                 self._accept(now)
             elif (connection := self._connections.get(fd)) is not None:
                 self._serve(connection, event, now)
@@ -78,12 +78,12 @@ class Server:
         self.wake_ns = self._full_ns or (oldest.since + HANDSHAKE_NS if oldest is not None else 0)
 
     def pause(self, connection: Connection, *, paused: bool = True) -> None:
-        """Leave unread what a connection sends, or go on reading it."""
+        """Stop reading a connection, or read it again."""
         connection.paused = paused
         self._watch(connection)
 
     def send(self, connection: Connection, data: bytes) -> None:
-        """Send whole frames to a connection, or nothing of them where it does not read or has gone."""
+        """Send whole frames to a connection, or nothing of them where the peer does not read or has disconnected."""
         try:
             connection.send(data)
         except OSError:
@@ -93,35 +93,35 @@ class Server:
                 self._watch(connection)
 
     def _watch(self, connection: Connection) -> None:
-        """Have it signalled what this connection waits for."""
+        """Have epoll signal what this connection waits for."""
         if self._connections.get(connection.fd) is connection:
             self._epoll.modify(connection.fd, (0 if connection.paused else _IN) | (_OUT if connection.rest else 0))
 
     def end(self, connection: Connection) -> None:
-        """Hang up; once."""
+        """Close a connection; a second call does nothing."""
         if self._connections.get(connection.fd) is connection:
             del self._connections[connection.fd]
             self._fresh.pop(connection.fd, None)
             connection.close()  # epoll forgets it by itself
-            self._gone(connection)
+            self._ended(connection)
 
     def close(self) -> None:
         """Stop listening; what was sent still arrives, as far as it is read. A second call does nothing."""
         self._listening.close()
         for connection in self._connections.values():
-            connection.see_off()
+            connection.close_after_sending()
         self._connections.clear()
         self._epoll.close()
 
     def forget(self) -> None:
-        """In a forked child: let go of the copies of the descriptors, so that the parent's peers notice nothing."""
+        """In a forked child: close its copies of the descriptors; the parent's connections go on."""
         self._listening.close()
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
 
     def _accept(self, now: int) -> None:
-        """Take in a few of those that wait."""
+        """Accept a few of the connections that wait."""
         for _ in range(ACCEPTED):
             try:
                 opened, _address = self._listening.accept()
@@ -129,13 +129,13 @@ class Server:
                 return
             except OSError:  # no descriptor is free, or the peer has gone already
                 self._full_ns = now + FULL_NS
-                self._epoll.modify(self._request_socket, 0)
+                self._epoll.modify(self._listening_fd, 0)
                 return
-            self._take_in(opened, now)
+            self._add(opened, now)
             if time.monotonic_ns() - now > BUDGET_NS:
                 return
 
-    def _take_in(self, opened: socket.socket, now: int) -> None:
+    def _add(self, opened: socket.socket, now: int) -> None:
         pid = self._process(opened)
         if not self._has_room(pid, now):
             opened.close()
@@ -144,7 +144,7 @@ class Server:
         connection.pid = pid
         self._connections[connection.fd] = self._fresh[connection.fd] = connection
         self._epoll.register(connection.fd, _IN)
-        self._serve(connection, _IN, now)  # a request has come with the greeting
+        self._serve(connection, _IN, now)  # a request may have come with the greeting
 
     def _process(self, opened: socket.socket) -> int:
         """The process at the other end of a Unix socket; 0: not known."""
@@ -154,14 +154,14 @@ class Server:
         return int(_UCRED.unpack(opened.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))[0])
 
     def _has_room(self, pid: int, now: int) -> bool:
-        """Whether one more connection may stay; one of no use at present goes for it."""
+        """Whether one more connection fits; an idle one is closed to make room for it."""
         held = self._connections.values()
         if pid and (own := [each for each in held if each.pid == pid]) and len(own) >= max(self._most // 4, 2):
             return self._end_least(own, now)
         return len(held) < self._most or self._end_least(list(held), now)
 
     def _end_least(self, held: list[Connection], now: int) -> bool:
-        """Hang up on the one that has been of no use for the longest, and says nothing; False: there is none."""
+        """Close the connection that has been idle for the longest; False: every one is in use."""
         for connection in sorted(held, key=lambda each: each.used):
             if now - connection.used < USED_NS:
                 break
@@ -171,7 +171,7 @@ class Server:
         return False
 
     def _end_silent(self, now: int) -> None:
-        """Hang up on those that have not shaken hands in time."""
+        """Close the connections whose handshake did not come in time."""
         for connection in list(self._fresh.values()):
             if now - connection.since < HANDSHAKE_NS:
                 break
@@ -185,11 +185,11 @@ class Server:
             if event & _IN:
                 for frames in connection.read(PIECE):
                     connection.used = now
-                    self._heard(connection, frames)
+                    self._receive(connection, frames)
                 if connection.spoken > TALK + (now - connection.since) // TALK_NS:
                     raise Refused("limits")
             elif event & _END:
-                raise ConnectionResetError("hung up")
+                raise ConnectionResetError("closed by the peer")
         except OSError:
             self.end(connection)
         else:

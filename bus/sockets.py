@@ -1,6 +1,7 @@
 """The bus over ZeroMQ: publishers bind, subscribers connect, and only `wait` sleeps.
 
-What connects to the run's own nodes is libzmq's; what listens is `Server`, which bounds what strangers can do.
+Sockets that connect to the run's own nodes are libzmq's; those that listen are of `Server`, which bounds what an
+unknown process can make the node do.
 All sockets of a node live in its one thread. Make the bus after the fork: contexts and their I/O threads do
 not survive one.
 """
@@ -23,7 +24,7 @@ from servonode.bus.run_folder import endpoint
 from servonode.bus.server import Server
 from servonode.bus.zmq_io import DRAIN_NS, Reader, Socket, Waiter, listen, open_socket
 
-LOOKS = 16  # messages of a drain between two looks at the clock
+LOOKS = 16  # messages of a drain between two readings of the clock
 
 
 class Subscriber:
@@ -42,7 +43,7 @@ class Subscriber:
     def receive(self, bound: int = BOUND) -> list[tuple[str, Message]]:
         """What waits, oldest first, at most `bound` messages; never blocks. A topic's last is its newest.
 
-        It ends after DRAIN_NS, so that a peer that floods holds nobody up; what is left comes with the next drain.
+        It ends after DRAIN_NS, so that a flooding peer delays no other work; what is left comes with the next call.
         """
         taken: list[tuple[str, Message]] = []
         read, take = self._reader.read, self._intake.take
@@ -114,7 +115,7 @@ class Bus:
         return Subscriber(reader, intake)
 
     def requests(self) -> Requests:
-        """The node's door for requests, bound."""
+        """The node's request socket, bound."""
         requests = Requests(self._listen(self._answers))
         self._waiter.serve(requests.server, requests.waiting)
         self._servers.append(requests.server)

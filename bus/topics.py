@@ -1,4 +1,4 @@
-"""The one table of topics: what each carries. Who publishes and hears them stands in `nodes/topology.py`."""
+"""The one table of topics: what each carries. `nodes/topology.py` says who publishes and who subscribes."""
 
 from servonode.bus.messages import Applied, Command, Message, Report, Setup, State, Status, Target
 

@@ -1,9 +1,9 @@
-"""ZeroMQ's wire protocol (ZMTP 3, without security) on a socket that never blocks: what strangers may speak to.
+"""ZeroMQ's wire protocol (ZMTP 3, without security) on a socket that never blocks, for peers that are not trusted.
 
 What nodes bind, and what an external plant publishes, is served with this instead of libzmq, which sets no bound to
 what a peer makes it do: it works off all subscriptions that wait in the thread that publishes (45 to 220 ms for a
 flood, with frames of at most 64 bytes, XPUB_MANUAL and a short queue too) and keeps them all, collects a message of any
-number of parts in memory, speaks the protocol of 2010 with whoever wants to, and ends the process when it gets no
+number of parts in memory, accepts the protocol of 2010 from any peer, and ends the process when it gets no
 descriptor.
 """
 
@@ -29,14 +29,14 @@ class Refused(ConnectionError):
 
 
 def frame(body: bytes, flags: int = 0) -> bytes:
-    """One frame as it travels."""
+    """One frame as it is sent."""
     if len(body) < 256:
         return bytes((flags, len(body))) + body
     return bytes((flags | LONG,)) + _LENGTH.pack(len(body)) + body
 
 
 def ready(kind: bytes) -> bytes:
-    """The command that says what kind of socket we are."""
+    """The command that tells the peer the kind of our socket."""
     return frame(b"\x05READY" + _SOCKET_TYPE + struct.pack(">I", len(kind)) + kind, COMMAND)
 
 
@@ -55,9 +55,10 @@ def kind_in(body: bytes) -> bytes:
 
 
 class Connection:
-    """One peer. It is greeted at once; what it sends is read in pieces, and what it does not read is dropped.
+    """A connection to one peer. The greeting is sent at once; frames are read in pieces, and frames that the peer does
+    not read are dropped.
 
-    kind: of our end; peers: the kinds of the other that are heard; largest: bytes of a frame that it may send.
+    kind: of our end; peers: the kinds of socket that the peer may have; largest: bytes of a frame that it may send.
     """
 
     def __init__(
@@ -65,12 +66,12 @@ class Connection:
     ) -> None:
         opened.setblocking(False)
         self.fd = opened.fileno()
-        self.since = self.used = now  # monotonic ns: when it came, and when it was last of use
+        self.since = self.used = now  # monotonic ns: when it was made, and when it last brought a message
         self.pid = 0  # the process at the other end, where the system tells
-        self.shaken = False  # hands: the peer has said what it is
-        self.wanted = False  # of use at present: not to be ended for another's sake
+        self.shaken = False  # whether the handshake is complete: the peer has told its kind
+        self.wanted = False  # whether it is in use: it is not closed to make room for another
         self.spoken = 0  # frames that have come
-        self.paused = False  # what it sends stays unread
+        self.paused = False  # whether what it sends stays unread
         self.rest = b""  # of what was sent last, still to go out
         self.drained = True  # the last read took all that the socket had
         self._socket = opened
@@ -80,11 +81,11 @@ class Connection:
         self._missing = 0  # bytes of the frame that has begun
         self._greeted = False
         self._parts: list[bytes] = []
-        with contextlib.suppress(OSError):  # a peer that has gone already may have left something to read
+        with contextlib.suppress(OSError):  # a peer that has closed already may have left something to read
             self.send(GREETING + ready(kind))
 
     def send(self, data: bytes) -> None:
-        """Send whole frames, or nothing of them where the peer does not read. Never blocks; OSError: it is gone."""
+        """Send whole frames, or nothing where the peer does not read. Never blocks; OSError: it has closed."""
         if self.rest and not self.flush():
             return
         try:
@@ -95,7 +96,7 @@ class Connection:
             self.rest = data[sent:]
 
     def flush(self) -> bool:
-        """Whether all that had begun to go out is gone; tries to send it."""
+        """Send the rest of what was begun; whether all of it is sent."""
         with contextlib.suppress(BlockingIOError):
             self.rest = self.rest[self._send(self.rest) :] if self.rest else b""
         return not self.rest
@@ -103,7 +104,7 @@ class Connection:
     def read(self, most: int) -> Iterator[list[bytes]]:
         """Read one piece where fewer than `most` frames wait; the messages in the first `most` frames.
 
-        Raises Refused for what is not ZMTP 3, too large, or too many parts, and ConnectionError where the peer is gone.
+        Raises Refused for what is not ZMTP 3, too large, or too many parts, and ConnectionError where it has closed.
         """
         if not self.has_more():
             self.drained, size = True, max(self._piece, self._missing)
@@ -113,7 +114,7 @@ class Connection:
                 return
             self.drained = len(data) < size
             if not data:
-                raise ConnectionResetError("hung up")
+                raise ConnectionResetError("closed by the peer")
             self._came += data
         if not self._greeted and not self._greet():
             return
@@ -125,7 +126,7 @@ class Connection:
                 yield message
 
     def has_more(self) -> bool:
-        """Whether a whole frame waits here, of which the socket gives no signal."""
+        """Whether a whole frame has been read but not returned: the socket gives no signal of it."""
         return self._greeted and self._is_whole()
 
     def has_unread(self) -> bool:
@@ -136,15 +137,15 @@ class Connection:
             return False
 
     def close(self) -> None:
-        """Hang up."""
+        """Close it; what was not sent is lost."""
         self._socket.close()
 
-    def see_off(self) -> None:
-        """Hang up so that what was sent still arrives, as far as the peer reads."""
+    def close_after_sending(self) -> None:
+        """Close it so that what was sent still arrives, as far as the peer reads."""
         with contextlib.suppress(OSError):
             self.flush()
             self._socket.shutdown(socket.SHUT_WR)
-            self._recv(65536)  # with something unread, tcp would take back what is on its way
+            self._recv(65536)  # with something unread, tcp would discard what is in transit
         self._socket.close()
 
     def _greet(self) -> bool:
@@ -152,7 +153,7 @@ class Connection:
         came = self._came
         signature = came[:10]
         if (signature and signature[0] != 0xFF) or (len(signature) == 10 and not signature[9] & 1):
-            raise Refused("malformed")  # the protocol of 2010, or none
+            raise Refused("malformed")  # the protocol of 2010, or not ZMTP at all
         if (len(came) > 10 and came[10] < 3) or (len(came) >= 32 and came[12:32] != GREETING[12:32]):
             raise Refused("malformed")
         if len(came) < len(GREETING):

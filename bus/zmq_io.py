@@ -1,4 +1,4 @@
-"""What the sockets of servonode share: limits, safe binding, bounded reading, exact waiting."""
+"""What all sockets of servonode use: limits, safe binding, bounded reading, exact waiting."""
 
 import contextlib
 import select
@@ -18,7 +18,7 @@ from servonode.bus.server import Server
 RECONNECT_MS = 2  # a peer that starts or restarts is found within milliseconds
 RECONNECT_MAX_MS = 20  # and one that stays away costs little
 CONNECT_S = 1.0  # s, to learn whether an endpoint is alive
-BACKLOG = 512  # connections that wait to be taken in
+BACKLOG = 512  # connections that wait to be accepted
 DRAIN_NS = 500_000  # of one drain: a peer that floods cannot pin the loop
 PARTS_AT_ONCE = 64  # frames of one message that are read, and thrown away, in one go
 
@@ -51,7 +51,7 @@ def place_of(address: str) -> tuple[socket.AddressFamily, Any]:
 
 
 def listen(address: str) -> tuple[socket.socket, Path | None]:
-    """A socket that listens at an address, and its path if it has one. BusError where that cannot be."""
+    """A socket that listens at an address, and its path if it has one. BusError where that fails."""
     family, place = place_of(address)
     path = Path(place) if family == socket.AF_UNIX else None
     if path is not None:
@@ -100,7 +100,7 @@ class Reader:
         self._endless = False  # in the middle of a message of too many frames
 
     def disturbed(self) -> None:
-        """Say that the socket was used otherwise: a send may swallow the signal of an arrival."""
+        """Note that the socket was used otherwise: a send may consume the signal of an arrival."""
         self.readable = None
 
     def look(self) -> bool:
@@ -143,7 +143,7 @@ class Reader:
 
 
 class Waiter:
-    """Sleeps until one of several sockets is readable, and serves what listens meanwhile.
+    """Sleeps until one of several sockets is readable, and serves the listening ones meanwhile.
 
     A ZeroMQ socket's file descriptor only tells, once, that something about it changed, hence the looks before each
     sleep; a wake-up may be for nothing. `select` sleeps to the microsecond where zmq's own poll rounds to milliseconds.
@@ -159,13 +159,13 @@ class Waiter:
         self._readers[reader.fd] = reader
 
     def serve(self, server: Server, waits: Callable[[], bool] | None = None) -> None:
-        """Look at this server when something comes; a wait ends when `waits` says so after that."""
+        """Serve this server while waiting; a wait ends as soon as `waits()` is true."""
         self._servers[server.fd] = server
         if waits is not None:
             self._waits = waits
 
     def look(self, now: int) -> None:
-        """Look at the servers, as far as they have not had their share of the time."""
+        """Serve the servers, except those that have used their share of the time."""
         for server in self._servers.values():
             if now >= server.due_ns:
                 server.look(now)
@@ -195,8 +195,8 @@ class Waiter:
     def wait_served(self, deadline_ns: int, fds: Iterable[int] = ()) -> None:
         """Sleep to the deadline, a request or one of `fds`, whatever else arrives.
 
-        The sockets are looked at: a subscriber whose publisher was started again says anew what it wants only when its
-        own thread comes by, and until then the publisher waits for it.
+        The sockets are read meanwhile: libzmq subscribes at a restarted publisher only when this thread uses the
+        socket, and the publisher waits for it.
         """
         readers = self._readers
         watched = [*readers, *fds]
@@ -215,7 +215,7 @@ class Waiter:
         watched = watched.copy()
         for fd, server in servers.items():
             at = server.due_ns
-            if now >= at:  # else it has had its share
+            if now >= at:  # else it has used its share of the time
                 watched.append(fd)
                 at = server.wake_ns
             if at and (until is None or at < until):

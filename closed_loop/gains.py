@@ -50,31 +50,31 @@ def resolve_gains(launch: LaunchFile, description: ProgramDescription, delay: fl
 
 
 def _form(launch: LaunchFile, description: ProgramDescription, given: Mapping[str, Any], delay: float) -> Gains:
-    degrees = description.degrees
+    relative_degrees = description.relative_degrees
     if any(key in given for key in PERTURBATION):
         a, c, k = (_matrix(launch, given, key) for key in PERTURBATION)
-        return Gains.from_perturbation(a, c, k, degrees)
+        return Gains.from_perturbation(a, c, k, relative_degrees)
     if any(key in given for key in MATRICES):
-        n = len(degrees)
+        n = len(relative_degrees)
         K1 = _matrix(launch, given, "K1") if "K1" in given else np.zeros((n, n))
-        return Gains.from_matrices(_matrix(launch, given, "K0"), K1, degrees)
+        return Gains.from_matrices(_matrix(launch, given, "K0"), K1, relative_degrees)
     rates = [
-        _rate(launch, given, quantity, degree, delay)
-        for quantity, degree in zip(description.residuals, degrees, strict=True)
+        _rate(launch, given, quantity, relative_degree, delay)
+        for quantity, relative_degree in zip(description.residuals, relative_degrees, strict=True)
     ]
-    return Gains.from_rates(rates, degrees)
+    return Gains.from_rates(rates, relative_degrees)
 
 
-def _rate(launch: LaunchFile, given: Mapping[str, Any], quantity: Any, degree: int, delay: float) -> float:
-    """The stabilisation rate of a residual [1/s]: its own, else `lambda`, else the program's default."""
+def _rate(launch: LaunchFile, given: Mapping[str, Any], quantity: Any, relative_degree: int, delay: float) -> float:
+    """The convergence rate of a residual [1/s]: its own, else `lambda`, else the program's default."""
     own = f"lambda_{quantity.name}"
     key = own if own in given else "lambda"
     value = given.get(key, quantity.default or 0.0)
     if value == "auto":
         assert launch.period_ns is not None
-        return discrete.auto_rate(degree, launch.period_ns / 1e9, delay)
+        return discrete.auto_rate(relative_degree, launch.period_ns / 1e9, delay)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
-        text = f'{value!r} is not a rate; give a number of 1/s, 0 or more (0: not stabilised), or "auto"'
+        text = f'{value!r} is not a convergence rate; give a number of 1/s, 0 or more (0: not stabilised), or "auto"'
         raise LaunchError(launch.file, "controller.gains", key, text)
     return float(value)
 
@@ -83,7 +83,9 @@ def _integral_rate(launch: LaunchFile, given: Mapping[str, Any], name: str) -> f
     key = f"integral_{name}" if f"integral_{name}" in given else "integral"
     value = given.get(key, 0.0)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
-        raise LaunchError(launch.file, "controller.gains", key, f"{value!r} is not a rate; give a number of 1/s")
+        raise LaunchError(
+            launch.file, "controller.gains", key, f"{value!r} is not a convergence rate; give a number of 1/s"
+        )
     return float(value)
 
 

@@ -17,7 +17,7 @@ class NoStart(ServonodeError, ValueError):
 
 
 def start_on_program(law: ServoLaw, start: Array, goal: Array, given: Collection[str]) -> Array:
-    """The start nearest to `start` with f = 0, and f' = 0 for residuals of degree 2, at t = 0.
+    """The start nearest to `start` with f = 0, and f' = 0 for residuals of relative degree 2, at t = 0.
 
     Only states not in `given` move (Gauss-Newton with the smallest step). The work entry stays.
 
@@ -52,9 +52,9 @@ def _not_finite(law: ServoLaw, x: Array, names: Collection[str], given: Collecti
 
 
 def _residuals(law: ServoLaw, x: Array, goal: Array) -> Array:
-    """f of all residuals, f' of those of degree 2, and what violates holonomic constraints."""
+    """f of all residuals, f' of those of relative degree 2, and what violates holonomic constraints."""
     answer = law.evaluate(0.0, x, goal)
-    finite = [i for i, degree in enumerate(law.description.degrees) if degree == 2]
+    finite = [i for i, relative_degree in enumerate(law.description.relative_degrees) if relative_degree == 2]
     return np.concatenate([answer.residuals, answer.rates[finite], law.machine.position_residual(0.0, x)])
 
 

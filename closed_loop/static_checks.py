@@ -107,42 +107,45 @@ def _sampling(found: Examination, launch: LaunchFile, law: ServoLaw, gains: Gain
     )
     simple = not coupled and all(_is_rate(gains, i) for i in range(law.n_s))
     if simple:
-        for i, (name, degree) in enumerate(zip(_names(law), gains.degrees, strict=True)):
-            rate = float(gains.K0[i, i]) if degree == 1 else float(gains.K1[i, i]) / 2
-            _margin(found, name, discrete.margin(degree, rate, period, delay), period, delay, degree)
+        for i, (name, r) in enumerate(zip(_names(law), gains.relative_degrees, strict=True)):
+            rate = float(gains.K0[i, i]) if r == 1 else float(gains.K1[i, i]) / 2
+            _margin(found, name, discrete.margin(r, rate, period, delay), period, delay, r)
     elif not gains.plain and stabilize.is_stable(gains):
         _margin(found, "coupled gains", discrete.margin_of(gains, period, delay), period, delay, None)
 
 
 def _is_rate(gains: Gains, i: int) -> bool:
     """Whether a residual's gains are those of one rate, f'' = -2 lambda f' - lambda^2 f."""
-    return gains.degrees[i] == 1 or bool(np.isclose(gains.K0[i, i], (gains.K1[i, i] / 2) ** 2, rtol=1e-12, atol=0))
+    double = np.isclose(gains.K0[i, i], (gains.K1[i, i] / 2) ** 2, rtol=1e-12, atol=0)
+    return gains.relative_degrees[i] == 1 or bool(double)
 
 
-def _margin(
-    found: Examination, name: str, margin: discrete.Margin, period: float, delay: float, degree: int | None
-) -> None:
+def _margin(found: Examination, name: str, margin: discrete.Margin, period: float, delay: float, r: int | None) -> None:
     found.numbers["margins"][name] = {
         "value": margin.value, "limit": margin.limit, "best": margin.best, "radius": margin.radius
     }  # fmt: skip
-    advice = f"; auto would take {discrete.auto_rate(degree, period, delay):.3g} 1/s" if degree else ""
+    advice = f"; auto would take {discrete.auto_rate(r, period, delay):.3g} 1/s" if r else ""
     text = (
         f"lambda T = {margin.value:.3g} at a period of {period:g} s and a delay of {delay:g} periods, limit "
         f"{margin.limit:.4g}, best {margin.best:.3g}"
     )
     if margin.verdict == "refuse":
-        found.add("refuse", name, f"{text}: above 0.8 of the limit; lower the rate or shorten period and delay{advice}")
+        found.add(
+            "refuse",
+            name,
+            f"{text}: above 0.8 of the limit; lower the convergence rate or shorten period and delay{advice}",
+        )
     elif margin.verdict == "warn":
         found.add("warn", name, f"{text}: beyond the best value more gain decays more slowly{advice}")
     else:
         found.add("good", name, text + advice)
 
 
-def _where(law: ServoLaw, verdict: realize.Verdict) -> str:
-    """Where the residuals of a verdict of no are stated, if in a file."""
+def _where(law: ServoLaw, found: realize.Realisability) -> str:
+    """Where the residuals that cannot be realised are stated, if in a file."""
     named = zip(_names(law), law.description.places, strict=True)
-    places = [place for name, place in named if place and verdict.about in (None, name)]
-    return f" (stated in {', '.join(places)})" if places and not verdict.realisable else ""
+    places = [place for name, place in named if place and found.about in (None, name)]
+    return f" (stated in {', '.join(places)})" if places and not found.realisable else ""
 
 
 def _rank(found: Examination, law: ServoLaw, start: Array, goal: Array) -> None:
@@ -156,14 +159,14 @@ def _rank(found: Examination, law: ServoLaw, start: Array, goal: Array) -> None:
     n, description = len(states), law.description
     survey = realize.survey(law, states, np.zeros(n), np.tile(goal, (n, 1)), search=not holonomic)
     try:
-        verdict = realize.verdict(survey, law.n_s, machine.n_inputs, description.relations, description.completion)
+        judged = realize.realisability(survey, law.n_s, machine.n_inputs, description.relations, description.completion)
     except ValueError as error:
         found.add("warn", "rank", str(error))
         return
-    found.numbers["case"] = verdict.case
+    found.numbers["case"] = judged.case
     if survey.worst is not None:
         worst = dict(zip(survey.states, map(float, survey.worst.state), strict=False))
         found.numbers |= {"rank": survey.lowest_rank, "worst_condition": survey.worst.condition, "worst_state": worst}
-    text = verdict.text + (f"; {verdict.remedy}" if verdict.remedy else "") + _where(law, verdict)
-    somewhere = verdict.case == "singular" and survey.highest_rank > survey.lowest_rank
-    found.add("good" if verdict.realisable else "warn" if somewhere else "refuse", "rank", text)
+    text = judged.text + (f"; {judged.remedy}" if judged.remedy else "") + _where(law, judged)
+    somewhere = judged.case == "singular" and survey.highest_rank > survey.lowest_rank
+    found.add("good" if judged.realisable else "warn" if somewhere else "refuse", "rank", text)

@@ -1,6 +1,7 @@
 """Hitch angle of the robot with trailer as a function of time (docs/machines/diff_drive_trailer.md, Hitch angle).
 
-phi = g(t) is one servo-constraint of degree 2 for two motors, so it must be completed, and the motion depends on how.
+phi = g(t) is one servo-constraint of relative degree 2 for two motors, so it must be completed, and the motion
+depends on how.
 """
 
 from typing import Literal
@@ -17,7 +18,7 @@ def program(
 ) -> Program:
     """The hitch program; `completion` says what the second motor does.
 
-    speed: V = v(t), the one to use, never singular. opposed: U1 = -U2 (the source). least_norm: the smallest torques.
+    speed: V = v(t), the one to use, never singular. opposed: U1 = -U2 (the paper). least_norm: the smallest torques.
     one_motor: the right wheel is free, U2 = 0. yaw_rate: Omega = Omega_d(t), singular where the trailer is straight.
     With opposed, least_norm and one_motor the speed is left to itself and may escape in finite time. equal and none
     are there to be refused: equal torques U1 = U2 cannot turn a straight trailer's hitch, and without any completion

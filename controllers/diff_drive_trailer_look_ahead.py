@@ -1,7 +1,7 @@
 """A point ahead of the robot with trailer follows a target (docs/machines/diff_drive_trailer.md, Look-ahead point).
 
-The axle's middle itself cannot be put on a curve by servo-constraints of degree 2: both of its components are moved
-by one combination of the torques. A point L ahead of it can.
+The axle's middle itself cannot be put on a curve by servo-constraints of relative degree 2: both of its
+components are moved by one combination of the torques. A point L ahead of it can.
 """
 
 from sympy import cos, sin

@@ -1,7 +1,8 @@
 """Pursuit of a target by the robot with trailer (docs/machines/diff_drive_trailer.md, section Pursuit).
 
 The heading points at the target p(t) = (x, y), and the speed is V = a (rho - rho0): approach when farther than
-rho0, back off when nearer. Both are servo-constraints: the speed of degree 1, the heading finite, of degree 2.
+rho0, back off when nearer. Both are servo-constraints: the speed of relative degree 1, the heading finite,
+of relative degree 2.
 """
 
 from typing import Literal
@@ -15,9 +16,9 @@ from servonode.mechanics import Model, condition, parameter, wrap
 def program(machine: Model, variant: Literal["finite", "differential", "plain", "literal"] = "finite") -> Program:
     """The pursuit program; `variant` chooses how the heading constraint is held.
 
-    finite: e = 0 stabilised as a finite constraint (degree 2), the one to use. differential: only e' = 0, so a
+    finite: e = 0 stabilised as a finite constraint (relative degree 2), the one to use. differential: only e' = 0, so a
     heading error is never removed. plain: nothing stabilised, errors grow. literal: the printed torques of the
-    source, with the robot's own heading in place of the bearing.
+    paper, with the robot's own heading in place of the bearing.
     """
     X, Y, psi, V = (machine[name] for name in ("X", "Y", "psi", "V"))
     x = target("x", "position of the target along x", "m")
@@ -60,7 +61,7 @@ def program(machine: Model, variant: Literal["finite", "differential", "plain", 
 
 
 def _printed_torques(machine: Model, x: Target, y: Target, a: object, rho: object) -> dict[object, object]:
-    """The source's torques with their signs restored; exact only on the program."""
+    """The paper's torques with their signs restored; exact only on the program."""
     names = (
         "psi",
         "phi",

@@ -49,7 +49,7 @@ def sleigh() -> Model:
 
 
 # %% [markdown]
-# The goal: the mass follows a target. A residual of a coordinate has degree 2.
+# The goal: the mass follows a target. A residual of a coordinate has relative degree 2.
 
 
 # %%
@@ -83,7 +83,7 @@ print(loop)
 equations, servo = loop.equations(), loop.servo()
 print(equations.M_r)
 print(equations.h_r)
-print(servo.degrees, servo.J, servo.delta)
+print(servo.relative_degrees, servo.J, servo.delta)
 
 # %% [markdown]
 # With the mass held in the middle the first one is Chaplygin's, $(m + \mu) v' = (m a - \mu b)\, \omega^2$.
@@ -121,7 +121,7 @@ print(errors, "energy error", sampled.energy_error)
 # %% [markdown]
 # ## A sweep
 #
-# Overrides are keywords, `__` for the dot. What the hold leaves is proportional to the period.
+# Overrides are keywords, `__` for the dot. What the zero-order hold leaves is proportional to the period.
 
 # %%
 left_over = {}

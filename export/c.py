@@ -83,7 +83,7 @@ def c_prefix(name: str) -> str:
 def _head(
     machine: Machine, law: ServoLaw | None, integrator: str, step_s: float, period_s: float | None, name: str
 ) -> list[str]:
-    """What the file is, and what stands in each array."""
+    """The comment that describes the file and the entries of each array."""
     plant = machine.description
     what = f"plant step and servo law of {name}" if law else f"plant step of {name}, which has no controller"
     lines = [
@@ -114,8 +114,10 @@ def _law_head(law: ServoLaw, period_s: float | None) -> list[str]:
     program = law.description
     inputs = [Quantity(each.name, f"{each.description}, before any limit", each.unit)
               for each in law.machine.description.inputs]  # fmt: skip
-    rates = [Quantity(f"{each.name}_dot", f"rate of {each.name}" if degree > 1 else "0, of degree 1", f"{each.unit}/s")
-             for each, degree in zip(program.residuals, program.degrees, strict=True)]  # fmt: skip
+    meanings = [f"rate of {e.name}" if r > 1 else "0, of relative degree 1"
+                for e, r in zip(program.residuals, program.relative_degrees, strict=True)]  # fmt: skip
+    rates = [Quantity(f"{each.name}_dot", meaning, f"{each.unit}/s")
+             for each, meaning in zip(program.residuals, meanings, strict=True)]  # fmt: skip
     condition = Quantity("condition", "condition number of W in the 1-norm")
     scales = [Quantity(f"scale_{e.name}", f"1, or less while it is limited: {e.description}") for e in program.limits]
     every = f", every {period_s!r} s" if period_s else ""

@@ -1,4 +1,4 @@
-"""The servo-constraints of a program and the law that serves them, as blocks."""
+"""The servo-constraints of a program and the law that realises them, as blocks."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ _DOTTED = ("f", r"\dot{f}", r"\ddot{f}")
 
 
 def program_blocks(servo: Servo, gains: Gains | None, short: Abbreviations) -> list[Block]:
-    """The goal, the demand on it, the inputs that serve it, and the guards."""
+    """The goal, the demand, the inputs that realise it, and the guards."""
     program = servo.program
     blocks: list[Block] = [Heading(f"Program {program.name}: {program.description}", major=True)]
     blocks += [*_program_tables(program), *states_blocks(servo, short)]
@@ -66,14 +66,16 @@ def _program_tables(program: Program) -> list[Block]:
 
 
 def _meanings(servo: Servo) -> Table:
-    residuals = enumerate(zip(servo.program.residuals, servo.degrees, strict=True))
+    residuals = enumerate(zip(servo.program.residuals, servo.relative_degrees, strict=True))
     entries = (
-        Entry(_residual(i, 0), f"{each.quantity.name}: {each.quantity.description}", each.quantity.unit, degree)
-        for i, (each, degree) in residuals
+        Entry(_residual(i, 0), f"{each.quantity.name}: {each.quantity.description}", each.quantity.unit, r)
+        for i, (each, r) in residuals
     )
-    return Table(
-        Phrase("Residuals f, the goal is f = 0", "Residuals $f$, the goal is $f = 0$"), tuple(entries), "degree"
+    title = Phrase(
+        "Residuals f of relative degree r, the goal is f = 0",
+        "Residuals $f$ of relative degree $r$, the goal is $f = 0$",
     )
+    return Table(title, tuple(entries), "r")
 
 
 def _residual(i: int, order: int) -> Phrase:
@@ -97,7 +99,7 @@ def _stated(servo: Servo, short: Abbreviations) -> tuple[dict[Expr, Expr], list[
 def _goal(servo: Servo, short: Abbreviations) -> tuple[list[Block], list[Block]]:
     """f, f', J, delta, and the entries of W where they are short; these share their abbreviations."""
     n, n_v = len(servo.f), len(servo.equations.model.velocities)
-    finite = [i for i, degree in enumerate(servo.degrees) if degree == 2]
+    finite = [i for i, r in enumerate(servo.relative_degrees) if r == 2]
     J = servo.J.applyfunc(neat)
     W = input_matrix(servo.equations, J)
     terms, f = _stated(servo, short)
@@ -122,7 +124,7 @@ def _goal(servo: Servo, short: Abbreviations) -> tuple[list[Block], list[Block]]
 
 def _derivatives(servo: Servo) -> Phrase:
     """The vector of the derivatives in which the accelerations appear."""
-    names = [_residual(i, degree) for i, degree in enumerate(servo.degrees)]
+    names = [_residual(i, r) for i, r in enumerate(servo.relative_degrees)]
     text, latex = (", ".join(each) for each in zip(*((name.text, name.latex) for name in names), strict=True))
     return Phrase(f"({text}) = J v' + delta", rf"({latex})^{{T}} = J \dot{{v}} + \delta")
 

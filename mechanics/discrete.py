@@ -1,15 +1,16 @@
-"""Sampled laws: which gains are stable under hold and delay, and what hold and noise leave behind.
+"""Sampled laws: which gains are stable under zero-order hold and delay, and which residuals remain.
 
 The demand u_k = -K0 f - K1 f' - KI s of sample k, the wanted f^(r), acts from d periods after its sample on, for one
 period T. With d = n + delta, n whole, the first delta T of period k is under u_{k-n-1} and the rest under u_{k-n}, so
 
-    f_{k+1} = f_k + T [delta u_{k-n-1} + (1 - delta) u_{k-n}]                                      (degree 1; f' of 2)
-    f_{k+1} = f_k + T f'_k + T^2 [(delta - delta^2 / 2) u_{k-n-1} + (1 - delta)^2 / 2 u_{k-n}]     (degree 2)
+    f_{k+1} = f_k + T [delta u_{k-n-1} + (1 - delta) u_{k-n}]
+    f_{k+1} = f_k + T f'_k + T^2 [(delta - delta^2 / 2) u_{k-n-1} + (1 - delta)^2 / 2 u_{k-n}]
 
-exactly, and s_{k+1} = s_k + T f_k. The state is X = (f; f' of degree 2; s; u_{k-1}; u_{k-2}; ...), residuals in the
-program's order. Limits follow from the spectral radius of its map; nothing is looked up. Numbers without unit are in
-periods: x = lambda T. A model that is integrated over the torques already sent (predictor) has the limits of d = 0. A
-law that is evaluated in every stage of an integrator has `integrator_limit`; frozen over a step it is a sampled law.
+exactly, the first for relative degree 1 (and for f' of relative degree 2), the second for relative degree 2, and
+s_{k+1} = s_k + T f_k. The state is X = (f; f' where the relative degree is 2; s; u_{k-1}; u_{k-2}; ...), residuals in
+the program's order. Limits follow from the spectral radius of its map; nothing is looked up. Numbers without unit are
+in periods: x = lambda T. A model that is integrated over the torques already sent (predictor) has the limits of d = 0.
+A law that is evaluated in every stage of an integrator has `integrator_limit`; frozen over a step it is a sampled law.
 """
 
 import math
@@ -39,7 +40,7 @@ def sampled(gains: Gains, period: float, delay: float) -> tuple[Array, Array, Ar
     if not 0.0 < period < math.inf:
         raise ValueError(f"period is {period:g} s; it must be above 0")
     whole, delta = _split(delay)
-    n, n_u = len(gains.degrees), whole + (delta > 0.0)
+    n, n_u = len(gains.relative_degrees), whole + (delta > 0.0)
     n_2, n_I = len(gains.two), len(gains.integrated)
     motion = np.eye(n + n_2 + n_I)
     motion[gains.two, n + np.arange(n_2)] = period
@@ -63,9 +64,9 @@ def _split(delay: float) -> tuple[int, float]:
 
 def _entry(gains: Gains, period: float, rate: float, value: float) -> Array:
     """How a demand enters f, f', s: `rate` T is its integral over the period, `value` T^2 its double integral."""
-    eye, degrees = period * rate * np.eye(len(gains.degrees)), np.array(gains.degrees)
-    f = np.where(degrees == 2, period**2 * value * np.eye(len(degrees)), eye)
-    return np.vstack([f, eye[gains.two], np.zeros((len(gains.integrated), len(degrees)))])
+    eye, relative_degrees = period * rate * np.eye(len(gains.relative_degrees)), np.array(gains.relative_degrees)
+    f = np.where(relative_degrees == 2, period**2 * value * np.eye(len(relative_degrees)), eye)
+    return np.vstack([f, eye[gains.two], np.zeros((len(gains.integrated), len(relative_degrees)))])
 
 
 def sampled_map(gains: Gains, period: float, delay: float) -> Array:
@@ -82,8 +83,8 @@ def spectral_radius(gains: Gains, period: float, delay: float) -> float:
 def _radii(gains: Gains, delay: float) -> Callable[[Array], Array]:
     """The spectral radii as a function of many periods at once: in units of T only the gains depend on it."""
     A, B, L = sampled(gains, 1.0, delay)
-    units = np.repeat([0, -1, 1], [len(gains.degrees), len(gains.two), len(gains.integrated)])
-    powers = np.array(gains.degrees)[:, None] + np.pad(units, (0, L.shape[1] - len(units)))
+    units = np.repeat([0, -1, 1], [len(gains.relative_degrees), len(gains.two), len(gains.integrated)])
+    powers = np.array(gains.relative_degrees)[:, None] + np.pad(units, (0, L.shape[1] - len(units)))
 
     def radii(periods: Array) -> Array:
         maps = A - B @ (L * periods[:, None, None] ** powers)
@@ -114,7 +115,7 @@ def longest_period(gains: Gains, delay: float) -> float:
 
 def _size(gains: Gains, delay: float) -> float:
     """The number of entries of X, of which those that wait grow with the delay."""
-    return len(gains.degrees) * (1.0 + delay)
+    return len(gains.relative_degrees) * (1.0 + delay)
 
 
 def _first_above(radii: Callable[[Array], Array], grid: Array) -> tuple[float, float, bool]:
@@ -136,20 +137,20 @@ def best_period(gains: Gains, delay: float) -> tuple[float, float]:
 
 
 @cache
-def limit(degree: int, delay: float) -> float:
-    """The largest stable lambda T of one residual (both roots -lambda for degree 2). Raises ValueError as `sampled`."""
-    return longest_period(Gains.from_rates([1.0], [degree]), delay)
+def limit(relative_degree: int, delay: float) -> float:
+    """The largest stable lambda T of one residual, both roots -lambda for 2. Raises ValueError as `sampled`."""
+    return longest_period(Gains.from_rates([1.0], [relative_degree]), delay)
 
 
 @cache
-def best(degree: int, delay: float) -> tuple[float, float]:
+def best(relative_degree: int, delay: float) -> tuple[float, float]:
     """The lambda T with the smallest spectral radius, and that radius. Raises ValueError as `sampled`."""
-    return best_period(Gains.from_rates([1.0], [degree]), delay)
+    return best_period(Gains.from_rates([1.0], [relative_degree]), delay)
 
 
 @dataclass(frozen=True)
 class Margin:
-    """How far a rate is from its limit, in lambda T."""
+    """How far a convergence rate is from its limit, in lambda T."""
 
     value: float
     limit: float
@@ -169,10 +170,10 @@ class Margin:
         return "warn" if self.value > self.best else "good"
 
 
-def margin(degree: int, rate: float, period: float, delay: float) -> Margin:
-    """The margin of one residual with rate lambda [1/s], 0 for a plain one. Raises ValueError as `sampled`."""
-    radius = spectral_radius(Gains.from_rates([rate], [degree]), period, delay)
-    return Margin(rate * period, limit(degree, delay), best(degree, delay)[0], radius)
+def margin(relative_degree: int, rate: float, period: float, delay: float) -> Margin:
+    """The margin of a residual with convergence rate `rate` [1/s], 0: a plain one. Raises ValueError as `sampled`."""
+    radius = spectral_radius(Gains.from_rates([rate], [relative_degree]), period, delay)
+    return Margin(rate * period, limit(relative_degree, delay), best(relative_degree, delay)[0], radius)
 
 
 def margin_of(gains: Gains, period: float, delay: float) -> Margin:
@@ -183,9 +184,9 @@ def margin_of(gains: Gains, period: float, delay: float) -> Margin:
     return Margin(fastest * period, fastest * longest, fastest * quickest, radius)
 
 
-def auto_rate(degree: int, period: float, delay: float) -> float:
-    """The rate lambda [1/s] to take when none is given: a third of the limit or the best value, if that is less."""
-    return min(SHARE * limit(degree, delay), best(degree, delay)[0]) / period
+def auto_rate(relative_degree: int, period: float, delay: float) -> float:
+    """The convergence rate lambda [1/s] of `auto`: a third of the limit or the best value, if that is less."""
+    return min(SHARE * limit(relative_degree, delay), best(relative_degree, delay)[0]) / period
 
 
 def demand_noise(gains: Gains, s_f: npt.ArrayLike, s_f_dot: npt.ArrayLike = 0.0) -> Array:
@@ -196,7 +197,7 @@ def demand_noise(gains: Gains, s_f: npt.ArrayLike, s_f_dot: npt.ArrayLike = 0.0)
 def held_noise(gains: Gains, period: float, delay: float, s_f: npt.ArrayLike, s_f_dot: npt.ArrayLike = 0.0) -> Array:
     """Standard deviations (n_s,) of the true residuals at the samples under that noise; each a number or (n_s,).
 
-    From P = Phi P Phi^T + G G^T with the noise's entry G; for degree 1 and d = 0 it is sqrt(x / (2 - x)) s_f.
+    From P = Phi P Phi^T + G G^T with the noise's entry G; for relative degree 1 and d = 0 it is sqrt(x / (2 - x)) s_f.
     Raises UnstableGains where the sampled law is not stable, and as `sampled`.
     """
     power = _stable_map(gains, period, delay)
@@ -206,7 +207,7 @@ def held_noise(gains: Gains, period: float, delay: float, s_f: npt.ArrayLike, s_
     total = G @ G.T
     while np.abs(power).max(initial=0.0) > 1e-18:  # doubling: the first 2^i terms of the sum of Phi^k G G^T Phi^kT
         total, power = total + power @ total @ power.T, power @ power
-    return np.sqrt(np.diag(total)[: len(gains.degrees)])
+    return np.sqrt(np.diag(total)[: len(gains.relative_degrees)])
 
 
 def steady_hold_residual(gains: Gains, period: float, delay: float, drift_rate: npt.ArrayLike) -> Array:
@@ -214,14 +215,15 @@ def steady_hold_residual(gains: Gains, period: float, delay: float, drift_rate: 
 
     drift_rate (n_s,) [unit of f^(r) / s]: how fast f^(r) changes while the inputs are held, w. What is in force is
     older by T (d + 1/2) on average, which acts as a disturbance w T (d + 1/2). Exact for steady w:
-    f = w T (d + 1/2) / lambda, and for degree 2 f = w [T (d + 1/2) - lambda T^2 (1/6 - delta (1 - delta))] / lambda^2,
+    f = w T (d + 1/2) / lambda for relative degree 1, and for 2
+    f = w [T (d + 1/2) - lambda T^2 (1/6 - delta (1 - delta))] / lambda^2,
     at most |w| T (d + 1/2 + x/12) / lambda^2. Up to x = best the first also bounds f under varying |w| <= that w.
     Raises UnstableGains where the sampled law is not stable, and as `sampled`.
     """
     Phi, (whole, delta), w = _stable_map(gains, period, delay), _split(delay), _each(drift_rate, gains)
     once = period**2 * (whole + delta + 0.5) * w  # the disturbance's integral over a period
     twice = period**3 * (1 / 6 + whole / 2 + delta - delta**2 / 2) * w  # its double integral
-    lag = np.concatenate([np.where(np.array(gains.degrees) == 2, twice, once), once[gains.two]])
+    lag = np.concatenate([np.where(np.array(gains.relative_degrees) == 2, twice, once), once[gains.two]])
     return np.linalg.solve(np.eye(len(Phi)) - Phi, np.pad(lag, (0, len(Phi) - len(lag))))[: len(w)]
 
 
@@ -233,7 +235,7 @@ def _stable_map(gains: Gains, period: float, delay: float) -> Array:
 
 
 def _each(values: npt.ArrayLike, gains: Gains) -> Array:
-    return np.broadcast_to(np.asarray(values, dtype=float), (len(gains.degrees),))
+    return np.broadcast_to(np.asarray(values, dtype=float), (len(gains.relative_degrees),))
 
 
 def stability_polynomial(tableau: Tableau) -> np.polynomial.Polynomial:
@@ -248,7 +250,7 @@ def stability_polynomial(tableau: Tableau) -> np.polynomial.Polynomial:
 
 
 def integrator_limit(method: str | Tableau) -> float:
-    """The largest stable lambda h of a law evaluated in every stage, any degree; ValueError for an unknown name."""
+    """The largest stable lambda h of a law evaluated in every stage; ValueError for an unknown name."""
     if isinstance(method, str) and method not in INTEGRATORS:
         raise ValueError(f"integrator {method!r} is unknown; choose {', '.join(INTEGRATORS)}")
     R = stability_polynomial(INTEGRATORS[method] if isinstance(method, str) else method)

@@ -31,7 +31,7 @@ from servonode.mechanics.symbols import (
     refuse_uncompilable,
 )
 
-WORDS = True  # lines of this module are not a user's, see place.here
+WORDS = True  # lines of this module are not a user's, see source_location.here
 _ENERGIES = ("kinetic", "potential", "dissipation")
 _MAPPINGS = {
     "kinematics": "{x: v * cos(psi)}",
@@ -138,7 +138,7 @@ class Model:
             object.__setattr__(self, name, value)
 
     def _check_kinds(self) -> None:
-        """What is listed must have been made by the word of its kind."""
+        """Check that each entry was made by the function of its kind."""
         what = f"machine {self.name}"
         for keyword in _MAPPINGS:
             if not isinstance(getattr(self, keyword), Mapping):
@@ -160,7 +160,7 @@ class Model:
             check_kinds(what, keyword, getattr(self, keyword), kind, self.place)
 
     def _check_expressions(self) -> None:
-        """Energies and rates must be expressions that can be compiled."""
+        """Check that energies and rates are expressions that can be compiled."""
         stated = [(word, getattr(self, word), self.place.argument(word)) for word in _ENERGIES]
         for keyword in _MAPPINGS:
             entries = enumerate(getattr(self, keyword).items())

@@ -4,10 +4,10 @@ The law asks, with rows and columns in the order of the program's residuals (mec
 
     f_i^(r_i) = - sum_j K1[i, j] f_j' - sum_j K0[i, j] f_j ,      r_i = 1 or 2,
 
-where f_j' counts for finite residuals (degree 2) only: a differential one (degree 1) enters by its value, through
-K0, and the law takes its rate as 0. Constraint perturbation equations (Gorshkov 2008, corrected) use z, the m finite
-residuals, and y = (z'; zeta), zeta the differential ones, each group in the program's order: y[k] belongs to the
-residual `y_order(degrees)[k]`. In these letters, with E = (I_m 0),
+r_i the relative degree. f_j' counts for finite residuals (r = 2) only: a differential one (r = 1) enters by its value,
+through K0, and the law takes its rate as 0. Constraint perturbation equations (Gorshkov 2008, corrected) use z, the m
+finite residuals, and y = (z'; zeta), zeta the differential ones, each group in the program's order: y[k] belongs to the
+residual `y_order(relative_degrees)[k]`. In these letters, with E = (I_m 0),
 
     z' = E y,   y' = -C1 y - C0 z,   C1 = (K1 of the finite columns, K0 of the differential ones),   C0 = K0 of the
     finite columns, rows in the order of y.
@@ -40,9 +40,9 @@ class UnstableGains(ServonodeError, ValueError):
         self.eigenvalue = eigenvalue
 
 
-def y_order(degrees: Sequence[int]) -> list[int]:
-    """The residual of each entry of y = (z'; zeta): those of degree 2, then those of degree 1."""
-    return sorted(range(len(degrees)), key=lambda i: -degrees[i])
+def y_order(relative_degrees: Sequence[int]) -> list[int]:
+    """The residual of each entry of y = (z'; zeta): those of relative degree 2, then those of relative degree 1."""
+    return sorted(range(len(relative_degrees)), key=lambda i: -relative_degrees[i])
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,66 +50,68 @@ class Gains:
     """Feedback f^(r) = -K1 f' - K0 f - KI s, s' = f, of n_s residuals in the program's order.
 
     K0, K1, KI (n_s, n_s); row i of K0, K1 has the unit of f_i^(r_i) over that of f_j, f_j'. Columns of K1 that
-    belong to degree 1 are 0. The arrays are copies and cannot be written.
+    belong to relative degree 1 are 0. The arrays are copies and cannot be written.
 
     Raises:
-        ValueError: a degree is neither 1 nor 2, a shape does not fit, a gain is not finite or multiplies the rate of
-            a residual of degree 1.
+        ValueError: a relative degree is neither 1 nor 2, a shape does not fit, a gain is not finite or multiplies the
+            rate of a residual of relative degree 1.
     """
 
     K0: Array  # of f
     K1: Array  # of f'
-    degrees: tuple[int, ...]
+    relative_degrees: tuple[int, ...]
     KI: Array  # of the integral of f
 
     def __post_init__(self) -> None:
-        for i in (i for i, degree in enumerate(self.degrees) if degree not in (1, 2)):
-            raise ValueError(f"residual {i} has degree {self.degrees[i]}; choose 1 (differential) or 2 (finite)")
+        for i in (i for i, r in enumerate(self.relative_degrees) if r not in (1, 2)):
+            raise ValueError(
+                f"residual {i} has relative degree {self.relative_degrees[i]}; choose 1 (differential) or 2 (finite)"
+            )
         for name in ("K0", "K1", "KI"):
-            array = _matrix(name, getattr(self, name), len(self.degrees))
+            array = _matrix(name, getattr(self, name), len(self.relative_degrees))
             array.setflags(write=False)
             object.__setattr__(self, name, array)
-        for i, j in np.argwhere(self.K1 * (np.array(self.degrees) == 1)):
+        for i, j in np.argwhere(self.K1 * (np.array(self.relative_degrees) == 1)):
             raise ValueError(
-                f"K1[{i}, {j}] = {self.K1[i, j]:g} multiplies the rate of residual {j}, which has degree 1 and acts by "
-                f"its value; put the gain into K0[{i}, {j}]"
+                f"K1[{i}, {j}] = {self.K1[i, j]:g} multiplies the rate of residual {j}, which has relative degree 1 "
+                f"and acts by its value; put the gain into K0[{i}, {j}]"
             )
 
     @classmethod
-    def from_rates(cls, rates: Sequence[float], degrees: Sequence[int]) -> Self:
+    def from_rates(cls, rates: Sequence[float], relative_degrees: Sequence[int]) -> Self:
         """Gains of a finite rate lambda [1/s] for each: (d/dt + lambda)^r f = 0; rate 0 is the plain law f^(r) = 0."""
-        each = _one_each("rates", rates, degrees)
-        power, twice = np.array(degrees, dtype=float), 2.0 * (np.array(degrees) == 2)
-        return cls.from_matrices(np.diag(each**power), np.diag(twice * each), degrees)
+        each = _one_each("rates", rates, relative_degrees)
+        power, twice = np.array(relative_degrees, dtype=float), 2.0 * (np.array(relative_degrees) == 2)
+        return cls.from_matrices(np.diag(each**power), np.diag(twice * each), relative_degrees)
 
     @classmethod
-    def from_matrices(cls, K0: Matrix, K1: Matrix, degrees: Sequence[int]) -> Self:
+    def from_matrices(cls, K0: Matrix, K1: Matrix, relative_degrees: Sequence[int]) -> Self:
         """Gains of coupled residuals, K0 and K1 (n_s, n_s) in the program's order; signs and errors as `Gains`."""
-        n = len(degrees)
-        return cls(np.array(K0, float), np.array(K1, float), tuple(degrees), np.zeros((n, n)))
+        n = len(relative_degrees)
+        return cls(np.array(K0, float), np.array(K1, float), tuple(relative_degrees), np.zeros((n, n)))
 
     @classmethod
-    def from_perturbation(cls, a: Matrix, c: Matrix, k: Matrix, degrees: Sequence[int]) -> Self:
+    def from_perturbation(cls, a: Matrix, c: Matrix, k: Matrix, relative_degrees: Sequence[int]) -> Self:
         """Gains that give the residuals inertia, dissipation and stiffness: a y' + c y + (k z; 0) = 0.
 
-        a, c (n_s, n_s) in the program's order; k (m, m) for the residuals of degree 2, in the program's order. With
-        all three symmetric and positive definite the residuals decay, whatever the values. Raises ValueError where a
-        shape does not fit, a number is not finite, or the inertia is singular.
+        a, c (n_s, n_s) in the program's order; k (m, m) for those of relative degree 2, in the same order. With all
+        three symmetric and positive definite the residuals decay, whatever the values. Raises ValueError where a shape
+        does not fit, a number is not finite, or the inertia is singular.
         """
-        n, two = len(degrees), [i for i, degree in enumerate(degrees) if degree == 2]
+        n, two = len(relative_degrees), [i for i, r in enumerate(relative_degrees) if r == 2]
         inertia, stiffness = _matrix("inertia a", a, n), np.zeros((n, n))
         stiffness[np.ix_(two, two)] = _matrix("stiffness k", k, len(two))
         if np.linalg.matrix_rank(inertia) < n:
             raise ValueError(f"inertia a is singular (rank {np.linalg.matrix_rank(inertia)} of {n}); give it full rank")
         C = np.linalg.solve(inertia, _matrix("dissipation c", c, n))
-        finite = np.array(degrees) == 2
+        finite = np.array(relative_degrees) == 2
         K0 = np.where(finite, np.linalg.solve(inertia, stiffness), C)
-        return cls.from_matrices(K0, np.where(finite, C, 0.0), degrees)
+        return cls.from_matrices(K0, np.where(finite, C, 0.0), relative_degrees)
 
     @property
     def two(self) -> list[int]:
-        """Residuals of degree 2."""
-        return [i for i, degree in enumerate(self.degrees) if degree == 2]
+        """Residuals of relative degree 2."""
+        return [i for i, r in enumerate(self.relative_degrees) if r == 2]
 
     @property
     def integrated(self) -> list[int]:
@@ -118,14 +120,14 @@ class Gains:
 
     @property
     def plain(self) -> list[int]:
-        """Residuals without any feedback, f^(r) = 0: their errors stay (degree 1) or grow with time (degree 2)."""
+        """Residuals without any feedback, f^(r) = 0: their errors stay (r = 1) or grow with time (r = 2)."""
         return np.flatnonzero(~(self.K0.any(axis=1) | self.K1.any(axis=1) | self.KI.any(axis=1))).tolist()
 
     def without_plain(self) -> Self:
         """The gains of the residuals that have feedback."""
-        keep = [i for i in range(len(self.degrees)) if i not in self.plain]
+        keep = [i for i in range(len(self.relative_degrees)) if i not in self.plain]
         K0, K1, KI = (each[np.ix_(keep, keep)] for each in (self.K0, self.K1, self.KI))
-        return replace(self, K0=K0, K1=K1, KI=KI, degrees=tuple(self.degrees[i] for i in keep))
+        return replace(self, K0=K0, K1=K1, KI=KI, relative_degrees=tuple(self.relative_degrees[i] for i in keep))
 
 
 def with_integral(gains: Gains, rates: Sequence[float]) -> Gains:
@@ -135,7 +137,7 @@ def with_integral(gains: Gains, rates: Sequence[float]) -> Gains:
     f'' = -2 lambda f' - lambda^2 (f + rate s), stable for 0 < rate < 2 lambda. See the module for worth and cost.
     Raises ValueError unless there is one finite rate for each residual, and a gain in K0 for each that is not 0.
     """
-    each = _one_each("integral rates", rates, gains.degrees)
+    each = _one_each("integral rates", rates, gains.relative_degrees)
     for j, rate in enumerate(each):
         if rate and not gains.K0[:, j].any():
             raise ValueError(f"residual {j} has integral rate {rate:g} but no gain in K0; give it a rate lambda first")
@@ -144,7 +146,7 @@ def with_integral(gains: Gains, rates: Sequence[float]) -> Gains:
 
 def system_matrix(gains: Gains) -> Array:
     """The matrix of xi' = K xi, xi = (z; y; s): size m + n_s, and one more for each integrated residual."""
-    order, two, n, m = y_order(gains.degrees), gains.two, len(gains.degrees), len(gains.two)
+    order, two, n, m = y_order(gains.relative_degrees), gains.two, len(gains.relative_degrees), len(gains.two)
     one, integrated = order[m:], gains.integrated
     top = np.hstack([np.zeros((m, m)), np.eye(m, n), np.zeros((m, len(integrated)))])
     columns = [gains.K0[:, two], gains.K1[:, two], gains.K0[:, one], gains.KI[:, integrated]]
@@ -191,7 +193,7 @@ def check(gains: Gains, *, allow_plain: bool = False, names: Sequence[str] = ())
     Raises:
         UnstableGains: a residual does not decay, or is plain and that is not allowed.
     """
-    names = names or [f"residual {i}" for i in range(len(gains.degrees))]
+    names = names or [f"residual {i}" for i in range(len(gains.relative_degrees))]
     plain, fed = gains.plain, gains.without_plain()
     if plain and not allow_plain:
         text = f"{names[plain[0]]} has rate 0 (eigenvalue 0 1/s): its errors stay for ever; give it a rate above 0"
@@ -214,7 +216,7 @@ def lyapunov(K: Array) -> Array:
 def _unstable(gains: Gains, names: Sequence[str]) -> UnstableGains:
     """The refusal, with the eigenvalue and the residual that shows it most."""
     mu, vectors = np.linalg.eig(system_matrix(gains))
-    worst, m, order = int(np.argmax(mu.real)), len(gains.two), y_order(gains.degrees)
+    worst, m, order = int(np.argmax(mu.real)), len(gains.two), y_order(gains.relative_degrees)
     share = np.abs(vectors[[*range(m), *range(2 * m, m + len(order))], worst])  # of f itself: z and zeta
     value = complex(mu[worst]) + 0.0  # not -0
     text = f"{value.real:+.4g}" + (f" ± {abs(value.imag):.4g}j" if value.imag else "")
@@ -230,7 +232,7 @@ def _mend(gains: Gains) -> str:
         return "turn all signs, as the law is f^(r) = -K1 f' - K0 f"
     if gains.KI.any() and is_stable(replace(gains, KI=0.0 * gains.KI)):
         return "take lower integral rates, above 0; without them the gains are stable"
-    if all(degree == 2 for degree in gains.degrees) and is_stable(replace(gains, K0=gains.K1, K1=gains.K0)):
+    if all(r == 2 for r in gains.relative_degrees) and is_stable(replace(gains, K0=gains.K1, K1=gains.K0)):
         return "exchange K0 (of f) and K1 (of f')"
     return "take rates above 0, or inertia, dissipation and stiffness that are positive definite"
 
@@ -245,8 +247,10 @@ def _matrix(name: str, values: Any, n: int) -> Array:
     return array.reshape(n, n)
 
 
-def _one_each(name: str, values: Sequence[float], degrees: Sequence[int]) -> Array:
+def _one_each(name: str, values: Sequence[float], relative_degrees: Sequence[int]) -> Array:
     array = np.array(values, dtype=float)
-    if array.shape != (len(degrees),) or not np.isfinite(array).all():
-        raise ValueError(f"{name} {array.tolist()} for {len(degrees)} residuals; give one finite rate [1/s] for each")
+    if array.shape != (len(relative_degrees),) or not np.isfinite(array).all():
+        raise ValueError(
+            f"{name} {array.tolist()} for {len(relative_degrees)} residuals; give one finite rate [1/s] for each"
+        )
     return array

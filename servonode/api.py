@@ -62,7 +62,7 @@ def simulate(
 
 
 def check(launch: Launch, *, code: bool = True, **overrides: Any) -> "Report":
-    """What would run: machine, program, constraints, degrees, gains, times, verdict; raises as `load`."""
+    """What would run: machine, program, constraints, relative degrees, gains, times, verdict; raises as `load`."""
     return load(launch, strict=False, code=code, **overrides).check()
 
 

@@ -474,7 +474,7 @@ def test_tcp_is_warned_about_in_one_line(tmp_path, monkeypatch):
         run.ends_with(1, START_S)
         warned = [line for line in run.stderr.splitlines() if "there are no keys yet" in line]
         assert len(warned) == 1
-        assert "any user of this computer can speak to tcp://127.0.0.1:9" in warned[0]
+        assert "any user of this computer can connect to tcp://127.0.0.1:9" in warned[0]
 
 
 RICH = """

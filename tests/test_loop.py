@@ -88,7 +88,7 @@ def test_matrices_and_terms_have_their_values(loop: Loop) -> None:
 def test_the_symbolic_equations_are_exact(loop: Loop) -> None:
     m = loop.equations().model["m"]
     assert loop.equations().M_r[0] == m / 4
-    assert loop.servo().degrees == (2,)
+    assert loop.servo().relative_degrees == (2,)
 
 
 def test_quantities_know_units(loop: Loop) -> None:

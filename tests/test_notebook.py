@@ -27,7 +27,7 @@ def names() -> Iterator[dict[str, Any]]:
 def test_the_equations_are_chaplygins(names: dict[str, Any]) -> None:
     m, mu, a, b = (names["equations"].model[name] for name in ("m", "mu", "a", "b"))
     assert sympy.expand(names["chaplygin"] + (m * a - mu * b) * names["omega"] ** 2) == 0
-    assert names["servo"].degrees == (2,)
+    assert names["servo"].relative_degrees == (2,)
 
 
 def test_the_continuous_residual_follows_its_closed_form(names: dict[str, Any]) -> None:

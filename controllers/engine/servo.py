@@ -1,7 +1,7 @@
 """From residuals to a servo law: relative degrees, Jacobian and drift (mechanics/README.md, eq. 5-8).
 
-A residual f(q, v, t) whose velocity derivative does not vanish has degree 1: f' = J v' + delta with J = df/dv.
-A residual f(q, t) is differentiated once more: degree 2, f'' = J v' + delta with J = d f'/dv. The law asks
+A residual f(q, v, t) whose velocity derivative does not vanish has relative degree 1: f' = J v' + delta with J = df/dv.
+A residual f(q, t) is differentiated once more: relative degree 2, f'' = J v' + delta with J = d f'/dv. The law asks
 f^(r) = -K1 f' - K0 f and solves W tau = that - delta - J a0, where v' = a0 + R tau and W = J R.
 """
 
@@ -26,7 +26,7 @@ _ORDERS = 8  # derivatives of a signal that are looked for
 class Servo:
     """Symbolic servo-constraints of a program on a machine.
 
-    f, f_dot, delta, damping: n_s entries (f_dot is 0 for degree 1); J (n_s, n_v); degrees; state_rates: those of the
+    f, f_dot, delta, damping: n_s entries (f_dot is 0 for relative degree 1); J (n_s, n_v); state_rates: those of the
     program's own states; and how many derivatives of targets and signals they contain. Setpoints are put in.
     """
 
@@ -38,7 +38,7 @@ class Servo:
     delta: list[Expr]
     damping: list[Expr]
     state_rates: list[Expr]
-    degrees: tuple[int, ...]
+    relative_degrees: tuple[int, ...]
     target_order: int
     signal_order: int
 
@@ -78,7 +78,7 @@ def derive_servo(equations: Equations, program: Program) -> Servo:
         delta=[row[3] for row in rows],
         damping=damping,
         state_rates=rates,
-        degrees=tuple(row[4] for row in rows),
+        relative_degrees=tuple(row[4] for row in rows),
         target_order=used[0],
         signal_order=used[1],
     )
@@ -93,7 +93,7 @@ def _check_machine(equations: Equations, program: Program) -> None:
 
 
 def _row(equations: Equations, program: Program, residual: Residual) -> tuple[Expr, Expr, Any, Expr, int]:
-    """f, f', J row, delta and degree of one residual."""
+    """f, f', J row, delta and relative degree of one residual."""
     model, name = equations.model, residual.quantity.name
     f = in_velocities(equations, residual.expression)
     _check_symbols(equations, program, f, f"residual {name}", residual.place)
@@ -118,8 +118,8 @@ def resolved(equations: Equations, program: Program, expression: Expr) -> Expr:
 
 
 def scale_of(limit: Limit, norm: Expr) -> Expr:
-    """The factor that brings a vector of this norm within the limit: 1 below it."""
-    most = Max(limit.at_most, NEARLY_ZERO)  # nothing and a bound of nothing are no 0/0
+    """The factor that scales a vector of this norm down to the limit: 1 below it."""
+    most = Max(limit.at_most, NEARLY_ZERO)  # a zero vector with a zero bound must not give 0/0
     return most / Max(most, norm)
 
 
@@ -242,7 +242,7 @@ def _check_other_expressions(equations: Equations, program: Program) -> None:
     for relation in program.relations:
         stated = in_velocities(equations, relation)
         _check_symbols(equations, program, stated, "a relation", place.argument("relations"), tuple(model.inputs))
-    for each in program.states:  # none may begin where another one does
+    for each in program.states:  # the initial value of one may not depend on another
         start, what = in_velocities(equations, each.start), f"the start of state {each.name}"
         if start.free_symbols & set(program.states):
             text = f"program {program.name}, {what}: it contains another state; state it in the machine's start"
@@ -263,7 +263,7 @@ def _check_other_expressions(equations: Equations, program: Program) -> None:
 
 
 def _beside(program: Program) -> list[tuple[str, Expr, Place]]:
-    """What stands beside residuals and inputs: name, expression, place."""
+    """All expressions but residuals and inputs: name, expression, place."""
     place = program.place
     stated = [(f"the damping of residual {each.quantity.name}", each.damping, each.place) for each in program.residuals]
     stated += [(f"the rate of state {each.name}", rate, place.argument("states"))

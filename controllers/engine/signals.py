@@ -31,7 +31,7 @@ class Signals:
         self.names = tuple(names)
         self.order = order
         self.kernel = kernel
-        self.entries = tuple(derivative_name(name, degree) for name, degree in derivatives(names, order))
+        self.entries = tuple(derivative_name(name, k) for name, k in derivatives(names, order))
         self.positions = slice(None, None, order + 1)  # the functions themselves among the entries
 
     def evaluate(self, t: float, out: Array) -> None:
@@ -43,8 +43,8 @@ def load_signals(texts: Mapping[str, str | float], order: int) -> Signals:
     """The compiled signals of these expressions of t, from the cache or built.
 
     Raises:
-        ExpressionError: a text is not an expression, or cannot be differentiated `order` times, or only to a length
-            that cannot be compiled.
+        ExpressionError: a text is not an expression, or cannot be differentiated `order` times, or its derivatives
+            are too long to be compiled.
     """
     for name, text in texts.items():
         parse(text).require_derivatives(order, name)
@@ -64,10 +64,10 @@ def _source(texts: Mapping[str, str | float], order: int) -> str:
     expressions = []
     for name, text in texts.items():
         expression = sympy.sympify(parse(text).sympy({"t": time}))
-        for degree in range(order + 1):
-            if degree:
+        for k in range(order + 1):
+            if k:
                 expression = sympy.diff(expression, time)
-            _check_parts(expression, name, degree)
+            _check_parts(expression, name, k)
             expressions.append(expression)
     block = emit.Block(None)
     block.store("out", block.evaluate(expressions))
@@ -75,12 +75,12 @@ def _source(texts: Mapping[str, str | float], order: int) -> str:
     return emit.HEADER + sizes + block.function(Signature.of(SignalsKernel, "signals"), "t")
 
 
-def _check_parts(expression: Any, name: str, degree: int) -> None:
+def _check_parts(expression: Any, name: str, order: int) -> None:
     """Raise ExpressionError for a derivative that is too long to be compiled."""
     import sympy
 
     if sum(1 for _ in islice(sympy.preorder_traversal(expression), MOST_PARTS + 1)) > MOST_PARTS:
-        which = f"its derivative of order {degree}" if degree else "it"
+        which = f"its derivative of order {order}" if order else "it"
         text = f"{name}: {which} has more than {MOST_PARTS} parts, too many to be compiled; use fewer factors, "
         raise ExpressionError(f"{text}or write sums instead of products")
 

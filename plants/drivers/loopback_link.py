@@ -6,7 +6,7 @@ from collections import Counter
 from servonode.bus import Message
 from servonode.bus.codec import encode_frames
 from servonode.bus.interfaces import BOUND, Intake
-from servonode.bus.link import HEARD
+from servonode.bus.link import MACHINE_TOPICS
 from servonode.mechanics.machine import Machine
 from servonode.plants.drivers.impairments import Frames, Impairments, both_ways
 from servonode.plants.drivers.simulated_device import SimulatedDevice, Workings
@@ -29,7 +29,7 @@ class LoopbackLink:
         seed: int,
         clock: Clock = time.monotonic_ns,
     ) -> None:
-        self._intake = Intake({"machine": HEARD})
+        self._intake = Intake({"machine": MACHINE_TOPICS})
         self.counts: Counter[str] = self._intake.counts
         self._clock = clock
         self._to, self._back = both_ways(impairments, seed)

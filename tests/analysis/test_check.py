@@ -55,7 +55,7 @@ def texts(report: Any, level: str = "refuse") -> str:
             "trailer_pursuit",
             ["controller.delay=1", "controller.gains.lambda_heading=46.9"],
             "above 0.8 of the limit",
-            "lower the rate",
+            "lower the convergence rate",
         ),
         (
             "trailer_pursuit",
@@ -98,7 +98,7 @@ def test_simulate_refuses_what_check_refuses() -> None:
 def test_automatic_rates_are_a_third_of_the_limit_or_the_best() -> None:
     report = servonode.check("trailer_pursuit", controller__delay=1, controller__gains={"lambda": "auto"})
     margins = report.numbers["margins"]
-    assert margins["speed"]["value"] == pytest.approx(0.25, abs=1e-6)  # the best of degree 1 at one period of delay
+    assert margins["speed"]["value"] == pytest.approx(0.25, abs=1e-6)
     assert margins["heading"]["value"] == pytest.approx(0.42616 / 3, abs=1e-5)
     assert report.verdict == "yes"
 
@@ -212,9 +212,9 @@ def test_a_machine_without_inputs_has_no_safe_action() -> None:
         ({"K0": [[2.0]]}, "K0 has shape"),
         ({"K0": [[2.0, 0.0], [0.0, 4.0]], "lambda": 1.0}, "give either lambda or K0, not both"),
         ({"inertia": [[1.0, 0.0], [0.0, 1.0]]}, "dissipation: is missing"),
-        ({"lambda_heading": -1.0}, "is not a rate"),
-        ({"lambda": "fast"}, "is not a rate"),
-        ({"integral_heading": "much"}, "is not a rate"),
+        ({"lambda_heading": -1.0}, "is not a convergence rate"),
+        ({"lambda": "fast"}, "is not a convergence rate"),
+        ({"integral_heading": "much"}, "is not a convergence rate"),
     ],
 )
 def test_gains_that_do_not_fit_are_refused(gains: dict[str, Any], text: str) -> None:

@@ -343,18 +343,18 @@ DECAYS = {
 
 @pytest.mark.parametrize("name", DECAYS)
 def test_off_the_program_residuals_decay_as_stated(name: str) -> None:
-    settings, degrees = DECAYS[name]
+    settings, relative_degrees = DECAYS[name]
     limits = {"Q_max": 1e9} if name == "tilt" else NO_LIMIT
     file = launch(name.partition("_")[0], **settings, **limits)
     if name == "trajectory":
         file["target"] = {"x": "0.3*t", "y": "0.2*sin(t)"}
     run = exactly(file, 3.0, plant__initial=OFF, plant__parameters={"c_j": 0.01, "c_r": 0.002}, every=1)
     t, rate = run.t, 2.0
-    for residual, degree in degrees.items():
+    for residual, relative_degree in relative_degrees.items():
         f = run.residual[residual]
         assert np.abs(f[0]) > 1e-3
         scaled = f * np.exp(rate * t)
-        slope = 0.0 if degree == 1 else np.polyfit(t[:500], scaled[:500], 1)[0]
+        slope = 0.0 if relative_degree == 1 else np.polyfit(t[:500], scaled[:500], 1)[0]
         assert_allclose(f, (f[0] + slope * t) * np.exp(-rate * t), rtol=0, atol=1e-10, err_msg=residual)
 
 

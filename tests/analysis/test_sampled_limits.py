@@ -31,11 +31,11 @@ def last_and_first(name: str, x: float, delay: int, *more: str, monkeypatch: Any
 
 
 @pytest.mark.parametrize("delay", [0, 1, 2, 3])
-@pytest.mark.parametrize(("name", "degree"), [("speed", 1), ("heading", 2)])
+@pytest.mark.parametrize(("name", "relative_degree"), [("speed", 1), ("heading", 2)])
 def test_the_robot_converges_below_the_limit_and_diverges_above(
-    name: str, degree: int, delay: int, monkeypatch: pytest.MonkeyPatch
+    name: str, relative_degree: int, delay: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limit = discrete.limit(degree, float(delay))
+    limit = discrete.limit(relative_degree, float(delay))
     below = last_and_first(name, 0.95 * limit, delay, monkeypatch=monkeypatch)
     above = last_and_first(name, 1.05 * limit, delay, monkeypatch=monkeypatch)
     assert below < 0.5

@@ -153,7 +153,7 @@ def test_far_from_the_line_the_offset_decays_as_a_double_root() -> None:
     ],
 )
 def test_residuals_of_every_law_decay_as_stated(launch: str, initial: dict[str, float], settings: Any) -> None:
-    """f0 exp(-lambda t) for degree 1, [f0 + (f0' + lambda f0) t] exp(-lambda t) for degree 2, from any start."""
+    """f0 exp(-lambda t) for relative degree 1, [f0 + (f0' + lambda f0) t] exp(-lambda t) for 2, from any start."""
     more = {f"controller__settings__{key}": value for key, value in settings.items()}
     run = servonode.simulate(
         launch, control="continuous", run__duration=3.0, plant__initial=initial, rtol=1e-13, atol=1e-13, **more
@@ -161,10 +161,10 @@ def test_residuals_of_every_law_decay_as_stated(launch: str, initial: dict[str, 
     control = run.closed_loop.control
     law, start = control.law, run.closed_loop.start
     answer = law.evaluate(0.0, start, run.closed_loop.goal(0.0))
-    for i, (name, degree) in enumerate(zip(run.residual, law.description.degrees, strict=True)):
+    for i, (name, relative_degree) in enumerate(zip(run.residual, law.description.relative_degrees, strict=True)):
         f0, rate0 = answer.residuals[i], answer.rates[i]
-        rate = control.gains.K0[i, i] if degree == 1 else control.gains.K1[i, i] / 2
-        slope = 0.0 if degree == 1 else rate0 + rate * f0
+        rate = control.gains.K0[i, i] if relative_degree == 1 else control.gains.K1[i, i] / 2
+        slope = 0.0 if relative_degree == 1 else rate0 + rate * f0
         expected = (f0 + slope * run.t) * np.exp(-rate * run.t)
         assert run.residual[name] == pytest.approx(expected, abs=1e-10)  # dense output of the integrator
 

@@ -307,5 +307,5 @@ def test_only_what_fits_the_topic_is_encoded():
         encode_frames("comand", SAMPLES["command"])
     with pytest.raises(MessageError, match="length"):
         encode(Target(**HEADER, target={f"{i:01000d}": 0.0 for i in range(100)}))
-    with pytest.raises(TypeError, match="cannot travel"):
+    with pytest.raises(TypeError, match="cannot be sent"):
         encode(Target(**HEADER, target={"x": object()}))  # type: ignore[dict-item]

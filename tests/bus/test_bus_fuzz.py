@@ -377,8 +377,8 @@ class Node:
     """A node with all that it binds, one that listens to it, and one that asks it."""
 
     def __init__(self, folder: Path) -> None:
-        self.bus, self.other, self.asker = Bus(folder, "plant"), Bus(folder, "controller"), Requester(folder, "plant")
-        self.door, self.publisher = self.bus.requests(), self.bus.publisher(1)
+        self.bus, self.other, self.client = Bus(folder, "plant"), Bus(folder, "controller"), Requester(folder, "plant")
+        self.requests, self.publisher = self.bus.requests(), self.bus.publisher(1)
         self.subscriber = self.other.subscriber({"plant": ["state"]})
         assert self.publisher.wait_ready(time.monotonic_ns() + 3 * SECOND)
         self.strange: list[object] = []  # requests that came and nobody good had asked
@@ -391,13 +391,13 @@ class Node:
         """One request answered, one state delivered; what else arrives is kept in `strange`."""
         self.seq += 1
         with ThreadPoolExecutor(1) as pool:
-            asked = pool.submit(self.asker.ask, {"number": self.seq}, 10.0)
+            asked = pool.submit(self.client.ask, {"number": self.seq}, 10.0)
             while not asked.done():
                 self.bus.wait(time.monotonic_ns() + SECOND // 100)
                 self.publisher.subscriptions_seen()
-                while (come := self.door.poll_request()) is not None:
+                while (come := self.requests.poll_request()) is not None:
                     if come[1] == {"number": self.seq}:
-                        self.door.reply(*come)
+                        self.requests.reply(*come)
                     else:
                         self.strange.append(come)
             assert asked.result() == {"number": self.seq}
@@ -406,7 +406,7 @@ class Node:
         assert self.subscriber.receive() == [("state", state(self.seq))]
 
     def close(self) -> None:
-        self.asker.close()
+        self.client.close()
         self.other.close()
         self.bus.close()
 
@@ -434,8 +434,8 @@ def test_garbage_to_every_bound_socket_is_no_message_and_stops_nothing(folder: P
         peer.close()
     node.goes_on()
     assert node.strange == []
-    assert set(node.door.counts) <= {*REASONS, "expired"}
-    assert node.door.counts.total() > 0  # some of it was well framed, and was refused by its content
+    assert set(node.requests.counts) <= {*REASONS, "expired"}
+    assert node.requests.counts.total() > 0  # some of it was well framed, and was refused by its content
     assert not node.subscriber.counts
 
 

@@ -119,15 +119,15 @@ def test_a_reader_that_never_drains_keeps_a_bounded_queue(pair):
 def test_requests_are_answered_when_the_node_is_stepped():
     switchboard = Switchboard()
     plant = MemoryBus(switchboard, "plant")
-    door = plant.requests()
+    requests = plant.requests()
     answer = switchboard.ask("plant", {"verb": "arm"})
     assert plant.wait(None)
-    identity, request = door.poll_request()
+    identity, request = requests.poll_request()
     assert request == {"verb": "arm"}
     assert not answer
-    door.reply(identity, {"armed": True})
+    requests.reply(identity, {"armed": True})
     assert list(answer) == [{"armed": True}]
-    assert door.poll_request() is None
+    assert requests.poll_request() is None
     with pytest.raises(TimeoutError, match="part of the run"):
         switchboard.ask("target", {})
 

@@ -167,7 +167,7 @@ def test_waiting_sleeps_rather_than_spins(controller):
 
 def test_waiting_ends_when_a_message_a_request_or_a_descriptor_comes(folder, plant, controller):
     publisher, subscriber = plant.publisher(1), controller.subscriber({"plant": ["state"]})
-    door = controller.requests()
+    requests = controller.requests()
     assert publisher.wait_ready(soon())
     assert not controller.wait(time.monotonic_ns())
 
@@ -178,14 +178,14 @@ def test_waiting_ends_when_a_message_a_request_or_a_descriptor_comes(folder, pla
     assert len(subscriber.receive()) == 1
     assert not controller.wait(soon(0.01))
 
-    asker = threading.Thread(target=ask_once, args=(folder,))
-    asker.start()
-    while (asked := door.poll_request()) is None:  # a wake-up may be for nothing, such as a connection
+    client = threading.Thread(target=ask_once, args=(folder,))
+    client.start()
+    while (asked := requests.poll_request()) is None:  # a wake-up may be for nothing, such as a connection
         assert controller.wait(soon())
     identity, request = asked
-    door.reply(identity, request)
-    asker.join()
-    assert door.poll_request() is None
+    requests.reply(identity, request)
+    client.join()
+    assert requests.poll_request() is None
 
     read_end, write_end = os.pipe()
     os.write(write_end, b"x")
@@ -218,38 +218,38 @@ def test_no_arrival_is_slept_through_in_a_long_exchange(folder, plant):
 
 def echo_states(folder: Path) -> None:
     with Bus(folder, "controller") as bus:
-        publisher, subscriber, door = bus.publisher(1), bus.subscriber({"plant": ["state"]}), bus.requests()
+        publisher, subscriber, requests = bus.publisher(1), bus.subscriber({"plant": ["state"]}), bus.requests()
         assert publisher.wait_ready(soon())
         while bus.wait(soon()):
             for _, message in subscriber.receive():
                 if message.seq == 10**6:
                     return
                 publisher.publish("state", message)
-            while (request := door.poll_request()) is not None:
-                door.reply(*request)
+            while (request := requests.poll_request()) is not None:
+                requests.reply(*request)
 
 
 def test_asking_a_node_that_is_not_there_or_does_not_answer_says_so(folder, plant):
     with Requester(folder, "plant") as requester:
         with pytest.raises(TimeoutError, match="is not there"):
             requester.ask({"verb": "arm"}, 0.05)
-        door = plant.requests()
+        requests = plant.requests()
         with pytest.raises(TimeoutError, match="did not answer"):
             requester.ask({"verb": "arm"}, 0.3)
-        assert door.poll_request() is None  # the asker was told that it failed
-        assert door.counts == {"expired": 1}
+        assert requests.poll_request() is None  # the client was told that it failed
+        assert requests.counts == {"expired": 1}
         with pytest.raises(TimeoutError, match="did not answer"):
             requester.ask({"verb": "stop"}, 0.05, expires=False)
-        late = door.poll_request()
+        late = requests.poll_request()
         assert late is not None
         assert late[1] == {"verb": "stop"}
-        door.reply(late[0], {"late": True})
-        threading.Timer(0.05, lambda: door.reply(door.poll_request()[0], {"fresh": True})).start()
+        requests.reply(late[0], {"late": True})
+        threading.Timer(0.05, lambda: requests.reply(requests.poll_request()[0], {"fresh": True})).start()
         assert requester.ask({"verb": "arm"}, 3.0) == {"fresh": True}  # not the late one
 
 
 def test_garbage_requests_are_counted_and_the_next_good_one_is_served(folder, plant):
-    door = plant.requests()
+    requests = plant.requests()
     context = zmq.Context()
     foreign = context.socket(zmq.DEALER)
     foreign.connect(f"ipc://{folder}/plant.req")
@@ -258,8 +258,8 @@ def test_garbage_requests_are_counted_and_the_next_good_one_is_served(folder, pl
         foreign.send_multipart(frames)
     assert plant.wait(soon())
     time.sleep(0.05)
-    assert door.poll_request()[1] == {}
-    assert door.counts == {"frames": 3, "malformed": 1}
+    assert requests.poll_request()[1] == {}
+    assert requests.counts == {"frames": 3, "malformed": 1}
     context.destroy(linger=0)
 
 

@@ -34,7 +34,7 @@ def test_the_addresses_follow_from_the_name_of_the_machine(runtime: Path) -> Non
 
 @pytest.mark.parametrize("name", ["", "my robot", "../run", "a/b", ".hidden", "räder", "a\n"])
 def test_a_name_that_makes_no_file_is_refused(runtime: Path, name: str) -> None:
-    with pytest.raises(BusError, match=r"makes no name of a socket \(letters, digits"):
+    with pytest.raises(BusError, match=r"cannot be part of a socket's name; take letters, digits"):
         device_addresses(name)
 
 
@@ -120,7 +120,7 @@ def test_a_path_that_is_too_long_is_told_by_the_check_of_the_address(
 def test_tcp_and_ipc_in_an_open_folder_are_exposed_and_the_private_folder_is_not(runtime: Path) -> None:
     with devices_folder(device_addresses(NAME)):
         assert [exposure(address) for address in device_addresses(NAME)] == [None, None]
-    assert "any user of this computer can speak to tcp://127.0.0.1:9873; there are no keys yet" in (
+    assert "any user of this computer can connect to tcp://127.0.0.1:9873; there are no keys yet" in (
         exposure("tcp://127.0.0.1:9873") or ""
     )
     open_folder = runtime / "open"

@@ -127,9 +127,9 @@ def test_a_local_address_is_taken(good):
         ("ipc://robot", "no absolute path", "ipc:///PATH"),
         ("ipc:///tmp/" + "x" * 104, "109 bytes", "shorter"),
         ("ipc://@robot", "no absolute path", "ipc:///PATH"),
-        ("udp://127.0.0.1:9873", "no address", "ipc:///PATH"),
-        ("inproc://robot", "no address", "ipc:///PATH"),
-        ("", "no address", "ipc:///PATH"),
+        ("udp://127.0.0.1:9873", "not an address", "ipc:///PATH"),
+        ("inproc://robot", "not an address", "ipc:///PATH"),
+        ("", "not an address", "ipc:///PATH"),
     ],
 )
 def test_any_other_address_is_refused_in_one_sentence(bad, says, remedy):

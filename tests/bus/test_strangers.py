@@ -23,7 +23,7 @@ import zmq
 
 from servonode.bus import Bus, BusError, ExternalLink, Requester, State, descriptors
 from servonode.bus.publisher import SUBSCRIBERS, SUBSCRIPTIONS
-from servonode.bus.requests import ASKERS, PIPELINED
+from servonode.bus.requests import CLIENTS, PIPELINED
 from tests.helpers.runs import SOON_S, eventually
 from tests.helpers.strangers import PUBLISHES, SAYS, asking, frame, opening, stranger
 
@@ -58,12 +58,12 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def node(folder: Path) -> Iterator[SimpleNamespace]:
-    """A node with a publisher and a door, and one who listens to it."""
+    """A node with a publisher and a request socket, and a subscriber."""
     with Bus(folder, "plant") as bus, Bus(folder, "controller") as other:
-        publisher, door = bus.publisher(1), bus.requests()
+        publisher, requests = bus.publisher(1), bus.requests()
         subscriber = other.subscriber({"plant": ["state"]})
         assert publisher.wait_ready(time.monotonic_ns() + 3 * 10**9)
-        yield SimpleNamespace(bus=bus, publisher=publisher, door=door, subscriber=subscriber, seq=0, answered=0)
+        yield SimpleNamespace(bus=bus, publisher=publisher, requests=requests, subscriber=subscriber, seq=0, answered=0)
 
 
 def resident() -> int:
@@ -77,9 +77,9 @@ def tick(node: SimpleNamespace) -> None:
     node.seq += 1
     node.bus.wait(0)
     node.publisher.subscriptions_seen()
-    if (request := node.door.poll_request()) is not None:
+    if (request := node.requests.poll_request()) is not None:
         node.answered += 1
-        node.door.reply(request[0], {"done": True})
+        node.requests.reply(request[0], {"done": True})
 
 
 def computing(work: Callable[[], object], ticks: int = TICKS) -> list[int]:
@@ -226,19 +226,19 @@ def test_one_process_does_not_take_all_places(folder: Path, node: SimpleNamespac
 
 def test_an_asker_has_few_requests_waiting_and_others_are_heard_meanwhile(folder: Path, node: SimpleNamespace) -> None:
     with raw(folder / "plant.req", opening(b"DEALER") + asking() * PIPELINED) as one, contextlib.ExitStack() as stack:
-        first = [node.door.poll_request() for _ in range(3)]
+        first = [node.requests.poll_request() for _ in range(3)]
         assert [each is not None for each in first] == [True] * PIPELINED + [False] * (3 - PIPELINED)
         one.sendall(asking())
-        assert node.door.poll_request() is None  # until one has been answered
+        assert node.requests.poll_request() is None  # until one has been answered
         other = stack.enter_context(raw(folder / "plant.req", opening(b"DEALER") + ESTOP))
-        assert eventually(lambda: (asked := node.door.poll_request()) and asked[1] == {"ask": "estop"})
+        assert eventually(lambda: (asked := node.requests.poll_request()) and asked[1] == {"ask": "estop"})
         assert not hung_up(other)
         for each in first[:PIPELINED]:
             assert each is not None
-            node.door.reply(each[0], {})
-        assert eventually(node.door.poll_request)
+            node.requests.reply(each[0], {})
+        assert eventually(node.requests.poll_request)
         greedy = stack.enter_context(raw(folder / "plant.req", opening(b"DEALER") + asking() * (PIPELINED + 1)))
-        assert eventually(lambda: node.door.poll_request() is None and hung_up(greedy))
+        assert eventually(lambda: node.requests.poll_request() is None and hung_up(greedy))
 
 
 def test_a_request_whose_asker_has_gone_is_dropped_but_a_stop_is_carried_out(
@@ -248,25 +248,25 @@ def test_a_request_whose_asker_has_gone_is_dropped_but_a_stop_is_carried_out(
     for data in (soon + frame(b"\x81\xa3ask\xa3arm"), ESTOP):
         raw(folder / "plant.req", opening(b"DEALER") + data).close()
     heard = []
-    eventually(lambda: heard.append(node.door.poll_request()), 0.1)
+    eventually(lambda: heard.append(node.requests.poll_request()), 0.1)
     asked = [each[1]["ask"] for each in heard if each is not None]
     assert "estop" in asked
-    for _ in range(3 * ASKERS):
+    for _ in range(3 * CLIENTS):
         raw(folder / "plant.req", opening(b"DEALER") + ESTOP).close()
-        node.door.server.look(time.monotonic_ns())
-    assert len(node.door._waiting) <= PIPELINED * ASKERS
+        node.requests.server.look(time.monotonic_ns())
+    assert len(node.requests._waiting) <= PIPELINED * CLIENTS
 
 
 def test_an_asker_is_answered_by_a_node_that_was_started_again(folder: Path) -> None:
     with Requester(folder, "plant") as requester:
         for number in range(3):
             with Bus(folder, "plant") as bus:
-                door = bus.requests()
+                requests = bus.requests()
                 with ThreadPoolExecutor(1) as pool:
                     asked = pool.submit(requester.ask, {"number": number}, SOON_S)
                     while not asked.done():
-                        if (request := door.poll_request()) is not None:
-                            door.reply(*request)
+                        if (request := requests.poll_request()) is not None:
+                            requests.reply(*request)
                     assert asked.result() == {"number": number}
                 with pytest.raises(TimeoutError, match="did not answer"):
                     requester.ask({"number": number}, 0.05)
@@ -349,7 +349,7 @@ def test_a_server_without_a_free_descriptor_goes_on(folder: Path) -> None:
 import os, socket, time
 from servonode.bus import Bus
 with Bus({str(folder)!r}, "plant") as bus:
-    publisher, door = bus.publisher(), bus.requests()
+    publisher, requests = bus.publisher(), bus.requests()
     taken = []
     try:
         while True:

@@ -519,7 +519,7 @@ def test_check_prints_the_report_for_people_and_for_machines(launch: str) -> Non
 def test_check_resolves_degrees_rates_and_the_start() -> None:
     words = ("--set", "controller.gains.lambda_speed=3", "--set", "target.x=2.5")
     printed = json.loads(servo("check", "trailer_pursuit", "--json", *words).stdout)
-    found = {name: (each["degree"], each["rate"]) for name, each in printed["residuals"].items()}
+    found = {name: (each["relative_degree"], each["convergence_rate"]) for name, each in printed["residuals"].items()}
     assert found == {"speed": (1, 3.0), "heading": (2, 2.0)}
     assert printed["settings"]["rho0"] == 2.5
     assert (printed["period"], printed["step"], printed["duration"]) == (0.01, 0.001, 125.664)

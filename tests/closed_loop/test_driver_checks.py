@@ -51,7 +51,7 @@ def test_one_may_be_given_and_the_other_not() -> None:
         (
             "my robot",
             [],
-            r"\[plant.device\] state: missing, and the machine's name 'my robot' makes no name of a socket",
+            r"\[plant.device\] state: missing, and the machine's name 'my robot' cannot be part of a socket's name",
         ),
         ("x" * 100, [], r"\[plant.device\] state: missing, and .*a Unix socket takes 107; give one, or set XDG_RUNT"),
         (
@@ -128,7 +128,7 @@ def test_who_else_can_reach_an_address_is_said_and_part_of_the_check() -> None:
     report = servonode.load(EXTERNAL, **given).check()
     found = [each for each in report.findings if each.subject == "device"]
     assert [each.level for each in found] == ["warn"]
-    assert "any user of this computer can speak to tcp://127.0.0.1:9873; there are no keys yet" in found[0].text
+    assert "any user of this computer can connect to tcp://127.0.0.1:9873; there are no keys yet" in found[0].text
     assert report.verdict == "yes"
     assert remarks(read_launch("trailer_pursuit"), NAME) == []
 

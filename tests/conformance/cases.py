@@ -519,9 +519,9 @@ class Moment:
         return self.frozen.terms(t, x, self.goal.y(self.frozen, t, s))["f"]
 
     def next_to_top(self, t: float, x: Array, s: Array) -> Array:
-        """f of residuals of degree 1, f' of those of degree 2: what one differentiation turns into J v' + delta."""
+        """f for relative degree 1, f' for relative degree 2: one differentiation gives J v' + delta."""
         terms = self.frozen.terms(t, x, self.goal.y(self.frozen, t, s))
-        return np.where(np.array(self.frozen.description.degrees) == 2, terms["f_dot"], terms["f"])
+        return np.where(np.array(self.frozen.description.relative_degrees) == 2, terms["f_dot"], terms["f"])
 
     def with_settings(self, values: Mapping[str, float]) -> "Moment":
         """The same with other parameters of the program."""

@@ -92,7 +92,7 @@ def test_the_rate_of_a_finite_residual_is_its_derivative_along_the_motion(case: 
     for at in filter(served, case.loaded.moments):
         found = at.along(rates(at, at.u), at.residuals)
         terms = at.terms
-        finite = np.array(at.law.description.degrees) == 2
+        finite = np.array(at.law.description.relative_degrees) == 2
         near(found[finite], terms["f_dot"][finite], found, 1e-9)
         assert_allclose(terms["f_dot"][~finite], 0.0)
         answer = at.law.evaluate(at.t, at.x, at.y)

@@ -17,8 +17,9 @@ def described(integral: bool) -> ProgramDescription:
     quantities: dict[str, Any] = {key: tuple(Quantity(name, name) for name in of) for key, of in names.items()}
     nothing: dict[str, Any] = dict.fromkeys(("parameters", "guards"), ())
     return ProgramDescription(
-        name="any", description="any", degrees=(2, 1), targets=("x",), signal_defaults=("0", "0"), target_order=2,
-        signal_order=1, relations=0, completion="none", integral=integral, explicit=False, **quantities, **nothing,
+        name="any", description="any", relative_degrees=(2, 1), targets=("x",), signal_defaults=("0", "0"),
+        target_order=2, signal_order=1, relations=0, completion="none", integral=integral, explicit=False,
+        **quantities, **nothing,
     )  # fmt: skip
 
 

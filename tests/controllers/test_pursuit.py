@@ -334,5 +334,5 @@ def test_full_turns_of_the_heading_do_not_matter(trailer: Machine, sheet: Module
 def test_each_variant_has_its_default_rates(trailer: Machine, variant: str, rate: float) -> None:
     description = pursuit(trailer, variant).description
     assert [each.default for each in description.residuals] == [rate, rate]
-    assert description.degrees == ((1, 1) if variant == "differential" else (1, 2))
+    assert description.relative_degrees == ((1, 1) if variant == "differential" else (1, 2))
     assert description.target_order == 2

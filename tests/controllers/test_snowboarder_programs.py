@@ -252,7 +252,7 @@ def test_carving_without_weight_on_the_body_is_refused() -> None:
 def test_the_driven_speed_is_left_free_by_name() -> None:
     assert law_of("slalom", "sine", "physical").description.relations == 1
     assert law_of("slalom", "sine", "ideal").description.completion == "ideal"
-    assert law_of("curve", "sine", "ideal").description.degrees == (2, 2, 2)
+    assert law_of("curve", "sine", "ideal").description.relative_degrees == (2, 2, 2)
 
 
 def test_the_cache_sees_a_change_of_what_the_programs_share(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,7 +52,7 @@ def cases(trailer_equations: Equations, small: ModuleType) -> dict[str, Case]:
         program = import_module(f"servonode.controllers.diff_drive_trailer_{module}").program
         servo = derive_servo(trailer_equations, program(trailer_equations.model, **options))
         rates = [each.quantity.default for each in servo.program.residuals]
-        made[name] = trailer_equations, servo, Gains.from_rates(rates, servo.degrees)
+        made[name] = trailer_equations, servo, Gains.from_rates(rates, servo.relative_degrees)
     return made
 
 
@@ -222,8 +222,8 @@ def test_the_printed_residuals_are_those_of_the_program(
         for u, stated in servo.program.inputs.items():
             assert evaluated(shown[u.name], values) == pytest.approx(number(stated, values), rel=1e-11)
         return
-    for i, degree in enumerate(servo.degrees):
-        if degree == 2:
+    for i, relative_degree in enumerate(servo.relative_degrees):
+        if relative_degree == 2:
             assert evaluated(shown[f"f{i + 1}'"], values) == pytest.approx(number(servo.f_dot[i], values), rel=1e-11)
     J = np.array([number(entry, values) for entry in servo.J]).reshape(servo.J.shape)
     assert matrix_of(text, "J", J.shape, values) == pytest.approx(J, rel=1e-11)

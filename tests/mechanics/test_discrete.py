@@ -36,7 +36,7 @@ from servonode.mechanics.stabilize import Gains, eigenvalues, is_stable, with_in
 
 Array = Any
 RK3 = Tableau("rk3", "Kutta", 3, ((), (0.5,), (-1.0, 2.0)), (1 / 6, 2 / 3, 1 / 6), (0.0, 0.5, 1.0))
-TABLE = [  # delay; degree 1: limit, best, radius; degree 2: the same, as printed
+TABLE = [  # delay; relative degree 1: limit, best, radius; relative degree 2: the same, as printed
     (0, "2, 1.000, 0", "1, 0.828, 0.560"),
     (0.25, "4, 0.444, 0.333", "1.1053, 0.618, 0.667"),
     (0.5, "2, 0.343, 0.414", "0.7085, 0.442, 0.747"),
@@ -45,11 +45,11 @@ TABLE = [  # delay; degree 1: limit, best, radius; degree 2: the same, as printe
     (2, "0.6180, 0.148, 0.667", "0.2579, 0.178, 0.888"),
     (3, "0.4450, 0.105, 0.750", "0.1846, 0.127, 0.919"),
 ]
-CASES = [(degree, delay) for delay, *_ in TABLE for degree in (1, 2)]
+CASES = [(relative_degree, delay) for delay, *_ in TABLE for relative_degree in (1, 2)]
 
 
-def one(degree: int, rate: float) -> Gains:
-    return Gains.from_rates([rate], [degree])
+def one(relative_degree: int, rate: float) -> Gains:
+    return Gains.from_rates([rate], [relative_degree])
 
 
 def held_loop(
@@ -59,7 +59,7 @@ def held_loop(
 
     `drift` (t) is the part of f^(r) that the law cancels as it was when the demand was computed.
     """
-    n, finite = len(gains.degrees), np.array(gains.degrees) == 2
+    n, finite = len(gains.relative_degrees), np.array(gains.relative_degrees) == 2
     f, f_dot, s = np.ones(n), np.where(finite, 1.0, 0.0), np.zeros(n)
     demands: deque[tuple[float, Array]] = deque()  # (instant from which it acts, demand)
     in_force, path, fine = np.zeros(n), [f], 16 if np.any(drift(0.3) != drift(0.0)) else 1
@@ -82,16 +82,16 @@ def held_loop(
 def test_limits_and_best_values_are_those_of_the_table(
     delay: float, first: str, second: str, agree_in_print: Callable[[Any, str], None]
 ) -> None:
-    for degree, printed in ((1, first), (2, second)):
-        agree_in_print([limit(degree, delay), *best(degree, delay)], printed)
+    for relative_degree, printed in ((1, first), (2, second)):
+        agree_in_print([limit(relative_degree, delay), *best(relative_degree, delay)], printed)
 
 
-@pytest.mark.parametrize(("degree", "delay"), CASES)
+@pytest.mark.parametrize(("relative_degree", "delay"), CASES)
 @pytest.mark.parametrize(("share", "grows"), [(0.98, False), (1.02, True)])
 def test_a_held_loop_decays_just_below_its_limit_and_grows_just_above(
-    degree: int, delay: float, share: float, grows: bool
+    relative_degree: int, delay: float, share: float, grows: bool
 ) -> None:
-    path = np.abs(held_loop(one(degree, share * limit(degree, delay)), 1.0, delay, 2000))
+    path = np.abs(held_loop(one(relative_degree, share * limit(relative_degree, delay)), 1.0, delay, 2000))
     early, late = path[1000:1300].max(), path[1700:].max()
     assert (late > 1.2 * early) if grows else (late < 0.8 * early)
 
@@ -135,11 +135,13 @@ def test_general_gains_without_delay_have_a_triangle_of_stability(rng: np.random
 
 
 @pytest.mark.parametrize("delay", [0, 0.3, 1, 1.6, 2])
-@pytest.mark.parametrize("degrees", [(1,), (2,), (1, 2), (2, 1), (2, 1, 2)])
-def test_the_map_reproduces_a_held_loop(degrees: tuple[int, ...], delay: float, rng: np.random.Generator) -> None:
-    n, T = len(degrees), 0.1
+@pytest.mark.parametrize("relative_degrees", [(1,), (2,), (1, 2), (2, 1), (2, 1, 2)])
+def test_the_map_reproduces_a_held_loop(
+    relative_degrees: tuple[int, ...], delay: float, rng: np.random.Generator
+) -> None:
+    n, T = len(relative_degrees), 0.1
     K0, K1 = rng.normal(size=(2, n, n)) + np.eye(n)
-    gains = Gains.from_matrices(K0, K1 * (np.array(degrees) == 2), degrees)
+    gains = Gains.from_matrices(K0, K1 * (np.array(relative_degrees) == 2), relative_degrees)
     gains = with_integral(gains, [0.7, *(0.0,) * (n - 1)])
     Phi = sampled_map(gains, T, delay)
     X = np.zeros(len(Phi))
@@ -149,9 +151,11 @@ def test_the_map_reproduces_a_held_loop(degrees: tuple[int, ...], delay: float, 
 
 
 def test_uncoupled_residuals_have_the_eigenvalues_of_each(rng: np.random.Generator) -> None:
-    rates, degrees, T, d = rng.uniform(1, 4, size=3), (2, 1, 2), 0.05, 1.4
-    together = np.linalg.eigvals(sampled_map(Gains.from_rates(rates.tolist(), degrees), T, d))
-    single = [np.linalg.eigvals(sampled_map(one(r, rate), T, d)) for r, rate in zip(degrees, rates, strict=True)]
+    rates, relative_degrees, T, d = rng.uniform(1, 4, size=3), (2, 1, 2), 0.05, 1.4
+    together = np.linalg.eigvals(sampled_map(Gains.from_rates(rates.tolist(), relative_degrees), T, d))
+    single = [
+        np.linalg.eigvals(sampled_map(one(r, rate), T, d)) for r, rate in zip(relative_degrees, rates, strict=True)
+    ]
     assert_allclose(np.poly(together), np.poly(np.concatenate(single)), rtol=0, atol=1e-9)
 
 
@@ -187,9 +191,9 @@ def test_the_best_period_is_nowhere_beaten() -> None:
         assert spectral_radius(gains, period, delay) == pytest.approx(radius, abs=1e-9)
 
 
-@pytest.mark.parametrize("degree", [1, 2])
-def test_a_small_integral_rate_costs_little_margin_and_a_large_one_much(degree: int) -> None:
-    gains = one(degree, 1.0)
+@pytest.mark.parametrize("relative_degree", [1, 2])
+def test_a_small_integral_rate_costs_little_margin_and_a_large_one_much(relative_degree: int) -> None:
+    gains = one(relative_degree, 1.0)
     without, small, large = (longest_period(with_integral(gains, [rate]), 1) for rate in (0.0, 0.1, 1.5))
     assert small == pytest.approx(without, rel=0.02)
     assert large < 0.6 * without
@@ -220,18 +224,18 @@ def test_the_margin_of_matrices_is_that_of_the_rate_they_contain() -> None:
     assert_allclose([coupled.value, coupled.ratio, coupled.best], [alone.value, alone.ratio, alone.best], rtol=1e-6)
 
 
-@pytest.mark.parametrize(("degree", "expected"), [(1, 0.25), (2, 0.142)])
-def test_the_automatic_rate_is_a_third_of_the_limit_or_the_best(degree: int, expected: float) -> None:
-    rate = auto_rate(degree, 0.01, 1)
+@pytest.mark.parametrize(("relative_degree", "expected"), [(1, 0.25), (2, 0.142)])
+def test_the_automatic_rate_is_a_third_of_the_limit_or_the_best(relative_degree: int, expected: float) -> None:
+    rate = auto_rate(relative_degree, 0.01, 1)
     assert rate * 0.01 == pytest.approx(expected, abs=5e-4)
-    assert margin(degree, rate, 0.01, 1).verdict == "good"
+    assert margin(relative_degree, rate, 0.01, 1).verdict == "good"
 
 
-@pytest.mark.parametrize(("degree", "delay"), CASES)
-def test_white_noise_leaves_what_the_lyapunov_equation_says(degree: int, delay: float) -> None:
-    T, gains = 0.02, one(degree, 0.5 * limit(degree, delay) / 0.02)
+@pytest.mark.parametrize(("relative_degree", "delay"), CASES)
+def test_white_noise_leaves_what_the_lyapunov_equation_says(relative_degree: int, delay: float) -> None:
+    T, gains = 0.02, one(relative_degree, 0.5 * limit(relative_degree, delay) / 0.02)
     A, B, L = sampled(gains, T, delay)
-    G = B @ L[:, :degree] @ np.diag([0.3, 0.7][:degree])
+    G = B @ L[:, :relative_degree] @ np.diag([0.3, 0.7][:relative_degree])
     P = solve_discrete_lyapunov(A - B @ L, G @ G.T)
     assert held_noise(gains, T, delay, 0.3, 0.7)[0] == pytest.approx(math.sqrt(P[0, 0]), rel=1e-8)
 
@@ -257,15 +261,15 @@ def test_demands_are_as_noisy_as_the_sheet_says() -> None:
     assert_allclose(demand_noise(both, 0.1, 0.2), [5 * 0.1, math.sqrt(3**4 * 0.1**2 + 4 * 3**2 * 0.2**2)])
 
 
-@pytest.mark.parametrize(("degree", "delay"), CASES)
-def test_a_steadily_changing_feed_forward_leaves_the_computed_residual(degree: int, delay: float) -> None:
-    T, w, rate = 0.05, 0.8, 0.4 * limit(degree, delay) / 0.05
-    last = held_loop(one(degree, rate), T, delay, 600, lambda t: w * t)[-1, 0]
-    found = steady_hold_residual(one(degree, rate), T, delay, w)[0]
+@pytest.mark.parametrize(("relative_degree", "delay"), CASES)
+def test_a_steadily_changing_feed_forward_leaves_the_computed_residual(relative_degree: int, delay: float) -> None:
+    T, w, rate = 0.05, 0.8, 0.4 * limit(relative_degree, delay) / 0.05
+    last = held_loop(one(relative_degree, rate), T, delay, 600, lambda t: w * t)[-1, 0]
+    found = steady_hold_residual(one(relative_degree, rate), T, delay, w)[0]
     # the simulated drift has 16 pieces a period, each with the right mean but a flat course
     assert last == pytest.approx(found, rel=2e-3)
-    inner = 1 / 6 - delay % 1 * (1 - delay % 1) if degree == 2 else 0.0
-    expected = w * T * (delay + 0.5 - inner * rate * T) / rate**degree
+    inner = 1 / 6 - delay % 1 * (1 - delay % 1) if relative_degree == 2 else 0.0
+    expected = w * T * (delay + 0.5 - inner * rate * T) / rate**relative_degree
     assert found == pytest.approx(expected, rel=1e-6)
 
 
@@ -311,16 +315,16 @@ def test_integrators_have_the_limits_of_the_table(
 
 
 @pytest.mark.parametrize("name", INTEGRATORS)
-@pytest.mark.parametrize("degree", [1, 2])
-def test_a_law_in_every_stage_is_stable_up_to_the_integrators_limit(name: str, degree: int) -> None:
+@pytest.mark.parametrize("relative_degree", [1, 2])
+def test_a_law_in_every_stage_is_stable_up_to_the_integrators_limit(name: str, relative_degree: int) -> None:
     def longest_factor(x: float) -> float:
         """Spectral radius of one step of the tableau itself on the residual system with h = 1."""
-        K = np.array([[-x]]) if degree == 1 else np.array([[0.0, 1.0], [-x * x, -2.0 * x]])
+        K = np.array([[-x]]) if relative_degree == 1 else np.array([[0.0, 1.0], [-x * x, -2.0 * x]])
         stages: list[Array] = []
         for row in INTEGRATORS[name].a:
             increments = [weight * stage for weight, stage in zip(row, stages, strict=False)]
-            stages.append(K @ (np.eye(degree) + sum(increments, np.zeros((degree, degree)))))
-        step = np.eye(degree) + sum(b * stage for b, stage in zip(INTEGRATORS[name].b, stages, strict=True))
+            stages.append(K @ (np.eye(relative_degree) + sum(increments, np.zeros((relative_degree, relative_degree)))))
+        step = np.eye(relative_degree) + sum(b * stage for b, stage in zip(INTEGRATORS[name].b, stages, strict=True))
         return float(np.abs(np.linalg.eigvals(step)).max())
 
     top = integrator_limit(name)
@@ -339,7 +343,7 @@ def test_the_stability_polynomial_is_the_exponential_to_the_order_of_the_method(
         (lambda: spectral_radius(one(1, 1.0), 0.0, 0), "period is 0 s; it must be above 0"),
         (lambda: spectral_radius(one(1, 1.0), math.nan, 0), "period is nan s"),
         (lambda: limit(1, -0.5), "delay is -0.5 periods; it must be 0 or more"),
-        (lambda: limit(3, 0), r"degree 3; choose 1 \(differential\) or 2"),
+        (lambda: limit(3, 0), r"relative degree 3; choose 1 \(differential\) or 2"),
         (lambda: best(2, math.inf), "delay is inf periods"),
         (lambda: integrator_limit("rk5"), "integrator 'rk5' is unknown; choose euler, rk2, heun, ralston, rk4"),
         (lambda: longest_period(one(1, -1.0), 0), r"no period is stable: eigenvalue 1\+0j 1/s; take gains that"),

@@ -33,22 +33,22 @@ def positive_definite(rng: np.random.Generator, n: int) -> Array:
     return root @ root.T + 0.05 * np.eye(n)
 
 
-def random_perturbation(rng: np.random.Generator, degrees: Sequence[int]) -> Gains:
-    n = len(degrees)
-    a, c, k = (positive_definite(rng, size) for size in (n, n, degrees.count(2)))
-    return Gains.from_perturbation(a, c, k, degrees)
+def random_perturbation(rng: np.random.Generator, relative_degrees: Sequence[int]) -> Gains:
+    n = len(relative_degrees)
+    a, c, k = (positive_definite(rng, size) for size in (n, n, relative_degrees.count(2)))
+    return Gains.from_perturbation(a, c, k, relative_degrees)
 
 
-def random_gains(rng: np.random.Generator, degrees: Sequence[int]) -> Gains:
+def random_gains(rng: np.random.Generator, relative_degrees: Sequence[int]) -> Gains:
     """Gains of any sign; about half of them are stable."""
-    n = len(degrees)
+    n = len(relative_degrees)
     K0, K1 = rng.normal(size=(2, n, n)) + 1.2 * np.eye(n)
-    return Gains.from_matrices(K0, K1 * (np.array(degrees) == 2), degrees)
+    return Gains.from_matrices(K0, K1 * (np.array(relative_degrees) == 2), relative_degrees)
 
 
 def residual_motion(gains: Gains, f: Array, f_dot: Array, t: float, disturbance: Array = 0.0) -> Array:
-    """f(t) of the very law, f^(r) = -K1 f' - K0 f - KI s with f' = 0 for degree 1, integrated in program order."""
-    n, finite = len(f), np.array(gains.degrees) == 2
+    """f(t) of the very law, f^(r) = -K1 f' - K0 f - KI s with f' = 0 where r = 1, integrated in program order."""
+    n, finite = len(f), np.array(gains.relative_degrees) == 2
 
     def rates(_: float, x: Array) -> Array:
         f, f_dot, s = x[:n], x[n : 2 * n], x[2 * n :]
@@ -59,16 +59,18 @@ def residual_motion(gains: Gains, f: Array, f_dot: Array, t: float, disturbance:
     return solve_ivp(rates, (0.0, t), x, method="DOP853", rtol=1e-10, atol=1e-12).y[:n, -1]
 
 
-@pytest.mark.parametrize("degrees", MIXTURES)
-def test_the_system_matrix_moves_residuals_as_the_law_asks(degrees: tuple[int, ...], rng: np.random.Generator) -> None:
-    gains = with_integral(random_perturbation(rng, degrees), rng.uniform(0, 0.5, size=len(degrees)))
-    f, f_dot = rng.normal(size=(2, len(degrees)))
+@pytest.mark.parametrize("relative_degrees", MIXTURES)
+def test_the_system_matrix_moves_residuals_as_the_law_asks(
+    relative_degrees: tuple[int, ...], rng: np.random.Generator
+) -> None:
+    gains = with_integral(random_perturbation(rng, relative_degrees), rng.uniform(0, 0.5, size=len(relative_degrees)))
+    f, f_dot = rng.normal(size=(2, len(relative_degrees)))
     z = [f[i] for i in gains.two]
-    y = [f_dot[i] if degrees[i] == 2 else f[i] for i in y_order(degrees)]
-    xi = expm(0.7 * system_matrix(gains)) @ np.array([*z, *y, *np.zeros(len(degrees))])
+    y = [f_dot[i] if relative_degrees[i] == 2 else f[i] for i in y_order(relative_degrees)]
+    xi = expm(0.7 * system_matrix(gains)) @ np.array([*z, *y, *np.zeros(len(relative_degrees))])
     moved = residual_motion(gains, f, f_dot, 0.7)
     assert_allclose(xi[: len(z)], moved[gains.two], rtol=0, atol=1e-8)  # the integrator's tolerance, and growth
-    assert_allclose(xi[2 * len(z) : len(z) + len(y)], moved[y_order(degrees)[len(z) :]], rtol=0, atol=1e-8)
+    assert_allclose(xi[2 * len(z) : len(z) + len(y)], moved[y_order(relative_degrees)[len(z) :]], rtol=0, atol=1e-8)
 
 
 def test_y_holds_the_rates_of_finite_residuals_before_differential_ones() -> None:
@@ -93,30 +95,30 @@ def test_degree_one_on_the_derivative_of_a_finite_residual_leaves_an_error() -> 
 
 
 def test_scalar_perturbation_matrices_are_rates(rng: np.random.Generator) -> None:
-    degrees, rates = (1, 2, 1, 2), rng.uniform(1, 5, size=4)
-    c = np.diag([rate if degree == 1 else 2 * rate for rate, degree in zip(rates, degrees, strict=True)])
-    by_matrices = Gains.from_perturbation(np.eye(4), c, np.diag(rates[[1, 3]] ** 2), degrees)
-    by_rates = Gains.from_rates(rates.tolist(), degrees)
+    relative_degrees, rates = (1, 2, 1, 2), rng.uniform(1, 5, size=4)
+    c = np.diag([rate if r == 1 else 2 * rate for rate, r in zip(rates, relative_degrees, strict=True)])
+    by_matrices = Gains.from_perturbation(np.eye(4), c, np.diag(rates[[1, 3]] ** 2), relative_degrees)
+    by_rates = Gains.from_rates(rates.tolist(), relative_degrees)
     assert_allclose(by_matrices.K0, by_rates.K0, rtol=1e-14)
     assert_allclose(by_matrices.K1, by_rates.K1, rtol=1e-14)
 
 
 def test_energy_of_the_perturbation_falls_by_its_dissipation(rng: np.random.Generator) -> None:
-    degrees, n, m = (1, 2, 2), 3, 2
+    relative_degrees, n, m = (1, 2, 2), 3, 2
     a, c, k = positive_definite(rng, n), positive_definite(rng, n), positive_definite(rng, m)
-    K = system_matrix(Gains.from_perturbation(a, c, k, degrees))
-    order = y_order(degrees)
+    K = system_matrix(Gains.from_perturbation(a, c, k, relative_degrees))
+    order = y_order(relative_degrees)
     H = np.block([[k, np.zeros((m, n))], [np.zeros((n, m)), a[np.ix_(order, order)]]])
     Q = np.block([[np.zeros((m, m + n))], [np.zeros((n, m)), 2 * c[np.ix_(order, order)]]])
     assert_allclose(K.T @ H + H @ K, -Q, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("degrees", MIXTURES)
+@pytest.mark.parametrize("relative_degrees", MIXTURES)
 def test_positive_definite_inertia_dissipation_and_stiffness_are_stable(
-    degrees: tuple[int, ...], rng: np.random.Generator
+    relative_degrees: tuple[int, ...], rng: np.random.Generator
 ) -> None:
     for _ in range(30):
-        certificate = check(random_perturbation(rng, degrees))
+        certificate = check(random_perturbation(rng, relative_degrees))
         assert certificate.verdict == "asymptotically stable"
         assert certificate.eigenvalues.real.max() < 0.0
         assert np.all(certificate.minors > 0.0)
@@ -142,8 +144,8 @@ def test_the_certificate_is_positive_exactly_when_the_eigenvalues_are_stable(rng
 
 
 def test_the_certificate_solves_the_lyapunov_equation_as_scipy_does(rng: np.random.Generator) -> None:
-    for degrees in MIXTURES:
-        gains = random_perturbation(rng, degrees)
+    for relative_degrees in MIXTURES:
+        gains = random_perturbation(rng, relative_degrees)
         K, H = system_matrix(gains), check(gains).H
         assert_allclose(H, solve_continuous_lyapunov(K.T, -np.eye(len(K))), rtol=1e-7, atol=1e-9 * np.abs(H).max())
 
@@ -194,16 +196,16 @@ def test_finite_residuals_have_the_eigenvalues_of_their_quadratic_equation(rng: 
 def test_the_order_of_residuals_does_not_change_the_eigenvalues(rng: np.random.Generator) -> None:
     gains, turned = random_gains(rng, (1, 2, 1, 2)), [2, 0, 3, 1]
     K0, K1 = (K[np.ix_(turned, turned)] for K in (gains.K0, gains.K1))
-    again = Gains.from_matrices(K0, K1, [gains.degrees[i] for i in turned])
+    again = Gains.from_matrices(K0, K1, [gains.relative_degrees[i] for i in turned])
     assert_allclose(np.sort_complex(eigenvalues(again)), np.sort_complex(eigenvalues(gains)), rtol=1e-9)
 
 
-@pytest.mark.parametrize("degree", [1, 2])
-def test_a_steady_disturbance_leaves_its_share_and_integral_action_removes_it(degree: int) -> None:
+@pytest.mark.parametrize("relative_degree", [1, 2])
+def test_a_steady_disturbance_leaves_its_share_and_integral_action_removes_it(relative_degree: int) -> None:
     rate, disturbance, start = 3.0, np.array([0.7]), (np.array([0.1]), np.array([0.2]))
-    gains = Gains.from_rates([rate], [degree])
+    gains = Gains.from_rates([rate], [relative_degree])
     left = residual_motion(gains, *start, 20.0, disturbance)
-    assert left[0] == pytest.approx(0.7 / rate**degree, abs=1e-9)
+    assert left[0] == pytest.approx(0.7 / rate**relative_degree, abs=1e-9)
     removed = residual_motion(with_integral(gains, [0.8]), *start, 40.0, disturbance)
     assert abs(removed[0]) < 1e-9
 
@@ -261,7 +263,10 @@ def test_a_refusal_names_eigenvalue_and_remedy(gains: Gains, remedy: str) -> Non
 @pytest.mark.parametrize(
     ("build", "text"),
     [
-        (lambda: Gains.from_rates([1.0], [3]), r"residual 0 has degree 3; choose 1 \(differential\) or 2 \(finite\)"),
+        (
+            lambda: Gains.from_rates([1.0], [3]),
+            r"residual 0 has relative degree 3; choose 1 \(differential\) or 2 \(finite\)",
+        ),
         (lambda: Gains.from_rates([1.0], [1, 2]), r"rates \[1.0\] for 2 residuals; give one finite rate \[1/s\]"),
         (lambda: Gains.from_rates([np.nan], [1]), "give one finite rate"),
         (lambda: Gains.from_matrices(np.eye(2), np.eye(3), [2, 2]), r"K1 has shape \(3, 3\); it needs \(2, 2\)"),

@@ -13,7 +13,7 @@ import pytest
 from servonode.bus import Applied, ExternalLink, Message, Setup, State, Status, decode
 from servonode.bus.codec import encode_frames
 from servonode.bus.interfaces import BOUND, Intake
-from servonode.bus.link import HEARD
+from servonode.bus.link import MACHINE_TOPICS
 from servonode.mechanics.machine import Machine
 from servonode.plants import load_machine
 from servonode.plants.drivers import DRIVERS
@@ -52,7 +52,7 @@ class Wire:
     """A link to nothing: what was sent, as it arrives, and what the machine is made to say, as bytes."""
 
     def __init__(self) -> None:
-        self._intake = Intake({"machine": HEARD})
+        self._intake = Intake({"machine": MACHINE_TOPICS})
         self.counts: Counter[str] = self._intake.counts
         self.fds: tuple[int, ...] = ()
         self.sent: list[Message] = []

@@ -1,6 +1,6 @@
-"""What hears an external plant: connected to its publisher, and again whenever that connection ends.
+"""Subscriber to an external plant: connects to its publisher, and again whenever that connection ends.
 
-Whoever holds the address may be a stranger, so what comes is read within bounds of size, number and time.
+Any process may have bound the address, so what comes is read within bounds of size, number and time.
 """
 
 import errno
@@ -19,7 +19,7 @@ FRAMES = 64  # taken between two looks at the clock
 REFUSED_NS = 100_000_000  # before another try at a peer that breaks the protocol
 
 
-class Hearer:
+class DeviceSubscriber:
     """The messages of the intake's topics from the publisher at an address, ipc or tcp.
 
     `fd` is readable when something has come.
@@ -31,10 +31,10 @@ class Hearer:
         self._subscribes = b"".join(frame(b"\x01" + word) for word in intake.words)
         self._epoll = select.epoll()
         self.fd = self._epoll.fileno()
-        self._coming: socket.socket | None = None  # a connection that is being made
+        self._connecting: socket.socket | None = None  # a socket that is connecting
         self._connection: Connection | None = None
         self._subscribed = self._more = False
-        self._retry_ns, self._pause_ns = 0, 0  # when to connect again, and how long it was waited for that
+        self._retry_ns, self._pause_ns = 0, 0  # when to connect again, and how long the last pause was
         self._connect(time.monotonic_ns())
 
     def receive(self, bound: int = BOUND) -> list[tuple[str, Message]]:
@@ -54,10 +54,10 @@ class Hearer:
         return taken
 
     def due(self) -> int | None:
-        """The monotonic time [ns] at which to look though nothing becomes readable, if any."""
+        """The monotonic time [ns] at which to call `receive` although `fd` is not readable; None: there is none."""
         if self._more:
             return 0
-        return self._retry_ns if self._connection is None and self._coming is None else None
+        return self._retry_ns if self._connection is None and self._connecting is None else None
 
     def renew(self) -> None:
         """Connect anew, at once."""
@@ -65,7 +65,7 @@ class Hearer:
         self._connect(time.monotonic_ns())
 
     def close(self) -> None:
-        """Hang up, for good."""
+        """Close the connection; none is made again."""
         self._end(0)
         self._epoll.close()
 
@@ -89,33 +89,33 @@ class Hearer:
                 return
 
     def _is_connected(self, now: int) -> bool:
-        """Whether there is a connection now; one is begun where it is time for that."""
-        if self._coming is None:
+        """Whether there is a connection now; starts a new attempt when the pause is over."""
+        if self._connecting is None:
             if now < self._retry_ns:
                 return False
             self._connect(now)
-        elif (problem := self._coming.connect_ex(self._place)) in (0, errno.EISCONN):
-            self._begin(self._coming, now)
+        elif (problem := self._connecting.connect_ex(self._place)) in (0, errno.EISCONN):
+            self._begin(self._connecting, now)
         elif problem not in (errno.EALREADY, errno.EINPROGRESS):
             self._end(self._next_pause())
         return self._connection is not None
 
     def _connect(self, now: int) -> None:
-        coming = socket.socket(self._family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        problem = coming.connect_ex(self._place)
+        connecting = socket.socket(self._family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        problem = connecting.connect_ex(self._place)
         if problem == 0:
-            self._epoll.register(coming, select.EPOLLIN)
-            self._begin(coming, now)
+            self._epoll.register(connecting, select.EPOLLIN)
+            self._begin(connecting, now)
         elif problem == errno.EINPROGRESS:
-            self._coming = coming
-            self._epoll.register(coming, select.EPOLLOUT)
+            self._connecting = connecting
+            self._epoll.register(connecting, select.EPOLLOUT)
         else:
-            coming.close()
+            connecting.close()
             self._retry_ns = now + self._next_pause()
 
     def _begin(self, opened: socket.socket, now: int) -> None:
-        """Speak over a connection that has been made."""
-        self._coming, self._subscribed = None, False
+        """Start the protocol on a socket that is connected now."""
+        self._connecting, self._subscribed = None, False
         try:
             if self._family != socket.AF_UNIX:
                 opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -127,15 +127,15 @@ class Hearer:
         self._connection = Connection(opened, KIND, PEERS, MAX_PAYLOAD, PIECE, now)
 
     def _end(self, pause_ns: int) -> None:
-        """Hang up, until after a pause."""
-        for opened in (self._connection, self._coming):
+        """Close the connection; the next one is tried after a pause."""
+        for opened in (self._connection, self._connecting):
             if opened is not None:
                 opened.close()
-        self._connection = self._coming = None
+        self._connection = self._connecting = None
         self._more = False
         self._retry_ns = time.monotonic_ns() + pause_ns
 
     def _next_pause(self) -> int:
-        """How long to wait before the next try [ns]: a little longer each time."""
+        """How long to wait before the next attempt [ns]: twice the pause before, within bounds."""
         self._pause_ns = min(max(2 * self._pause_ns, RECONNECT_MS * 1_000_000), RECONNECT_MAX_MS * 1_000_000)
         return self._pause_ns
