@@ -15,7 +15,7 @@ from servonode.bus.messages import MAX_TEXT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.lockstep import lockstep, prepare
-from servonode.nodes.node import Node
+from servonode.nodes.node import EventNode, Node
 from servonode.nodes.node_process import STOP
 from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.realtime import RealTime
@@ -185,7 +185,7 @@ def run_node(name: str, closed_loop: ClosedLoop, folder: RunFolder, every: int, 
         try:
             extra = live() if bus.started and not bus.stopped else {}
         finally:
-            if name == PLANT:
+            if isinstance(node, PlantNode):
                 node.plant.close()  # whatever has happened: an external plant is told zero, and that this was the end
         extra |= {"grants": grants.as_dict() | {"line": grants.line()}, "stopped_by": bus.stopped_by}
         store.leave(node.summary() | extra)
@@ -194,7 +194,7 @@ def run_node(name: str, closed_loop: ClosedLoop, folder: RunFolder, every: int, 
     return 1 if node.faults else 0
 
 
-def _stop(node: Any, times: int) -> None:
+def _stop(node: Node, times: int) -> None:
     """Have a node end; a plant that is told for the second time skips its safe action."""
     node.stop = True
     if isinstance(node, PlantNode):
@@ -225,13 +225,13 @@ def _alive(launcher: int) -> bool:
         return True
 
 
-def _build(name: str, closed_loop: ClosedLoop, bus: NodeBus, every: int, arm: bool, store: Store) -> tuple[Any, Life]:
+def _build(name: str, closed_loop: ClosedLoop, bus: NodeBus, every: int, arm: bool, store: Store) -> tuple[Node, Life]:
     """The node of this name, and how it lives."""
     listeners = subscribers(nodes_of(closed_loop.control is not None), launcher=True)
     if name == PLANT:
         plant = PlantNode(closed_loop, bus, listeners, every, interactive=True, store=store)
         return plant, lambda: _drive(plant, closed_loop, arm)
-    node: Node
+    node: EventNode
     if name == CONTROLLER:
         node = ControllerNode(closed_loop, bus, listeners, store=store)
     else:
@@ -255,7 +255,7 @@ def _drive(node: PlantNode, closed_loop: ClosedLoop, arm: bool) -> dict[str, Any
     return pace.summary()
 
 
-def _work(node: Node, bus: NodeBus) -> dict[str, Any]:
+def _work(node: EventNode, bus: NodeBus) -> dict[str, Any]:
     """Event-driven life until told to stop: also after the last state, whose answer may have been lost."""
     while not node.stop:
         sleep_s = node.work()

@@ -162,10 +162,9 @@ class Bench:
         self._seq = 0
         self.bus.before_look = self._answer_states
         self._listen_to_plant()
-        if self.node.commands is not None:
-            self._deliver_when_looked_at(self.node.commands)
+        self._deliver_when_read(self.node.inbox)
 
-    def _deliver_when_looked_at(self, commands: SubscriberFace) -> None:
+    def _deliver_when_read(self, commands: SubscriberFace) -> None:
         receive = commands.receive
 
         def received(bound: int = BOUND) -> list[tuple[str, Message]]:
@@ -261,9 +260,9 @@ class Bench:
         """Let plant time pass, and the same on the clock."""
         for _ in range(steps):
             self.clock.now += self.node.plant.step_ns
-            self.node.advance_to(self.node.k + 1)
-            if self.node.is_control(self.node.k):
-                self.guard.count_repeats(self.node.instant)
+            self.node.advance_to(self.node.plant.k + 1)
+            if self.node.grid.is_control(self.node.plant.k):
+                self.guard.count_repeats(self.node.grid.instant(self.node.plant.k))
 
     def period(self, F: float, G: float = 0.0, **changes: Any) -> bool:
         """A whole control period under an answer; whether it acted."""
@@ -289,12 +288,12 @@ class Bench:
 
     @property
     def counts(self) -> dict[str, int]:
-        return self.node.status.counts()
+        return self.node.all_counts()
 
     @property
     def acting(self) -> tuple[float, ...]:
         """The inputs that act from now on."""
-        return tuple(self.guard.applied.tolist())
+        return tuple(self.guard.output.applied.tolist())
 
     @property
     def safe_state(self) -> str:

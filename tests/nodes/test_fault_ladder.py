@@ -59,7 +59,7 @@ def test_each_fault_has_its_rung() -> None:
 @given(st.lists(st.sampled_from(NAMES), max_size=20), st.sampled_from(list(SafeState)))
 @settings(max_examples=300, deadline=None, derandomize=True)
 def test_the_most_severe_wins_in_any_order_and_each_name_counts_once(names: list[str], passing: SafeState) -> None:
-    ladder = Ladder()
+    ladder = Ladder([])
     ladder.passing = passing
     first = [ladder.latch(fault(name)) for name in names]
     assert first == [name not in names[:i] for i, name in enumerate(names)]
@@ -83,7 +83,7 @@ def test_what_each_fault_lets_reach_the_machine(name: str, braking: ClosedLoop) 
     bench.activate()
     bench.period(0.4, 0.3)
     bench.ask()
-    bench.node.fault(name, "it happened", PLANT)
+    bench.node.fault(name, "it happened")
     safe_state = SAFE_STATES[name]
     expected = bench.brake() if safe_state == SafeState.DAMP else (0.0, 0.0)
     assert bench.written[-1] == expected
@@ -105,7 +105,7 @@ def test_a_machine_without_safe_action_gets_zero_input(name: str, limp: ClosedLo
     bench = Bench(limp)
     bench.activate()
     bench.period(0.4, 0.3)
-    bench.node.fault(name, "it happened", PLANT)
+    bench.node.fault(name, "it happened")
     assert bench.written[-1] == (0.0, 0.0)
     assert bench.safely == 1  # the driver's own way, not a command
     assert (bench.guard.ladder.safe_state, bench.safe_state) == (SafeState.DAMP, "zero")
@@ -117,7 +117,7 @@ def test_a_machine_without_safe_action_gets_zero_input(name: str, limp: ClosedLo
 def test_the_safe_action_follows_the_state_and_takes_energy_out(braking: ClosedLoop) -> None:
     bench = Bench(braking)
     bench.activate()
-    bench.node.fault("estop", "it happened", PLANT)
+    bench.node.fault("estop", "it happened")
     energies = [bench.node.plant.energy()]
     for _ in range(50):
         expected = bench.brake()
@@ -130,7 +130,7 @@ def test_the_safe_action_follows_the_state_and_takes_energy_out(braking: ClosedL
 def test_the_safe_action_keeps_the_limits_of_value_and_is_not_slowed_by_the_rate(folder: Path) -> None:
     bench = Bench(puck(folder, WAITS, "plant.safety.limit=1.2", "plant.safety.rate_limit=1.0"))
     bench.activate()
-    bench.node.fault("estop", "it happened", PLANT)
+    bench.node.fault("estop", "it happened")
     assert bench.written[-1][0] == -1.2  # 3 N s/m * 0.5 m/s would be 1.5
     assert bench.written[-1] == bench.brake()
     assert bench.written[-1][1] == pytest.approx(0.6, abs=1e-3)  # at once, from 0
@@ -140,7 +140,7 @@ def test_a_safe_action_that_is_not_finite_is_zero_input(braking: ClosedLoop, mon
     bench = Bench(braking)
     bench.activate()
     bench.node.plant.x[2] = float("nan")
-    bench.node.fault("estop", "it happened", PLANT)
+    bench.node.fault("estop", "it happened")
     assert bench.written[-1] == (0.0, 0.0)
 
 
@@ -149,7 +149,7 @@ def test_the_most_severe_acts_whatever_came_first(first: str, then: str, braking
     bench = Bench(braking)
     bench.activate()
     for name in (first, then, first):
-        bench.node.fault(name, f"{name} happened", PLANT)
+        bench.node.fault(name, f"{name} happened")
     worst = max(SAFE_STATES[first], SAFE_STATES[then])
     assert bench.written[-1] == ((0.0, 0.0) if worst > SafeState.DAMP else bench.brake())
     assert bench.safe_state == worst.name.lower()
@@ -162,7 +162,7 @@ def test_the_most_severe_acts_whatever_came_first(first: str, then: str, braking
 def test_a_fault_stays_until_its_reset_and_is_remembered_after_it(braking: ClosedLoop) -> None:
     bench = Bench(braking)
     bench.activate()
-    bench.node.fault("law", "it happened", PLANT)
+    bench.node.fault("law", "it happened")
     for _ in range(20):
         assert not bench.period(1.0)
         assert bench.written[-1] != (1.0, 0.0)
@@ -170,14 +170,14 @@ def test_a_fault_stays_until_its_reset_and_is_remembered_after_it(braking: Close
     bench.rearm()
     assert (bench.safe_state, bench.node.status.standing()["fault"]) == ("nominal", "")
     assert [each.name for each in bench.node.faults] == ["law"]
-    bench.node.fault("law", "it happened again", PLANT)
+    bench.node.fault("law", "it happened again")
     assert [each.text for each in bench.node.faults] == ["it happened", "it happened again"]
 
 
 def test_after_the_reset_the_safe_action_goes_on(braking: ClosedLoop) -> None:
     bench = Bench(braking)
     bench.activate()
-    bench.node.fault("estop", "it happened", PLANT)
+    bench.node.fault("estop", "it happened")
     bench.node.asked("reset_estop")
     for _ in range(5):
         expected = bench.brake()
@@ -264,7 +264,7 @@ def test_a_fault_beats_the_rung_that_is_passing(folder: Path) -> None:
     bench.activate()
     bench.advance(20)
     assert bench.safe_state == "damp"
-    bench.node.fault("stale_state", "it happened", PLANT)
+    bench.node.fault("stale_state", "it happened")
     assert (bench.safe_state, bench.written[-1]) == ("zero", (0.0, 0.0))
     bench.advance(50)
     assert bench.written[-1] == (0.0, 0.0)  # what is only passing does not brake now
@@ -279,7 +279,7 @@ def test_which_fault_ends_the_run(name: str, on_fault: str, folder: Path) -> Non
     bench = Bench(puck(folder, f'plant.safety.on_fault="{on_fault}"'))
     bench.activate()
     assert not bench.node.must_end()
-    bench.node.fault(name, "it happened", PLANT)
+    bench.node.fault(name, "it happened")
     final = SAFE_STATES[name] == SafeState.STOP or (on_fault != "wait" and name != "estop")
     assert bench.node.must_end() == final
 
@@ -331,7 +331,7 @@ def test_without_a_safe_action_there_is_no_time_for_it(folder: Path) -> None:
 
 def test_the_safe_action_ends_with_the_run_at_the_latest(folder: Path) -> None:
     bench = driven(puck(folder, "run.duration=0.5", mode="lockstep"), (20, lambda b: setattr(b, "latency_ns", None)))
-    assert bench.node.k == bench.node.steps == 500
+    assert bench.node.plant.k == bench.node.grid.steps == 500
     assert bench.states[-1].final
 
 
@@ -340,7 +340,7 @@ def test_a_machine_that_started_at_rest_and_is_at_rest_again_stays_under_its_saf
     bench = driven(puck(folder, *chosen, "plant.publish_every=10", mode="lockstep"), (50, says("estop")))
     assert [each.name for each in bench.node.faults] == ["estop"]
     assert bench.node.plant.energy() < 1e-20
-    assert bench.node.k == bench.node.steps
+    assert bench.node.plant.k == bench.node.grid.steps
 
 
 @pytest.mark.parametrize("ms", [0, 3, 17, 49])
@@ -348,7 +348,7 @@ def test_a_stop_whose_safe_action_reaches_the_end_of_a_lockstep_run_ends_it(ms: 
     settings = ("run.duration=0.5", "plant.safety.safe_time=5")
     bench = driven(puck(folder, *settings, mode="lockstep"), (ms, says("estop")))
     assert [each.name for each in bench.node.faults] == ["estop"]
-    assert bench.node.k == bench.node.steps
+    assert bench.node.plant.k == bench.node.grid.steps
 
 
 def test_a_stop_in_lockstep_waits_for_reset_and_arm_and_the_run_goes_on_under_a_new_id(folder: Path) -> None:
@@ -356,7 +356,7 @@ def test_a_stop_in_lockstep_waits_for_reset_and_arm_and_the_run_goes_on_under_a_
     happenings = (20, says("estop")), (900, says("reset_estop")), (1900, says("arm"))
     bench = driven(puck(folder, *settings, mode="lockstep"), *happenings)
     assert [each.name for each in bench.node.faults] == ["estop"]
-    assert bench.node.k == bench.node.steps
+    assert bench.node.plant.k == bench.node.grid.steps
     assert len({state.run for state in bench.states}) == 2
     assert bench.statuses[-1].lifecycle == "finished"
     stood = [status.k for status in bench.statuses if status.lifecycle in ("fault", "inactive")]

@@ -52,7 +52,7 @@ def test_goal_time_stands_while_no_command_acts_and_goes_on_with_the_first(word:
     bench.advance(3)
     bench.node.asked(word)
     bench.advance(7)
-    stood = bench.node.goal_k
+    stood = bench.node.goal.k
     assert stood == 20
     for _ in range(30):
         bench.period(0.1)
@@ -74,9 +74,9 @@ def test_goal_time_stands_while_the_safe_action_acts_for_want_of_commands(folder
         bench.ask()
         bench.advance(10)
     assert bench.safe_state == "damp"
-    assert bench.node.goal_k == 40  # two periods on the last command, the third is found out at its end
+    assert bench.node.goal.k == 40  # two periods on the last command, the third is found out at its end
     assert bench.period(0.1)
-    assert bench.node.goal_k == 50
+    assert bench.node.goal.k == 50
 
 
 def test_the_record_says_where_goal_time_stood(plain: ClosedLoop) -> None:
