@@ -58,7 +58,7 @@ class Guard:
         self.limiter = InputLimiter(closed_loop, plant, counts)
         successors = closed_loop.on_fault == "resume"  # another controller may go on where one has died
         self.answers = Answers(outbox.run, self.limiter.names, successors, counts, clock)
-        self.output = PlantOutput(closed_loop, plant, self.limiter, counts, clock)
+        self.output = PlantOutput(closed_loop, plant, self.limiter, clock)
         self.unlimited: tuple[str, ...] = ()
         self.controlled = closed_loop.control is not None
         self._held = HeldCommand(closed_loop.launch.plant.safety.repeats, self.output.delay)
@@ -107,7 +107,7 @@ class Guard:
         reasons = self.limiter.limit(command.input, state.instant)
         self._held.begin(state.instant)
         self.ladder.passing = SafeState.WARN if reasons else SafeState.NOMINAL
-        self.output.schedule(self.limiter.newest, state, k, present)
+        self.counts["late_commands"] += self.output.schedule(self.limiter.newest, state, k, present)
         if self._outbox.heard("applied"):
             self._publish(k, self.limiter.newest, command.input, command.seq, reasons)
 

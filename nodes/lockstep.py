@@ -26,7 +26,7 @@ def lockstep(node: PlantNode, timeout_s: float) -> None:
             node.advance_to(node.grid.next_event(node.plant.k))
             if node.grid.is_control(node.plant.k):
                 node.guard.count_repeats(node.grid.instant(node.plant.k))  # where the sensor has lost the state
-        if node.failed:
+        if node.guard.failed:
             come_to_rest(node)
             if node.must_end() or node.plant.k == node.grid.steps or not rearmed(node):
                 break
@@ -42,8 +42,8 @@ def await_answer(node: PlantNode, timeout_s: float) -> bool:
         if node.bus.wait(min(again, limit)):
             if node.take_commands() and not node.guard.answers.are_due():
                 return True
-            if node.failed or not node.guard.lifecycle.accepts_commands:
-                _ = node.failed or rearmed(node)  # the state is published anew, under the new run id
+            if node.guard.failed or not node.guard.lifecycle.accepts_commands:
+                _ = node.guard.failed or rearmed(node)  # the state is published anew, under the new run id
                 return False
         now = node.clock()
         if now >= limit:
@@ -87,7 +87,7 @@ def prepare(node: PlantNode, arm: bool, timeout_s: float) -> bool:
         node.bus.wait(node.plant.due() or node.clock() + RESEND_NS, node.plant.fds)
         node.status.if_due()
     node.guard.trust_state()
-    if not node.failed:  # an emergency stop may have come first, and waits for its reset
+    if not node.guard.failed:  # an emergency stop may have come first, and waits for its reset
         node.guard.lifecycle = Lifecycle.INACTIVE
         if arm:
             node.arm()

@@ -30,6 +30,12 @@ class Child:
     code: int | None = None  # exit code; minus the signal that killed it
     partial: bytes = b""
 
+    def close(self) -> None:
+        """Read no more of its output; a second call does nothing."""
+        if self.output >= 0:
+            os.close(self.output)
+            self.output = -1
+
     def describe(self) -> str:
         """How it ended, in words."""
         if self.code is not None and self.code < 0:

@@ -38,8 +38,8 @@ CHUNK = 100_000  # steps after which a plant that integrates for long polls requ
 class PlantNode(Node):
     """One run of the plant; `lockstep.py` or `realtime.py` drive it from instant to instant.
 
-    It has more than a dozen attributes because it puts the parts of a plant together: what can be told without the
-    others is told in them. interactive: an operator may ask, and is waited for; False within one process.
+    It is large because it puts the parts of a plant together: each of them keeps what is its own, and what is left here
+    needs several of them. interactive: an operator may ask, and is waited for; False within one process.
     """
 
     def __init__(
@@ -76,11 +76,6 @@ class PlantNode(Node):
         self._advancing = False  # in the middle of a step
         self._polled = 0  # clock of the newest look at the requests
 
-    @property
-    def failed(self) -> bool:
-        """Whether a fault is latched."""
-        return self.guard.failed
-
     def must_end(self) -> bool:
         """Whether a latched fault ends the run, rather than wait for a reset."""
         return self.guard.failed and (not self.plant.finite or self.guard.ladder.ends_run())
@@ -94,7 +89,7 @@ class PlantNode(Node):
         if control and plant.drops():
             self.counts["dropped_states"] += 1
             return
-        if plant.distrust is not None and not self.failed:
+        if plant.distrust is not None and not self.guard.failed:
             self.fault(*plant.distrust)
         self.states.publish(reading, self.grid.instant(plant.k) if control else None)
 
@@ -125,7 +120,7 @@ class PlantNode(Node):
             due = output.due
             if due is not None:
                 until = min(until, due)
-            if self._check.locates and not self.failed:
+            if self._check.locates and not self.guard.failed:
                 before = plant.advance_watched(until - at)
             else:
                 plant.advance(min(self._brake_steps, until - at) if output.braking else until - at)
@@ -140,7 +135,9 @@ class PlantNode(Node):
         control = self.grid.is_control(plant.k)
         if control:
             self.goal.begin_period()
-        self._check_state(control, before)
+        sampled = control or not self.guard.controlled  # else the machine may violate its conditions for a moment
+        for found in self._check.find(self.guard.failed or not sampled, before):
+            self.fault(*found)
 
     def _machine_arrives(self) -> bool:
         """Wait for a machine in lockstep; False when it stays away, which is a fault, or the run is to stop."""
@@ -155,15 +152,6 @@ class PlantNode(Node):
             self.bus.wait(min(deadline, self.plant.due() or deadline), self.plant.fds)
         return True
 
-    def _check_state(self, control: bool, before: Array | None) -> None:
-        """Latch what is wrong with the present state; a controlled machine may violate its conditions in between."""
-        for useless in self._check.useless():
-            self._latch(useless)
-        if not self.guard.failed and (control or not self.guard.controlled):
-            violated = self._check.violated(before)
-            if violated is not None:
-                self._latch(violated)
-
     def poll_requests(self) -> None:
         """Answer requests also where there is never time to sleep, at most every REQUESTS_NS."""
         now = self.clock()
@@ -173,13 +161,10 @@ class PlantNode(Node):
 
     # faults, and the operator
 
-    def fault(self, name: str, text: str) -> None:
-        """Latch a fault of this moment: the safe action from now on."""
-        self._latch(Fault(name, text, self.plant.t, PLANT))
-
-    def _latch(self, fault: Fault) -> None:
+    def fault(self, name: str, text: str, t: float | None = None) -> None:
+        """Latch a fault of time t [s] (absent: now): the safe action from now on."""
         known = len(self.faults)
-        self.guard.latch(fault)
+        self.guard.latch(Fault(name, text, self.plant.t if t is None else t, PLANT))
         if len(self.faults) > known and self.interactive:
             self.status.publish()
 
@@ -194,7 +179,7 @@ class PlantNode(Node):
         if refused is not None:
             return {"refused": refused}
         self.status.publish()
-        note = {"note": STAYS} if word == "reset" and self.failed else {}
+        note = {"note": STAYS} if word == "reset" and self.guard.failed else {}
         return {"done": True, "lifecycle": self.guard.lifecycle, **note}
 
     def _carry_out(self, word: str) -> str | None:
@@ -238,7 +223,7 @@ class PlantNode(Node):
         if self.record.last != self.plant.k:
             self.record.take(at_the_end=True)
         self.plant.close()
-        self.status.publish(Lifecycle.FAULT if self.failed else Lifecycle.FINISHED)
+        self.status.publish(Lifecycle.FAULT if self.guard.failed else Lifecycle.FINISHED)
 
     def all_counts(self) -> dict[str, int]:
         """The node's counters, and those of the machine's link."""

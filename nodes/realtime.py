@@ -19,6 +19,25 @@ NAP_NS = 50_000_000  # the longest sleep that looks at nothing
 STOPPING_NS = 2_000_000_000  # of the safe action, when an external plant is stopped while it is armed
 
 
+class StepTimes:
+    """When plant steps are due on the monotonic clock, each computed from the start, so that no error adds up.
+
+    step_ns: between two of them [ns, wall clock].
+    """
+
+    def __init__(self, step_ns: float) -> None:
+        self.start_ns = 0  # of step 0
+        self.step_ns = step_ns
+
+    def due(self, step: int) -> int:
+        """The clock [ns] at which a step is due."""
+        return self.start_ns + round(step * self.step_ns)
+
+    def step(self, now: int) -> int:
+        """The newest step that is due at a time [ns] of the clock."""
+        return int((now - self.start_ns) / self.step_ns)
+
+
 class RealTime(Pace):
     """Drives a plant node at `speed` plant seconds per wall second.
 
@@ -28,12 +47,12 @@ class RealTime(Pace):
     def __init__(self, node: PlantNode, speed: float, command_timeout: float | None, first_timeout_s: float) -> None:
         self.node = node
         self.guard = node.guard
-        self.step_wall_ns = node.plant.step_ns / speed
+        self.times = StepTimes(node.plant.step_ns / speed)
         timeout_ns = None if command_timeout is None else round(command_timeout * 1e9)
         self._timeout_ns, self._first_timeout_s = timeout_ns, first_timeout_s
         self.watchdog = CommandWatchdog(self.guard, timeout_ns, round(first_timeout_s * 1e9))
         self.lateness = Lateness(round(node.closed_loop.lateness_limit * 1e9), timeout_ns)
-        self.start_ns = self.end_ns = 0
+        self.end_ns = 0
         self._woken = 0  # clock of the last wake-up
         self._status_kept = True  # in this tick
 
@@ -48,13 +67,13 @@ class RealTime(Pace):
             node.finish()  # the clock starts with the first answer: nobody is late for a run that has not begun
             return
         self.guard.answers.oldest_ns = self._timeout_ns
-        self.start_ns = self._woken = node.clock()
+        self.times.start_ns = self._woken = node.clock()
         node.pace = self
         self.lateness.begin()
-        self._judge(self.start_ns)
+        self._judge(self.times.start_ns)
         while node.plant.k < node.grid.steps and not node.stop and not node.must_end():
             event = node.grid.next_event(node.plant.k)
-            deadline = self._deadline(event)
+            deadline = self.times.due(event)
             if not self._wait(deadline):
                 break
             node.advance_to(event)
@@ -68,11 +87,11 @@ class RealTime(Pace):
                 self.watchdog.expect(node.clock())
             node.status.execution.add((node.clock() - self._woken) / 1e9)
             self._status_kept = False
-        if node.failed:
+        if self.guard.failed:
             come_to_rest(node, self._wait_for)
         elif node.stop and not node.plant.simulated and self.guard.disarm() is None:
             node.stop = node.stops > 1  # an external plant comes to rest before it is closed; a second stop skips that
-            come_to_rest(node, self._wait_for, round(STOPPING_NS / self.step_wall_ns))
+            come_to_rest(node, self._wait_for, round(STOPPING_NS / self.times.step_ns))
         self.end_ns = node.clock()
         node.finish()
 
@@ -89,23 +108,19 @@ class RealTime(Pace):
             "stalls": late.stalls,
             "overruns": late.overruns,
             "lateness_s": late.durations.percentiles(),
-            "wall_s": (self.end_ns - self.start_ns) / 1e9,
+            "wall_s": (self.end_ns - self.times.start_ns) / 1e9,
         }
 
     def _wait_for(self, step: int) -> None:
         """Sleep to the time of a plant step; no command acts, but the operator is answered."""
         node = self.node
-        while not node.stop and (now := node.clock()) < (deadline := self._deadline(step)):
+        while not node.stop and (now := node.clock()) < (deadline := self.times.due(step)):
             node.bus.wait(min(deadline, now + NAP_NS))
             node.take_commands()
 
-    def _deadline(self, step: int) -> int:
-        """The monotonic time [ns] of a plant step: computed anew from the start, so nothing adds up."""
-        return self.start_ns + round(step * self.step_wall_ns)
-
     def rate(self) -> float:
         """Plant seconds per wall second since the start."""
-        wall = (self.end_ns or self.node.clock()) - self.start_ns
+        wall = (self.end_ns or self.node.clock()) - self.times.start_ns
         return self.node.plant.k * self.node.plant.step_ns / wall if wall > 0 else 0.0
 
     def _wait(self, deadline: int) -> bool:
@@ -117,7 +132,9 @@ class RealTime(Pace):
             fresh = node.take_commands()  # drained before anything is judged
             now = node.clock()
             if fresh:
-                self._answered(now)
+                if self.watchdog.overdue:
+                    node.counts["resumed"] += 1
+                self.watchdog.answered(now, self.guard.answers.are_due())
                 self.catch_up()
                 node.act()
                 self._keep_status()
@@ -144,11 +161,7 @@ class RealTime(Pace):
 
     def present_step(self) -> int:
         """The plant step whose time has come, before the next event: what arrives now acts from it on."""
-        return min(self._passed(self.node.clock()), self.node.grid.next_event(self.node.plant.k) - 1)
-
-    def _passed(self, now: int) -> int:
-        """The plant step whose time has come."""
-        return int((now - self.start_ns) / self.step_wall_ns)
+        return min(self.times.step(self.node.clock()), self.node.grid.next_event(self.node.plant.k) - 1)
 
     def catch_up(self) -> None:
         """Let the steps pass whose time has come."""
@@ -163,8 +176,8 @@ class RealTime(Pace):
         """
         node, late = self.node, self.lateness
         now = node.clock()
-        late.misses += event < node.grid.steps and now >= self._deadline(node.grid.next_event(node.plant.k))
-        if late.count(now - deadline, self.step_wall_ns):
+        late.misses += event < node.grid.steps and now >= self.times.due(node.grid.next_event(node.plant.k))
+        if late.count(now - deadline, self.times.step_ns):
             node.plant.restart_timeouts(now)
             self.watchdog.excuse(now)
         if self.guard.lifecycle.accepts_commands and (found := late.fault()) is not None:
@@ -174,11 +187,6 @@ class RealTime(Pace):
     def obstacle(self) -> str | None:
         """Why the plant cannot be armed now: it has still to catch up with the clock."""
         return self.lateness.obstacle()
-
-    def _answered(self, now: int) -> None:
-        if self.watchdog.overdue:
-            self.node.counts["resumed"] += 1
-        self.watchdog.answered(now, self.guard.answers.are_due())
 
     def _judge(self, now: int) -> None:
         """Judge the machine's link, and how long a command has been owed, by the clock by which lateness was judged."""
@@ -202,6 +210,6 @@ class RealTime(Pace):
             self.guard.limiter.start_softly()
             self.guard.safe("stale_command")
         else:
-            action = "the machine's safe action" if self.guard.output.has_safe_action else "zero input"
+            action = "the machine's safe action" if self.guard.output.safe_action.stated else "zero input"
             text = f"no fresh command for {limit / 1e6:.0f} ms: {action}; is the controller alive?"
             self.node.fault("stale_command", text)

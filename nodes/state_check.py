@@ -5,8 +5,6 @@ import numpy.typing as npt
 
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics.fault_time import located
-from servonode.nodes.node import Fault
-from servonode.nodes.topology import PLANT
 from servonode.plants.plant import Plant
 
 Array = npt.NDArray[np.float64]
@@ -24,22 +22,21 @@ class StateCheck:
         self.locates = self._has_conditions and launch.steps_per_period is None
         self._integrator, self._plant = launch.plant.integrator, plant
 
-    def useless(self) -> list[Fault]:
-        """Why the state says nothing of the machine: its readings cannot be believed, or its motion is not finite."""
-        plant, found = self._plant, []
-        if plant.distrust is not None:
-            found.append(Fault(*plant.distrust, plant.t, PLANT))
-        if not plant.finite:
-            text = "the state is no longer finite: the machine's motion escaped"
-            found.append(Fault("diverged", text, plant.t, PLANT))
-        return found
+    def find(self, in_fault: bool, before: Array | None) -> list[tuple[str, str, float]]:
+        """Name, text and time [s] of each fault of the present state.
 
-    def violated(self, before: Array | None) -> Fault | None:
-        """The machine's own fault condition that the state violates; its time is located in the step from `before`."""
-        if not self._has_conditions:
-            return None
+        in_fault: the machine's own conditions are not asked for. before: the state before the step whose end violates
+        one of them, in which its time is located; None: the present time.
+        """
         machine, plant = self._machine, self._plant
+        found: list[tuple[str, str, float]] = []
+        if plant.distrust is not None:
+            found.append((*plant.distrust, plant.t))
+        if not plant.finite:
+            found.append(("diverged", "the state is no longer finite: the machine's motion escaped", plant.t))
+        if found or in_fault or not self._has_conditions:
+            return found
         t, text = plant.t, machine.fault(plant.t, plant.x)
         if before is not None:
             t, text = located(machine, self._integrator, plant.step_ns, plant.k - 1, before, plant.output)
-        return Fault(machine.fault_name(text), text, t, PLANT) if text else None
+        return [(machine.fault_name(text), text, t)] if text else []

@@ -376,7 +376,7 @@ def test_a_law_that_fails_ends_the_run_with_its_text(folder: Path) -> None:
 def test_a_fault_of_the_machine_is_found_at_the_control_instant(folder: Path) -> None:
     bench = Bench(puck(folder, "plant.settings.edge=true", "plant.initial.x=0.991"))
     bench.activate()
-    assert not bench.node.failed
+    assert not bench.guard.failed
     for _ in range(10):
         bench.period(0.0)
     found = bench.node.faults[0]

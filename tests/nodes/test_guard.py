@@ -486,7 +486,7 @@ def test_a_machine_that_is_lost_gets_zero_until_it_has_answered_again(way: str, 
     bench = cut(folder, f'plant.link.cut="{way}"')
     bench.activate()
     watched(bench, 85)
-    assert not bench.node.failed
+    assert not bench.guard.failed
     watched(bench, 60)
     found = bench.node.faults[0]
     assert (found.name, bench.safe_state, bench.written[-1]) == (name, "zero", (0.0, 0.0))
@@ -626,7 +626,7 @@ class AnySequence(RuleBasedStateMachine):
             return
         self.advance(10)
         self.good(0.0, 0.0)
-        if node.failed:
+        if guard.failed:
             assert "done" in node.asked("reset_estop")
         if guard.lifecycle == "inactive":
             assert "done" in node.asked("arm"), node.asked("arm")
@@ -662,24 +662,24 @@ class AnySequence(RuleBasedStateMachine):
         guard = self.bench.guard
         self.met.add(f"{guard.lifecycle}, then {name}")
         self.bench.node.fault(name, "it happened")
-        assert self.bench.node.failed
+        assert self.bench.guard.failed
 
     @rule()
     def law_fails(self) -> None:
         answers = self.bench.guard.lifecycle.accepts_commands
         if self.bench.guard.answers.are_due():
             self.bench.give(self.bench.command(self.bench.state, 0.77, fault="rank lost"))
-            assert not answers or self.bench.node.failed
+            assert not answers or self.bench.guard.failed
 
     @rule(word=st.sampled_from(["estop", "reset", "reset_estop", "arm", "disarm", "status"]))
     def operator(self, word: str) -> None:
         node, guard = self.bench.node, self.bench.guard
-        run, lifecycle, failed = node.outbox.run, guard.lifecycle, node.failed
+        run, lifecycle, failed = node.outbox.run, guard.lifecycle, guard.failed
         stopped = any(fault.name == "estop" for fault in guard.ladder.latched)
         answer = node.asked(word)
         assert len(answer) >= 1
         if "refused" in answer:
-            assert (guard.lifecycle, node.failed, node.outbox.run) == (lifecycle, failed, run)
+            assert (guard.lifecycle, guard.failed, node.outbox.run) == (lifecycle, failed, run)
         elif word == "arm":
             assert (lifecycle, failed) == ("inactive", False)
             assert not guard.controlled or node.outbox.run != run
@@ -688,7 +688,7 @@ class AnySequence(RuleBasedStateMachine):
             assert (failed, guard.lifecycle, names) in ((True, "inactive", []), (True, "fault", ["estop"]))
             assert (names == ["estop"]) == stopped
         elif word == "reset_estop":
-            assert (failed, guard.lifecycle, node.failed) == (True, "inactive", False)
+            assert (failed, guard.lifecycle, guard.failed) == (True, "inactive", False)
         elif word == "disarm":
             assert (guard.lifecycle, failed) == ("inactive", False)
 
@@ -709,7 +709,7 @@ class AnySequence(RuleBasedStateMachine):
     def stands(self) -> None:
         node, guard = self.bench.node, self.bench.guard
         latched = guard.ladder.latched
-        assert (guard.lifecycle == "fault") == node.failed
+        assert (guard.lifecycle == "fault") == guard.failed
         assert guard.ladder.safe_state == max(
             (SAFE_STATES.get(each.name, MACHINE) for each in latched), default=guard.ladder.passing
         )

@@ -99,11 +99,11 @@ def says(word: str) -> Happening:
 @pytest.mark.parametrize("step", ["0.001", "0.0001", "0.00037"])
 def test_a_deadline_is_off_by_rounding_alone_however_long_the_run(speed: float, step: str, folder: Path) -> None:
     paced = Paced(puck(folder, f"run.speed={speed}", f"plant.step={step}", "run.duration=3.7", controlled=False))
-    paced.pace.start_ns = paced.begin
+    paced.pace.times.start_ns = paced.begin
     exact = Fraction(step) * 10**9 / Fraction(str(speed))
     for k in (1, 7, 1000, 10**5 + 1, 3 * 10**7 + 1):
-        assert abs(paced.pace._deadline(k) - paced.begin - exact * k) <= 0.5 + float(exact * k) * 2**-52
-    assert all(paced.pace._passed(paced.pace._deadline(k) + 1) == k for k in range(1, 10_000, 7))
+        assert abs(paced.pace.times.due(k) - paced.begin - exact * k) <= 0.5 + float(exact * k) * 2**-52
+    assert all(paced.pace.times.step(paced.pace.times.due(k) + 1) == k for k in range(1, 10_000, 7))
 
 
 @pytest.mark.parametrize("speed", [1.0, 6.0, 0.3])
@@ -112,7 +112,7 @@ def test_the_grid_is_absolute_however_late_each_wake_up_was(speed: float, events
     closed_loop = puck(folder, f"run.speed={speed}", f"run.duration={events / 1000}", "plant.parameters.c_b=1e-9",
                     controlled=False)  # fmt: skip
     paced = Paced(closed_loop)
-    rng, wall = np.random.default_rng(5), paced.pace.step_wall_ns
+    rng, wall = np.random.default_rng(5), paced.pace.times.step_ns
     paced.bus.wakes_late = lambda _: int(rng.integers(0, round(0.9 * wall)))
     off: list[float] = []
 
@@ -143,8 +143,8 @@ def test_states_come_each_so_many_steps_and_at_each_control_instant(
     assert [state.k for state in paced.states] == expected
     assert [state.k for state in paced.states if state.control] == [k for k in expected if k % period == 0]
     assert [state.k for state in paced.states if state.final] == [457]
-    start = paced.pace.start_ns
-    late = [state.mono - start - state.k * paced.pace.step_wall_ns for state in paced.states[1:]]
+    start = paced.pace.times.start_ns
+    late = [state.mono - start - state.k * paced.pace.times.step_ns for state in paced.states[1:]]
     assert max(map(abs, late)) <= 3
     assert (paced.faults, paced.pace.lateness.misses) == ([], 0)
     assert paced.counts["late_commands"] == 0
@@ -155,7 +155,7 @@ def test_the_clock_starts_with_the_first_answer_however_late(folder: Path) -> No
     paced.law = lambda _: {"F": 0.1, "G": 0.0}
     paced.latency_ns = 3000 * MS
     paced.at(3000, lambda bench: setattr(bench, "latency_ns", MS)).run()
-    assert paced.pace.start_ns == paced.begin + 3000 * MS
+    assert paced.pace.times.start_ns == paced.begin + 3000 * MS
     assert (paced.faults, paced.pace.lateness.misses, paced.node.plant.k) == ([], 0, 100)
     assert paced.counts["resent_states"] == 29  # each 100 ms, as the same message
     assert len({state.seq for state in paced.states if state.k == 0}) == 1
@@ -359,7 +359,7 @@ def test_a_stall_is_counted_once_and_told_from_own_computing(
     assert paced.pace.lateness.misses == misses
     assert (paced.pace.lateness.stalls, paced.pace.lateness.overruns) == ((0, counted) if own else (counted, 0))
     assert paced.pace.lateness.durations.maximum == pytest.approx(by_ms / 1000, abs=2e-6)
-    late = sum(1 for state in paced.states if state.mono - paced.pace._deadline(state.k) > MS)
+    late = sum(1 for state in paced.states if state.mono - paced.pace.times.due(state.k) > MS)
     assert late == -(-by_ms // 10) - (by_ms == 1)  # nothing adds up: then on the grid again
 
 
@@ -496,8 +496,8 @@ def test_any_course_of_events_keeps_time_and_is_safe(
     states: list[State] = paced.states
     ks = [state.k for state in states if state.k]
     assert ks == sorted(set(ks))
-    start = paced.pace.start_ns
-    assert all(state.mono >= start + int(state.k * paced.pace.step_wall_ns) for state in states if state.k)
+    start = paced.pace.times.start_ns
+    assert all(state.mono >= start + int(state.k * paced.pace.times.step_ns) for state in states if state.k)
     rows = paced.node.record.rows[:, 0]
     assert np.array_equal(rows, np.arange(len(rows)))
     assert paced.node.plant.k == 500  # an estop waits, and so does every fault here
