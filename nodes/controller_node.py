@@ -91,7 +91,7 @@ class ControllerNode(EventNode):
         return self._watch_plant()
 
     def _watch_plant(self) -> float:
-        """How long the plant may still be silent [s]; beyond that the law's memory is cleared, and said so.
+        """How long the plant may still publish no state [s]; beyond that the law's memory is cleared, with a status.
 
         Nothing need be stopped: commands are only ever answers. In lockstep a plant may take its time.
         """

@@ -31,7 +31,7 @@ SAFE_STATES = {
     "device": SafeState.STOP,
     "diverged": SafeState.STOP,
 }
-MACHINE = SafeState.DAMP  # a fault condition of the machine, called as its author calls it: fallen, tilt
+MACHINE = SafeState.DAMP  # a fault condition of the machine, named by its author: fallen, tilt
 ESTOP = "estop"  # has a latch of its own
 STAYS = "estop stays latched; release it with servonode reset --estop"
 FINAL = frozenset(

@@ -44,7 +44,7 @@ class HeldCommand:
 
 
 class Guard:
-    """Where a plant stands between unconfigured and active, and what therefore acts on it.
+    """Decides by lifecycle, latched faults and limits what acts on a plant: commands, its safe action, or zero input.
 
     unlimited: inputs without a limit, of a machine that must have one to be armed.
     """

@@ -1,4 +1,4 @@
-"""The launcher: kernels loaded once, nodes forked, started together, watched, stopped, accounted for."""
+"""The launcher: forks the nodes of a run, starts them together, watches them, stops them, collects what they left."""
 
 import signal
 import time
@@ -18,7 +18,7 @@ from servonode.nodes.node_processes import NodeProcesses, say
 from servonode.nodes.node_statuses import NodeStatuses
 from servonode.nodes.recording import Recording
 from servonode.nodes.start_gate import StartGate
-from servonode.nodes.topology import LAUNCHER, PLANT, TARGET, launcher_hears, nodes_of
+from servonode.nodes.topology import LAUNCHER, PLANT, TARGET, launcher_subscribes, nodes_of
 
 LOOK_NS = 50_000_000  # how often the launcher looks after its nodes
 SILENCE_S = 1.0  # beyond the time of an answer in lockstep: a plant that says nothing for so long hangs
@@ -78,7 +78,7 @@ class Launcher:
                 self._supervise(folder)
                 wall_s = (time.monotonic_ns() - begin) / 1e9
                 collect(self.outcome, self.closed_loop, self.recording, self.processes.restarts(), wall_s)
-                self.processes.forward_output()  # the writer's last word
+                self.processes.forward_output()  # what the writer printed last
             finally:
                 for number, handler in previous:
                     signal.signal(number, handler)
@@ -116,7 +116,7 @@ class Launcher:
             waiting |= set(starting)
             self._register(folder, self._described(), again)
             with Bus(folder.path, LAUNCHER) as bus:
-                inbox = bus.subscriber(launcher_hears(self.processes.nodes))
+                inbox = bus.subscriber(launcher_subscribes(self.processes.nodes))
                 if not gate.open(waiting):
                     return
                 if waiting:  # for one that has died meanwhile

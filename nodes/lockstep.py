@@ -69,7 +69,7 @@ def rearmed(node: PlantNode) -> bool:
 
 
 def prepare(node: PlantNode, arm: bool, timeout_s: float) -> bool:
-    """From unconfigured to armed: the machine's handshake, then the operator's word, or `arm`.
+    """From unconfigured to armed: the machine's handshake, then the operator arms, unless `arm` does it at once.
 
     False when the machine does not answer within `timeout_s` [s, wall clock], which is a fault, or the run is to stop.
     """

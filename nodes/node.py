@@ -75,11 +75,11 @@ class Node:
     """
 
     def __init__(
-        self, name: str, bus: BusFace, listeners: Sequence[Wanted], clock: Clock, hears: Wanted | None = None
+        self, name: str, bus: BusFace, listeners: Sequence[Wanted], clock: Clock, subscribes: Wanted | None = None
     ) -> None:
-        """hears: what it subscribes to, in place of what the table of nodes says."""
+        """subscribes: to what it does, in place of what the table of nodes says."""
         self.name, self.bus, self.clock = name, bus, clock
-        self.inbox = bus.subscriber(NODES[name].hears if hears is None else hears)
+        self.inbox = bus.subscriber(NODES[name].subscribes if subscribes is None else subscribes)
         self.outbox = Outbox(name, bus.publisher(subscriptions_expected(name, listeners)), clock)
         self.counts: Counter[str] = Counter()
         self.faults: list[Fault] = []  # of the whole run
@@ -110,7 +110,7 @@ class EventNode(Node):
     def __init__(self, name: str, bus: BusFace, listeners: Sequence[Wanted], clock: Clock) -> None:
         super().__init__(name, bus, listeners, clock)
         self.failed: Fault | None = None  # the fault in which the node stands
-        self.active = False  # whether it hears the plant
+        self.active = False  # whether the plant publishes
         self.t = 0.0  # s, to which the node has come
         self._status_due = 0
 

@@ -19,7 +19,7 @@ STOP_LADDER = ((signal.SIGINT, 5.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0
 
 
 class NodeProcesses:
-    """The nodes' processes as the launcher sees them.
+    """Starts, watches and stops the nodes' processes.
 
     nodes: all, in the order in which they start. children: the process of each that was started, alive or not.
     recording: its writer's output is printed too. fault: called with name, text and node where a death is a fault.

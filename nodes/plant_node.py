@@ -1,4 +1,4 @@
-"""The plant node: publishes states, takes commands through the guard, keeps plant time.
+"""The plant node: publishes states, puts commands through the guard, advances plant time.
 
 In lockstep the plant waits for the answer to each state; in real time it keeps an absolute grid, and commands that
 stay away lead to the safe action.
@@ -52,7 +52,9 @@ class PlantNode(Node):
         interactive: bool = False,
         store: Store | None = None,
     ) -> None:
-        super().__init__(PLANT, bus, listeners, clock, hears=NODES[PLANT].hears if closed_loop.control else {})
+        super().__init__(
+            PLANT, bus, listeners, clock, subscribes=NODES[PLANT].subscribes if closed_loop.control else {}
+        )
         launch = closed_loop.launch
         self.closed_loop = closed_loop
         self.plant: Plant = driven_plant(closed_loop, clock) if interactive else closed_loop.plant()

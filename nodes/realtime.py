@@ -1,4 +1,4 @@
-"""The plant in real time: an absolute grid on the monotonic clock, and the watch over what stays away.
+"""The plant in real time: an absolute grid on the monotonic clock, and the watchdog of commands.
 
 A command that arrives between two grid points acts from the step in which it arrives: steps whose time has
 passed are first let pass under the old input. So an answer that comes within one step is a perfect
@@ -15,7 +15,7 @@ from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.safe_action import come_to_rest
 from servonode.nodes.watchdog import CommandWatchdog
 
-NAP_NS = 50_000_000  # the longest sleep that looks at nothing
+NAP_NS = 50_000_000  # the longest sleep without a look at `stop`
 STOPPING_NS = 2_000_000_000  # of the safe action, when an external plant is stopped while it is armed
 
 
@@ -154,7 +154,7 @@ class RealTime(Pace):
             slept = True
 
     def _keep_status(self) -> None:
-        """Once a tick, where it disturbs least: the status, if it is due."""
+        """Publish the status if it is due, once a tick and where it disturbs least."""
         if not self._status_kept:
             self._status_kept = True
             self.node.status.if_due()
@@ -170,7 +170,7 @@ class RealTime(Pace):
             self.node.advance_to(step)
 
     def _keep_time(self, event: int, deadline: int) -> int:
-        """Count how late this event is, and whether the next one is missed; the clock that was looked at.
+        """Count how late this event is, and whether the next one is missed; the clock [ns] of it.
 
         Too late is a fault of an armed plant. A stall is no fault of the controller's, which was stalled too.
         """
@@ -179,7 +179,7 @@ class RealTime(Pace):
         late.misses += event < node.grid.steps and now >= self.times.due(node.grid.next_event(node.plant.k))
         if late.count(now - deadline, self.times.step_ns):
             node.plant.restart_timeouts(now)
-            self.watchdog.excuse(now)
+            self.watchdog.begin_afresh(now)
         if self.guard.lifecycle.accepts_commands and (found := late.fault()) is not None:
             node.fault(*found)
         return now

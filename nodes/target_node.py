@@ -24,7 +24,10 @@ PAUSE_S = 0.001  # between two chunks
 
 
 class TargetNode(EventNode):
-    """Event-driven by the plant's status; `work` handles what has arrived and publishes one chunk."""
+    """Event-driven by the plant's status; `work` handles what has arrived and publishes one chunk.
+
+    It has a few attributes more than a dozen: constants of the run, so that nothing is looked up for a goal.
+    """
 
     def __init__(
         self, closed_loop: ClosedLoop, bus: BusFace, listeners: Sequence[Wanted], clock: Clock = time.monotonic_ns

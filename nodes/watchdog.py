@@ -16,7 +16,7 @@ class CommandWatchdog:
         self._guard = guard
         self._timeout_ns, self._first_ns = timeout_ns, first_ns
         self._since: int | None = None  # clock from which a command has been owed
-        self._excused = False  # a stall of the host has begun this wait afresh
+        self._afresh = False  # this wait has begun anew after a stall of the host
 
     @property
     def allowed_ns(self) -> int | None:
@@ -32,16 +32,16 @@ class CommandWatchdog:
     def answered(self, now: int, still_owed: bool) -> None:
         """A command has come; whether the newest state still waits for its own."""
         self._since = now if still_owed else None
-        self._excused = self.overdue = False
+        self._afresh = self.overdue = False
 
     def forget(self) -> None:
         """No command is owed: the plant is not armed."""
         self._since, self.overdue = None, False
 
-    def excuse(self, now: int) -> None:
-        """A stall of the host lets a wait begin afresh, but once: a host that stalls on and on is no excuse."""
-        if self._since is not None and not self._excused:
-            self._since, self._excused = now, True
+    def begin_afresh(self, now: int) -> None:
+        """After a stall of the host, wait anew from now on; only once, so that many stalls hide no fault."""
+        if self._since is not None and not self._afresh:
+            self._since, self._afresh = now, True
 
     def expires(self) -> int | None:
         """The clock at which the command that is owed is overdue; None where none is owed or that is known already."""

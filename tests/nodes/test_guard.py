@@ -15,27 +15,10 @@ from servonode.bus import Command
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.answers import OUTSTANDING
 from servonode.nodes.fault_ladder import MACHINE, SAFE_STATES, SafeState
-from tests.helpers.stepped import MS, SRC, Bench, puck
+from tests.helpers.stepped import MS, SRC, WAITS, Bench, active, puck
 
-WAITS = 'plant.safety.on_fault="wait"'
 RATE = "plant.safety.rate_limit=10"  # 0.1 N a period
 LOOPBACK = 'plant.driver="loopback"'
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("puck")
-
-
-@pytest.fixture(scope="module")
-def plain(folder: Path) -> ClosedLoop:
-    return puck(folder, WAITS)
-
-
-def active(closed_loop: ClosedLoop) -> Bench:
-    bench = Bench(closed_loop)
-    bench.activate()
-    return bench
 
 
 # commands
@@ -161,7 +144,7 @@ def test_an_answer_in_the_name_of_another_controller_is_refused_until_the_run_is
     assert bench.counts["refused_src"] == 1
     bench.node.asked("estop")
     assert not bench.period(0.4, src=SRC + 1)
-    assert bench.counts["refused_src"] == 1  # nobody's turn, so it is heard: as a controller that answers
+    assert bench.counts["refused_src"] == 1  # unarmed, any controller counts as one that answers
     assert "done" in bench.node.asked("reset_estop")
     assert "done" in bench.node.asked("arm")
     assert bench.period(0.4, src=SRC + 1)
@@ -293,8 +276,8 @@ def test_arming_is_refused_with_its_reason_in_each_state(plain: ClosedLoop) -> N
     assert refused(bench.node.asked("arm")) == both
     bench.node.asked("reset_estop")
     bench.clock.now += 31 * MS
-    silent = "no controller answers the states; start it, or see servonode status"
-    assert refused(bench.node.asked("arm")) == silent
+    refusal = "no controller answers the states; start it, or see servonode status"
+    assert refused(bench.node.asked("arm")) == refusal
     bench.answer(0.0)
     bench.clock.now += 30 * MS  # the command timeout, to the moment
     assert bench.node.asked("arm") == {"done": True, "lifecycle": "arming"}
@@ -455,7 +438,7 @@ def test_a_plant_without_controller_is_active_at_once_and_again_after_a_stop(fol
     assert bench.node.asked("arm") == {"done": True, "lifecycle": "active"}
     count = len(bench.written)
     bench.advance(50)
-    assert (bench.written[-1], len(bench.written)) == ((0.0, 0.0), count)  # the brake has let go
+    assert (bench.written[-1], len(bench.written)) == ((0.0, 0.0), count)  # the safe action acts no more
     assert "refused_unarmed" not in bench.counts
 
 
@@ -474,9 +457,9 @@ def watched(bench: Bench, steps: int) -> None:
         if bench.node.grid.is_control(bench.node.plant.k):
             bench.answer(0.0)
         bench.advance(1)
-        trouble = bench.node.link.fault()
-        if trouble is not None:
-            bench.node.fault(*trouble)
+        found = bench.node.link.fault()
+        if found is not None:
+            bench.node.fault(*found)
 
 
 @pytest.mark.parametrize(

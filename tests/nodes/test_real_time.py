@@ -19,16 +19,10 @@ from servonode.bus import State
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.node import Fault
 from servonode.nodes.realtime import RealTime
-from tests.helpers.stepped import MS, Bench, puck
+from tests.helpers.stepped import MS, WAITS, Bench, puck
 
-WAITS = 'plant.safety.on_fault="wait"'
 STEP_MS, PERIOD_MS = 1, 10
 Happening = Callable[[Bench], object]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("puck")
 
 
 class Paced(Bench):

@@ -29,7 +29,8 @@ from servonode.plants import limits
 from servonode.views.interpreter import fresh
 from tests.helpers.runs import (
     MANY,
-    NODES,
+    OFTEN,
+    RESTARTED,
     START_S,
     Runs,
     Watch,
@@ -196,12 +197,7 @@ def session_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ru
 def test_promise_30_a_stop_from_a_service_or_in_the_first_milliseconds_reaches_the_plant(
     session_runs: Runs, count: int
 ) -> None:
-    again = (
-        *(f'supervision.{node}="on-failure"' for node in NODES),
-        "supervision.attempts=1000",
-        "supervision.backoff=0",
-    )
-    run = session_runs.start(LAUNCH, "run.speed=1", "run.duration=6000", *again)
+    run = session_runs.start(LAUNCH, "run.speed=1", "run.duration=6000", *RESTARTED, OFTEN)
     assert eventually(run.registry, START_S)
     bare = {word: os.environ[word] for word in ("PATH", "HOME")}
     done = operator("estop", run.name, env=bare, cwd="/")  # while its nodes are being started
