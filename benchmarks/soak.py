@@ -159,7 +159,7 @@ class Watch:
         now = time.monotonic()
         if now >= self._due and self.launcher is not None:
             self._due += SAMPLE_S
-            for name, child in self.launcher.children.items():
+            for name, child in self.launcher.processes.children.items():
                 self.processes.setdefault(name, Process(child.pid))
             for process in self.processes.values():
                 process.sample(now - self.begin)
@@ -171,7 +171,7 @@ class Watch:
 
     def _note(self, status: Status) -> None:
         assert self.launcher is not None
-        last, stolen, waited = self._last, stolen_ticks(), waited_ns(self.launcher.children[PLANT].pid)
+        last, stolen, waited = self._last, stolen_ticks(), waited_ns(self.launcher.processes.children[PLANT].pid)
         if last is not None:
             misses = round(status.values["misses"] - last.values["misses"])
             passed = (stolen > self._stolen, waited - self._waited)

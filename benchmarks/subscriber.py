@@ -171,7 +171,7 @@ def memory() -> Memory:
     taken: list[tuple[float, float]] = []
 
     def look(_: object) -> None:
-        resident = resident_mb(launcher.children[PLANT].pid)
+        resident = resident_mb(launcher.processes.children[PLANT].pid)
         if resident is not None:
             taken.append((time.monotonic(), resident))
 

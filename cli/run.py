@@ -64,7 +64,7 @@ def run(
     from servonode.nodes.launcher import Launcher
     from servonode.nodes.node_process import call_process
     from servonode.nodes.recording import Recording
-    from servonode.nodes.terminal import last_words, never_waiting
+    from servonode.nodes.terminal import drain_output, never_waiting
     from servonode.nodes.topology import LAUNCHER
     from servonode.views.display import check_display
     from servonode.views.panel_choice import chosen_panels
@@ -94,7 +94,7 @@ def run(
             outcome = Launcher(closed_loop, name, rows, progress, begun, recording, arm=arm or None).launch()
         line.close()
         code = _deliver(outcome, recording, signals, name, as_json, out, picture)
-        code = last_words(printed, said, code, as_json)
+        code = drain_output(printed, said, code, as_json)
     sys.exit(code)
 
 

@@ -40,7 +40,7 @@ class Outcome:
 
     @property
     def exit_code(self) -> int:
-        """128 and the signal where it was broken off, 1 after a fault or where the plant was stopped, else 0."""
+        """128 plus the signal where it was broken off, 1 after a fault or where the plant was stopped, else 0."""
         return 128 + self.signal if self.signal is not None else int(self.ending != "well")
 
 

@@ -12,7 +12,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.controllers.engine.layout import Answer
 from servonode.mechanics.description import unpacked
 from servonode.nodes.durations import Durations
-from servonode.nodes.node import Clock, Node
+from servonode.nodes.node import Clock, EventNode
 from servonode.nodes.predictor import Predictor
 from servonode.nodes.row_log import Recorder
 from servonode.nodes.store import Store
@@ -27,7 +27,7 @@ def goal_step(state: State) -> int:
     return state.goal_k if state.goal_k >= 0 else state.k
 
 
-class ControllerNode(Node):
+class ControllerNode(EventNode):
     """Event-driven: `work` handles what has arrived and returns; only the newest control state is answered."""
 
     def __init__(
@@ -91,7 +91,7 @@ class ControllerNode(Node):
         return self._watch_plant()
 
     def _watch_plant(self) -> float:
-        """How long the plant may still be silent [s]; beyond that the law's memory is cleared, and said so.
+        """How long the plant may still publish no state [s]; beyond that the law's memory is cleared, with a status.
 
         Nothing need be stopped: commands are only ever answers. In lockstep a plant may take its time.
         """

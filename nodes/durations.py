@@ -32,7 +32,7 @@ class Durations:
     """Durations [s]: how many, the largest, percentiles, and the median of the newest ones.
 
     A negative one counts as 0. `count` and `maximum` are exact; percentiles are within 1.5 % where the durations are
-    between 100 ns and 1000 s. All memory is had at the start.
+    between 100 ns and 1000 s. All memory is allocated at the beginning.
     """
 
     __slots__ = ("_buckets", "_minimum", "_newest", "count", "maximum")

@@ -1,4 +1,4 @@
-"""Energy that comes from nowhere: a simulation that has left what its model can tell, as after a fall."""
+"""Energy that comes from nowhere: a simulation of a motion that its model does not describe, as after a fall."""
 
 from servonode.plants.plant import Plant
 
@@ -11,12 +11,12 @@ class EnergyAccount:
 
     def __init__(self, plant: Plant) -> None:
         self._plant = plant
-        self._start = plant.energy()
+        self._first = plant.energy()
         self._missing = self._scale = 0.0  # as they were at `begin`
 
     def missing(self) -> float:
-        """Energy [J] that is neither the start's nor the work's: errors of the integrator."""
-        return self._plant.energy() - self._start - float(self._plant.x[-1])
+        """Energy [J] that was not there at first and that no work put in: errors of the integrator."""
+        return self._plant.energy() - self._first - float(self._plant.x[-1])
 
     def begin(self) -> None:
         """Judge from now on: a machine at rest has no energy to measure by."""
@@ -29,4 +29,4 @@ class EnergyAccount:
 
     def _present_scale(self) -> float:
         """What an error of energy is measured by [J]."""
-        return abs(self._plant.energy()) + abs(self._start) + abs(float(self._plant.x[-1]))
+        return abs(self._plant.energy()) + abs(self._first) + abs(float(self._plant.x[-1]))

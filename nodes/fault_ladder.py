@@ -31,7 +31,7 @@ SAFE_STATES = {
     "device": SafeState.STOP,
     "diverged": SafeState.STOP,
 }
-MACHINE = SafeState.DAMP  # a fault condition of the machine, called as its author calls it: fallen, tilt
+MACHINE = SafeState.DAMP  # a fault condition of the machine, named by its author: fallen, tilt
 ESTOP = "estop"  # has a latch of its own
 STAYS = "estop stays latched; release it with servonode reset --estop"
 FINAL = frozenset(
@@ -40,12 +40,17 @@ FINAL = frozenset(
 
 
 class Ladder:
-    """The faults of a run. `faults` keeps all of them, `latched` those since the last reset."""
+    """The faults of a run. `faults` keeps all of them, `latched` those since the last reset.
 
-    def __init__(self) -> None:
-        self.faults: list[Fault] = []
+    waits: the run goes on after a fault, unless it is final, and waits for a reset; estop_waits: it does so at least
+    after an emergency stop.
+    """
+
+    def __init__(self, faults: list[Fault], waits: bool = False, estop_waits: bool = False) -> None:
+        self.faults = faults
         self.latched: list[Fault] = []
         self.passing = SafeState.NOMINAL  # what acts without a latched fault
+        self._waits, self._estop_waits = waits, estop_waits
 
     @property
     def safe_state(self) -> SafeState:
@@ -64,6 +69,11 @@ class Ladder:
         """Clear what is latched, of an emergency stop only with `estop`; `faults` remembers it."""
         self.latched = [fault for fault in self.latched if fault.name == ESTOP and not estop]
         self.passing = SafeState.NOMINAL
+
+    def ends_run(self) -> bool:
+        """Whether the latched faults end the run, rather than wait for a reset."""
+        names = {fault.name for fault in self.latched}
+        return bool(names & FINAL) or not (self._waits or (self._estop_waits and ESTOP in names))
 
     def obstacle(self) -> str | None:
         """The sentence that says what is latched, and what clears all of it; None where nothing is."""

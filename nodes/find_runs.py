@@ -54,13 +54,13 @@ class Found:
         return next((each for each in named if each is not None and each.lives(self.owner)), None)
 
     def listener(self) -> Named | None:
-        """The process that serves the plant's door, where the system tells: for a run that names none."""
+        """The process that holds the plant's request socket, where the system tells: for a run that names none."""
         pid = listener(self._request_socket)
         named = Named.of(pid) if pid else None
         return named if named is not None and named.lives(self.owner) else None
 
     def lives(self) -> bool:
-        """Whether the run is going on: its launcher or its plant lives, or its door is served."""
+        """Whether the run is going on: its launcher or its plant lives, or a process holds its request socket."""
         launcher = Named.read(self.registry)
         if launcher is not None and launcher.lives(self.owner):
             return True
@@ -117,7 +117,7 @@ def folders_of_runs(name: str | None = None) -> list[Found]:
 
 
 def _found(path: Path) -> Found | None:
-    """What a folder says of its run; None where it is none, or not to be believed."""
+    """The run to which a folder belongs; None where it is no private folder, or cannot be read."""
     if distrust(path, owners()) is not None:
         return None
     with suppress(OSError):

@@ -1,16 +1,22 @@
 """The time of the goal, in plant steps: it stands while no command acts, else it would run away from the machine."""
 
+from servonode.nodes.guard import Guard
+from servonode.plants.plant import Plant
+
 
 class GoalTime:
-    """Steps of the goal beside those of the plant."""
+    """The step of the goal at present; without control instants it is the plant's."""
 
-    def __init__(self) -> None:
+    def __init__(self, plant: Plant, guard: Guard) -> None:
+        self._plant, self._guard = plant, guard
         self._step = self._since = 0  # of the goal at the newest control instant, and that instant's own
 
-    def step(self, k: int, follows: bool) -> int:
-        """The step of the goal at plant step k; `follows`: commands have acted since the newest control instant."""
-        return self._step + (k - self._since if follows else 0)
+    @property
+    def k(self) -> int:
+        """The step of the goal: it has moved on since the newest control instant if commands act."""
+        passed = self._plant.k - self._since
+        return self._step + passed if not self._guard.controlled or self._guard.follows else self._step
 
-    def keep(self, k: int, follows: bool) -> None:
-        """A control instant at step k: the goal has moved on if commands acted in the period before."""
-        self._step, self._since = self.step(k, follows), k
+    def begin_period(self) -> None:
+        """The present step is a control instant."""
+        self._step, self._since = self.k, self._plant.k

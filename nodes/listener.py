@@ -1,4 +1,4 @@
-"""A listener to a run that is going on: found, connected to, heard, left when it has ended.
+"""A listener to a run that is going on: found, connected to, received from, left when it has ended.
 
 Nobody waits for it. What it does not read in time is dropped by the sockets of the nodes.
 """
@@ -23,9 +23,9 @@ class NoSuchTopic(BusError):
 
 
 class Listener:
-    """Hears the run of a name, or in a folder, and the next one there. A context manager that closes.
+    """Receives what the run of a name, or in a folder, publishes, and then the next run there. A context manager.
 
-    wanted: what is to be heard of a run that has these nodes. who: what the listener is called. Before the nodes have
+    wanted: what to subscribe to of a run that has these nodes. who: what the listener is called. Before the nodes have
     been started together nothing is connected: they count their subscribers.
     """
 

@@ -1,10 +1,12 @@
-"""The plant in lockstep: from answer to answer, and how every node waits for the start."""
+"""The plant in lockstep: from answer to answer; and how it is prepared for a run in lockstep or in real time."""
 
 from servonode.bus import Lifecycle
 from servonode.nodes.node import Fault
-from servonode.nodes.plant_node import RESEND_NS, PlantNode
+from servonode.nodes.plant_node import PlantNode
+from servonode.nodes.safe_action import come_to_rest
 from servonode.nodes.topology import PLANT
 
+RESEND_NS = 100_000_000  # an unanswered state is published again after this long
 BRAKE_NS = 10_000_000  # how often a plant that stands unarmed computes its safe action anew
 
 
@@ -16,17 +18,17 @@ def lockstep(node: PlantNode, timeout_s: float) -> None:
     node.status.publish()
     while not node.stop:
         node.publish_state()
-        answered = not node.awaits_answer() or await_answer(node, timeout_s)
+        answered = not node.guard.answers.are_due() or await_answer(node, timeout_s)
         node.status.if_due()
-        if answered and node.plant.k == node.steps:
+        if answered and node.plant.k == node.grid.steps:
             break
         if answered and not node.stop:
-            node.advance_to(node.next_event())
-            if node.is_control(node.plant.k):
-                node.guard.count_repeats(node.instant)  # where the sensor has lost the state
-        if node.failed:
-            node.come_to_rest()
-            if node.must_end() or node.plant.k == node.steps or not rearmed(node):
+            node.advance_to(node.grid.next_event(node.plant.k))
+            if node.grid.is_control(node.plant.k):
+                node.guard.count_repeats(node.grid.instant(node.plant.k))  # where the sensor has lost the state
+        if node.guard.failed:
+            come_to_rest(node)
+            if node.must_end() or node.plant.k == node.grid.steps or not rearmed(node):
                 break
     node.finish()
 
@@ -38,21 +40,21 @@ def await_answer(node: PlantNode, timeout_s: float) -> bool:
     again = asked + RESEND_NS
     while not node.stop:
         if node.bus.wait(min(again, limit)):
-            if node.take_commands() and not node.awaits_answer():
+            if node.take_commands() and not node.guard.answers.are_due():
                 return True
-            if node.failed or not node.guard.lifecycle.accepts_commands:
-                _ = node.failed or rearmed(node)  # the state is published anew, under the new run id
+            if node.guard.failed or not node.guard.lifecycle.accepts_commands:
+                _ = node.guard.failed or rearmed(node)  # the state is published anew, under the new run id
                 return False
         now = node.clock()
         if now >= limit:
             node.fault(
                 "lockstep_timeout",
                 f"no answer to the state of step {node.plant.k} within {timeout_s:g} s; is the controller alive?",
-                PLANT,
             )
             return False
         if now >= again:
-            node.publish_again()
+            node.states.publish_again()
+            node.status.publish()  # on which the target publishes its goals again
             again = now + RESEND_NS
     return False
 
@@ -61,13 +63,13 @@ def rearmed(node: PlantNode) -> bool:
     """Stand still until the run is armed (again); False when it is to stop."""
     while not node.stop and not node.guard.lifecycle.accepts_commands:
         node.bus.wait(node.clock() + RESEND_NS)
-        node.take_commands()  # none acts now, and what waits would keep the door from being heard
+        node.take_commands()  # none acts now; unread they would keep the bus from sleeping
         node.status.if_due()
     return not node.stop
 
 
 def prepare(node: PlantNode, arm: bool, timeout_s: float) -> bool:
-    """From unconfigured to armed: the machine's handshake, then the operator's word, or `arm`.
+    """From unconfigured to armed: the machine's handshake, then the operator arms, unless `arm` does it at once.
 
     False when the machine does not answer within `timeout_s` [s, wall clock], which is a fault, or the run is to stop.
     """
@@ -75,28 +77,28 @@ def prepare(node: PlantNode, arm: bool, timeout_s: float) -> bool:
     node.plant.connect(node.outbox.run, node.plant.k)
     limit = node.clock() + round(timeout_s * 1e9)
     while not node.plant.connected():
-        trouble = node.plant.link_fault()
-        if node.clock() > limit and trouble is None:
-            trouble = ("device", f"no machine answered within {timeout_s:g} s: {node.plant.no_answer_reason()}")
-        if trouble is not None:
-            node.guard.latch(Fault(*trouble, 0.0, PLANT))
+        found = node.plant.link_fault()
+        if node.clock() > limit and found is None:
+            found = ("device", f"no machine answered within {timeout_s:g} s: {node.plant.no_answer_reason()}")
+        if found is not None:
+            node.guard.latch(Fault(*found, 0.0, PLANT))
         if node.stop or node.must_end():
             return False
         node.bus.wait(node.plant.due() or node.clock() + RESEND_NS, node.plant.fds)
         node.status.if_due()
-    node.guard.sees()
-    if not node.failed:  # an emergency stop may have come first, and waits for its reset
+    node.guard.trust_state()
+    if not node.guard.failed:  # an emergency stop may have come first, and waits for its reset
         node.guard.lifecycle = Lifecycle.INACTIVE
         if arm:
             node.arm()
     while not node.stop and not node.must_end() and not node.guard.lifecycle.accepts_commands:
         node.plant.arrived()  # what the machine sends meanwhile is taken in
-        trouble = node.link_fault()
-        if trouble is not None:
-            node.fault(*trouble, PLANT)
-        if node.guard.braking:
-            node.guard.brake()
+        found = node.link.fault()
+        if found is not None:
+            node.fault(*found)
+        if node.guard.output.braking:
+            node.guard.output.brake()
         node.take_commands()
         node.status.if_due()
-        node.bus.wait(node.clock() + (BRAKE_NS if node.guard.braking else RESEND_NS))
+        node.bus.wait(node.clock() + (BRAKE_NS if node.guard.output.braking else RESEND_NS))
     return not node.stop and not node.must_end()

@@ -69,20 +69,48 @@ class Outbox:
 
 
 class Node:
-    """What the controller and the target share: inbox, outbox, the operator's requests, status, faults, summary.
+    """What every node has: inbox, outbox, counters, faults, an answer to the operator, a summary of its run.
 
-    `work` handles what has arrived and returns.
+    stop: asked from outside to end. Subclasses say where the node stands: `standing`.
     """
 
-    def __init__(self, name: str, bus: BusFace, listeners: Sequence[Wanted], clock: Clock) -> None:
+    def __init__(
+        self, name: str, bus: BusFace, listeners: Sequence[Wanted], clock: Clock, subscribes: Wanted | None = None
+    ) -> None:
+        """subscribes: to what it does, in place of what the table of nodes says."""
         self.name, self.bus, self.clock = name, bus, clock
-        self.inbox = bus.subscriber(NODES[name].hears)
+        self.inbox = bus.subscriber(NODES[name].subscribes if subscribes is None else subscribes)
         self.outbox = Outbox(name, bus.publisher(subscriptions_expected(name, listeners)), clock)
         self.counts: Counter[str] = Counter()
         self.faults: list[Fault] = []  # of the whole run
-        self.failed: Fault | None = None  # the fault in which the node stands
-        self.active = False  # whether it hears the plant
         self.stop = False
+
+    def standing(self) -> dict[str, Any]:
+        """Where the node stands, in words and numbers."""
+        raise NotImplementedError
+
+    def asked(self, word: str) -> dict[str, Any]:
+        """The answer to what the operator asks: for the status, or for what only some nodes can do."""
+        if word not in NODES[self.name].words:
+            return {"refused": f"the {self.name} takes no {word}; ask the {PLANT}"}
+        return self.standing()
+
+    def all_counts(self) -> dict[str, int]:
+        """The node's counters, and the messages that were refused before it saw them, by reason."""
+        return dict(self.counts) | {f"refused_{name}": n for name, n in self.inbox.counts.items()}
+
+    def summary(self) -> dict[str, Any]:
+        """What the launcher needs of the node when the run is over."""
+        return {"faults": [fault.as_dict() for fault in self.faults], "counts": self.all_counts()}
+
+
+class EventNode(Node):
+    """A node that works when messages come: controller and target. `work` handles what has arrived and returns."""
+
+    def __init__(self, name: str, bus: BusFace, listeners: Sequence[Wanted], clock: Clock) -> None:
+        super().__init__(name, bus, listeners, clock)
+        self.failed: Fault | None = None  # the fault in which the node stands
+        self.active = False  # whether the plant publishes
         self.t = 0.0  # s, to which the node has come
         self._status_due = 0
 
@@ -105,10 +133,7 @@ class Node:
         """What is measured of time, by flat names."""
         return {}
 
-    def asked(self, word: str) -> dict[str, Any]:
-        """What the operator asks: the status."""
-        if word not in NODES[self.name].words:
-            return {"refused": f"the {self.name} takes no {word}; ask the {PLANT}"}
+    def standing(self) -> dict[str, Any]:
         fault, text = (self.failed.name, self.failed.text) if self.failed else ("", "")
         stands = {"node": self.name, "lifecycle": self.lifecycle, "fault": fault, "text": text, "t": self.t}
         return stands | {"counts": dict(self.counts), "values": self.values()}
@@ -127,8 +152,3 @@ class Node:
             Status, k, t, lifecycle=self.lifecycle, fault=self.failed.name if self.failed else "",
             counts=dict(self.counts), values=self.values() | more,
         )  # fmt: skip
-
-    def summary(self) -> dict[str, Any]:
-        """What the launcher needs of the node when the run is over."""
-        refused = {f"refused_{name}": n for name, n in self.inbox.counts.items()}
-        return {"faults": [fault.as_dict() for fault in self.faults], "counts": dict(self.counts) | refused}

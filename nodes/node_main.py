@@ -15,7 +15,7 @@ from servonode.bus.messages import MAX_TEXT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.lockstep import lockstep, prepare
-from servonode.nodes.node import Node
+from servonode.nodes.node import EventNode, Node
 from servonode.nodes.node_process import STOP
 from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.realtime import RealTime
@@ -25,16 +25,19 @@ from servonode.nodes.target_node import TargetNode
 from servonode.nodes.topology import CONTROLLER, LOOP, NODES, PLANT, nodes_of, subscribers
 
 INHERIT_NS = 2_000_000_000  # how long a dead launcher's lock may outlive it
-IDLE_NS = 200_000_000  # how often a node that waits looks up even if nothing comes
+IDLE_NS = 200_000_000  # how long a node sleeps at most even if nothing comes
 URGENT = ("estop", "stop")
 REQUESTS_AT_ONCE, REQUESTS_KEPT = 4, 64
 ANSWERING_NS = 200_000  # after which what else is asked must wait
-LOOK_NS = 1_000_000  # the door is looked at this often whatever else comes
+POLL_NS = 1_000_000  # requests are polled this often whatever else comes
 OPERATOR = sorted({word for entry in NODES.values() for word in entry.words})
 
 
 class NodeBus(Bus):
-    """A node's bus that also wakes for signals and answers requests: ready, start, stop, and the operator's."""
+    """A node's bus that also wakes for signals and answers requests: ready, start, stop, and the operator's.
+
+    It has an attribute more than a dozen because signals, requests and their consequences meet here.
+    """
 
     def __init__(self, folder: Path, node: str) -> None:
         self._signalled = self._emergency = False
@@ -45,7 +48,7 @@ class NodeBus(Bus):
         self.on_stop: Callable[[], None] = lambda: None
         self.is_ready: Callable[[], bool] = lambda: False
         self.on_operator: Callable[[str], dict[str, Any]] = lambda _: {"refused": f"node {node} takes no such request"}
-        self._look_due = 0
+        self._poll_due = 0
         self._requests: deque[tuple[Identity, dict[str, Any]]] = deque()  # that wait for their turn
         self._request_socket = self.requests()
         self._wake, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -58,7 +61,8 @@ class NodeBus(Bus):
     def halt(self, by: str) -> None:
         """Ask the node to end in good order. by: who asks.
 
-        A launcher's SIGINT after another's word is no second one: whoever stops a service tells all its processes.
+        A launcher's SIGINT that follows another request is none of its own: whoever stops a service tells all its
+        processes.
         """
         if by == "SIGINT" and self.stopped_by not in ("", by):
             return
@@ -71,11 +75,11 @@ class NodeBus(Bus):
         self._signalled = self._emergency = True
 
     def wait(self, deadline_ns: int | None, fds: Iterable[int] = ()) -> bool:
-        # before the sleep, for what follows a wake-up is the answer to it; a node that finds messages each time it
-        # comes here never sleeps, so its door would not be heard
+        # before the sleep, for what follows a wake-up is the answer to it; and also where messages wait each time: a
+        # node that never sleeps must answer requests too
         now = time.monotonic_ns()
-        if now > self._look_due:
-            self._look_due = now + LOOK_NS
+        if now > self._poll_due:
+            self._poll_due = now + POLL_NS
             self._waiter.look(now)
             self.answer_requests()
         came = self._waiter.wait(0 if self._requests else deadline_ns, (*fds, self._wake))
@@ -99,7 +103,7 @@ class NodeBus(Bus):
             self.answer_requests()
 
     def answer_requests(self) -> None:
-        """Answer a few of the requests that wait, stops first; the rest later, so that no asker holds the node."""
+        """Answer a few of the requests that wait, stops first; the rest later, so that no client holds the node up."""
         limit = time.monotonic_ns() + ANSWERING_NS
         while len(self._requests) < REQUESTS_KEPT and (request := self._request_socket.poll_request()) is not None:
             urgent = request[1].get("ask") in URGENT
@@ -144,7 +148,7 @@ def share_core(name: str) -> None:
 
     Plant and controller take turns, so a second core gives them nothing, while waking a process that sleeps on
     another core costs more than the exchange itself (measured: twice the rate on one core). Only cores that this
-    process was given are used: `taskset` still has the last word. Which one they share goes by the launcher's
+    process was given are used: `taskset` still limits them. Which one they share goes by the launcher's
     process id, so that runs side by side spread out.
     """
     if not hasattr(os, "sched_setaffinity"):  # Linux only
@@ -161,7 +165,7 @@ Life = Callable[[], dict[str, Any]]
 
 
 def run_node(name: str, closed_loop: ClosedLoop, folder: RunFolder, every: int, arm: bool, store: Store) -> int:
-    """The life of one node process; returns its exit code. `arm`: without waiting for the operator.
+    """What one node process does from the fork to its end; its exit code. `arm`: without waiting for the operator.
 
     What it records and its summary go to `store`.
     """
@@ -185,7 +189,7 @@ def run_node(name: str, closed_loop: ClosedLoop, folder: RunFolder, every: int, 
         try:
             extra = live() if bus.started and not bus.stopped else {}
         finally:
-            if name == PLANT:
+            if isinstance(node, PlantNode):
                 node.plant.close()  # whatever has happened: an external plant is told zero, and that this was the end
         extra |= {"grants": grants.as_dict() | {"line": grants.line()}, "stopped_by": bus.stopped_by}
         store.leave(node.summary() | extra)
@@ -194,7 +198,7 @@ def run_node(name: str, closed_loop: ClosedLoop, folder: RunFolder, every: int, 
     return 1 if node.faults else 0
 
 
-def _stop(node: Any, times: int) -> None:
+def _stop(node: Node, times: int) -> None:
     """Have a node end; a plant that is told for the second time skips its safe action."""
     node.stop = True
     if isinstance(node, PlantNode):
@@ -225,13 +229,13 @@ def _alive(launcher: int) -> bool:
         return True
 
 
-def _build(name: str, closed_loop: ClosedLoop, bus: NodeBus, every: int, arm: bool, store: Store) -> tuple[Any, Life]:
+def _build(name: str, closed_loop: ClosedLoop, bus: NodeBus, every: int, arm: bool, store: Store) -> tuple[Node, Life]:
     """The node of this name, and how it lives."""
     listeners = subscribers(nodes_of(closed_loop.control is not None), launcher=True)
     if name == PLANT:
         plant = PlantNode(closed_loop, bus, listeners, every, interactive=True, store=store)
         return plant, lambda: _drive(plant, closed_loop, arm)
-    node: Node
+    node: EventNode
     if name == CONTROLLER:
         node = ControllerNode(closed_loop, bus, listeners, store=store)
     else:
@@ -255,7 +259,7 @@ def _drive(node: PlantNode, closed_loop: ClosedLoop, arm: bool) -> dict[str, Any
     return pace.summary()
 
 
-def _work(node: Node, bus: NodeBus) -> dict[str, Any]:
+def _work(node: EventNode, bus: NodeBus) -> dict[str, Any]:
     """Event-driven life until told to stop: also after the last state, whose answer may have been lost."""
     while not node.stop:
         sleep_s = node.work()

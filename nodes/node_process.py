@@ -1,4 +1,4 @@
-"""A node's process as the launcher starts and sees it."""
+"""How the launcher forks the process of a node, and what it knows of it."""
 
 import contextlib
 import ctypes
@@ -16,19 +16,25 @@ from servonode.nodes.terminal import Lines
 CRASHED = 3  # exit code of a node that an exception ended; 0 and 1 are those of a run
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)  # those that the launcher handles
 STOP = signal.SIGUSR1  # the emergency stop: held from before the fork until the child's bus has a handler for it
-LAST_WORDS_S = 1.0  # how long they may wait for the launcher to read
+LAST_OUTPUT_S = 1.0  # how long the last output may wait for the launcher to read it
 _PR_SET_PDEATHSIG = 1
 
 
 @dataclass
 class Child:
-    """A node's process as the launcher sees it."""
+    """A forked process: a node's, or the writer's."""
 
     name: str
     pid: int
     output: int  # reading end of its stdout and stderr
     code: int | None = None  # exit code; minus the signal that killed it
     partial: bytes = b""
+
+    def close(self) -> None:
+        """Read no more of its output; a second call does nothing."""
+        if self.output >= 0:
+            os.close(self.output)
+            self.output = -1
 
     def describe(self) -> str:
         """How it ended, in words."""
@@ -67,7 +73,7 @@ def forked(name: str, run: str, live: Callable[[], int], on_orphaned: int) -> Ch
             os.dup2(write, 2)
             os.close(read)
             os.close(write)
-            _speak()
+            _redirect_output()
             code = live()
         except BusError as error:
             print(f"cannot start: {error}", file=sys.stderr)  # noqa: T201
@@ -77,7 +83,7 @@ def forked(name: str, run: str, live: Callable[[], int], on_orphaned: int) -> Ch
             traceback.print_exc()
         finally:
             if isinstance(sys.stderr, Lines):
-                sys.stderr.drain(LAST_WORDS_S)
+                sys.stderr.drain(LAST_OUTPUT_S)
             os._exit(code)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (*SIGNALS, STOP))
     os.close(write)
@@ -92,11 +98,11 @@ def call_process(name: str, run: str) -> None:
     setproctitle(f"servonode: {name} {run}")
 
 
-def _speak() -> None:
+def _redirect_output() -> None:
     """In the child: output that never waits for the launcher, which may be stopped or dead."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, Lines):
-            stream.let_go()
+            stream.release()
     os.set_blocking(2, False)
     sys.stdout = sys.stderr = Lines(2)
 

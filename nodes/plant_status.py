@@ -2,39 +2,41 @@
 
 from typing import Any, Protocol
 
-from servonode.bus import Lifecycle, Status, SubscriberFace
+from servonode.bus import Lifecycle, Status
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.durations import EXTRA, Durations
 from servonode.nodes.fault_ladder import ESTOP
+from servonode.nodes.goal_time import GoalTime
 from servonode.nodes.guard import Guard
 from servonode.nodes.node import STATUS_PERIOD_NS, Outbox
 from servonode.nodes.pace import Pace
+from servonode.nodes.state_publisher import StatePublisher
 from servonode.nodes.topology import PLANT
 from servonode.plants.plant import Plant
 
 STATUS_INSTANTS = 64  # control instants after which a status is due at the latest; the target node goes by it
 
 
-class Speaker(Protocol):
-    """The plant node, as far as it is spoken of here."""
+class ReportingNode(Protocol):
+    """What a status needs of the plant node, whose file imports this one."""
 
     closed_loop: ClosedLoop
-    commands: SubscriberFace | None
+    goal: GoalTime
     guard: Guard
     outbox: Outbox
     pace: Pace
     plant: Plant
+    states: StatePublisher
 
-    @property
-    def goal_k(self) -> int: ...
+    def all_counts(self) -> dict[str, int]: ...
 
 
 class PlantStatus:
-    """The statuses of a plant node. `period`, `execution`: times of its control periods [s]."""
+    """The statuses of a plant node. execution: from each wake-up until its state is published [s], in real time."""
 
-    def __init__(self, node: Speaker) -> None:
+    def __init__(self, node: ReportingNode) -> None:
         self._node = node
-        self.period, self.execution = Durations(), Durations()
+        self.execution = Durations()
         self._steps_per_period = node.closed_loop.launch.steps_per_period or 1
         self._due = self._k = self._values_due = 0
         self._values: dict[str, float] = {}
@@ -50,9 +52,9 @@ class PlantStatus:
             lifecycle=lifecycle or node.guard.lifecycle.published,
             fault=latched[0].name if latched else "",
             safe_state=node.guard.safe_state.name.lower(),
-            counts=self.counts(),
+            counts=node.all_counts(),
             values=self._fresh_values() | self._armed(),
-            goal_k=node.goal_k,
+            goal_k=node.goal.k,
         )
         self._due = node.outbox.clock() + STATUS_PERIOD_NS
         self._k = node.plant.k
@@ -76,37 +78,33 @@ class PlantStatus:
             "safe_state": guard.safe_state.name.lower(),
             "unsafe": list(self._node.closed_loop.unsafe),
             "t": plant.t,
-            "counts": self.counts(),
+            "counts": self._node.all_counts(),
             "values": self._measured() | self._armed(),
         }
 
-    def counts(self) -> dict[str, int]:
-        """Counters of the node, of messages that were refused before they were commands, and of the machine's link."""
-        node = self._node
-        refused = node.commands.counts if node.commands else {}
-        return dict(node.guard.counts) | {f"refused_{name}": n for name, n in refused.items()} | dict(node.plant.counts)
-
     def summary(self) -> dict[str, Any]:
-        """What the launcher needs of it when the run is over."""
-        guard, plant = self._node.guard, self._node.plant
+        """What was measured in the whole run."""
+        plant = self._node.plant
         return {
-            "faults": [fault.as_dict() for fault in guard.ladder.faults],
-            "counts": self.counts(),
-            "round_trip_s": guard.round_trip.percentiles(),
+            "round_trip_s": self._node.guard.answers.round_trip.percentiles(),
             "times": {f"{name}_s": each.percentiles() for name, each in self._times().items() if each.count},
             **({"extra": dict(plant.extra)} if plant.extra else {}),
         }
 
     def _times(self) -> dict[str, Durations]:
         guard = self._node.guard
-        ours = {"period": self.period, "execution": self.execution}
-        return {"round_trip": guard.round_trip, "command_age": guard.age} | ours
+        return {
+            "round_trip": guard.answers.round_trip,
+            "command_age": guard.output.age,
+            "period": self._node.states.period,
+            "execution": self.execution,
+        }
 
     def _measured(self) -> dict[str, float]:
         """What is measured of time, by flat names, and what else the machine measures."""
         flat = {name: value for key, each in self._times().items() for name, value in each.flat(key).items()}
         extra = {f"{EXTRA}{name}": value for name, value in self._node.plant.extra.items()}
-        return {"round_trip": self._node.guard.round_trip.recent(), **flat} | self._node.pace.values() | extra
+        return {"round_trip": self._node.guard.answers.round_trip.recent(), **flat} | self._node.pace.values() | extra
 
     def _fresh_values(self) -> dict[str, float]:
         """What a status says of time, computed a few times a second: in lockstep many more go out, for the goals."""

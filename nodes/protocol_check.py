@@ -82,7 +82,7 @@ class Plan:
 
 
 @dataclass
-class Verdict:
+class ProtocolReport:
     """What was found, and what could not be judged."""
 
     machine: str
@@ -111,7 +111,7 @@ class Sample:
     state: State
 
 
-# judging what was heard
+# judging what was received
 
 
 def judge_motion(machine: Machine, samples: Sequence[Sample], step: float) -> tuple[list[Finding], list[Finding]]:
@@ -264,7 +264,10 @@ def judge_inputs(samples: Sequence[Sample], names: Sequence[str]) -> list[Findin
 
 
 class Host:
-    """A host's end of the link: sends as one, and keeps what comes. A context manager; its end tells the machine."""
+    """A host's end of the link: sends as one, and keeps what comes. A context manager.
+
+    It has many attributes because all parts of the check ask it for the run, for what was sent and for what has come.
+    """
 
     def __init__(self, closed_loop: ClosedLoop, state: str, applied: str) -> None:
         launch = closed_loop.launch
@@ -388,10 +391,10 @@ class Host:
             self.faults[message.run] = message.fault
         elif isinstance(message, State) and message.run != self.run:
             self.others.add(message.run)
-        elif isinstance(message, State) and not (complaint := misshapen(self.machine, message)):
+        elif isinstance(message, State) and not (problem := misshapen(self.machine, message)):
             self.samples.append(Sample(now, message))
         elif isinstance(message, State):
-            self._refuse("state", complaint)
+            self._refuse("state", problem)
         return None
 
     def _refuse(self, subject: str, text: str) -> None:
@@ -403,7 +406,7 @@ def new_id() -> int:
 
 
 def nudged(closed_loop: ClosedLoop) -> Array:
-    """The start state, moving: only a simulation takes it. Where velocities depend on each other, as it is."""
+    """The initial condition, moving: only a simulation takes it. Where velocities depend on each other, as it is."""
     description, x = closed_loop.machine.description, closed_loop.start.copy()
     if description.held or description.stabilised:
         return x
@@ -456,8 +459,8 @@ def both_addresses(closed_loop: ClosedLoop, given: Sequence[str]) -> list[str]:
         return list(driver_addresses(outside, closed_loop.machine.description.name))
     addresses = list(given) if len(given) > 1 else _pair_of(given[0])
     for address in addresses:
-        if complaint := check_address(address):
-            raise NoMachine(complaint)
+        if problem := check_address(address):
+            raise NoMachine(problem)
     return addresses
 
 
@@ -470,49 +473,49 @@ def _pair_of(address: str) -> list[str]:
     return [address, f"{host}:{int(port) + 1}"] if port.isdecimal() else [address, address]
 
 
-def check_protocol(closed_loop: ClosedLoop, addresses: Sequence[str], plan: Plan | None = None) -> Verdict:
+def check_protocol(closed_loop: ClosedLoop, addresses: Sequence[str], plan: Plan | None = None) -> ProtocolReport:
     """Talk to the machine at these addresses (its states, what is applied), and say what was found.
 
     Raises:
-        NobodyThere: nothing was heard, or the address of `applied` is in use.
+        NobodyThere: nothing was received, or the address of `applied` is in use.
     """
     state, applied = addresses
-    verdict = Verdict(closed_loop.machine.description.name, state, applied)
+    report = ProtocolReport(closed_loop.machine.description.name, state, applied)
     with Host(closed_loop, state, applied) as host:
-        _Check(host, verdict, plan or Plan()).go()
-    return verdict
+        _Check(host, report, plan or Plan()).go()
+    return report
 
 
 class _Check:
     """The parts of the check, one after the other."""
 
-    def __init__(self, host: Host, verdict: Verdict, plan: Plan) -> None:
-        self.host, self.verdict, self.plan = host, verdict, plan
+    def __init__(self, host: Host, report: ProtocolReport, plan: Plan) -> None:
+        self.host, self.report, self.plan = host, report, plan
         self.step = host.terms.step_ns / 1e9
 
     def go(self) -> None:
-        if self._meets():
-            self._observes()
-            self._falls_silent()
-            self._meets_a_stranger()
-            self._begins_again()
-            self._ends()
-            self._refuses_nonsense()
+        if self._begin():
+            self._observe()
+            self._fall_silent()
+            self._try_second_host()
+            self._begin_again()
+            self._end()
+            self._try_unusable_setup()
         for (subject, text), times in self.host.refused.items():
             self._find(subject, f"{text} ({times} times)")
 
     def _find(self, subject: str, text: str) -> None:
-        self.verdict.findings.append(Finding(subject, text))
+        self.report.findings.append(Finding(subject, text))
 
     def _note(self, subject: str, text: str) -> None:
-        self.verdict.notes.append(Finding(subject, text))
+        self.report.notes.append(Finding(subject, text))
 
     def _reports(self, value: float, after: int) -> bool:
         """Whether a state that came after this time [monotonic ns] reports this as its inputs."""
-        heard = (each.state.input.values() for each in reversed(self.host.samples) if each.at > after)
-        return any(found and all(abs(u - value) < 0.1 * TINY for u in found) for found in heard)
+        values = (each.state.input.values() for each in reversed(self.host.samples) if each.at > after)
+        return any(found and all(abs(u - value) < 0.1 * TINY for u in found) for found in values)
 
-    def _meets(self) -> bool:
+    def _begin(self) -> bool:
         """Whether a good state answers the handshake."""
         host, run, src = self.host, self.host.run, self.host.src
         answered = host.listen(
@@ -521,31 +524,31 @@ class _Check:
         if run in host.faults:
             self._find("status", f"the machine refuses the run: {host.faults[run]}; fix that, or check another machine")
         elif not answered and not (host.refused or host.others or host.faults):
-            addresses = f"{self.verdict.state} and {self.verdict.applied}"
+            addresses = f"{self.report.state} and {self.report.applied}"
             raise NobodyThere(f"no machine answers at {addresses} within {self.plan.wait:g} s; start it with these two")
         elif not answered and host.others:
             self._find("run", "states come, but of no run that was asked for; echo the run of the last setup")
         return answered and run not in host.faults
 
-    def _observes(self) -> None:
+    def _observe(self) -> None:
         """Free motion under zero input: stamps, rate, echo, and the states against the model."""
         host = self.host
         del host.samples[:-1], host.sent[:]
         host.drive(0.0, self.plan.observe)
         due = [each for each in host.sent if each[1] < time.monotonic_ns() - round(LATE_S * 2e9)]
         findings, notes = judge_motion(host.machine, host.samples, self.step)
-        self.verdict.findings += [
+        self.report.findings += [
             *judge_stamps(host.samples, self.step, host.k),
             *judge_rate(host.samples, host.period, self.plan.observe),
             *judge_echo(due, host.samples, host.period),
             *judge_inputs(host.samples, host.names),
             *findings,
         ]
-        self.verdict.notes += notes
+        self.report.notes += notes
         if len({each.state.src for each in host.samples}) > 1:
             self._find("src", "src changes from state to state; take a new number only at the program's start")
 
-    def _falls_silent(self) -> None:
+    def _fall_silent(self) -> None:
         """Inputs that stop coming: after the timeout they must not act any more."""
         host, settle, timeout = self.host, self.plan.settle, self.host.terms.timeout
         begun = time.monotonic_ns()
@@ -562,7 +565,7 @@ class _Check:
             self._find("timeout", "a fresh `applied` after a silence does not act; the run goes on after a timeout")
         return None
 
-    def _meets_a_stranger(self) -> None:
+    def _try_second_host(self) -> None:
         """A setup of another host while this one drives."""
         host, stranger, src = self.host, new_id(), new_id()
         host.drive(0.0, 2 * host.period)
@@ -576,7 +579,7 @@ class _Check:
         elif not any(each.at > asked + round(self.plan.settle * 5e8) for each in host.samples):
             self._find("stranger", "a setup of another src ends the states of the run; ignore it while a run goes on")
 
-    def _begins_again(self) -> None:
+    def _begin_again(self) -> None:
         """A new run of the same host, as after each arming; its steps begin elsewhere."""
         host = self.host
         host.begin(new_id(), LATER_K)
@@ -593,7 +596,7 @@ class _Check:
             self._find("again", text)
         return None
 
-    def _ends(self) -> None:
+    def _end(self) -> None:
         """`final`: nothing acts any more, whatever comes of this run."""
         host, settle = self.host, self.plan.settle
         begun = time.monotonic_ns()
@@ -607,7 +610,7 @@ class _Check:
         if self._reports(TINY, ended):
             self._find("final", "inputs act after `final`; set them to zero, and wait for the next setup")
 
-    def _refuses_nonsense(self) -> None:
+    def _try_unusable_setup(self) -> None:
         """A setup whose timeout makes no sense."""
         host, settle = self.host, self.plan.settle
         host.begin(new_id())

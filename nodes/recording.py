@@ -1,4 +1,4 @@
-"""The record of a run as the launcher sees it: memory for the nodes, the writer beside them, what came of it."""
+"""The record of a run as the launcher sees it: memory for the nodes, the writer beside them, the files made of it."""
 
 import contextlib
 import os
@@ -78,7 +78,7 @@ class Recording:
             self._remove()
 
     def look(self) -> str:
-        """Look after the writer, which is replaced where it has died; what there is to say of that, or nothing."""
+        """Replace the writer where it has died; a sentence that says so, else an empty one."""
         writer = self.writer
         if writer is None or not _has_ended(writer) or time.monotonic_ns() - self._forked_ns < AGAIN_NS:
             return ""
@@ -139,7 +139,7 @@ class Recording:
         os.close(self._spooler.files.descriptor)
 
     def kept(self) -> Path | None:
-        """Have the spool stay; where it is: in the temporary folder where its name is lost, None where it cannot be."""
+        """Keep the spool after the run; its path, or None. One without its name is copied to the temporary folder."""
         if self._spooler is None:
             return None
         self.keep = True

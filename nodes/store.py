@@ -35,7 +35,8 @@ def shared(size: int) -> mmap.mmap:
 class Store:
     """The memory of one node: a ring of rows, the names of its columns, and the summary of its end.
 
-    A row's number counts all rows that the node ever added, over all its lives.
+    A row's number counts all rows that the node ever added, over all its lives. It has many methods because node,
+    writer and launcher each look at the same memory for something else.
     """
 
     def __init__(self, room: int) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from servonode.bus import BusFace, Status, Target, Wanted
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.nodes.node import STATUS_PERIOD_NS, Clock, Node
+from servonode.nodes.node import STATUS_PERIOD_NS, Clock, EventNode
 from servonode.nodes.topology import TARGET
 
 CHUNK = 32  # goals published at once in lockstep, where the controller waits for them
@@ -23,8 +23,11 @@ STATUSES_AHEAD = 4  # in real time: as many as pass while this many status messa
 PAUSE_S = 0.001  # between two chunks
 
 
-class TargetNode(Node):
-    """Event-driven by the plant's status; `work` handles what has arrived and publishes one chunk."""
+class TargetNode(EventNode):
+    """Event-driven by the plant's status; `work` handles what has arrived and publishes one chunk.
+
+    It has a few attributes more than a dozen: constants of the run, so that nothing is looked up for a goal.
+    """
 
     def __init__(
         self, closed_loop: ClosedLoop, bus: BusFace, listeners: Sequence[Wanted], clock: Clock = time.monotonic_ns

@@ -1,7 +1,7 @@
 """Text streams that never wait for their reader: a stopped terminal, a full pipe, or none at all.
 
 A launcher that waited for its terminal would no longer look after its nodes. What cannot be written at once is kept,
-up to a bound beyond which the oldest goes; what nobody will ever read is dropped without a word.
+up to a bound, then the oldest is dropped; what nobody can read any more is dropped too.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 
 KEPT_BYTES = 1 << 16
 SLICE_BYTES = 512  # written at once where a wait cannot be ruled out; a pipe that is writable takes it
-LAST_S = 2.0  # how long the last words may wait for a reader that takes nothing
+LAST_S = 2.0  # how long the last output may wait for a reader that takes nothing
 STANDARD = {0: "standard input", 1: "standard output", 2: "standard error"}
 
 
@@ -77,14 +77,14 @@ class Lines(io.TextIOBase):
                 limit, left = time.monotonic() + within_s, self._size
         return self.failed is None
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Close what was opened here: of a fork that has its own."""
         self._closes()
         self._closes = lambda: None
         self._send = len
 
     def _drop(self) -> None:
-        """Let go of the oldest beyond the bound, but for one that is written in part."""
+        """Drop the oldest beyond the bound, but not one that is written in part."""
         while self._bound is not None and self._size > self._bound and len(self._waiting) > 1 + self._begun:
             first = self._waiting.popleft() if self._begun else b""
             self._size -= len(self._waiting.popleft())
@@ -168,7 +168,7 @@ def never_waiting() -> Iterator[tuple[Lines | None, Lines | None]]:
         for lines in (out, error):
             if lines is not None:
                 lines.flush()
-                lines.let_go()
+                lines.release()
 
 
 def _lines(stream: object, bound: int | None) -> Lines | None:
@@ -181,7 +181,7 @@ def _lines(stream: object, bound: int | None) -> Lines | None:
         return None
 
 
-def last_words(printed: Lines | None, said: Lines | None, code: int, wanted: bool) -> int:
+def drain_output(printed: Lines | None, said: Lines | None, code: int, wanted: bool) -> int:
     """Wait a little for the readers of what was printed last; the exit code, 1 for 0 where the result was lost.
 
     wanted: a result that nobody reads, or not in time, is lost; else it need not be read, as on a stopped terminal.

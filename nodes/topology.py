@@ -1,4 +1,4 @@
-"""The nodes of a run in one table: what each publishes and hears, what it takes from the operator, when it starts.
+"""The nodes of a run in one table: what each publishes and subscribes to, what an operator may ask, when it starts.
 
 Nothing here but the standard library, for the operator's verbs load it too and must be quick.
 """
@@ -20,7 +20,7 @@ class NodeEntry:
     """One line of the table."""
 
     publishes: tuple[str, ...]  # topics
-    hears: "Wanted"
+    subscribes: "Wanted"
     words: tuple[str, ...]  # what an operator may ask of it
     end_codes: tuple[int, ...] = ()  # exit codes with which it may end before it is told to
     orphaned: Signals = SIGKILL  # what it receives when the launcher dies
@@ -31,17 +31,17 @@ class NodeEntry:
 NODES: dict[str, NodeEntry] = {
     TARGET: NodeEntry(
         publishes=("target", "status"),
-        hears={PLANT: ("status",)},
+        subscribes={PLANT: ("status",)},
         words=("status",),
     ),
     CONTROLLER: NodeEntry(
         publishes=("command", "report", "status"),
-        hears={PLANT: ("state",), TARGET: ("target",)},
+        subscribes={PLANT: ("state",), TARGET: ("target",)},
         words=("status",),
     ),
     PLANT: NodeEntry(
         publishes=("state", "applied", "status"),
-        hears={CONTROLLER: ("command",)},
+        subscribes={CONTROLLER: ("command",)},
         words=("arm", "disarm", "estop", "reset", "reset_estop", "status"),
         end_codes=(0, 1),  # the run is over; 1 after a fault
         orphaned=SIGTERM,  # so that it ends in good order; the others hold nothing
@@ -60,12 +60,12 @@ def publishers(topics: Iterable[str], nodes: Iterable[str] = NODES) -> "Wanted":
     return {node: found for node, found in wanted.items() if found}
 
 
-def launcher_hears(nodes: Iterable[str]) -> "Wanted":
+def launcher_subscribes(nodes: Iterable[str]) -> "Wanted":
     """What the launcher of these nodes subscribes to."""
     return publishers(("status",), nodes)
 
 
 def subscribers(nodes: Iterable[str], launcher: bool = False) -> "list[Wanted]":
     """What each of these nodes, and perhaps their launcher, subscribes to: a publisher waits for as many."""
-    heard = [NODES[node].hears for node in nodes]
-    return [*heard, launcher_hears(nodes)] if launcher else heard
+    wanted = [NODES[node].subscribes for node in nodes]
+    return [*wanted, launcher_subscribes(nodes)] if launcher else wanted

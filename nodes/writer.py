@@ -23,7 +23,7 @@ SETTLE_S = 0.001  # a row that was counted on another core is whole by then, wha
 MOST_ROWS = 1 << 15  # of one block
 NICE = 5
 _SIZE, _DELIVERED, _FAILED = range(3)  # words that launcher and writers share
-_DEAF = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+_IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Spooler:
         self.stores = stores
         self._words = memoryview(shared(24)).cast("q")
         self._named: set[str] = set()
-        self._complained = False
+        self._warned = False
 
     @property
     def size(self) -> int:
@@ -52,7 +52,7 @@ class Spooler:
 
     @property
     def delivered(self) -> bool:
-        """Whether the launcher has made what it could of the record, so that nobody else need."""
+        """Whether the launcher has made the CSV file, or has said why not: then the writer makes none."""
         return bool(self._words[_DELIVERED])
 
     @delivered.setter
@@ -72,7 +72,7 @@ class Spooler:
         """Whether every row is in the spool."""
         return all(store.written == store.count for store in self.stores.values())
 
-    def spool(self, complain: Callable[[str], None]) -> None:
+    def spool(self, warn: Callable[[str], None]) -> None:
         """Write all rows that have come. What does not fit is kept where it is, for the next time."""
         counts = {node: store.count for node, store in self.stores.items()}
         time.sleep(SETTLE_S)
@@ -82,10 +82,10 @@ class Spooler:
             self._words[_FAILED] = 0
         except OSError as error:
             self._words[_FAILED] = 1
-            if not self._complained:
-                self._complained = True
+            if not self._warned:
+                self._warned = True
                 place = self.files.spool or "the spool"
-                complain(f"{place}: cannot be written ({error.strerror}); the record stays in memory until it can be")
+                warn(f"{place}: cannot be written ({error.strerror}); the record stays in memory until it can be")
 
     def _spool(self, node: str, count: int) -> None:
         store = self.stores[node]
@@ -105,15 +105,15 @@ class Spooler:
 
 def write(spooler: Spooler, lifeline: int, make_csv: Callable[[], None]) -> int:
     """The life of the writer's process; its exit code. `lifeline` ends when launcher and nodes have."""
-    for number in _DEAF:
+    for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)  # whoever stops all processes of a run wants its record
     gc.disable()  # what was inherited is the launcher's: nothing of it is to be closed here
     with suppress(OSError):
         os.nice(NICE)
     _close_all_but(lifeline, spooler.files.descriptor)
     while not _ended(lifeline):
-        spooler.spool(_complain)
-    spooler.spool(_complain)
+        spooler.spool(_warn)
+    spooler.spool(_warn)
     if not spooler.delivered:
         make_csv()
     return 0
@@ -135,6 +135,6 @@ def _close_all_but(*kept: int) -> None:
     os.closerange(begin, os.sysconf("SC_OPEN_MAX"))
 
 
-def _complain(text: str) -> None:
+def _warn(text: str) -> None:
     with suppress(OSError):  # nobody listens any more
         os.write(2, f"{text}\n".encode())

@@ -17,6 +17,7 @@ from servonode.closed_loop.run import Run
 from servonode.nodes.lockstep import prepare
 from servonode.nodes.node import Outbox
 from servonode.nodes.plant_node import PlantNode
+from servonode.nodes.safe_action import come_to_rest
 
 PUCK = '''"""A puck on ice with a weight that swings under it; two forces, or three, push it."""
 
@@ -400,9 +401,9 @@ def test_nothing_that_waits_behind_a_fault_acts(write: Write) -> None:
         sent.run = state.run
         sent.send(Command, k, k / 1e3, re=state.seq, target_seq=-1, input={"F_x": 50.0, "F_y": 0.0}, fault=fault)
     plant.take_commands()
-    plant.come_to_rest()
+    come_to_rest(plant)
     assert [each.text for each in plant.faults] == ["guard"]
-    assert plant.applied[0] == pytest.approx(-3.0 * plant.plant.x[4], rel=1e-2)
+    assert plant.guard.output.applied[0] == pytest.approx(-3.0 * plant.plant.x[4], rel=1e-2)
     assert plant.plant.energy() < 0.01
 
 

@@ -8,7 +8,7 @@ import heapq
 from collections.abc import Callable, Iterable
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from servonode.nodes.topology import CONTROLLER, NODES, PLANT
 
 Array = npt.NDArray[np.float64]
 MS = 1_000_000  # ns
-BEGIN = 5_000_000 * MS  # where the clock starts
+BEGIN = 5_000_000 * MS  # of the clock
 MOST_WAITS, LONGEST_NS = 500_000, 1_000_000 * MS  # a run that goes on for ever is a failure, not a hang
 SRC = 4711
 
@@ -64,6 +64,7 @@ residuals = { x = "x - 0.3", y = "y + 0.1" }
 period = 0.01
 """
 NAMES = ("F", "G")
+WAITS = 'plant.safety.on_fault="wait"'  # a fault waits for its reset
 
 
 def puck(folder: Path, *settings: str, controlled: bool = True, mode: str = "realtime") -> ClosedLoop:
@@ -72,6 +73,11 @@ def puck(folder: Path, *settings: str, controlled: bool = True, mode: str = "rea
     file = folder / "puck.toml"
     file.write_text(LAUNCH.replace("MODE", mode) + (CONTROLLED if controlled else ""))
     return resolve(read_launch(str(file), list(settings)))
+
+
+def active(closed_loop: ClosedLoop) -> "Bench":
+    """A plant node of this loop, active."""
+    return Bench(closed_loop).activate()
 
 
 class Clock:
@@ -140,20 +146,25 @@ class SteppedBus(MemoryBus):
 
 
 class Bench:
-    """A plant node, and the test in the place of its controller and its operator."""
+    """A plant node, and the test in the place of its controller and its operator.
+
+    It is large because it stands for both, in the order in which their calls come.
+    """
 
     def __init__(self, closed_loop: ClosedLoop, every: int = 1) -> None:
         self.clock = Clock()
         switchboard = Switchboard()
         self.bus = SteppedBus(switchboard, self.clock)
-        self.node = PlantNode(closed_loop, self.bus, [NODES[CONTROLLER].hears], every, self.clock, interactive=True)
+        self.node = PlantNode(
+            closed_loop, self.bus, [NODES[CONTROLLER].subscribes], every, self.clock, interactive=True
+        )
         self.guard = self.node.guard
         self.limits = closed_loop.limits.value
         other = MemoryBus(switchboard, CONTROLLER)
         self._publisher = other.publisher()
         self._inbox = other.subscriber({PLANT: ["state", "status", "applied"]})
-        self._heard: dict[type[Message], list[Any]] = {State: [], Status: [], Applied: []}
-        self._answered = 0  # of the states heard
+        self._received: dict[type[Message], list[Any]] = {State: [], Status: [], Applied: []}
+        self._answered = 0  # of the states received
         self.written: list[tuple[float, ...]] = []
         self.safely = 0  # how often the plant's own safe() was called
         self.latency_ns: int | None = None  # of the answers that are given by themselves; None: none are
@@ -162,10 +173,9 @@ class Bench:
         self._seq = 0
         self.bus.before_look = self._answer_states
         self._listen_to_plant()
-        if self.node.commands is not None:
-            self._deliver_when_looked_at(self.node.commands)
+        self._deliver_when_read(self.node.inbox)
 
-    def _deliver_when_looked_at(self, commands: SubscriberFace) -> None:
+    def _deliver_when_read(self, commands: SubscriberFace) -> None:
         receive = commands.receive
 
         def received(bound: int = BOUND) -> list[tuple[str, Message]]:
@@ -192,8 +202,8 @@ class Bench:
 
     def _take(self, kind: type[Message]) -> list[Any]:
         for _, message in self._inbox.receive():
-            self._heard[type(message)].append(message)
-        return self._heard[kind]
+            self._received[type(message)].append(message)
+        return self._received[kind]
 
     @property
     def states(self) -> list[State]:
@@ -261,9 +271,9 @@ class Bench:
         """Let plant time pass, and the same on the clock."""
         for _ in range(steps):
             self.clock.now += self.node.plant.step_ns
-            self.node.advance_to(self.node.k + 1)
-            if self.node.is_control(self.node.k):
-                self.guard.count_repeats(self.node.instant)
+            self.node.advance_to(self.node.plant.k + 1)
+            if self.node.grid.is_control(self.node.plant.k):
+                self.guard.count_repeats(self.node.grid.instant(self.node.plant.k))
 
     def period(self, F: float, G: float = 0.0, **changes: Any) -> bool:
         """A whole control period under an answer; whether it acted."""
@@ -271,11 +281,12 @@ class Bench:
         self.advance(10)
         return acts
 
-    def activate(self) -> None:
+    def activate(self) -> Self:
         """Armed by a first good command of zero."""
         self.prepare()
         assert self.period(0.0)
         assert self.guard.lifecycle == "active"
+        return self
 
     def rearm(self) -> None:
         """From a latched fault to active again."""
@@ -289,12 +300,12 @@ class Bench:
 
     @property
     def counts(self) -> dict[str, int]:
-        return self.node.status.counts()
+        return self.node.all_counts()
 
     @property
     def acting(self) -> tuple[float, ...]:
         """The inputs that act from now on."""
-        return tuple(self.guard.applied.tolist())
+        return tuple(self.guard.output.applied.tolist())
 
     @property
     def safe_state(self) -> str:

@@ -111,7 +111,7 @@ def test_exactly_the_finite_answers_to_open_states_of_this_run_pass(
 # the same through real bytes
 
 
-def verdict(payload: bytes, expected: Expected = EXPECTED, topic: bytes = b"command") -> str | None:
+def reason_of(payload: bytes, expected: Expected = EXPECTED, topic: bytes = b"command") -> str | None:
     """What becomes of these bytes at the plant: the decoder's reason, the filter's, or None where they act."""
     try:
         message = decode(topic, payload)
@@ -133,14 +133,14 @@ def changed(**changes: Any) -> bytes:
 
 def test_each_answer_acts_once_and_only_in_its_run() -> None:
     payload, later = encode(command()), encode(command(re=10))
-    assert verdict(payload) is None
+    assert reason_of(payload) is None
     answered = Expected(run=77, newest=14, answered=12, outstanding={14: 140}, input_names=frozenset(NAMES))
-    assert verdict(payload, answered) == "repeated"  # replayed, or a second controller's
-    assert verdict(later, answered) == "old"
+    assert reason_of(payload, answered) == "repeated"  # replayed, or a second controller's
+    assert reason_of(later, answered) == "old"
     restarted = Expected(run=78, newest=12, answered=9, outstanding={10: 100, 12: 120}, input_names=frozenset(NAMES))
-    assert verdict(payload, restarted) == "run"
+    assert reason_of(payload, restarted) == "run"
     nothing_asked = Expected(run=77, newest=-1, answered=-1, outstanding={}, input_names=frozenset(NAMES))
-    assert verdict(payload, nothing_asked) == "future"
+    assert reason_of(payload, nothing_asked) == "future"
 
 
 @given(
@@ -159,19 +159,19 @@ def test_no_header_but_an_open_state_of_this_run_gets_through(
         expected = Expected(
             run=77, newest=newest, answered=answered, outstanding=outstanding, input_names=frozenset(NAMES)
         )
-        acts = verdict(changed(run=start, re=number), expected) is None
+        acts = reason_of(changed(run=start, re=number), expected) is None
         assert acts == (start == 77 and number in outstanding)
 
 
 def test_bytes_from_the_wrong_source_do_not_act() -> None:
     header = {name: GOOD[name] for name in ("t", "seq", "run", "k", "mono", "node", "src")}
     state = encode(State(**header, state={"X": 1.0}, input={"U1": 0.1, "U2": -0.2}, control=True))
-    assert verdict(state) == "missing"  # another topic's message under this one's word
-    assert verdict(changed(src=0)) == "limits"
-    assert verdict(changed(src=-5)) == "limits"
-    assert verdict(changed(src="5")) == "type"
-    assert verdict(changed(node=None)) == "type"
-    assert verdict(encode(command()), topic=b"comman") == "topic"
+    assert reason_of(state) == "missing"  # another topic's message under this one's word
+    assert reason_of(changed(src=0)) == "limits"
+    assert reason_of(changed(src=-5)) == "limits"
+    assert reason_of(changed(src="5")) == "type"
+    assert reason_of(changed(node=None)) == "type"
+    assert reason_of(encode(command()), topic=b"comman") == "topic"
 
 
 BAD_VALUES = [
@@ -200,14 +200,14 @@ BAD_VALUES = [
 @pytest.mark.parametrize(("value", "reason"), BAD_VALUES, ids=str)
 def test_a_value_that_is_no_finite_number_is_refused(value: object, reason: str) -> None:
     for name in NAMES:
-        assert verdict(changed(input={**GOOD["input"], name: value})) == reason
-    assert verdict(changed(t=value)) == reason
+        assert reason_of(changed(input={**GOOD["input"], name: value})) == reason
+    assert reason_of(changed(t=value)) == reason
 
 
 @pytest.mark.parametrize("key", sorted(GOOD))
 def test_a_missing_key_is_refused(key: str) -> None:
     payload = msgpack.packb({name: value for name, value in GOOD.items() if name != key})
-    assert verdict(payload) == (None if key == "fault" else "missing")
+    assert reason_of(payload) == (None if key == "fault" else "missing")
 
 
 @pytest.mark.parametrize("key", ["seq", "run", "k", "mono", "src", "re", "target_seq"])
@@ -216,7 +216,7 @@ def test_a_missing_key_is_refused(key: str) -> None:
     [(True, "type"), (12.5, "type"), (math.nan, "type"), ("12", "type"), (2**64 - 1, "limits"), (-7, "limits")],
 )
 def test_a_number_in_the_header_that_is_no_count_is_refused(key: str, value: object, reason: str) -> None:
-    assert verdict(changed(**{key: value})) == reason
+    assert reason_of(changed(**{key: value})) == reason
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_a_number_in_the_header_that_is_no_count_is_refused(key: str, value: obj
     ],
 )
 def test_inputs_of_the_wrong_length_or_kind_are_refused(inputs: object, reason: str) -> None:
-    assert verdict(changed(input=inputs)) == reason
+    assert reason_of(changed(input=inputs)) == reason
 
 
 def test_whole_numbers_are_numbers_and_act() -> None:
@@ -259,7 +259,7 @@ anything = st.recursive(
 @often
 def test_whatever_the_values_only_finite_inputs_of_the_right_names_act(changes: dict[str, Any]) -> None:
     payload = changed(**changes)
-    if verdict(payload) is not None:
+    if reason_of(payload) is not None:
         return
     message = decode(b"command", payload)
     assert isinstance(message, Command)

@@ -13,22 +13,10 @@ from servonode.nodes.fault_ladder import SAFE_STATES, Ladder, SafeState
 from servonode.nodes.lockstep import lockstep
 from servonode.nodes.node import Fault
 from servonode.nodes.topology import PLANT
-from tests.helpers.stepped import MS, Bench, puck
+from tests.helpers.stepped import MS, WAITS, Bench, active, puck
 
 NAMES = sorted(SAFE_STATES)
 AT = {safe_state: sorted(name for name in NAMES if SAFE_STATES[name] == safe_state) for safe_state in SafeState}
-WAITS = 'plant.safety.on_fault="wait"'
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("puck")
-
-
-@pytest.fixture(scope="module")
-def braking(folder: Path) -> ClosedLoop:
-    """A machine with a safe action of its own; a fault waits for its reset."""
-    return puck(folder, WAITS)
 
 
 @pytest.fixture(scope="module")
@@ -44,11 +32,11 @@ def fault(name: str) -> Fault:
 # the ladder alone
 
 
-def test_the_rungs_stand_in_this_order() -> None:
+def test_the_safe_states_stand_in_this_order() -> None:
     assert [safe_state.name for safe_state in sorted(SafeState)] == ["NOMINAL", "WARN", "HOLD", "DAMP", "ZERO", "STOP"]
 
 
-def test_each_fault_has_its_rung() -> None:
+def test_each_fault_has_its_safe_state() -> None:
     assert {safe_state.name: AT[safe_state] for safe_state in SafeState if AT[safe_state]} == {
         "DAMP": ["estop", "host_stall", "law", "lockstep_timeout", "overrun", "stale_command"],
         "ZERO": ["flooding", "frozen_state", "implausible_state", "stale_applied", "stale_state"],
@@ -59,7 +47,7 @@ def test_each_fault_has_its_rung() -> None:
 @given(st.lists(st.sampled_from(NAMES), max_size=20), st.sampled_from(list(SafeState)))
 @settings(max_examples=300, deadline=None, derandomize=True)
 def test_the_most_severe_wins_in_any_order_and_each_name_counts_once(names: list[str], passing: SafeState) -> None:
-    ladder = Ladder()
+    ladder = Ladder([])
     ladder.passing = passing
     first = [ladder.latch(fault(name)) for name in names]
     assert first == [name not in names[:i] for i, name in enumerate(names)]
@@ -78,12 +66,11 @@ def test_the_most_severe_wins_in_any_order_and_each_name_counts_once(names: list
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_each_fault_lets_reach_the_machine(name: str, braking: ClosedLoop) -> None:
-    bench = Bench(braking)
-    bench.activate()
+def test_what_each_fault_lets_reach_the_machine(name: str, plain: ClosedLoop) -> None:
+    bench = active(plain)
     bench.period(0.4, 0.3)
     bench.ask()
-    bench.node.fault(name, "it happened", PLANT)
+    bench.node.fault(name, "it happened")
     safe_state = SAFE_STATES[name]
     expected = bench.brake() if safe_state == SafeState.DAMP else (0.0, 0.0)
     assert bench.written[-1] == expected
@@ -102,10 +89,9 @@ def test_what_each_fault_lets_reach_the_machine(name: str, braking: ClosedLoop) 
 
 @pytest.mark.parametrize("name", AT[SafeState.DAMP])
 def test_a_machine_without_safe_action_gets_zero_input(name: str, limp: ClosedLoop) -> None:
-    bench = Bench(limp)
-    bench.activate()
+    bench = active(limp)
     bench.period(0.4, 0.3)
-    bench.node.fault(name, "it happened", PLANT)
+    bench.node.fault(name, "it happened")
     assert bench.written[-1] == (0.0, 0.0)
     assert bench.safely == 1  # the driver's own way, not a command
     assert (bench.guard.ladder.safe_state, bench.safe_state) == (SafeState.DAMP, "zero")
@@ -114,10 +100,9 @@ def test_a_machine_without_safe_action_gets_zero_input(name: str, limp: ClosedLo
     assert bench.safely == 1
 
 
-def test_the_safe_action_follows_the_state_and_takes_energy_out(braking: ClosedLoop) -> None:
-    bench = Bench(braking)
-    bench.activate()
-    bench.node.fault("estop", "it happened", PLANT)
+def test_the_safe_action_follows_the_state_and_takes_energy_out(plain: ClosedLoop) -> None:
+    bench = active(plain)
+    bench.node.fault("estop", "it happened")
     energies = [bench.node.plant.energy()]
     for _ in range(50):
         expected = bench.brake()
@@ -128,28 +113,25 @@ def test_the_safe_action_follows_the_state_and_takes_energy_out(braking: ClosedL
 
 
 def test_the_safe_action_keeps_the_limits_of_value_and_is_not_slowed_by_the_rate(folder: Path) -> None:
-    bench = Bench(puck(folder, WAITS, "plant.safety.limit=1.2", "plant.safety.rate_limit=1.0"))
-    bench.activate()
-    bench.node.fault("estop", "it happened", PLANT)
+    bench = active(puck(folder, WAITS, "plant.safety.limit=1.2", "plant.safety.rate_limit=1.0"))
+    bench.node.fault("estop", "it happened")
     assert bench.written[-1][0] == -1.2  # 3 N s/m * 0.5 m/s would be 1.5
     assert bench.written[-1] == bench.brake()
     assert bench.written[-1][1] == pytest.approx(0.6, abs=1e-3)  # at once, from 0
 
 
-def test_a_safe_action_that_is_not_finite_is_zero_input(braking: ClosedLoop, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(braking)
-    bench.activate()
+def test_a_safe_action_that_is_not_finite_is_zero_input(plain: ClosedLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = active(plain)
     bench.node.plant.x[2] = float("nan")
-    bench.node.fault("estop", "it happened", PLANT)
+    bench.node.fault("estop", "it happened")
     assert bench.written[-1] == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(("first", "then"), list(permutations(["estop", "stale_state", "diverged"], 2)))
-def test_the_most_severe_acts_whatever_came_first(first: str, then: str, braking: ClosedLoop) -> None:
-    bench = Bench(braking)
-    bench.activate()
+def test_the_most_severe_acts_whatever_came_first(first: str, then: str, plain: ClosedLoop) -> None:
+    bench = active(plain)
     for name in (first, then, first):
-        bench.node.fault(name, f"{name} happened", PLANT)
+        bench.node.fault(name, f"{name} happened")
     worst = max(SAFE_STATES[first], SAFE_STATES[then])
     assert bench.written[-1] == ((0.0, 0.0) if worst > SafeState.DAMP else bench.brake())
     assert bench.safe_state == worst.name.lower()
@@ -159,10 +141,9 @@ def test_the_most_severe_acts_whatever_came_first(first: str, then: str, braking
     assert bench.written[-1] == (0.0, 0.0)
 
 
-def test_a_fault_stays_until_its_reset_and_is_remembered_after_it(braking: ClosedLoop) -> None:
-    bench = Bench(braking)
-    bench.activate()
-    bench.node.fault("law", "it happened", PLANT)
+def test_a_fault_stays_until_its_reset_and_is_remembered_after_it(plain: ClosedLoop) -> None:
+    bench = active(plain)
+    bench.node.fault("law", "it happened")
     for _ in range(20):
         assert not bench.period(1.0)
         assert bench.written[-1] != (1.0, 0.0)
@@ -170,14 +151,13 @@ def test_a_fault_stays_until_its_reset_and_is_remembered_after_it(braking: Close
     bench.rearm()
     assert (bench.safe_state, bench.node.status.standing()["fault"]) == ("nominal", "")
     assert [each.name for each in bench.node.faults] == ["law"]
-    bench.node.fault("law", "it happened again", PLANT)
+    bench.node.fault("law", "it happened again")
     assert [each.text for each in bench.node.faults] == ["it happened", "it happened again"]
 
 
-def test_after_the_reset_the_safe_action_goes_on(braking: ClosedLoop) -> None:
-    bench = Bench(braking)
-    bench.activate()
-    bench.node.fault("estop", "it happened", PLANT)
+def test_after_the_reset_the_safe_action_goes_on(plain: ClosedLoop) -> None:
+    bench = active(plain)
+    bench.node.fault("estop", "it happened")
     bench.node.asked("reset_estop")
     for _ in range(5):
         expected = bench.brake()
@@ -189,9 +169,8 @@ def test_after_the_reset_the_safe_action_goes_on(braking: ClosedLoop) -> None:
 # the safe states below damp
 
 
-def test_a_limit_that_acts_is_the_rung_warn_until_none_does(folder: Path) -> None:
-    bench = Bench(puck(folder, WAITS, "plant.safety.limit=0.5"))
-    bench.activate()
+def test_a_limit_that_acts_is_the_safe_state_warn_until_none_does(folder: Path) -> None:
+    bench = active(puck(folder, WAITS, "plant.safety.limit=0.5"))
     assert bench.safe_state == "nominal"
     bench.period(0.7, 0.2)
     assert (bench.written[-1], bench.safe_state) == ((0.5, 0.2), "warn")
@@ -206,8 +185,7 @@ def test_a_limit_that_acts_is_the_rung_warn_until_none_does(folder: Path) -> Non
 def test_a_missing_command_is_held_within_its_budget_and_then_the_safe_action_acts(
     delay: int, budget: int, folder: Path
 ) -> None:
-    bench = Bench(puck(folder, WAITS, f"plant.safety.repeats={budget}", f"controller.delay={delay}"))
-    bench.activate()
+    bench = active(puck(folder, WAITS, f"plant.safety.repeats={budget}", f"controller.delay={delay}"))
     for _ in range(3 + delay):
         bench.period(0.4)
     assert "repeats" not in bench.counts  # answers in time, also where they act later
@@ -233,9 +211,8 @@ def test_a_missing_command_is_held_within_its_budget_and_then_the_safe_action_ac
     assert bench.guard.lifecycle == "active"
 
 
-def test_without_a_budget_the_last_command_is_held(braking: ClosedLoop) -> None:
-    bench = Bench(braking)
-    bench.activate()
+def test_without_a_budget_the_last_command_is_held(plain: ClosedLoop) -> None:
+    bench = active(plain)
     bench.period(0.4)
     for held in range(1, 30):
         bench.ask()
@@ -259,12 +236,11 @@ def test_lost_states_count_as_repeats_in_lockstep_too(budget: int, folder: Path)
     assert braked
 
 
-def test_a_fault_beats_the_rung_that_is_passing(folder: Path) -> None:
-    bench = Bench(puck(folder, WAITS, "plant.safety.repeats=0"))
-    bench.activate()
+def test_a_fault_beats_the_safe_state_that_is_passing(folder: Path) -> None:
+    bench = active(puck(folder, WAITS, "plant.safety.repeats=0"))
     bench.advance(20)
     assert bench.safe_state == "damp"
-    bench.node.fault("stale_state", "it happened", PLANT)
+    bench.node.fault("stale_state", "it happened")
     assert (bench.safe_state, bench.written[-1]) == ("zero", (0.0, 0.0))
     bench.advance(50)
     assert bench.written[-1] == (0.0, 0.0)  # what is only passing does not brake now
@@ -276,17 +252,15 @@ def test_a_fault_beats_the_rung_that_is_passing(folder: Path) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("on_fault", ["stop", "wait", "resume"])
 def test_which_fault_ends_the_run(name: str, on_fault: str, folder: Path) -> None:
-    bench = Bench(puck(folder, f'plant.safety.on_fault="{on_fault}"'))
-    bench.activate()
+    bench = active(puck(folder, f'plant.safety.on_fault="{on_fault}"'))
     assert not bench.node.must_end()
-    bench.node.fault(name, "it happened", PLANT)
+    bench.node.fault(name, "it happened")
     final = SAFE_STATES[name] == SafeState.STOP or (on_fault != "wait" and name != "estop")
     assert bench.node.must_end() == final
 
 
-def test_a_state_that_is_not_finite_ends_the_run_whatever_waits(braking: ClosedLoop) -> None:
-    bench = Bench(braking)
-    bench.activate()
+def test_a_state_that_is_not_finite_ends_the_run_whatever_waits(plain: ClosedLoop) -> None:
+    bench = active(plain)
     bench.node.plant.x[0] = float("inf")
     bench.advance(1)
     assert [each.name for each in bench.node.faults] == ["diverged"]
@@ -331,7 +305,7 @@ def test_without_a_safe_action_there_is_no_time_for_it(folder: Path) -> None:
 
 def test_the_safe_action_ends_with_the_run_at_the_latest(folder: Path) -> None:
     bench = driven(puck(folder, "run.duration=0.5", mode="lockstep"), (20, lambda b: setattr(b, "latency_ns", None)))
-    assert bench.node.k == bench.node.steps == 500
+    assert bench.node.plant.k == bench.node.grid.steps == 500
     assert bench.states[-1].final
 
 
@@ -340,7 +314,7 @@ def test_a_machine_that_started_at_rest_and_is_at_rest_again_stays_under_its_saf
     bench = driven(puck(folder, *chosen, "plant.publish_every=10", mode="lockstep"), (50, says("estop")))
     assert [each.name for each in bench.node.faults] == ["estop"]
     assert bench.node.plant.energy() < 1e-20
-    assert bench.node.k == bench.node.steps
+    assert bench.node.plant.k == bench.node.grid.steps
 
 
 @pytest.mark.parametrize("ms", [0, 3, 17, 49])
@@ -348,7 +322,7 @@ def test_a_stop_whose_safe_action_reaches_the_end_of_a_lockstep_run_ends_it(ms: 
     settings = ("run.duration=0.5", "plant.safety.safe_time=5")
     bench = driven(puck(folder, *settings, mode="lockstep"), (ms, says("estop")))
     assert [each.name for each in bench.node.faults] == ["estop"]
-    assert bench.node.k == bench.node.steps
+    assert bench.node.plant.k == bench.node.grid.steps
 
 
 def test_a_stop_in_lockstep_waits_for_reset_and_arm_and_the_run_goes_on_under_a_new_id(folder: Path) -> None:
@@ -356,7 +330,7 @@ def test_a_stop_in_lockstep_waits_for_reset_and_arm_and_the_run_goes_on_under_a_
     happenings = (20, says("estop")), (900, says("reset_estop")), (1900, says("arm"))
     bench = driven(puck(folder, *settings, mode="lockstep"), *happenings)
     assert [each.name for each in bench.node.faults] == ["estop"]
-    assert bench.node.k == bench.node.steps
+    assert bench.node.plant.k == bench.node.grid.steps
     assert len({state.run for state in bench.states}) == 2
     assert bench.statuses[-1].lifecycle == "finished"
     stood = [status.k for status in bench.statuses if status.lifecycle in ("fault", "inactive")]
@@ -365,8 +339,7 @@ def test_a_stop_in_lockstep_waits_for_reset_and_arm_and_the_run_goes_on_under_a_
 
 def test_a_law_that_fails_ends_the_run_with_its_text(folder: Path) -> None:
     closed_loop = puck(folder, "run.duration=1", "plant.safety.safe_time=0.02", mode="lockstep")
-    bench = Bench(closed_loop)
-    bench.activate()
+    bench = active(closed_loop)
     bench.give(bench.command(bench.ask(), 0.4, fault="rank lost"))
     found = bench.node.faults[0]
     assert (found.name, found.text, found.node, found.t) == ("law", "rank lost", "controller", 0.01)
@@ -374,9 +347,8 @@ def test_a_law_that_fails_ends_the_run_with_its_text(folder: Path) -> None:
 
 
 def test_a_fault_of_the_machine_is_found_at_the_control_instant(folder: Path) -> None:
-    bench = Bench(puck(folder, "plant.settings.edge=true", "plant.initial.x=0.991"))
-    bench.activate()
-    assert not bench.node.failed
+    bench = active(puck(folder, "plant.settings.edge=true", "plant.initial.x=0.991"))
+    assert not bench.guard.failed
     for _ in range(10):
         bench.period(0.0)
     found = bench.node.faults[0]

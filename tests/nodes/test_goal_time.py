@@ -13,26 +13,9 @@ from servonode.closed_loop.run import run_of_rows
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.target_node import TargetNode
 from servonode.nodes.topology import CONTROLLER, NODES, PLANT, TARGET, subscribers
-from tests.helpers.stepped import Bench, puck
+from tests.helpers.stepped import WAITS, Bench, active, puck
 
-WAITS = 'plant.safety.on_fault="wait"'
 SPP = 10  # steps per period
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("puck")
-
-
-@pytest.fixture(scope="module")
-def plain(folder: Path) -> ClosedLoop:
-    return puck(folder, WAITS)
-
-
-def active(closed_loop: ClosedLoop) -> Bench:
-    bench = Bench(closed_loop)
-    bench.activate()
-    return bench
 
 
 # goal time
@@ -52,7 +35,7 @@ def test_goal_time_stands_while_no_command_acts_and_goes_on_with_the_first(word:
     bench.advance(3)
     bench.node.asked(word)
     bench.advance(7)
-    stood = bench.node.goal_k
+    stood = bench.node.goal.k
     assert stood == 20
     for _ in range(30):
         bench.period(0.1)
@@ -74,9 +57,9 @@ def test_goal_time_stands_while_the_safe_action_acts_for_want_of_commands(folder
         bench.ask()
         bench.advance(10)
     assert bench.safe_state == "damp"
-    assert bench.node.goal_k == 40  # two periods on the last command, the third is found out at its end
+    assert bench.node.goal.k == 40  # two periods on the last command, the third is found out at its end
     assert bench.period(0.1)
-    assert bench.node.goal_k == 50
+    assert bench.node.goal.k == 50
 
 
 def test_the_record_says_where_goal_time_stood(plain: ClosedLoop) -> None:
@@ -121,7 +104,7 @@ def test_targets_signals_and_time_in_residuals_are_those_of_goal_time(aimed: Clo
     target = TargetNode(aimed, MemoryBus(switchboard, TARGET), subscribers(NODES))
     controller = ControllerNode(aimed, MemoryBus(switchboard, CONTROLLER), subscribers(NODES))
     publisher = plant.publisher()
-    heard = plant.subscriber({CONTROLLER: ["command", "report"]})
+    received = plant.subscriber({CONTROLLER: ["command", "report"]})
     header = {"run": 1, "mono": 1, "node": PLANT, "src": 2}
     state = {"x": 0.0, "y": 0.0, "x_dot": 0.0, "y_dot": 0.0}
 
@@ -133,7 +116,7 @@ def test_targets_signals_and_time_in_residuals_are_those_of_goal_time(aimed: Clo
         for _ in range(3):
             target.work()
             controller.work()
-        assert [each.re for topic, each in heard.receive() if topic == "command"] == [seq]
+        assert [each.re for topic, each in received.receive() if topic == "command"] == [seq]
         return controller.record.rows[-1, controller.law.record_layout.residuals].copy()
 
     stood = answered(0, 5000, 3000)

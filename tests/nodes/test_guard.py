@@ -13,30 +13,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from servonode.bus import Command
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.nodes.answers import OUTSTANDING
 from servonode.nodes.fault_ladder import MACHINE, SAFE_STATES, SafeState
-from servonode.nodes.guard import OUTSTANDING
-from servonode.nodes.topology import PLANT
-from tests.helpers.stepped import MS, SRC, Bench, puck
+from tests.helpers.stepped import MS, SRC, WAITS, Bench, active, puck
 
-WAITS = 'plant.safety.on_fault="wait"'
 RATE = "plant.safety.rate_limit=10"  # 0.1 N a period
 LOOPBACK = 'plant.driver="loopback"'
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("puck")
-
-
-@pytest.fixture(scope="module")
-def plain(folder: Path) -> ClosedLoop:
-    return puck(folder, WAITS)
-
-
-def active(closed_loop: ClosedLoop) -> Bench:
-    bench = Bench(closed_loop)
-    bench.activate()
-    return bench
 
 
 # commands
@@ -72,7 +54,7 @@ def test_a_bad_command_is_as_none_and_counted_by_its_reason(reason: str, which: 
     state = bench.ask()
     good, bad = bench.command(state, 0.4), bench.command(state, **REFUSED[reason])
     for command in (bad, good) if which == "first" else (good, bad):
-        bench.guard.consider(command, bench.node.k, bench.node.k)  # NaN has no way over the bus
+        bench.guard.consider(command, bench.node.plant.k, bench.node.plant.k)  # NaN has no way over the bus
     bench.node.act()
     # behind the good answer a foreign command comes to a state that is answered
     found = "repeated" if (reason, which) == ("src", "last") else reason
@@ -145,14 +127,14 @@ def test_more_states_than_can_wait_for_an_answer_are_forgotten_oldest_first(plai
 
 def test_an_answer_to_a_state_older_than_the_watch_is_none(plain: ClosedLoop) -> None:
     bench = active(plain)
-    bench.guard.oldest_ns = 25 * MS
+    bench.guard.answers.oldest_ns = 25 * MS
     states = [bench.ask()]
     for _ in range(3):
         bench.advance(10)
         states.append(bench.ask())
     assert not bench.give(bench.command(states[0], 0.4))
     assert bench.counts["refused_stale"] == 1
-    assert bench.node.awaits_answer()
+    assert bench.guard.answers.are_due()
     assert bench.give(bench.command(states[1], 0.4))
 
 
@@ -162,7 +144,7 @@ def test_an_answer_in_the_name_of_another_controller_is_refused_until_the_run_is
     assert bench.counts["refused_src"] == 1
     bench.node.asked("estop")
     assert not bench.period(0.4, src=SRC + 1)
-    assert bench.counts["refused_src"] == 1  # nobody's turn, so it is heard: as a controller that answers
+    assert bench.counts["refused_src"] == 1  # unarmed, any controller counts as one that answers
     assert "done" in bench.node.asked("reset_estop")
     assert "done" in bench.node.asked("arm")
     assert bench.period(0.4, src=SRC + 1)
@@ -287,15 +269,15 @@ def test_arming_is_refused_with_its_reason_in_each_state(plain: ClosedLoop) -> N
     latched = "fault estop is latched; reset it first (servonode reset --estop)"
     assert refused(bench.node.asked("arm")) == latched
     bench.node.asked("reset_estop")
-    bench.node.fault("law", "it happened", PLANT)
+    bench.node.fault("law", "it happened")
     assert refused(bench.node.asked("arm")) == "fault law is latched; reset it first (servonode reset)"
     bench.node.asked("estop")
     both = "faults law, estop are latched; reset them first (servonode reset --estop)"
     assert refused(bench.node.asked("arm")) == both
     bench.node.asked("reset_estop")
     bench.clock.now += 31 * MS
-    silent = "no controller answers the states; start it, or see servonode status"
-    assert refused(bench.node.asked("arm")) == silent
+    refusal = "no controller answers the states; start it, or see servonode status"
+    assert refused(bench.node.asked("arm")) == refusal
     bench.answer(0.0)
     bench.clock.now += 30 * MS  # the command timeout, to the moment
     assert bench.node.asked("arm") == {"done": True, "lifecycle": "arming"}
@@ -312,7 +294,7 @@ def test_disarm_and_reset_are_refused_with_their_reason(plain: ClosedLoop) -> No
     bench.node.asked("estop")
     assert refused(bench.node.asked("disarm")) == "the plant is fault, not armed"
     assert bench.node.asked("reset_estop") == {"done": True, "lifecycle": "inactive"}
-    bench.node.fault("device", "it happened", PLANT)
+    bench.node.fault("device", "it happened")
     for word in ("reset", "reset_estop"):
         assert refused(bench.node.asked(word)) == "fault device ends the run; start it anew"
 
@@ -320,7 +302,7 @@ def test_disarm_and_reset_are_refused_with_their_reason(plain: ClosedLoop) -> No
 def test_a_reset_leaves_an_emergency_stop_latched_until_it_is_released_itself(plain: ClosedLoop) -> None:
     bench = active(plain)
     stays = "estop stays latched; release it with servonode reset --estop"
-    bench.node.fault("stale_state", "it happened", PLANT)
+    bench.node.fault("stale_state", "it happened")
     bench.node.asked("estop")
     assert (bench.safe_state, bench.written[-1]) == ("zero", (0.0, 0.0))
     standing = bench.node.status.standing()
@@ -344,7 +326,7 @@ def test_a_reset_leaves_an_emergency_stop_latched_until_it_is_released_itself(pl
 
 def test_the_release_of_an_emergency_stop_is_a_reset_of_all_else(plain: ClosedLoop) -> None:
     bench = active(plain)
-    bench.node.fault("law", "it happened", PLANT)
+    bench.node.fault("law", "it happened")
     assert bench.node.asked("reset_estop") == {"done": True, "lifecycle": "inactive"}
     assert refused(bench.node.asked("reset_estop")) == "no fault is latched: the plant is inactive"
 
@@ -353,9 +335,9 @@ def test_a_machine_whose_state_is_known_again_brakes_also_while_it_is_armed(plai
     bench = Bench(plain)
     assert bench.prepare()
     assert bench.guard.lifecycle == "arming"
-    bench.guard.state_unknown = True
-    bench.guard.sees()
-    assert (bench.guard.braking, bench.guard.lifecycle) == (True, "arming")
+    bench.guard.output.state_unknown = True
+    bench.guard.trust_state()
+    assert (bench.guard.output.braking, bench.guard.lifecycle) == (True, "arming")
 
 
 def test_arming_before_the_start_needs_no_answer_and_the_run_keeps_its_id(plain: ClosedLoop) -> None:
@@ -378,7 +360,7 @@ def test_each_arming_begins_a_run_id_and_nothing_of_the_one_before_acts(plain: C
         assert "done" in bench.node.asked("arm")
         runs.append(bench.node.outbox.run)
         assert not bench.give(old)
-        assert not bench.node.awaits_answer()  # a state of the run before is nobody's debt
+        assert not bench.guard.answers.are_due()  # a state of the run before is nobody's debt
         assert bench.period(0.0)
     assert len(set(runs)) == 7
     assert bench.counts["refused_run"] == 6
@@ -456,7 +438,7 @@ def test_a_plant_without_controller_is_active_at_once_and_again_after_a_stop(fol
     assert bench.node.asked("arm") == {"done": True, "lifecycle": "active"}
     count = len(bench.written)
     bench.advance(50)
-    assert (bench.written[-1], len(bench.written)) == ((0.0, 0.0), count)  # the brake has let go
+    assert (bench.written[-1], len(bench.written)) == ((0.0, 0.0), count)  # the safe action acts no more
     assert "refused_unarmed" not in bench.counts
 
 
@@ -472,12 +454,12 @@ def cut(folder: Path, *more: str) -> Bench:
 def watched(bench: Bench, steps: int) -> None:
     """Let time pass, the machine judged at each step."""
     for _ in range(steps):
-        if bench.node.is_control(bench.node.k):
+        if bench.node.grid.is_control(bench.node.plant.k):
             bench.answer(0.0)
         bench.advance(1)
-        trouble = bench.node.link_fault()
-        if trouble is not None:
-            bench.node.fault(*trouble, PLANT)
+        found = bench.node.link.fault()
+        if found is not None:
+            bench.node.fault(*found)
 
 
 @pytest.mark.parametrize(
@@ -487,7 +469,7 @@ def test_a_machine_that_is_lost_gets_zero_until_it_has_answered_again(way: str, 
     bench = cut(folder, f'plant.link.cut="{way}"')
     bench.activate()
     watched(bench, 85)
-    assert not bench.node.failed
+    assert not bench.guard.failed
     watched(bench, 60)
     found = bench.node.faults[0]
     assert (found.name, bench.safe_state, bench.written[-1]) == (name, "zero", (0.0, 0.0))
@@ -500,7 +482,7 @@ def test_a_machine_that_is_lost_gets_zero_until_it_has_answered_again(way: str, 
     assert set(bench.written[count:]) <= {(0.0, 0.0)}  # its state is of long ago: no brake from that
     assert refused(bench.node.asked("arm")).startswith("the machine has not answered yet: ")
     watched(bench, 400)
-    assert not bench.guard.state_unknown
+    assert not bench.guard.output.state_unknown
     assert bench.written[-1] != (0.0, 0.0)  # it has answered: its own safe action
     assert bench.written[-1] == pytest.approx(bench.brake(), abs=0.01)
     assert "done" in bench.node.asked("arm")
@@ -608,7 +590,7 @@ class AnySequence(RuleBasedStateMachine):
         guard, state = self.bench.guard, self.bench.state
         if 0.77 in (abs(F), abs(G)):
             return
-        may = guard.lifecycle.accepts_commands and self.bench.node.awaits_answer()
+        may = guard.lifecycle.accepts_commands and self.bench.guard.answers.are_due()
         self.old.append(self.bench.command(state, 0.77, 0.77))
         assert self.bench.give(self.bench.command(state, F, G)) == may
         self.met.add(guard.lifecycle)
@@ -627,7 +609,7 @@ class AnySequence(RuleBasedStateMachine):
             return
         self.advance(10)
         self.good(0.0, 0.0)
-        if node.failed:
+        if guard.failed:
             assert "done" in node.asked("reset_estop")
         if guard.lifecycle == "inactive":
             assert "done" in node.asked("arm"), node.asked("arm")
@@ -643,7 +625,7 @@ class AnySequence(RuleBasedStateMachine):
             poison["F"] = math.inf
         changes: dict[str, Any] = REFUSED[reason] | {"input": poison}
         command = self.bench.command(self.bench.state, None, 0.0, **changes)
-        assert not self.bench.guard.consider(command, self.bench.node.k, self.bench.node.k)
+        assert not self.bench.guard.consider(command, self.bench.node.plant.k, self.bench.node.plant.k)
         assert self.refusals() == before + 1
 
     def refusals(self) -> int:
@@ -651,7 +633,7 @@ class AnySequence(RuleBasedStateMachine):
 
     @rule()
     def foreign_or_replayed(self) -> None:
-        if self.bench.guard.lifecycle == "active" and self.bench.node.waits:
+        if self.bench.guard.lifecycle == "active" and self.bench.node.closed_loop.on_fault == "wait":
             assert not self.bench.give(self.bench.command(self.bench.state, 0.77, 0.77, src=SRC + 1))
         if self.old:
             assert not self.bench.give(self.old.pop(0))
@@ -662,25 +644,25 @@ class AnySequence(RuleBasedStateMachine):
     def fails(self, name: str) -> None:
         guard = self.bench.guard
         self.met.add(f"{guard.lifecycle}, then {name}")
-        self.bench.node.fault(name, "it happened", PLANT)
-        assert self.bench.node.failed
+        self.bench.node.fault(name, "it happened")
+        assert self.bench.guard.failed
 
     @rule()
     def law_fails(self) -> None:
         answers = self.bench.guard.lifecycle.accepts_commands
-        if self.bench.node.awaits_answer():
+        if self.bench.guard.answers.are_due():
             self.bench.give(self.bench.command(self.bench.state, 0.77, fault="rank lost"))
-            assert not answers or self.bench.node.failed
+            assert not answers or self.bench.guard.failed
 
     @rule(word=st.sampled_from(["estop", "reset", "reset_estop", "arm", "disarm", "status"]))
     def operator(self, word: str) -> None:
         node, guard = self.bench.node, self.bench.guard
-        run, lifecycle, failed = node.outbox.run, guard.lifecycle, node.failed
+        run, lifecycle, failed = node.outbox.run, guard.lifecycle, guard.failed
         stopped = any(fault.name == "estop" for fault in guard.ladder.latched)
         answer = node.asked(word)
         assert len(answer) >= 1
         if "refused" in answer:
-            assert (guard.lifecycle, node.failed, node.outbox.run) == (lifecycle, failed, run)
+            assert (guard.lifecycle, guard.failed, node.outbox.run) == (lifecycle, failed, run)
         elif word == "arm":
             assert (lifecycle, failed) == ("inactive", False)
             assert not guard.controlled or node.outbox.run != run
@@ -689,7 +671,7 @@ class AnySequence(RuleBasedStateMachine):
             assert (failed, guard.lifecycle, names) in ((True, "inactive", []), (True, "fault", ["estop"]))
             assert (names == ["estop"]) == stopped
         elif word == "reset_estop":
-            assert (failed, guard.lifecycle, node.failed) == (True, "inactive", False)
+            assert (failed, guard.lifecycle, guard.failed) == (True, "inactive", False)
         elif word == "disarm":
             assert (guard.lifecycle, failed) == ("inactive", False)
 
@@ -698,8 +680,8 @@ class AnySequence(RuleBasedStateMachine):
         for _ in range(steps):
             self.bench.node.act()
             self.bench.advance(1)
-            self.bench.node.link_fault()
-            if self.bench.node.is_control(self.bench.node.k):
+            self.bench.node.link.fault()
+            if self.bench.node.grid.is_control(self.bench.node.plant.k):
                 self.bench.ask()
 
     @rule(ms=st.sampled_from([1, 29, 31, 5000]))
@@ -710,14 +692,14 @@ class AnySequence(RuleBasedStateMachine):
     def stands(self) -> None:
         node, guard = self.bench.node, self.bench.guard
         latched = guard.ladder.latched
-        assert (guard.lifecycle == "fault") == node.failed
+        assert (guard.lifecycle == "fault") == guard.failed
         assert guard.ladder.safe_state == max(
             (SAFE_STATES.get(each.name, MACHINE) for each in latched), default=guard.ladder.passing
         )
         assert len({each.name for each in latched}) == len(latched)
-        assert np.isfinite(guard.applied).all()
-        assert guard.held == dict(zip(guard.names, guard.applied.tolist(), strict=True))
-        assert guard.due is None or guard.lifecycle == "active"
+        assert np.isfinite(guard.output.applied).all()
+        assert guard.output.by_name == dict(zip(guard.limiter.names, guard.output.applied.tolist(), strict=True))
+        assert guard.output.due is None or guard.lifecycle == "active"
         standing = node.status.standing()
         assert (standing["lifecycle"], standing["safe_state"]) == (
             guard.lifecycle.published,

@@ -13,7 +13,18 @@ import pytest
 
 from servonode.bus import MessageError, Requester, State, run_folder
 from servonode.nodes.topology import CONTROLLER, PLANT, TARGET
-from tests.helpers.runs import NODES, SOON_S, START_S, Process, Runs, Watch, eventually, private_runs, signalled
+from tests.helpers.runs import (
+    NODES,
+    RESTARTED,
+    SOON_S,
+    START_S,
+    Process,
+    Runs,
+    Watch,
+    eventually,
+    private_runs,
+    signalled,
+)
 from tests.safety.test_external import free_ports
 
 LAUNCH = "trailer_pursuit"
@@ -25,7 +36,6 @@ COMMON = (
     "plant.safety.safe_time=0.1",
     'plant.safety.on_fault="wait"',
 )
-AGAIN = (*(f'supervision.{node}="on-failure"' for node in NODES), "supervision.backoff=0")
 FLOODS, FLOOD_S = 4, 1.5
 STARTS = 1.2  # s from the first instruction to the first state, about; a death comes at random within
 
@@ -141,19 +151,19 @@ def test_a_flood_of_requests_does_not_hold_up_the_plant(going: Process) -> None:
                 with suppress(TimeoutError):
                     answered[i] += bool(requester.ask({"ask": "status"}, 2.0))
 
-    askers = [threading.Thread(target=flood, args=(i,), daemon=True) for i in range(FLOODS)]
+    clients = [threading.Thread(target=flood, args=(i,), daemon=True) for i in range(FLOODS)]
     with Watch(going.name, {PLANT: ["state", "status"]}) as watch:
         watch.until(lambda message: type(message) is State)
-        for asker in askers:
-            asker.start()
+        for client in clients:
+            client.start()
         first = watch.until(lambda message: type(message) is State and message.control, time.monotonic_ns())
         last = watch.until(
             lambda message: type(message) is State and message.t >= first.t + FLOOD_S, within_s=FLOOD_S + SOON_S
         )
         states = [state.k for state in watch.of(State) if state.control and first.k <= state.k <= last.k]
         ends.set()
-        for asker in askers:
-            asker.join()
+        for client in clients:
+            client.join()
     period = states[1] - states[0]
     assert states == list(range(states[0], states[-1] + 1, period))  # not one is missing
     assert min(answered) > 0
@@ -166,7 +176,7 @@ def test_a_flood_of_requests_does_not_hold_up_the_plant(going: Process) -> None:
 
 @pytest.mark.parametrize("victims", [(TARGET, CONTROLLER), (PLANT, CONTROLLER)])
 def test_nodes_that_die_together_come_back_together(victims: tuple[str, str], runs: Runs) -> None:
-    run = runs.start(LAUNCH, *COMMON, *AGAIN)
+    run = runs.start(LAUNCH, *COMMON, *RESTARTED)
     run.wait_open()
     with Watch(run.name) as watch:
         watch.status("active", within_s=START_S)
@@ -192,7 +202,7 @@ def test_nodes_that_die_together_come_back_together(victims: tuple[str, str], ru
 
 
 def test_attempts_that_are_used_up_end_the_run_with_that_reason(runs: Runs) -> None:
-    run = runs.start(LAUNCH, *COMMON, *AGAIN, "supervision.attempts=1")
+    run = runs.start(LAUNCH, *COMMON, *RESTARTED, "supervision.attempts=1")
     run.wait_open()
     before = run.pids()[CONTROLLER]
     run.kill(CONTROLLER)

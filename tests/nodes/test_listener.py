@@ -1,4 +1,4 @@
-"""A listener to a run: what it hears, when it connects, how it notices the end; and that all find the same runs."""
+"""A listener to a run: what it receives, when it connects, how it notices the end; and that all find the same runs."""
 
 import os
 import shutil
@@ -53,11 +53,11 @@ def test_a_listener_hears_a_run_from_its_start_to_its_end() -> None:
             assert listener.look(time.monotonic() + 2.0)
             assert eventually(publisher.ready)
             publisher.publish("status", status(7))
-            heard = listener.messages()
-            topic, message = next(heard)
+            received = listener.messages()
+            topic, message = next(received)
             assert (topic, message.seq, listener.alive) == ("status", 7, True)
             publisher.publish("status", status(8))
-        assert [message.seq for _, message in heard] == [8]  # and then it ends
+        assert [message.seq for _, message in received] == [8]  # and then it ends
         assert not listener.alive
 
 
@@ -68,9 +68,9 @@ def test_another_run_of_the_name_ends_what_is_heard_of_the_one_before() -> None:
                 folder.register([PLANT], {"open": True})
                 if not listener.alive:
                     assert listener.look(time.monotonic() + 1.0)
-                    before, heard = listener.registry["started_ns"], listener.messages()
+                    before, received = listener.registry["started_ns"], listener.messages()
                 else:
-                    assert list(heard) == []
+                    assert list(received) == []
                     assert listener.registry["started_ns"] > before
 
 

@@ -40,7 +40,7 @@ def refusing(request: dict[str, Any]) -> dict[str, Any]:
 
 
 class Node:
-    """A node's door, served in a thread."""
+    """A node's request socket, served in a thread."""
 
     def __init__(self, folder: Path, node: str, answer: Answer) -> None:
         self.asked: list[str] = []
@@ -50,13 +50,13 @@ class Node:
 
     def _serve(self) -> None:
         with Bus(self._folder, self._node) as bus:
-            door = bus.requests()
+            requests = bus.requests()
             self._open.set()
             while not self._end.is_set():
                 bus.wait(time.monotonic_ns() + 5_000_000)
-                while (request := door.poll_request()) is not None:
+                while (request := requests.poll_request()) is not None:
                     self.asked.append(request[1]["ask"])
-                    door.reply(request[0], self._answer(request[1]))
+                    requests.reply(request[0], self._answer(request[1]))
 
     def __enter__(self) -> "Node":
         self._thread.start()
@@ -77,7 +77,7 @@ def runtime() -> Iterator[Path]:
 
 @pytest.fixture
 def going() -> Iterator[Callable[..., Node]]:
-    """Starts a run: its folder, held by this process, and its plant's door."""
+    """Starts a run: its folder, held by this process, and its plant's request socket."""
     with ExitStack() as stack:
 
         def start(name: str, answer: Answer = obedient) -> Node:
@@ -205,10 +205,10 @@ def test_it_needs_no_launcher(going: Callable[..., Node]) -> None:
 
 HUNG = """
 import os, signal, socket, sys
-door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+requests = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
 signal.signal(signal.SIGUSR1, lambda *_: (os.write(1, b"stopped"), os._exit(0)))
-door.bind(sys.argv[1])
-door.listen(16)
+requests.bind(sys.argv[1])
+requests.listen(16)
 os.write(1, b"!")
 while True:
     signal.pause()
@@ -296,7 +296,7 @@ def test_every_process_has_its_signal_before_anything_is_asked_or_waited_for(
     monkeypatch.setattr("threading.Thread.start", no_thread)
     with run_folder("left") as left, run_folder("right") as right:
         for folder in (left, right):
-            folder.register(["plant"], this_process() | {"pid": 0})  # without a launcher, nor a door
+            folder.register(["plant"], this_process() | {"pid": 0})  # without a launcher, nor a request socket
             assert listener(folder.path / "plant.req") is None
         asked.clear()
         result = servo("estop", "--json")

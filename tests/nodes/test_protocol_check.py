@@ -22,7 +22,7 @@ from click.testing import CliRunner
 from servonode.cli.main import main
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
-from servonode.nodes.protocol_check import NobodyThere, Plan, Verdict, both_addresses, check_protocol
+from servonode.nodes.protocol_check import NobodyThere, Plan, ProtocolReport, both_addresses, check_protocol
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "external_plant.py"
 LAUNCH = "trailer_pursuit_external"
@@ -194,7 +194,7 @@ FLAWS = {
 }
 
 
-def checked(folder: Path, closed_loop: ClosedLoop, flaw: str) -> Verdict:
+def checked(folder: Path, closed_loop: ClosedLoop, flaw: str) -> ProtocolReport:
     robot = Robot(folder, flaw)
     robot.start()
     try:
@@ -205,7 +205,7 @@ def checked(folder: Path, closed_loop: ClosedLoop, flaw: str) -> Verdict:
 
 
 @pytest.fixture(scope="module")
-def verdicts(folder: Path, closed_loop: ClosedLoop) -> dict[str, Verdict]:
+def reports(folder: Path, closed_loop: ClosedLoop) -> dict[str, ProtocolReport]:
     """Of the robot with each flaw, and of the one without."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         jobs = {flaw: pool.submit(checked, folder, closed_loop, flaw) for flaw in ["", *FLAWS]}
@@ -213,18 +213,20 @@ def verdicts(folder: Path, closed_loop: ClosedLoop) -> dict[str, Verdict]:
 
 
 @pytest.mark.parametrize("flaw", FLAWS)
-def test_each_flaw_of_a_robot_is_named_with_its_remedy_in_one_line(verdicts: dict[str, Verdict], flaw: str) -> None:
+def test_each_flaw_of_a_robot_is_named_with_its_remedy_in_one_line(
+    reports: dict[str, ProtocolReport], flaw: str
+) -> None:
     subject, says = FLAWS[flaw]
-    verdict = verdicts[flaw]
-    found = [each.text for each in verdict.findings if each.subject == subject]
-    assert any(says in text for text in found), verdict.text()
-    assert not any("\n" in each.text for each in verdict.findings)
-    assert verdict.as_dict()["verdict"] == "no"
+    report = reports[flaw]
+    found = [each.text for each in report.findings if each.subject == subject]
+    assert any(says in text for text in found), report.text()
+    assert not any("\n" in each.text for each in report.findings)
+    assert report.as_dict()["verdict"] == "no"
 
 
-def test_nothing_is_found_with_a_robot_that_keeps_to_the_page(verdicts: dict[str, Verdict]) -> None:
-    assert verdicts[""].findings == [], verdicts[""].text()
-    assert verdicts[""].notes == []
+def test_nothing_is_found_with_a_robot_that_keeps_to_the_page(reports: dict[str, ProtocolReport]) -> None:
+    assert reports[""].findings == [], reports[""].text()
+    assert reports[""].notes == []
 
 
 def test_nobody_there_is_said_with_both_addresses(folder: Path, closed_loop: ClosedLoop) -> None:

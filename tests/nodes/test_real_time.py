@@ -19,16 +19,10 @@ from servonode.bus import State
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.node import Fault
 from servonode.nodes.realtime import RealTime
-from tests.helpers.stepped import MS, Bench, puck
+from tests.helpers.stepped import MS, WAITS, Bench, puck
 
-WAITS = 'plant.safety.on_fault="wait"'
 STEP_MS, PERIOD_MS = 1, 10
 Happening = Callable[[Bench], object]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("puck")
 
 
 class Paced(Bench):
@@ -41,7 +35,7 @@ class Paced(Bench):
         run = closed_loop.launch.run
         self.pace = RealTime(self.node, run.speed, closed_loop.command_timeout, run.lockstep_timeout)
         self.acted: list[tuple[int, tuple[float, ...]]] = []  # step from which an input acts, and the input
-        self.on_write = lambda values: self.acted.append((self.node.k, values))
+        self.on_write = lambda values: self.acted.append((self.node.plant.k, values))
         assert self.prepare()
         self.begin = self.clock.now
         self._late: dict[int, tuple[int, bool]] = {}
@@ -66,7 +60,7 @@ class Paced(Bench):
 
     def run(self) -> "Paced":
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("servonode.nodes.realtime.time", SimpleNamespace(thread_time_ns=lambda: self.computed))
+            patch.setattr("servonode.nodes.lateness.time", SimpleNamespace(thread_time_ns=lambda: self.computed))
             self.pace.run()
         return self
 
@@ -99,11 +93,11 @@ def says(word: str) -> Happening:
 @pytest.mark.parametrize("step", ["0.001", "0.0001", "0.00037"])
 def test_a_deadline_is_off_by_rounding_alone_however_long_the_run(speed: float, step: str, folder: Path) -> None:
     paced = Paced(puck(folder, f"run.speed={speed}", f"plant.step={step}", "run.duration=3.7", controlled=False))
-    paced.pace.start_ns = paced.begin
+    paced.pace.times.start_ns = paced.begin
     exact = Fraction(step) * 10**9 / Fraction(str(speed))
     for k in (1, 7, 1000, 10**5 + 1, 3 * 10**7 + 1):
-        assert abs(paced.pace._deadline(k) - paced.begin - exact * k) <= 0.5 + float(exact * k) * 2**-52
-    assert all(paced.pace._passed(paced.pace._deadline(k) + 1) == k for k in range(1, 10_000, 7))
+        assert abs(paced.pace.times.due(k) - paced.begin - exact * k) <= 0.5 + float(exact * k) * 2**-52
+    assert all(paced.pace.times.step(paced.pace.times.due(k) + 1) == k for k in range(1, 10_000, 7))
 
 
 @pytest.mark.parametrize("speed", [1.0, 6.0, 0.3])
@@ -112,7 +106,7 @@ def test_the_grid_is_absolute_however_late_each_wake_up_was(speed: float, events
     closed_loop = puck(folder, f"run.speed={speed}", f"run.duration={events / 1000}", "plant.parameters.c_b=1e-9",
                     controlled=False)  # fmt: skip
     paced = Paced(closed_loop)
-    rng, wall = np.random.default_rng(5), paced.pace.step_wall_ns
+    rng, wall = np.random.default_rng(5), paced.pace.times.step_ns
     paced.bus.wakes_late = lambda _: int(rng.integers(0, round(0.9 * wall)))
     off: list[float] = []
 
@@ -128,7 +122,7 @@ def test_the_grid_is_absolute_however_late_each_wake_up_was(speed: float, events
     assert min(off) >= -0.5
     assert max(off) < 0.9 * wall + 3
     assert paced.pace.summary()["misses"] == 0
-    assert paced.pace.lateness.count == events
+    assert paced.pace.lateness.durations.count == events
     assert paced.pace.rate() == pytest.approx(speed, rel=2 / events)
 
 
@@ -143,10 +137,10 @@ def test_states_come_each_so_many_steps_and_at_each_control_instant(
     assert [state.k for state in paced.states] == expected
     assert [state.k for state in paced.states if state.control] == [k for k in expected if k % period == 0]
     assert [state.k for state in paced.states if state.final] == [457]
-    start = paced.pace.start_ns
-    late = [state.mono - start - state.k * paced.pace.step_wall_ns for state in paced.states[1:]]
+    start = paced.pace.times.start_ns
+    late = [state.mono - start - state.k * paced.pace.times.step_ns for state in paced.states[1:]]
     assert max(map(abs, late)) <= 3
-    assert (paced.faults, paced.pace.misses) == ([], 0)
+    assert (paced.faults, paced.pace.lateness.misses) == ([], 0)
     assert paced.counts["late_commands"] == 0
 
 
@@ -155,11 +149,11 @@ def test_the_clock_starts_with_the_first_answer_however_late(folder: Path) -> No
     paced.law = lambda _: {"F": 0.1, "G": 0.0}
     paced.latency_ns = 3000 * MS
     paced.at(3000, lambda bench: setattr(bench, "latency_ns", MS)).run()
-    assert paced.pace.start_ns == paced.begin + 3000 * MS
-    assert (paced.faults, paced.pace.misses, paced.node.k) == ([], 0, 100)
+    assert paced.pace.times.start_ns == paced.begin + 3000 * MS
+    assert (paced.faults, paced.pace.lateness.misses, paced.node.plant.k) == ([], 0, 100)
     assert paced.counts["resent_states"] == 29  # each 100 ms, as the same message
     assert len({state.seq for state in paced.states if state.k == 0}) == 1
-    assert paced.pace.lateness.maximum < 1e-6
+    assert paced.pace.lateness.durations.maximum < 1e-6
 
 
 @pytest.mark.parametrize("waits", [True, False])
@@ -189,7 +183,7 @@ def test_the_run_ends_with_its_last_step_also_where_that_is_no_control_instant(
     duration: str, steps: int, folder: Path
 ) -> None:
     paced = Paced(puck(folder, f"run.duration={duration}", "plant.publish_every=10")).run()
-    assert (paced.node.k, paced.faults, paced.pace.misses) == (steps, [], 0)
+    assert (paced.node.plant.k, paced.faults, paced.pace.lateness.misses) == (steps, [], 0)
     assert paced.states[-1].k == steps
     assert paced.states[-1].final
     assert paced.statuses[-1].lifecycle == "finished"
@@ -270,7 +264,7 @@ def notices(paced: Paced) -> list[tuple[float, int]]:
     latch, noticed = paced.guard.latch, list[tuple[float, int]]()
 
     def latched(fault: Fault) -> None:
-        noticed.append((paced.ms, paced.node.k))
+        noticed.append((paced.ms, paced.node.plant.k))
         latch(fault)
 
     paced.guard.latch = latched  # type: ignore[method-assign]
@@ -307,7 +301,7 @@ def test_while_a_newer_state_waits_the_watch_goes_on_from_the_last_answer(folder
 def test_where_commands_may_resume_the_safe_action_acts_between(folder: Path) -> None:
     paced = Paced(puck(folder, "run.duration=1", 'plant.safety.on_fault="resume"'))
     paced.at(200.7, silent).at(400.2, lambda bench: setattr(bench, "latency_ns", MS // 2)).run()
-    assert (paced.faults, paced.node.k) == ([], 1000)
+    assert (paced.faults, paced.node.plant.k) == ([], 1000)
     assert (paced.counts["stale_commands"], paced.counts["resumed"]) == (1, 1)
     recorded = paced.inputs()
     assert recorded[239] == (0.01, 0.02)
@@ -320,7 +314,7 @@ def test_what_was_missed_is_not_owed_after_a_new_arming(folder: Path) -> None:
     begins: Happening = lambda bench: setattr(bench, "latency_ns", MS)  # noqa: E731
     paced.at(200.7, silent).at(500, begins).at(600, says("reset")).at(700, says("arm")).run()
     assert paced.faults == ["stale_command"]
-    assert paced.node.k == 2000
+    assert paced.node.plant.k == 2000
     assert paced.statuses[-1].lifecycle == "finished"
     assert len({state.run for state in paced.states}) == 2
 
@@ -355,11 +349,11 @@ def test_a_stall_is_counted_once_and_told_from_own_computing(
 ) -> None:
     chosen = ("run.duration=1", "plant.publish_every=10", "plant.safety.lateness_limit=0.5")
     paced = Paced(puck(folder, *chosen), latency_ns=MS // 10).late(300, by_ms, own).run()
-    assert (paced.faults, paced.node.k) == ([], 1000)
-    assert paced.pace.misses == misses
-    assert (paced.pace.stalls, paced.pace.overruns) == ((0, counted) if own else (counted, 0))
-    assert paced.pace.lateness.maximum == pytest.approx(by_ms / 1000, abs=2e-6)
-    late = sum(1 for state in paced.states if state.mono - paced.pace._deadline(state.k) > MS)
+    assert (paced.faults, paced.node.plant.k) == ([], 1000)
+    assert paced.pace.lateness.misses == misses
+    assert (paced.pace.lateness.stalls, paced.pace.lateness.overruns) == ((0, counted) if own else (counted, 0))
+    assert paced.pace.lateness.durations.maximum == pytest.approx(by_ms / 1000, abs=2e-6)
+    late = sum(1 for state in paced.states if state.mono - paced.pace.times.due(state.k) > MS)
     assert late == -(-by_ms // 10) - (by_ms == 1)  # nothing adds up: then on the grid again
 
 
@@ -370,7 +364,7 @@ def test_too_late_is_one_fault_of_its_name(own: bool, name: str, every: int, fol
     paced = Paced(puck(folder, *chosen), latency_ns=MS // 10).late(300, 250, own)
     paced.at(900, says("reset")).at(1000, says("arm")).run()
     assert paced.faults == [name]
-    assert paced.node.k == 3000
+    assert paced.node.plant.k == 3000
     assert paced.statuses[-1].lifecycle == "finished"
     shown = "is 0.25 s behind the clock" if own else "did not run for 0.25 s"
     assert shown in paced.node.faults[0].text
@@ -379,7 +373,7 @@ def test_too_late_is_one_fault_of_its_name(own: bool, name: str, every: int, fol
 def test_lateness_up_to_the_limit_is_no_fault(folder: Path) -> None:
     chosen = ("run.duration=1", "plant.publish_every=10", "plant.safety.lateness_limit=0.1")
     paced = Paced(puck(folder, *chosen), latency_ns=MS // 10).late(300, 99.9).run()
-    assert (paced.faults, paced.pace.stalls) == ([], 1)
+    assert (paced.faults, paced.pace.lateness.stalls) == ([], 1)
 
 
 def test_a_stall_and_an_overrun_are_told_apart_within_one_run(folder: Path) -> None:
@@ -407,7 +401,7 @@ def test_a_plant_that_falls_behind_little_by_little_is_an_overrun_also_on_a_busy
     assert paced.faults == ["overrun"]
     # 15 ms late at the end of the first period, which began in time, and 5 ms more at the end of each
     assert paced.node.faults[0].t == 0.19
-    assert paced.pace.stalls == 0
+    assert paced.pace.lateness.stalls == 0
 
 
 def test_a_stall_while_a_command_is_owed_begins_the_wait_afresh_but_once(folder: Path) -> None:
@@ -485,7 +479,7 @@ def test_any_course_of_events_keeps_time_and_is_safe(
         assert all(abs(u) <= 0.9 for u in values)
         if paced.guard.lifecycle != "active":
             assert values in ((0.0, 0.0), paced.brake())
-        paced.acted.append((paced.node.k, values))
+        paced.acted.append((paced.node.plant.k, values))
 
     paced.on_write = judge
     for ms, what in course:
@@ -496,10 +490,10 @@ def test_any_course_of_events_keeps_time_and_is_safe(
     states: list[State] = paced.states
     ks = [state.k for state in states if state.k]
     assert ks == sorted(set(ks))
-    start = paced.pace.start_ns
-    assert all(state.mono >= start + int(state.k * paced.pace.step_wall_ns) for state in states if state.k)
+    start = paced.pace.times.start_ns
+    assert all(state.mono >= start + int(state.k * paced.pace.times.step_ns) for state in states if state.k)
     rows = paced.node.record.rows[:, 0]
     assert np.array_equal(rows, np.arange(len(rows)))
-    assert paced.node.k == 500  # an estop waits, and so does every fault here
+    assert paced.node.plant.k == 500  # an estop waits, and so does every fault here
     times = [fault.t for fault in paced.node.faults]
     assert times == sorted(times)

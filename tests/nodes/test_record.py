@@ -233,7 +233,7 @@ def test_bytes_are_written_behind_those_that_are_good(tmp_path: Path) -> None:
 
 
 class Going:
-    """A run that goes on, heard by the test: how far it has come."""
+    """A run that goes on, watched by the test: how far it has come."""
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
@@ -248,7 +248,7 @@ class Going:
 
 @pytest.fixture
 def going() -> Iterator[Going]:
-    """Waits for runs, and hears them to the end of the test."""
+    """Waits for runs, and watches them to the end of the test."""
     with ExitStack() as stack:
         yield Going(stack)
 

@@ -113,7 +113,7 @@ def test_files_sockets_and_full_devices_are_written_to(tmp_path: Path) -> None:
     for _ in range(100_000):
         print("a line", file=lines)
     assert ours.recv(7) == b"a line\n"
-    lines.let_go()
+    lines.release()
     ours.close()
     theirs.close()
 

@@ -1,4 +1,4 @@
-"""The table of nodes: what is heard is published, and everything that is counted or started follows from it."""
+"""The table of nodes: who subscribes has a publisher, and what is counted or started follows from it."""
 
 import pytest
 
@@ -7,12 +7,21 @@ from servonode.closed_loop.launch_keys import Supervision
 from servonode.nodes.listener import NoSuchTopic, named
 from servonode.nodes.node_main import OPERATOR
 from servonode.nodes.restart_policy import Restarts
-from servonode.nodes.topology import CONTROLLER, NODES, PLANT, TARGET, launcher_hears, nodes_of, publishers, subscribers
+from servonode.nodes.topology import (
+    CONTROLLER,
+    NODES,
+    PLANT,
+    TARGET,
+    launcher_subscribes,
+    nodes_of,
+    publishers,
+    subscribers,
+)
 
 
 @pytest.mark.parametrize("node", NODES)
 def test_what_a_node_hears_is_published_by_whom_it_hears_it_of(node: str) -> None:
-    for other, topics in NODES[node].hears.items():
+    for other, topics in NODES[node].subscribes.items():
         assert other != node
         assert set(topics) <= set(NODES[other].publishes)
 
@@ -47,7 +56,7 @@ def test_a_publisher_waits_for_those_that_will_hear_it(
     nodes = nodes_of(controlled)
     listeners = subscribers(nodes, launcher)
     assert {node: subscriptions_expected(node, listeners) for node in nodes} == expected
-    assert launcher_hears(nodes).keys() == set(nodes)
+    assert launcher_subscribes(nodes).keys() == set(nodes)
 
 
 def test_the_door_takes_the_words_of_all_nodes() -> None:
@@ -56,7 +65,7 @@ def test_the_door_takes_the_words_of_all_nodes() -> None:
 
 
 def test_a_topic_is_named_alone_or_with_its_node() -> None:
-    assert named("status", nodes_of(controlled=True)) == launcher_hears(NODES)
+    assert named("status", nodes_of(controlled=True)) == launcher_subscribes(NODES)
     assert named("plant/status", NODES) == {PLANT: ["status"]}
     assert named("command", NODES) == publishers(["command"]) == {CONTROLLER: ["command"]}
 

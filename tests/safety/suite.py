@@ -44,6 +44,8 @@ import servonode
 from servonode.bus import Applied, Bus, BusError, Command, MessageError, State, Status, decode, encode
 from servonode.nodes.topology import CONTROLLER, PLANT, TARGET
 from tests.helpers.runs import (
+    OFTEN,
+    RESTARTED,
     SOON_S,
     START_S,
     Process,
@@ -84,11 +86,6 @@ HARSH = (
     f"plant.safety.rate_limit={RATE}",
     f"plant.safety.power_limit={POWER}",
     f"plant.safety.repeats={BUDGET}",
-)
-AGAIN = (
-    *(f'supervision.{node}="on-failure"' for node in (PLANT, CONTROLLER, TARGET)),
-    "supervision.attempts=1000",
-    "supervision.backoff=0",
 )
 
 
@@ -284,7 +281,7 @@ def safety_suite(driver: Driver) -> type:
             )
 
         def test_promise_13_a_restarted_node_is_back_soon_and_the_plant_stays_safe(self, stage: Stage) -> None:
-            run = stage.start(WAITS, *AGAIN)
+            run = stage.start(WAITS, *RESTARTED, OFTEN)
             with Watch(run.name) as watch:
                 for node in (CONTROLLER, PLANT, TARGET):
                     before, active = run.pids(), watch.status("active", time.monotonic_ns())
@@ -395,7 +392,7 @@ def safety_suite(driver: Driver) -> type:
                 if count > 10:
                     return [puppet.good(state)]
                 damaged = list(damaged_commands(puppet.good(state, input=dict.fromkeys(names, POISON))))
-                expected += Counter(map(verdict, damaged))
+                expected += Counter(map(refusal_of, damaged))
                 misfits = [{}, {names[0]: POISON, "X": POISON}, dict.fromkeys([*names, "more"], POISON)]
                 expected["shape"] += len(misfits)
                 return [*damaged, *(puppet.good(state, input=each) for each in misfits), puppet.good(state)]
@@ -633,7 +630,7 @@ def safety_suite(driver: Driver) -> type:
 
         @pytest.mark.slow
         def test_promise_30_a_stop_in_the_plants_first_milliseconds_is_held(self, stage: Stage) -> None:
-            run, rng = stage.start(WAITS, *AGAIN), random.Random()
+            run, rng = stage.start(WAITS, *RESTARTED, OFTEN), random.Random()
             for _ in range(20):
                 stopped_early(run, rng)
             run.stop()
@@ -817,7 +814,7 @@ def damaged_commands(command: Command) -> Iterator[bytes]:
     yield bytes(range(256))
 
 
-def verdict(payload: bytes) -> str:
+def refusal_of(payload: bytes) -> str:
     """For which reason the decoder refuses these bytes."""
     with pytest.raises(MessageError) as refused:
         decode(b"command", payload)

@@ -20,7 +20,19 @@ from typing import Self
 import pytest
 
 from servonode.nodes.topology import CONTROLLER, LAUNCHER, PLANT, TARGET
-from tests.helpers.runs import MANY, SOON_S, START_S, Process, Runs, Watch, eventually, private_runs, signalled
+from tests.helpers.runs import (
+    MANY,
+    OFTEN,
+    RESTARTED,
+    SOON_S,
+    START_S,
+    Process,
+    Runs,
+    Watch,
+    eventually,
+    private_runs,
+    signalled,
+)
 from tests.safety.test_external import External
 
 TIMEOUT, PERIOD = 0.1, 0.01  # s of wall time: W and T
@@ -35,7 +47,7 @@ SETTINGS = (
     f"plant.safety.command_timeout={TIMEOUT}",
     "plant.safety.safe_time=0.1",
     'plant.safety.on_fault="wait"',
-    "supervision.attempts=100000",
+    OFTEN,
     "supervision.backoff=0",
 )
 
@@ -210,7 +222,6 @@ def test_every_other_process_may_be_killed(runs: Runs, launch: str, victim: str)
 # any process, a simulated machine and one outside
 
 ANY = [3, pytest.param(MANY, marks=pytest.mark.slow)]
-AGAIN = tuple(f'supervision.{node}="on-failure"' for node in (PLANT, CONTROLLER, TARGET))
 LOST_S = 0.5  # of the record, at a plant's death
 
 
@@ -233,7 +244,7 @@ def test_any_node_may_be_killed_or_frozen_at_any_moment(
 ) -> None:
     rng, reactions, deaths = random.Random(), Reactions(), list[float]()
     with machine() as settings:
-        given = (*SETTINGS, *settings, *AGAIN, "run.duration=3000", "supervision.window=0.001")
+        given = (*SETTINGS, *settings, *RESTARTED, "run.duration=3000", "supervision.window=0.001")
         run = runs.start("trailer_pursuit", *given, words=("--every", "10", "--arm"))
         run.wait_open()
         with Watch(run.name) as watch, HostWatch() as host:

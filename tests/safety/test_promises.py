@@ -23,13 +23,14 @@ from click.testing import CliRunner
 import servonode
 from servonode.cli.main import main
 from servonode.closed_loop.launch_file import LaunchError
-from servonode.nodes import command_filter, fault_ladder, guard
+from servonode.nodes import answers, command_filter, fault_ladder, guard, input_limiter, plant_output
 from servonode.nodes.topology import CONTROLLER, PLANT, TARGET
 from servonode.plants import limits
 from servonode.views.interpreter import fresh
 from tests.helpers.runs import (
     MANY,
-    NODES,
+    OFTEN,
+    RESTARTED,
     START_S,
     Runs,
     Watch,
@@ -42,6 +43,7 @@ from tests.helpers.runs import (
 from tests.safety import test_external, test_loopback, test_simulated
 
 LAUNCH = "trailer_pursuit"
+FILTER = (answers, command_filter, fault_ladder, guard, input_limiter, limits, plant_output)  # before the plant
 HOUR_S = 3600.0
 SHIFTED = """
 import os, sys, time, traceback
@@ -162,7 +164,7 @@ def test_promise_15_all_drivers_pass_the_same_tests() -> None:
     assert kept == {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 14, 16, 21, 29, 30, 31, 32}
 
 
-@pytest.mark.parametrize("module", [command_filter, limits, guard, fault_ladder], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", FILTER, ids=lambda module: module.__name__)
 def test_promise_15_the_filter_does_not_ask_for_the_driver(module: ModuleType) -> None:
     assert module.__file__ is not None
     tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
@@ -175,8 +177,8 @@ def test_promise_15_the_filter_does_not_ask_for_the_driver(module: ModuleType) -
     # two places, neither of which spares a simulation a check: the state of a device is not known before it has
     # answered, and it is told once more what it holds already, so that it knows that somebody lives
     found = {ast.unparse(each) for each in (*asked, *(statement for each in branches for statement in each.body))}
-    assert found <= {"self.state_unknown = not plant.simulated", "self.plant.write(self.applied)"}
-    assert words.count("simulated") == len(asked) + len(branches) == (2 if module is guard else 0)
+    assert found <= {"self.state_unknown = not plant.simulated", "self._plant.write(self.applied)"}
+    assert words.count("simulated") == len(asked) + len(branches) == (2 if module is plant_output else 0)
 
 
 # 30
@@ -195,12 +197,7 @@ def session_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ru
 def test_promise_30_a_stop_from_a_service_or_in_the_first_milliseconds_reaches_the_plant(
     session_runs: Runs, count: int
 ) -> None:
-    again = (
-        *(f'supervision.{node}="on-failure"' for node in NODES),
-        "supervision.attempts=1000",
-        "supervision.backoff=0",
-    )
-    run = session_runs.start(LAUNCH, "run.speed=1", "run.duration=6000", *again)
+    run = session_runs.start(LAUNCH, "run.speed=1", "run.duration=6000", *RESTARTED, OFTEN)
     assert eventually(run.registry, START_S)
     bare = {word: os.environ[word] for word in ("PATH", "HOME")}
     done = operator("estop", run.name, env=bare, cwd="/")  # while its nodes are being started

@@ -88,7 +88,7 @@ def paused(*settings: str) -> dict[str, Any]:
                 bus.wait(0)
             plant.take_commands()
             plant.status.if_due()
-            plant.advance_to(plant.next_event())
+            plant.advance_to(plant.grid.next_event(plant.plant.k))
 
     rng = random.Random(1)
     go_on(rng.uniform(4.0, 8.0))

@@ -11,7 +11,19 @@ from pathlib import Path
 import pytest
 
 from servonode.nodes.topology import CONTROLLER, LAUNCHER
-from tests.helpers.runs import MANY, NODES, SOON_S, START_S, Process, Runs, Watch, eventually, private_runs
+from tests.helpers.runs import (
+    MANY,
+    NODES,
+    OFTEN,
+    RESTARTED,
+    SOON_S,
+    START_S,
+    Process,
+    Runs,
+    Watch,
+    eventually,
+    private_runs,
+)
 
 LAUNCH = "trailer_pursuit"
 TIMEOUT = 0.1  # command timeout, s
@@ -22,9 +34,8 @@ AGAIN = (
     "run.speed=1",
     "run.duration=3000",
     f"plant.safety.command_timeout={TIMEOUT}",
-    *(f'supervision.{node}="on-failure"' for node in NODES),
-    "supervision.attempts=100000",
-    "supervision.backoff=0",
+    *RESTARTED,
+    OFTEN,
 )
 DEATHS = [
     (LAUNCHER, signal.SIGKILL),
@@ -110,7 +121,10 @@ def test_a_node_killed_at_any_early_moment_is_started_again_and_becomes_ready(ru
     run.wait_open()
     longest = 0.0
     for number in range(count):
-        first, second = NODES[number % 3], rng.choice(NODES)  # so that others wait at their door, or are just born too
+        first, second = (
+            NODES[number % 3],
+            rng.choice(NODES),
+        )  # so that others are still starting too
         before = run.pids()
         run.kill(first)
         started_anew(run, first, before)

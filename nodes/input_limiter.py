@@ -1,0 +1,69 @@
+"""What of a command's inputs may reach the machine: limits of value, rate and power, and soft starts."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.plants.limits import Limits, limited
+from servonode.plants.plant import Plant
+
+Array = npt.NDArray[np.float64]
+
+
+class InputLimiter:
+    """Limits the inputs of commands; after an arming they grow from zero, and other limits may hold for a while.
+
+    newest: the inputs of the newest command within the limits, or of the safe action: rates are counted from them.
+    """
+
+    def __init__(self, closed_loop: ClosedLoop, plant: Plant, counts: Counter[str]) -> None:
+        machine, limits = closed_loop.machine, closed_loop.limits
+        self.names = machine.description.input_names
+        self.newest = [0.0] * len(self.names)
+        self._limits = limits
+        self._power = Limits(limits.value, (math.inf,) * len(self.names), limits.power)
+        self._period_s = (closed_loop.launch.period_ns or 0) / 1e9
+        self._soft = closed_loop.soft_start
+        self._starts_softly = self._soft.at_first  # with the next command
+        self._soft_from = -max(self._soft.ramp, self._soft.periods)  # control instant of the newest soft start
+        self._counts = counts
+        self._rates: Callable[[], Array] = lambda: machine.input_rates(plant.t, plant.x)
+
+    def start_softly(self) -> None:
+        """The next command begins a soft start: the machine has been under its safe action for long."""
+        self._starts_softly = True
+
+    def limit(self, inputs: Mapping[str, float], instant: int) -> list[str]:
+        """Make `newest` of what the answer to the state of this control instant asks for; why it is not just that."""
+        if self._starts_softly:
+            self._starts_softly, self._soft_from = False, instant
+        asked = [inputs[name] for name in self.names]
+        passed, limits = instant - self._soft_from + 1, self._limits
+        if passed < self._soft.ramp:
+            share = passed / self._soft.ramp
+            asked = [share * share * value for value in asked]  # a stiff law lurches less than under a straight ramp
+        if passed <= self._soft.periods:
+            limits = self._soft.limits
+        # one period, also where the last value was held for longer: it is the step that the machine sees
+        self.newest, reasons = limited(asked, self.newest, self._period_s, limits, self.names, self._rates)
+        if reasons:
+            self._counts["saturated"] += 1
+        if passed < self._soft.ramp:
+            reasons.append("ramp")
+        for reason in reasons:
+            self._counts[reason] += 1
+        return reasons
+
+    def limit_power(self, values: list[float]) -> list[float]:
+        """Inputs that were within the limits, at the machine's present state: it may have become faster."""
+        if self._power.power == math.inf:
+            return values
+        within, reasons = limited(values, values, self._period_s, self._power, self.names, self._rates)
+        self._counts["power"] += len(reasons)
+        if values is self.newest:
+            self.newest = within
+        return within

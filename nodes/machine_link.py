@@ -1,0 +1,47 @@
+"""The connection to the machine behind a plant node: its handshake, and how long it may take for an answer."""
+
+from servonode.nodes.guard import Guard
+from servonode.nodes.node import Clock, start_id
+from servonode.plants.plant import Plant
+
+
+class MachineLink:
+    """Judges whether the machine answers. lost: it did not come to the step to which it was sent."""
+
+    def __init__(self, plant: Plant, guard: Guard, clock: Clock, timeout_s: float) -> None:
+        self.lost = False
+        self._plant, self._guard, self._clock = plant, guard, clock
+        self._timeout_s = timeout_s
+        self._connecting = 0  # clock until which the machine may answer the handshake; 0: none is going on
+
+    def connect(self) -> None:
+        """Begin a new handshake; the machine has the time of a first answer for it."""
+        self.lost = False
+        self._plant.connect(start_id(), self._plant.k)
+        self._connecting = self.deadline()
+
+    def deadline(self) -> int:
+        """The clock [ns] at which a machine that is asked now must have answered."""
+        return self._clock() + round(self._timeout_s * 1e9)
+
+    def fault(self, now: int | None = None) -> tuple[str, str] | None:
+        """Name and text of a fault of the machine or its link, or None; judged at `now` [monotonic ns] if given."""
+        found = self._plant.link_fault(now)
+        if not self._connecting or found is not None:
+            return found
+        if self._plant.connected():
+            self._connecting = 0
+            self._guard.trust_state()
+        elif self._clock() > self._connecting:
+            self._connecting = 0
+            return "stale_state", f"the machine does not answer the handshake: {self._plant.no_answer_reason()}"
+        return None
+
+    def step_fault(self, deadline: int) -> tuple[str, str] | None:
+        """The same for a machine in lockstep that is to come to its next step before the deadline [ns]."""
+        now, found = self._clock(), self._plant.link_fault()
+        if found is None and now >= deadline:
+            text = f"no state from the machine after step {self._plant.k} within {self._timeout_s:g} s; is it alive?"
+            found = ("lockstep_timeout", text)
+        self.lost = found is not None
+        return found

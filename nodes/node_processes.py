@@ -1,0 +1,166 @@
+"""The processes of a run's nodes: started, their output printed, their deaths noticed, started again, stopped."""
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from servonode.bus.processes import Named
+from servonode.closed_loop.launch_keys import Supervision
+from servonode.nodes.node_process import Child, forked
+from servonode.nodes.recording import Recording
+from servonode.nodes.restart_policy import Restarts
+from servonode.nodes.topology import NODES
+
+STOP_LADDER = ((signal.SIGINT, 5.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))  # signals, and seconds for each
+
+
+class NodeProcesses:
+    """Starts, watches and stops the nodes' processes.
+
+    nodes: all, in the order in which they start. children: the process of each that was started, alive or not.
+    recording: its writer's output is printed too. fault: called with name, text and node where a death is a fault.
+    """
+
+    def __init__(
+        self,
+        run: str,
+        nodes: Sequence[str],
+        supervision: Supervision,
+        recording: Recording,
+        fault: Callable[[str, str, str], None],
+    ) -> None:
+        self.nodes = tuple(nodes)
+        self.children: dict[str, Child] = {}
+        self._run, self._recording, self._fault = run, recording, fault
+        self._restarts = {node: Restarts.of(supervision, node) for node in nodes}
+        self._due: dict[str, int] = {}  # dead nodes that are to be started again -> when [monotonic ns]
+
+    def start(self, node: str, live: Callable[[], int]) -> None:
+        """Start a node, which lives through `live`; in it nothing of the other nodes' output is open."""
+
+        def alone() -> int:
+            for other in (*self.children.values(), *self._recording.children):
+                if other.output >= 0:  # not of one that is dead, or its own former life
+                    os.close(other.output)
+            return live()
+
+        self.children[node] = forked(node, self._run, alone, NODES[node].orphaned)
+
+    def described(self) -> dict[str, dict[str, Any]]:
+        """The processes' ids and start times by node, as they stand in the registry."""
+        pids = {name: child.pid for name, child in self.children.items()}
+        return {"pids": pids, "starts": {name: Named.of(pid).start for name, pid in pids.items()}}
+
+    def living(self) -> list[Child]:
+        """Those that have not ended, as far as is known."""
+        return [child for child in self.children.values() if child.code is None]
+
+    def emergency(self, node: str) -> bool:
+        """Send a node's process the signal of the emergency stop; whether there is such a process."""
+        child = self.children.get(node)
+        if child is None or child.code is not None:
+            return False
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child.pid, signal.SIGUSR1)
+        return True
+
+    # deaths
+
+    def reap(self) -> bool:
+        """Note which processes have ended; whether one ended that should not have, and is not started again."""
+        early = False
+        for child in self._ended():
+            if child.code not in NODES[child.name].end_codes:
+                early = not self._starts_again(child) or early
+        return early
+
+    def _ended(self) -> list[Child]:
+        """Those that have ended since this was asked last."""
+        found = []
+        for child in self.living():
+            pid, status = os.waitpid(child.pid, os.WNOHANG)
+            if pid:
+                child.code = os.waitstatus_to_exitcode(status)
+                found.append(child)
+        return found
+
+    def _starts_again(self, child: Child) -> bool:
+        """Whether the policy has the node started again; if not, its death is a fault."""
+        policy, code = self._restarts[child.name], child.code
+        assert code is not None
+        at = policy.ended(code, time.monotonic_ns())
+        if at is None:
+            why = f"; {policy.why}" if policy.policy != "never" else ""
+            self._fault("node_died", child.describe() + why, child.name)
+            return False
+        self.forward_output()
+        child.close()
+        self._due[child.name] = at
+        say(f"{child.describe()}; it is started again")
+        return True
+
+    def dead(self) -> list[str]:
+        """The nodes that have died and are to be started again."""
+        return list(self._due)
+
+    def due(self) -> list[str]:
+        """Those of them whose time to be started again has come."""
+        now = time.monotonic_ns()
+        return [node for node, at in self._due.items() if at <= now]
+
+    def take_due(self) -> list[str]:
+        """The same, for whoever starts them now."""
+        due = self.due()
+        for node in due:
+            del self._due[node]
+        return due
+
+    def restarts(self) -> dict[str, int]:
+        """How often each node was started again, for those that were."""
+        return {node: each.count for node, each in self._restarts.items() if each.count}
+
+    # output and end
+
+    def forward_output(self) -> None:
+        """Print what the nodes wrote, each line behind the node's name."""
+        for child in (*self.children.values(), *self._recording.children):
+            with contextlib.suppress(BlockingIOError):
+                while child.output >= 0 and (chunk := os.read(child.output, 65536)):
+                    *lines, child.partial = (child.partial + chunk).split(b"\n")
+                    for line in lines:
+                        print(f"[{child.name}] {line.decode(errors='replace')}", file=sys.stderr)  # noqa: T201
+
+    def stop_all(self, hurried: Callable[[], bool]) -> None:
+        """SIGINT, then SIGTERM, then SIGKILL, each with its time.
+
+        hurried: skips the first wait, and with it the safe action. Nothing skips the second, in which an external
+        plant is told zero and the end.
+        """
+        for number, timeout_s in STOP_LADDER:
+            for child in self.living():
+                if number is signal.SIGKILL:
+                    say(f"{child.name} did not end within {STOP_LADDER[1][1]:g} s of SIGTERM: it is killed")
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(child.pid, number)
+                    os.kill(child.pid, signal.SIGCONT)  # a stopped process cannot end
+            limit = time.monotonic_ns() + round(timeout_s * 1e9)
+            while self.living() and time.monotonic_ns() < limit and not (number is signal.SIGINT and hurried()):
+                self.forward_output()
+                for child in self._ended():
+                    if child.code is not None and child.code < 0:
+                        self._fault("node_died", child.describe(), child.name)
+                time.sleep(0.002)
+            if not self.living():
+                break
+        self.forward_output()
+        for child in self.children.values():
+            child.close()
+
+
+def say(text: str) -> None:
+    """Print a line in the launcher's name."""
+    print(f"[launcher] {text}", file=sys.stderr, flush=True)  # noqa: T201

@@ -1,0 +1,44 @@
+"""The newest status of each node, as the launcher has received it."""
+
+import time
+from collections.abc import Iterable
+
+from servonode.bus import Message, Status
+from servonode.nodes.fault_ladder import ESTOP
+from servonode.nodes.topology import PLANT
+
+
+class NodeStatuses:
+    """`newest` has the newest status of each node that has published one."""
+
+    def __init__(self) -> None:
+        self.newest: dict[str, Status] = {}
+        self._plant_ns = 0  # clock of the plant's newest status
+
+    def watch(self) -> None:
+        """A status of the plant is awaited from now on."""
+        self._plant_ns = time.monotonic_ns()
+
+    def take(self, messages: Iterable[tuple[str, Message]]) -> None:
+        """Take statuses that have come."""
+        for _, message in messages:
+            assert isinstance(message, Status)
+            self.newest[message.node] = message
+            if message.node == PLANT:
+                self._plant_ns = time.monotonic_ns()
+
+    def lifecycle(self, node: str) -> str:
+        """Where a node stands; empty before its first status."""
+        return self.newest[node].lifecycle if node in self.newest else ""
+
+    def plant_time(self) -> float:
+        """The plant time [s] of the plant's newest status; 0 before the first."""
+        return self.newest[PLANT].t if PLANT in self.newest else 0.0
+
+    def silence_s(self) -> float:
+        """How long the plant has published no status [s]."""
+        return (time.monotonic_ns() - self._plant_ns) / 1e9
+
+    def is_stopped(self) -> bool:
+        """Whether the plant's newest status says that it is in an emergency stop: only a reset clears that."""
+        return PLANT in self.newest and bool(self.newest[PLANT].values.get(ESTOP))

@@ -1,0 +1,117 @@
+"""What acts on the plant: the inputs of commands, each from its step on, the machine's safe action, or zero input."""
+
+from collections import deque
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.nodes.answers import AskedState
+from servonode.nodes.durations import Durations
+from servonode.nodes.input_limiter import InputLimiter
+from servonode.nodes.node import Clock
+from servonode.plants.plant import Plant
+
+Array = npt.NDArray[np.float64]
+
+
+class SafeAction:
+    """The inputs of a machine's safe action, within the limits of value. stated: it has one, else they are zero."""
+
+    def __init__(self, closed_loop: ClosedLoop) -> None:
+        self.stated = closed_loop.machine.description.has_safe_action
+        self._machine, self._limits = closed_loop.machine, closed_loop.limits.value
+
+    def inputs(self, t: float, x: Array) -> list[float]:
+        """The inputs at this state; zero where they are not finite."""
+        asked = self._machine.safe_input(t, x)
+        if not np.isfinite(asked).all():
+            asked = np.zeros(len(asked))
+        return [min(max(u, -limit), limit) for u, limit in zip(asked.tolist(), self._limits, strict=True)]
+
+
+class PlantOutput:
+    """Writes inputs to the plant; nobody else does.
+
+    applied: the inputs that act from now on; by_name: the same by name. braking: the safe action acts, to be computed
+    anew for each step. state_unknown: no safe action can be computed, for the machine has not answered a handshake.
+    """
+
+    def __init__(self, closed_loop: ClosedLoop, plant: Plant, limiter: InputLimiter, clock: Clock) -> None:
+        launch = closed_loop.launch
+        self.safe_action = SafeAction(closed_loop)
+        self.applied = np.zeros(len(limiter.names))
+        self.by_name = dict.fromkeys(limiter.names, 0.0)
+        self.braking = False
+        self.state_unknown = not plant.simulated
+        self.age = Durations()  # of the reading behind a command, when its inputs act
+        self.delay = launch.controller.delay if launch.controller else 0  # control periods
+        self._steps = launch.steps_per_period or 1
+        self._later: deque[tuple[int, list[float], int]] = deque()  # step from which inputs act, they, their reading
+        self._plant, self._limiter, self._clock = plant, limiter, clock
+
+    @property
+    def can_brake(self) -> bool:
+        """Whether there is a safe action, and a state to compute it from."""
+        return self.safe_action.stated and not self.state_unknown
+
+    @property
+    def due(self) -> int | None:
+        """The step from which the next inputs act that wait for it."""
+        return self._later[0][0] if self._later else None
+
+    def schedule(self, values: list[float], state: AskedState, k: int, present: int) -> bool:
+        """Have the answer to a state act `delay` periods later, at step `present` at the earliest; whether it is late.
+
+        It is where at plant step k the control period is over in which it was to act.
+        """
+        due = (state.instant + self.delay) * self._steps
+        self._later.append((max(due, present), values, state.measured))
+        return due + self._steps <= k
+
+    def cancel(self) -> None:
+        """Forget the inputs that wait for their step."""
+        self._later.clear()
+
+    def act(self, k: int) -> None:
+        """Write the inputs that are due at step k."""
+        while self._later and self._later[0][0] <= k:
+            _, values, measured = self._later.popleft()
+            if self.delay:  # the machine has moved on since the command came
+                values = self._limiter.limit_power(values)
+            self.braking = False
+            self._write(values)
+            self.age.add((self._clock() - measured) / 1e9)
+
+    def repeat(self) -> None:
+        """Write what acts once more: an external machine's own watchdog wants to see that this process lives."""
+        if not self._plant.simulated:
+            self._plant.write(self.applied)
+
+    def make_safe(self, zero: bool) -> None:
+        """The safe action from now on, and nothing that waits; zero input if wanted, or where none can be computed."""
+        self._later.clear()
+        if zero or not self.can_brake or not self._plant.finite:
+            self.zero()
+        else:
+            self.brake()
+
+    def brake(self) -> None:
+        """Write the safe action's inputs at the present state."""
+        values = self.safe_action.inputs(self._plant.t, self._plant.x)
+        self.braking, self._limiter.newest = True, values
+        self._write(values)
+
+    def zero(self) -> None:
+        """Zero input, at once and whatever the driver."""
+        self.braking, self._limiter.newest = False, [0.0] * len(self.applied)
+        self._hold(self._limiter.newest)
+        self._plant.safe()
+
+    def _write(self, values: list[float]) -> None:
+        self._hold(values)
+        self._plant.write(self.applied)
+
+    def _hold(self, values: list[float]) -> None:
+        self.applied = np.array(values)
+        self.by_name = dict(zip(self.by_name, values, strict=True))

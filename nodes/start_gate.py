@@ -1,0 +1,81 @@
+"""How nodes are started together: none begins before all of them are ready."""
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from servonode.bus import Requester
+from servonode.nodes.node_processes import NodeProcesses
+from servonode.nodes.topology import NODES
+
+READY_TIMEOUT_S = 20.0
+READY_PAUSE_S = 0.002  # between two requests, so that nodes that already run are not held up
+ENDING_NS = 1_000_000_000  # within which a process that has closed its sockets has ended
+
+
+class StartGate:
+    """Tells nodes to start. interrupted: whether the user breaks off; fault: called with name and text of one."""
+
+    def __init__(
+        self,
+        folder: Path,
+        processes: NodeProcesses,
+        interrupted: Callable[[], bool],
+        fault: Callable[[str, str], None],
+    ) -> None:
+        self._folder, self._processes = folder, processes
+        self._interrupted, self._fault = interrupted, fault
+
+    def open(self, waiting: set[str]) -> bool:
+        """Start the nodes in `waiting` once all are ready, which empties it; False when that cannot be.
+
+        True with some left in it: another node is to be started again first, without which they never are ready.
+        """
+        processes = self._processes
+        with ExitStack() as stack:
+            clients = {name: stack.enter_context(Requester(self._folder, name)) for name in waiting}
+            limit = time.monotonic_ns() + round(READY_TIMEOUT_S * 1e9)
+            while True:
+                if processes.reap() or self._interrupted():
+                    return False
+                waiting.difference_update(processes.dead())
+                unready = [name for name in waiting if not _is_ready(clients[name])]
+                if not unready or processes.due():
+                    break
+                if time.monotonic_ns() > limit and not processes.dead():  # else a node they wait for is still to come
+                    self._fault("not_ready", f"{', '.join(unready)} not ready within {READY_TIMEOUT_S:g} s")
+                    return False
+                processes.forward_output()
+                time.sleep(READY_PAUSE_S)
+            return bool(unready) or self._start(clients, waiting)
+
+    def _start(self, clients: dict[str, Requester], waiting: set[str]) -> bool:
+        """Tell the nodes to start, the plant last; False where one does not answer, and is not started again."""
+        for name in NODES:
+            if name not in waiting:
+                continue
+            try:
+                clients[name].ask({"ask": "start"}, READY_TIMEOUT_S / 4)
+            except TimeoutError:
+                if not self._has_died(name):
+                    self._fault("not_ready", f"{name} was ready, but did not start")
+                    return False
+            waiting.discard(name)
+        return True
+
+    def _has_died(self, name: str) -> bool:
+        """Whether a node that does not answer is to be started again: its end may show a moment later."""
+        limit = time.monotonic_ns() + ENDING_NS
+        while not self._processes.reap() and time.monotonic_ns() < limit:
+            if name in self._processes.dead():
+                return True
+            time.sleep(READY_PAUSE_S)
+        return False
+
+
+def _is_ready(client: Requester) -> bool:
+    try:
+        return bool(client.ask({"ask": "ready"}, 0.2).get("ready"))
+    except TimeoutError:
+        return False

@@ -1,0 +1,42 @@
+"""What is wrong with the state to which a plant has come."""
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.mechanics.fault_time import located
+from servonode.plants.plant import Plant
+
+Array = npt.NDArray[np.float64]
+
+
+class StateCheck:
+    """Finds the faults of a state.
+
+    locates: each step is to be checked, and the time of a fault within it to be found: no controller samples the state.
+    """
+
+    def __init__(self, closed_loop: ClosedLoop, plant: Plant) -> None:
+        launch, self._machine = closed_loop.launch, closed_loop.machine
+        self._has_conditions = launch.plant.safety.faults and bool(self._machine.description.faults)
+        self.locates = self._has_conditions and launch.steps_per_period is None
+        self._integrator, self._plant = launch.plant.integrator, plant
+
+    def find(self, in_fault: bool, before: Array | None) -> list[tuple[str, str, float]]:
+        """Name, text and time [s] of each fault of the present state.
+
+        in_fault: the machine's own conditions are not asked for. before: the state before the step whose end violates
+        one of them, in which its time is located; None: the present time.
+        """
+        machine, plant = self._machine, self._plant
+        found: list[tuple[str, str, float]] = []
+        if plant.distrust is not None:
+            found.append((*plant.distrust, plant.t))
+        if not plant.finite:
+            found.append(("diverged", "the state is no longer finite: the machine's motion escaped", plant.t))
+        if found or in_fault or not self._has_conditions:
+            return found
+        t, text = plant.t, machine.fault(plant.t, plant.x)
+        if before is not None:
+            t, text = located(machine, self._integrator, plant.step_ns, plant.k - 1, before, plant.output)
+        return [(machine.fault_name(text), text, t)] if text else []

@@ -1,0 +1,59 @@
+"""The states that a plant publishes, and which of them ask for an answer."""
+
+from servonode.bus import State
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.mechanics.description import packed
+from servonode.nodes.answers import AskedState
+from servonode.nodes.durations import Durations
+from servonode.nodes.goal_time import GoalTime
+from servonode.nodes.guard import Guard
+from servonode.nodes.node import Outbox
+from servonode.plants.plant import Plant, Reading
+
+
+class StatePublisher:
+    """Publishes readings of the plant; of those at control instants the guard learns that an answer is expected.
+
+    asked_ns: clock of the newest control state; 0 before the first. period: between two control states [s].
+    """
+
+    def __init__(self, closed_loop: ClosedLoop, plant: Plant, outbox: Outbox, guard: Guard, goal: GoalTime) -> None:
+        launch = closed_loop.launch
+        self.asked_ns = 0
+        self.period = Durations()
+        self._asked: State | None = None  # the newest control state
+        self._steps, self._layout = launch.steps, closed_loop.machine.description.layout
+        self._wall_ns = 1e9 / launch.run.speed  # ns (wall clock) in a second of plant time
+        self._external = not plant.simulated
+        self._machine_step = -1  # of an external machine, in the newest control state
+        self._outbox, self._guard, self._goal = outbox, guard, goal
+
+    def publish(self, reading: Reading, instant: int | None) -> None:
+        """Publish a reading; an answer is expected where `instant` is given, the number of its control instant."""
+        control = instant is not None
+        values = packed(self._layout, reading.state.tolist())
+        message = self._outbox.send(
+            State, reading.k, reading.t, state=values, input=self._guard.output.by_name, control=control,
+            final=reading.k == self._steps, goal_k=self._goal.k, age=reading.age,
+        )  # fmt: skip
+        if instant is None:
+            return
+        if self._external:
+            self._guard.counts["slow_states"] += reading.step == self._machine_step
+            self._machine_step = reading.step
+        self._asked = message  # type: ignore[assignment]
+        measured = message.mono - round(reading.age * self._wall_ns)
+        self._guard.answers.expect(message.seq, AskedState(instant, message.mono, measured), self._guard.lifecycle)
+        if self.asked_ns:
+            self.period.add((message.mono - self.asked_ns) / 1e9)
+        self.asked_ns = message.mono
+
+    def publish_again(self) -> None:
+        """Publish the newest control state once more, as the same message: in lockstep one that was lost stops time."""
+        state = self._asked
+        if state is not None:
+            self._outbox.send(
+                State, state.k, state.t, seq=state.seq, state=state.state, input=state.input, control=True,
+                final=state.final, goal_k=state.goal_k, age=state.age,
+            )  # fmt: skip
+            self._guard.counts["resent_states"] += 1
