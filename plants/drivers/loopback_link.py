@@ -9,7 +9,8 @@ from servonode.bus.interfaces import BOUND, Intake
 from servonode.bus.link import HEARD
 from servonode.mechanics.machine import Machine
 from servonode.plants.drivers.device import Clock
-from servonode.plants.drivers.impairments import Frames, Impairments, both_ways
+from servonode.plants.drivers.impairments import Frames, both_ways
+from servonode.plants.drivers.link_keys import Impairments
 from servonode.plants.drivers.simulated_device import SimulatedDevice, Workings
 
 
