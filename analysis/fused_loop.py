@@ -1,4 +1,4 @@
-"""The whole sampled loop as one compiled function: target, law, hold, limits, delay, plant steps."""
+"""The whole sampled loop as one compiled function: target, law, zero-order hold, limits, delay, plant steps."""
 
 from typing import Annotated, Protocol, cast
 
@@ -8,6 +8,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics import cache
 from servonode.mechanics.signatures import Array, Signature, Whole
 from servonode.nodes.row_log import Recorder
+from servonode.plants.record_layout import PlantRecordLayout
 
 Vector = Annotated[Array, "any"]
 
@@ -59,11 +60,11 @@ PAUSE = 2000000  # steps, about a second: then the interpreter may hear an inter
             {states}
             if {fault}law(t, x, y, c_law, K, out) != 0:
                 return k
-            answers[answer, 0] = k
+            answers[answer, {answer_step}] = k
             for i in range(len(recorded)):
-                answers[answer, 1 + i] = recorded[i]
+                answers[answer, {answer_recorded} + i] = recorded[i]
             for i in range(len(y_states)):
-                answers[answer, 1 + len(recorded) + i] = y_states[i]
+                answers[answer, {answer_states} + i] = y_states[i]
             instant = answer
             answer += 1
             for i in range(len(f)):
@@ -86,11 +87,11 @@ PAUSE = 2000000  # steps, about a second: then the interpreter may hear an inter
             for i in range(len(u)):
                 u[i] = queue[instant % depth, i]
         if k % every == 0 or k == steps:
-            rows[row, 0] = k
+            rows[row, {row_step}] = k
             for i in range(len(x)):
-                rows[row, 1 + i] = x[i]
+                rows[row, {row_x} + i] = x[i]
             for i in range(len(u)):
-                rows[row, 1 + len(x) + i] = u[i]
+                rows[row, {row_inputs} + i] = u[i]
             row += 1
         if k == steps:
             return -1
@@ -105,7 +106,7 @@ PAUSE = 2000000  # steps, about a second: then the interpreter may hear an inter
                 return k
 '''
 
-_FOLLOW = "follow(t, x, y, c_law, t - (answers[answer - 1, 0] * step_ns / 1e9 if answer > 0 else 0.0), memory)"
+_FOLLOW = "follow(t, x, y, c_law, t - (answers[answer - 1, {step}] * step_ns / 1e9 if answer > 0 else 0.0), memory)"
 
 
 def fused_loop(closed_loop: ClosedLoop, every: int, record: Recorder, answers: Recorder) -> bool:
@@ -116,6 +117,7 @@ def fused_loop(closed_loop: ClosedLoop, every: int, record: Recorder, answers: R
     law = control.law
     assert launch.steps_per_period is not None
     watched = launch.plant.safety.faults and machine.description.faults
+    row, kept = PlantRecordLayout.of(machine.description), law.record_layout
     names = {
         "steps": machine.steps(launch.plant.integrator).__name__,
         "believed": law.machine.steps(launch.plant.integrator).__name__,
@@ -126,9 +128,11 @@ def fused_loop(closed_loop: ClosedLoop, every: int, record: Recorder, answers: R
         "faults": f"from {machine.kernel.__name__} import faults\n" if watched else "",
         "fault": "faults(t, x, c) != 0 or " if watched else "",
         "follow": ", follow" if law.description.states else "",
-        "states": _FOLLOW if law.description.states else "",
+        "states": _FOLLOW.format(step=kept.step.start) if law.description.states else "",
     }
-    source = _SOURCE.format(**names)
+    columns = {"row_step": row.step, "row_x": row.x, "row_inputs": row.inputs}
+    columns |= {"answer_step": kept.step, "answer_recorded": kept.recorded, "answer_states": kept.states}
+    source = _SOURCE.format(**names, **{name: part.start for name, part in columns.items()})
     loop = cast(LoopKernel, cache.load(cache.key_of("loop", source), lambda: (source, b"{}"))[0]).loop
     x, u, limit = closed_loop.start.copy(), np.zeros(machine.n_inputs), np.array(closed_loop.limits.value)
     queue = np.zeros((launch.controller.delay + 1 if launch.controller else 1, len(u)))

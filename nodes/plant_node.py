@@ -29,11 +29,11 @@ from servonode.nodes.row_log import Recorder
 from servonode.nodes.store import Store
 from servonode.nodes.topology import NODES, PLANT
 from servonode.plants.plant import Plant
+from servonode.plants.record_layout import PlantRecordLayout
 
 Array = npt.NDArray[np.float64]
 RESEND_NS = 100_000_000  # an unanswered state, or an idle plant's newest one, is published again after this long
 LOOK_NS = 1_000_000  # a plant that never sleeps looks at its door this often
-MORE_COLUMNS = ("goal_k", "age")  # of the record: step of the goal, and how old the state is [s of plant time]
 CHUNK = 100_000  # steps after which a plant that integrates for long looks after its door and its status
 
 
@@ -70,14 +70,15 @@ class PlantNode:
         self.commands = bus.subscriber(NODES[PLANT].hears) if closed_loop.control else None
         self.steps, self.steps_per_period = launch.steps, launch.steps_per_period
         self.publish_every, self.every = launch.plant.publish_every, every
-        columns = [*self.info.state_names, "work", *self.info.input_names, *MORE_COLUMNS]
-        self.record = Recorder(columns, self.steps // every + 2, store)
-        self._more = np.zeros(len(MORE_COLUMNS))
+        row = PlantRecordLayout.of(closed_loop.machine.description)
+        columns = row.columns(closed_loop.machine.description)
+        self.record = Recorder(columns[1:], self.steps // every + 2, store)
+        self._stamps = np.zeros(len(columns[row.stamps]))
         self.stop = False  # asked from outside
         self.stops = 0  # how often; a second time skips the safe action
         self.asks = True  # control states want an answer
         self.pace = Pace()
-        self.waits = interactive and closed_loop.on_fault == "wait"  # a fault is followed by a reset, not by the end
+        self.waits = interactive and closed_loop.on_fault == "wait"  # for a reset, instead of the end
         self.interactive = interactive
         self._advancing = self._lost = False  # in the middle of a step; the machine stays away
         self._connecting = 0  # clock until which the machine may answer the handshake; 0: it has
@@ -281,8 +282,8 @@ class PlantNode:
             self._add_row(k)
 
     def _add_row(self, k: int) -> None:
-        self._more[:] = self.goal_k, self.plant.age
-        self.record.add(k, self.plant.x, self.plant.output, self._more)
+        self._stamps[:] = self.goal_k, self.plant.age
+        self.record.add(k, self.plant.x, self.plant.output, self._stamps)
 
     def come_to_rest(self, wait: Callable[[int], None] | None = None, most: int | None = None) -> None:
         """The safe action, which acts already, for its time (`most` steps) or to the end of the run.
