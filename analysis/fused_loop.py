@@ -1,4 +1,4 @@
-"""The whole sampled loop as one compiled function: target, law, hold, limits, delay, plant steps."""
+"""The whole sampled loop as one compiled function: target, law, zero-order hold, limits, delay, plant steps."""
 
 from typing import Annotated, Protocol, cast
 
@@ -9,6 +9,7 @@ from servonode.mechanics import cache
 from servonode.mechanics.kernels import Constants, Inputs, State
 from servonode.mechanics.signatures import Array, Signature, Whole, sizes_text
 from servonode.nodes.row_log import Recorder
+from servonode.plants.record_layout import PlantRecordLayout
 
 
 class LoopKernel(Protocol):
@@ -55,11 +56,11 @@ from {targets} import signals as targets
             {states}
             if {fault}law(t, x, y, c_law, K, out) != 0:
                 return k
-            answers[answer, 0] = k
+            answers[answer, {answer_step}] = k
             for i in range(len(recorded)):
-                answers[answer, 1 + i] = recorded[i]
+                answers[answer, {answer_recorded} + i] = recorded[i]
             for i in range(len(y_states)):
-                answers[answer, 1 + len(recorded) + i] = y_states[i]
+                answers[answer, {answer_states} + i] = y_states[i]
             instant = answer
             answer += 1
             for i in range(len(f)):
@@ -82,11 +83,11 @@ from {targets} import signals as targets
             for i in range(len(u)):
                 u[i] = queue[instant % depth, i]
         if k % every == 0 or k == steps:
-            rows[row, 0] = k
+            rows[row, {row_step}] = k
             for i in range(len(x)):
-                rows[row, 1 + i] = x[i]
+                rows[row, {row_x} + i] = x[i]
             for i in range(len(u)):
-                rows[row, 1 + len(x) + i] = u[i]
+                rows[row, {row_inputs} + i] = u[i]
             row += 1
         if k == steps:
             return -1
@@ -101,7 +102,7 @@ from {targets} import signals as targets
                 return k
 '''
 
-_FOLLOW = "follow(t, x, y, c_law, t - (answers[answer - 1, 0] * step_ns / 1e9 if answer > 0 else 0.0), memory)"
+_FOLLOW = "follow(t, x, y, c_law, t - (answers[answer - 1, {step}] * step_ns / 1e9 if answer > 0 else 0.0), memory)"
 
 
 def fused_loop(closed_loop: ClosedLoop, every: int, record: Recorder, answers: Recorder) -> bool:
@@ -112,6 +113,7 @@ def fused_loop(closed_loop: ClosedLoop, every: int, record: Recorder, answers: R
     law = control.law
     assert launch.steps_per_period is not None
     watched = launch.plant.safety.faults and machine.description.faults
+    row, kept = PlantRecordLayout.of(machine.description), law.record_layout
     x, u, limit = closed_loop.start.copy(), np.zeros(machine.n_inputs), np.array(closed_loop.limits.value)
     queue = np.zeros((launch.controller.delay + 1 if launch.controller else 1, len(u)))
     y, part, answer = np.zeros(law.goal_layout.size), law.goal_layout, law.answer()
@@ -133,9 +135,11 @@ def fused_loop(closed_loop: ClosedLoop, every: int, record: Recorder, answers: R
         "faults": f"from {machine.kernel.__name__} import faults\n" if watched else "",
         "fault": "faults(t, x, c) != 0 or " if watched else "",
         "follow": ", follow" if law.description.states else "",
-        "states": _FOLLOW if law.description.states else "",
+        "states": _FOLLOW.format(step=kept.step.start) if law.description.states else "",
     }
-    source = _SOURCE.format(**names)
+    columns = {"row_step": row.step, "row_x": row.x, "row_inputs": row.inputs}
+    columns |= {"answer_step": kept.step, "answer_recorded": kept.recorded, "answer_states": kept.states}
+    source = _SOURCE.format(**names, **{name: part.start for name, part in columns.items()})
     loop = cast(LoopKernel, cache.load(cache.key_of("loop", source), lambda: (source, b"{}"))[0]).loop
     arguments = (
         launch.steps, launch.steps_per_period, launch.step_ns, every, x, u, limit, queue, machine.c, law.c, law.K,

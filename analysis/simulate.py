@@ -21,6 +21,7 @@ from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.row_log import Recorder, check_size
 from servonode.nodes.target_node import TargetNode
 from servonode.nodes.topology import CONTROLLER, PLANT, TARGET, nodes_of, subscribers
+from servonode.plants.record_layout import PlantRecordLayout
 
 _log = logging.getLogger(__name__)
 Array = npt.NDArray[np.float64]
@@ -107,10 +108,8 @@ def simulate_fused(closed_loop: ClosedLoop, every: int) -> Run:
         return simulate_nodes(closed_loop, every)
     begin = time.monotonic_ns()
     launch, machine = closed_loop.launch, closed_loop.machine
-    record = Recorder(
-        [*machine.description.state_names, "work", *machine.description.input_names],
-        launch.steps // every + 2,
-    )
+    row = PlantRecordLayout.of(machine.description)
+    record = Recorder(row.columns(machine.description)[row.computed][1:], launch.steps // every + 2)
     answers = _answers(closed_loop)
     finished = fused_loop(closed_loop, every, record, answers)
     if not finished:
@@ -122,8 +121,9 @@ def simulate_fused(closed_loop: ClosedLoop, every: int) -> Run:
 
 def can_fuse(closed_loop: ClosedLoop) -> bool:
     """Whether plant, drives and sensors are perfect and only values are limited, so that the fused loop is exact."""
-    free = min((*closed_loop.limits.rate, closed_loop.limits.power)) == np.inf
-    return closed_loop.actuator.ideal and closed_loop.sensor.ideal and free and closed_loop.plausible(own=False) is None
+    limits, perfect = closed_loop.limits, closed_loop.actuator.ideal and closed_loop.sensor.ideal
+    free = min((*limits.rate, limits.power)) == np.inf
+    return perfect and free and closed_loop.plausible(own=False) is None
 
 
 def _answers(closed_loop: ClosedLoop) -> Recorder:
@@ -185,14 +185,15 @@ def simulate_continuous(closed_loop: ClosedLoop, every: int, rtol: float, atol: 
         raise SimulationError(
             f"at t = {solution.t_events[0][-1]:g} s {_fault_near(closed_loop, float(solution.t_events[0][-1]), at)}"
         )
-    rows = np.zeros((len(times), 1 + n_x + len(u)))
+    part = PlantRecordLayout.of(machine.description)
+    rows = np.zeros((len(times), part.computed.stop))
     answers = np.zeros((len(times), law.record_layout.size if law else 1))
     for i, (k, t) in enumerate(zip(steps, times, strict=True)):
         x = np.ascontiguousarray(solution.y[:n_x, i])
         if law and answer:
             y = _closed_loop_input(closed_loop, law, t, x, u, solution.y[n_x:, i], answer)
             answers[i] = [k, *answer.recorded, *y[law.goal_layout.states]]
-        rows[i] = [k, *x, *u]
+        rows[i, part.step], rows[i, part.x], rows[i, part.inputs] = k, x, u
     wall_s = (time.monotonic_ns() - begin) / 1e9
     return run_of_rows(
         closed_loop, "continuous", rows, answers if control else np.zeros((0, 1)), wall_s,
@@ -220,5 +221,6 @@ def _closed_loop_input(
         raise SimulationError(f"at t = {t:g} s a target is not finite; correct its expression or shorten the run")
     if law.compute(t, x, y, answer):
         raise SimulationError(f"at t = {t:g} s {law.explain(answer)}")
-    np.clip(answer.inputs, -np.array(closed_loop.limits.value), closed_loop.limits.value, out=u)
+    most = np.array(closed_loop.limits.value)
+    np.clip(answer.inputs, -most, most, out=u)
     return y

@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta, Struct
 
 from servonode.plants.drivers import DRIVERS
+from servonode.plants.drivers.link_keys import Impairments
+from servonode.plants.keys import MAX_SECONDS, Seconds, Share, Wait, key
 
 AUTO = "auto"  # where the machine or servonode chooses
-MAX_SECONDS = 9e9  # 285 years; in nanoseconds within 64 bits
 LARGEST = 1e50  # of any number, whatever its unit: products of a few larger ones would no longer be finite
 
-Seconds = Annotated[float, Meta(gt=0, le=MAX_SECONDS)]
 OptionalSeconds = Seconds | None
-Wait = Annotated[float, Meta(ge=0, le=MAX_SECONDS)]
 Pace = Annotated[float, Meta(ge=1e-6, le=1e6)]
 Size = Annotated[float, Meta(ge=0)]
-Share = Annotated[float, Meta(ge=0, le=1)]
 Chance = Annotated[float, Meta(ge=0, lt=1)]
 Whole = Annotated[int, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=1)]
@@ -36,10 +34,6 @@ else:
     DriverName = Literal[tuple(DRIVERS)]
 
 
-def _key(sentence: str, unit: str = "") -> Meta:
-    return Meta(description=sentence, extra={"unit": unit})
-
-
 class Section(Struct, frozen=True, forbid_unknown_fields=True):
     """A section of a launch file; each key has its unit and sentence in its annotation."""
 
@@ -47,98 +41,98 @@ class Section(Struct, frozen=True, forbid_unknown_fields=True):
 class Run(Section, frozen=True):
     """[run]: how long and against which clock."""
 
-    duration: Annotated[Seconds, _key("the plant time after which the run ends", "s")]
-    mode: Annotated[Literal["realtime", "lockstep"], _key("the clock: the wall's, or wait for answers")] = "realtime"
-    speed: Annotated[Pace, _key("plant seconds per wall second in real time")] = 1.0
-    seed: Annotated[Whole, _key("the number every random effect derives from")] = 1
+    duration: Annotated[Seconds, key("the plant time after which the run ends", "s")]
+    mode: Annotated[Literal["realtime", "lockstep"], key("the clock: the wall's, or wait for answers")] = "realtime"
+    speed: Annotated[Pace, key("plant seconds per wall second in real time")] = 1.0
+    seed: Annotated[Whole, key("the number every random effect derives from")] = 1
     lockstep_timeout: Annotated[
-        Seconds, _key("how long an answer may take in lockstep, the first one in real time too", "s (wall clock)")
+        Seconds, key("how long an answer may take in lockstep, the first one in real time too", "s (wall clock)")
     ] = 5.0
-    lock_memory: Annotated[bool, _key("whether the nodes' memory is kept from being swapped out, where permitted")] = (
+    lock_memory: Annotated[bool, key("whether the nodes' memory is kept from being swapped out, where permitted")] = (
         True
     )
     priority: Annotated[
-        Annotated[int, Meta(ge=0, le=98)], _key("the SCHED_FIFO priority of plant and controller; 0: ordinary")
+        Annotated[int, Meta(ge=0, le=98)], key("the SCHED_FIFO priority of plant and controller; 0: ordinary")
     ] = 0
-    pin: Annotated[bool, _key("whether in real time plant and controller get a core each")] = False
+    pin: Annotated[bool, key("whether in real time plant and controller get a core each")] = False
 
 
 class Actuator(Section, frozen=True):
     """[plant.actuator]: the physics of the drives; a number for all inputs or a table by input."""
 
-    limit: Annotated[Sizes, _key("the largest magnitude of an input", "its unit")] = None
-    rate_limit: Annotated[Sizes, _key("the fastest change of an input", "its unit per s")] = None
-    lag: Annotated[Waits, _key("the time constant of a first-order lag", "s")] = None
-    delay: Annotated[Waits, _key("the dead time before an input acts", "s")] = None
-    quantum: Annotated[Sizes, _key("the step to which an input is rounded", "its unit")] = None
-    dead_zone: Annotated[Sizes, _key("the magnitude up to which an input has no effect", "its unit")] = None
+    limit: Annotated[Sizes, key("the largest magnitude of an input", "its unit")] = None
+    rate_limit: Annotated[Sizes, key("the fastest change of an input", "its unit per s")] = None
+    lag: Annotated[Waits, key("the time constant of a first-order lag", "s")] = None
+    delay: Annotated[Waits, key("the dead time before an input acts", "s")] = None
+    quantum: Annotated[Sizes, key("the step to which an input is rounded", "its unit")] = None
+    dead_zone: Annotated[Sizes, key("the magnitude up to which an input has no effect", "its unit")] = None
 
 
 class Sensor(Section, frozen=True):
     """[plant.sensor]: how a published state differs from the true one; numbers for all states or by state."""
 
-    noise: Annotated[Sizes, _key("the standard deviation of white noise", "its unit")] = None
-    bias: Annotated[Numbers, _key("the constant error", "its unit")] = None
-    quantum: Annotated[Sizes, _key("the step to which a state is rounded", "its unit")] = None
-    delay: Annotated[Wait, _key("the age of a state message when it is published", "s")] = 0.0
-    drop: Annotated[Chance, _key("the probability that a state message is lost")] = 0.0
+    noise: Annotated[Sizes, key("the standard deviation of white noise", "its unit")] = None
+    bias: Annotated[Numbers, key("the constant error", "its unit")] = None
+    quantum: Annotated[Sizes, key("the step to which a state is rounded", "its unit")] = None
+    delay: Annotated[Wait, key("the age of a state message when it is published", "s")] = 0.0
+    drop: Annotated[Chance, key("the probability that a state message is lost")] = 0.0
 
 
 class Safety(Section, frozen=True):
     """[plant.safety]: what the filter in front of the plant enforces; absent limits are the actuator's."""
 
-    limit: Annotated[Sizes, _key("the largest magnitude let through", "its unit")] = None
-    rate_limit: Annotated[Sizes, _key("the fastest change let through", "its unit per s")] = None
+    limit: Annotated[Sizes, key("the largest magnitude let through", "its unit")] = None
+    rate_limit: Annotated[Sizes, key("the fastest change let through", "its unit per s")] = None
     power_limit: Annotated[
         Size | None,
-        _key("the most power the inputs may put into the machine together, when a command starts to act", "W"),
+        key("the most power the inputs may put into the machine together, when a command starts to act", "W"),
     ] = None
     command_timeout: Annotated[
         Annotated[float, Meta(ge=0, le=MAX_SECONDS)] | None,
-        _key("the longest wait for a command (absent: 3 periods, at least the floor; 0: none, needs unsafe)", "s"),
+        key("the longest wait for a command (absent: 3 periods, at least the floor; 0: none, needs unsafe)", "s"),
     ] = None
     unsafe: Annotated[
-        bool, _key("whether watches may be off or longer than 10 s of wall time, and inputs of a machine without limit")
+        bool, key("whether watches may be off or longer than 10 s of wall time, and inputs of a machine without limit")
     ] = False
     ramp: Annotated[
         Annotated[float, Meta(ge=0, le=600)],
-        _key("how long after an arming the inputs grow, with its square, to what is asked", "s"),
+        key("how long after an arming the inputs grow, with its square, to what is asked", "s"),
     ] = 0.5
     arming_limit: Annotated[
-        Sizes, _key("the largest magnitude let through in the time after an arming (absent: the limit)", "its unit")
+        Sizes, key("the largest magnitude let through in the time after an arming (absent: the limit)", "its unit")
     ] = None
-    arming_time: Annotated[Seconds, _key("how long after an arming that holds", "s")] = 10.0
+    arming_time: Annotated[Seconds, key("how long after an arming that holds", "s")] = 10.0
     state_limit: Annotated[
-        Sizes, _key("the largest magnitude of a reading that is believed (absent: the machine's)", "its unit")
+        Sizes, key("the largest magnitude of a reading that is believed (absent: the machine's)", "its unit")
     ] = None
     state_rate_limit: Annotated[
-        Sizes, _key("the fastest change of a reading that is believed (absent: the machine's)", "its unit per s")
+        Sizes, key("the fastest change of a reading that is believed (absent: the machine's)", "its unit per s")
     ] = None
     frozen_time: Annotated[
-        Seconds, _key("how long a machine's readings may be the same, bit by bit, while inputs should move it", "s")
+        Seconds, key("how long a machine's readings may be the same, bit by bit, while inputs should move it", "s")
     ] = 0.5
     repeats: Annotated[
         Whole | None,
-        _key("how long the last command is held when none comes (absent: to the command timeout)", "periods"),
+        key("how long the last command is held when none comes (absent: to the command timeout)", "periods"),
     ] = None
     lateness_limit: Annotated[
         Annotated[float, Meta(ge=0.001, le=MAX_SECONDS)] | None,
-        _key(
+        key(
             "the plant's own lateness that is a fault (absent: 1 if simulated, else the command timeout)",
             "s (wall clock)",
         ),
     ] = None
-    command_timeout_floor: Annotated[Seconds, _key("the least wait where the timeout is absent", "s (wall clock)")] = (
+    command_timeout_floor: Annotated[Seconds, key("the least wait where the timeout is absent", "s (wall clock)")] = (
         0.02
     )
-    faults: Annotated[bool, _key("whether the machine's own faults (tilt, fall, contact lost) end the run")] = True
+    faults: Annotated[bool, key("whether the machine's own faults (tilt, fall, contact lost) end the run")] = True
     safe_time: Annotated[
         Annotated[float, Meta(ge=0, le=MAX_SECONDS)] | None,
-        _key("how long a fault is followed by the safe action (absent: 5 where the machine brakes)", "s"),
+        key("how long a fault is followed by the safe action (absent: 5 where the machine brakes)", "s"),
     ] = None
     on_fault: Annotated[
         Literal["auto", "stop", "wait", "resume"],
-        _key(
+        key(
             "what follows a fault: the end, waiting for a reset (auto: where nodes are started again), or going on "
             "when commands come again"
         ),
@@ -149,66 +143,50 @@ class Device(Section, frozen=True):
     """[plant.device]: a machine that is another process or hardware."""
 
     state: Annotated[
-        Text | None, _key("where the external machine publishes its states (absent: MACHINE.state, a private socket)")
+        Text | None, key("where the external machine publishes its states (absent: MACHINE.state, a private socket)")
     ] = None
     applied: Annotated[
-        Text | None, _key("where servonode publishes what is applied (absent: MACHINE.applied, a private socket)")
+        Text | None, key("where servonode publishes what is applied (absent: MACHINE.applied, a private socket)")
     ] = None
-    wait: Annotated[Seconds, _key("how long to wait for the machine at the start", "s (wall clock)")] = 30.0
+    wait: Annotated[Seconds, key("how long to wait for the machine at the start", "s (wall clock)")] = 30.0
     timeout: Annotated[
         OptionalSeconds,
-        _key("the longest wait for a state of the machine (absent: the command timeout)", "s (wall clock)"),
+        key("the longest wait for a state of the machine (absent: the command timeout)", "s (wall clock)"),
     ] = None
     any_speed: Annotated[
-        bool, _key("whether an external machine may be run at a speed other than 1: a simulator, never hardware")
+        bool, key("whether an external machine may be run at a speed other than 1: a simulator, never hardware")
     ] = False
-
-
-class Link(Section, frozen=True):
-    """[plant.link]: faults of the link to a loopback machine, each way; chances per message."""
-
-    delay: Annotated[Wait, _key("the time a message takes", "s (wall clock)")] = 0.0
-    jitter: Annotated[Wait, _key("up to how much longer it takes, at random", "s (wall clock)")] = 0.0
-    loss: Annotated[Share, _key("the chance that a message is lost")] = 0.0
-    duplicate: Annotated[Share, _key("the chance that it comes twice")] = 0.0
-    reorder: Annotated[Share, _key("the chance that the next one overtakes it")] = 0.0
-    corrupt: Annotated[Share, _key("the chance that some of its bytes are changed")] = 0.0
-    cut: Annotated[
-        Literal["none", "both", "state", "applied"], _key("which way nothing passes while the link is cut")
-    ] = "none"
-    cut_at: Annotated[Wait, _key("when the cut begins, from the handshake on", "s (wall clock)")] = 0.0
-    cut_for: Annotated[Seconds, _key("how long it lasts", "s (wall clock)")] = MAX_SECONDS
 
 
 class Plant(Section, frozen=True):
     """[plant]: the machine, how it is integrated, and its imperfections."""
 
-    machine: Annotated[Text, _key("the machine; `servonode list machines`")]
+    machine: Annotated[Text, key("the machine; `servonode list machines`")]
     driver: Annotated[
         DriverName,
-        _key(f"what stands behind the plant node: {', '.join(each.summary for each in DRIVERS.values())}"),
+        key(f"what stands behind the plant node: {', '.join(each.summary for each in DRIVERS.values())}"),
     ] = "simulated"
     step: Annotated[
-        Seconds | Literal["auto"], _key('the integrator step; "auto": the machine chooses, where it can', "s")
+        Seconds | Literal["auto"], key('the integrator step; "auto": the machine chooses, where it can', "s")
     ] = 0.001
-    integrator: Annotated[Integrator, _key("the integration rule; rk2 is the midpoint rule")] = "rk4"
-    publish_every: Annotated[Count, _key("steps per state message; control instants always have one", "steps")] = 1
+    integrator: Annotated[Integrator, key("the integration rule; rk2 is the midpoint rule")] = "rk4"
+    publish_every: Annotated[Count, key("steps per state message; control instants always have one", "steps")] = 1
     parameters: Annotated[
-        dict[str, float | str], _key("what differs from the machine's defaults, a function of t, or auto", "SI")
+        dict[str, float | str], key("what differs from the machine's defaults, a function of t, or auto", "SI")
     ] = {}
-    settings: Annotated[dict[str, str | float | bool], _key("the machine's named options")] = {}
+    settings: Annotated[dict[str, str | float | bool], key("the machine's named options")] = {}
     disturbance: Annotated[
-        dict[str, str | float], _key("forces by coordinate or input, expressions of t and states", "N or N m")
+        dict[str, str | float], key("forces by coordinate or input, expressions of t and states", "N or N m")
     ] = {}
     initial: Annotated[
         dict[str, float | list[float] | bool | str],
-        _key("state values at t = 0, or what the machine starts from", "SI"),
+        key("state values at t = 0, or what the machine starts from", "SI"),
     ] = {}
     actuator: Actuator = Actuator()
     sensor: Sensor = Sensor()
     safety: Safety = Safety()
     device: Device = Device()
-    link: Link = Link()
+    link: Impairments = Impairments()
 
 
 class Supervision(Section, frozen=True):
@@ -216,33 +194,33 @@ class Supervision(Section, frozen=True):
 
     plant: Annotated[
         Literal["never", "on-failure"],
-        _key("when the plant node is started again; a fault of the run ends it for good"),
+        key("when the plant node is started again; a fault of the run ends it for good"),
     ] = "never"
-    controller: Annotated[Restart, _key("when the controller node is started again")] = "never"
-    target: Annotated[Restart, _key("when the target node is started again")] = "never"
-    attempts: Annotated[Count, _key("the most restarts of a node within the window")] = 5
-    window: Annotated[Seconds, _key("the time over which restarts are counted", "s (wall clock)")] = 60.0
+    controller: Annotated[Restart, key("when the controller node is started again")] = "never"
+    target: Annotated[Restart, key("when the target node is started again")] = "never"
+    attempts: Annotated[Count, key("the most restarts of a node within the window")] = 5
+    window: Annotated[Seconds, key("the time over which restarts are counted", "s (wall clock)")] = 60.0
     backoff: Annotated[
-        Wait, _key("the wait before a second restart in the window, doubled for each more", "s (wall clock)")
+        Wait, key("the wait before a second restart in the window, doubled for each more", "s (wall clock)")
     ] = 0.1
 
 
 class Controller(Section, frozen=True):
     """[controller]: the program and how often it runs; without it, zero input and no command watchdog."""
 
-    program: Annotated[Text | None, _key("the program; `servonode list programs`")] = None
+    program: Annotated[Text | None, key("the program; `servonode list programs`")] = None
     residuals: Annotated[
-        dict[str, str | float], _key("instead of a program: expressions of t, states, parameters, targets, settings")
+        dict[str, str | float], key("instead of a program: expressions of t, states, parameters, targets, settings")
     ] = {}
-    period: Annotated[Seconds, _key("the time between control instants", "s")] = 0.01
-    delay: Annotated[Whole, _key("the time after which a command acts", "periods")] = 0
-    predictor: Annotated[bool, _key("whether the law computes from the state predicted over the delay")] = False
+    period: Annotated[Seconds, key("the time between control instants", "s")] = 0.01
+    delay: Annotated[Whole, key("the time after which a command acts", "periods")] = 0
+    predictor: Annotated[bool, key("whether the law computes from the state predicted over the delay")] = False
     damping: Annotated[
-        Share, _key("0: stop where the goal is singular; else damped least squares, with this share of W")
+        Share, key("0: stop where the goal is singular; else damped least squares, with this share of W")
     ] = 0.0
-    parameters: Annotated[dict[str, float], _key("what differs in the model the law believes", "SI")] = {}
-    gains: Annotated[dict[str, float | str | list[list[float]]], _key('rates, "auto", or matrices', "1/s")] = {}
-    settings: Annotated[dict[str, Setting], _key("the program's own options")] = {}
+    parameters: Annotated[dict[str, float], key("what differs in the model the law believes", "SI")] = {}
+    gains: Annotated[dict[str, float | str | list[list[float]]], key('rates, "auto", or matrices', "1/s")] = {}
+    settings: Annotated[dict[str, Setting], key("the program's own options")] = {}
 
 
 class Sections(Section, frozen=True):
@@ -252,7 +230,7 @@ class Sections(Section, frozen=True):
     plant: Plant
     controller: Controller | None = None
     supervision: Supervision = Supervision()
-    target: Annotated[dict[str, str | float], _key("expressions of t by name", "SI")] = {}
+    target: Annotated[dict[str, str | float], key("expressions of t by name", "SI")] = {}
 
 
 class LaunchFile(Sections, frozen=True, kw_only=True):

@@ -16,7 +16,6 @@ from servonode.closed_loop.launch_keys import (
     Actuator,
     Controller,
     Device,
-    Link,
     Plant,
     Run,
     Safety,
@@ -26,6 +25,7 @@ from servonode.closed_loop.launch_keys import (
 )
 from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.driver import Driver
+from servonode.plants.drivers.link_keys import Impairments
 
 HEAD = """\
 # The launch file
@@ -80,7 +80,7 @@ welcome here. Their work is part of the energy check.
 ## controller.residuals
 
 A goal without a Python file: `residuals = { speed = "V - v", phi = "phi - 0.1*t" }`. Each expression of t, states,
-rates (`X_dot`), the machine's parameters, `[target]` names and `[controller.settings]` are to become zero. Numbers in
+rates (`X_dot`), the machine's parameters, `[target]` names and `[controller.settings]` is to become zero. Numbers in
 the settings are constants, texts are functions of time. As many residuals as inputs; a program file can do more
 (relations between inputs, guards, least norm).
 
@@ -93,7 +93,7 @@ off, `"auto"` lets servonode choose. Defaults are the program's. Instead: matric
 ## [controller.settings]
 
 The program's own: options, parameters and functions of time, on the machine's page. What has no default (such as
-`rho0` of `pursuit`) is computed from the start.
+`rho0` of `pursuit`) is computed from the initial state.
 
 ## [target]
 
@@ -106,7 +106,7 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("plant.sensor", Sensor),
     ("plant.safety", Safety),
     ("plant.device", Device),
-    ("plant.link", Link),
+    ("plant.link", Impairments),
     ("supervision", Supervision),
     ("controller", Controller),
 )

@@ -13,6 +13,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics.description import Quantity, packed
 from servonode.mechanics.fault_time import located
 from servonode.mechanics.machine import Machine
+from servonode.plants.record_layout import PlantRecordLayout
 
 Array = npt.NDArray[np.float64]
 
@@ -199,44 +200,40 @@ def plain(value: float) -> float | str:
 
 
 def run_of_rows(closed_loop: ClosedLoop, control: str, rows: Array, answers: Array, wall_s: float, **more: Any) -> Run:
-    """A Run from the plant's rows (k, x, work, u) and the controller's (see `RecordLayout`).
+    """A Run from the plant's rows (see `PlantRecordLayout`) and the controller's (see `RecordLayout`).
 
-    A plant node's rows go on with the step of the goal and the age of the state. What the controller computed stands at
-    control instants; between them the last one is repeated.
+    What the controller computed stands at control instants; between them the last one is repeated.
     """
-    machine = closed_loop.machine
-    n, names = machine.n_state, machine.description.state_names
-    k = rows[:, 0].astype(np.int64)
+    machine, step_s = closed_loop.machine, closed_loop.launch.step_ns / 1e9
+    part = PlantRecordLayout.of(machine.description)
+    k = rows[:, part.step][:, 0].astype(np.int64)
     t = k * closed_loop.launch.step_ns / 1e9
     residuals, scales, states = _answered(closed_loop, answers)
-    step_s = closed_loop.launch.step_ns / 1e9
     energy = np.array(
-        [machine.energy(time, np.ascontiguousarray(row)) for time, row in zip(t, rows[:, 1 : n + 2], strict=True)]
+        [machine.energy(time, np.ascontiguousarray(row)) for time, row in zip(t, rows[:, part.x], strict=True)]
     )
-    inputs = machine.description.input_names
-    stamps = 1 + n + 1 + len(inputs)  # columns before those
-    if rows.shape[1] > stamps:
-        more["goal_t"] = rows[:, stamps] * closed_loop.launch.step_ns / 1e9
+    if rows.shape[1] == part.size:
+        more["goal_t"] = rows[:, part.goal_step][:, 0] * closed_loop.launch.step_ns / 1e9
         if not closed_loop.driver.simulated and control != "sampled":
-            more["state_age"] = rows[:, stamps + 1]
-    rows = np.ascontiguousarray(rows[:, :stamps])
-    held = _stabilised(machine, t, rows)
+            more["state_age"] = rows[:, part.age][:, 0]
+    rows = np.ascontiguousarray(rows[:, part.computed])
+    held = _stabilised(machine, t, rows[:, part.x])
     largest = {name: float(np.max(np.abs(values), initial=0.0)) for name, values in held.items()}
     more["residual_max"] = largest | more.get("residual_max", {})
-    more.setdefault("warnings", _warnings(closed_loop, t, rows) | _faults_let_pass(closed_loop, rows))
+    more.setdefault("warnings", _warnings(machine, t, rows) | _faults_let_pass(closed_loop, rows))
     return Run(
         closed_loop=closed_loop,
         control=control,
         t=t,
         k=k,
-        state={name: rows[:, 1 + i] for i, name in enumerate(names)},
-        input={name: rows[:, n + 2 + i] for i, name in enumerate(inputs)},
+        state=dict(zip(machine.description.state_names, rows[:, part.state].T, strict=True)),
+        input=dict(zip(machine.description.input_names, rows[:, part.inputs].T, strict=True)),
         residual=held | _held(k, answers, residuals),
         scale=_held(k, answers, scales),
         program_state=_held(k, answers, states),
         limits={name: _acted(answers, scale, step_s) for name, scale in scales.items()},
         energy=energy,
-        work=rows[:, n + 1],
+        work=rows[:, part.work][:, 0],
         wall_s=wall_s,
         steps=int(k[-1]) if len(k) else 0,
         **more,
@@ -261,14 +258,14 @@ def _answered(closed_loop: ClosedLoop, answers: Array) -> tuple[dict[str, Array]
     return named(law.residuals, part.residuals), named(law.limits, part.scales), named(law.states, part.states)
 
 
-def _stabilised(machine: Machine, t: Array, rows: Array) -> dict[str, Array]:
-    """The residuals of the constraints that the machine itself holds by reactions, at every row."""
+def _stabilised(machine: Machine, t: Array, xs: Array) -> dict[str, Array]:
+    """The residuals of the constraints that the machine itself holds by reactions, at each kernel state (rows, n_x)."""
     described = machine.description
     if not described.stabilised:
         return {}
     table = np.array(
-        [machine.constraint_residual(at, row[1 : machine.n_state + 2].copy()) for at, row in zip(t, rows, strict=True)]
-    ).reshape(len(rows), -1)
+        [machine.constraint_residual(at, np.ascontiguousarray(x)) for at, x in zip(t, xs, strict=True)]
+    ).reshape(len(xs), -1)
     return {each.name: table[:, len(described.constraints) + i] for i, each in enumerate(described.stabilised)}
 
 
@@ -280,29 +277,29 @@ def _faults_let_pass(closed_loop: ClosedLoop, rows: Array) -> dict[str, float]:
     machine, launch = closed_loop.machine, closed_loop.launch
     if launch.plant.safety.faults or not machine.description.faults:
         return {}
-    n, integrator, step_ns = machine.n_state, launch.plant.integrator, launch.step_ns
+    part = PlantRecordLayout.of(machine.description)
+    integrator, step_ns = launch.plant.integrator, launch.step_ns
     watch = None if closed_loop.control else machine.watcher(integrator)
-    last = np.zeros(n + 1)
+    last, k = np.zeros(machine.n_state + 1), rows[:, part.step][:, 0].astype(np.int64).tolist()
     for i, row in enumerate(rows):
-        k, x, u = int(row[0]), row[1 : n + 2].copy(), row[n + 2 :].copy()
-        text = machine.fault(k * step_ns / 1e9, x)
+        x, u = row[part.x].copy(), row[part.inputs].copy()
+        text = machine.fault(k[i] * step_ns / 1e9, x)
         if text:
-            return {text: k * step_ns / 1e9}
-        steps = int(rows[i + 1, 0]) - k if watch and i + 1 < len(rows) else 0
-        made = watch(k, steps, step_ns, x, last, u, machine.c) if watch and steps else 0
+            return {text: k[i] * step_ns / 1e9}
+        steps = k[i + 1] - k[i] if watch and i + 1 < len(rows) else 0
+        made = watch(k[i], steps, step_ns, x, last, u, machine.c) if watch and steps else 0
         if made:
-            t, text = located(machine, integrator, step_ns, k + made - 1, last, u)
+            t, text = located(machine, integrator, step_ns, k[i] + made - 1, last, u)
             return {text: t}
     return {}
 
 
-def _warnings(closed_loop: ClosedLoop, t: Array, rows: Array) -> dict[str, float]:
+def _warnings(machine: Machine, t: Array, rows: Array) -> dict[str, float]:
     """The machine's warnings with the first recorded time at which each holds."""
-    machine = closed_loop.machine
     found: dict[str, float] = {}
-    n = machine.n_state
+    part = PlantRecordLayout.of(machine.description)
     for time, row in zip(t, rows, strict=True):
-        for text in machine.warnings(time, row[1 : n + 2], row[n + 2 :]):
+        for text in machine.warnings(time, row[part.x], row[part.inputs]):
             found.setdefault(text, float(time))
     return found
 

@@ -58,7 +58,7 @@ class PlantNode(Node):
         launch = closed_loop.launch
         self.closed_loop = closed_loop
         self.plant: Plant = driven_plant(closed_loop, clock) if interactive else closed_loop.plant()
-        info = self.plant.open()
+        self.plant.open()
         self.grid = StepGrid(launch.steps, launch.steps_per_period, launch.plant.publish_every)
         ladder = Ladder(self.faults, waits=interactive and closed_loop.on_fault == "wait", estop_waits=interactive)
         self.guard = Guard(closed_loop, self.plant, self.outbox, ladder, self.counts, clock)
@@ -67,7 +67,7 @@ class PlantNode(Node):
         self.link = MachineLink(self.plant, self.guard, clock, launch.run.lockstep_timeout)
         self.goal = GoalTime(self.plant, self.guard)
         self.states = StatePublisher(closed_loop, self.plant, self.outbox, self.guard, self.goal)
-        self.record = PlantRecorder(self.plant, info, self.goal, launch.steps, every, store)
+        self.record = PlantRecorder(self.plant, closed_loop.machine.description, self.goal, launch.steps, every, store)
         self.pace = Pace()
         self.status = PlantStatus(self)
         self.energy = EnergyAccount(self.plant)

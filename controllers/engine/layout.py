@@ -1,44 +1,12 @@
 """Layout of a law's arrays: the goal y, the answer out, and the row that a record keeps of an answer."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
-from typing import Self, TypeVar
+from typing import Self
 
 import numpy as np
 
 from servonode.mechanics.description import MachineDescription, ProgramDescription, derivatives
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class _Layout:
-    """Named parts of an array, one behind the other."""
-
-    @classmethod
-    def _consecutive(cls, *sizes: int) -> Self:
-        return cls(*(slice(begin, end) for begin, end in pairwise(accumulate(sizes, initial=0))))
-
-    @property
-    def size(self) -> int:
-        """The length of the array."""
-        return sum(self._sizes.values())
-
-    @property
-    def _sizes(self) -> dict[str, int]:
-        return {name: part.stop - part.start for name, part in vars(self).items()}
-
-    def arranged(self, **parts: Sequence[T]) -> list[T]:
-        """The array of these parts, given by name.
-
-        Raises:
-            ValueError: not all parts are given, or one has another size.
-        """
-        given = {name: len(part) for name, part in parts.items()}
-        if given != self._sizes:
-            raise ValueError(f"entries {given} do not fit into the parts {self._sizes}; give each part its entries")
-        return [each for name in self._sizes for each in parts[name]]
+from servonode.mechanics.layout import Layout
 
 
 def law_sizes(machine: MachineDescription, program: ProgramDescription) -> dict[str, int]:
@@ -53,7 +21,7 @@ def law_sizes(machine: MachineDescription, program: ProgramDescription) -> dict[
 
 
 @dataclass(frozen=True)
-class GoalLayout(_Layout):
+class GoalLayout(Layout):
     """The goal y: targets and signals, each with its derivatives, then what a controller keeps between its answers."""
 
     targets: slice
@@ -77,7 +45,7 @@ class GoalLayout(_Layout):
 
 
 @dataclass(frozen=True)
-class AnswerLayout(_Layout):
+class AnswerLayout(Layout):
     """The answer out: inputs before any limit, residuals f, their rates f', condition of W, scale of each limit."""
 
     inputs: slice
@@ -98,7 +66,7 @@ class AnswerLayout(_Layout):
 
 
 @dataclass(frozen=True)
-class RecordLayout(_Layout):
+class RecordLayout(Layout):
     """A controller's row: the step, what is recorded of an answer, the program's own states."""
 
     step: slice
@@ -112,6 +80,11 @@ class RecordLayout(_Layout):
     def of(cls, program: ProgramDescription) -> Self:
         n_s = len(program.residuals)
         return cls._consecutive(1, n_s, n_s, 1, len(program.limits), len(program.states))
+
+    @property
+    def recorded(self) -> slice:
+        """What is recorded of an answer."""
+        return slice(self.residuals.start, self.scales.stop)
 
     def columns(self, program: ProgramDescription) -> list[str]:
         """The names of a row's entries."""

@@ -2,30 +2,14 @@
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from servonode.bus.interfaces import HWM
+from servonode.plants.drivers.link_keys import Impairments
 
 Frames = tuple[bytes, bytes]
 DRAWS = 7  # random numbers for each message, used or not, so that one effect does not shift another's
-
-
-@dataclass(frozen=True)
-class Impairments:
-    """Faults of a link, the same each way; times in wall seconds, chances per message."""
-
-    delay: float = 0.0  # s a message takes
-    jitter: float = 0.0  # s, up to how much longer
-    loss: float = 0.0
-    duplicate: float = 0.0
-    reorder: float = 0.0  # chance that the next message overtakes it
-    corrupt: float = 0.0  # chance that up to four of its bytes are changed
-    cut: Literal["none", "both", "state", "applied"] = "none"  # which way nothing passes during the cut
-    cut_at: float = 0.0  # s after the first handshake
-    cut_for: float = float("inf")  # s
 
 
 class Way:

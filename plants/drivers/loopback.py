@@ -6,7 +6,7 @@ from servonode.plants.plant import Plant
 
 def _open(context: DriverContext) -> Plant:
     from servonode.plants.drivers.device import DevicePlant
-    from servonode.plants.drivers.impairments import Impairments
+    from servonode.plants.drivers.link_keys import Impairments
     from servonode.plants.drivers.loopback_link import LoopbackLink
 
     machine, workings, clock = context.machine, context.workings, context.clock

@@ -8,7 +8,8 @@ from servonode.bus.codec import encode_frames
 from servonode.bus.interfaces import BOUND, Intake
 from servonode.bus.link import MACHINE_TOPICS
 from servonode.mechanics.machine import Machine
-from servonode.plants.drivers.impairments import Frames, Impairments, both_ways
+from servonode.plants.drivers.impairments import Frames, both_ways
+from servonode.plants.drivers.link_keys import Impairments
 from servonode.plants.drivers.simulated_device import SimulatedDevice, Workings
 from servonode.plants.drivers.terms import Clock
 

@@ -19,7 +19,8 @@ from servonode.plants import load_machine
 from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.device import DevicePlant
 from servonode.plants.drivers.driver import DriverContext, Stated
-from servonode.plants.drivers.impairments import Impairments, both_ways
+from servonode.plants.drivers.impairments import both_ways
+from servonode.plants.drivers.link_keys import Impairments
 from servonode.plants.drivers.loopback_link import LoopbackLink
 from servonode.plants.drivers.simulated_device import Workings
 from servonode.plants.drivers.terms import Terms, terms_of
