@@ -66,11 +66,11 @@ def _law_functions(law: ServoLaw, source: str, shared: set[str], prefix: str) ->
     """The law, and where the program has states of its own what brings them to a new time; `shared` are renamed."""
     c, K = _argument("law_c", law.c), _argument("law_K", law.K)
     own = {each: f"follow_{each}" for each in function_names(source)}
-    law_, follow = (Signature.of(LawKernel, each) for each in ("law", "follow"))
+    of_law, of_follow = (Signature.of(LawKernel, each) for each in ("law", "follow"))
     rename = {each: f"law_{each}" for each in shared}
-    functions = [PublicFunction.of(f"{prefix}_law", law_, source, law.sizes, rename, {"c": c, "K": K})]
+    functions = [PublicFunction.of(f"{prefix}_law", of_law, source, law.sizes, rename, {"c": c, "K": K})]
     if law.description.states:
-        functions.append(PublicFunction.of(f"{prefix}_follow", follow, source, law.sizes, own, {"c": c}))
+        functions.append(PublicFunction.of(f"{prefix}_follow", of_follow, source, law.sizes, own, {"c": c}))
     return functions
 
 

@@ -44,7 +44,8 @@ class Machine:
     """Kernels of one machine for one parameter set.
 
     State arrays `x` have the description's state entries and, last, the work [J] of inputs and losses since the
-    start (`n_x = len(state) + 1`); input arrays `u` have its inputs.
+    start (`n_x = len(state) + 1`); input arrays `u` have its inputs. It has many methods, for each function of the
+    kernel has one, which makes the arrays that the function fills.
     """
 
     def __init__(self, description: MachineDescription, kernel: MachineKernel, parameters: Mapping[str, float]) -> None:

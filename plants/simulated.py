@@ -17,7 +17,8 @@ Array = npt.NDArray[np.float64]
 class SimulatedPlant:
     """A machine integrated with a fixed step of `step_ns`; plant time is k * step_ns / 1e9 exactly.
 
-    `x` is the true kernel state (its last entry the work [J] of inputs and losses).
+    `x` is the true kernel state (its last entry the work [J] of inputs and losses). It has as many methods and
+    attributes as the plant contract asks for, beside the effects of actuator and sensor.
     """
 
     simulated = True
