@@ -108,7 +108,7 @@ def test_what_every_room_may_import_imports_nothing_of_the_package() -> None:
 
 
 def test_what_a_kernel_is_made_by_stands_in_the_folders_that_its_cache_key_digests() -> None:
-    digested = ("servonode.mechanics", "servonode.controllers.engine")
+    digested = ("servonode.kernels", "servonode.mechanics", "servonode.controllers.engine")
     makers = [module for module in MODULES if module.startswith(digested)]
     assert "servonode.controllers.engine.program" in makers
     others = {name for module in makers for name in modules_imported(module) if not name.startswith(digested)}
