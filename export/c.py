@@ -3,20 +3,18 @@
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from servonode.controllers import ServoLaw
-from servonode.controllers.engine.kernels import LawKernel
-from servonode.export.c_text import WIDTH, c_number, comment
-from servonode.export.c_translate import function_names, translate
+from servonode.kernels import ir
+from servonode.kernels.c99 import WIDTH, c_number, comment, function_names, translate
+from servonode.kernels.language import parse
+from servonode.mechanics.cache import text_of
 from servonode.mechanics.description import Quantity, derivative_name, derivatives
 from servonode.mechanics.integrate import INTEGRATORS
-from servonode.mechanics.kernels import StepsKernel
 from servonode.mechanics.machine import Machine
-from servonode.mechanics.signatures import Signature
 from servonode.version import VERSION
 
 Array = npt.NDArray[np.float64]
@@ -34,21 +32,20 @@ def c_file(
     """
     prefix = c_prefix(name)
     header = [*_head(machine, law, integrator, step_s, period_s, name), *_example(law, period_s, prefix)]
-    modules = (machine.kernel, machine.steps(integrator))
-    plant_source = "\n".join(Path(str(each.__file__)).read_text(encoding="utf-8") for each in modules)
-    law_source = Path(str(law.kernel.__file__)).read_text(encoding="utf-8") if law else ""
-    shared = function_names(plant_source) & function_names(law_source) if law else set()
+    plant_kernel = parse(text_of(machine.steps(integrator).__name__), text_of)
+    law_kernel = parse(text_of(law.kernel.__name__), text_of) if law else ir.Module()
+    shared = function_names(plant_kernel) & function_names(law_kernel) if law else set()
     parts = [
         _comment(header),
         "#include <math.h>",
         _sizes(machine, law, step_s, period_s),
         _prototypes(law, prefix),
-        _plant(machine, plant_source, {each: f"plant_{each}" for each in shared}, prefix),
+        _plant(machine, plant_kernel, {each: f"plant_{each}" for each in shared}, prefix),
     ]
     if law:
-        parts.append(_law(law, law_source, {each: f"law_{each}" for each in shared}, prefix))
+        parts.append(_law(law, law_kernel, {each: f"law_{each}" for each in shared}, prefix))
     if law and law.description.states:
-        parts.append(_follow(law, law_source, prefix))
+        parts.append(_follow(law, law_kernel, prefix))
     return "\n\n".join(parts) + "\n"
 
 
@@ -239,22 +236,20 @@ def _prototypes(law: ServoLaw | None, prefix: str) -> str:
     return "\n".join(lines)
 
 
-def _plant(machine: Machine, source: str, rename: Mapping[str, str], prefix: str) -> str:
+def _plant(machine: Machine, kernel: ir.Module, rename: Mapping[str, str], prefix: str) -> str:
     """The plant's constants and functions, then its public step."""
-    shapes = Signature.of(StepsKernel, "step").shapes(machine.sizes)
     return "\n\n".join(
         [
             *_array("plant_c", "what the plant computes from its parameters alone", {"": machine.c}),
-            translate(source, "step", shapes, rename).rstrip(),
+            translate(kernel, "step", rename).text.rstrip(),
             f"void {prefix}_plant_step(double t, double *x, const double *u)\n{{\n"
             f"    step(t, x, u, {_argument('plant_c', machine.c)}, SERVONODE_STEP_S);\n}}",
         ]
     )
 
 
-def _law(law: ServoLaw, source: str, rename: Mapping[str, str], prefix: str) -> str:
+def _law(law: ServoLaw, kernel: ir.Module, rename: Mapping[str, str], prefix: str) -> str:
     """The law's constants, gains and functions, then its public function."""
-    shapes = Signature.of(LawKernel, "law").shapes(law.sizes)
     gains = {f"K{word}, feedback of {of}": matrix
              for word, of, matrix in zip("01I", ("f", "f'", "the integrals of f"), law.K, strict=True)}  # fmt: skip
     arguments = f"{_argument('law_c', law.c)}, {_argument('law_K', law.K)}"
@@ -262,20 +257,19 @@ def _law(law: ServoLaw, source: str, rename: Mapping[str, str], prefix: str) -> 
         [
             *_array("law_c", "what the law computes from its parameters alone", {"": law.c}),
             *_array("law_K", "gains, each matrix row by row in the order of the residuals", gains),
-            translate(source, "law", shapes, rename).rstrip(),
+            translate(kernel, "law", rename).text.rstrip(),
             f"int {prefix}_law(double t, const double *x, const double *y, double *out)\n{{\n"
             f"    return law(t, x, y, {arguments}, out);\n}}",
         ]
     )
 
 
-def _follow(law: ServoLaw, source: str, prefix: str) -> str:
+def _follow(law: ServoLaw, kernel: ir.Module, prefix: str) -> str:
     """How the program's own states are followed, from one measured state to the next."""
-    shapes = Signature.of(LawKernel, "follow").shapes(law.sizes)
-    rename = {each: f"follow_{each}" for each in function_names(source)}
+    rename = {each: f"follow_{each}" for each in function_names(kernel)}
     return "\n\n".join(
         [
-            translate(source, "follow", shapes, rename).rstrip(),
+            translate(kernel, "follow", rename).text.rstrip(),
             f"void {prefix}_follow(double t, const double *x, double *y, double passed, double *memory)\n{{\n"
             f"    follow_follow(t, x, y, {_argument('law_c', law.c)}, passed, memory);\n}}",
         ]
