@@ -159,7 +159,7 @@ class _Printer:
         flat = [f"{self.names[each.name]} is {' x '.join('n' if n is None else str(n) for n in each.type.shape)}, "
                 "row by row" for each in self.signature.arguments
                 if isinstance(each.type, ir.Array) and len(each.type.shape) > 1]  # fmt: skip
-        notes = "; ".join([*([self.doc.rstrip(".")] if self.doc else []), *flat])
+        notes = "; ".join([*([" ".join(self.doc.rstrip(".").split())] if self.doc else []), *flat])
         head = textwrap.wrap(f"/* {comment(notes)}. */", WIDTH, subsequent_indent=" * ") if notes else []
         result = "void" if isinstance(self.signature.result, ir.Array) else self._type(self.signature.result)
         head += _wrapped(f"static {result} {self.c_names[self.signature.symbol]}({self._parameters()})")
@@ -300,7 +300,7 @@ class _Printer:
     def _return(self, values: tuple[ir.Expr, ...], path: Path) -> None:
         if isinstance(self.signature.result, ir.Array):
             places = [f"{self.out}[{i}]" for i in range(len(values))]
-            if any(isinstance(each, ir.Element) for each in ir.nodes(values)):  # of what is also the caller's result
+            if _reads(values):  # maybe of the array that the result goes to
                 self._together(places, values)
             else:
                 for place, value in zip(places, values, strict=True):

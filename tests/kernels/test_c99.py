@@ -233,8 +233,12 @@ CALLS = """def pair(a: f64, x: f64[2]) -> f64[2]:
     return (a*x[0], a - x[1])
 
 
+def second(x: f64[2]) -> f64:
+    return x[1]
+
+
 def turned(x: f64[2]) -> f64[2]:
-    return (x[1], -x[0])
+    return (second(x), -x[0])
 
 
 def fill(M: f64[2, 2], a: f64):
@@ -335,7 +339,7 @@ def test_a_missing_function_is_named() -> None:
 
 
 def test_a_docstring_and_the_shapes_of_arrays_are_a_comment() -> None:
-    text = 'def f(M: f64[2, 3]) -> f64:\n    """The first */ entry."""\n    return M[0, 0]\n'
+    text = 'def f(M: f64[2, 3]) -> f64:\n    """The first */\n\n    entry."""\n    return M[0, 0]\n'
     assert translate(parse(text), "f").text.startswith("/* The first * / entry; M is 2 x 3, row by row. */\n")
 
 
