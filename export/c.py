@@ -3,7 +3,6 @@
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +10,10 @@ import numpy.typing as npt
 from servonode.controllers import ServoLaw
 from servonode.controllers.engine.kernels import LawKernel
 from servonode.export.c_public import PublicFunction
-from servonode.export.c_text import WIDTH, c_number, comment
-from servonode.export.c_translate import function_names
+from servonode.kernels.c99 import WIDTH, c_number, comment, function_names
+from servonode.kernels.ir import Module
+from servonode.kernels.language import parse
+from servonode.mechanics.cache import text_of
 from servonode.mechanics.description import Quantity, derivative_name, derivatives
 from servonode.mechanics.integrate import INTEGRATORS
 from servonode.mechanics.kernels import StepsKernel
@@ -39,15 +40,14 @@ def c_file(
     the predictor of a launch file are not in it.
     """
     prefix = c_prefix(name)
-    modules = (machine.kernel, machine.steps(integrator))
-    plant_source = "\n".join(Path(str(each.__file__)).read_text(encoding="utf-8") for each in modules)
-    law_source = Path(str(law.kernel.__file__)).read_text(encoding="utf-8") if law else ""
-    shared = function_names(plant_source) & function_names(law_source) if law else set()
+    plant_kernel = parse(text_of(machine.steps(integrator).__name__), text_of)
+    law_kernel = parse(text_of(law.kernel.__name__), text_of) if law else Module()
+    shared = function_names(plant_kernel) & function_names(law_kernel) if law else set()
     step = PublicFunction.of(
-        f"{prefix}_plant_step", Signature.of(StepsKernel, "step"), plant_source, machine.sizes,
+        f"{prefix}_plant_step", Signature.of(StepsKernel, "step"), plant_kernel,
         {each: f"plant_{each}" for each in shared}, {"c": _argument("plant_c", machine.c), "h": "SERVONODE_STEP_S"},
     )  # fmt: skip
-    functions = _law_functions(law, law_source, shared, prefix) if law else []
+    functions = _law_functions(law, law_kernel, shared, prefix) if law else []
     example = _law_example(law, functions, step, period_s) if law else _step_example(step)
     parts = [
         _comment([*_head(machine, law, integrator, step_s, period_s, name), *example]),
@@ -62,15 +62,15 @@ def c_file(
     return "\n\n".join(parts) + "\n"
 
 
-def _law_functions(law: ServoLaw, source: str, shared: set[str], prefix: str) -> list[PublicFunction]:
+def _law_functions(law: ServoLaw, kernel: Module, shared: set[str], prefix: str) -> list[PublicFunction]:
     """The law, and where the program has states of its own what brings them to a new time; `shared` are renamed."""
     c, K = _argument("law_c", law.c), _argument("law_K", law.K)
-    own = {each: f"follow_{each}" for each in function_names(source)}
+    own = {each: f"follow_{each}" for each in function_names(kernel)}
     of_law, of_follow = (Signature.of(LawKernel, each) for each in ("law", "follow"))
     rename = {each: f"law_{each}" for each in shared}
-    functions = [PublicFunction.of(f"{prefix}_law", of_law, source, law.sizes, rename, {"c": c, "K": K})]
+    functions = [PublicFunction.of(f"{prefix}_law", of_law, kernel, rename, {"c": c, "K": K})]
     if law.description.states:
-        functions.append(PublicFunction.of(f"{prefix}_follow", of_follow, source, law.sizes, own, {"c": c}))
+        functions.append(PublicFunction.of(f"{prefix}_follow", of_follow, kernel, own, {"c": c}))
     return functions
 
 

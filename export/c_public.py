@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from servonode.export.c_translate import Translation, translate
+from servonode.kernels.c99 import Translation, translate
+from servonode.kernels.ir import Module
 from servonode.mechanics.signatures import Argument, Signature
 
-_C_TYPES = {"f8": "double", "i8": "int", "b1": "int", "void": "void"}
+_C_TYPES = {"f64": "double", "i64": "int", "bool": "int", "": "void"}
 
 
 @dataclass(frozen=True)
@@ -23,12 +24,10 @@ class PublicFunction:
 
     @classmethod
     def of(
-        cls, name: str, signature: Signature, source: str, sizes: Mapping[str, int],
-        rename: Mapping[str, str], held: Mapping[str, str],
-    ) -> "PublicFunction":  # fmt: skip
-        """That of a function in the source of a generated module; raises as `translate`."""
-        translation = translate(source, signature.name, signature.shapes(sizes), rename)
-        return cls(name, signature, translation, held)
+        cls, name: str, signature: Signature, module: Module, rename: Mapping[str, str], held: Mapping[str, str]
+    ) -> "PublicFunction":
+        """That of a function of a generated module; raises as `translate`."""
+        return cls(name, signature, translate(module, signature.name, rename), held)
 
     @property
     def prototype(self) -> str:
@@ -40,7 +39,7 @@ class PublicFunction:
     def text(self) -> str:
         """The kernel's function with all that it calls, then this one."""
         arguments = ", ".join(self.held.get(each.name, each.name) for each in self.signature.arguments)
-        result = "" if self.signature.result == "void" else "return "
+        result = "" if not self.signature.result else "return "
         body = f"    {result}{self.translation.name}({arguments});"
         return f"{self.translation.text.rstrip()}\n\n{self.prototype}\n{{\n{body}\n}}"
 

@@ -263,11 +263,7 @@ class Module:
 
 def calls(node: object) -> Iterator[Signature]:
     """The functions that expressions and statements call."""
-    if isinstance(node, Called):
-        yield node.function
-    if isinstance(node, tuple):
-        for each in node:
-            yield from calls(each)
+    return (each.function for each in nodes(node) if isinstance(each, Called))
 
 
 def written(module: Module) -> dict[str, frozenset[str]]:
@@ -277,7 +273,7 @@ def written(module: Module) -> dict[str, frozenset[str]]:
         names: set[str] = set()
         for each in walk(function.body):
             names |= set(_stored(each))
-        for call in _called(function.body):
+        for call in (each for each in nodes(function.body) if isinstance(each, Called)):
             into = found[call.function.symbol]
             pairs = zip(call.function.arguments, call.arguments, strict=True)
             names |= {_array_of(given) for argument, given in pairs if argument.name in into}
@@ -290,14 +286,6 @@ def _stored(statement: Statement) -> Iterator[str]:
     for each in (statement.target,) if isinstance(statement, Store) else targets:
         if isinstance(each, Element):
             yield each.array.name
-
-
-def _called(node: object) -> Iterator[Called]:
-    if isinstance(node, Called):
-        yield node
-    if isinstance(node, tuple):
-        for each in node:
-            yield from _called(each)
 
 
 def _array_of(argument: Expr) -> str:
@@ -337,11 +325,50 @@ def as_float(value: Expr) -> Expr:
 
 def walk(body: Sequence[Statement]) -> "list[Statement]":
     """All statements of a body, those within others too."""
-    found: list[Statement] = []
-    for each in body:
-        found.append(each)
-        if isinstance(each, If):
-            found += walk(each.body) + walk(each.other)
-        elif isinstance(each, For | While):
-            found += walk(each.body)
-    return found
+    return [found for each in body for found in (each, *(inner for block in blocks(each) for inner in walk(block)))]
+
+
+def blocks(statement: Statement) -> "tuple[tuple[Statement, ...], ...]":
+    """The statements within a statement, block by block."""
+    if isinstance(statement, If):
+        return (statement.body, statement.other)
+    return (statement.body,) if isinstance(statement, For | While) else ()
+
+
+def assigned(statement: Statement) -> list[Local]:
+    """The locals that a statement itself gives a value."""
+    match statement:
+        case Let(target, _) | Empty(target):
+            return [target]
+        case Together(targets, _):
+            return [each for each in targets if isinstance(each, Local)]
+        case For(variable):
+            return [variable]
+    return []
+
+
+def evaluated(statement: Statement) -> tuple[Expr, ...]:
+    """What a statement itself evaluates; of an element that is stored, this element."""
+    match statement:
+        case Let(_, value) | Do(value):
+            return (value,)
+        case Store(target, value):
+            return (target, value)
+        case Together(targets, values):
+            return (*(each for each in targets if isinstance(each, Element)), *values)
+        case If(test) | While(test):
+            return (test,)
+        case For(_, start, stop):
+            return (start, stop)
+        case Return(values):
+            return values
+    return ()
+
+
+def nodes(node: object) -> Iterator[object]:
+    """Expressions and statements, and all that they are made of."""
+    if isinstance(node, tuple):
+        if hasattr(node, "_fields"):
+            yield node
+        for each in node:
+            yield from nodes(each)

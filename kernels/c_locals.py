@@ -1,0 +1,151 @@
+"""The locals of a function in C: which of them it needs, where they are declared, which whole numbers stay small."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+from servonode.kernels import ir
+
+Path = tuple[int, ...]  # of a statement: its number, then by turns the number of a block within, and of a statement
+_LARGEST_INT = 32767  # an int has at least 16 bits
+
+
+def names(node: object) -> set[str]:
+    """The locals that occur in expressions and statements."""
+    return {each.name for each in ir.nodes(node) if isinstance(each, ir.Local)}
+
+
+def known(each: ir.Expr) -> int | None:
+    """The value of a whole number that is made of literals alone."""
+    match each:
+        case ir.Number(value, kind) if kind == ir.I64:
+            return int(value)
+        case ir.Binary("+" | "-" | "*" as op, a, b, kind) if kind == ir.I64:
+            left, right = known(a), known(b)
+            if left is not None and right is not None:
+                return {"+": left + right, "-": left - right, "*": left * right}[op]
+    return None
+
+
+def read(body: Sequence[ir.Statement]) -> set[str]:
+    """The locals that are read, each by more than what it is itself given; those to whose elements is stored, too."""
+    found: set[str] = set()
+    for each in ir.walk(body):
+        found |= names(ir.evaluated(each)) - ({each.target.name} if isinstance(each, ir.Let) else set())
+    return found
+
+
+def useful(body: tuple[ir.Statement, ...], writing: Callable[[object], list[ir.Called]]) -> tuple[ir.Statement, ...]:
+    """The body without assignments to locals that nothing reads; calls that write to arrays stay."""
+    wanted: set[str] | None = None
+    while wanted != (now := read(body)):
+        wanted = now
+        body = _without(body, wanted, writing)
+    return body
+
+
+def _without(
+    body: tuple[ir.Statement, ...], wanted: set[str], writing: Callable[[object], list[ir.Called]]
+) -> tuple[ir.Statement, ...]:
+    kept: list[ir.Statement] = []
+    for each in body:
+        if isinstance(each, ir.Let | ir.Empty) and each.target.name not in wanted and not writing(each):
+            continue
+        if isinstance(each, ir.If | ir.For | ir.While):
+            each = each._replace(body=_without(each.body, wanted, writing))
+        if isinstance(each, ir.If):
+            each = each._replace(other=_without(each.other, wanted, writing))
+        kept.append(each)
+    return tuple(kept)
+
+
+def stay_small(functions: Sequence[ir.Function]) -> set[str]:
+    """The functions whose whole numbers an `int` holds: literals, loop variables, and locals that are such a number."""
+    small: set[str] = set()
+    for each in functions:  # callees first
+        kept = [value for statement in ir.walk(each.body) for value in ir.evaluated(statement)
+                if isinstance(statement, ir.Let | ir.Together | ir.Return) and value.type == ir.I64]  # fmt: skip
+        computed = any(isinstance(node, ir.Binary) for node in ir.nodes(tuple(kept)))
+        given = any(argument.type == ir.I64 for argument in each.signature.arguments)
+        if not computed and not given and not any(_is_large(node, small) for node in ir.nodes(each.body)):
+            small.add(each.signature.symbol)
+    return small
+
+
+def _is_large(node: object, small: set[str]) -> bool:
+    match node:
+        case ir.Number(value, ir.Scalar.I64):
+            return abs(value) > _LARGEST_INT
+        case ir.Element(_, _, ir.Scalar.I64) | ir.Extreme(_, _, _, ir.Scalar.I64):
+            return True
+        case ir.Binary(op, _, _, ir.Scalar.I64):
+            return op not in ("+", "-")
+        case ir.Called(function, _, ir.Scalar.I64):
+            return function.symbol not in small
+    return False
+
+
+class Declarations:
+    """Where the locals of a function are declared, so that each use sees the value that it sees in the kernel.
+
+    With its first assignment where that stands in the innermost block of all uses, else without a value before the
+    function's statement that holds its first use.
+    """
+
+    def __init__(self, body: Sequence[ir.Statement], arguments: Sequence[str]) -> None:
+        self.with_value: set[Path] = set()
+        self.before: dict[Path, list[ir.Local]] = {}
+        stores = [local for each in ir.walk(body) for local in ir.assigned(each)]
+        counts = Counter(each.name for each in stores)
+        self.once = {name for name, count in counts.items() if count == 1}
+        self.unread = {each.name for each in stores} - read(body)
+        variables = {each.variable.name for each in ir.walk(body) if isinstance(each, ir.For)} - set(arguments)
+        self.loops = {name for name in variables if not _used_outside(name, body)}  # declared by their loops
+        uses: dict[str, list[Path]] = {}
+        for name, path in _uses(body, ()):
+            uses.setdefault(name, []).append(path)
+        statements = dict(_paths(body, ()))
+        for local in {each.name: each for each in stores}.values():
+            needed = isinstance(local.type, ir.Array) or local.name not in self.unread
+            if needed and local.name not in self.loops and local.name not in arguments:
+                self._declare(local, uses[local.name], statements)
+
+    def _declare(self, local: ir.Local, uses: list[Path], statements: dict[Path, ir.Statement]) -> None:
+        first, depth = uses[0], 0
+        while all(len(each) > depth + 2 and each[: depth + 2] == first[: depth + 2] for each in uses):
+            depth += 2
+        match statements[first[: depth + 1]]:
+            case ir.Let(target) | ir.Empty(target) if target == local:
+                self.with_value.add(first[: depth + 1])
+            case _:
+                self.before.setdefault(first[:1], []).append(local)
+
+
+def _paths(body: Sequence[ir.Statement], around: Path) -> Iterator[tuple[Path, ir.Statement]]:
+    """Each statement and where it is, in the order of the text."""
+    for i, each in enumerate(body):
+        yield (*around, i), each
+        for k, block in enumerate(ir.blocks(each)):
+            yield from _paths(block, (*around, i, k))
+
+
+def _uses(body: Sequence[ir.Statement], around: Path) -> Iterator[tuple[str, Path]]:
+    """Where locals occur, in the order of the text."""
+    for path, each in _paths(body, around):
+        for name in (*(local.name for local in ir.assigned(each)), *sorted(names(ir.evaluated(each)))):
+            yield name, path
+
+
+def _used_outside(name: str, body: Sequence[ir.Statement]) -> bool:
+    """Whether a loop's variable is used elsewhere than in the bodies of its loops, or is set there."""
+    for each in body:
+        if isinstance(each, ir.For) and each.variable.name == name:
+            elsewhere = any(name in _set(inner) for inner in ir.walk(each.body))
+        else:
+            elsewhere = name in _set(each) or any(_used_outside(name, block) for block in ir.blocks(each))
+        if elsewhere or name in names(ir.evaluated(each)):
+            return True
+    return False
+
+
+def _set(statement: ir.Statement) -> set[str]:
+    return {each.name for each in ir.assigned(statement)}
