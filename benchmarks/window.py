@@ -28,7 +28,7 @@ from servonode.closed_loop.launch_file import read_launch
 from servonode.mechanics.description import derivative_name, packed
 from servonode.nodes.node import Outbox
 from servonode.nodes.topology import CONTROLLER, PLANT, TARGET, publishers
-from servonode.views.window import FPS, Source, Window, headless_figure
+from servonode.views.window import FPS, ShownRun, Window, headless_figure
 from servonode.views.window_feed import TOPICS
 from servonode.views.window_process import Options
 
@@ -50,7 +50,7 @@ class Row:
     states_per_s: float
 
 
-class _Given(Source):
+class _Given(ShownRun):
     """A run that needs no registry."""
 
     def __init__(self, closed_loop: ClosedLoop, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a person reads: the live status line and the table at the end."""
+"""Output of the command line for a person: the live status line and the tables."""
 
 import sys
 import time
@@ -27,10 +27,10 @@ class StatusLine:
         self.name = name
         self.duration = closed_loop.launch.duration_ns / 1e9
         self.units = {each.name: each.unit for each in closed_loop.residuals}
-        self.waits = closed_loop.on_fault == "wait"  # after a fault the run is held until it is reset
+        self.waits = closed_loop.on_fault == "wait"  # after a fault the run waits for a reset
         self.arms_itself = closed_loop.driver.simulated
         self.unsafe = unsafe_text(closed_loop)
-        self._stood = ""  # what the last line said of why the plant is not active
+        self._stood = ""  # why the plant is not active, as of the last line
         self._terminal = self.stream.isatty()
         self._due = time.monotonic()
         self._begun: tuple[float, float] | None = None
@@ -74,7 +74,7 @@ class StatusLine:
         return "  ".join(parts)
 
     def _standing(self, plant: Status) -> str:
-        """What keeps the plant from being active, and what fixes it; empty where nothing does."""
+        """Why the plant is not active, and the remedy; empty where it is active."""
         if plant.lifecycle == "inactive":
             if plant.values.get("armed"):
                 return "armed, waiting for a command"
@@ -89,14 +89,14 @@ class StatusLine:
         return "waiting for the machine" if plant.lifecycle == "unconfigured" else ""
 
     def close(self) -> None:
-        """Leave the line."""
+        """End the line."""
         if self._terminal and self._width:
             self.stream.write("\n")
             self.stream.flush()
 
 
 def unsafe_text(closed_loop: ClosedLoop) -> str:
-    """What plant.safety.unsafe lets happen here; empty where it is not set."""
+    """The protections that plant.safety.unsafe removes here; empty where it is not set."""
     return f"UNSAFE: {', '.join(closed_loop.unsafe)}" if closed_loop.unsafe else ""
 
 
@@ -139,7 +139,7 @@ def table(run: Run, name: str, interrupted: bool = False, stopped: str = "") -> 
 
 
 def _kept_time(run: Run) -> list[tuple[str, str]]:
-    """How a run on processes kept time, what it missed, and which messages came to nothing."""
+    """Times, missed deadlines and unused messages of a run on processes."""
     stats, rows = run.stats, []
     counts = stats.get("counts", {})
     if run.control == "realtime" and "misses" in stats:
@@ -185,7 +185,7 @@ MARKS = {"good": "ok  ", "warn": "warn", "refuse": "NO  "}
 
 
 def check_text(report: Report) -> str:
-    """The Report of `check` for a person."""
+    """The report of `check` as text."""
     rows: list[tuple[str, Any]] = [
         ("file", report.file),
         ("machine", _machine(report)),
@@ -222,7 +222,7 @@ def _residual(values: dict[str, float]) -> str:
 
 
 def _safety(safety: dict[str, Any]) -> str:
-    """What the filter lets through, and what a fault leads to."""
+    """The limits of the command filter, and the reaction to a fault."""
     kinds = (("limit", "limit"), ("rate_limit", "rate limit"))
     parts = [f"{word} {', '.join(f'{n} {v:g}' for n, v in safety[key].items())}" for key, word in kinds if safety[key]]
     if safety["arming_limit"]:
@@ -237,7 +237,7 @@ def _safety(safety: dict[str, Any]) -> str:
 
 
 def _machine(report: Report) -> str:
-    """Its name, how it may move, its options."""
+    """The machine's name, degrees of freedom and options."""
     n = report.degrees_of_freedom
     moves = f"{n} velocities, held by reactions" if report.stabilised else f"{n} degrees of freedom"
     return "; ".join([f"{report.machine}, {moves}", *(f"{name} = {value}" for name, value in report.options.items())])
@@ -254,7 +254,8 @@ def _numbers(numbers: dict[str, Any]) -> list[tuple[str, str]]:
         peaks = ", ".join(f"{name} {value:.4g}" for name, value in simulated["input_max"].items())
         power = f"power {simulated['power_min']:.3g} to {simulated['power_max']:.3g} W"
         rows.append(("peaks", f"{peaks}; {power}" if peaks else power))
-    for key, title, word in (("steady_residual", "hold leaves", "up to"), ("noise_residual", "noise leaves", "about")):
+    for key, title, word in (("steady_residual", "zero-order hold", "up to"), ("noise_residual", "noise", "about")):
         if key in numbers:
-            rows.append((title, ", ".join(f"{name} {word} {value:.2g}" for name, value in numbers[key].items())))
+            left = ", ".join(f"{name} {word} {value:.2g}" for name, value in numbers[key].items())
+            rows.append((title, f"leaves {left}"))
     return rows

@@ -1,4 +1,4 @@
-"""What is made of a run when it is over: files, each on its own, then the JSON object and the table."""
+"""Output of a finished run: its files, one by one, then the JSON object and the table."""
 
 import json
 import signal
@@ -16,9 +16,9 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass(frozen=True)
 class Output:
-    """A file to be made: what it is in the table, where it goes, and what makes it and says what it has become.
+    """A file to be written: its label in the table, its path, and the function that writes it and returns its line.
 
-    whole: it is not broken off, for what it holds would be lost.
+    whole: it is not interrupted, for its data would be lost.
     """
 
     word: str
@@ -28,7 +28,7 @@ class Output:
 
 
 class BrokenOff(KeyboardInterrupt):
-    """A signal that asks to end; `number` is the signal's."""
+    """Raised by a signal that asks the command to end; `number` is the signal's."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -36,9 +36,9 @@ class BrokenOff(KeyboardInterrupt):
 
 
 class Signals:
-    """The signals that ask a command to end: raised as `BrokenOff` at first, later only noted, or as it is said.
+    """The signals that ask a command to end: raised as `BrokenOff` while `raises`, else only noted.
 
-    A context manager. Where one has come, the rest of the process is deaf to more: it is ending already.
+    A context manager. After one has come, further ones are ignored: the process is ending already.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Signals:
         self._previous: list[tuple[int, Any]] = []
 
     def forget(self) -> None:
-        """What was noted until now has been heeded."""
+        """Clear what was noted: it has been dealt with."""
         self.number = None
 
     def _on(self, number: int, _: Any) -> None:
@@ -67,24 +67,24 @@ class Signals:
 
 @dataclass
 class Delivered:
-    """What came of the outputs: lines for the table, one for each that failed, and the signal that broke them off."""
+    """The result of the outputs: lines of the table, one for each failure, and the signal that interrupted them."""
 
     rows: list[str]
     failures: dict[str, str]
     signal: int | None = None
 
     def code(self, code: int) -> int:
-        """The exit code after a run that ends with `code`, which nothing hides: else that of the signal, else 1."""
+        """The exit code of the command: `code` of the run if not 0, else that of the signal, else 1 after a failure."""
         if code:
             return code
         return 128 + self.signal if self.signal is not None else int(bool(self.failures))
 
 
 def make(outputs: Sequence[Output], signals: Signals) -> Delivered:
-    """Make each output; one that fails takes no other with it.
+    """Write each output; a failure does not stop the others.
 
-    A signal that asks to end breaks off the one that is being made unless it is to be whole, and those behind it are
-    left out.
+    A signal that asks to end interrupts the output that is being written unless it is to be whole, and skips the later
+    ones.
     """
     done = Delivered([], {})
     signals.forget()
@@ -142,7 +142,7 @@ def say(
     done: Delivered,
     remedy: str = "",
 ) -> None:
-    """Print what failed, the JSON object, the table. remedy: what is left of data that could not be written."""
+    """Print what failed, the JSON object, the table. remedy: where data that could not be written is kept."""
     for word, text in done.failures.items():
         _print(f"servonode: {text}{f'; {remedy}' if remedy and word == 'data' else ''}", sys.stderr)
     if run is None:

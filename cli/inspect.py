@@ -1,4 +1,4 @@
-"""What there is, and what is derived of it: `servonode list` and `servonode show`."""
+"""`servonode list`: what is installed; `servonode show`: the equations of a launch file."""
 
 import json
 from collections.abc import Mapping

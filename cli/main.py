@@ -1,4 +1,4 @@
-"""The command line `servonode`: its verbs by section, and where whatever ends one becomes a line and an exit code."""
+"""The command line `servonode`: its verbs by section, and the line and exit code of every error."""
 
 import os
 import signal
@@ -44,7 +44,7 @@ FILES = {verb: file for verbs in VERBS.values() for verb, file in verbs.items()}
 
 @contextmanager
 def _one_line() -> Iterator[None]:
-    """Turn whatever ends a command into one line on standard error and an exit code."""
+    """Turn every error of a command into one line on standard error and an exit code."""
     try:
         heed_interrupts()
         yield

@@ -1,4 +1,4 @@
-"""What an operator asks of a run that is going on; loads nothing heavy, so that a stop leaves at once."""
+"""The operator's verbs; they load nothing heavy, so that a stop is sent at once."""
 
 import json
 import sys
@@ -20,7 +20,7 @@ _run = click.argument("name", metavar="[RUN]", required=False)
 
 
 def _order(word: str, name: str | None) -> None:
-    """Have the plant of a run carry out a word, and print how it stands then."""
+    """Send a request to the plant of a run, and print its status after that."""
     from servonode.nodes import operator_requests as operate
 
     answer = operate.order(word, name)

@@ -1,4 +1,4 @@
-"""`servonode protocol`: what a machine in another process says and hears."""
+"""`servonode protocol`: checks the messages of a machine in another process."""
 
 import json
 import sys

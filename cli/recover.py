@@ -1,4 +1,4 @@
-"""`servonode recover`: the CSV file of a run that could not make it."""
+"""`servonode recover`: the CSV file of a run that could not write it."""
 
 from pathlib import Path
 

@@ -88,7 +88,7 @@ def run(
         with window_beside(name, options, line) as (open_window, progress):
 
             def begun() -> None:
-                signals.raises = False  # the launcher hears them now, and when it has ended they come too late
+                signals.raises = False  # the launcher handles them now, and after its end they come too late
                 open_window()
 
             outcome = Launcher(closed_loop, name, rows, progress, begun, recording, arm=arm or None).launch()
@@ -107,7 +107,7 @@ def _deliver(
     out: Path | None,
     picture: Path | None,
 ) -> int:
-    """Make the files of a run, print what it gave; its exit code."""
+    """Write the files of a run, print its result; its exit code."""
     from servonode.cli import deliver
     from servonode.nodes.recording import write_runs
 

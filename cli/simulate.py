@@ -93,12 +93,12 @@ def simulate(
 @click.command(
     cls=verb.Verb,
     examples=("servonode check trailer_pursuit", "servonode check my_robot.toml --json"),
-    exits={0: "the verdict is yes", 1: "the verdict is no", **verb.BAD_USAGE, **verb.INTERRUPTED},
+    exits={0: "the check passed", 1: "the check failed", **verb.BAD_USAGE, **verb.INTERRUPTED},
 )
 @verb.launch_file
 @verb.as_json
 def check(file: str, overrides: tuple[str, ...], no_code: bool, as_json: bool) -> None:
-    """Check FILE before power-on: the verdict and why."""
+    """Check FILE before power-on: whether it passes, and why."""
     from servonode.analysis.check import report
     from servonode.cli.console import check_text
     from servonode.closed_loop.controller_section import ProgramRefused
@@ -118,7 +118,7 @@ Film = Callable[["Run"], str]
 
 
 def _filming(file: Path | None, fps: float | None, speed: float | None, closed_loop: "ClosedLoop") -> Film | None:
-    """What films a run and gives the line of the table about it; None without a movie. Refuses one that cannot be."""
+    """The function that films a run and returns its line of the table; None without a movie. May refuse the movie."""
     if file is None:
         if fps or speed:
             raise click.UsageError("--fps and --speed are of a movie; give --movie FILE.mp4 as well")
@@ -148,7 +148,7 @@ def _deliver(
     movie: Path | None,
     film: Film | None,
 ) -> int:
-    """Make the files of a simulation, print what it gave; its exit code."""
+    """Write the files of a simulation, print its result; its exit code."""
     from servonode.cli import deliver
 
     def write(file: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""What a command needs of its process, files and display, found out before anything else is done."""
+"""Checks before anything else is done: a command's file descriptors, output files and display."""
 
 import os
 import resource

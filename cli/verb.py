@@ -1,4 +1,4 @@
-"""What the verbs of the command line share: the form of their help, their exit codes, their options."""
+"""The common parts of the command line's verbs: help format, exit codes, options."""
 
 import math
 import sys
@@ -92,7 +92,7 @@ def window(function: F) -> F:
 
 
 def resolved(file: str, overrides: Sequence[str], no_code: bool, strict: bool = True) -> "ClosedLoop":
-    """What a launch file says, resolved; without `strict` also what would be refused at the start of a run."""
+    """The resolved launch file; without `strict` also one that would be refused at the start of a run."""
     from servonode.closed_loop.closed_loop import resolve
     from servonode.closed_loop.launch_file import read_launch
 

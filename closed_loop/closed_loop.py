@@ -195,7 +195,7 @@ def resolve(launch: LaunchFile, strict: bool = True, code: bool = True) -> Close
     `code` a launch file that names Python code of its own is refused, before anything of it runs.
 
     Raises:
-        LaunchError: something in the launch file does not fit; ProgramRefused: the examination's verdict is no.
+        LaunchError: something in the launch file does not fit; ProgramRefused: the check failed.
         CacheError: the kernel cache is damaged or cannot be written.
     """
     if not code:

@@ -80,7 +80,7 @@ welcome here. Their work is part of the energy check.
 ## controller.residuals
 
 A goal without a Python file: `residuals = { speed = "V - v", phi = "phi - 0.1*t" }`. Each expression of t, states,
-rates (`X_dot`), the machine's parameters, `[target]` names and `[controller.settings]` shall become zero. Numbers in
+rates (`X_dot`), the machine's parameters, `[target]` names and `[controller.settings]` are to become zero. Numbers in
 the settings are constants, texts are functions of time. As many residuals as inputs; a program file can do more
 (relations between inputs, guards, least norm).
 

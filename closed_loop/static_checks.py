@@ -141,11 +141,11 @@ def _margin(found: Examination, name: str, margin: discrete.Margin, period: floa
         found.add("good", name, text + advice)
 
 
-def _where(law: ServoLaw, verdict: realize.Verdict) -> str:
-    """Where the residuals of a verdict of no are stated, if in a file."""
+def _where(law: ServoLaw, found: realize.Realisability) -> str:
+    """Where the residuals that cannot be realised are stated, if in a file."""
     named = zip(_names(law), law.description.places, strict=True)
-    places = [place for name, place in named if place and verdict.about in (None, name)]
-    return f" (stated in {', '.join(places)})" if places and not verdict.realisable else ""
+    places = [place for name, place in named if place and found.about in (None, name)]
+    return f" (stated in {', '.join(places)})" if places and not found.realisable else ""
 
 
 def _rank(found: Examination, law: ServoLaw, start: Array, goal: Array) -> None:
@@ -159,14 +159,14 @@ def _rank(found: Examination, law: ServoLaw, start: Array, goal: Array) -> None:
     n, description = len(states), law.description
     survey = realize.survey(law, states, np.zeros(n), np.tile(goal, (n, 1)), search=not holonomic)
     try:
-        verdict = realize.verdict(survey, law.n_s, machine.n_inputs, description.relations, description.completion)
+        judged = realize.realisability(survey, law.n_s, machine.n_inputs, description.relations, description.completion)
     except ValueError as error:
         found.add("warn", "rank", str(error))
         return
-    found.numbers["case"] = verdict.case
+    found.numbers["case"] = judged.case
     if survey.worst is not None:
         worst = dict(zip(survey.states, map(float, survey.worst.state), strict=False))
         found.numbers |= {"rank": survey.lowest_rank, "worst_condition": survey.worst.condition, "worst_state": worst}
-    text = verdict.text + (f"; {verdict.remedy}" if verdict.remedy else "") + _where(law, verdict)
-    somewhere = verdict.case == "singular" and survey.highest_rank > survey.lowest_rank
-    found.add("good" if verdict.realisable else "warn" if somewhere else "refuse", "rank", text)
+    text = judged.text + (f"; {judged.remedy}" if judged.remedy else "") + _where(law, judged)
+    somewhere = judged.case == "singular" and survey.highest_rank > survey.lowest_rank
+    found.add("good" if judged.realisable else "warn" if somewhere else "refuse", "rank", text)

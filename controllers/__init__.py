@@ -96,7 +96,7 @@ PROGRAMS: tuple[ProgramEntry, ...] = (
         {
             "carve": "along a wavy path, leaning into the turns",
             "curve": "along a curve of given curvature, any heading",
-            "literal": "the source's constraints word for word",
+            "literal": "the paper's constraints word for word",
             "slalom": "along a wavy path or a line, upright",
         },
     ),

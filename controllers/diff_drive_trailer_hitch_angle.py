@@ -18,7 +18,7 @@ def program(
 ) -> Program:
     """The hitch program; `completion` says what the second motor does.
 
-    speed: V = v(t), the one to use, never singular. opposed: U1 = -U2 (the source). least_norm: the smallest torques.
+    speed: V = v(t), the one to use, never singular. opposed: U1 = -U2 (the paper). least_norm: the smallest torques.
     one_motor: the right wheel is free, U2 = 0. yaw_rate: Omega = Omega_d(t), singular where the trailer is straight.
     With opposed, least_norm and one_motor the speed is left to itself and may escape in finite time. equal and none
     are there to be refused: equal torques U1 = U2 cannot turn a straight trailer's hitch, and without any completion

@@ -18,7 +18,7 @@ def program(machine: Model, variant: Literal["finite", "differential", "plain", 
 
     finite: e = 0 stabilised as a finite constraint (relative degree 2), the one to use. differential: only e' = 0, so a
     heading error is never removed. plain: nothing stabilised, errors grow. literal: the printed torques of the
-    source, with the robot's own heading in place of the bearing.
+    paper, with the robot's own heading in place of the bearing.
     """
     X, Y, psi, V = (machine[name] for name in ("X", "Y", "psi", "V"))
     x = target("x", "position of the target along x", "m")
@@ -61,7 +61,7 @@ def program(machine: Model, variant: Literal["finite", "differential", "plain", 
 
 
 def _printed_torques(machine: Model, x: Target, y: Target, a: object, rho: object) -> dict[object, object]:
-    """The source's torques with their signs restored; exact only on the program."""
+    """The paper's torques with their signs restored; exact only on the program."""
     names = (
         "psi",
         "phi",

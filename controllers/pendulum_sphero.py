@@ -1,6 +1,6 @@
 """What the pendulum sphero's programs share: settings, limits, refusals (docs/machines/pendulum_sphero.md, Programs).
 
-A program states what its centre shall do; the engine finds the torque. What the residuals leave free is the pendulum,
+A program states what its centre is to do; the engine finds the torque. What the residuals leave free is the pendulum,
 an undamped swing where A > m l R and a runaway otherwise; hence the internal damping kappa and most refusals.
 """
 
@@ -57,7 +57,7 @@ class Sphero:
 
 
 class Drive:
-    """What the programs share that prescribe how the centre accelerates: kappa, limits, refusals, warnings."""
+    """Common part of the programs that prescribe the centre's acceleration: kappa, limits, refusals, warnings."""
 
     def __init__(self, robot: Sphero) -> None:
         self.robot = robot
@@ -134,7 +134,7 @@ class Drive:
 
     @property
     def warnings(self) -> tuple[Condition, Condition]:
-        """Of a hold between samples that excites the pendulum, and of demands that throw it up."""
+        """Warnings of a zero-order hold that excites the pendulum, and of demands that swing it up."""
         robot = self.robot
         return (
             condition(

@@ -22,7 +22,7 @@ from servonode.mechanics.symbols import (
     refuse_uncompilable,
 )
 
-WORDS = True  # lines of this module are not a user's, see place.here
+WORDS = True  # lines of this module are not a user's, see source_location.here
 Expr = Any
 late = sympy.Symbol("late", real=True)  # mean age of the held input [s], for requirements and warnings
 
@@ -113,7 +113,7 @@ class Setpoint(sympy.Symbol):  # type: ignore[misc]
 
 
 def setpoint(name: str, expression: Expr) -> Setpoint:
-    """What an outer loop wants of an inner one: `expression`, taken as constant wherever residuals are differentiated.
+    """The set value of an inner loop: `expression`, taken as constant wherever residuals are differentiated.
 
     The inner loop must be much faster than the expression changes; the program is then followed approximately.
     """
@@ -124,9 +124,9 @@ def setpoint(name: str, expression: Expr) -> Setpoint:
 
 @dataclass(frozen=True)
 class Residual:
-    """A servo-constraint: the expression that must vanish; `quantity.default` is its default rate [1/s].
+    """A servo-constraint: the expression that must vanish; `quantity.default` is its default convergence rate [1/s].
 
-    `damping` is taken off the wanted top derivative.
+    `damping` is subtracted from the demanded highest derivative.
     """
 
     quantity: Quantity
@@ -136,19 +136,19 @@ class Residual:
 
     @property
     def gain(self) -> Expr:
-        """The symbol of its rate lambda [1/s], for requirements and warnings."""
+        """The symbol of its convergence rate lambda [1/s], for requirements and warnings."""
         return gain_symbol(self.quantity.name)
 
 
 def gain_symbol(name: str) -> Expr:
-    """The symbol of the rate of the residual of this name."""
+    """The symbol of the convergence rate of the residual of this name."""
     return sympy.Symbol(f"lambda_{name}", real=True)
 
 
 def residual(
     name: str, expression: Expr, description: str, unit: str = "1", *, rate: float = 2.0, damping: Expr = 0
 ) -> Residual:
-    """A servo-constraint `expression = 0`, stabilised at `rate` [1/s] (0: plain) unless the launch file says else.
+    """A servo-constraint `expression = 0`; `rate`: its convergence rate [1/s] unless the launch file has one; 0: plain.
 
     `damping` is for what the servo-constraints leave free: f' = -lambda f - damping (relative degree 1), or
     f'' = -2 lambda f' - lambda^2 f - damping. The residual then holds only up to the size of the damping.
@@ -188,7 +188,7 @@ def limit(name: str, of: Sequence[Any], at_most: Expr, description: str) -> Limi
     """A bound `at_most` on the norm of a vector, which is scaled down to it with its direction kept.
 
     `of` are residuals (the vector is J v', the part of their top derivatives that accelerations make), inputs, or
-    expressions; of those nothing is scaled but by the symbol `.scale`, used in a residual or setpoint. While a limit
+    expressions, which are scaled only where a residual or setpoint contains the symbol `.scale`. While a limit
     acts the residuals do not follow their equations; the run reports it by a flag.
     """
     check_name("limit", name)
@@ -216,8 +216,8 @@ class Program:
     residuals are then only watched. Where a guard's margin is not positive the law stops with its text. `states` are
     the program's own, with their rates; `setpoints` what an outer loop wants; `limits` bound demands and inputs.
 
-    `requirements` must hold at the start, or nothing moves; `warnings` are told. Both are conditions on parameters,
-    on residuals' `gain`, on `late`, and on the start.
+    `requirements` must hold at the start, else the run is refused; violated `warnings` are reported. Both are
+    conditions on parameters, on residuals' `gain`, on `late`, and on the initial state.
     """
 
     name: str
@@ -244,7 +244,7 @@ class Program:
         self._check_completion()
 
     def _check_kinds(self) -> None:
-        """What is listed must have been made by the word of its kind."""
+        """Check that each entry was made by the function of its kind."""
         what = f"program {self.name}"
         kinds: dict[str, type] = {"residuals": Residual, "parameters": Parameter, "targets": Target}
         kinds |= {"signals": Signal, "guards": Condition, "setpoints": Setpoint, "limits": Limit}

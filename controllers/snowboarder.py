@@ -68,7 +68,7 @@ class Path:
     k: Expr
     parameters: tuple[Parameter, ...]
     start: dict[Parameter, Expr] = field(default_factory=dict)
-    pitch: Expr = 0  # what the pitch shall be
+    pitch: Expr = 0  # the wanted pitch
 
 
 def path_with_pitch(machine: Model, kind: str) -> Path:
@@ -113,7 +113,7 @@ def graph_guard(machine: Model) -> Any:
 
 
 def body_residuals(machine: Model, lean: Expr, pitch: Expr) -> tuple[Residual, Residual]:
-    """f2 and f3: lean and pitch less what they shall be."""
+    """f2 and f3: lean and pitch less their wanted values."""
     return (
         residual("lean", machine["sigma"] - lean, "lean less the one wanted", "rad", rate=RATE),
         residual("pitch", machine["theta"] - pitch, "pitch less the one wanted", "rad", rate=RATE),

@@ -1,6 +1,6 @@
-"""The source's servo-constraints word for word, in absolute angles (docs/machines/snowboarder.md, section literal).
+"""The paper's servo-constraints word for word, in absolute angles (docs/machines/snowboarder.md, section literal).
 
-They are singular with the body upright, where the source's own example passes; this program needs a body that leans
+They are singular with the body upright, where the paper's own example passes; this program needs a body that leans
 forward all the time.
 """
 
@@ -41,7 +41,7 @@ def program(machine: Model, actuation: Literal["physical", "ideal"] = "physical"
     ]
     return Program(
         name="literal",
-        description="the source's constraints word for word, singular with the body upright",
+        description="the paper's constraints word for word, singular with the body upright",
         parameters=(psi_c, A, k, delta),
         requirements=(
             condition(

@@ -1,6 +1,6 @@
 """Slalom of the snowboarder along y0 = f(x0), the body in step (docs/machines/snowboarder.md, section slalom).
 
-The source's program in a form that is regular with the body upright: heading along the path, constant lean, and a
+The paper's program in a form that is regular with the body upright: heading along the path, constant lean, and a
 pitch that swings with the way down.
 """
 
@@ -27,7 +27,7 @@ def program(
     """The slalom program.
 
     path: sine A sin(k x0), or line y_c + x0 tan(chi0). actuation: physical, no thrust, what a rider can do; ideal,
-    reactions along the gradients of the servo-constraints, the source's, with a force along the blade.
+    reactions along the gradients of the servo-constraints, the paper's, with a force along the blade.
     """
     refuse_absolute(machine)
     shape, c_y = path_with_pitch(machine, path), offset_pull()

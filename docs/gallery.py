@@ -5,7 +5,7 @@
     python docs/gallery.py --check [NAME]  compute the numbers anew and compare them with the page; writes nothing
     python docs/gallery.py --list          the names
 
-Every number beside a source's is computed by the runs. Nothing in the text depends on the clock, so that running it
+Every number beside a paper's is computed by the runs. Nothing in the text depends on the clock, so that running it
 again gives the same page.
 """
 
@@ -37,7 +37,7 @@ INTRO = """# Gallery
 
 <!-- made by `python docs/gallery.py`; change the entries in docs/gallery_entries, not this page -->
 
-Figures and statements of the published works behind servonode, each made again by a run: what the source says on the
+Figures and statements of the published works behind servonode, each made again by a run: what the paper says on the
 left, what came out here on the right. The right columns are computed when this page is made, none of them is typed in.
 Where a figure cannot be had, or comes out differently, the reason stands below it.
 
@@ -138,7 +138,7 @@ def table(each: Table) -> list[str]:
 
 
 def further_section(name: str, draw: bool) -> str:
-    """A launch file that is no source's figure: picture, first comment, command, or why it does not start."""
+    """A launch file that is no paper's figure: picture, first comment, command, or why it does not start."""
     heading = [f"### `{name}`", "", f"[Launch file](../launch/{name}.toml). Watch for: {watch(packaged()[name])}", ""]
     command = ["```sh", f"servonode simulate {name} --report {name}.png", "```", ""]
     try:
@@ -191,13 +191,13 @@ def assembled(texts: dict[str, str]) -> str:
             parts += [source_heading(source), *(marked(each.name, texts[each.name]) for each in entries)]
     rest = [name for name in further() if name in texts]
     if rest:
-        intro = "## Further runs\n\nPackaged launch files that are no source's figure.\n"
+        intro = "## Further runs\n\nPackaged launch files that are no paper's figure.\n"
         parts += [intro, *(marked(name, texts[name]) for name in rest)]
     return "\n".join(parts)
 
 
 def contents(texts: dict[str, str]) -> str:
-    """Links to all sources and entries."""
+    """Links to all papers and entries."""
     lines = []
     for source in SOURCES:
         entries = [each for each in ENTRIES if each.source == source.key and each.name in texts]

@@ -121,7 +121,7 @@ print(errors, "energy error", sampled.energy_error)
 # %% [markdown]
 # ## A sweep
 #
-# Overrides are keywords, `__` for the dot. What the hold leaves is proportional to the period.
+# Overrides are keywords, `__` for the dot. What the zero-order hold leaves is proportional to the period.
 
 # %%
 left_over = {}

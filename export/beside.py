@@ -1,4 +1,4 @@
-"""What a program states beside its residuals, as blocks: its own states, damping, limits, guards, requirements."""
+"""The parts of a program other than its residuals, as blocks: own states, damping, limits, guards, requirements."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ Expr = Any
 
 
 def states_blocks(servo: Servo, short: Abbreviations) -> list[Block]:
-    """The program's own states with their starts and rates."""
+    """The program's own states with their initial values and rates."""
     states = list(servo.program.states)
     if not states:
         return []
@@ -33,7 +33,7 @@ def states_blocks(servo: Servo, short: Abbreviations) -> list[Block]:
 
 
 def damping_blocks(servo: Servo, short: Abbreviations) -> list[Block]:
-    """The damping d that is taken off the demand, where there is any."""
+    """The damping d that is subtracted from the demand, where there is any."""
     if not any(servo.damping):
         return []
     definitions, entries = short.applied([sympy.sympify(each) for each in servo.damping])
@@ -72,7 +72,7 @@ def _of(limit: Limit) -> str:
 def conditions_blocks(
     servo: Servo, short: Abbreviations, title: str, opening: str, conditions: Sequence[Condition]
 ) -> list[Block]:
-    """Conditions, numbered, and what it means where each fails."""
+    """Conditions, numbered, and the meaning of their violation."""
     if not conditions:
         return []
     rates = servo.equations.model.rates

@@ -1,4 +1,4 @@
-"""The parts of a shown document, free of how they are set: headings, words, tables of symbols, equations."""
+"""The parts of a shown document, independent of text or LaTeX: headings, words, tables of symbols, equations."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -107,7 +107,7 @@ Block = Heading | Words | Formula | Table | Lines | Matrix
 
 
 def named(name: str) -> Phrase:
-    """A name that is no symbol, such as that of a constraint, for the left side of a Line."""
+    """A name that is not a symbol, such as that of a constraint, for the left side of a Line."""
     return Phrase(name, rf"\text{{{escaped(name)}}}")
 
 

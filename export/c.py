@@ -61,7 +61,7 @@ def c_prefix(name: str) -> str:
 def _head(
     machine: Machine, law: ServoLaw | None, integrator: str, step_s: float, period_s: float | None, name: str
 ) -> list[str]:
-    """What the file is, and what stands in each array."""
+    """The comment that describes the file and the entries of each array."""
     plant = machine.description
     what = f"plant step and servo law of {name}" if law else f"plant step of {name}, which has no controller"
     lines = [

@@ -115,7 +115,7 @@ class Expressions:
         raise refusal(node, f"the expression {shown(node)}")
 
     def number(self, node: ast.expr, whole: bool = False) -> Text:
-        """A number, no truth."""
+        """A number; a truth value is refused."""
         text = self.value(node, whole)
         if text.kind not in ("double", "int"):
             raise refusal(node, f"{shown(node)}, which is no number,")
@@ -129,7 +129,7 @@ class Expressions:
         return text
 
     def condition(self, node: ast.expr) -> Text:
-        """What can be tested: a truth, or a whole number that is not 0."""
+        """A condition: a truth value, or a whole number that is not 0."""
         text = self.value(node)
         if text.kind not in ("truth", "int"):
             raise refusal(node, f"the condition {shown(node)}, which is no comparison,")

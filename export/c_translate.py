@@ -38,7 +38,7 @@ def translate(source: str, entry: str, shapes: Mapping[str, Shape], rename: Mapp
     """C99 text of the function `entry` of a generated module and of all it calls, callees first, all static.
 
     `shapes` gives the shape of each array parameter of the entry; `rename` the C names of functions (and of `min`
-    and `max`) that shall not keep their own. A result that is a tuple is written to a last parameter. The text needs
+    and `max`) that are not to keep their own. A result that is a tuple is written to a last parameter. The text needs
     math.h.
 
     Raises:

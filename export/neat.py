@@ -88,7 +88,7 @@ class Abbreviations:
         """`taken`: names that are in use; `too_wide`: whether a term runs off the line."""
         self._free = (name for name in (f"s{i}" for i in range(1, 10**6)) if name not in taken)
         self._too_wide = too_wide
-        self._known: dict[Expr, Expr] = {}  # what earlier names stand for
+        self._known: dict[Expr, Expr] = {}  # the sums of earlier names
 
     def applied(self, expressions: list[Expr]) -> tuple[dict[Expr, Expr], list[Expr]]:
         """New definitions, each in terms of earlier ones, and the expressions in terms of all."""

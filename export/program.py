@@ -1,4 +1,4 @@
-"""The servo-constraints of a program and the law that serves them, as blocks."""
+"""The servo-constraints of a program and the law that realises them, as blocks."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ _DOTTED = ("f", r"\dot{f}", r"\ddot{f}")
 
 
 def program_blocks(servo: Servo, gains: Gains | None, short: Abbreviations) -> list[Block]:
-    """The goal, the demand on it, the inputs that serve it, and the guards."""
+    """The goal, the demand, the inputs that realise it, and the guards."""
     program = servo.program
     blocks: list[Block] = [Heading(f"Program {program.name}: {program.description}", major=True)]
     blocks += [*_program_tables(program), *states_blocks(servo, short)]

@@ -116,13 +116,13 @@ def load(key: str, build: Build) -> tuple[ModuleType, bytes]:
 
 
 def _danger(folder: Path) -> str | None:
-    """Why others could have put something into this kernel's folder, with the remedy; None: nobody could.
+    """Why another user could have changed this kernel's folder, with the remedy; None: no other user could.
 
     Raises:
         PermissionError: it may not be looked at.
     """
     root = cache_root()
-    own = root.parent  # from here on it is all ours
+    own = root.parent  # from here on the folders are servonode's own
     linked = next((each for each in (own, root, folder) if each.is_symlink()), None)
     try:
         problem = f"{linked} is a link" if linked else exposed(folder) or not_mine(folder)
@@ -143,7 +143,7 @@ def _say_unused(problem: str) -> None:
 
 
 def _made_here(name: str, build: Build) -> tuple[ModuleType, bytes]:
-    """A kernel for this process alone, made in a private temporary folder of which nothing stays."""
+    """A kernel for this process alone, built in a private temporary folder that is removed afterwards."""
     if name in sys.modules:
         raise CacheError(f"module {name} is there already, from a cache that has changed hands meanwhile; start again")
     source, description = build()
@@ -203,7 +203,7 @@ def _write(folder: Path, name: str, build: Build) -> str | None:
         if problem is not None:
             return problem
         _clear_left_over(folder.parent)
-        with _workplace(folder.parent) as work:
+        with _build_folder(folder.parent) as work:
             (work / _SOURCE).write_text(source, encoding="utf-8")
             (work / _DESCRIPTION).write_bytes(description)
             _import(work, name)
@@ -223,14 +223,14 @@ def _write(folder: Path, name: str, build: Build) -> str | None:
 
 
 @contextlib.contextmanager
-def _workplace(parent: Path) -> Iterator[Path]:
-    """A private folder to build in, gone afterwards. Its lock lives as long as its maker, however that ends."""
+def _build_folder(parent: Path) -> Iterator[Path]:
+    """A private folder to build in, removed afterwards. Its lock is held until this process ends, even if killed."""
     while True:
         work = Path(tempfile.mkdtemp(prefix=_BUILDING, dir=parent))
         lock = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         if _locks(lock, work):
             break
-        os.close(lock)  # somebody who clears up was faster
+        os.close(lock)  # another process has removed it meanwhile
     try:
         yield work
     finally:
@@ -239,7 +239,7 @@ def _workplace(parent: Path) -> Iterator[Path]:
 
 
 def _locks(lock: int, folder: Path) -> bool:
-    """Whether this process now holds the folder, which is still there; so too where a file system knows no locks."""
+    """Whether this process now holds the folder, which is still there; true also on a file system without locks."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -253,7 +253,7 @@ def _locks(lock: int, folder: Path) -> bool:
 
 
 def _clear_left_over(parent: Path) -> None:
-    """Remove what compilations that were killed have left; what is locked is still being worked on."""
+    """Remove the folders of killed compilations; a locked one is still in use."""
     for folder in parent.glob(f"{_BUILDING}*"):
         with contextlib.suppress(OSError):
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -272,7 +272,7 @@ def _not_written(folder: Path, error: OSError) -> CacheError:
 
 
 def _publish(work: Path, folder: Path) -> None:
-    """Move a finished kernel into place; another process that was faster has written the same."""
+    """Move a finished kernel into place; where another process was faster, its content is the same."""
     try:
         work.rename(folder)
     except OSError:

@@ -26,7 +26,7 @@ class Changes:
 
 
 class ChangeError(ModelError):
-    """A change that the machine cannot take; `kind` is "varying" or "disturbance", `name` whose."""
+    """A change that does not fit the machine; `kind` is "varying" or "disturbance", `name` whose."""
 
     def __init__(self, kind: str, name: str, text: str) -> None:
         super().__init__(text)
@@ -34,7 +34,7 @@ class ChangeError(ModelError):
 
 
 def changed(model: Any, changes: Changes) -> Any:
-    """The Model with the changes put in.
+    """The Model with the changes made.
 
     Raises:
         ChangeError: a name that the model does not have, or a text that is not an expression of what it may contain.

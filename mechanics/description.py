@@ -1,4 +1,4 @@
-"""What a process without sympy must know of a machine or a program: names, units, defaults, bounds.
+"""Descriptions of machines and programs for processes without sympy: names, units, defaults, bounds.
 
 These structs travel to the disk cache as JSON, so that launch files are checked and nodes are started without
 importing the symbolic side.
@@ -42,7 +42,7 @@ class Quantity(msgspec.Struct, frozen=True):
     rate_limit: float | None = None  # of a state: the fastest believable change [unit per s]
 
     def complaint(self, value: float) -> str | None:
-        """Why `value` cannot be this quantity, or None where it can."""
+        """Why `value` is not valid for this quantity, or None where it is."""
         if not math.isfinite(value):
             return f"{value} is not a finite number"
         if self.above is not None and not value > self.above:
@@ -57,7 +57,7 @@ class Requirement(msgspec.Struct, frozen=True):
 
     text: str
     strict: bool
-    names: tuple[str, ...] = ()  # the parameters it speaks of
+    names: tuple[str, ...] = ()  # the parameters in it
     name: str = "machine"  # of the fault that a violation is
 
     def met(self, margin: float) -> bool:
@@ -69,7 +69,7 @@ Layout = tuple[tuple[str, int], ...]
 
 
 def packed(layout: Layout, numbers: Sequence[float]) -> dict[str, float | list[float]]:
-    """The numbers of a state by their names outside, vectors as lists."""
+    """The numbers of a state by their names in messages and files, vectors as lists."""
     values: dict[str, float | list[float]] = {}
     at = 0
     for name, size in layout:
@@ -79,7 +79,7 @@ def packed(layout: Layout, numbers: Sequence[float]) -> dict[str, float | list[f
 
 
 def unpacked(layout: Layout, values: Mapping[str, float | list[float]]) -> list[float]:
-    """The numbers of a state from their names outside.
+    """The numbers of a state from their names in messages and files.
 
     Raises:
         KeyError: a name is missing; ValueError: a vector has another size, or is a number.
@@ -179,7 +179,7 @@ def values_by_name(quantities: Sequence[Quantity], given: Mapping[str, float]) -
 
 
 def derivatives(things: Iterable[T], order: int) -> list[tuple[T, int]]:
-    """Each thing with the order of each of its derivatives, 0 first: how targets and signals stand in arrays."""
+    """Each thing with the order of each of its derivatives, 0 first: the order of targets and signals in arrays."""
     return [(thing, k) for thing in things for k in range(order + 1)]
 
 

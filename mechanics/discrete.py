@@ -150,7 +150,7 @@ def best(relative_degree: int, delay: float) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Margin:
-    """How far a rate is from its limit, in lambda T."""
+    """How far a convergence rate is from its limit, in lambda T."""
 
     value: float
     limit: float
@@ -171,7 +171,7 @@ class Margin:
 
 
 def margin(relative_degree: int, rate: float, period: float, delay: float) -> Margin:
-    """The margin of one residual with rate lambda [1/s], 0 for a plain one. Raises ValueError as `sampled`."""
+    """The margin of a residual with convergence rate `rate` [1/s], 0: a plain one. Raises ValueError as `sampled`."""
     radius = spectral_radius(Gains.from_rates([rate], [relative_degree]), period, delay)
     return Margin(rate * period, limit(relative_degree, delay), best(relative_degree, delay)[0], radius)
 
@@ -185,7 +185,7 @@ def margin_of(gains: Gains, period: float, delay: float) -> Margin:
 
 
 def auto_rate(relative_degree: int, period: float, delay: float) -> float:
-    """The rate lambda [1/s] to take when none is given: a third of the limit or the best value, if that is less."""
+    """The convergence rate lambda [1/s] of `auto`: a third of the limit or the best value, if that is less."""
     return min(SHARE * limit(relative_degree, delay), best(relative_degree, delay)[0]) / period
 
 

@@ -18,11 +18,10 @@ class Equations:
 
     Shapes: M, h, B full (n_q, n_q), (n_q,), (n_q, n_tau); A (n_c, n_q); b, gamma (n_c,); G (n_q, n_v);
     g0 (n_q,); minimal M_r (n_v, n_v), h_r (n_v,), B_r (n_v, n_tau), N_r (n_v, n_N) of the reactions, which the full
-    form does not have. The full form speaks in rates `q_dot`, the
-    minimal form, the energies and the power in velocities; the full form does not know what a model states in
-    velocities itself. kinetic + potential is the generalized energy T2 - T0 + U, which is T + U where the kinetic
-    energy is quadratic in the rates without a remainder; the power is its rate of change: of inputs and disturbances,
-    of constraints that move, of explicit time, losses taken off.
+    form does not have. The full form is written in rates `q_dot`, the minimal form, the energies and the power in
+    velocities; the full form lacks what a model states in velocities itself. kinetic + potential is the generalized
+    energy T2 - T0 + U, which is T + U where the kinetic energy is quadratic in the rates without a remainder; the power
+    is its rate of change: of inputs and disturbances, of constraints that move, of explicit time, losses taken off.
     """
 
     model: Model

@@ -10,7 +10,7 @@ from servonode.mechanics.symbols import Constraint
 
 
 def fingerprint(stated: Any) -> str:
-    """Everything that a Model or Program states, but for the places where it does."""
+    """Everything that a Model or Program states, without the source lines that state it."""
     if isinstance(stated, sympy.MatrixBase | sympy.Basic):
         symbols = sorted(stated.free_symbols, key=str)
         quantities = [repr(getattr(each, "quantity", "")) + getattr(each, "default", "") for each in symbols]

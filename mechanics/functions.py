@@ -4,7 +4,7 @@ from typing import Any
 
 import sympy
 
-COMPILED = {  # what generated code knows beside sums, products and powers: sympy's name -> the text's
+COMPILED = {  # functions in generated code: sympy's name -> the name in the text
     name: name for name in ("acos", "asin", "atan", "atan2", "cos", "cosh", "exp", "log", "sin", "sinh", "tan", "tanh")
 } | {"Abs": "fabs", "sign": "sign", "wrap": "wrap", "Min": "min", "Max": "max"}
 

@@ -1,4 +1,4 @@
-"""A machine ready to compute: its description and compiled kernels behind plain numpy faces."""
+"""A machine ready to compute: its description and compiled kernels behind plain numpy interfaces."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ _OUTPUTS, _MATRICES = (Signature.of(MachineKernel, name) for name in ("outputs",
 
 
 class ParameterError(ServonodeError, ValueError):
-    """A parameter that cannot be; `name` says which one."""
+    """An invalid parameter; `name` says which one."""
 
     def __init__(self, name: str, text: str) -> None:
         super().__init__(text)
@@ -183,7 +183,7 @@ class Machine:
         return out
 
     def projected(self, t: float, x: Array, iterations: int = 20) -> Array:
-        """The state brought onto what is held, a new array; the nearest such state for a small violation."""
+        """A new state, projected onto holonomic constraints and identities: the nearest one for a small violation."""
         result = x.copy()
         for _ in range(iterations if self.description.held else 0):
             self.kernel.project(t, result, self.c)

@@ -31,7 +31,7 @@ from servonode.mechanics.symbols import (
     refuse_uncompilable,
 )
 
-WORDS = True  # lines of this module are not a user's, see place.here
+WORDS = True  # lines of this module are not a user's, see source_location.here
 _ENERGIES = ("kinetic", "potential", "dissipation")
 _MAPPINGS = {
     "kinematics": "{x: v * cos(psi)}",
@@ -138,7 +138,7 @@ class Model:
             object.__setattr__(self, name, value)
 
     def _check_kinds(self) -> None:
-        """What is listed must have been made by the word of its kind."""
+        """Check that each entry was made by the function of its kind."""
         what = f"machine {self.name}"
         for keyword in _MAPPINGS:
             if not isinstance(getattr(self, keyword), Mapping):
@@ -148,11 +148,9 @@ class Model:
         kinds |= {"parameters": Parameter, "inputs": Input, "bodies": Body, "constraints": Constraint}
         kinds |= {"outputs": Output, "requirements": Condition, "warnings": Condition, "faults": Condition}
         kinds |= {"safe": Input, "reactions": Reaction, "stabilised": Stabilised, "jumps": Jump}
-        stranger = (
-            next((u for u in self.safe if u not in self.inputs), None) if isinstance(self.safe, Mapping) else None
-        )
-        if stranger is not None:
-            text = f"{what}: safe= states {stranger}, which is no input of inputs=; state those alone"
+        unknown = next((u for u in self.safe if u not in self.inputs), None) if isinstance(self.safe, Mapping) else None
+        if unknown is not None:
+            text = f"{what}: safe= states {unknown}, which is not an input of inputs=; state those alone"
             raise ModelError(text, self.place.argument("safe"))
         for keyword, kind in kinds.items():
             if keyword not in _MAPPINGS:
@@ -160,7 +158,7 @@ class Model:
             check_kinds(what, keyword, getattr(self, keyword), kind, self.place)
 
     def _check_expressions(self) -> None:
-        """Energies and rates must be expressions that can be compiled."""
+        """Check that energies and rates are expressions that can be compiled."""
         stated = [(word, getattr(self, word), self.place.argument(word)) for word in _ENERGIES]
         for keyword in _MAPPINGS:
             entries = enumerate(getattr(self, keyword).items())

@@ -1,4 +1,4 @@
-"""What cannot be a machine is refused here, with the line of the user's source and the remedy."""
+"""Checks of a model: what is wrong is refused with the line of the user's source and the remedy."""
 
 from typing import Any
 
@@ -213,7 +213,7 @@ def check_constraints_hold(model: Model, A: Matrix, b: Matrix, G: Matrix, g0: Ma
 
 
 def _broken(model: Model, i: int, A: Matrix, leftover: Expr) -> ModelError:
-    """What to say of a constraint that the kinematics do not satisfy."""
+    """The error of a constraint that the kinematics do not satisfy."""
     each = model.constraints[i]
     free = [q.name for q, factor in zip(model.coordinates, A[i, :], strict=True) if factor != 0 and _own(model, q)]
     if free:

@@ -1,4 +1,4 @@
-"""Who else could change what is read from a folder: what is run as code must be its user's, or the system's, alone."""
+"""Whether another user could change the content of a folder: code is only run from folders of this user or root."""
 
 import grp
 import os
@@ -16,21 +16,21 @@ def exposed(path: Path) -> str | None:
     """Why another user could put something else at `path`, naming the folder or link; None: nobody can.
 
     Every folder on the way must belong to this user or to root, and be written by them alone; one that everybody can
-    write will do where its sticky bit keeps what is in it. What does not exist yet is no danger.
+    write is accepted where its sticky bit protects its content. What does not exist yet is accepted.
     """
-    for place, found in _way(path):
-        problem = _trouble(found, sticky=True)
+    for place, found in _steps(path):
+        problem = _writable_by_others(found, sticky=True)
         if problem:
             return f"{place} {problem}"
     return None
 
 
 def open_to_all(folder: Path) -> str | None:
-    """The folder, or one on the way to it, in which every user of this computer can put files; None: there is none.
+    """The folder, or one on the way to it, in which every user of this computer can put files, or None.
 
-    A folder that a group shares is that group's own affair.
+    A folder that a group shares is not one of them.
     """
-    way = list(_way(folder))
+    way = list(_steps(folder))
     for i, (place, found) in enumerate(way):
         everybody = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_IWOTH
         if everybody and (i == len(way) - 1 or not found.st_mode & stat.S_ISVTX):
@@ -51,7 +51,7 @@ def not_mine(folder: Path) -> str | None:
             return f"{place} is a link"
         if not (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)):
             return f"{place} is neither a file nor a folder"
-        problem = _trouble(found, sticky=False)
+        problem = _writable_by_others(found, sticky=False)
         if problem:
             return f"{place} {problem}"
         if stat.S_ISDIR(found.st_mode):
@@ -59,10 +59,10 @@ def not_mine(folder: Path) -> str | None:
     return None
 
 
-def _way(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Each folder and link on the way to a path, the links followed one by one, and the path itself, as far as it is.
+def _steps(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Each folder and link on the way to a path, the links followed one by one, and the path itself if it exists.
 
-    A way with too many links ends at one of them.
+    After too many links it ends at one of them.
     """
     waiting, place, links = [*reversed(path.absolute().parts[1:])], Path("/"), 0
     yield place, place.lstat()
@@ -86,7 +86,7 @@ def _way(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
             place = Path("/") if target.is_absolute() else place
 
 
-def _trouble(found: os.stat_result, sticky: bool) -> str:
+def _writable_by_others(found: os.stat_result, sticky: bool) -> str:
     """Why others could change what was found, empty if they cannot; `sticky`: a sticky bit protects a folder."""
     if found.st_uid not in (_ROOT, os.geteuid()):
         return f"belongs to user {_name(found.st_uid)}"

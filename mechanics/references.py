@@ -1,4 +1,4 @@
-"""Where a machine or program stands: packaged, in an installed package, or in a file beside the launch file.
+"""Where the definition of a machine or program is: packaged, in an installed package, or beside the launch file.
 
 A definition is a function in a Python source. Its options and the digest of all sources it imports are read from the
 text, without running it: what is in the cache needs neither the user's file nor sympy to be executed.
@@ -33,7 +33,7 @@ _DEFINED_IN = ("controllers", "plants")  # the rooms with machines and programs
 
 
 class NotFound(ServonodeError, ValueError):
-    """A reference that leads nowhere; the text says what is wrong and how to fix it."""
+    """A reference to nothing; the text says what is wrong and how to fix it."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Definition:
         """The arguments with defaults, by name, as the source states them.
 
         Raises:
-            ModelError: the source cannot be parsed, has no such function, or a default is no number, text or truth.
+            ModelError: the source cannot be parsed, has no such function, or a default is not a number, text or flag.
         """
         return {option.name: option for option in _options(self._syntax(), self)}
 
@@ -139,7 +139,7 @@ class Definition:
 
 @dataclass(frozen=True)
 class FunctionDefinition(Definition):
-    """A function at hand, as in a notebook: known by what it returns, for no file tells of all it depends on."""
+    """A function at hand, as in a notebook: identified by what it returns, for no file holds all that it depends on."""
 
     stated: Callable[..., Any] = lambda: None
 
@@ -382,7 +382,7 @@ def _files(folder: Path, dotted: str) -> list[Path]:
 
 @contextmanager
 def _beside(definition: Definition) -> Iterator[None]:
-    """Let a file import its neighbours, and them only: modules of the same names are set aside meanwhile.
+    """Let a file import its neighbours, and them only: others of the same names leave sys.modules meanwhile.
 
     So two folders may use the same names, and an edited neighbour is read anew.
     """

@@ -45,7 +45,7 @@ NOWHERE = Place("", 0)
 
 
 def here() -> Place:
-    """The line that calls a word, outside the modules of words: those that have a global WORDS."""
+    """The line that calls one of the defining functions, outside their own modules, which have a global WORDS."""
     frame = sys._getframe(1)
     while frame.f_back and ("WORDS" in frame.f_globals or frame.f_code.co_filename == "<string>"):
         frame = frame.f_back

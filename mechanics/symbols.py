@@ -1,4 +1,4 @@
-"""The words in which a machine is stated: symbols, bodies, constraints, outputs, conditions.
+"""The functions that define a machine: symbols, bodies, constraints, outputs, conditions.
 
 All expressions are sympy expressions of the symbols made here; `symbol.rate` is the time derivative of a coordinate or
 velocity. A `Model` puts them together.
@@ -14,7 +14,7 @@ from servonode.mechanics.description import ModelError, Quantity, Requirement, d
 from servonode.mechanics.functions import COMPILED
 from servonode.mechanics.source_location import Place, here
 
-WORDS = True  # lines of this module are not a user's, see place.here
+WORDS = True  # lines of this module are not a user's, see source_location.here
 time = sympy.Symbol("t", real=True)
 Expr = Any  # sympy ships no types; every expression is a sympy.Expr
 
@@ -28,7 +28,7 @@ def listed(what: str, keyword: str, given: Any, place: Place) -> tuple[Any, ...]
     """The entries of an argument that is a sequence.
 
     Raises:
-        ModelError: it is none, such as one symbol where a tuple is meant.
+        ModelError: it is not a sequence, such as one symbol where a tuple is meant.
     """
     if isinstance(given, str | sympy.Basic | Mapping) or not isinstance(given, Iterable):
         text = f"{what}: {keyword}= is not a sequence; write {keyword}=(..., ) with a comma for a single one"
@@ -37,7 +37,7 @@ def listed(what: str, keyword: str, given: Any, place: Place) -> tuple[Any, ...]
 
 
 def check_kinds(what: str, keyword: str, entries: Iterable[Any], kind: type, place: Place) -> None:
-    """Every entry must have been made by the word of its kind.
+    """Check that every entry was made by the function of its kind.
 
     Raises:
         ModelError: one was not.
@@ -407,7 +407,7 @@ def stabilised(name: str, description: str, residual: Expr, row: Expr, unit: str
     together determine all reactions. Off the constraint the residual then decays instead of drifting (Baumgarte 1972).
 
     Raises:
-        ModelError: the name is none, or an expression cannot be compiled.
+        ModelError: the name is not valid, or an expression cannot be compiled.
     """
     check_name("constraint", name)
     for word, stated in (("residual", residual), ("row", row)):

@@ -52,7 +52,7 @@ def model(
 ) -> Model:
     """The machine of this file's title: x, y, x_dot, y_dot, omega, q.
 
-    `scheme`: "angles" is the source's model, singular: x, y, alpha, beta, gamma and their rates. `bypass`: how that
+    `scheme`: "angles" is the paper's model, singular: x, y, alpha, beta, gamma and their rates. `bypass`: how that
     steps over its singularity.
     """
     return _quaternions() if scheme == "quaternion" else _angles(bypass)
@@ -187,7 +187,7 @@ def _quaternions() -> Model:
 
 
 def _angles(bypass: str) -> Model:
-    """The source's model, its friction force by the explicit formula, so that nothing but its angles is singular."""
+    """The paper's model, its friction force by the explicit formula, so that nothing but its angles is singular."""
     plate = _plate()
     angles: list[Any] = [
         coordinate(name, f"angle {name} of the attitude", "rad") for name in ("alpha", "beta", "gamma")
@@ -235,7 +235,7 @@ def _bypass(bypass: str, beta: Expr) -> tuple[tuple[Any, ...], tuple[Expr, ...],
     middle = beta + atan(cos(beta) / sin(beta))  # of the window
     landing = (before(beta) if bypass == "skip" else middle) + way * delta
     inside = Abs(cos(beta)) < sin(epsilon)
-    text = "the source wants delta > 2 epsilon: from a smaller jump beta may be in the window again"
+    text = "the paper wants delta > 2 epsilon: from a smaller jump beta may be in the window again"
     return (
         (jump(inside, {beta: landing}, f"{bypass} of the singular angle beta"),),
         (epsilon, delta),

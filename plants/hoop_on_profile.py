@@ -45,7 +45,7 @@ def model(
     """The machine of this file's title, in the state order x, z, theta, x_dot, z_dot, theta_dot, alpha.
 
     `profile`: z = p(x), an expression of x; or h(x, z) = 0, an expression of x and z. `turning`: "energy" is the
-    source's row, singular where the hoop turns; it is there for comparison.
+    paper's row, singular where the hoop turns; it is there for comparison.
     """
     hoop = _rolling(profile)
     x, z, theta, alpha = hoop.x, hoop.z, hoop.theta, hoop.alpha

@@ -35,8 +35,8 @@ def model(
 ) -> Model:
     """The machine of this file's title: x0, y0, phi0, theta, sigma, v, omega, theta_dot, sigma_dot.
 
-    `gravity`: "paper" lets all of the weight pull at the blade, as the source does. `input_set`: the yaw moment of the
-    snow ("relative"), the whole yaw moment on the blade ("total"), or the source's forces of absolute angles.
+    `gravity`: "paper" lets all of the weight pull at the blade, as the paper does. `input_set`: the yaw moment of the
+    snow ("relative"), the whole yaw moment on the blade ("total"), or the paper's forces of absolute angles.
     """
     x0 = coordinate("x0", "position of the blade's centre down the fall line", "m")
     y0 = coordinate("y0", "position of the blade's centre to the left of the fall line", "m")
@@ -86,7 +86,7 @@ def model(
     if gravity == "full":
         potential -= m1 * l1 * n1 * weight.dot(E)
 
-    # sign of E_t, +1 at 0: with it the source's angles have |phi1 - phi0| <= pi/2 for every pose
+    # sign of E_t, +1 at 0: with it the paper's angles have |phi1 - phi0| <= pi/2 for every pose
     side = sign(sign(sin(theta)) + Rational(1, 2))
     horizontal = sqrt(E[0] ** 2 + E[1] ** 2)
     phi1_rate = (E[0] * e_rate[1] - E[1] * e_rate[0]) / horizontal**2

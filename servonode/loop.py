@@ -24,7 +24,7 @@ Values = Mapping[str, float]
 class Loop:
     """A machine with its law, as a launch file states them. States and inputs go by name, in SI units and radians.
 
-    Where a state or input is not given, the start's value or zero is taken.
+    A state that is not given has its initial value, an input that is not given is zero.
     """
 
     def __init__(self, closed_loop: ClosedLoop) -> None:

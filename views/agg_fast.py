@@ -1,6 +1,6 @@
-"""What a moving picture is drawn with: artists without the detours of artists, and words that are set only once.
+"""Fast drawing on Agg for animations: curves and shapes without matplotlib's artists, texts rendered once and copied.
 
-Saved to a file, an artist of these is drawn like any other of matplotlib. By `Ink`, thirty times a second, its
+Saved to a file, an artist of these is drawn like any other of matplotlib. By `FastRenderer`, thirty times a second, its
 vertices go to the renderer as they are: in pixels, and with a pen that was made once.
 """
 
@@ -20,14 +20,14 @@ from matplotlib.text import Text
 from matplotlib.transforms import Affine2D, IdentityTransform
 
 Array = npt.NDArray[np.float64]
-STAMPS = 512  # words kept as pixels
-PARTS = 4  # of a pixel, to which words are placed across
-MARGIN = 4  # pixels around them, before they are trimmed
+STAMPS = 512  # rendered texts that are kept
+PARTS = 4  # of a pixel: the horizontal resolution at which texts are placed
+MARGIN = 4  # pixels around a text before it is trimmed
 NOWHERE: Any = IdentityTransform()  # vertices are pixels already
 AGG: Any = RendererAgg
 
 
-class Ink(RendererAgg):
+class FastRenderer(RendererAgg):
     """Draws onto the pixels of a canvas. A text that was drawn before is copied, at whole pixels in height."""
 
     def __init__(self, renderer: RendererAgg) -> None:
@@ -39,14 +39,14 @@ class Ink(RendererAgg):
 
     @classmethod
     def of(cls, canvas: Any, before: Self | None = None) -> Self:
-        """The ink of a canvas: the one before, unless the canvas has other pixels by now."""
+        """The renderer of a canvas: the one made before, unless the canvas has a new buffer."""
         renderer = canvas.get_renderer()
         return before if before is not None and before._renderer is renderer._renderer else cls(renderer)
 
     def draw_text(
         self, gc: Any, x: Any, y: Any, s: Any, prop: Any, angle: Any, ismath: Any = False, mtext: Any = None
     ) -> None:
-        """Copy the words to (x, y) [pixels, from above]; they are set when they are new."""
+        """Copy a text to (x, y) [pixels, from above]; it is rendered when it is new."""
         column, part = divmod(round(PARTS * x), PARTS)
         key = (s, part, prop.copy(), angle, ismath, gc.get_rgb())
         stamp = self._stamps.get(key)
@@ -59,7 +59,7 @@ class Ink(RendererAgg):
             self.draw_image(gc, column + left, round(self.height - y) - below, image)
 
     def advance(self, text: str, prop: Any) -> float:
-        """How much further what follows a text begins [pixels]."""
+        """The advance width of a text [pixels]: where the next text begins."""
         key = (text, prop.copy())
         if key not in self._advances:
             if len(self._advances) >= STAMPS:
@@ -98,7 +98,7 @@ class Map:
 
     @classmethod
     def of(cls, axes: Any) -> Self:
-        """The axes as they are now."""
+        """The transformation of the axes as they are now."""
         (x0, x1), (y0, y1) = axes.get_xlim(), axes.get_ylim()
         logarithmic = axes.get_yscale() == "log"
         if logarithmic:
@@ -124,7 +124,7 @@ class Curve(Line2D):
     """A line in data coordinates, or markers without a line."""
 
     def draw(self, renderer: Any) -> None:
-        if not is_ink(renderer):
+        if not is_fast(renderer):
             super().draw(renderer)
             return
         x, y = np.asarray(self.get_xdata(orig=True)), np.asarray(self.get_ydata(orig=True))
@@ -159,7 +159,7 @@ class Phrase(Text):
     """A line of text of which mostly digits change: each is copied by itself. Placed by the middle of its height."""
 
     def draw(self, renderer: Any) -> None:
-        if not is_ink(renderer):
+        if not is_fast(renderer):
             super().draw(renderer)
             return
         prop = self.get_fontproperties()
@@ -183,11 +183,11 @@ class Strokes(LineCollection):
     _lines: Sequence[Array] = ()
 
     def put(self, lines: Sequence[Array]) -> None:
-        """From now on these, (n, 2) each."""
+        """Replace what is drawn by these arrays, (n, 2) each."""
         self._lines = lines
 
     def draw(self, renderer: Any) -> None:
-        if not is_ink(renderer):
+        if not is_fast(renderer):
             self.set_segments(self._lines)
             super().draw(renderer)
         elif self._lines:
@@ -207,11 +207,11 @@ class Shapes(PolyCollection):
     _fills: Sequence[Any] = ()
 
     def put(self, shapes: Sequence[Array], colors: Sequence[Any]) -> None:
-        """From now on these, (n, 2) each."""
+        """Replace what is drawn by these arrays, (n, 2) each."""
         self._shapes, self._fills = shapes, colors
 
     def draw(self, renderer: Any) -> None:
-        if not is_ink(renderer):
+        if not is_fast(renderer):
             self.set_verts(self._shapes)
             self.set_facecolor(self._fills)
             super().draw(renderer)
@@ -222,12 +222,12 @@ class Shapes(PolyCollection):
                 renderer.draw_path(pen, to_pixels.path(shape), NOWHERE, to_rgba(color))
 
 
-def is_ink(renderer: Any) -> bool:
-    """Whether this is for the window or the movie, not for a file."""
-    return isinstance(renderer, Ink)
+def is_fast(renderer: Any) -> bool:
+    """Whether the renderer is a fast one, as in the window and the movie, not that of a file."""
+    return isinstance(renderer, FastRenderer)
 
 
-def pen_of(renderer: Ink, artist: Any, color: Any, width: float) -> Any:
+def pen_of(renderer: FastRenderer, artist: Any, color: Any, width: float) -> Any:
     """How an artist draws, kept as long as the ink; width [points]. Nothing leaves its axes."""
     pen = renderer.pens[artist] = renderer.new_gc()
     pen.set_foreground(to_rgba(color), isRGBA=True)

@@ -1,4 +1,4 @@
-"""The parts of a moving picture: a view of the machine, a panel of curves, a line of text.
+"""The parts of an animation: a view of the machine, a panel of curves, a line of text.
 
 A part draws its axis seldom and its artists often: the axis is kept as an image, and only what moves is drawn on it.
 """
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from servonode.mechanics.machine import Machine
 from servonode.plants.view import View
-from servonode.views.decimation import Thinning
+from servonode.views.decimation import Decimation
 from servonode.views.panels import LEAST, PALETTE, PanelSpec, entitle_panel
 from servonode.views.scene import ROUNDING, Instant, usual
 from servonode.views.static_views import ARROWS, GOAL, GUIDE, INK, UNSEEN, round_size
@@ -51,14 +51,14 @@ class Part:
         self.box: Any = None  # the pixels of what moves
 
     def move(self, cell: Box, inner: Box) -> None:
-        """Take this rectangle of the figure, with the axis in the inner one."""
+        """Place the part in this rectangle of the figure, its axis in the inner one."""
         self.cell, self.stale, self.renewed = cell, True, True
         if self.axis is not None:
             self.axis.set_position(inner)
             self.shaped()
 
     def shaped(self) -> None:
-        """What follows from the axis having a new size."""
+        """Adapt what depends on the axis's size after that has changed."""
 
     def animated(self, artist: Any) -> Any:
         """The artist, drawn for every frame from now on."""
@@ -79,7 +79,7 @@ class Part:
         return (AHEAD, BEHIND) if below else (BEHIND, AHEAD)
 
     def scales(self) -> list[Any]:
-        """What is drawn anew with other limits, and what lies above that."""
+        """The artists that change with the limits, and the artists above them."""
         return [self.axis.xaxis, self.axis.yaxis, *self.axis.spines.values()]
 
     def draw_background(self, figure: Any, ink: Any) -> None:
@@ -151,7 +151,7 @@ class Words(Part):
             self._text.set_x(inner[0] + inner[2] / 2)
 
     def say(self, text: str, color: str) -> bool:
-        """Whether that is something new."""
+        """Set the text; whether it has changed."""
         if (text, color) == (self._text.get_text(), self._text.get_color()):
             return False
         self._text.set_text(text)
@@ -191,7 +191,7 @@ class PanelPart(Part):
         self.axis.yaxis.set_label_coords(-0.6 * self.axis.figure.dpi / self.axis.bbox.width, 0.5)
 
     def label_time(self) -> None:
-        """Say below the axis what it counts."""
+        """Label the time axis."""
         self.axis.set_xlabel("time before now [s]" if self._span else "t [s]")
 
     def curves(self, columns: Columns) -> list[Array]:
@@ -202,13 +202,13 @@ class PanelPart(Part):
         sizes = [np.abs(values) for values in found]
         return [np.where(size > 0, size, np.nan) for size in sizes]
 
-    def update(self, t: Array, columns: Columns, thinning: Thinning) -> None:
-        """Put the history up to now onto the lines."""
+    def update(self, t: Array, columns: Columns, decimation: Decimation) -> None:
+        """Update the lines with the history up to the present."""
         self.moved = True
         low, high = self.axis.get_ylim()
         pixel = (high - low) / max(self.axis.bbox.height, 1.0)
         found = [columns[column] for column in self.spec.curves.values()]
-        thin = thinning.sizes if self.spec.logarithmic else partial(thinning.curve, pixel=pixel)
+        thin = decimation.sizes if self.spec.logarithmic else partial(decimation.curve, pixel=pixel)
         shown = [thin(values) for values in found]
         for line, (times, values) in zip(self._lines, shown, strict=True):
             line.set_data(times - t[-1] if self._span else times, values)
@@ -218,7 +218,7 @@ class PanelPart(Part):
                 self._follow_time(t)
 
     def fix(self, t: Array, columns: Columns) -> None:
-        """Limits for the whole of a run, kept from now on."""
+        """Set the limits for a whole run; they stay."""
         self.fitted = False
         self._follow(self.curves(columns))
         if not self._span:
@@ -319,12 +319,12 @@ class ViewPart(Part):
         self._limit(np.array([left, bottom]), np.array([right, top]))
         self._entitle()
 
-    def update(self, columns: Columns, instant: Instant, thinning: Thinning, speak: bool) -> None:
+    def update(self, columns: Columns, instant: Instant, decimation: Decimation, speak: bool) -> None:
         """Put the machine, its path and the target as they are now onto the artists; `speak`: the caption too."""
         self.moved = True
         drawn = self._draw_at(instant)
-        trails = [thinning.path(*(columns[name] for name in pair)) for pair in self.view.trails.values()]
-        goal = thinning.path(*(columns[f"target_{name}"] for name in self._goal)) if self._goal else []
+        trails = [decimation.path(*(columns[name] for name in pair)) for pair in self.view.trails.values()]
+        goal = decimation.path(*(columns[f"target_{name}"] for name in self._goal)) if self._goal else []
         for strokes, lines in ((self._guides, drawn.guides), (self._outline, drawn.lines)):
             strokes.put([line for line in lines if len(line) > 1])
         dots = [line[0] for line in drawn.lines if len(line) == 1]
@@ -357,7 +357,7 @@ class ViewPart(Part):
         self.fixed = True
 
     def forget(self) -> None:
-        """What was learnt of another run: the size of the arrows."""
+        """Drop what was measured in another run: the size of the arrows."""
         self._largest, self._names = 0.0, []
 
     def _draw_at(self, instant: Instant) -> _Drawn:
@@ -410,7 +410,7 @@ class ViewPart(Part):
         return float(min(x1 - x0, y1 - y0))
 
     def _scale(self, drawn: _Drawn, columns: Columns) -> None:
-        """Have the scale of the arrows hold the largest one so far."""
+        """Adapt the scale of the arrows to the largest one so far."""
         sizes = [float(np.hypot(*vector)) for _, vector in drawn.arrows.values()]
         largest = max((size for size in sizes if np.isfinite(size)), default=0.0)
         if largest <= self._largest or largest <= ROUNDING * usual(self._machine, columns, {self.view.arrow_unit}):
@@ -419,7 +419,7 @@ class ViewPart(Part):
         self._entitle()
 
     def _point(self, drawn: _Drawn) -> None:
-        """The arrows that have a length to be seen."""
+        """Update the arrows that are long enough to be visible."""
         scale = self._full() / self._largest if self._largest else 0.0
         shafts, width = [], ARROW_WIDTH * self._side()
         colors = []

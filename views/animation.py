@@ -1,4 +1,4 @@
-"""The moving picture of a machine: its views and panels up to now, drawn again and again into one figure.
+"""The animation of a machine: its views and panels up to the present, redrawn into one figure.
 
 It knows no window and no bus. A window on a run shows it live, a movie frame by frame, tests on a canvas without a
 display: any canvas of matplotlib that is drawn by Agg will do.
@@ -15,7 +15,7 @@ from servonode.closed_loop.run import Run
 from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource
 from servonode.views.animated_axes import TRAIL, Box, PanelPart, Part, ViewPart, Words
-from servonode.views.decimation import Thinning
+from servonode.views.decimation import Decimation
 from servonode.views.panel_choice import chosen_panels, usual_panels
 from servonode.views.panels import PanelSpec
 from servonode.views.report import STYLE
@@ -34,8 +34,8 @@ COLUMN = 7  # panels above each other at most
 INSTANTS = 60  # of a run, at which the outline counts for the limits of the whole
 
 
-class MovingPicture:
-    """Views and panels of a machine in a figure; `show` draws them as they are at the last of the given rows."""
+class Animation:
+    """Views and panels of a machine in a figure; `show` draws their state at the last of the given rows."""
 
     def __init__(
         self,
@@ -49,15 +49,15 @@ class MovingPicture:
         footer: str = "",
         words_every: int = 1,
     ) -> None:
-        """A picture without content.
+        """An animation without data.
 
         Args:
             figure: an empty matplotlib Figure; without a canvas it gets one without a display.
             panels: what the axes beside the machine show.
             span: plant time [s] that panels and trails reach back; None: all of it.
             goal_names: targets of which there are columns `target_NAME`.
-            footer: a line at the bottom.
-            words_every: frames after which captions are brought up to date; texts are dear.
+            footer: the text at the bottom.
+            words_every: frames after which captions are updated; texts are slow to draw.
         """
         import matplotlib as mpl
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -92,13 +92,13 @@ class MovingPicture:
         footer: str = "",
         words_every: int = 1,
     ) -> Self:
-        """The picture of what a launch file runs.
+        """The animation of a launch file's run.
 
         fields: instead of the usual panels one for each "NAME,NAME". timing: a panel of times, as of a run on
         processes; its columns are those of TIMING.
 
         Raises:
-            FieldError: a name in `fields` that is no column.
+            FieldError: a name in `fields` is not a column.
         """
         panels = chosen_panels(closed_loop, fields, timing) if fields else usual_panels(closed_loop, timing)
         return cls(
@@ -113,7 +113,7 @@ class MovingPicture:
         return [self._words, *self.views, *captions, *self.panels]
 
     def title(self, text: str, alarm: bool = False) -> bool:
-        """Have the first line say this, in red for an alarm; whether that is new. It shows with the next `show`."""
+        """Set the first line, in red for an alarm; whether it has changed. The next `show` draws it."""
         return self._words.say(text, GOAL if alarm else INK)
 
     def show(self, t: Array, columns: Mapping[str, Array]) -> bool:
@@ -141,12 +141,12 @@ class MovingPicture:
             panel.fix(t, columns)
 
     def forget(self) -> None:
-        """Nothing is known of the run shown before: another one begins."""
+        """Drop all data of the run shown before: another one begins."""
         for view in self.views:
             view.forget()
 
     def detach(self) -> None:
-        """Give the figure back, empty."""
+        """Remove everything from the figure."""
         self.figure.canvas.mpl_disconnect(self._connection)
         self.figure.clear()
 
@@ -156,12 +156,12 @@ class MovingPicture:
         shown = {name: column[begin:] for name, column in columns.items()}
         span = self._span or float(t[-1] - t[0])
         instant = self._instant(t, shown, -1)
-        path = Thinning.of(t, span, TRAIL)
+        path = Decimation.of(t, span, TRAIL)
         for view in self.views:
             view.update(shown, instant, path, self._frames % self._words_every == 0)
         self._frames += 1
         width = max((panel.axis.bbox.width for panel in self.panels), default=1.0)
-        curve = Thinning.of(t, span, max(int(width / 1.5), 50))
+        curve = Decimation.of(t, span, max(int(width / 1.5), 50))
         for panel in self.panels:
             panel.update(t, shown, curve)
 
@@ -172,7 +172,7 @@ class MovingPicture:
     # how it is drawn
 
     def _render(self) -> bool:
-        """Bring the canvas's pixels up to date; True if more than artists was drawn."""
+        """Redraw the canvas where it has changed; True if more than the moving artists was drawn."""
         if self._stale:
             self._draw_all()
             self.changed = self.figure.bbox
@@ -180,12 +180,12 @@ class MovingPicture:
         return self._draw_parts([part for part in self._parts if part.stale])
 
     def _draw_parts(self, anew: Sequence[Part]) -> bool:
-        """Draw these parts from the ground, of the others what moves; whether there are any of these."""
+        """Redraw these parts as a whole, of the others what moves; whether there are any of these."""
         from matplotlib.transforms import Bbox
 
-        from servonode.views.agg_fast import Ink
+        from servonode.views.agg_fast import FastRenderer
 
-        self._ink = Ink.of(self.figure.canvas, self._ink)
+        self._ink = FastRenderer.of(self.figure.canvas, self._ink)
         if anew:
             import matplotlib as mpl
 
@@ -243,7 +243,7 @@ class MovingPicture:
 
 
 def columns_of(run: Run) -> dict[str, Array]:
-    """The columns of a run as `MovingPicture.show` takes them, of every row."""
+    """The columns of a run as `Animation.show` takes them, of every row."""
     targets = {f"target_{name}": values for name, values in run.targets().items()}
     residuals = {f"residual_{name}": values for name, values in run.residual.items()}
     return {**run.state, **run.outputs(), **run.input, **targets, **residuals}

@@ -1,4 +1,4 @@
-"""Long columns made short enough to be drawn: no more points than pixels, and no peak lost."""
+"""Decimation of long columns for drawing: at most one point for each pixel, peaks kept."""
 
 from typing import Any, Self
 
@@ -9,7 +9,7 @@ Array = npt.NDArray[np.float64]
 FLAT = 1.0  # of what lies within one piece to the height of a pixel, below which one point stands for it
 
 
-class Thinning:
+class Decimation:
     """Pieces of a time axis, each drawn as its lowest and highest value.
 
     The pieces lie at whole multiples of their length, not relative to the first row, so that a curve that scrolls

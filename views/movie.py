@@ -1,4 +1,4 @@
-"""A movie of a finished run, as mp4 or gif: the moving picture of the live window, one frame after the other."""
+"""A movie of a finished run, as mp4 or gif: the animation of the live window, one frame after the other."""
 
 import importlib.util
 import math
@@ -93,7 +93,7 @@ def chosen_speed(closed_loop: ClosedLoop) -> float:
 
 
 def write_movie(run: Run, name: str, plan: Plan) -> int:
-    """Film a run; the number of frames. The file is there when it is whole, or not at all.
+    """Film a run; the number of frames. The file appears when it is complete, or not at all.
 
     Raises:
         NoMovie: the encoder failed.
@@ -126,7 +126,7 @@ class Reel:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
-        from servonode.views.animation import MovingPicture, columns_of
+        from servonode.views.animation import Animation, columns_of
 
         self.name, self.fault, self.end = name, run.fault, shown_end(run)
         shown = max(int(np.searchsorted(run.t, self.end + 1e-9, side="right")), 1)
@@ -134,7 +134,7 @@ class Reel:
         self.columns = {column: values[:shown] for column, values in columns_of(run).items()}
         figure = Figure(figsize=SIZE, dpi=dpi)
         self.canvas = FigureCanvasAgg(figure)
-        self.picture = MovingPicture.of_closed_loop(figure, run.closed_loop)
+        self.picture = Animation.of_closed_loop(figure, run.closed_loop)
         self.picture.fix_limits(self.t, self.columns)
 
     @property
@@ -166,7 +166,7 @@ def progress(reel: Reel, times: list[float], file: Path) -> Iterator[bytes]:
 
 @contextmanager
 def beside(file: Path) -> Iterator[Path]:
-    """A place beside a file that becomes the file when all is done, and is removed when it is not."""
+    """A temporary file beside the target: it becomes the target when all is done, else it is removed."""
     part = file.with_name(f".{file.stem}.{os.getpid()}{file.suffix.lower()}")
     try:
         yield part
@@ -182,7 +182,7 @@ Film = Callable[[Path, Iterator[bytes]], None]
 
 
 def film_of(plan: Plan, reel: Reel) -> Film:
-    """What writes frames into a file: ffmpeg, or pillow where there is none."""
+    """The function that writes frames into a file: ffmpeg, or pillow where there is none."""
     program, rate = ffmpeg(), f"{plan.fps:.6g}"
     if plan.file.suffix.lower() == ".mp4":
         return partial(_ffmpeg, [str(program), *_raw(reel, rate), *MP4])
@@ -194,7 +194,7 @@ MP4 = ["-an", "-c:v", "libx264", "-pix_fmt", "yuv420p", "-crf", "20", "-movflags
 
 
 def _raw(reel: Reel, rate: str) -> list[str]:
-    """The words by which ffmpeg reads frames from its standard input."""
+    """The arguments with which ffmpeg reads frames from its standard input."""
     width, height = reel.size
     return [
         "-y",
@@ -227,7 +227,7 @@ def _ffmpeg(command: list[str], part: Path, frames: Iterator[bytes]) -> None:
                     for frame in frames:
                         process.stdin.write(frame)
                     process.stdin.close()
-            except BaseException:  # of an interruption as of an error: nobody else would end it
+            except BaseException:  # an interruption too: no other code would end the process
                 process.kill()
                 raise
         if process.returncode:

@@ -1,4 +1,4 @@
-"""What the panels of a moving picture show: the usual choice, or the user's."""
+"""Choice of the panels of a window or movie: the default ones, or the user's."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,7 +16,7 @@ TIMING = {
 
 
 class FieldError(ServonodeError, ValueError):
-    """A panel was asked for that cannot be."""
+    """A panel was asked for that cannot be shown; the text says why."""
 
 
 def usual_panels(closed_loop: ClosedLoop, timing: bool) -> list[PanelSpec]:

@@ -1,4 +1,4 @@
-"""What a window keeps of a run: the newest rows, in arrays made beforehand."""
+"""Ring buffer of the newest rows of a run, in arrays of constant size."""
 
 from collections.abc import Sequence
 
@@ -32,7 +32,7 @@ class Ring:
         self.count += 1
 
     def clear(self) -> None:
-        """Forget all rows."""
+        """Drop all rows."""
         self.count = 0
 
     @property

@@ -1,4 +1,4 @@
-"""The window on a run: messages from the bus, once a frame, into the moving picture.
+"""The window on a run: messages from the bus, once a frame, into the animation.
 
 Nobody waits for it. It takes what has arrived, keeps a bounded part of it, draws, and sleeps to the next frame; what a
 frozen window does not take in is dropped by the sockets of the nodes.
@@ -22,7 +22,7 @@ from servonode.nodes.find_runs import find_run, find_runs
 from servonode.nodes.listener import Listener, give_way
 from servonode.nodes.node_process import call_process
 from servonode.nodes.topology import publishers
-from servonode.views.animation import SIZE, MovingPicture
+from servonode.views.animation import SIZE, Animation
 from servonode.views.display import gui_backend
 from servonode.views.panel_choice import chosen_panels, extra_columns
 from servonode.views.report import STYLE
@@ -39,10 +39,10 @@ ENDED = {"finished": "finished", "fault": "ended by a fault"}
 
 
 def stored_closed_loop(registry: dict[str, Any]) -> ClosedLoop:
-    """What a run runs, from its registry; raises as `resolve`, BusError where the registry has no launch file."""
+    """The resolved launch file of a run, from its registry; raises as `resolve`, BusError where there is none in it."""
     stored = registry.get("launch")
     if not stored:
-        raise BusError(f"run {registry.get('run')!r} does not say what it runs; it belongs to another version")
+        raise BusError(f"run {registry.get('run')!r} does not say what it runs; its servonode has another version")
     launch = launch_of_table(stored["table"], path=Path(stored["path"]), file=stored["file"])
     return resolve(launch, strict=False)
 
@@ -53,8 +53,8 @@ def usual_span(closed_loop: ClosedLoop) -> float:
     return run.duration if run.mode == "lockstep" else min(SHOWN_S * run.speed, run.duration)
 
 
-class Source(Listener):
-    """The run that a window shows: what it runs, and what its nodes say.
+class ShownRun(Listener):
+    """The run that a window shows: its launch file and the messages of its nodes.
 
     where: its name or its folder, which is looked for; absent: the name.
     """
@@ -66,7 +66,7 @@ class Source(Listener):
         self._stored: Any = None
 
     def prepare(self, registry: dict[str, Any]) -> None:
-        """Read what the run that was found runs."""
+        """Read the launch file of the run that was found."""
         if registry["launch"] != self._stored:
             self.closed_loop, self._stored = stored_closed_loop(registry), registry["launch"]
         self.name = registry["run"]
@@ -75,11 +75,11 @@ class Source(Listener):
 class Window:
     """A figure that shows the run of a name, frame by frame; `figure` is on any Agg canvas, with a display or not."""
 
-    def __init__(self, figure: Any, source: Source, options: Options) -> None:
+    def __init__(self, figure: Any, source: ShownRun, options: Options) -> None:
         self.figure, self.source, self.options = figure, source, options
         self.paused = self.closed = False
         self.frames = self.skipped = 0  # since the start; due, but never drawn
-        self.picture: MovingPicture | None = None
+        self.picture: Animation | None = None
         self.feed: Feed | None = None
         self._closed_loop: ClosedLoop | None = None
         self._shown = -1  # rows of the ring that are in the picture
@@ -90,7 +90,7 @@ class Window:
         figure.canvas.mpl_connect("close_event", lambda _: self.close())
 
     def press(self, key: str | None) -> None:
-        """What a key does."""
+        """Handle a key press."""
         match key:
             case " ":
                 self.paused = not self.paused
@@ -102,7 +102,7 @@ class Window:
                 pass
 
     def close(self) -> None:
-        """End with this frame."""
+        """End after this frame."""
         self.closed = True
         self.figure.canvas.stop_event_loop()
 
@@ -118,11 +118,11 @@ class Window:
             self.say(f"saved {file}")
 
     def say(self, text: str) -> None:
-        """Have the title say this for a moment."""
+        """Show a text in the title for a moment."""
         self._message, self._message_until = text, time.monotonic() + SAID_S
 
     def frame(self) -> None:
-        """Take in what has arrived; draw unless paused."""
+        """Read the messages that have arrived; draw unless paused."""
         now = time.monotonic()
         if self.source.look(now):
             self.begin()
@@ -133,7 +133,7 @@ class Window:
         self._draw(now)
 
     def begin(self) -> None:
-        """Another run was found: start anew, with another picture where it runs something else."""
+        """Another run was found: clear the animation, and make a new one where the launch file differs."""
         closed_loop = self.source.closed_loop
         assert closed_loop is not None
         span = self.options.span or usual_span(closed_loop)
@@ -145,12 +145,12 @@ class Window:
         self._closed_loop = closed_loop
         if self.picture is not None:
             self.picture.detach()
-        self.picture = MovingPicture.of_closed_loop(
+        self.picture = Animation.of_closed_loop(
             self.figure, closed_loop, self.options.panels, span, timing=True, footer=FOOTER, words_every=WORDS_EVERY
         )
 
     def _draw(self, now: float) -> None:
-        """Bring the canvas up to date if something has changed that is to be seen."""
+        """Redraw the canvas if something visible has changed."""
         if self.picture is None or self.feed is None:
             return
         spoke = (self.frames % WORDS_EVERY == 0 or self.paused) and self._entitle(now)
@@ -167,7 +167,7 @@ class Window:
             self.figure.canvas.blit(self.picture.changed)
 
     def _entitle(self, now: float) -> bool:
-        """Bring the first line up to date; whether it says something new."""
+        """Update the first line; whether it has changed."""
         assert self.picture is not None
         assert self.feed is not None
         feed = self.feed
@@ -215,18 +215,18 @@ class Window:
         self.source.leave()
 
 
-def watch(name: str, options: Options, guard: int = 0) -> int:
+def watch(name: str, options: Options, launcher: int = 0) -> int:
     """Show a window on the run of this name until the user closes it; the exit code, 130 after Ctrl-C.
 
-    guard: a process id; while that process lives the run may still be to come. 0: it must be there.
+    launcher: its process id; while it lives the run may still be about to start. 0: the run must exist.
 
     Raises:
         NoDisplay: no window can be opened; FieldError: no such panel; BusError: no such run.
     """
     give_way()  # before all else: loading the libraries takes a core for a second
     gui_backend()
-    source = Source(name, str(run_path(name)) if guard else "")  # a launcher's own, whoever else has that name
-    if not source.wait_open((lambda: os.getppid() != guard) if guard else None):
+    source = ShownRun(name, str(run_path(name)) if launcher else "")  # the launcher's own run, if another has its name
+    if not source.wait_open((lambda: os.getppid() != launcher) if launcher else None):
         return 0
     assert source.closed_loop is not None
     chosen_panels(source.closed_loop, options.panels, timing=True)  # refused before there is a window
@@ -239,7 +239,7 @@ def run_shown(asked: str | None) -> str:
     Where two have the same name it is the folder of one of them.
 
     Raises:
-        BusError: there is no such run, or it is not clear which; the names are told.
+        BusError: there is no such run, or several; the text has their names.
     """
     names = (None,) if asked is None else (asked, Path(asked).stem)
     told = names[-1] if asked is None or asked.endswith(".toml") else asked
@@ -247,7 +247,7 @@ def run_shown(asked: str | None) -> str:
     return asked if asked == str(found.path) else found.name
 
 
-def _show(source: Source, options: Options) -> int:
+def _show(source: ShownRun, options: Options) -> int:
     """The window itself, from opening to closing."""
     import matplotlib as mpl
     from matplotlib import pyplot as plt
@@ -294,7 +294,7 @@ def main(words: Sequence[str]) -> int:
     name, options = words[0], Options(**json.loads(words[1]))
     call_process("window", name)
     try:
-        return watch(name, options, guard=os.getppid())
+        return watch(name, options, launcher=os.getppid())
     except ServonodeError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

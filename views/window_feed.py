@@ -1,4 +1,4 @@
-"""From the messages of a run to the columns of its moving picture, with bounds on everything that is kept."""
+"""From the messages of a run to the columns of its animation, with bounds on everything that is kept."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ TOPICS = ("state", "command", "target", "report", "status")
 class Feed:
     """Takes messages of one run of `closed_loop` and keeps the newest `span` [s] of plant time and more.
 
-    States that come closer together than the picture could show are passed over. extra: columns (`extra_NAME`) of what
+    States that come closer together than the animation can show are skipped. extra: columns (`extra_NAME`) of what
     an external plant measures beside its state.
     """
 
@@ -54,7 +54,7 @@ class Feed:
         self._begin(0)
 
     def _begin(self, run: int) -> None:
-        """Start anew with the plant's start id; 0: with that of the first message."""
+        """Clear everything for a plant with this start id; 0: that of the first message."""
         self.run = run
         self.t, self.lifecycle, self.fault, self.refused = -np.inf, "waiting", "", 0
         self.extra = ""  # what an external plant measures beside its state, as text
@@ -82,7 +82,7 @@ class Feed:
         return f"{self.fault}: {words}" if words and self.fault else self.fault or words
 
     def take(self, message: Message) -> None:
-        """Take one message; those of another run than the newest plant's are passed over."""
+        """Take one message; those of another run than the newest plant's are ignored."""
         if not self.run:
             self.run = message.run
         if message.run != self.run:
@@ -164,7 +164,7 @@ class Feed:
         self.extra = extras(dict(islice(((n, v) for n, v in status.values.items() if n.startswith(EXTRA)), EXTRAS)))
 
     def _remember(self, values: dict[str, Any]) -> None:
-        """Values that come now and then go into the next row."""
+        """Keep values that come only now and then for the next row."""
         for name, value in values.items():
             if name in self._index:
                 self._pending[self._index[name]] = value

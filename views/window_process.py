@@ -1,4 +1,4 @@
-"""The window of `servonode run --plot` as the launcher's command sees it: started, heard, and never waited for."""
+"""The window of `servonode run --plot`, a process of its own: started, its output printed, never waited for."""
 
 import contextlib
 import json
@@ -23,7 +23,7 @@ class Options:
 
 
 class WindowProcess:
-    """A fresh interpreter with the window on a run; whether it lives or dies changes nothing for the run.
+    """A fresh interpreter with the window on a run; the run does not depend on it.
 
     It stays in the command's process group, so that Ctrl-C reaches it too, and holds none of its files.
     """
@@ -35,7 +35,7 @@ class WindowProcess:
         self._partial = b""
 
     def start(self) -> None:
-        """Start it; what it has to say comes out with `look`."""
+        """Start it; `look` prints its output."""
         self._output, write = os.pipe()
         os.set_blocking(self._output, False)
         self._process = subprocess.Popen(
@@ -47,7 +47,7 @@ class WindowProcess:
         os.close(write)
 
     def look(self) -> None:
-        """Print what it wrote, and let go of it if it has ended."""
+        """Print what it has written to its standard error since the last call."""
         if self._process is None:
             return
         with contextlib.suppress(BlockingIOError):
@@ -58,18 +58,18 @@ class WindowProcess:
         self._process.poll()
 
     def leave(self) -> None:
-        """Stop listening to it; it stays open as long as its user likes."""
+        """Stop reading its output; the window stays open until its user closes it."""
         if self._process is None:
             return
         self.look()
         os.close(self._output)
-        self._process.returncode = self._process.poll() or 0  # else it would be complained about as left over
+        self._process.returncode = self._process.poll() or 0  # else Python would warn that it is still running
         self._process = None
 
 
 @contextlib.contextmanager
 def window_beside(name: str, options: Options | None, line: Progress) -> Iterator[tuple[Callable[[], None], Progress]]:
-    """What a launcher is to call once it has begun, and as it goes on; without options there is no window."""
+    """The functions for a launcher to call at its start and with each status; without options no window opens."""
     if options is None:
         yield lambda: None, line
         return

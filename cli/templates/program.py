@@ -1,4 +1,4 @@
-"""NAME: a goal for the robot with trailer. Change it into your own: residuals that shall be zero.
+"""NAME: a goal for the robot with trailer. Change it into your own: residuals that are to be zero.
 
 The names in machine["..."] are the machine's states, inputs and parameters (servonode show FILE lists them).
 """

@@ -14,7 +14,7 @@ TARGET_ORDER = 2  # derivatives of targets and signals that an expression may na
 
 
 class ResidualError(ModelError):
-    """A residual of the launch file that is no expression of what it may contain; `name` says which."""
+    """A residual of the launch file that is not a valid expression; `name` says which."""
 
     def __init__(self, name: str, text: str) -> None:
         super().__init__(text)
@@ -45,7 +45,7 @@ class InlineProgram:
 
         Raises:
             ResidualError: an expression is wrong, or contains a name that is not known there.
-            ModelError: a setting or target is used by no residual, or has the name of something of the machine.
+            ModelError: a setting or target is used by no residual, or has a name that the machine uses.
         """
         from servonode.controllers.program import Program, residual, signal, target
         from servonode.mechanics.symbols import parameter, time

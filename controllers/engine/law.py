@@ -19,8 +19,8 @@ _TERMS = Signature.of(LawKernel, "terms")
 class ServoLaw:
     """The law of one program on one (believed) machine.
 
-    `machine` holds the parameters the law believes, not the plant's. What stands where in the arrays `y`, in answers
-    and in a record's rows say the layouts.
+    `machine` holds the parameters the law believes, not the plant's. The layouts state the order of the
+    entries in goals `y`, in answers and in the rows of a record.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ServoLaw:
         return np.array([*self.machine.parameters.values(), *self.parameters.values()])
 
     def start(self, t: float, x: Array, y: Array, given: Collection[str]) -> None:
-        """Fill the parameters without default, and `start_states`, from the start state."""
+        """Compute the parameters without default, and `start_states`, from the initial state."""
         required = self.description.required
         names = [e.name for e in self.description.parameters if e.default is None and e.name not in required]
         if names:
@@ -78,7 +78,7 @@ class ServoLaw:
         self.start_own_states(t, x, y)
 
     def start_own_states(self, t: float, x: Array, y: Array) -> None:
-        """Fill `start_states`, and their rates, from the start state."""
+        """Compute `start_states`, and their rates, from the initial state."""
         if self.description.states:
             self.kernel.start_states(t, x, y, self._p(), self.start_states)
             known = y.copy()
@@ -115,11 +115,11 @@ class ServoLaw:
         return [text for text in texts[:n] if text], [text for text in texts[n:] if text]
 
     def memory(self) -> Array:
-        """What `follow` keeps, at the start: the program's own states, then their rates."""
+        """The initial memory of `follow`: the program's own states, then their rates."""
         return np.append(self.start_states, self._start_rates)
 
     def follow(self, t: float, x: Array, y: Array, passed: float, memory: Array) -> None:
-        """Bring the program's own states, in y, to time t, `passed` [s] after the last call (0 for the first)."""
+        """Integrate the program's own states, in y, to time t, `passed` [s] after the last call (0 for the first)."""
         if self.description.states:
             self.kernel.follow(t, x, y, self.c, passed, memory)
 
@@ -149,7 +149,7 @@ class ServoLaw:
         return answer.status
 
     def evaluate(self, t: float, x: Array, y: Array) -> Answer:
-        """A new answer, where none is reused."""
+        """Evaluate the law into a new answer."""
         answer = self.answer()
         self.compute(t, x, y, answer)
         return answer

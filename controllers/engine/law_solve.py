@@ -9,7 +9,7 @@ CONDITION_LIMIT = 1e8  # above it a solve with W has lost half of its digits
 
 
 def solved_inputs(block: Block, servo: Servo, texts: Texts, z: list[str], damping: float) -> tuple[list[str], str]:
-    """Emit the inputs that serve the residuals, completed as the program has it, and the condition."""
+    """Emit the inputs that realise the demand, completed as the program states, and the condition number."""
     W = texts.W
     if servo.program.least_norm:
         return _least_norm(block, texts, z)
@@ -63,7 +63,7 @@ def _weighted(rows: list[list[str]], weights: list[str]) -> list[str]:
 
 
 def _single_condition(block: Block, texts: Texts) -> str:
-    """norm(J) norm(R) / norm(W) of a single row: how nearly the inputs' responses R miss the residual's row J."""
+    """norm(J) norm(R) / norm(W) of a single row: how close the row J is to orthogonal to the responses R."""
     if len(texts.W) != 1:
         return ""
     responses = [each for column in texts.R for each in column]

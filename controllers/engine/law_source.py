@@ -82,7 +82,7 @@ def law_source(servo: Servo, damping: float = 0.0, integral: bool = False) -> st
 
 
 def _check_count(servo: Servo) -> None:
-    """As many rows as inputs, or fewer with a completion."""
+    """Check that there are as many rows as inputs, or fewer and a completion."""
     model, program = servo.equations.model, servo.program
     n_s, n_rows, n_tau = len(program.residuals), len(program.residuals) + len(program.relations), len(model.inputs)
     if program.ideal and len(model.velocities) != n_tau:
@@ -158,7 +158,7 @@ def _stated_inputs(
 
 
 def _scaled(block: Block, vector: list[str], bound: str) -> tuple[list[str], str]:
-    """The vector brought within the bound, and the scale; what is not finite stays so."""
+    """The vector scaled down to the bound, and the scale; what is not finite stays so."""
     square = emit.combine(("+", each, each) for each in vector)
     norm, most = block.let(f"sqrt({square})"), block.let(f"max({bound}, 0.0)")
     scale = block.let(f"{most}/{norm} if {norm} > {most} else 1.0")

@@ -1,4 +1,4 @@
-"""Generated functions beside the law: values at the start, conditions on it, and the program's own states."""
+"""Generated functions beside the law: values at the initial state, conditions on it, the program's own states."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -33,7 +33,7 @@ def start_functions(servo: Servo, constants: Constants, goal: GoalLayout) -> lis
 
 
 def _at_start(servo: Servo, goal: GoalLayout, name: str, stated: Sequence[Expr]) -> str:
-    """Generated `NAME(t, x, y, p, out)`: the values of expressions at the start."""
+    """Generated `NAME(t, x, y, p, out)`: the values of expressions at the initial state."""
     block = Block(None)
     arguments(servo, block, goal)
     block.load("p", [*servo.equations.model.parameters, *servo.program.parameters])

@@ -1,4 +1,4 @@
-"""What the generated functions of a law begin with: its arguments, f, f', J, W, and what completes them."""
+"""The common first lines of a law's generated functions: arguments, f, f', J, W, and the completion."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ Expr = Any
 
 
 def relation_rows(servo: Servo) -> list[list[Expr]]:
-    """Each relation's coefficients of the inputs, and what stands beside them, negated: F tau = tau_0."""
+    """Each relation's coefficients of the inputs, and the negated remaining terms: F tau = tau_0."""
     model, program = servo.equations.model, servo.program
     still = dict.fromkeys(model.inputs, sympy.Integer(0))
     rows = []

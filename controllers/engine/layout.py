@@ -1,4 +1,4 @@
-"""What stands where in a law's arrays: the goal y, the answer out, and the row that a record keeps of an answer."""
+"""Layout of a law's arrays: the goal y, the answer out, and the row that a record keeps of an answer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class _Layout:
         return {name: part.stop - part.start for name, part in vars(self).items()}
 
     def arranged(self, **parts: Sequence[T]) -> list[T]:
-        """What stands in each part, by its name, in the order of the array.
+        """The array of these parts, given by name.
 
         Raises:
             ValueError: not all parts are given, or one has another size.
@@ -82,7 +82,7 @@ class AnswerLayout(_Layout):
 
     @property
     def recorded(self) -> slice:
-        """What a record keeps: all but the inputs, which the plant records as they acted."""
+        """The part that a record keeps: all but the inputs, which the plant records as applied."""
         return slice(self.residuals.start, self.scales.stop)
 
 
@@ -116,7 +116,7 @@ class RecordLayout(_Layout):
 
 
 class Answer:
-    """What a law answers: the array that it fills, views of its parts, its status. It belongs to whoever asked for it.
+    """The result of a law: the array that it fills, views of its parts, its status. It belongs to the caller.
 
     A status is 0 if good, see `law_source`.
     """

@@ -1,4 +1,4 @@
-"""Whether the inputs can realise a program: responses, ranks, conditions, and a verdict (mechanics/README.md, eq. 8).
+"""Whether the inputs can realise a program: responses, ranks, conditions (mechanics/README.md, eq. 8).
 
 The inputs move the accelerations by R, v' = a0 + R tau, and the residuals by W = J R. Any wanted top derivatives can
 be served exactly where rank W = n_s; relations between inputs, F tau = tau_0, are rows below W.
@@ -94,10 +94,10 @@ class Survey:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Whether any motion of the program can be realised, which case it is, and how to fix it (empty if fine).
+class Realisability:
+    """Whether the inputs can realise the program, the case, a sentence, and the remedy (empty if realisable).
 
-    `about` names the one residual that it speaks of, where it is one.
+    `about` names the residual in question where there is a single one.
     """
 
     realisable: bool
@@ -115,7 +115,7 @@ def random_states(machine: MachineDescription, start: Array, rng: Generator, cou
 
 
 def unsurveyed(law: ServoLaw) -> Survey:
-    """A survey of no state: the names alone, enough for the verdicts that only count."""
+    """A survey of no state: the names alone, enough where numbers of rows and inputs decide."""
     machine = law.machine.description
     names = tuple(each.name for each in law.description.residuals)
     return Survey(names, law.description.relative_degrees, machine.input_names, machine.state_names)
@@ -124,8 +124,8 @@ def unsurveyed(law: ServoLaw) -> Survey:
 def survey(law: ServoLaw, states: Array, times: Array, goals: Array, search: bool = True) -> Survey:
     """Rank and condition of W, or of [W; F], at states (n, n_x) with their times (n,) [s] and goals y (n, n_y).
 
-    F (n_rel, n_tau) are the coefficients of the program's relations. `search` goes on from the worst state to worse
-    ones, within the box that the states span: a singular surface is met by no random state.
+    F (n_rel, n_tau) are the coefficients of the program's relations. `search` moves from the worst state to worse
+    ones, within the box that the states span: random states do not lie on a singular surface.
 
     Raises:
         ValueError: the program states its inputs itself and has no W.
@@ -200,8 +200,10 @@ def _search(law: ServoLaw, sample: Sample, y: Array, size: Array, states: Array)
     return replace(_sample(sample.time, x, terms, size), decisive=decisive)
 
 
-def verdict(survey: Survey, n_s: int, n_tau: int, n_relations: int = 0, completion: Completion = "none") -> Verdict:
-    """The verdict on n_s servo-constraints and n_relations relations for n_tau inputs (README eq. 8).
+def realisability(
+    survey: Survey, n_s: int, n_tau: int, n_relations: int = 0, completion: Completion = "none"
+) -> Realisability:
+    """The realisability of n_s servo-constraints and n_relations relations for n_tau inputs (README eq. 8).
 
     Raises:
         ValueError: ranks are needed, and the survey has none or is of a program with other relations.
@@ -219,23 +221,23 @@ def verdict(survey: Survey, n_s: int, n_tau: int, n_relations: int = 0, completi
     return _unreached(survey) or _rank(survey, worst, n_rows) or _fine(survey, worst, n_s == n_tau, how)
 
 
-def _count(survey: Survey, n_s: int, n_tau: int, n_relations: int, completion: Completion) -> Verdict | None:
+def _count(survey: Survey, n_s: int, n_tau: int, n_relations: int, completion: Completion) -> Realisability | None:
     wanted = f"{_several(n_s, 'servo-constraint')} ({', '.join(survey.residuals)})"
     wanted += f" and {_several(n_relations, 'relation')}" if n_relations else ""
     inputs = f"{_several(n_tau, 'input')} ({', '.join(survey.inputs)})"
     surplus = n_s + n_relations - n_tau
     if surplus > 0:
         text = f"{wanted} for {inputs}: {surplus} too many, they cannot all be served unless they agree by chance"
-        return Verdict(False, "overdetermined", text, f"leave out {surplus} of them")
+        return Realisability(False, "overdetermined", text, f"leave out {surplus} of them")
     if surplus < 0 and completion == "none":
         text = f"{wanted} for {inputs}: {_several(-surplus, 'combination')} of the inputs left open"
         remedy = "complete the program: another residual (best, the motion is then determined; for example the speed), "
         remedy += f"a relation between {' and '.join(survey.inputs)}, or least_norm=True"
-        return Verdict(False, "incomplete", text, remedy)
+        return Realisability(False, "incomplete", text, remedy)
     return None
 
 
-def _unreached(survey: Survey) -> Verdict | None:
+def _unreached(survey: Survey) -> Realisability | None:
     """A residual that no input moves, at any state."""
     for name, r, reach, size in zip(survey.residuals, survey.relative_degrees, survey.reach, survey.size, strict=True):
         if reach < REACHED and size > NO_ROW:
@@ -246,11 +248,11 @@ def _unreached(survey: Survey) -> Verdict | None:
             remedy = f"leave {name} out: a servo-constraint can ask neither for nor against what they fix"
         else:
             continue
-        return Verdict(False, "singular", text, remedy, name)
+        return Realisability(False, "singular", text, remedy, name)
     return None
 
 
-def _rank(survey: Survey, worst: Sample, n_rows: int) -> Verdict | None:
+def _rank(survey: Survey, worst: Sample, n_rows: int) -> Realisability | None:
     """Rows that depend on each other, at all states or at some."""
     inputs = " and ".join(survey.inputs)
     if survey.highest_rank < n_rows:
@@ -259,21 +261,23 @@ def _rank(survey: Survey, worst: Sample, n_rows: int) -> Verdict | None:
             f"{inputs} move them by {survey.highest_rank} combination(s) only, rank {survey.highest_rank} of {n_rows}"
         )
         remedy = "choose another output; for the place of an axle take a look-ahead point"
-        return Verdict(False, "singular", text, remedy)
+        return Realisability(False, "singular", text, remedy)
     if survey.lowest_rank < n_rows:
         text = f"{inputs} lose their hold of {_involved(survey, np.abs(worst.direction))} at some states: condition "
         text += f"{worst.condition:.2g} at {_state(survey, worst)}"
         remedy = "complete the program otherwise (best with a residual for the speed), or keep away from such states"
-        return Verdict(False, "singular", text, remedy)
+        return Realisability(False, "singular", text, remedy)
     return None
 
 
-def _fine(survey: Survey, worst: Sample, determined: bool, how: str) -> Verdict:
+def _fine(survey: Survey, worst: Sample, determined: bool, how: str) -> Realisability:
     served = f"{', '.join(survey.residuals)} can be served by {' and '.join(survey.inputs)}"
     found = f"condition at most {worst.condition:.3g}, at {_state(survey, worst)}"
     if determined:
-        return Verdict(True, "determined", f"{served}, in one way; {found}")
-    return Verdict(True, "completed", f"{served}, completed by {how}; what this leaves free moves by itself; {found}")
+        return Realisability(True, "determined", f"{served}, in one way; {found}")
+    return Realisability(
+        True, "completed", f"{served}, completed by {how}; what this leaves free moves by itself; {found}"
+    )
 
 
 def _involved(survey: Survey, share: Array) -> str:

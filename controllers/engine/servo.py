@@ -118,8 +118,8 @@ def resolved(equations: Equations, program: Program, expression: Expr) -> Expr:
 
 
 def scale_of(limit: Limit, norm: Expr) -> Expr:
-    """The factor that brings a vector of this norm within the limit: 1 below it."""
-    most = Max(limit.at_most, NEARLY_ZERO)  # nothing and a bound of nothing are no 0/0
+    """The factor that scales a vector of this norm down to the limit: 1 below it."""
+    most = Max(limit.at_most, NEARLY_ZERO)  # a zero vector with a zero bound must not give 0/0
     return most / Max(most, norm)
 
 
@@ -242,7 +242,7 @@ def _check_other_expressions(equations: Equations, program: Program) -> None:
     for relation in program.relations:
         stated = in_velocities(equations, relation)
         _check_symbols(equations, program, stated, "a relation", place.argument("relations"), tuple(model.inputs))
-    for each in program.states:  # none may begin where another one does
+    for each in program.states:  # the initial value of one may not depend on another
         start, what = in_velocities(equations, each.start), f"the start of state {each.name}"
         if start.free_symbols & set(program.states):
             text = f"program {program.name}, {what}: it contains another state; state it in the machine's start"
@@ -263,7 +263,7 @@ def _check_other_expressions(equations: Equations, program: Program) -> None:
 
 
 def _beside(program: Program) -> list[tuple[str, Expr, Place]]:
-    """What stands beside residuals and inputs: name, expression, place."""
+    """All expressions but residuals and inputs: name, expression, place."""
     place = program.place
     stated = [(f"the damping of residual {each.quantity.name}", each.damping, each.place) for each in program.residuals]
     stated += [(f"the rate of state {each.name}", rate, place.argument("states"))

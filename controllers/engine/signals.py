@@ -43,8 +43,8 @@ def load_signals(texts: Mapping[str, str | float], order: int) -> Signals:
     """The compiled signals of these expressions of t, from the cache or built.
 
     Raises:
-        ExpressionError: a text is not an expression, or cannot be differentiated `order` times, or only to a length
-            that cannot be compiled.
+        ExpressionError: a text is not an expression, or cannot be differentiated `order` times, or its derivatives
+            are too long to be compiled.
     """
     for name, text in texts.items():
         parse(text).require_derivatives(order, name)

@@ -33,7 +33,7 @@ SOURCE = Source(
     "(in Russian).",
     """
 Figures 2 to 4 show how an integration in three angles is led past their singularity, by skipping it and by splitting
-the run. All three are here, as far as they can be: the source gives neither radius, inertia, rate of the plate, start,
+the run. All three are here, as far as they can be: the paper gives neither radius, inertia, rate of the plate, start,
 step nor time span, and the case below was chosen so that its step in figure 2 comes at the same time. Its text is
 damaged; the jump of 0.87 and the window of 0.05 are the only consistent reading of these two numbers.
 
@@ -116,7 +116,7 @@ HEADS = ("", "place [m]: reference", "this run", "attitude: reference", "this ru
 
 
 def angles(bypass: str, k1: float = -50.0, **options: Any) -> Run:
-    """A run in the source's angles, Euler, a row for each step."""
+    """A run in the paper's angles, Euler, a row for each step."""
     name = {"none": "ball_angles"}.get(bypass, f"ball_{bypass}")
     return run(name, every=1, **({"plant__parameters__k1": k1} | options))
 
@@ -156,7 +156,7 @@ def figures() -> Content:
         "Figures 2 and 4: beta where it is skipped, where the run is split, and without a bypass; figure 3: the paths"
     )
     draw = partial(draw_figures, {"skip": skip, "split": split, "split by 0.051": small, "no bypass": angles("none")})
-    return Content([Picture("ball_source", caption, draw)], [Table(("", "the source", "this run"), rows)])
+    return Content([Picture("ball_source", caption, draw)], [Table(("", "the paper", "this run"), rows)])
 
 
 def height(result: Run) -> float:
@@ -209,7 +209,7 @@ def table_of_errors() -> Content:
     rows = [
         ("angles, Euler 10 ms, no bypass", "blows up at about 3.1 s", when, "", "", "", ""),
         row("angles, Euler 1 ms, no bypass, K = 0", free("none"), ("1.2·10⁻⁴", "5.4·10⁻³", "0.0105")),
-        row("the same, the source's K", angles("none"), ("2.8·10⁻³", "4.9·10⁻³", "0.0116")),
+        row("the same, the paper's K", angles("none"), ("2.8·10⁻³", "4.9·10⁻³", "0.0116")),
         row("skip, k1 = −12.5", angles("skip", -12.5), ("2.76", "2.84", "2.38")),
         row("skip, k1 = −50", angles("skip"), ("2.78", "2.80", "2.38")),
         row("split, k1 = −50", angles("split"), ("3.02", "2.91", "2.59")),
@@ -321,16 +321,16 @@ ENTRIES = (
             "servonode simulate ball_split --set plant.parameters.delta=0.051 --report split.png",
         ),
         """
-The ball's attitude in three angles is singular where beta passes a right angle. The source steps over it: *skip* moves
+The ball's attitude in three angles is singular where beta passes a right angle. The paper steps over it: *skip* moves
 beta by 0.87 when it comes nearer than 0.05, *split* begins a new run behind it. Explicit Euler, step 1 ms, with the
-source's stabilisation of the constraints (k1 = −50, the other three −1).
+paper's stabilisation of the constraints (k1 = −50, the other three −1).
 """,
         figures,
         """
 Figure 3: after a jump of 0.87 the path is not close to the known solution, and figure 4's step is not absent; both are
 so only for a small jump, or for the path without any stabilisation of the constraints. The attitude is turned by the
 jump, so the ball's point in the contact slips; the stabilisation takes the slip away by pushing the ball. With the
-source's values, which it does not give, this may have looked otherwise.
+paper's values, which it does not give, this may have looked otherwise.
 """,
     ),
     Entry(
@@ -352,7 +352,7 @@ In quaternions nothing is singular and any step keeps the constraint to rounding
         ("ball_circle", "ball_centred", "ball_tilted"),
         ("servonode simulate ball_circle --report circle.png",),
         """
-On a level plate the centre of a solid ball runs on a circle at 2/7 of the plate's rate, not on an ellipse as the source
+On a level plate the centre of a solid ball runs on a circle at 2/7 of the plate's rate, not on an ellipse as the paper
 says. Errors after 50 s.
 """,
         circle,

@@ -33,10 +33,10 @@ SOURCE = Source(
     "I. V. Matrosov, Yu. V. Morozov, A. V. Pesterev, *Numerical integration of rolling equations using approaches of "
     "control theory* (in Russian), Izvestiya RAN, Teoriya i sistemy upravleniya, 2021, no. 2, pp. 3-13.",
     """
-The reactions of a rolling hoop are found like the inputs of a control system: they shall bring the residuals of
+The reactions of a rolling hoop are found like the inputs of a control system: they are to bring the residuals of
 contact, energy, rolling and tangency back to zero at a rate λ. Figures 2 to 4 and the claims about the size of the
-residuals are here; we had the text and not the curves. The source gives neither gravity, start, the kind of its
-two-stage method nor the residuals at the start. We take 9.81 m/s², with which the residuals have the source's size
+residuals are here; we had the text and not the curves. The paper gives neither gravity, start, the kind of its
+two-stage method nor the residuals at the start. We take 9.81 m/s², with which the residuals have the paper's size
 (with 1 m/s² they would be a hundred times smaller), a start at rest at x = 1, and the midpoint method where nothing
 else is said.
 
@@ -95,7 +95,7 @@ def sizes() -> Content:
         ("the largest residual is that of", "slip, f3", "energy, f2", biggest(by_rate[1e3])),
     ]
     caption = "The largest of each residual in 10 s, midpoint method, step 10⁻⁵ s, over the rate λ"
-    table = Table(("", "the source", "reference", "this run"), rows)
+    table = Table(("", "the paper", "reference", "this run"), rows)
     return Content([Picture("hoop_claims", caption, partial(draw_sizes, by_rate))], [table])
 
 
@@ -119,7 +119,7 @@ def draw_sizes(by_rate: dict[float, Run]) -> Figure:
 
 
 def decay() -> Content:
-    """Figure 2: residuals of the start die out."""
+    """Figure 2: residuals of the initial state decay."""
     runs = {rate: rolls(rate, 1e-5, 2.0, 10, launch="hoop_decay") for rate in (10.0, 100.0)}
     rows = []
     for rate, result in runs.items():
@@ -129,7 +129,7 @@ def decay() -> Content:
     caption = "Figure 2: residuals of a wrong start for λ = 10 and 100 1/s; dotted: exp(−λ t)"
     return Content(
         [Picture("hoop_figure_2", caption, partial(draw_decay, runs))],
-        [Table(("", "the source", "reference", "this run"), rows)],
+        [Table(("", "the paper", "reference", "this run"), rows)],
     )
 
 
@@ -165,7 +165,7 @@ def late() -> Content:
     caption = "Figure 3: residuals from 86 s to 101 s, λ = 10³ 1/s, step 10⁻⁵ s; spikes once per valley"
     return Content(
         [Picture("hoop_figure_3", caption, partial(draw_late, result, shown))],
-        [Table(("largest from 86 s to 101 s", "the source", "reference", "this run"), rows)],
+        [Table(("largest from 86 s to 101 s", "the paper", "reference", "this run"), rows)],
     )
 
 
@@ -208,7 +208,7 @@ def unstabilised() -> Content:
     caption = "Figure 4: path of the centre in two round trips, without stabilisation and with it"
     return Content(
         [Picture("hoop_figure_4", caption, partial(draw_unstabilised, pushed, held))],
-        [Table(("", "the source", "reference", "this run"), rows)],
+        [Table(("", "the paper", "reference", "this run"), rows)],
     )
 
 
@@ -257,7 +257,7 @@ def reference(end: float) -> dict[str, float]:
 
 
 def trajectory() -> Content:
-    """Positions against the second set of equations, at the source's turning points and without."""
+    """Positions against the second set of equations, at the paper's turning points and without."""
     standard = rolls(10.0, 1e-4, 10.0, 10, "rk4")
     at = {t: int(np.argmin(np.abs(standard.t - t))) for t in (0.5, 2.0, 10.0)}
     known = {
@@ -282,7 +282,7 @@ def trajectory() -> Content:
         "x off by, after 101 s [m]",
         "cured: reference",
         "this run",
-        "the source's row: reference",
+        "the paper's row: reference",
         "this run, its power of ten",
     )
     out = standard.outputs()
@@ -347,7 +347,7 @@ ENTRIES = (
         "How large the residuals are",
         ("hoop_rolls",),
         (f"{COMMAND} --set plant.parameters.lambda=1000 --every 20 --json",),
-        "The largest residual of a run of 10 s, over the rate λ and the step, which the source varies.",
+        "The largest residual of a run of 10 s, over the rate λ and the step, which the paper varies.",
         sizes,
         """
 "Below 5·10⁻¹²" at a step of 10⁻⁶ s, and a minimum at λ = 10³. A method of second order makes its error a hundred times
@@ -359,7 +359,7 @@ found, and by how the three residuals grow with gravity no value of it would mak
     Entry(
         "hoop_figure_2",
         "hoop",
-        "Figure 2: residuals of the start die out",
+        "Figure 2: residuals of the initial state decay",
         ("hoop_decay",),
         (
             "servonode simulate hoop_decay --report decay.png",
@@ -370,7 +370,7 @@ A start off the profile, that slips, with a wrong energy: f2, f3 and f4 fall as 
 damped. Midpoint method, step 10⁻⁵ s.
 """,
         decay,
-        "The source's own start residuals, which it does not give: the curves' heights are ours, their slopes compare.",
+        "The paper's own start residuals, which it does not give: the curves' heights are ours, their slopes compare.",
     ),
     Entry(
         "hoop_figure_3",
@@ -391,7 +391,7 @@ damped. Midpoint method, step 10⁻⁵ s.
         unstabilised,
         """
 A hoop that leaves the profile from a start that is nearly right: it takes a start with a velocity away from the
-profile, and the source does not say which it had.
+profile, and the paper does not say which it had.
 """,
     ),
     Entry(
@@ -401,14 +401,14 @@ profile, and the source does not say which it had.
         ("hoop_rolls", "hoop_energy_row"),
         ("servonode run hoop_rolls", "servonode simulate hoop_energy_row --json"),
         """
-Small residuals do not prove a right trajectory. Where the hoop turns, the source's row for the energy divides by its
+Small residuals do not prove a right trajectory. Where the hoop turns, the paper's row for the energy divides by its
 rate of turning, and whatever residual there is becomes a force. `turning = "blended"`, the default, puts in its place
 there that the force acts at the contact point.
 """,
         trajectory,
         """
-The errors of the source's row to more than their power of ten: rounding decides how near to rest a step falls.
-The source gives no trajectory to compare with.
+The errors of the paper's row to more than their power of ten: rounding decides how near to rest a step falls.
+The paper gives no trajectory to compare with.
 """,
     ),
 )

@@ -34,9 +34,9 @@ SOURCE = Source(
     "I. E. Kaspirovich, R. G. Mukharlyamov, *Stabilization and control of the simplest model of a snowboarder* (in "
     "Russian), Peoples' Friendship University of Russia.",
     """
-Figures 2 to 4 are curves over time, and they are here in shape only. The source gives no masses, lengths, slope, path,
+Figures 2 to 4 are curves over time, and they are here in shape only. The paper gives no masses, lengths, slope, path,
 gains, start, time span or method, so no number can be compared; all values of `snowboarder` are ours. "Reference" below
-is a calculation of our own, done apart from servonode. What the source prints wrongly is corrected on
+is a calculation of our own, done apart from servonode. What the paper prints wrongly is corrected on
 [the machine's page](machines/snowboarder.md).
 """,
 )
@@ -75,7 +75,7 @@ def slalom() -> Content:
         ("energy [J]", "1566.86876745, constant", f"{fixed(result.energy[0], 8)}, to {below(np.ptp(result.energy))}"),
     ]
     claims = Table(
-        ("", "the source", "this run"),
+        ("", "the paper", "this run"),
         [
             (
                 "the body rocks in step with the path",
@@ -108,11 +108,11 @@ def draw_slalom(result: Run) -> Figure:
     return figure
 
 
-# what the source leaves out
+# what the paper leaves out
 
 
 def weight() -> Content:
-    """The weight of the body, which the source's potential energy leaves out."""
+    """The weight of the body, which the paper's potential energy leaves out."""
     paper = servonode.load("snowboarder_falls", plant__settings__gravity="paper")
     full = servonode.load("snowboarder_falls")
     upright = {"v": 0.0, "sigma": 0.0, "theta": 0.0}
@@ -142,9 +142,9 @@ def weight() -> Content:
         ("growth of a fall fore and aft [1/s]", "5.1128685", fixed(growth(full, upright, "theta"), 7)),
         ("growth of a fall sideways [1/s]", "2.8430975", fixed(growth(full, upright, "sigma"), 7)),
     ]
-    caption = "Nobody balances: pitch and lean of a body that falls, with the full weight, and with the source's"
+    caption = "Nobody balances: pitch and lean of a body that falls, with the full weight, and with the paper's"
     other = run("snowboarder_falls", plant__settings__gravity="paper")
-    heads = ("", "reference, the source's potential", "this machine, the source's potential", "this machine, full")
+    heads = ("", "reference, the paper's potential", "this machine, the paper's potential", "this machine, full")
     return Content(
         [Picture("snowboarder_weight", caption, partial(draw_weight, falls, other))],
         [Table(heads, rows), Table(("", "reference", "this machine"), more)],
@@ -166,7 +166,7 @@ def growth(loop: Any, state: dict[str, float], name: str) -> float:
 
 def draw_weight(full: Run, paper: Run) -> Figure:
     figure, ((left, right),) = sheet(1, 2, height=2.6, sharey=True)
-    for axis, result, title in ((left, full, "full weight"), (right, paper, "the source's potential energy")):
+    for axis, result, title in ((left, full, "full weight"), (right, paper, "the paper's potential energy")):
         axis.plot(result.t, result.state["theta"], color=COLOURS[0], label="pitch")
         axis.plot(result.t, result.state["sigma"], color=COLOURS[2], label="lean")
         axis.set(xlabel="t [s]")
@@ -190,7 +190,7 @@ def pose() -> Content:
 
     rows = [
         ("upright, not rocking: largest moment `M_sigma` [N m]", "881", largest(upright.input["M_sigma"], 0)),
-        ("the source's, rocking: the same [N m]", "894", largest(source.input["M_sigma"], 0)),
+        ("the paper's, rocking: the same [N m]", "894", largest(source.input["M_sigma"], 0)),
         (
             "the same: pressure beside the board's middle [m]; half the board's width is 0.13 m",
             "1.22",
@@ -260,7 +260,7 @@ def offsets() -> Content:
     starts = Table(
         ("a wrong start, continuous: offset after 6 s", "reference", "this run"),
         [
-            ("`c_y` = 0, the source's", "0.116636574335 m", f"{fixed(left[0.0], 12)} m"),
+            ("`c_y` = 0, the paper's", "0.116636574335 m", f"{fixed(left[0.0], 12)} m"),
             ("`c_y` = 0.5 1/m", "3·10⁻¹² m", f"{below(left[0.5])} m"),
         ],
     )
@@ -318,26 +318,26 @@ ENTRIES = (
         ),
         """
 The board follows a sine down the slope, the body stays in the vertical plane of the board and rocks fore and aft.
-The source lets ideal servo-constraints do it, forces along the gradients of the constraints. 8 s, 2.67 waves.
+The paper lets ideal servo-constraints do it, forces along the gradients of the constraints. 8 s, 2.67 waves.
 """,
         slalom,
         """
-The source's curves in size: it gives no value of anything. Its own angles, azimuth and elevation of the body, mean
-nothing where the body is upright, five times in this run; the machine here has other coordinates and shows the source's
-as outputs. `snowboarder_literal` has the source's constraints word for word, for a body that is never upright.
+The paper's curves in size: it gives no value of anything. Its own angles, azimuth and elevation of the body, mean
+nothing where the body is upright, five times in this run; the machine here has other coordinates and shows the paper's
+as outputs. `snowboarder_literal` has the paper's constraints word for word, for a body that is never upright.
 """,
     ),
     Entry(
         "snowboarder_weight",
         "snowboarder",
-        "The body's weight, which the source leaves out",
+        "The body's weight, which the paper leaves out",
         ("snowboarder_falls",),
         (
             "servonode simulate snowboarder_falls --report falls.png",
             "servonode simulate snowboarder_falls --set plant.settings.gravity=paper --report paper.png",
         ),
         """
-The source's potential energy has the weight of everything at the board and none of it at the body. Then no moment
+The paper's potential energy has the weight of everything at the board and none of it at the body. Then no moment
 topples the body, against its own text; instead the weight pulls at the joint, and the board runs away from below. Both
 are there: `gravity = "full"` and `"paper"`.
 """,
@@ -354,7 +354,7 @@ inertia, and the machine is not built with it.
         ("snowboarder_carve", "snowboarder_slalom", "snowboarder_too_weak"),
         ("servonode run snowboarder_carve",),
         """
-The source's body never leans into a turn. What that asks of the joint and the board, and what a lean that balances the
+The paper's body never leans into a turn. What that asks of the joint and the board, and what a lean that balances the
 turn asks.
 """,
         pose,
@@ -366,11 +366,11 @@ turn asks.
         ("snowboarder_slalom",),
         ("servonode simulate snowboarder_slalom --set controller.settings.c_y=0 --set controller.period=0.02 --json",),
         """
-The source's first constraint compares directions, tan phi0 = f'(x0); what a transient or a held torque has shifted
+The paper's first constraint compares directions, tan phi0 = f'(x0); what a transient or a held torque has shifted
 stays shifted. A pull towards the path (`c_y`) cures it. Holding the blade's whole yaw moment (`input_set = "total"`)
 and not the snow's is better as well.
 """,
         offsets,
-        "A figure of the source: it shows no wrong start and no held torques.",
+        "A figure of the paper: it shows no wrong start and no held torques.",
     ),
 )

@@ -63,7 +63,7 @@ def pursuit() -> Content:
     apart = np.hypot(heavy.state["X"] - ideal.state["X"], heavy.state["Y"] - ideal.state["Y"]).max()
     v_max, rho0, R = 0.6, 2.0, ideal.closed_loop.machine.parameters["R"]
     claims = Table(
-        ("", "the source", "this run"),
+        ("", "the paper", "this run"),
         [
             (
                 "distance, for a target slower than v_max = 0.6 m/s, gain 1/s",
@@ -240,7 +240,7 @@ ENTRIES = (
         ),
         """
 A ball rolls after the same five-cusped target as the robot with trailer, from rest, driven by a pendulum that leans to
-where the ball shall go. `sphero_cascade` does it with a pendulum that the exact law cannot hold, by tilting on purpose.
+where the ball is to go. `sphero_cascade` does it with a pendulum that the exact law cannot hold, by tilting on purpose.
 """,
         pursuit,
         "The paper's own curves: its parameters, its start and its formulas were not at hand.",

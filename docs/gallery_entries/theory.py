@@ -130,7 +130,7 @@ def lyapunov() -> Content:
     caption = "The energy of the constraints falls, whatever the machine does"
     return Content(
         [Picture("theory_lyapunov", caption, partial(draw_lyapunov, result.t, energy))],
-        [Table(("", "the source", "this run"), rows)],
+        [Table(("", "the paper", "this run"), rows)],
     )
 
 
@@ -163,7 +163,7 @@ Equation (16) of the paper and the characteristic equation after it have the two
 scalars the roots come out wrong; for matrices even the verdict. K1 = ((2, −5), (5, 2)), K0 = ((1, −6), (1, 1)):
 """,
         exchange,
-        "A figure of the source: we know of none of a motion.",
+        "A figure of the paper: we know of none of a motion.",
     ),
     Entry(
         "theory_lyapunov",

@@ -38,7 +38,7 @@ SOURCE = Source(
     """
 Figures 2 and 3 (pursuit) and 4 and 5 (hitch program) show motions; all four are here. Its table gives all parameters,
 and they are the defaults of `diff_drive_trailer`. (Two of them, the inertias of a wheel, are ten times too small for
-the wheel that the table describes: a slipped decimal, kept so that the figures compare.) What the source prints wrongly
+the wheel that the table describes: a slipped decimal, kept so that the figures compare.) What the paper prints wrongly
 is corrected on [the machine's page](machines/diff_drive_trailer.md). We had its text, and not its curves to measure.
 "Reference" below is a calculation of our own, done apart from servonode, from equations that were derived twice.
 """,
@@ -104,7 +104,7 @@ def pursuit() -> Content:
         "right torque `U2` [N m]": "−0.0178 to 0.0289",
     }
     claims = Table(
-        ("", "the source", "this run"),
+        ("", "the paper", "this run"),
         [
             (
                 "a target slower than v stays within v / a of the distance to keep; here v = 0.6, a = 1",
@@ -294,7 +294,7 @@ def turning() -> Content:
     left_faster = float((theta1 > theta2)[result.t < TURN].mean())
     V, state = result.state["V"], result.state
     claims = Table(
-        ("", "the source", "this run"),
+        ("", "the paper", "this run"),
         [
             ("V √Δ, for d1 = 0", "constant", f"constant to {below(speed_check(result))}"),
             (
@@ -341,7 +341,7 @@ SWING_REFERENCE = {
 
 
 def swing() -> Content:
-    """Figure 5: the hitch swings; the amplitude is lost in the source."""
+    """Figure 5: the hitch swings; the amplitude is lost in the paper."""
     runs = {name: hitch(f"{text}*sin(0.1*t)") for name, text in AMPLITUDES.items()}
     rows = []
     for name, result in runs.items():
@@ -350,7 +350,7 @@ def swing() -> Content:
         rows += [(f"{name}: reference", *SWING_REFERENCE[name]), ("this run", *found)]
     X, Y, psi = advance(runs["π/4"])
     claims = Table(
-        ("", "the source", "this run"),
+        ("", "the paper", "this run"),
         [
             ("V √Δ, for d1 = 0", "constant", f"constant to {below(max(map(speed_check, runs.values())))}"),
             ("net turn per period", "none", f"{below(psi)} rad for π/4"),
@@ -423,7 +423,7 @@ of the target, 40π s, continuous.
 """,
         pursuit,
         """
-The source prints the target with 0.31 where 0.3 t is meant, and gives no place for the robot at the start. Only 0.3 t
+The paper prints the target with 0.31 where 0.3 t is meant, and gives no place for the robot at the start. Only 0.3 t
 closes the curve and puts a cusp at t = 0, from which a start at rest is possible. The origin, 2 m from the target, is
 the natural reading of the second.
 """,
@@ -435,7 +435,7 @@ the natural reading of the second.
         ("trailer_pursuit",),
         ("servonode simulate trailer_pursuit --set controller.settings.variant=plain --set controller.period=0.02",),
         """
-The source replaces the finite constraint "the heading points at the target" by its derivative, and this once more by
+The paper replaces the finite constraint "the heading points at the target" by its derivative, and this once more by
 its own: the laws are exact on exact data, and keep or integrate every error otherwise. Four variants of the pursuit:
 `literal` is the torque as printed, `plain` asks for a second derivative of zero, `differential` for a derivative that
 vanishes, `finite` stabilises the constraint itself and is what servonode takes. The wrong start is a heading of 0.1 rad
@@ -443,7 +443,7 @@ and a yaw rate of 0.02 rad/s, towards a target that runs straight away at 0.3 m/
 """,
         plain_laws,
         """
-The source shows no run from a wrong start and none with held torques, so there is no figure of its own to compare with;
+The paper shows no run from a wrong start and none with held torques, so there is no figure of its own to compare with;
 its remark that a finite program may always be replaced by its derivative is what these runs answer.
 """,
     ),
@@ -459,7 +459,7 @@ axle (d1 = 0) the speed follows from V √Δ = const. 200 s, continuous.
 """,
         turning,
         """
-The source's table has the robot's centre of mass 0.3 m ahead of its axle. With that there is no such figure: the speed
+The paper's table has the robot's centre of mass 0.3 m ahead of its axle. With that there is no such figure: the speed
 becomes infinite within one turn of the hitch. So it is drawn for d1 = 0. Where an extreme differs from the reference by
 one in the last digit, ours lies further out: the rows are closer, every 10 ms.
 """,
@@ -478,7 +478,7 @@ The same with g = g0 sin 0.1 t: a loop left and a loop right in each period, and
 """,
         swing,
         """
-The amplitude g0 is unreadable in the source: "π" over a lost number. We take π/4, with which the trailer stays well
+The amplitude g0 is unreadable in the paper: "π" over a lost number. We take π/4, with which the trailer stays well
 behind the robot; with π/2 it would stand across, where a real one touches the robot. The text does not decide it, so
 the other candidates are drawn as well. As above, d1 = 0.
 """,

@@ -88,7 +88,7 @@ def offset(run: Run) -> Any:
 
 @pytest.fixture(scope="module")
 def figures() -> Run:
-    """Figures 2 to 4: the source's slalom, a row a millisecond."""
+    """Figures 2 to 4: the paper's slalom, a row a millisecond."""
     return exact("slalom", {"actuation": "ideal"}, every=1)
 
 

@@ -1,4 +1,4 @@
-"""Realisability: responses by two formulas, ranks and conditions, and the verdict with its remedy."""
+"""Realisability: responses by two formulas, ranks and conditions, and what follows from them, with the remedy."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,15 +13,15 @@ from sympy import cos, sin
 
 from servonode.controllers import Program, ServoLaw, load_law, residual, signal, target
 from servonode.controllers.engine.realize import (
+    Realisability,
     Survey,
-    Verdict,
     random_states,
+    realisability,
     response,
     response_by_null_space,
     response_by_projector,
     survey,
     unsurveyed,
-    verdict,
 )
 from servonode.mechanics import Model
 from servonode.mechanics.machine import Machine
@@ -85,9 +85,9 @@ def surveyed(law: ServoLaw, spread: float = 0.5, **start: float) -> Survey:
     return survey(law, states, np.zeros(50), np.zeros((50, law.goal_layout.size)))
 
 
-def judged(law: ServoLaw, **start: float) -> Verdict:
+def judged(law: ServoLaw, **start: float) -> Realisability:
     d = law.description
-    return verdict(surveyed(law, **start), law.n_s, law.machine.n_inputs, d.relations, d.completion)
+    return realisability(surveyed(law, **start), law.n_s, law.machine.n_inputs, d.relations, d.completion)
 
 
 def worst_phi(found: Survey) -> float:
@@ -235,7 +235,7 @@ def test_the_least_norm_completes_the_hitch(laws: Any) -> None:
 
 
 def test_one_residual_for_two_motors_is_incomplete_and_the_remedies_are_named(laws: Any) -> None:
-    found = verdict(surveyed(laws("hitch_angle least_norm")), 1, 2)
+    found = realisability(surveyed(laws("hitch_angle least_norm")), 1, 2)
     assert (found.realisable, found.case) == (False, "incomplete")
     assert "1 servo-constraint (phi) for 2 inputs (U1, U2): 1 combination of the inputs left open" in found.text
     assert "another residual" in found.remedy
@@ -244,7 +244,7 @@ def test_one_residual_for_two_motors_is_incomplete_and_the_remedies_are_named(la
 
 def test_three_residuals_for_two_motors_are_too_many(laws: Any) -> None:
     names = replace(unsurveyed(laws("hitch_angle speed")), residuals=("phi", "speed", "yaw_rate"))
-    found = verdict(names, 3, 2)
+    found = realisability(names, 3, 2)
     assert (found.realisable, found.case) == (False, "overdetermined")
     assert "3 servo-constraints (phi, speed, yaw_rate) for 2 inputs (U1, U2): 1 too many" in found.text
     assert found.remedy == "leave out 1 of them"
@@ -262,7 +262,7 @@ def test_a_row_that_the_passive_constraints_fix_is_named_and_left_out(laws: Any)
 def test_a_row_that_no_input_reaches_is_named_with_its_degree(laws: Any) -> None:
     found = surveyed(laws("hitch_angle speed"))
     found = replace(found, reach=np.array([1e-12, found.reach[1]]))
-    text = verdict(found, 2, 2)
+    text = realisability(found, 2, 2)
     assert text.text == "no input (U1, U2) reaches derivative 2 of residual phi"
     assert "its relative degree is higher than 2" in text.remedy
 
@@ -282,7 +282,7 @@ def test_states_beyond_a_guard_are_left_out(laws: Any) -> None:
     assert abs(found.worst.state[4]) < 10.0
 
 
-def test_a_survey_beyond_the_guards_gives_no_verdict(laws: Any) -> None:
+def test_a_survey_beyond_the_guards_is_refused(laws: Any) -> None:
     with pytest.raises(ValueError, match="none of 50 states is inside the program's domain; survey nearer"):
         judged(laws("hitch_angle speed"), V=20.0)
 
@@ -290,4 +290,4 @@ def test_a_survey_beyond_the_guards_gives_no_verdict(laws: Any) -> None:
 def test_relations_that_were_not_surveyed_are_refused(laws: Any) -> None:
     law = laws("hitch_angle opposed")
     with pytest.raises(ValueError, match="the survey is not of a program with 2 relations"):
-        verdict(surveyed(law), 1, 3, 2)
+        realisability(surveyed(law), 1, 3, 2)

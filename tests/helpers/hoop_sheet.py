@@ -81,7 +81,7 @@ class Explicit:
     epsilon: float
     energy: float
     turning: str = "blended"
-    full: bool = True  # False: without the terms that vanish on the profile, as the source has it
+    full: bool = True  # False: without the terms that vanish on the profile, as the paper has it
 
     def __post_init__(self) -> None:
         assert self.turning in ("blended", "energy")

@@ -78,11 +78,11 @@ class Watch:
     def __init__(self, name: str, wanted: Mapping[str, Sequence[str]] | None = None) -> None:
         self._bus = Bus(run_path(name), "watch")
         self._inbox = self._bus.subscriber(wanted or {PLANT: ["status", "applied"], CONTROLLER: ["status"]})
-        self.heard: list[Message] = []
+        self.received: list[Message] = []
 
     def take(self) -> None:
         """Take what has come."""
-        self.heard += [message for _, message in self._inbox.receive()]
+        self.received += [message for _, message in self._inbox.receive()]
 
     def until(self, wanted: Wanted, after: int = 0, within_s: float = SOON_S) -> Any:
         """The first message published after `after` [monotonic ns] that is wanted; AssertionError if none comes."""
@@ -90,10 +90,10 @@ class Watch:
         looked = 0
         while True:
             self.take()
-            for message in self.heard[looked:]:
+            for message in self.received[looked:]:
                 if message.mono >= after and wanted(message):
                     return message
-            looked = len(self.heard)
+            looked = len(self.received)
             assert time.monotonic_ns() < limit, f"nothing of the kind came within {within_s:g} s: {self._summary()}"
             self._bus.wait(time.monotonic_ns() + NAP_NS)
 
@@ -109,22 +109,22 @@ class Watch:
     def latest(self, node: str = PLANT) -> Status:
         """The newest status of a node that has come."""
         self.take()
-        return [m for m in self.heard if type(m) is Status and m.node == node][-1]
+        return [m for m in self.received if type(m) is Status and m.node == node][-1]
 
     def of(self, kind: type[Message], after: int = 0) -> list[Any]:
         """All messages of a kind that were published after `after`."""
         self.take()
-        return [message for message in self.heard if type(message) is kind and message.mono >= after]
+        return [message for message in self.received if type(message) is kind and message.mono >= after]
 
     def forget(self) -> None:
-        """Let go of what was heard."""
+        """Drop the messages received so far."""
         self.take()
-        self.heard.clear()
+        self.received.clear()
 
     def _summary(self) -> str:
-        statuses = [m for m in self.heard if type(m) is Status]
+        statuses = [m for m in self.received if type(m) is Status]
         newest = {m.node: f"{m.lifecycle} {m.fault} {m.counts}" for m in statuses}
-        return f"{len(self.heard)} messages, {newest}"
+        return f"{len(self.received)} messages, {newest}"
 
     def close(self) -> None:
         self._bus.close()
@@ -310,7 +310,7 @@ def stopped_early(run: Process, rng: random.Random, within_s: float = 0.3) -> fl
     assert eventually(lambda: run.is_open() and run.pids()[PLANT] == successor), f"after {wait} s: {run.stderr}"
     assert "reset --estop" in run.ask("reset")["refused"]
     assert run.order("reset_estop") == "inactive"
-    time.sleep(0.1)  # until the launcher has heard of it: what it knows to be stopped it stops again
+    time.sleep(0.1)  # until the launcher has noticed it: what it knows to be stopped it stops again
     return wait
 
 

@@ -155,7 +155,7 @@ def graph_row(x: Array, f: list[float], c_y: float) -> tuple[float, list[float],
 
 
 def along_x(x: Array, value: float, wanted: Jet, column: int) -> tuple[float, list[float], float]:
-    """The row of an angle that shall be a function of x0."""
+    """The row of an angle that is to be a function of x0."""
     phi, v, omega = x[2], x[5], x[6]
     row = [-wanted.b * np.cos(phi), 0.0, 0.0, 0.0]
     row[column] = 1.0

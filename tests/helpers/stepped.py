@@ -153,7 +153,7 @@ class Bench:
         self._publisher = other.publisher()
         self._inbox = other.subscriber({PLANT: ["state", "status", "applied"]})
         self._heard: dict[type[Message], list[Any]] = {State: [], Status: [], Applied: []}
-        self._answered = 0  # of the states heard
+        self._answered = 0  # of the states received
         self.written: list[tuple[float, ...]] = []
         self.safely = 0  # how often the plant's own safe() was called
         self.latency_ns: int | None = None  # of the answers that are given by themselves; None: none are

@@ -67,14 +67,14 @@ class Relay(threading.Thread):
 
     def run(self) -> None:
         rng = random.Random(21)
-        with zmq.Context() as context, context.socket(zmq.SUB) as heard, context.socket(zmq.PUB) as said:
-            heard.connect(f"tcp://127.0.0.1:{self._ports[0]}")
-            heard.subscribe("")
+        with zmq.Context() as context, context.socket(zmq.SUB) as received, context.socket(zmq.PUB) as said:
+            received.connect(f"tcp://127.0.0.1:{self._ports[0]}")
+            received.subscribe("")
             said.bind(f"tcp://127.0.0.1:{self._ports[1]}")
             while not self.ends:
-                if not heard.poll(20):
+                if not received.poll(20):
                     continue
-                topic, payload = heard.recv_multipart()
+                topic, payload = received.recv_multipart()
                 for frames in false_states(payload, rng) if self.spoils else []:
                     said.send_multipart(frames)
                     self.sent += 1
@@ -201,7 +201,7 @@ SOME = [("INT", "INT"), ("TERM", "INT", "INT"), ("HUP", "INT")]
 @contextmanager
 def listening(address: str) -> Iterator[list[Applied]]:
     """What a run tells its machine, in the order in which it came; all of it at the end."""
-    heard: list[Applied] = []
+    received: list[Applied] = []
     ends = threading.Event()
 
     def listen() -> None:
@@ -210,12 +210,12 @@ def listening(address: str) -> Iterator[list[Applied]]:
             opened.subscribe("applied")
             while not ends.is_set() or opened.poll(200):
                 if opened.poll(20):
-                    heard.append(decode(*opened.recv_multipart()))  # type: ignore[arg-type]
+                    received.append(decode(*opened.recv_multipart()))  # type: ignore[arg-type]
 
     thread = threading.Thread(target=listen, daemon=True)
     thread.start()
     try:
-        yield heard
+        yield received
     finally:
         ends.set()
         thread.join(SOON_S)
@@ -327,21 +327,21 @@ def test_promise_31_a_machine_is_told_zero_and_the_end_however_often_the_operato
 ) -> None:
     stage = Stage(External(), runs)
     run = stage.start(WAITS, "plant.safety.safe_time=5")
-    with listening(stage.beside.settings[1].partition('"')[2].rstrip('"')) as heard:
-        assert eventually(lambda: len(heard) > 5)
+    with listening(stage.beside.settings[1].partition('"')[2].rstrip('"')) as received:
+        assert eventually(lambda: len(received) > 5)
         begun = time.monotonic()
         for number in numbers:
             with suppress(ProcessLookupError):  # it has ended already
                 signalled(run.popen.pid, signal.Signals[f"SIG{number}"])
             time.sleep(gap_s)
         code = run.popen.wait(END_S)
-        first = numbers if gap_s == 0.0 else numbers[:1]  # of those that wait together any may be heard first
+        first = numbers if gap_s == 0.0 else numbers[:1]  # of those that wait together any may be received first
         assert code in {128 + signal.Signals[f"SIG{number}"] for number in first}
         run.ends_with(code)
         took = time.monotonic() - begun
-    assert heard[-1].final, heard[-3:]
-    assert set(heard[-1].input.values()) == {0.0}
-    assert next(each for each in heard if each.final).seq >= heard[-1].seq - 1  # nothing is told behind it
-    assert gap_s == 0.0 or took < 2.0 + gap_s * len(numbers)  # the brake was cut short; of two at once one is heard
+    assert received[-1].final, received[-3:]
+    assert set(received[-1].input.values()) == {0.0}
+    assert next(each for each in received if each.final).seq >= received[-1].seq - 1  # nothing is told behind it
+    assert gap_s == 0.0 or took < 2.0 + gap_s * len(numbers)  # the brake was cut short; of two at once one is received
     assert "is killed" not in run.stderr
     stage.close()

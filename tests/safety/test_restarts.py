@@ -110,7 +110,10 @@ def test_a_node_killed_at_any_early_moment_is_started_again_and_becomes_ready(ru
     run.wait_open()
     longest = 0.0
     for number in range(count):
-        first, second = NODES[number % 3], rng.choice(NODES)  # so that others wait at their door, or are just born too
+        first, second = (
+            NODES[number % 3],
+            rng.choice(NODES),
+        )  # so that others wait for a request, or have just started too
         before = run.pids()
         run.kill(first)
         started_anew(run, first, before)

@@ -1,4 +1,4 @@
-"""The moving picture, on a canvas without a display: what is shown of a run up to now, and what is drawn anew."""
+"""The animation, on a canvas without a display: what is shown of a run up to now, and what is drawn anew."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,9 +13,9 @@ from matplotlib.font_manager import FontProperties
 
 import servonode
 from servonode.loop import Loop
-from servonode.views.agg_fast import Ink, Phrase
-from servonode.views.animation import MovingPicture, columns_of
-from servonode.views.decimation import Thinning
+from servonode.views.agg_fast import FastRenderer, Phrase
+from servonode.views.animation import Animation, columns_of
+from servonode.views.decimation import Decimation
 from servonode.views.panel_choice import FieldError, chosen_panels
 from servonode.views.ring_buffer import Ring
 
@@ -49,16 +49,16 @@ def upto(columns: Mapping[str, Any], n: int) -> dict[str, Any]:
     return {name: values[:n] for name, values in columns.items()}
 
 
-def picture_of(launch: str, **options: Any) -> tuple[MovingPicture, Any, dict[str, Any]]:
+def picture_of(launch: str, **options: Any) -> tuple[Animation, Any, dict[str, Any]]:
     loop, t, columns = simulated(launch)
-    return MovingPicture.of_closed_loop(Figure(figsize=(10, 6), dpi=60), loop.closed_loop, **options), t, columns
+    return Animation.of_closed_loop(Figure(figsize=(10, 6), dpi=60), loop.closed_loop, **options), t, columns
 
 
-def pixels(picture: MovingPicture) -> Any:
+def pixels(picture: Animation) -> Any:
     return np.asarray(picture.figure.canvas.buffer_rgba()).copy()
 
 
-def in_cell(picture: MovingPicture, part: Any, image: Any) -> Any:
+def in_cell(picture: Animation, part: Any, image: Any) -> Any:
     """The pixels of one part, without a border on which rounding may differ."""
     height, width = image.shape[:2]
     left, bottom, across, up = part.cell
@@ -169,7 +169,7 @@ def test_words_that_were_set_before_are_copied_and_stand_where_they_stood() -> N
     figure = Figure(figsize=(3, 1), dpi=100)
     canvas: Any = FigureCanvasAgg(figure)
     agg: Any = RendererAgg
-    ink: Any = Ink.of(canvas)
+    ink: Any = FastRenderer.of(canvas)
     plain = agg(300, 100, 100)
     pen = plain.new_gc()
     pen.set_foreground("#d1495b")
@@ -180,14 +180,14 @@ def test_words_that_were_set_before_are_copied_and_stand_where_they_stood() -> N
     ours, theirs = (np.asarray(each.buffer_rgba()).astype(int) for each in (canvas.get_renderer(), plain))
     assert_allclose(ours, theirs, atol=2)
     assert len(ink._stamps) == 3  # at a quarter of a pixel and turned apart; the last is the first
-    assert Ink.of(canvas, ink) is ink
+    assert FastRenderer.of(canvas, ink) is ink
     figure.set_size_inches(4, 1)
-    assert Ink.of(canvas, ink) is not ink  # other pixels
+    assert FastRenderer.of(canvas, ink) is not ink  # other pixels
 
 
 def test_a_phrase_is_as_long_as_when_it_is_set_as_a_whole() -> None:
     canvas: Any = FigureCanvasAgg(Figure(figsize=(6, 1), dpi=100))
-    ink = Ink.of(canvas)
+    ink = FastRenderer.of(canvas)
     phrase = canvas.figure.add_artist(Phrase(0.5, 0.5, "lean +31.07 deg     1.2 m", va="center", ha="center"))
     spans = []
     for renderer in (ink, canvas.get_renderer()):
@@ -321,45 +321,45 @@ def test_a_ring_keeps_the_newest_rows_in_order_and_never_grows() -> None:
     assert len(ring.columns["t"]) == 0
 
 
-def test_thinning_keeps_every_peak_and_the_shape_of_what_scrolls() -> None:
+def test_decimation_keeps_every_peak_and_the_shape_of_what_scrolls() -> None:
     t = np.arange(0.0, 10.0, 0.001)
     values = np.sin(t)
     values[4321] = 7.0
-    thin = Thinning.of(t, 10.0, 100)
+    thin = Decimation.of(t, 10.0, 100)
     x, y = thin.curve(values)
     assert len(x) <= 202
     assert y.max() == 7.0
-    later = Thinning.of(t[500:], 10.0, 100).curve(values[500:])
+    later = Decimation.of(t[500:], 10.0, 100).curve(values[500:])
     assert_allclose(later[0][2:], x[len(x) - len(later[0]) + 2 :])  # all but the piece that was cut into
     assert_allclose(later[1][2:], y[len(y) - len(later[1]) + 2 :])
 
 
-def test_thinning_draws_few_rows_as_they_are_and_leaves_out_what_is_no_number() -> None:
+def test_decimation_draws_few_rows_as_they_are_and_leaves_out_what_is_no_number() -> None:
     t = np.arange(0.0, 1.0, 0.001)
-    x, y = Thinning.of(t, 1.0, 500).curve(t**2)
+    x, y = Decimation.of(t, 1.0, 500).curve(t**2)
     assert_allclose(x, t)
     assert_allclose(y, t**2)
     rare = np.where(np.arange(len(t)) == 500, 3.0, np.nan)
-    x, y = Thinning.of(t, 1.0, 100).curve(rare)
+    x, y = Decimation.of(t, 1.0, 100).curve(rare)
     assert_allclose(y[np.isfinite(y)], 3.0)
 
 
 def test_sizes_are_those_of_what_is_known_with_the_lowest_and_the_highest_of_each_piece() -> None:
     t = np.arange(0.0, 10.0, 0.001)
     rare = np.where(np.arange(len(t)) % 1000 == 0, -2.0, np.nan)
-    x, y = Thinning.of(t, 10.0, 100).sizes(rare)
+    x, y = Decimation.of(t, 10.0, 100).sizes(rare)
     assert_allclose(x, np.arange(10.0))
     assert_allclose(y, 2.0)
     values = np.sin(t) + 2.0
     values[4321], values[5432] = -7.0, 0.0
-    x, y = Thinning.of(t, 10.0, 100).sizes(values)
+    x, y = Decimation.of(t, 10.0, 100).sizes(values)
     assert len(x) <= 202
     assert (y.min(), y.max()) == (pytest.approx(1.0, abs=1e-5), 7.0)
 
 
 def test_a_path_ends_at_its_last_row() -> None:
     t = np.arange(0.0, 10.0, 0.001)
-    (path,) = Thinning.of(t, 10.0, 50).path(t)
+    (path,) = Decimation.of(t, 10.0, 50).path(t)
     assert len(path) <= 52
     assert path[0] == t[0]
     assert path[-1] == t[-1]

@@ -102,15 +102,15 @@ def test_an_mp4_is_h264_that_every_player_knows(coasting: Run, tmp_path: Path) -
 
 
 def test_the_frames_are_those_of_their_times(coasting: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from servonode.views.animation import MovingPicture
+    from servonode.views.animation import Animation
 
-    shown, show = [], MovingPicture.show
+    shown, show = [], Animation.show
 
-    def noted(self: MovingPicture, t: Any, columns: Any) -> bool:
+    def noted(self: Animation, t: Any, columns: Any) -> bool:
         shown.append((t[-1], columns["X"][-1]))
         return show(self, t, columns)
 
-    monkeypatch.setattr(MovingPicture, "show", noted)
+    monkeypatch.setattr(Animation, "show", noted)
     planned = plan(tmp_path / "coast.gif", 10, 1.0, coasting.closed_loop)
     reel = movie.Reel(coasting, "coast", 50)
     for t in planned.times(reel.end):

@@ -25,7 +25,7 @@ from servonode.loop import Loop
 from servonode.mechanics.description import packed
 from servonode.nodes.find_runs import find_runs
 from servonode.views.panel_choice import FieldError, chosen_panels, extra_columns
-from servonode.views.window import Source, Window, headless_figure, run_shown, stored_closed_loop
+from servonode.views.window import ShownRun, Window, headless_figure, run_shown, stored_closed_loop
 from servonode.views.window_feed import GOALS, ROWS, STATES, Feed
 from servonode.views.window_process import Options
 from tests.helpers.runs import private_runtime
@@ -37,7 +37,7 @@ ALSO_SLOWLY = [pytest.param(end, marks=pytest.mark.slow) for end in (signal.SIGS
 ONTO_AGG = """
 import sys
 from servonode.views import window as w
-source = w.Source(sys.argv[1])
+source = w.ShownRun(sys.argv[1])
 source.wait_open()
 shown = w.Window(w.headless_figure(), source, w.Options())
 shown.begin()
@@ -83,7 +83,7 @@ class Talk:
         return Status(**self.header(k, node), lifecycle=lifecycle, fault=fault, counts={}, values=values)
 
 
-class Given(Source):
+class Given(ShownRun):
     """A run whose messages the test gives."""
 
     def __init__(self, closed_loop: ClosedLoop) -> None:
@@ -355,7 +355,7 @@ def test_a_run_is_found_by_its_name_by_its_file_or_as_the_only_one(runtime: str)
 def test_nothing_is_connected_before_the_nodes_were_started_together(runtime: str) -> None:
     launch = read_launch("trailer_pursuit")
     described = {"launch": {"table": table_of(launch), "path": str(launch.path), "file": launch.file}}
-    source = Source("a")
+    source = ShownRun("a")
     with run_folder("a") as folder:
         folder.register(["plant"], described)
         assert not source.look(0.0)
