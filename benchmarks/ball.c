@@ -64,11 +64,11 @@ static inline void step(const Plate *p, double *x, double h)
     x[Q3] += w * (k0.q3 + 2.0 * (k1.q3 + k2.q3) + k3.q3);
     x[WORK] += w * (k0.power + 2.0 * (k1.power + k2.power) + k3.power);
     const double norm = x[Q0] * x[Q0] + x[Q1] * x[Q1] + x[Q2] * x[Q2] + x[Q3] * x[Q3];
-    const double mend = 1.0 - 0.5 * (norm - 1.0) / norm;
-    x[Q0] *= mend;
-    x[Q1] *= mend;
-    x[Q2] *= mend;
-    x[Q3] *= mend;
+    const double correction = 1.0 - 0.5 * (norm - 1.0) / norm;
+    x[Q0] *= correction;
+    x[Q1] *= correction;
+    x[Q2] *= correction;
+    x[Q3] *= correction;
 }
 
 void steps(long n, double *x, const double *parameters, double h)

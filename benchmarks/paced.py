@@ -54,7 +54,7 @@ class Row:
 
 
 def paced_closed_loop(period_s: float = PERIOD_S, duration_s: float = RUN_S) -> ClosedLoop:
-    """The robot with trailer in real time at speed 1, a state and a command each period, 0.5 s of patience."""
+    """The robot with trailer in real time at speed 1, a state and a command each period, a command timeout of 0.5 s."""
     overrides = [
         'run.mode="realtime"', "run.speed=1", f"run.duration={duration_s}", f"controller.period={period_s}",
         "plant.publish_every=1", f"plant.step={period_s}", "plant.safety.command_timeout_floor=0.5",

@@ -5,8 +5,9 @@
     python benchmarks/soak.py --json                     the same numbers for machines
 
 The robot with trailer at speed 1 through the launcher, all nodes as processes. Every five seconds resident memory, open
-files and threads of each process are read from /proc; the slope of memory is the median of those between all pairs
-of samples after the first minute (or the first fifth, if that is less), so that a single step of the allocator is none.
+files and threads of each process are read from /proc; the slope of memory is the median of those between all pairs of
+samples after the first minute (or the first fifth, if that is less), so that a single step of the allocator does not
+count.
 
 Beside the run a witness does nothing but sleep to absolute deadlines a millisecond apart, and notes when it woke
 more than a millisecond late: then the computer, and not servonode, had no time. The plant's status messages say

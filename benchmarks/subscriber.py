@@ -66,13 +66,13 @@ class Memory:
     end_mb: float
 
 
-def listen(name: str, heard: int) -> None:
-    """The listener's process: reads the run `name` to its end; writes a byte to `heard` with the first message."""
+def listen(name: str, started: int) -> None:
+    """The listener's process: reads the run `name` to its end; writes a byte to `started` with the first message."""
     with Listener(str(run_path(name)), partial(publishers, EVERYTHING)) as run:
         run.wait_open(until=lambda: False)
         for number, _ in enumerate(run.messages()):
             if not number:
-                os.write(heard, b".")
+                os.write(started, b".")
 
 
 @contextmanager
@@ -99,16 +99,16 @@ def listener(name: str, end: int | None) -> Iterator[None]:
 
 def strike(name: str, end: int, over: int) -> None:
     """Start the listener, send it signal `end` in its time, and clear it away once `over` is closed elsewhere."""
-    heard, hears = os.pipe()
+    received, started = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
-            listen(name, hears)
+            listen(name, started)
         finally:
             os._exit(1)
-    os.close(hears)
-    ready, _, _ = select.select([heard, over], (), ())
-    if heard in ready and os.read(heard, 1):
+    os.close(started)
+    ready, _, _ = select.select([received, over], (), ())
+    if received in ready and os.read(received, 1):
         time.sleep(LISTEN_S)
         os.kill(pid, end)
     os.read(over, 1)

@@ -148,11 +148,9 @@ class Model:
         kinds |= {"parameters": Parameter, "inputs": Input, "bodies": Body, "constraints": Constraint}
         kinds |= {"outputs": Output, "requirements": Condition, "warnings": Condition, "faults": Condition}
         kinds |= {"safe": Input, "reactions": Reaction, "stabilised": Stabilised, "jumps": Jump}
-        stranger = (
-            next((u for u in self.safe if u not in self.inputs), None) if isinstance(self.safe, Mapping) else None
-        )
-        if stranger is not None:
-            text = f"{what}: safe= states {stranger}, which is no input of inputs=; state those alone"
+        unknown = next((u for u in self.safe if u not in self.inputs), None) if isinstance(self.safe, Mapping) else None
+        if unknown is not None:
+            text = f"{what}: safe= states {unknown}, which is not an input of inputs=; state those alone"
             raise ModelError(text, self.place.argument("safe"))
         for keyword, kind in kinds.items():
             if keyword not in _MAPPINGS:

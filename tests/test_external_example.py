@@ -315,7 +315,7 @@ class Stranger:
     def apply(self, torque: float, **header) -> None:
         self.say("applied", {"input": {"U1": torque, "U2": torque}, "until": 0, "final": False}, **header)
 
-    def received(self, wanted, each=lambda: None, seconds: float = 5.0):
+    def receives(self, wanted, each=lambda: None, seconds: float = 5.0):
         """The first message that is wanted, `each` being done before every look; None if none comes."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -329,7 +329,7 @@ class Stranger:
 
     def begin(self, **changes) -> None:
         """Have a run begin."""
-        assert self.received(lambda topic, m: topic == b"state" and m["run"] == self.run, lambda: self.setup(**changes))
+        assert self.receives(lambda topic, m: topic == b"state" and m["run"] == self.run, lambda: self.setup(**changes))
 
     def close(self) -> None:
         self.context.destroy(linger=0)
@@ -349,18 +349,18 @@ def acts(torque: float):
 def test_a_stranger_who_binds_the_port_first_gets_no_further_than_its_own_limits_and_timeout(stranger):
     """Before: 50 N m for 1e9 s."""
     stranger.begin(timeout=1e9, limits={"U1": 1e9})
-    assert stranger.received(acts(2.0), lambda: stranger.apply(50.0))
-    assert stranger.received(acts(-2.0), lambda: stranger.apply(-50.0))
+    assert stranger.receives(acts(2.0), lambda: stranger.apply(50.0))
+    assert stranger.receives(acts(-2.0), lambda: stranger.apply(-50.0))
     stranger.apply(math.inf)
     stranger.apply(math.nan)
     silent = time.monotonic()
-    assert stranger.received(acts(0.0))
+    assert stranger.receives(acts(0.0))
     assert time.monotonic() - silent < 3.0  # half a second, and what a busy computer adds
 
 
 def test_a_host_may_lower_the_limits(stranger):
     stranger.begin(limits={"U1": 0.1, "U2": 0.1})
-    assert stranger.received(acts(0.1), lambda: stranger.apply(50.0))
+    assert stranger.receives(acts(0.1), lambda: stranger.apply(50.0))
 
 
 @pytest.mark.parametrize(
@@ -385,7 +385,7 @@ def test_a_host_may_lower_the_limits(stranger):
     ids=str,
 )
 def test_a_setup_with_unusable_numbers_is_answered_with_a_fault(stranger, changes, says):
-    found = stranger.received(lambda _, m: m["run"] == 1, lambda: stranger.setup(**changes))
+    found = stranger.receives(lambda _, m: m["run"] == 1, lambda: stranger.setup(**changes))
     assert found["lifecycle"] == "fault"
     assert says in found["fault"]
     stranger.run = 2
@@ -402,7 +402,7 @@ def test_what_is_no_setup_at_all_does_not_end_it(stranger):
 
 def test_the_host_that_began_a_run_keeps_it_until_it_falls_silent_or_ends_it(rig, stranger):
     stranger.begin(timeout=0.4)
-    assert stranger.received(acts(0.5), lambda: stranger.apply(0.5))
+    assert stranger.receives(acts(0.5), lambda: stranger.apply(0.5))
 
     def both() -> None:
         stranger.apply(0.5)
@@ -410,7 +410,7 @@ def test_the_host_that_began_a_run_keeps_it_until_it_falls_silent_or_ends_it(rig
         stranger.say("setup", stranger.good, src=6, run=9)
         stranger.say("setup", stranger.good, src=6)  # the same run, by another
 
-    assert not stranger.received(lambda topic, m: m["run"] == 9 or acts(-0.5)(topic, m), both, seconds=1.0)
+    assert not stranger.receives(lambda topic, m: m["run"] == 9 or acts(-0.5)(topic, m), both, seconds=1.0)
     stranger.src, stranger.run = 6, 9
     stranger.begin()  # the first one says nothing any more
     stranger.say("applied", {"input": {"U1": 0.0, "U2": 0.0}, "until": 0, "final": True})

@@ -119,7 +119,7 @@ def draw_sizes(by_rate: dict[float, Run]) -> Figure:
 
 
 def decay() -> Content:
-    """Figure 2: residuals of the start die out."""
+    """Figure 2: residuals of the initial state decay."""
     runs = {rate: rolls(rate, 1e-5, 2.0, 10, launch="hoop_decay") for rate in (10.0, 100.0)}
     rows = []
     for rate, result in runs.items():
@@ -359,7 +359,7 @@ found, and by how the three residuals grow with gravity no value of it would mak
     Entry(
         "hoop_figure_2",
         "hoop",
-        "Figure 2: residuals of the start die out",
+        "Figure 2: residuals of the initial state decay",
         ("hoop_decay",),
         (
             "servonode simulate hoop_decay --report decay.png",

@@ -54,7 +54,7 @@ class Machine:
         self.into.setsockopt(zmq.RECONNECT_IVL, 2)
         self.into.connect(applied_address)
 
-    def heard(self, link: ExternalLink) -> bool:
+    def receives(self, link: ExternalLink) -> bool:
         """Whether both subscriptions of servonode are here; the link works only while it is looked at."""
         missing, deadline = 2, time.monotonic() + 3
         while missing and time.monotonic() < deadline:
@@ -143,7 +143,7 @@ def test_any_other_address_is_refused_in_one_sentence(bad, says, remedy):
 
 
 def test_messages_go_both_ways_as_two_frames(link, machine):
-    assert machine.heard(link)
+    assert machine.receives(link)
     assert until(link.listened)
     link.send("applied", applied(3, until=20, state_seq=7))
     topic, payload = machine.frames()
@@ -174,7 +174,7 @@ def test_fields_for_devices_may_be_absent_from_the_messages_of_others():
 
 
 def test_what_is_no_message_is_counted_by_reason(link, machine):
-    assert machine.heard(link)
+    assert machine.receives(link)
     good = encode(state(5))
     machine.out.send_multipart([b"state", b"\x00garbage"])
     machine.out.send_multipart([b"state"])
@@ -189,34 +189,34 @@ def test_what_is_no_message_is_counted_by_reason(link, machine):
 
 @pytest.mark.parametrize(("frames", "reason"), [([b"state", b"x" * 70000], "length"), ([b"state"] * 1000, "frames")])
 def test_what_is_too_large_is_never_delivered_and_the_link_connects_again(link, machine, frames, reason):
-    assert machine.heard(link)
+    assert machine.receives(link)
     machine.out.send_multipart(frames)
     machine.out.send_multipart([b"state", encode(state(1))])
-    assert machine.heard(link)
+    assert machine.receives(link)
     machine.out.send_multipart([b"state", encode(state(2))])
     assert received(link) == [("state", state(2))]
     assert link.counts == {reason: 1}
 
 
 def test_a_link_hears_again_when_its_machine_comes_back(link, machine, addresses):
-    assert machine.heard(link)
+    assert machine.receives(link)
     machine.close()
     assert until(lambda: link.receive() == [] and link.due() is not None)
     again = Machine(*addresses)
-    assert again.heard(link)
+    assert again.receives(link)
     again.out.send_multipart([b"state", encode(state(2))])
     assert received(link) == [("state", state(2))]
     again.close()
 
 
 def test_a_link_that_is_well_can_be_renewed(link, machine):
-    assert machine.heard(link)
+    assert machine.receives(link)
     link.renew()
     assert until(lambda: machine.out.send_multipart([b"state", encode(state(2))]) or link.receive())
 
 
 def test_nothing_readable_is_left_once_all_has_been_received(link, machine):
-    assert machine.heard(link)
+    assert machine.receives(link)
     for i in range(50):
         machine.out.send_multipart([b"state", encode(state(i))])
     assert len(received(link, 50)) == 50
@@ -226,7 +226,7 @@ def test_nothing_readable_is_left_once_all_has_been_received(link, machine):
 
 
 def test_a_drain_is_bounded(link, machine):
-    assert machine.heard(link)
+    assert machine.receives(link)
     for i in range(30):
         machine.out.send_multipart([b"state", encode(state(i))])
     assert until(lambda: bool(select.select(link.fds, (), (), 0)[0]))
@@ -238,7 +238,7 @@ def test_a_drain_is_bounded(link, machine):
 
 
 def test_a_second_one_on_the_same_address_is_refused_and_the_first_goes_on(link, machine, addresses):
-    assert machine.heard(link)
+    assert machine.receives(link)
     assert until(link.listened)
     second = ExternalLink(*addresses)
     with pytest.raises(BusError, match=r"cannot be bound .*stop the other run") as caught:
@@ -275,7 +275,7 @@ def test_a_folder_that_is_missing_is_named(folder):
 
 
 def test_what_was_sent_last_still_goes_out_when_the_link_is_closed_at_once(link, machine):
-    assert machine.heard(link)
+    assert machine.receives(link)
     assert until(link.listened)
     for i in range(20):
         link.send("applied", applied(i, final=True))

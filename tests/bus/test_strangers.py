@@ -1,4 +1,4 @@
-"""Strangers at what a node binds, and in the place of what it hears: nobody is held up, nothing grows, all goes on.
+"""Unknown processes at a node's sockets, and in the place of its peers: no delay, no growth, all goes on.
 
 What is measured is the node's own computing in a tick, so that other programs hardly matter; the bound stands well
 above what is usual (0.2 ms) and well below what a flood costs without one (45 ms and more).
@@ -72,7 +72,7 @@ def resident() -> int:
 
 
 def tick(node: SimpleNamespace) -> None:
-    """What a plant does in each: publish, sleep to nothing, hear who asks."""
+    """What a plant does in each: publish, wait without sleeping, answer requests."""
     node.publisher.publish("state", state(node.seq))
     node.seq += 1
     node.bus.wait(0)
@@ -274,7 +274,7 @@ def test_an_asker_is_answered_by_a_node_that_was_started_again(folder: Path) -> 
             requester.ask({}, 0.05)
 
 
-# in the place of what is heard
+# in the place of a peer
 
 
 @pytest.mark.parametrize("what", PUBLISHES)

@@ -472,7 +472,7 @@ def test_names_and_limits_that_cannot_be(write: Write, given: str, text: str) ->
         ("condition(x < 1.0,", "condition(x < F_x,", "contains an input"),
         ("condition(x < 1.0,", "condition(x.acceleration < 1.0,", "contains 'x_ddot'"),
         ("F_y: -c_b * y.rate}", "F_y: -c_b * F_x}", "contains an input"),
-        ("F_y: -c_b * y.rate}", "F_d: -c_b * y.rate}", "F_d, which is no input of inputs="),
+        ("F_y: -c_b * y.rate}", "F_d: -c_b * y.rate}", "F_d, which is not an input of inputs="),
     ],
 )
 def test_faults_and_safe_actions_that_cannot_be(write: Write, old: str, new: str, text: str) -> None:

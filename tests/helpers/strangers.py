@@ -1,8 +1,9 @@
-"""A stranger on the same computer who speaks, or does not speak, to a socket of a run: a process of its own.
+"""An unknown process on the same computer that sends, or does not send, to a socket of a run.
 
     python strangers.py WHAT PLACE SECONDS      PLACE: a Unix socket's path or a port of 127.0.0.1
 
-It uses nothing but sockets, so that no library keeps it from anything, and goes on where it is hung up on.
+It uses nothing but sockets, so that no library keeps it from anything, and connects again where its connection is
+closed.
 """
 
 import contextlib
@@ -100,7 +101,7 @@ def connected(place: str) -> socket.socket:
 
 
 class Voice:
-    """One connection that says its pieces as fast as they are taken, and comes again when it is hung up on."""
+    """One connection that sends its pieces as fast as they are read, and connects again when it is closed."""
 
     def __init__(self, place: str, pieces: Pieces) -> None:
         self._place, self._pieces = place, pieces

@@ -704,7 +704,7 @@ def safety_suite(driver: Driver) -> type:
             assert (after.lifecycle, after.fault, after.run) == ("active", "", before.run)
 
     def bound_by_plant(stage: Stage, run: Process) -> list[str | int]:
-        """Where strangers can reach the plant itself."""
+        """The addresses at which other processes can reach the plant itself."""
         return [*(str(run.path / f"{PLANT}.{kind}") for kind in ("pub", "req")), *stage.beside.bound]
 
     def assert_in_time(since: int, before: Status, fault: Status) -> None:
@@ -832,7 +832,7 @@ def raw_garbage(place: str | int, rng: random.Random) -> None:
 
 
 def framed_garbage(place: str | int, rng: random.Random) -> None:
-    """Well-framed ZeroMQ messages whose content is none, from every kind of socket."""
+    """Well-framed ZeroMQ messages whose content is not a message, from every kind of socket."""
     address = f"ipc://{place}" if isinstance(place, str) else f"tcp://127.0.0.1:{place}"
     with zmq.Context() as context:
         for kind in (zmq.DEALER, zmq.XSUB, zmq.PUSH, zmq.REQ):
