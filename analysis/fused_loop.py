@@ -134,7 +134,7 @@ def fused_loop(closed_loop: ClosedLoop, every: int, record: Recorder, answers: R
     columns |= {"answer_step": kept.step, "answer_recorded": kept.recorded, "answer_states": kept.states}
     source = _SOURCE.format(**names, **{name: part.start for name, part in columns.items()})
     loop = cast(LoopKernel, cache.load(cache.key_of("loop", source), lambda: (source, b"{}"))[0]).loop
-    x, u, limit = closed_loop.start.copy(), np.zeros(machine.n_inputs), np.array(closed_loop.limits.value)
+    x, u, limit = closed_loop.start.copy(), np.zeros(machine.n_inputs), np.array(closed_loop.safety.limits.value)
     queue = np.zeros((launch.controller.delay + 1 if launch.controller else 1, len(u)))
     y, part, answer = np.zeros(law.goal_layout.size), law.goal_layout, law.answer()
     integrals = y[part.integrals]

@@ -44,7 +44,7 @@ class Guard:
         self.clock = clock
         self.names = closed_loop.machine.description.input_names
         self.has_safe_action = closed_loop.machine.description.has_safe_action
-        self.limits = closed_loop.limits
+        self.limits = closed_loop.safety.limits
         self._power = Limits(self.limits.value, (math.inf,) * len(self.names), self.limits.power)
         self.period_s = (launch.period_ns or 0) / 1e9
         self.delay = launch.controller.delay if launch.controller else 0
@@ -66,10 +66,10 @@ class Guard:
         self._unanswered: dict[int, Unanswered] = {}  # by the seq of the state, oldest first
         self._expected = Expected(outbox.run, -1, -1, self._unanswered, frozenset(self.names))
         self.unlimited: tuple[str, ...] = ()  # inputs without a limit, of a machine that must have one to be armed
-        self._soft = closed_loop.soft_start
+        self._soft = closed_loop.safety.soft_start
         self._starts_softly = self._soft.at_first  # with the next command to act
         self._soft_from = -max(self._soft.ramp, self._soft.periods)  # control instant of the newest soft start
-        self._successors = closed_loop.on_fault == "resume"  # another controller may go on where one has died
+        self._successors = closed_loop.safety.on_fault == "resume"  # another controller may go on where one has died
         self._src = 0  # start id of the controller whose command made the plant active
         self._answered = -1  # control instant of the newest answered state
         self._newest = [0.0] * len(self.names)  # what was let through last, or is written as the safe action

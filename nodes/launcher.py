@@ -268,10 +268,10 @@ class Launcher:
             if PLANT not in self._due and self._is_silent(now):
                 break
             if dead and patience is None:
-                patience = now + round(((self.closed_loop.command_timeout or 0.0) + 1.0) * 1e9)
+                patience = now + round(((self.closed_loop.safety.command_timeout or 0.0) + 1.0) * 1e9)
             if patience is not None and not braking and self._status_of(PLANT) == "fault":
                 braking = True  # the plant takes its safe action, which has its own time
-                patience += round(self.closed_loop.safe_steps * launch.step_ns / launch.run.speed)
+                patience += round(self.closed_loop.safety.safe_steps * launch.step_ns / launch.run.speed)
             if patience is not None and (now > patience or launch.run.mode == "lockstep"):
                 break
             self.progress(self._status)

@@ -66,7 +66,7 @@ class PlantNode:
         self.guard = Guard(closed_loop, self.plant, self.outbox, clock)
         self.counts: Counter[str] = self.guard.counts
         if interactive:  # else it is a simulation, whatever the driver
-            self.guard.unlimited = closed_loop.unlimited
+            self.guard.unlimited = closed_loop.safety.unlimited
         self.commands = bus.subscriber(NODES[PLANT].hears) if closed_loop.control else None
         self.steps, self.steps_per_period = launch.steps, launch.steps_per_period
         self.publish_every, self.every = launch.plant.publish_every, every
@@ -78,7 +78,7 @@ class PlantNode:
         self.stops = 0  # how often; a second time skips the safe action
         self.asks = True  # control states want an answer
         self.pace = Pace()
-        self.waits = interactive and closed_loop.on_fault == "wait"  # for a reset, instead of the end
+        self.waits = interactive and closed_loop.safety.on_fault == "wait"  # for a reset, instead of the end
         self.interactive = interactive
         self._advancing = self._lost = False  # in the middle of a step; the machine stays away
         self._connecting = 0  # clock until which the machine may answer the handshake; 0: it has
@@ -90,7 +90,7 @@ class PlantNode:
         self._goal = GoalTime()
         self._last_control = 0  # clock of the control state before
         self.energy = EnergyAccount(self.plant)
-        self._brake_steps = closed_loop.brake_steps
+        self._brake_steps = closed_loop.safety.brake_steps
         self._watched = launch.plant.safety.faults
         self._locates = self._watched and self.steps_per_period is None and bool(closed_loop.machine.description.faults)
 
@@ -290,7 +290,7 @@ class PlantNode:
 
         `wait` keeps pace, step by step.
         """
-        steps = self.closed_loop.safe_steps
+        steps = self.closed_loop.safety.safe_steps
         last = min(self.steps, self.plant.k + (steps if most is None else min(steps, most)))
         self.status.publish()
         self.asks = False
@@ -348,7 +348,7 @@ class PlantNode:
 
     def arm(self) -> str | None:
         """Arm; why not, or None. During the run the controller must be answering, and a new run id begins."""
-        begun, timeout = self._last_control > 0, self.closed_loop.command_timeout
+        begun, timeout = self._last_control > 0, self.closed_loop.safety.command_timeout
         lockstep = self.closed_loop.launch.run.mode == "lockstep"  # time stands still, nobody is asked meanwhile
         recent = round(timeout * 1e9) if begun and timeout and not lockstep else None
         if not self.plant.connected():

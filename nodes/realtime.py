@@ -30,9 +30,9 @@ class RealTime(Pace):
         self.guard = node.guard
         self.step_wall_ns = node.plant.step_ns / speed
         self.timeout_ns = None if command_timeout is None else round(command_timeout * 1e9)
-        self.resumes = node.closed_loop.on_fault == "resume"
+        self.resumes = node.closed_loop.safety.on_fault == "resume"
         self.first_ns = round(first_timeout_s * 1e9)  # how long the first answer may take
-        self.limit_ns = round(node.closed_loop.lateness_limit * 1e9)
+        self.limit_ns = round(node.closed_loop.safety.lateness_limit * 1e9)
         self.stall_ns = round(STALL_SHARE * min(self.timeout_ns or self.limit_ns, self.limit_ns))
         self.lateness = Durations()
         self.misses = self.stalls = self.overruns = 0

@@ -7,7 +7,7 @@ to the left, both relative to the blade; upright at 0, 0. In the blade's axes t 
 points along e = (E_t, E_b, E_n) = (cos sigma sin theta, sin sigma, cos sigma cos theta). It has no inertia about its
 own axis and does not spin about it. The blade stays on the plane whatever the normal force: watch N, c_t, c_b and E_n.
 
-Source: I. E. Kaspirovich, R. G. Mukharlyamov, Stabilization and control of the simplest model of a snowboarder,
+Paper: I. E. Kaspirovich, R. G. Mukharlyamov, Stabilization and control of the simplest model of a snowboarder,
 with the corrections listed in docs/machines/snowboarder.md.
 """
 
@@ -35,8 +35,8 @@ def model(
 ) -> Model:
     """The machine of this file's title: x0, y0, phi0, theta, sigma, v, omega, theta_dot, sigma_dot.
 
-    `gravity`: "paper" lets all of the weight pull at the blade, as the source does. `input_set`: the yaw moment of the
-    snow ("relative"), the whole yaw moment on the blade ("total"), or the source's forces of absolute angles.
+    `gravity`: "paper" lets all of the weight pull at the blade, as the paper does. `input_set`: the yaw moment of the
+    snow ("relative"), the whole yaw moment on the blade ("total"), or the paper's forces of absolute angles.
     """
     x0 = coordinate("x0", "position of the blade's centre down the fall line", "m")
     y0 = coordinate("y0", "position of the blade's centre to the left of the fall line", "m")
@@ -86,7 +86,7 @@ def model(
     if gravity == "full":
         potential -= m1 * l1 * n1 * weight.dot(E)
 
-    # sign of E_t, +1 at 0: with it the source's angles have |phi1 - phi0| <= pi/2 for every pose
+    # sign of E_t, +1 at 0: with it the paper's angles have |phi1 - phi0| <= pi/2 for every pose
     side = sign(sign(sin(theta)) + Rational(1, 2))
     horizontal = sqrt(E[0] ** 2 + E[1] ** 2)
     phi1_rate = (E[0] * e_rate[1] - E[1] * e_rate[0]) / horizontal**2
@@ -172,16 +172,10 @@ def model(
             *(output(u.name, u.quantity.description, on, u.quantity.unit) for u, on in shown.items()),
         ),
         requirements=(
-            condition(alpha < pi / 2, "alpha < pi/2: a slope, not a wall; lower alpha"),
-            condition(n1 <= 1, "n1 <= 1, without which the body's centre of mass lies beyond its end; lower n1"),
-            condition(
-                m0 * l0**2 / 4 >= J0,
-                "J0 <= m0*l0^2/4, beyond which mass would lie outside the blade's length; lower J0",
-            ),
-            condition(
-                m1 * l1**2 * n1 * (1 - n1) >= J1,
-                "J1 <= m1*l1^2*n1*(1 - n1), beyond which mass would lie outside the body's length; lower J1",
-            ),
+            condition(alpha < pi / 2, "this is a wall, not a slope; lower alpha"),
+            condition(n1 <= 1, "the body's centre of mass would lie beyond its end; lower n1"),
+            condition(m0 * l0**2 / 4 >= J0, "mass would lie outside the blade's length; lower J0"),
+            condition(m1 * l1**2 * n1 * (1 - n1) >= J1, "mass would lie outside the body's length; lower J1"),
         ),
         faults=(condition(E[2] >= Rational(1, 10), "fallen: the body lies on the snow (E_n < 0.1)", "fallen"),),
         safe={u: -brakes[u] * on for u, on in inputs.items()},
