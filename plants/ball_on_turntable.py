@@ -8,7 +8,7 @@ quaternion, scalar first, from the ball's axes to these. A tilted plate pulls wi
 The friction force F of the plate is determined by f' = K f for the slip f, so that a slip dies out instead of growing.
 The ball is assumed to hold on whatever force that takes: watch `friction`.
 
-Source: I. E. Kaspirovich, R. G. Mukharlyamov, Numerical solution of a dynamics problem with bypassing of singularities,
+Paper: I. E. Kaspirovich, R. G. Mukharlyamov, Numerical solution of a dynamics problem with bypassing of singularities,
 with the corrections listed in docs/machines/ball_on_turntable.md. Its model in three angles, with both of its ways to
 step over their singularity, is the scheme "angles".
 """
@@ -52,7 +52,7 @@ def model(
 ) -> Model:
     """The machine of this file's title: x, y, x_dot, y_dot, omega, q.
 
-    `scheme`: "angles" is the source's model, singular: x, y, alpha, beta, gamma and their rates. `bypass`: how that
+    `scheme`: "angles" is the paper's model, singular: x, y, alpha, beta, gamma and their rates. `bypass`: how that
     steps over its singularity.
     """
     return _quaternions() if scheme == "quaternion" else _angles(bypass)
@@ -187,7 +187,7 @@ def _quaternions() -> Model:
 
 
 def _angles(bypass: str) -> Model:
-    """The source's model, its friction force by the explicit formula, so that nothing but its angles is singular."""
+    """The paper's model, its friction force by the explicit formula, so that nothing but its angles is singular."""
     plate = _plate()
     angles: list[Any] = [
         coordinate(name, f"angle {name} of the attitude", "rad") for name in ("alpha", "beta", "gamma")

@@ -8,7 +8,7 @@ Nothing acts but gravity. The reaction R, its torque Q about the centre and the 
 energy, rolling and tangency determine them, each brought back at the rate lambda where the numbers have left it. The
 fault: the profile would have to pull.
 
-Source: I. V. Matrosov, Yu. V. Morozov, A. V. Pesterev, with the corrections listed in docs/machines/hoop_on_profile.md.
+Paper: I. V. Matrosov, Yu. V. Morozov, A. V. Pesterev, with the corrections listed in docs/machines/hoop_on_profile.md.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ def model(
     """The machine of this file's title, in the state order x, z, theta, x_dot, z_dot, theta_dot, alpha.
 
     `profile`: z = p(x), an expression of x; or h(x, z) = 0, an expression of x and z. `turning`: "energy" is the
-    source's row, singular where the hoop turns; it is there for comparison.
+    paper's row, singular where the hoop turns; it is there for comparison.
     """
     hoop = _rolling(profile)
     x, z, theta, alpha = hoop.x, hoop.z, hoop.theta, hoop.alpha

@@ -1,4 +1,4 @@
-"""The three angles of the ball's attitude in the source: alpha, beta, gamma, singular at cos(alpha) cos(beta) = 0.
+"""The three angles of the ball's attitude in the paper: alpha, beta, gamma, singular at cos(alpha) cos(beta) = 0.
 
 q = (cos(alpha) cos(beta) cos(gamma), cos(alpha) cos(beta) sin(gamma), cos(alpha) sin(beta), sin(alpha)). The functions
 take sympy's symbols as well as numbers: `functions` is where sin and cos come from, sympy or numpy.

@@ -1,4 +1,4 @@
-"""Ball on a turntable as runs: launch files, the source's angles and what its bypasses do, starts and refusals."""
+"""Ball on a turntable as runs: launch files, the paper's angles and bypasses, initial conditions, refusals."""
 
 from collections.abc import Callable
 from functools import cache
@@ -20,7 +20,7 @@ NO_K = (0.0, 0.0, 0.0, 0.0)
 
 
 def source(k1: float) -> tuple[float, float, float, float]:
-    """The matrix K of the source."""
+    """The matrix K of the paper."""
     return (k1, -1.0, -1.0, -1.0)
 
 
@@ -34,7 +34,7 @@ def launch(case: Ball, duration: float, step: float = 0.01, **plant: Any) -> dic
 
 
 def in_angles(K: Any, bypass: str = "none", step: float = 0.001, **window: float) -> dict[str, Any]:
-    """The source's run S1 in its three angles with Euler's method."""
+    """The paper's run S1 in its three angles with Euler's method."""
     parameters = dict(zip(("k1", "k2", "k3", "k4"), K, strict=True)) | window
     settings = {"scheme": "angles", "bypass": bypass}
     return launch(S1, 8.0, step, integrator="euler", settings=settings, parameters=parameters)
@@ -223,7 +223,7 @@ def test_what_happens_to_a_slip_is_said(caplog: pytest.LogCaptureFixture) -> Non
     assert "impulse of friction" in caplog.text
 
 
-# the source's angles
+# the paper's angles
 
 
 def test_with_a_coarse_step_the_angles_blow_up() -> None:

@@ -377,7 +377,7 @@ def test_k_ends_the_slip_by_moving_the_circle_for_good(ball: Machine, flow: Flow
     assert abs(moved_centre - centre) == pytest.approx(0.6, abs=1e-12)  # s f / Omega_*
 
 
-# the source's attitude in body axes
+# the paper's attitude in body axes
 
 
 def test_taken_in_body_axes_the_same_angular_velocity_gives_another_attitude() -> None:
