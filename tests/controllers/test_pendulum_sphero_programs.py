@@ -261,7 +261,7 @@ def test_the_default_robot_is_neither_refused_nor_warned_of(name: str, rule: str
 def test_a_pendulum_that_runs_away_is_refused_and_offered_the_cascade(name: str, rule: str, hand: Any) -> None:
     refusals, _ = violated(default_law(name, rule, hand.POINT))
     assert any("runs away" in each and 'program = "cascade"' in each for each in refusals)
-    numbers = "i + l**2*m = 0.00632 kg m^2, must be at least 21*R*l*m/20 = 0.00945: this pendulum runs away"
+    numbers = "i + l**2*m = 0.024 kg m^2, must be at least 21*R*l*m/20 = 0.0315: this pendulum runs away"
     assert any(each.startswith(numbers) for each in refusals)
 
 
