@@ -49,8 +49,8 @@ def after_fault(closed_loop: ClosedLoop, run: Run, usual: float, found: Examinat
 def _largest_kinetic(closed_loop: ClosedLoop, k: int, x: Array, steps: int) -> float:
     """The largest kinetic energy [J] while the safe action acts for so many steps from step k and state x on."""
     machine, step = closed_loop.machine, closed_loop.launch.step_ns
-    advance, limits = machine.advancer(closed_loop.launch.plant.integrator), np.array(closed_loop.limits.value)
-    held = closed_loop.brake_steps if machine.description.has_safe_action else max(steps // LOOKS, 1)
+    advance, limits = machine.advancer(closed_loop.launch.plant.integrator), np.array(closed_loop.safety.limits.value)
+    held = closed_loop.safety.brake_steps if machine.description.has_safe_action else max(steps // LOOKS, 1)
     look, largest, done, u = max(steps // LOOKS, 1), 0.0, 0, np.zeros(machine.n_inputs)
     while done < steps:
         t = (k + done) * step / 1e9

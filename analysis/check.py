@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from servonode.analysis.aftermath import actions
-from servonode.analysis.dry_run import prospect
-from servonode.closed_loop.closed_loop import ClosedLoop, unlimited_text
+from servonode.analysis.dry_run import dry_run
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.driver_checks import remarks
 from servonode.closed_loop.static_checks import Examination, Finding
 
@@ -64,10 +64,10 @@ def report(closed_loop: ClosedLoop) -> Report:
         found.add("warn", "start", text)
     for text in remarks(launch, description.name):
         found.add("warn", "device", text)
-    if closed_loop.unlimited:
-        found.add("refuse", "limits", unlimited_text(closed_loop))
+    if closed_loop.safety.unlimited:
+        found.add("refuse", "limits", closed_loop.safety.unlimited_text)
     if not [each for each in found.refusals if each.subject != "limits"]:
-        prospect(closed_loop, found)
+        dry_run(closed_loop, found)
     return Report(
         file=launch.file,
         verdict="no" if found.refusals else "yes",
@@ -89,7 +89,7 @@ def report(closed_loop: ClosedLoop) -> Report:
         step=launch.step_ns / 1e9,
         period=launch.period_ns / 1e9 if launch.period_ns else None,
         integrator=launch.plant.integrator,
-        command_timeout=closed_loop.command_timeout,
+        command_timeout=closed_loop.safety.command_timeout,
         after_fault=actions(closed_loop),
         safety=_safety(closed_loop),
         findings=tuple(found.findings),
@@ -99,19 +99,21 @@ def report(closed_loop: ClosedLoop) -> Report:
 
 def _safety(closed_loop: ClosedLoop) -> dict[str, Any]:
     """What stands between the law and the machine. Limits only where there are any."""
-    launch, limits, names = closed_loop.launch, closed_loop.limits, closed_loop.machine.description.input_names
+    launch, limits, names = closed_loop.launch, closed_loop.safety.limits, closed_loop.machine.description.input_names
     return {
         "driver": launch.plant.driver,
         "limit": _finite(limits.value, names),
         "rate_limit": _finite(limits.rate, names),
         "power_limit": limits.power if np.isfinite(limits.power) else None,
         "safe_action": "the machine's own" if closed_loop.machine.description.has_safe_action else "zero input",
-        "safe_time": closed_loop.safe_steps * launch.step_ns / 1e9,
-        "on_fault": closed_loop.on_fault,
+        "safe_time": closed_loop.safety.safe_steps * launch.step_ns / 1e9,
+        "on_fault": closed_loop.safety.on_fault,
         "ramp": launch.plant.safety.ramp,
-        "arming_limit": _finite(closed_loop.soft_start.limits.value, names) if closed_loop.soft_start.periods else {},
+        "arming_limit": _finite(closed_loop.safety.soft_start.limits.value, names)
+        if closed_loop.safety.soft_start.periods
+        else {},
         "arming_time": launch.plant.safety.arming_time,
-        "unsafe": list(closed_loop.unsafe),
+        "unsafe": list(closed_loop.safety.unsafe),
     }
 
 

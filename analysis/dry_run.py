@@ -20,14 +20,14 @@ from servonode.mechanics.stabilize import UnstableGains
 Array = npt.NDArray[np.float64]
 GROWTH = 3.0  # perturbations that grow more than this are warned of
 STEP_ERROR = 1e-3  # share of the energy turned over that the integrator may lose before it is warned of
-MISSED = 100.0  # times the residual that the hold explains: more than that at the end is a goal not reached
+MISSED = 100.0  # times the residual that the zero-order hold explains: more than that at the end is a goal not reached
 ROWS = 400  # rows of the run at which W and the drift are looked at
 MOST_STEPS = 2_000_000  # of a run that are simulated here, a second or two
 MOST_SINGLE_STEPS = 200_000  # the same where drives, sensors or limits keep the loop from being compiled as a whole
 JUDGED = 500.0  # s over which the zero dynamics is judged at most
 
 
-def prospect(closed_loop: ClosedLoop, found: Examination) -> None:
+def dry_run(closed_loop: ClosedLoop, found: Examination) -> None:
     """Simulate the sampled run and the zero dynamics; add findings and numbers to the examination.
 
     Of a long run only the beginning is looked at, which is said.
@@ -89,11 +89,11 @@ def _peaks(closed_loop: ClosedLoop, run: Run) -> dict[str, Any]:
 
 def _judge_peaks(closed_loop: ClosedLoop, found: Examination) -> None:
     peaks = found.numbers["simulated"]["input_max"]
-    for name, limit in zip(closed_loop.machine.description.input_names, closed_loop.limits.value, strict=True):
+    for name, limit in zip(closed_loop.machine.description.input_names, closed_loop.safety.limits.value, strict=True):
         if np.isfinite(limit) and peaks[name] >= limit * (1 - 1e-12):
             text = f"reaches its limit {limit:g}: while it is limited the residuals do not follow their equations"
             found.add("warn", name, text)
-    soft = closed_loop.soft_start
+    soft = closed_loop.safety.soft_start
     if soft.at_first and not soft.periods and closed_loop.control is not None:
         twice = ", ".join(f"{name} = {2 * peak:.2g}" for name, peak in peaks.items())
         text = "nothing limits the inputs after an arming: a machine that is far from its goal then lurches; give "
@@ -120,7 +120,7 @@ def _largest_kinetic(run: Run) -> float:
 
 
 def _along(closed_loop: ClosedLoop, control: Control, run: Run, found: Examination) -> None:
-    """Condition of W along the run, and how fast the demand drifts while the inputs are held."""
+    """Condition of W along the run, and how fast the demand drifts under the zero-order hold."""
     law, launch, machine = control.law, closed_loop.launch, closed_loop.machine
     assert launch.steps_per_period is not None
     assert launch.period_ns is not None
@@ -162,7 +162,7 @@ def _top_derivative(law: Any, t: float, x: Array, u: Array, y: Array) -> Array:
 
 
 def _arrival(control: Control, run: Run, found: Examination) -> None:
-    """Whether the last quarter's residuals are small beside those at the start and what hold and noise leave."""
+    """Whether the last quarter's residuals are small beside the initial ones and what sampling and noise leave."""
     if run.fault:
         return
     for i, (name, values) in enumerate(run.residual.items()):
@@ -176,7 +176,7 @@ def _arrival(control: Control, run: Run, found: Examination) -> None:
 
 
 def _noise(closed_loop: ClosedLoop, control: Control, found: Examination) -> None:
-    """Standard deviation of the residuals caused by the sensors' noise, at the start."""
+    """Standard deviation of the residuals caused by the sensors' noise, at the initial state."""
     noise = np.array(closed_loop.sensor.noise)
     if not noise.any() or control.gains.plain:
         return

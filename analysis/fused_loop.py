@@ -114,7 +114,7 @@ def fused_loop(closed_loop: ClosedLoop, every: int, record: Recorder, answers: R
     assert launch.steps_per_period is not None
     watched = launch.plant.safety.faults and machine.description.faults
     row, kept = PlantRecordLayout.of(machine.description), law.record_layout
-    x, u, limit = closed_loop.start.copy(), np.zeros(machine.n_inputs), np.array(closed_loop.limits.value)
+    x, u, limit = closed_loop.start.copy(), np.zeros(machine.n_inputs), np.array(closed_loop.safety.limits.value)
     queue = np.zeros((launch.controller.delay + 1 if launch.controller else 1, len(u)))
     y, part, answer = np.zeros(law.goal_layout.size), law.goal_layout, law.answer()
     integrals = y[part.integrals]

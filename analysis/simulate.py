@@ -121,9 +121,9 @@ def simulate_fused(closed_loop: ClosedLoop, every: int) -> Run:
 
 def can_fuse(closed_loop: ClosedLoop) -> bool:
     """Whether plant, drives and sensors are perfect and only values are limited, so that the fused loop is exact."""
-    limits, perfect = closed_loop.limits, closed_loop.actuator.ideal and closed_loop.sensor.ideal
+    limits, perfect = closed_loop.safety.limits, closed_loop.actuator.ideal and closed_loop.sensor.ideal
     free = min((*limits.rate, limits.power)) == np.inf
-    return perfect and free and closed_loop.plausible(own=False) is None
+    return perfect and free and closed_loop.safety.plausible(own=False) is None
 
 
 def _answers(closed_loop: ClosedLoop) -> Recorder:
@@ -221,6 +221,6 @@ def _closed_loop_input(
         raise SimulationError(f"at t = {t:g} s a target is not finite; correct its expression or shorten the run")
     if law.compute(t, x, y, answer):
         raise SimulationError(f"at t = {t:g} s {law.explain(answer)}")
-    most = np.array(closed_loop.limits.value)
+    most = np.array(closed_loop.safety.limits.value)
     np.clip(answer.inputs, -most, most, out=u)
     return y

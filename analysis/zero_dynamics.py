@@ -47,7 +47,7 @@ class ZeroDynamics:
 
 
 def judge(closed_loop: ClosedLoop, duration: float | None = None) -> ZeroDynamics:
-    """The judgement on the closed loop from the start on, over `duration` [s] (None: that of the run).
+    """The judgement on the closed loop from its initial state on, over `duration` [s] (None: that of the run).
 
     Raises:
         SimulationError: the integration takes more than MAX_STEPS steps.
@@ -93,7 +93,7 @@ class _Loop:
             self._answer = self.control.law.answer()
         self.velocities = [self.names.index(name) for name in self.machine.description.velocities]
         self._u, self._dx = np.zeros(self.machine.n_inputs), np.zeros(self.n_x)
-        self._limits = np.array(closed_loop.limits.value)
+        self._limits = np.array(closed_loop.safety.limits.value)
 
     def rates(self, t: float, stacked: Array) -> Array:
         """x' of stacked states (n_copies * n,); guards are ignored, the law gives its inputs beyond them too."""
@@ -232,7 +232,7 @@ def _largest_rise(motion: _Motion) -> float:
 
 
 def _passive(loop: _Loop) -> tuple[str, ...]:
-    """Coordinates on which no rate depends but those of other passive ones, found at a state beside the start."""
+    """Coordinates on which no rate depends but those of other passive ones, found at a state beside the initial one."""
     n = len(loop.names)
     x = loop.start + np.random.default_rng(SEED).uniform(-0.05, 0.05, len(loop.start))
     rates = np.delete(loop.rates(0.0, x), n)  # all but the work's
@@ -246,7 +246,7 @@ def _passive(loop: _Loop) -> tuple[str, ...]:
 
 
 def _internal(closed_loop: ClosedLoop) -> tuple[tuple[str, ...], int]:
-    """States that parametrise the internal motion at the start, and how many of them are velocities."""
+    """States that parametrise the internal motion at the initial state, and how many of them are velocities."""
     d, control, x = closed_loop.machine.description, closed_loop.control, closed_loop.start
     if control is None or control.law.description.explicit:
         return d.state_names, len(d.velocities)

@@ -27,7 +27,7 @@ class StatusLine:
         self.name = name
         self.duration = closed_loop.launch.duration_ns / 1e9
         self.units = {each.name: each.unit for each in closed_loop.residuals}
-        self.waits = closed_loop.on_fault == "wait"  # after a fault the run waits for a reset
+        self.waits = closed_loop.safety.on_fault == "wait"  # after a fault the run waits for a reset
         self.arms_itself = closed_loop.driver.simulated
         self.unsafe = unsafe_text(closed_loop)
         self._stood = ""  # why the plant is not active, as of the last line
@@ -97,7 +97,7 @@ class StatusLine:
 
 def unsafe_text(closed_loop: ClosedLoop) -> str:
     """The protections that plant.safety.unsafe removes here; empty where it is not set."""
-    return f"UNSAFE: {', '.join(closed_loop.unsafe)}" if closed_loop.unsafe else ""
+    return f"UNSAFE: {', '.join(closed_loop.safety.unsafe)}" if closed_loop.safety.unsafe else ""
 
 
 def table(run: Run, name: str, interrupted: bool = False, stopped: str = "") -> str:

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.closed_loop.gains import resolve_gains, wants_integral
-from servonode.closed_loop.launch_file import LaunchError, check_names
+from servonode.closed_loop.launch_file import LaunchError, check_names, worded
 from servonode.closed_loop.launch_keys import Controller, LaunchFile
-from servonode.closed_loop.machine_section import believed_source, chosen, load
+from servonode.closed_loop.machine_section import believed_source, chosen, load, with_given
 from servonode.closed_loop.static_checks import total_delay
 from servonode.controllers import (
     PROGRAMS,
@@ -23,13 +23,10 @@ from servonode.controllers import (
     load_law,
     programs_of,
 )
-from servonode.controllers.engine.inline_program import ResidualError
-from servonode.controllers.engine.signals import ExpressionError, Signals, load_signals
+from servonode.controllers.engine.signals import Signals, load_signals
 from servonode.errors import did_you_mean
-from servonode.mechanics.description import ModelError, ProgramDescription
-from servonode.mechanics.expression import parse
+from servonode.mechanics.description import ProgramDescription
 from servonode.mechanics.machine import Machine
-from servonode.mechanics.references import NotFound
 from servonode.mechanics.stabilize import Gains
 from servonode.plants import PLANTS, MachineSource
 
@@ -52,7 +49,7 @@ class Control:
     given: frozenset[str]  # the program's parameters that the launch file states
 
     def goal(self, t: float, own: Array | None = None) -> Array:
-        """y at time t [s] with the program's own states (absent: their start), the integrals zero."""
+        """y at time t [s] with the program's own states (absent: their initial values), the integrals zero."""
         part = self.law.goal_layout
         y = np.zeros(part.size)
         self.targets.evaluate(t, y[part.targets])
@@ -77,17 +74,15 @@ def program_source(launch: LaunchFile) -> ProgramSource | None:
     Raises:
         LaunchError: there is no such program, or it is for another machine.
     """
-    controller, path = launch.controller, launch.file
+    controller = launch.controller
     if controller is None:
         return None
     if controller.program is None:
         return _inline(launch, controller)
     _check_fits(launch, controller.program)
-    try:
+    with worded(launch.file, "controller", "program"):
         source = StatedProgram(find_program(controller.program, launch.path.parent, launch.plant.machine))
         assert source.options is not None  # read now, so that a bad one is refused before anything is derived
-    except (NotFound, ModelError) as error:
-        raise LaunchError(path, "controller", "program", str(error)) from error
     return source
 
 
@@ -122,8 +117,8 @@ def _check_fits(launch: LaunchFile, name: str) -> None:
     raise LaunchError(launch.file, "controller", "program", f"{of}; {near}{choices}")
 
 
-def resolve_control(launch: LaunchFile, source: ProgramSource, plant: MachineSource) -> Control:
-    """The law with its signals, targets and gains, of a launch file's [controller] and [target].
+def resolve_control(launch: LaunchFile, source: ProgramSource, plant: MachineSource, machine: Machine) -> Control:
+    """The law with its signals, targets and gains, of a launch file's [controller] and [target]; `machine` the plant's.
 
     Raises:
         LaunchError: something in these sections does not fit; ProgramRefused: the program cannot be derived.
@@ -133,7 +128,8 @@ def resolve_control(launch: LaunchFile, source: ProgramSource, plant: MachineSou
     options = _options(launch, source, controller)
     believed = believed_source(launch, plant)
     parameters = launch.plant.parameters | controller.parameters
-    machine = load(launch, believed, "controller.parameters", parameters)
+    machine = machine if believed.changes == plant.changes else load(launch, believed)
+    machine = with_given(launch, believed, machine, "controller.parameters", parameters)
     machine.steps(launch.plant.integrator)
     law = _law(launch, source, options, believed, machine)
     description = law.description
@@ -149,7 +145,7 @@ def resolve_control(launch: LaunchFile, source: ProgramSource, plant: MachineSou
                 f"is missing: program {description.name} needs it ({quantity.description}); give it [{quantity.unit}]"
             )
             raise LaunchError(path, "controller.settings", name, text)
-    law.parameters |= _program_parameters(launch, {n: settings[n] for n in parameter_names if n in settings})
+    law = law.with_parameters(_numbers(launch, {n: settings[n] for n in parameter_names if n in settings}))
     defaults = dict(zip(signal_names, description.signal_defaults, strict=True))
     texts = {name: _text(launch, "controller.settings", name, settings.get(name, defaults[name])) for name in defaults}
     signals = _signals(launch, "controller.settings", texts, description.signal_order)
@@ -170,17 +166,12 @@ def resolve_control(launch: LaunchFile, source: ProgramSource, plant: MachineSou
 def _law(
     launch: LaunchFile, source: ProgramSource, options: dict[str, Any], believed: MachineSource, machine: Machine
 ) -> ServoLaw:
-    controller, path = launch.controller, launch.file
+    controller = launch.controller
     assert controller is not None
-    integral = wants_integral(launch)
-    try:
-        return load_law(source, machine, believed.key, believed.build, options, {}, controller.damping, integral)
-    except ResidualError as error:
-        raise LaunchError(path, "controller", f"residuals.{error.name}", str(error)) from error
-    except ModelError as error:
-        raise ProgramRefused(
-            path, "controller", "residuals" if controller.residuals else "program", str(error)
-        ) from error
+    with worded(launch.file, "controller", "residuals" if controller.residuals else "program", ProgramRefused):
+        return load_law(
+            source, machine, believed.key, believed.build, options, {}, controller.damping, wants_integral(launch)
+        )
 
 
 def _targets(launch: LaunchFile, description: ProgramDescription) -> Signals:
@@ -219,7 +210,7 @@ def _options(launch: LaunchFile, source: ProgramSource, controller: Controller) 
     return chosen(launch, "controller.settings", source.options, dict(implied.values()) | controller.settings)
 
 
-def _program_parameters(launch: LaunchFile, given: Mapping[str, Any]) -> dict[str, float]:
+def _numbers(launch: LaunchFile, given: Mapping[str, Any]) -> dict[str, float]:
     for name, value in given.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise LaunchError(launch.file, "controller.settings", name, f"{value!r} is not a number; give one")
@@ -234,13 +225,5 @@ def _text(launch: LaunchFile, section: str, name: str, value: Any) -> str | floa
 
 
 def _signals(launch: LaunchFile, section: str, texts: Mapping[str, str | float], order: int) -> Signals:
-    for name, text in texts.items():
-        try:
-            parse(text).require_derivatives(order, name)
-        except ExpressionError as error:
-            raise LaunchError(launch.file, section, name, str(error)) from error
-    try:
+    with worded(launch.file, section):
         return load_signals(texts, order)
-    except ExpressionError as error:  # only its derivatives show that
-        name = next(name for name in texts if str(error).startswith(f"{name}:"))
-        raise LaunchError(launch.file, section, name, str(error)) from error

@@ -3,17 +3,16 @@
 import errno
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 from msgspec.structs import asdict, fields
 
 from servonode.bus.run_folder import BusError
-from servonode.closed_loop.launch_file import LaunchError
+from servonode.closed_loop.launch_file import LaunchError, worded
 from servonode.closed_loop.launch_keys import LaunchFile
 from servonode.plants.drivers import DRIVERS
-from servonode.plants.drivers.driver import DriverError, Stated
+from servonode.plants.drivers.driver import Stated
 
 CONNECT_S = 1.0
 PASSED_OVER = "device"  # where a machine is met, which the rehearsal of its launch file does not need
@@ -29,7 +28,7 @@ def check_driver(launch: LaunchFile) -> None:
     for table, key, text in _unread(launch):
         if table != PASSED_OVER:
             raise LaunchError(launch.file, f"plant.{table}", key, f"{text}; change that, or leave it out")
-    with _worded(launch):
+    with worded(launch.file, "plant", "driver"):
         DRIVERS[launch.plant.driver].check(stated(launch))
 
 
@@ -56,22 +55,13 @@ def _stated_keys(table: Struct | dict[str, object]) -> list[str]:
     return [field.name for field in fields(table) if getattr(table, field.name) != field.default]
 
 
-@contextmanager
-def _worded(launch: LaunchFile) -> Iterator[None]:
-    """What a driver cannot take is a LaunchError."""
-    try:
-        yield
-    except DriverError as error:
-        raise LaunchError(launch.file, error.section, error.key, error.text) from None
-
-
 def driver_addresses(launch: LaunchFile, machine: str) -> tuple[str, ...]:
     """Where the machine of this name publishes its states and hears what is applied; none of one that is not outside.
 
     Raises:
         LaunchError: an address is absent and the machine's name gives none that can be used, or both are the same.
     """
-    with _worded(launch):
+    with worded(launch.file, "plant", "driver"):
         return DRIVERS[launch.plant.driver].addresses(stated(launch), machine)
 
 

@@ -9,6 +9,7 @@ import os
 import stat
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from importlib.resources import files
 from pathlib import Path
@@ -19,7 +20,7 @@ from msgspec import Struct, inspect
 from msgspec.structs import FieldInfo, asdict, fields, replace
 
 from servonode.closed_loop.launch_keys import LARGEST, LaunchFile, Sections
-from servonode.errors import ServonodeError, did_you_mean
+from servonode.errors import StatementError, did_you_mean
 
 MAX_BYTES = 100_000
 MOST_DOTS = 10_000  # in a line: the time to read a key grows with the square of its parts
@@ -28,7 +29,7 @@ MOST_STEPS = 10**10  # of a run: four months at 1 kHz
 S = TypeVar("S", bound=Struct)
 
 
-class LaunchError(ServonodeError, ValueError):
+class LaunchError(StatementError):
     """One line: `file [section] key: what is wrong; how to fix it`.
 
     Where the value came from the command line, `option` is named instead: `file --set option: ...`.
@@ -45,6 +46,28 @@ class LaunchError(ServonodeError, ValueError):
         place = (f"--set {self.option}",) if self.option is not None else (section, self.key)
         line = " ".join([self.file or '""', *(_cut(part) for part in place if part)]) + f": {_cut(self.text)}"
         return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+
+
+@contextmanager
+def worded(
+    file: str | Path,
+    section: str,
+    key: str | None = None,
+    kind: type[LaunchError] = LaunchError,
+    before: str = "",
+    after: str = "",
+) -> Iterator[None]:
+    """What is refused within, by whoever does not know the launch file, is a LaunchError.
+
+    It is about the section and key that the refusal names, else about these, and then of this kind.
+    """
+    try:
+        yield
+    except LaunchError:
+        raise
+    except StatementError as error:
+        kind = LaunchError if error.section else kind
+        raise kind(file, error.section or section, error.key or key, f"{before}{error}{after}") from error
 
 
 def _cut(part: str) -> str:
@@ -277,7 +300,7 @@ class _Reader:
             if field.required and name not in values:
                 if _part(field.type, Struct) is None:
                     words = _words(inspect.type_info(field.type))
-                    raise self._error(section, name, f"missing; {_mend(field)}: {words}")
+                    raise self._error(section, name, f"missing; {_remedy(field)}: {words}")
                 values[name] = self._value(section, field, {})
         return kind(**values)
 
@@ -306,13 +329,13 @@ class _Reader:
             raise self._error(section, key, _misfit(field, kind, value)) from None
         for number in _flat(result):
             if isinstance(number, int | float) and not abs(number) < math.inf:
-                raise self._error(section, key, f"{_shown(value)} is not finite; {_mend(field)}")
+                raise self._error(section, key, f"{_shown(value)} is not finite; {_remedy(field)}")
             if isinstance(number, int) and abs(number) > 2**53:
                 raise self._error(section, key, f"{_shown(value)} is above 2**53; give a smaller number")
             own = section == "controller.settings"  # of the program, which may bound them
             if isinstance(number, float) and abs(number) > LARGEST and not own:
                 text = f"{_shown(value)} is beyond what can be computed with, -{LARGEST:g} to {LARGEST:g}"
-                raise self._error(section, key, f"{text}; {_mend(field)}")
+                raise self._error(section, key, f"{text}; {_remedy(field)}")
         return result
 
     def _nanoseconds(self, section: str, key: str, seconds: float) -> int:
@@ -381,10 +404,10 @@ def _misfit(field: FieldInfo, kind: Any, value: object) -> str:
     info = _bare(inspect.type_info(kind))
     if isinstance(info, inspect.LiteralType):
         return _unknown(f"{_shown(value)} is unknown", str(value), [str(choice) for choice in info.values])
-    return f"{_shown(value)} is not {_words(info)}; {_mend(field)}"
+    return f"{_shown(value)} is not {_words(info)}; {_remedy(field)}"
 
 
-def _mend(field: FieldInfo) -> str:
+def _remedy(field: FieldInfo) -> str:
     """What to write for a key: its sentence, unit and default."""
     info = inspect.type_info(field.type)
     assert isinstance(info, inspect.Metadata)

@@ -6,22 +6,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from servonode.closed_loop.launch_file import LaunchError, check_names
+from servonode.closed_loop.launch_file import LaunchError, check_names, worded
 from servonode.closed_loop.launch_keys import AUTO, LaunchFile
 from servonode.controllers.engine.signals import load_signals
-from servonode.mechanics.changes import ChangeError, Changes
-from servonode.mechanics.description import ModelError
-from servonode.mechanics.expression import ExpressionError, parse
-from servonode.mechanics.machine import Machine, ParameterError
-from servonode.mechanics.references import NotFound, Option
+from servonode.mechanics.changes import Changes
+from servonode.mechanics.expression import parse
+from servonode.mechanics.machine import Machine
+from servonode.mechanics.references import Option
 from servonode.plants import MachineSource, find_machine
-from servonode.plants.prepare import Unprepared
 
 Array = npt.NDArray[np.float64]
 TRIES = 8  # speeds at which the safe action is tried
 INSTANTS = 1000  # at which functions of time are held against a parameter's bounds
-ROUNDED = 1e-3  # m or rad from a holonomic constraint: a start that misses it by less was typed with rounded numbers
-_SECTIONS = {"varying": "plant.parameters", "disturbance": "plant.disturbance"}
+ROUNDED = 1e-3  # m or rad by which a state of rounded numbers may miss a holonomic constraint
 
 
 def plant_source(launch: LaunchFile) -> MachineSource:
@@ -30,12 +27,10 @@ def plant_source(launch: LaunchFile) -> MachineSource:
     Raises:
         LaunchError: there is no such machine, or a setting does not fit.
     """
-    plant, path = launch.plant, launch.file
-    try:
+    plant = launch.plant
+    with worded(launch.file, "plant", "machine"):
         definition = find_machine(plant.machine, launch.path.parent)
         settings = chosen(launch, "plant.settings", definition.options, plant.settings)
-    except (NotFound, ModelError) as error:
-        raise LaunchError(path, "plant", "machine", str(error)) from error
     varying = _functions(launch, "plant.parameters", plant.parameters)
     return MachineSource(definition, settings, Changes(varying, plant.disturbance))
 
@@ -52,24 +47,36 @@ def believed_source(launch: LaunchFile, plant: MachineSource) -> MachineSource:
     )
 
 
-def load(launch: LaunchFile, source: MachineSource, section: str, given: Mapping[str, float | str]) -> Machine:
+def load(launch: LaunchFile, source: MachineSource) -> Machine:
+    """The machine with its default parameters.
+
+    Raises:
+        LaunchError: it cannot be derived.
+    """
+    with worded(launch.file, "plant", "machine"):
+        return source.load({})
+
+
+def with_given(
+    launch: LaunchFile, source: MachineSource, machine: Machine, section: str, given: Mapping[str, float | str]
+) -> Machine:
     """The machine with the parameters that are given in a section.
 
     Raises:
-        LaunchError: it cannot be derived, or a parameter is unknown or out of its bounds, now or during the run.
+        LaunchError: a parameter is unknown or out of its bounds, now or during the run.
     """
-    try:
-        machine = source.load({})
-    except ChangeError as error:
-        raise LaunchError(launch.file, _SECTIONS[error.kind], error.name, str(error)) from error
-    except Unprepared as error:
-        raise LaunchError(launch.file, error.section, error.key, str(error)) from error
-    except ModelError as error:
-        raise LaunchError(launch.file, "plant", "machine", str(error)) from error
     check_names(launch.file, section, given, [each.name for each in machine.description.parameters])
     numbers = {name: _constant(value) for name, value in given.items()}
     fixed = {name: value for name, value in numbers.items() if value is not None}
-    return _varied(launch, source, section, _with_parameters(launch, section, machine, fixed))
+    with worded(launch.file, section):
+        machine = machine.with_parameters(fixed)
+    varying = source.changes.varying
+    signals, values = load_signals(varying, 0), np.zeros(len(varying))
+    for t in np.linspace(launch.duration_ns / 1e9, 0.0, INSTANTS) if varying else ():
+        signals.evaluate(t, values)
+        with worded(launch.file, section, after=f" at t = {t:.4g} s"):
+            machine = machine.with_parameters(dict(zip(varying, values.tolist(), strict=True)))
+    return machine
 
 
 def chosen(
@@ -131,11 +138,11 @@ def parameters_at(machine: Machine, source: MachineSource, t: float) -> dict[str
     return machine.parameters | dict(zip(source.changes.varying, values.tolist(), strict=True))
 
 
-def possible_start(launch: LaunchFile, machine: Machine, start: Array) -> Array:
-    """The start, on the holonomic constraints where it misses them by rounding; what cannot be started from is refused.
+def possible_initial_state(launch: LaunchFile, machine: Machine, start: Array) -> Array:
+    """The initial state, on the holonomic constraints where it misses them by rounding.
 
     Raises:
-        LaunchError: the start violates a constraint, or the machine has no finite motion there.
+        LaunchError: it violates a constraint, or the machine has no finite motion there.
     """
     start = _on_constraints(launch, machine, start)
     fault = machine.fault(0.0, start) if launch.plant.safety.faults else None
@@ -194,7 +201,7 @@ def check_safe_action(launch: LaunchFile, machine: Machine, start: Array, limits
 
 
 def _most_driving(machine: Machine, start: Array, moving: list[int]) -> list[Array]:
-    """Velocities (n_v,), to be added to the start's, at which the safe inputs' power is largest; from rest both ways.
+    """Velocities (n_v,), added to the initial ones, at which the safe inputs' power is largest; from rest both ways.
 
     At a pose the power of a linear brake is a quadratic form in the velocities, whose extremes are eigenvectors.
     """
@@ -218,7 +225,7 @@ def _rate_name(name: str) -> str:
 
 
 def _culprit(machine: Machine, start: Array, rates: Array) -> str:
-    """Which expression of the machine is not finite at the start."""
+    """Which expression of the machine is not finite at the initial state."""
     description = machine.description
     for name, rate in zip(description.state_names, rates, strict=False):
         if name in description.coordinates and not np.isfinite(rate):
@@ -230,7 +237,7 @@ def _culprit(machine: Machine, start: Array, rates: Array) -> str:
 
 
 def _inertia_is_finite(machine: Machine, start: Array) -> bool:
-    """Whether each velocity of one by itself has a finite kinetic energy at the start."""
+    """Whether each velocity of one by itself has a finite kinetic energy at the initial state."""
     for name in machine.description.velocities:
         x = start.copy()
         for other in machine.description.velocities:
@@ -264,11 +271,8 @@ def _functions(launch: LaunchFile, section: str, given: Mapping[str, float | str
     for name, value in given.items():
         if value == AUTO:
             continue
-        try:
+        with worded(launch.file, section, name, before=f"{value!r} is neither a number nor a function of t: "):
             constant = _constant(value)
-        except ExpressionError as error:
-            text = f"{value!r} is neither a number nor a function of t: {error}"
-            raise LaunchError(launch.file, section, name, text) from error
         if constant is None:
             texts[name] = value
     return texts
@@ -277,25 +281,3 @@ def _functions(launch: LaunchFile, section: str, given: Mapping[str, float | str
 def _constant(value: float | str) -> float | None:
     """The number, also of a text such as "pi/4"; None for a function of time."""
     return parse(value).constant() if isinstance(value, str) else float(value)
-
-
-def _varied(launch: LaunchFile, source: MachineSource, section: str, machine: Machine) -> Machine:
-    """The machine with its functions of time at t = 0, after their bounds were checked over the run."""
-    varying = source.changes.varying
-    if not varying:
-        return machine
-    signals, values = load_signals(varying, 0), np.zeros(len(varying))
-    for t in np.linspace(launch.duration_ns / 1e9, 0.0, INSTANTS):
-        signals.evaluate(t, values)
-        at = dict(zip(varying, values.tolist(), strict=True))
-        machine = _with_parameters(launch, section, machine, at, f" at t = {t:.4g} s")
-    return machine
-
-
-def _with_parameters(
-    launch: LaunchFile, section: str, machine: Machine, given: Mapping[str, float], when: str = ""
-) -> Machine:
-    try:
-        return machine.with_parameters(given)
-    except ParameterError as error:
-        raise LaunchError(launch.file, section, error.name, f"{error}{when}") from error

@@ -1,4 +1,4 @@
-"""A launch file as the machine's own preparation completes it: start, parameters, step."""
+"""A launch file as the machine's own preparation completes it: initial condition, parameters, step."""
 
 import logging
 from typing import Any
@@ -6,30 +6,38 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from servonode.closed_loop.launch_file import LaunchError, with_step
+from servonode.closed_loop.launch_file import LaunchError, with_step, worded
 from servonode.closed_loop.launch_keys import AUTO, LaunchFile
-from servonode.closed_loop.machine_section import initial_states, load, parameters_at
-from servonode.mechanics.description import ModelError, packed
+from servonode.closed_loop.machine_section import initial_states, parameters_at, with_given
+from servonode.mechanics.description import packed
 from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource
-from servonode.plants.prepare import Preparation, Prepared, Unprepared, Wanted
+from servonode.plants.prepare import Preparation, Prepared, Wanted
 
 _log = logging.getLogger(__name__)
 
 
-def prepared(launch: LaunchFile, source: MachineSource) -> LaunchFile:
-    """The launch file with numbers where the machine chooses them; as it is for a machine that prepares nothing.
+def preparation_of(launch: LaunchFile, source: MachineSource) -> Preparation | None:
+    """What the machine finds out itself, if anything.
 
     Raises:
-        LaunchError: "auto" where the machine chooses nothing, an unknown start, or what it refuses.
+        LaunchError: "auto" where the machine chooses nothing.
     """
-    preparation = _preparation(launch, source)
+    with worded(launch.file, "plant", "machine"):
+        preparation = source.preparation()
     _check_auto(launch, source, preparation)
-    if preparation is None:
-        return launch
+    return preparation
+
+
+def prepared(launch: LaunchFile, source: MachineSource, preparation: Preparation, machine: Machine) -> LaunchFile:
+    """The launch file with numbers where the machine, of any parameters, chooses them.
+
+    Raises:
+        LaunchError: an unknown name in [plant.initial], or what the machine refuses.
+    """
     plant = launch.plant
     given = {name: value for name, value in plant.parameters.items() if value != AUTO}
-    machine = load(launch, source, "plant.parameters", given)
+    machine = with_given(launch, source, machine, "plant.parameters", given)
     initial_states(launch, machine, preparation.start)
     wanted = Wanted(
         settings=source.settings,
@@ -85,21 +93,10 @@ def _complaint(machine: Machine, preparation: Preparation, wanted: Wanted, found
     return "notes that are one text instead of a tuple of texts" if isinstance(notes, str) else ""
 
 
-def _preparation(launch: LaunchFile, source: MachineSource) -> Preparation | None:
-    try:
-        return source.preparation()
-    except ModelError as error:
-        raise LaunchError(launch.file, "plant", "machine", str(error)) from error
-
-
 def _asked(launch: LaunchFile, source: MachineSource, preparation: Preparation, wanted: Wanted) -> Prepared:
     """What the machine's function answers."""
-    try:
+    with worded(launch.file, "plant", "machine"):
         found = source.definition.run(lambda: preparation.prepare(wanted))
-    except Unprepared as error:
-        raise LaunchError(launch.file, error.section, error.key, str(error)) from error
-    except ModelError as error:
-        raise LaunchError(launch.file, "plant", "machine", str(error)) from error
     if not isinstance(found, Prepared):
         text = f"the preparation of {launch.plant.machine} gave {found!r}; let it return Prepared(...)"
         raise LaunchError(launch.file, "plant", "machine", text)

@@ -1,19 +1,57 @@
-"""The start on the program: states that the launch file leaves open are chosen so that all residuals vanish."""
+"""The initial condition on the program: states that a launch file leaves open are chosen so that residuals vanish."""
 
 from collections.abc import Collection
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
+from servonode.closed_loop.controller_section import Control, ProgramRefused
+from servonode.closed_loop.launch_file import LaunchError, worded
+from servonode.closed_loop.launch_keys import LaunchFile
+from servonode.closed_loop.machine_section import initial_states
 from servonode.controllers import ServoLaw
-from servonode.errors import ServonodeError
+from servonode.errors import StatementError
 
 Array = npt.NDArray[np.float64]
 ITERATIONS, TOLERANCE, DIFFERENCE = 50, 1e-13, 1e-6
 
 
-class NoStart(ServonodeError, ValueError):
-    """No start on the program was found; the text says how near it came."""
+class NoStart(StatementError):
+    """No initial condition on the program was found; the text says how near it came."""
+
+
+def wants_program_start(launch: LaunchFile) -> bool:
+    """Whether the launch file leaves states open, to be chosen so that residuals vanish.
+
+    Raises:
+        LaunchError: on_program is neither true nor false.
+    """
+    wanted = launch.plant.initial.get("on_program", False)
+    if not isinstance(wanted, bool):
+        raise LaunchError(launch.file, "plant.initial", "on_program", f"{wanted!r} is not true or false; give one")
+    return wanted
+
+
+def program_start(launch: LaunchFile, control: Control, x: Array) -> tuple[Control, Array]:
+    """The control with what its program computes from the initial state x, and that state, on the program if wanted.
+
+    Raises:
+        LaunchError: a parameter of the program is out of its bounds; ProgramRefused: there is no such state.
+    """
+    with worded(launch.file, "controller.settings"):
+        control.law.check_parameters(control.given)  # before anything is computed with them
+    law = control.law.started(0.0, x, control.goal(0.0), control.given)
+    control = replace(control, law=law)
+    if not wants_program_start(launch):
+        return control, x
+    given = list(initial_states(launch, law.machine))
+    for _ in range(2):  # the program's own initial states depend on the machine's
+        with worded(launch.file, "plant.initial", "on_program", ProgramRefused):
+            x = start_on_program(law, x, control.goal(0.0), given)
+        law = law.with_own_states(0.0, x, control.goal(0.0))
+        control = replace(control, law=law)
+    return control, x
 
 
 def start_on_program(law: ServoLaw, start: Array, goal: Array, given: Collection[str]) -> Array:

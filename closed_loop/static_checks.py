@@ -14,7 +14,7 @@ from servonode.mechanics.stabilize import Gains
 
 Array = npt.NDArray[np.float64]
 Level = Literal["good", "warn", "refuse"]
-STATES, SPREAD = 40, 0.5  # random states that are surveyed, and how far from the start (m, rad, m/s, rad/s)
+STATES, SPREAD = 40, 0.5  # random states that are surveyed, and how far from the initial state (m, rad, m/s, rad/s)
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def total_delay(launch: LaunchFile) -> float:
 
 
 def examine(launch: LaunchFile, law: ServoLaw, gains: Gains, start: Array, goal: Array) -> Examination:
-    """The static part: stability of the residuals, margins of the sampled law, rank and condition near the start."""
+    """Stability of the residuals, margins of the sampled law, rank and condition of W near the initial state."""
     found = Examination()
     if law.description.explicit:
         found.add("good", "program", "states its inputs itself: nothing is fed back, residuals are only watched")
@@ -66,7 +66,7 @@ def examine(launch: LaunchFile, law: ServoLaw, gains: Gains, start: Array, goal:
 
 
 def _conditions(found: Examination, launch: LaunchFile, law: ServoLaw, start: Array, goal: Array) -> None:
-    """The program's own requirements and warnings, at the start."""
+    """The program's own requirements and warnings, at the initial state."""
     assert launch.period_ns is not None
     late = (0.5 + total_delay(launch)) * launch.period_ns / 1e9
     refused, warned = law.violated(0.0, start, goal, late)
@@ -98,7 +98,7 @@ def _gains(found: Examination, law: ServoLaw, gains: Gains) -> None:
 
 
 def _sampling(found: Examination, launch: LaunchFile, law: ServoLaw, gains: Gains) -> None:
-    """Margins against the limits of the held law at this period and delay."""
+    """Margins against the limits of the law under zero-order hold at this period and delay."""
     assert launch.period_ns is not None
     period, delay = launch.period_ns / 1e9, total_delay(launch)
     found.numbers |= {"delay": delay, "margins": {}}
@@ -149,7 +149,7 @@ def _where(law: ServoLaw, found: realize.Realisability) -> str:
 
 
 def _rank(found: Examination, law: ServoLaw, start: Array, goal: Array) -> None:
-    """Rank and condition of W at random admissible states around the start."""
+    """Rank and condition of W at random admissible states around the initial one."""
     rng = np.random.default_rng(0)
     machine = law.machine
     states = realize.random_states(machine.description, start, rng, STATES, SPREAD)

@@ -115,18 +115,18 @@ class Drive:
         """The exact servo is for pendulums that swing about their program."""
         robot = self.robot
         swings: Condition = condition(
-            robot.A - MARGIN * robot.ml * robot.R >= 0,
-            "this pendulum runs away while the centre is held to a program: i + m l^2 must be at least 1.05 m l R; "
-            'give it a larger i or a smaller l, or take program = "cascade", which works with any pendulum',
+            MARGIN * robot.ml * robot.R <= robot.A,
+            "this pendulum runs away while the centre is held to a program; give it a larger i or a smaller l, or take "
+            'program = "cascade", which works with any pendulum',
         )
         return swings
 
     def damps(self, rate: Expr) -> Condition:
         """lambda^2 + G kappa lambda / (2 D0) < omega_0^2 for twice the rate, where there is a kappa."""
         robot, kappa = self.robot, self.kappa
-        left = robot.ml * robot.g - robot.D0 * (2 * rate) ** 2 - robot.G * kappa * rate
+        demand = robot.D0 * (2 * rate) ** 2 + robot.G * kappa * rate
         damped: Condition = condition(
-            kappa * left >= 0,
+            kappa * demand <= kappa * robot.ml * robot.g,
             f"{rate} is too high for the internal damping, which would excite the pendulum: at twice this rate "
             "lambda^2 + G kappa lambda / (2 D0) must stay below m g l / D0; take a smaller rate or a smaller kappa",
         )
@@ -219,13 +219,13 @@ class Approach:
     @property
     def requirements(self) -> list[Condition]:
         """Gains at which the robot may meet its target."""
-        keep = "rho0, the distance to keep, must exceed h, the radii of shell and target; give a larger rho0"
+        keep = "the distance to keep must exceed the radii of shell and target; give a larger rho0"
         meet = (
             "a target as fast as v_max could be run into: alpha must exceed v_max / (rho0 - h); give a larger alpha "
             "or rho0, or leave v_max out"
         )
         room = self.rho0 - self.h
-        return [condition(room > 0, keep), condition(self.alpha * room > self.v_max, meet)]
+        return [condition(self.rho0 > self.h, keep), condition(self.alpha * room > self.v_max, meet)]
 
 
 def tilt_rows(robot: Sphero, wanted: Sequence[Expr], rate: float) -> list[Residual]:

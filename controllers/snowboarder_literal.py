@@ -46,8 +46,8 @@ def program(machine: Model, actuation: Literal["physical", "ideal"] = "physical"
         requirements=(
             condition(
                 psi_c + Abs(delta) < pi / 2,
-                "psi_c + |delta| < pi/2, beyond which the body passes the upright, where this program is singular; "
-                "lower psi_c, or take the program slalom",
+                "the body would pass the upright, where this program is singular; lower psi_c, or take the program "
+                "slalom",
             ),
         ),
         **completion,

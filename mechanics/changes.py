@@ -6,12 +6,13 @@ does its work in the energy balance.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from servonode.mechanics.description import ModelError
 from servonode.mechanics.expression import ExpressionError, parse
 
 Texts = Mapping[str, str | float]
+Kind = Literal["varying", "disturbance"]
 
 
 @dataclass(frozen=True)
@@ -26,11 +27,12 @@ class Changes:
 
 
 class ChangeError(ModelError):
-    """A change that does not fit the machine; `kind` is "varying" or "disturbance", `name` whose."""
+    """A change that the machine cannot take."""
 
-    def __init__(self, kind: str, name: str, text: str) -> None:
+    def __init__(self, kind: Kind, name: str, text: str) -> None:
         super().__init__(text)
-        self.kind, self.name = kind, name
+        self.section = "plant.parameters" if kind == "varying" else "plant.disturbance"
+        self.key = name
 
 
 def changed(model: Any, changes: Changes) -> Any:
@@ -60,13 +62,13 @@ def changed(model: Any, changes: Changes) -> Any:
     return replace(model, disturbances=disturbances)
 
 
-def _known(kind: str, name: str, known: Mapping[str, Any], word: str) -> Any:
+def _known(kind: Kind, name: str, known: Mapping[str, Any], word: str) -> Any:
     if name not in known:
         raise ChangeError(kind, name, f"the machine has no {word} of this name; choose {', '.join(sorted(known))}")
     return known[name]
 
 
-def _expression(kind: str, name: str, text: str | float, symbols: Mapping[str, Any], order: int = 0) -> Any:
+def _expression(kind: Kind, name: str, text: str | float, symbols: Mapping[str, Any], order: int = 0) -> Any:
     import sympy
 
     try:

@@ -10,12 +10,12 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from servonode.errors import ServonodeError
+from servonode.errors import StatementError
 
 T = TypeVar("T")
 
 
-class ModelError(ServonodeError, ValueError):
+class ModelError(StatementError):
     """A machine or program that cannot be derived; the text names the object and the remedy.
 
     `place` is where in the user's source it is stated (a source_location.Place), None where unknown.
@@ -59,10 +59,17 @@ class Requirement(msgspec.Struct, frozen=True):
     strict: bool
     names: tuple[str, ...] = ()  # the parameters in it
     name: str = "machine"  # of the fault that a violation is
+    relation: str = ""  # "a = {0} kg, must be at least b*c = {1}": {0} the value of the greater side, {1} of the other
 
     def met(self, margin: float) -> bool:
         """Whether a margin meets it."""
         return margin > 0 or (margin == 0 and not self.strict)
+
+    def refusal(self, greater: float, lesser: float) -> str:
+        """What to say where it is not met: the relation with the values of its sides, and what a violation means."""
+        shown = ([f"{each:.{digits}g}" for each in (greater, lesser)] for digits in (4, 8, 17))
+        values = next((each for each in shown if each[0] != each[1]), [f"{greater:g}", f"{lesser:g}"])
+        return f"{self.relation.format(*values)}: {self.text}"
 
 
 Layout = tuple[tuple[str, int], ...]

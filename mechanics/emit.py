@@ -205,6 +205,10 @@ class Block:
         """Emit `array[i] = text` for each text."""
         self.lines += [f"    {array}[{start + i}] = {text}" for i, text in enumerate(texts)]
 
+    def store_rows(self, array: str, texts: Sequence[str], n: int) -> None:
+        """Emit `array[i, j] = text` for each text, n of them a row."""
+        self.lines += [f"    {array}[{i // n}, {i % n}] = {text}" for i, text in enumerate(texts)]
+
     def function(self, signature: Signature, *symbols: str, result: str = "") -> str:
         """The text of the function that these lines are; its arguments that stand for users' symbols are named."""
         ending = [f"    return {result}"] if result else []

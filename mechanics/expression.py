@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from servonode.errors import ServonodeError
+from servonode.errors import StatementError
 
 MAX_LENGTH = 2000  # characters
 MAX_NODES = 500
@@ -54,7 +54,7 @@ NUMBER = r"(?>(?>\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?+)"  # atomic: 1e5 is never re
 NUMBER_THEN_LETTER = re.compile(rf"(?<![\w.]){NUMBER}(?=[A-Za-z_])", re.ASCII)
 
 
-class ExpressionError(ServonodeError, ValueError):
+class ExpressionError(StatementError):
     """One line: what is wrong in `text`, at `position` (characters from 0) if known, and how to fix it."""
 
     def __init__(self, message: str, text: str = "", position: int | None = None) -> None:

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from servonode.errors import ServonodeError
+from servonode.errors import StatementError
 from servonode.mechanics import cache
 from servonode.mechanics.description import MachineDescription, values_by_name
 from servonode.mechanics.integrate import steps_of, watch_of
@@ -21,12 +21,12 @@ Array = npt.NDArray[np.float64]
 _OUTPUTS, _MATRICES = (Signature.of(MachineKernel, name) for name in ("outputs", "matrices"))
 
 
-class ParameterError(ServonodeError, ValueError):
-    """An invalid parameter; `name` says which one."""
+class ParameterError(StatementError):
+    """A parameter that cannot be; `name` says which one."""
 
     def __init__(self, name: str, text: str) -> None:
         super().__init__(text)
-        self.name = name
+        self.name = self.key = name
 
 
 @dataclass(frozen=True)
@@ -111,14 +111,13 @@ class Machine:
             complaint = quantity.complaint(values[quantity.name])
             if complaint:
                 raise ParameterError(quantity.name, f"{complaint} ({quantity.description})")
-        margins = np.zeros(len(self.description.requirements))
-        self.kernel.requirements(np.array(list(values.values())), margins)
-        for requirement, margin in zip(self.description.requirements, margins, strict=True):
+        found = np.zeros((3, len(self.description.requirements)))
+        self.kernel.requirements(np.array(list(values.values())), found)
+        for requirement, (margin, *sides) in zip(self.description.requirements, found.T.tolist(), strict=True):
             if not requirement.met(margin):
-                present = ", ".join(f"{name} = {values[name]:g}" for name in requirement.names)
                 defaults = {each.name: each.default for each in self.description.parameters}
                 changed = [name for name in requirement.names if values[name] != defaults[name]]
-                raise ParameterError((changed or ["?"])[0], f"violates {requirement.text} (now {present})")
+                raise ParameterError((changed or ["?"])[0], requirement.refusal(*sides))
         return values
 
     def state(self, values: Mapping[str, float]) -> Array:

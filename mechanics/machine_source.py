@@ -17,7 +17,7 @@ from servonode.mechanics.equations import Equations
 from servonode.mechanics.kernels import MachineKernel
 from servonode.mechanics.model import Model
 from servonode.mechanics.signatures import Argument, Signature, sizes_text
-from servonode.mechanics.symbols import before
+from servonode.mechanics.symbols import before, margins_and_sides
 
 Expr = Any
 
@@ -346,7 +346,8 @@ def _jump(equations: Equations, constants: Constants) -> str:
 
 
 def _requirements(model: Model) -> str:
+    """Generated `requirements(p, out)`: their margins, and the values of their sides."""
     block = Block(None)
     block.load("p", model.parameters)
-    block.store("out", block.evaluate([each.margin for each in model.requirements]))
+    block.store_rows("out", block.evaluate(margins_and_sides(model.requirements)), len(model.requirements))
     return _function("requirements", block)

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
 
-from servonode.errors import ServonodeError, did_you_mean
+from servonode.errors import StatementError, did_you_mean
 from servonode.mechanics.description import ModelError
 from servonode.mechanics.ownership import open_to_all
 from servonode.mechanics.source_location import Place
@@ -32,8 +32,8 @@ _OURS = "servonode"
 _DEFINED_IN = ("controllers", "plants")  # the rooms with machines and programs
 
 
-class NotFound(ServonodeError, ValueError):
-    """A reference to nothing; the text says what is wrong and how to fix it."""
+class NotFound(StatementError):
+    """A reference that leads nowhere; the text says what is wrong and how to fix it."""
 
 
 @dataclass(frozen=True)

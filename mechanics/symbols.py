@@ -15,6 +15,7 @@ from servonode.mechanics.functions import COMPILED
 from servonode.mechanics.source_location import Place, here
 
 WORDS = True  # lines of this module are not a user's, see source_location.here
+LONGEST_SIDE = 120  # characters of an expression that an error shows
 time = sympy.Symbol("t", real=True)
 Expr = Any  # sympy ships no types; every expression is a sympy.Expr
 
@@ -369,10 +370,14 @@ def output(name: str, description: str, expression: Expr, unit: str = "1") -> Ou
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition `margin > 0` (strict) or `margin >= 0`, with the sentence that explains a violation."""
+    """A condition `margin > 0` (strict) or `margin >= 0`, with the sentence that explains a violation.
+
+    sides: what must be greater, and what it must be greater than; their difference is the margin.
+    """
 
     margin: Expr
     requirement: Requirement
+    sides: tuple[Expr, Expr]
     place: Place = field(default_factory=here)
 
 
@@ -386,7 +391,44 @@ def condition(relation: Expr, text: str, name: str = "machine") -> Condition:
         raise ModelError(f"condition {relation!r}: state it as a relation, for example I1 >= m1*d1**2", here())
     names = sorted(s.name for s in relation.free_symbols if isinstance(s, Parameter))
     strict = isinstance(relation, (sympy.Gt, sympy.Lt))
-    return Condition(relation.gts - relation.lts, Requirement(text, strict, tuple(names), name))
+    requirement = Requirement(text, strict, tuple(names), name, _relation_text(relation, strict))
+    return Condition(relation.gts - relation.lts, requirement, (relation.gts, relation.lts))
+
+
+def margins_and_sides(conditions: Sequence[Condition]) -> list[Expr]:
+    """The margins of all conditions, then their greater sides, then what these must be greater than."""
+    return [
+        *(each.margin for each in conditions),
+        *(each.sides[0] for each in conditions),
+        *(each.sides[1] for each in conditions),
+    ]
+
+
+def _relation_text(relation: Expr, strict: bool) -> str:
+    """The relation in words about one side: a symbol or with one as a term, where there is such a side.
+
+    {0} is the value of the side that must be greater, {1} that of the other.
+    """
+    sides = [(relation.lhs, relation.rhs), (relation.rhs, relation.lhs)]
+    first, second = max(sides, key=lambda each: (each[0].is_Symbol, bool(_unit_of(each[0]))))
+    values = {relation.gts: "{0}", relation.lts: "{1}"}
+    words = (("at least", "greater than") if first == relation.gts else ("at most", "less than"))[strict]
+    return f"{_side_text(first, values)}{_unit_of(first)}, must be {words} {_side_text(second, values)}"
+
+
+def _side_text(side: Expr, values: Mapping[Expr, str]) -> str:
+    """`a*b = VALUE`; a number is its own value, and what is too long to be read is given by its value alone."""
+    text = str(sympy.sstr(side, full_prec=False))
+    if side.is_Integer or side.is_Float:
+        return text
+    return f"{text} = {values[side]}" if len(text) <= LONGEST_SIDE else values[side]
+
+
+def _unit_of(side: Expr) -> str:
+    """The unit of a term of the side that is a symbol by itself, with a space before it; empty where it has none."""
+    quantities = (getattr(term, "quantity", None) for term in sympy.Add.make_args(side))
+    unit = next((each.unit for each in quantities if each), "1")
+    return "" if unit == "1" else f" {unit}"
 
 
 @dataclass(frozen=True)

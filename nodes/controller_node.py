@@ -71,8 +71,8 @@ class ControllerNode(EventNode):
         self._waiting: State | None = None  # a state whose target has not arrived yet
         self._answer: Command | None = None
         self._run = 0  # none yet
-        in_real_time = launch.run.mode == "realtime" and closed_loop.command_timeout is not None
-        self._silence_ns = round((closed_loop.command_timeout or 0.0) * 1e9) if in_real_time else None
+        in_real_time = launch.run.mode == "realtime" and closed_loop.safety.command_timeout is not None
+        self._silence_ns = round((closed_loop.safety.command_timeout or 0.0) * 1e9) if in_real_time else None
         self._heard = 0  # clock of the newest control state
 
     def work(self) -> float:

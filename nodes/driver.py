@@ -14,9 +14,9 @@ from servonode.plants.plant import Plant
 def driven_plant(closed_loop: ClosedLoop, clock: Clock) -> Plant:
     """The plant of a run; what the driver opens belongs to this process."""
     launch, machine = closed_loop.launch, closed_loop.machine
-    watch = closed_loop.command_timeout or launch.plant.safety.command_timeout_floor
+    watch = closed_loop.safety.command_timeout or launch.plant.safety.command_timeout_floor
     terms = terms_of(
-        machine, closed_loop.start, np.array(closed_loop.limits.value),
+        machine, closed_loop.start, np.array(closed_loop.safety.limits.value),
         lockstep=launch.run.mode == "lockstep", step_ns=launch.step_ns, period=(launch.period_ns or 0) / 1e9,
         speed=launch.run.speed, timeout=watch, state_timeout=launch.plant.device.timeout or watch,
         frozen_time=launch.plant.safety.frozen_time,
@@ -26,7 +26,7 @@ def driven_plant(closed_loop: ClosedLoop, clock: Clock) -> Plant:
         simulation=closed_loop.plant,
         terms=terms,
         workings=Workings(launch.plant.integrator, closed_loop.actuator, closed_loop.sensor, launch.run.seed),
-        plausible=closed_loop.plausible(own=True),
+        plausible=closed_loop.safety.plausible(own=True),
         stated=stated(launch),
         addresses=driver_addresses(launch, machine.description.name),
         clock=clock,

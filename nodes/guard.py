@@ -56,7 +56,7 @@ class Guard:
         self.ladder = ladder
         self.counts = counts
         self.limiter = InputLimiter(closed_loop, plant, counts)
-        successors = closed_loop.on_fault == "resume"  # another controller may go on where one has died
+        successors = closed_loop.safety.on_fault == "resume"  # another controller may go on where one has died
         self.answers = Answers(outbox.run, self.limiter.names, successors, counts, clock)
         self.output = PlantOutput(closed_loop, plant, self.limiter, clock)
         self.unlimited: tuple[str, ...] = ()

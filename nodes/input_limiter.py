@@ -21,13 +21,13 @@ class InputLimiter:
     """
 
     def __init__(self, closed_loop: ClosedLoop, plant: Plant, counts: Counter[str]) -> None:
-        machine, limits = closed_loop.machine, closed_loop.limits
+        machine, limits = closed_loop.machine, closed_loop.safety.limits
         self.names = machine.description.input_names
         self.newest = [0.0] * len(self.names)
         self._limits = limits
         self._power = Limits(limits.value, (math.inf,) * len(self.names), limits.power)
         self._period_s = (closed_loop.launch.period_ns or 0) / 1e9
-        self._soft = closed_loop.soft_start
+        self._soft = closed_loop.safety.soft_start
         self._starts_softly = self._soft.at_first  # with the next command
         self._soft_from = -max(self._soft.ramp, self._soft.periods)  # control instant of the newest soft start
         self._counts = counts

@@ -189,10 +189,10 @@ class Launcher:
             if PLANT not in processes.dead() and self._plant_hangs():
                 break
             if died and limit is None:
-                limit = now + round(((self.closed_loop.command_timeout or 0.0) + 1.0) * 1e9)
+                limit = now + round(((self.closed_loop.safety.command_timeout or 0.0) + 1.0) * 1e9)
             if limit is not None and not braking and statuses.lifecycle(PLANT) == "fault":
                 braking = True  # the plant takes its safe action, which has its own time
-                limit += round(self.closed_loop.safe_steps * launch.step_ns / launch.run.speed)
+                limit += round(self.closed_loop.safety.safe_steps * launch.step_ns / launch.run.speed)
             if limit is not None and (now > limit or launch.run.mode == "lockstep"):
                 break
             self.progress(statuses.newest)

@@ -254,7 +254,7 @@ def _drive(node: PlantNode, closed_loop: ClosedLoop, arm: bool) -> dict[str, Any
         lockstep(node, run.lockstep_timeout)
         wall = (time.monotonic_ns() - begin) / 1e9
         return {"rate": node.plant.t / wall if wall else 0.0, "misses": 0, "wall_s": wall}
-    pace = RealTime(node, run.speed, closed_loop.command_timeout, run.lockstep_timeout)
+    pace = RealTime(node, run.speed, closed_loop.safety.command_timeout, run.lockstep_timeout)
     pace.run()
     return pace.summary()
 

@@ -60,10 +60,12 @@ class PlantNode(Node):
         self.plant: Plant = driven_plant(closed_loop, clock) if interactive else closed_loop.plant()
         self.plant.open()
         self.grid = StepGrid(launch.steps, launch.steps_per_period, launch.plant.publish_every)
-        ladder = Ladder(self.faults, waits=interactive and closed_loop.on_fault == "wait", estop_waits=interactive)
+        ladder = Ladder(
+            self.faults, waits=interactive and closed_loop.safety.on_fault == "wait", estop_waits=interactive
+        )
         self.guard = Guard(closed_loop, self.plant, self.outbox, ladder, self.counts, clock)
         if interactive:  # else it is a simulation, whatever the driver
-            self.guard.unlimited = closed_loop.unlimited
+            self.guard.unlimited = closed_loop.safety.unlimited
         self.link = MachineLink(self.plant, self.guard, clock, launch.run.lockstep_timeout)
         self.goal = GoalTime(self.plant, self.guard)
         self.states = StatePublisher(closed_loop, self.plant, self.outbox, self.guard, self.goal)
@@ -74,7 +76,7 @@ class PlantNode(Node):
         self.interactive = interactive
         self.stops = 0  # how often it was asked to stop; a second time skips the safe action
         self._check = StateCheck(closed_loop, self.plant)
-        self._brake_steps = closed_loop.brake_steps  # for which a safe action may be held
+        self._brake_steps = closed_loop.safety.brake_steps  # for which a safe action may be held
         self._advancing = False  # in the middle of a step
         self._polled = 0  # clock of the newest look at the requests
 
@@ -204,7 +206,7 @@ class PlantNode(Node):
 
     def arm(self) -> str | None:
         """Arm; why not, or None. During the run the controller must be answering, and a new run id begins."""
-        begun, timeout = self.states.asked_ns > 0, self.closed_loop.command_timeout
+        begun, timeout = self.states.asked_ns > 0, self.closed_loop.safety.command_timeout
         lockstep = self.closed_loop.launch.run.mode == "lockstep"  # time stands still, nobody is asked meanwhile
         recent = round(timeout * 1e9) if begun and timeout and not lockstep else None
         if not self.plant.connected():

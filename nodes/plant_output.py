@@ -20,7 +20,7 @@ class SafeAction:
 
     def __init__(self, closed_loop: ClosedLoop) -> None:
         self.stated = closed_loop.machine.description.has_safe_action
-        self._machine, self._limits = closed_loop.machine, closed_loop.limits.value
+        self._machine, self._limits = closed_loop.machine, closed_loop.safety.limits.value
 
     def inputs(self, t: float, x: Array) -> list[float]:
         """The inputs at this state; zero where they are not finite."""

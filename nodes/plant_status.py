@@ -76,7 +76,7 @@ class PlantStatus:
             "text": latched[0].text if latched else "",
             "faults": [fault.as_dict() for fault in latched],
             "safe_state": guard.safe_state.name.lower(),
-            "unsafe": list(self._node.closed_loop.unsafe),
+            "unsafe": list(self._node.closed_loop.safety.unsafe),
             "t": plant.t,
             "counts": self._node.all_counts(),
             "values": self._measured() | self._armed(),

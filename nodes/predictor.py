@@ -25,7 +25,7 @@ class Predictor:
         self.delay = launch.controller.delay
         self.steps_per_period, self.step_ns = launch.steps_per_period, launch.step_ns
         self._advance, self._c = machine.advancer(launch.plant.integrator), machine.c
-        self._limits = np.array(closed_loop.limits.value)
+        self._limits = np.array(closed_loop.safety.limits.value)
         self._acting = deque(np.zeros(machine.n_inputs) for _ in range(self.delay))  # in the periods to come
         self._last = -1  # control instant of the newest input
         self._x = np.zeros(machine.n_state + 1)

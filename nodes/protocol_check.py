@@ -271,12 +271,12 @@ class Host:
 
     def __init__(self, closed_loop: ClosedLoop, state: str, applied: str) -> None:
         launch = closed_loop.launch
-        watch = closed_loop.command_timeout or launch.plant.safety.command_timeout_floor
+        watch = closed_loop.safety.command_timeout or launch.plant.safety.command_timeout_floor
         self.machine = closed_loop.machine
         self.names = closed_loop.machine.description.input_names
         self.period = (launch.period_ns or round(PERIOD_S * 1e9)) / 1e9
         self.terms = terms_of(
-            closed_loop.machine, nudged(closed_loop), np.array(closed_loop.limits.value), lockstep=False,
+            closed_loop.machine, nudged(closed_loop), np.array(closed_loop.safety.limits.value), lockstep=False,
             step_ns=launch.step_ns, period=self.period, speed=1.0, timeout=watch, state_timeout=watch,
         )  # fmt: skip
         self.run, self.k = new_id(), 0

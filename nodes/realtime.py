@@ -51,7 +51,7 @@ class RealTime(Pace):
         timeout_ns = None if command_timeout is None else round(command_timeout * 1e9)
         self._timeout_ns, self._first_timeout_s = timeout_ns, first_timeout_s
         self.watchdog = CommandWatchdog(self.guard, timeout_ns, round(first_timeout_s * 1e9))
-        self.lateness = Lateness(round(node.closed_loop.lateness_limit * 1e9), timeout_ns)
+        self.lateness = Lateness(round(node.closed_loop.safety.lateness_limit * 1e9), timeout_ns)
         self.end_ns = 0
         self._woken = 0  # clock of the last wake-up
         self._status_kept = True  # in this tick
@@ -203,7 +203,7 @@ class RealTime(Pace):
         """The safe action because no fresh command answers the states."""
         limit = self.watchdog.allowed_ns or 0
         self.catch_up()
-        if self.node.closed_loop.on_fault == "resume":
+        if self.node.closed_loop.safety.on_fault == "resume":
             self.watchdog.overdue = True
             self.node.counts["stale_commands"] += 1
             self.guard.ladder.passing = SafeState.DAMP

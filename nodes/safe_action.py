@@ -10,7 +10,7 @@ def come_to_rest(node: PlantNode, wait: Callable[[int], None] | None = None, mos
 
     `wait` sleeps to the time of a step, in real time. No answer is asked for meanwhile.
     """
-    steps = node.closed_loop.safe_steps
+    steps = node.closed_loop.safety.safe_steps
     last = min(node.grid.steps, node.plant.k + (steps if most is None else min(steps, most)))
     node.status.publish()
     node.energy.begin()

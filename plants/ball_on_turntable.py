@@ -8,7 +8,7 @@ quaternion, scalar first, from the ball's axes to these. A tilted plate pulls wi
 The friction force F of the plate is determined by f' = K f for the slip f, so that a slip dies out instead of growing.
 The ball is assumed to hold on whatever force that takes: watch `friction`.
 
-Source: I. E. Kaspirovich, R. G. Mukharlyamov, Numerical solution of a dynamics problem with bypassing of singularities,
+Paper: I. E. Kaspirovich, R. G. Mukharlyamov, Numerical solution of a dynamics problem with bypassing of singularities,
 with the corrections listed in docs/machines/ball_on_turntable.md. Its model in three angles, with both of its ways to
 step over their singularity, is the scheme "angles".
 """

@@ -6,7 +6,7 @@ drive forward. The trailer is hinged at O1 and points back; its axle centre and 
 the hinge. phi is the trailer's direction relative to the robot's (counterclockwise positive, 0 straight behind);
 the trailer's heading is psi + phi. The castor is ignored; the wheels never slip: watch the contact forces.
 
-Source: E. A. Mikishanina, Principles for implementing servo-constraints in nonholonomic mechanical systems, 2024,
+Paper: E. A. Mikishanina, Principles for implementing servo-constraints in nonholonomic mechanical systems, 2024,
 with the corrections listed in docs/machines/diff_drive_trailer.md.
 """
 
@@ -122,7 +122,7 @@ def model() -> Model:
         requirements=(
             condition(
                 m1 * d1**2 <= I1,
-                "I1 >= m1*d1^2, without which no inertia is left about the platform's own centre of mass; raise I1",
+                "no inertia is left about the platform's own centre of mass; raise I1",
             ),
         ),
         warnings=(

@@ -1,4 +1,4 @@
-"""What a machine may find out itself before a run: its start, parameters, and the integrator's step.
+"""What a machine may find out itself before a run: its initial condition, parameters, and the integrator's step.
 
 A machine file that has `PREPARE = Preparation(function, ...)` beside its function is asked once, before anything moves.
 No symbolic work here.
@@ -14,7 +14,7 @@ Numbers = Mapping[str, float]
 
 
 class Unprepared(ModelError):
-    """A launch file with which the machine cannot start; `section` and `key` of it say where, the text how to fix."""
+    """A launch file that the machine cannot begin with; `section` and `key` of it say where, the text how to fix."""
 
     def __init__(self, section: str, key: str | None, text: str) -> None:
         super().__init__(text)

@@ -7,7 +7,7 @@ to the left, both relative to the blade; upright at 0, 0. In the blade's axes t 
 points along e = (E_t, E_b, E_n) = (cos sigma sin theta, sin sigma, cos sigma cos theta). It has no inertia about its
 own axis and does not spin about it. The blade stays on the plane whatever the normal force: watch N, c_t, c_b and E_n.
 
-Source: I. E. Kaspirovich, R. G. Mukharlyamov, Stabilization and control of the simplest model of a snowboarder,
+Paper: I. E. Kaspirovich, R. G. Mukharlyamov, Stabilization and control of the simplest model of a snowboarder,
 with the corrections listed in docs/machines/snowboarder.md.
 """
 
@@ -172,16 +172,10 @@ def model(
             *(output(u.name, u.quantity.description, on, u.quantity.unit) for u, on in shown.items()),
         ),
         requirements=(
-            condition(alpha < pi / 2, "alpha < pi/2: a slope, not a wall; lower alpha"),
-            condition(n1 <= 1, "n1 <= 1, without which the body's centre of mass lies beyond its end; lower n1"),
-            condition(
-                m0 * l0**2 / 4 >= J0,
-                "J0 <= m0*l0^2/4, beyond which mass would lie outside the blade's length; lower J0",
-            ),
-            condition(
-                m1 * l1**2 * n1 * (1 - n1) >= J1,
-                "J1 <= m1*l1^2*n1*(1 - n1), beyond which mass would lie outside the body's length; lower J1",
-            ),
+            condition(alpha < pi / 2, "this is a wall, not a slope; lower alpha"),
+            condition(n1 <= 1, "the body's centre of mass would lie beyond its end; lower n1"),
+            condition(m0 * l0**2 / 4 >= J0, "mass would lie outside the blade's length; lower J0"),
+            condition(m1 * l1**2 * n1 * (1 - n1) >= J1, "mass would lie outside the body's length; lower J1"),
         ),
         faults=(condition(E[2] >= Rational(1, 10), "fallen: the body lies on the snow (E_n < 0.1)", "fallen"),),
         safe={u: -brakes[u] * on for u, on in inputs.items()},

@@ -1,6 +1,7 @@
 """The base of all errors whose text is for a user. Imports nothing of the package, so that every room may have it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class ServonodeError(Exception):
@@ -10,6 +11,26 @@ class ServonodeError(Exception):
     """
 
     exit_code = 2
+
+
+class StatementError(ServonodeError, ValueError):
+    """Something that a user has stated cannot be.
+
+    `section` and `key`: where a launch file states it, as far as whoever refuses it knows.
+    """
+
+    section: str | None = None
+    key: str | None = None
+
+
+@contextmanager
+def about(key: str) -> Iterator[None]:
+    """What is refused within is about this key, where it does not say so itself."""
+    try:
+        yield
+    except StatementError as error:
+        error.key = error.key or key
+        raise
 
 
 def did_you_mean(name: str, valid: Iterable[str], most: int = 1) -> str:

@@ -14,11 +14,11 @@ TARGET_ORDER = 2  # derivatives of targets and signals that an expression may na
 
 
 class ResidualError(ModelError):
-    """A residual of the launch file that is not a valid expression; `name` says which."""
+    """A residual of the launch file that is no expression of what it may contain."""
 
     def __init__(self, name: str, text: str) -> None:
         super().__init__(text)
-        self.name = name
+        self.section, self.key = "controller", f"residuals.{name}"
 
 
 @dataclass(frozen=True)

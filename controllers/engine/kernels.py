@@ -28,7 +28,7 @@ class LawKernel(Protocol):
     def start_states(self, t: float, x: State, y: Goal, p: Parameters, out: Own) -> None: ...
     def conditions(
         self, t: float, x: State, y: Goal, p: Parameters, gains: Residuals, late: float,
-        out: Annotated[Array, "n_conditions"],
+        out: Annotated[Array, 3, "n_conditions"],
     ) -> None: ...  # fmt: skip
     def state_rates(self, t: float, x: State, y: Goal, c: Constants, out: Own) -> None: ...
     def follow(

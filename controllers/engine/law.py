@@ -44,40 +44,48 @@ class ServoLaw:
         self.goal_layout = GoalLayout.of(description)
         self.answer_layout = AnswerLayout.of(description, machine.n_inputs)
         self.record_layout = RecordLayout.of(description)
-        self.start_states, self._start_rates = np.zeros((2, len(description.states)))
+        self.start_states, self.start_rates = np.zeros((2, len(description.states)))
         self.K = np.zeros((3, self.n_s, self.n_s))
         self.c = np.zeros(kernel.n_constants)
-        self._prepare()
+        kernel.constants(self._p(), self.c)
 
     @property
     def sizes(self) -> dict[str, int]:
         """The sizes that shapes of arrays are made of, see `kernels`."""
         return law_sizes(self.machine.description, self.description) | {"n_constants": len(self.c)}
 
-    def _prepare(self) -> None:
-        self.kernel.constants(self._p(), self.c)
-
     def _p(self) -> Array:
         return np.array([*self.machine.parameters.values(), *self.parameters.values()])
 
-    def start(self, t: float, x: Array, y: Array, given: Collection[str]) -> None:
-        """Compute the parameters without default, and `start_states`, from the initial state."""
-        names = self.description.found
-        if names:
-            values = np.zeros(len(names))
-            self.kernel.start(t, x, y, self._p(), values)
-            computed = dict(zip(names, map(float, values), strict=True))
-            self.parameters |= {name: value for name, value in computed.items() if name not in given}
-        self._prepare()  # also for parameters that were given since this law was made
-        self.start_own_states(t, x, y)
+    def with_parameters(self, parameters: Mapping[str, float]) -> "ServoLaw":
+        """The same law with other parameters; those not named keep their present value, gains and own states too."""
+        law = ServoLaw(self.description, self.kernel, self.machine, {**self.parameters, **parameters})
+        law.K[:] = self.K
+        law.start_states, law.start_rates = self.start_states, self.start_rates
+        return law
 
-    def start_own_states(self, t: float, x: Array, y: Array) -> None:
-        """Compute `start_states`, and their rates, from the initial state."""
+    def started(self, t: float, x: Array, y: Array, given: Collection[str]) -> "ServoLaw":
+        """The law as it starts at state x: parameters without default that are not `given` have their values there,
+        and so have the program's own states.
+        """
+        names = self.description.found
+        values = np.zeros(len(names))
+        if names:
+            self.kernel.start(t, x, y, self._p(), values)
+        found = dict(zip(names, values.tolist(), strict=True))
+        law = self.with_parameters({name: value for name, value in found.items() if name not in given})
+        return law.with_own_states(t, x, y)
+
+    def with_own_states(self, t: float, x: Array, y: Array) -> "ServoLaw":
+        """The law whose program's own states, and their rates, are those at state x."""
+        law = self.with_parameters({})
         if self.description.states:
-            self.kernel.start_states(t, x, y, self._p(), self.start_states)
+            law.start_states = np.zeros(len(self.start_states))
+            self.kernel.start_states(t, x, y, self._p(), law.start_states)
             known = y.copy()
-            known[self.goal_layout.states] = self.start_states
-            self._start_rates = self.state_rates(t, x, known)
+            known[self.goal_layout.states] = law.start_states
+            law.start_rates = self.state_rates(t, x, known)
+        return law
 
     def check_parameters(self, names: Collection[str] | None = None) -> None:
         """Check the bounds of all parameters, or of those named.
@@ -93,24 +101,25 @@ class ServoLaw:
                 raise ParameterError(quantity.name, f"{complaint} ({quantity.description})")
 
     def violated(self, t: float, x: Array, y: Array, late: float) -> tuple[list[str], list[str]]:
-        """The texts of the requirements and of the warnings that do not hold; `late` [s]: mean age of held inputs."""
+        """What the requirements refuse and the warnings tell; `late` [s]: mean age of held inputs."""
         requirements, warnings = self.description.requirements, self.description.warnings
         if not (requirements or warnings):
             return [], []
-        margins = np.zeros(len(requirements) + len(warnings))
+        found = np.zeros((3, len(requirements) + len(warnings)))
         relative_degrees = enumerate(self.description.relative_degrees)
         rates = np.array([self.K[0, i, i] if r == 1 else self.K[1, i, i] / 2 for i, r in relative_degrees])
-        self.kernel.conditions(t, x, y, self._p(), rates, late, margins)
-        texts = [
-            None if each.met(margin) else each.text
-            for each, margin in zip((*requirements, *warnings), margins, strict=True)
-        ]
-        n = len(requirements)
-        return [text for text in texts[:n] if text], [text for text in texts[n:] if text]
+        self.kernel.conditions(t, x, y, self._p(), rates, late, found)
+        values, n = found.T.tolist(), len(requirements)
+        refused = zip(requirements, values[:n], strict=True)
+        warned = zip(warnings, values[n:], strict=True)
+        return (
+            [each.refusal(*sides) for each, (margin, *sides) in refused if not each.met(margin)],
+            [each.text for each, (margin, *_) in warned if not each.met(margin)],
+        )
 
     def memory(self) -> Array:
         """The initial memory of `follow`: the program's own states, then their rates."""
-        return np.append(self.start_states, self._start_rates)
+        return np.append(self.start_states, self.start_rates)
 
     def follow(self, t: float, x: Array, y: Array, passed: float, memory: Array) -> None:
         """Integrate the program's own states, in y, to time t, `passed` [s] after the last call (0 for the first)."""

@@ -10,6 +10,7 @@ from servonode.controllers.engine.program import gain_symbol, late
 from servonode.controllers.engine.servo import Servo, resolved
 from servonode.mechanics.emit import Block, Constants
 from servonode.mechanics.signatures import Signature
+from servonode.mechanics.symbols import margins_and_sides
 
 Expr = Any
 
@@ -42,13 +43,16 @@ def _at_start(servo: Servo, goal: GoalLayout, name: str, stated: Sequence[Expr])
 
 
 def _conditions(servo: Servo, goal: GoalLayout) -> str:
-    """Generated `conditions(t, x, y, p, gains, late, out)`: margins of the requirements, then of the warnings."""
+    """Generated `conditions(t, x, y, p, gains, late, out)`: of the requirements, then of the warnings, the margins and
+    the values of both sides.
+    """
     program, block = servo.program, Block(None)
     arguments(servo, block, goal)
     block.load("p", [*servo.equations.model.parameters, *program.parameters])
     block.load("gains", [gain_symbol(each.quantity.name) for each in program.residuals])
-    margins = [resolved(servo.equations, program, e.margin) for e in (*program.requirements, *program.warnings)]
-    block.store("out", block.evaluate(margins))
+    conditions = (*program.requirements, *program.warnings)
+    stated = [resolved(servo.equations, program, each) for each in margins_and_sides(conditions)]
+    block.store_rows("out", block.evaluate(stated), len(conditions))
     return block.function(Signature.of(LawKernel, "conditions"), "t", late.name)
 
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from servonode import mechanics
 from servonode.controllers.engine.kernels import SignalsKernel
+from servonode.errors import about
 from servonode.mechanics import cache
 from servonode.mechanics.description import derivative_name, derivatives
 from servonode.mechanics.expression import ExpressionError, parse
@@ -44,10 +45,11 @@ def load_signals(texts: Mapping[str, str | float], order: int) -> Signals:
 
     Raises:
         ExpressionError: a text is not an expression, or cannot be differentiated `order` times, or its derivatives
-            are too long to be compiled.
+            are too long to be compiled; its `key` is the name.
     """
     for name, text in texts.items():
-        parse(text).require_derivatives(order, name)
+        with about(name):
+            parse(text).require_derivatives(order, name)
     definition = json.dumps([list(texts), [str(text) for text in texts.values()], order])
     sources = cache.sources_digest(Path(mechanics.__file__).parent, Path(__file__).parent)
     kernel, _ = cache.load(cache.key_of("signals", definition, sources), lambda: (_source(texts, order), b"{}"))
@@ -63,12 +65,13 @@ def _source(texts: Mapping[str, str | float], order: int) -> str:
 
     expressions = []
     for name, text in texts.items():
-        expression = sympy.sympify(parse(text).sympy({"t": time}))
-        for k in range(order + 1):
-            if k:
-                expression = sympy.diff(expression, time)
-            _check_parts(expression, name, k)
-            expressions.append(expression)
+        with about(name):
+            expression = sympy.sympify(parse(text).sympy({"t": time}))
+            for k in range(order + 1):
+                if k:
+                    expression = sympy.diff(expression, time)
+                _check_parts(expression, name, k)
+                expressions.append(expression)
     block = emit.Block(None)
     block.store("out", block.evaluate(expressions))
     sizes = sizes_text({"n_entries": len(expressions)})

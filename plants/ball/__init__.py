@@ -1,1 +1,1 @@
-"""What the ball on a turntable finds out itself: its angles, where it may start."""
+"""What the ball on a turntable finds out itself: its angles, its initial condition."""

@@ -1,4 +1,4 @@
-"""How a ball on a turning plate starts: on the constraint, or off it as asked for; and which matrices K are refused."""
+"""The initial condition of a ball on a turning plate, on the constraint or off it; which matrices K are refused."""
 
 import cmath
 from collections.abc import Mapping
@@ -16,9 +16,9 @@ START = ("omega", "q", "off_constraint")  # beside the states, of which the sche
 ANGLES = ("alpha", "beta", "gamma")
 K_NAMES = ("k1", "k2", "k3", "k4")
 ORDERS = {"euler": 1, "rk2": 2, "heun": 2, "ralston": 2, "rk4": 4}
-OFF_CONSTRAINT = ("refuse", "stabilise", "project")  # what may become of a start that slips
+OFF_CONSTRAINT = ("refuse", "stabilise", "project")  # what may become of an initial condition that slips
 SLIPS = 1e-9  # [m/s] per m/s: a slip above is one
-NEAR = 1e-6  # cos(alpha) cos(beta) below which rates of the angles are no start
+NEAR = 1e-6  # cos(alpha) cos(beta) below which rates of the angles are no initial condition
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,10 @@ class Motion:
 
 
 def prepare(wanted: Wanted) -> Prepared:
-    """The start on the constraint, or off it as off_constraint says.
+    """The initial condition on the constraint, or off it as off_constraint says.
 
     Raises:
-        Unprepared: the bypass, K or the start cannot be.
+        Unprepared: the bypass, K or the initial condition cannot be.
     """
     angles = wanted.settings["scheme"] == "angles"
     if wanted.settings["bypass"] != "none" and not angles:
@@ -147,7 +147,7 @@ def _largest(eigenvalue: complex, integrator: str) -> float:
     return low
 
 
-# the start
+# the initial condition
 
 
 @dataclass(frozen=True)
@@ -185,10 +185,10 @@ def _completed(values: "_Values", ball: Ball, r: Array, turning: Turning) -> Mot
 
 
 def _off_constraint(initial: Mapping[str, Any]) -> str:
-    """What becomes of a start that slips.
+    """What becomes of an initial condition that slips.
 
     Raises:
-        Unprepared: it is none of the choices.
+        Unprepared: it is not one of the choices.
     """
     stated = initial.get("off_constraint", OFF_CONSTRAINT[0])
     if stated not in OFF_CONSTRAINT:
@@ -199,7 +199,7 @@ def _off_constraint(initial: Mapping[str, Any]) -> str:
 
 
 def _settled(motion: Motion, ball: Ball, off_constraint: str) -> tuple[Motion, tuple[str, ...]]:
-    """The start as off_constraint has it, and what there is to say of it.
+    """The initial condition as off_constraint has it, and what there is to say of it.
 
     Raises:
         Unprepared: it slips and may not.
@@ -211,8 +211,8 @@ def _settled(motion: Motion, ball: Ball, off_constraint: str) -> tuple[Motion, t
     slips = f"the start slips: f1 = {f[0]:.6g}, f2 = {f[1]:.6g} m/s"
     if off_constraint == "refuse":
         text = f"{slips}; leave x_dot and y_dot out and they follow, or set off_constraint here:"
-        mends = '"project" for the impulse that ends the slip, "stabilise" to let K end it, which changes the path'
-        raise Unprepared("plant.initial", "x_dot", f"{text} {mends}")
+        remedies = '"project" for the impulse that ends the slip, "stabilise" to let K end it, which changes the path'
+        raise Unprepared("plant.initial", "x_dot", f"{text} {remedies}")
     if off_constraint == "stabilise":
         if not ball.K.any():
             return motion, (f"{slips}, and while K = 0 it stays",)

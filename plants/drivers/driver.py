@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from servonode.errors import StatementError
 from servonode.mechanics.machine import Machine
 from servonode.plants.plant import Plant
 from servonode.plants.plausible import Plausible
@@ -14,11 +15,11 @@ if TYPE_CHECKING:  # the bus is loaded by the driver that needs it
     from servonode.plants.drivers.terms import Clock, Terms
 
 
-class DriverError(ValueError):
+class DriverError(StatementError):
     """What a launch file states and its driver cannot take: section, key, and what is wrong."""
 
     def __init__(self, section: str, key: str, text: str) -> None:
-        super().__init__(section, key, text)
+        super().__init__(text)
         self.section, self.key, self.text = section, key, text
 
 

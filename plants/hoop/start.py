@@ -1,4 +1,4 @@
-"""What a hoop on a profile starts from, and how it is integrated: E_0, epsilon, lambda, the step; what is refused."""
+"""The initial condition of a hoop on a profile, and how it is integrated: E_0, epsilon, lambda, step; refusals."""
 
 import math
 from collections.abc import Mapping
@@ -27,12 +27,12 @@ FEWEST = 400  # steps there and back
 TURNING = 0.004  # epsilon to the largest theta_dot
 FINEST_NS = 10  # the smallest step that is chosen [ns]
 SMALL_RATE = 10.0  # lambda [1/s] of RK4, and the least of the others
-SAME_ENERGY = 1e-9  # [J] per J: an E_0 further from the start's energy is another one
+SAME_ENERGY = 1e-9  # [J] per J: an E_0 further from the initial energy is another one
 
 
 @dataclass(frozen=True)
 class Start:
-    """The state of the start, its contact point (q, height, slope, bend), the centre's speed, and energies [J].
+    """The initial state, its contact point (q, height, slope, bend), the centre's speed, and energies [J].
 
     energy: E_0. highest: the largest of E_0, the state's energy, and that of rolling at the contact point with s.
     """
@@ -45,10 +45,10 @@ class Start:
 
 
 def prepare(wanted: Wanted) -> Prepared:
-    """The consistent start, and E_0, epsilon, lambda and the step where the launch file leaves them to servonode.
+    """The consistent initial condition, and E_0, epsilon, lambda, step where these are left to servonode.
 
     Raises:
-        Unprepared: the profile, the start or a parameter cannot be, or the rows do not hold.
+        Unprepared: the profile, the initial condition or a parameter cannot be, or the rows do not hold.
     """
     _check_fixed(wanted)
     values = wanted.parameters

@@ -1,4 +1,4 @@
-"""Ball on a turntable as runs: launch files, the paper's angles and what its bypasses do, starts and refusals."""
+"""Ball on a turntable as runs: launch files, the paper's angles and bypasses, initial conditions, refusals."""
 
 from collections.abc import Callable
 from functools import cache

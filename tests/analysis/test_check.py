@@ -1,4 +1,4 @@
-"""`servonode check`: the right verdict and remedy for each closed loop, and the same refusals by run and simulate."""
+"""`servonode check`: the right answer and remedy for each closed loop, and the same refusals by run and simulate."""
 
 import json
 from typing import Any
@@ -71,7 +71,7 @@ def texts(report: Any, level: str = "refuse") -> str:
         ),
     ],
 )
-def test_a_verdict_of_no_names_reason_and_remedy_and_exits_1(
+def test_a_failed_check_names_reason_and_remedy_and_exits_1(
     launch: str, overrides: list[str], reason: str, remedy: str
 ) -> None:
     code, text = check(launch, *overrides)

@@ -348,7 +348,7 @@ def test_what_cannot_roll_is_refused_in_one_line(name: str) -> None:
     assert "\n" not in str(refused.value)
 
 
-def test_a_mended_sign_rolls() -> None:
+def test_a_corrected_sign_rolls() -> None:
     file = launch(settings={"profile": "-(4 - x**2 - z**2)"}, initial={"q": 1.0, "z_a": -1.7}, parameters={"r": 0.1})
     assert simulated(file, run__duration=0.1).fault is None
 

@@ -1,4 +1,4 @@
-"""The printed numbers of the model sheet through `servonode.simulate`, and how a hold disturbs them."""
+"""The printed numbers of the model sheet through `servonode.simulate`, and how a zero-order hold disturbs them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -123,7 +123,7 @@ def heading_error(run: Run) -> float:
     ],
 )
 def test_the_steady_heading_error_is_proportional_to_the_period(variant: str, coarse: float, fine: float) -> None:
-    # sheet 3.2, third and fourth row of the table: hold 20 ms and 5 ms
+    # sheet 3.2, third and fourth row of the table: zero-order hold of 20 ms and 5 ms
     def held(period: float) -> float:
         settings = {"variant": variant}
         run: Run = servonode.simulate(
@@ -144,7 +144,7 @@ def test_a_command_one_period_late_makes_the_heading_error_three_times_as_large(
     assert heading_error(late) == pytest.approx(3 * heading_error(prompt), rel=0.05)
 
 
-def test_the_continuous_rung_records_the_same_columns_on_the_same_grid() -> None:
+def test_the_continuous_mode_records_the_same_columns_on_the_same_grid() -> None:
     continuous, sampled = exact("trailer_pursuit", 1.237), servonode.simulate("trailer_pursuit", run__duration=1.237)
     np.testing.assert_array_equal(continuous.k, sampled.k)
     assert continuous.final().keys() == sampled.final().keys()

@@ -232,7 +232,7 @@ def test_a_law_that_fails_stops_the_robot_with_its_brake(loop: Any) -> None:
     assert distance[braking[0]] < 0.05 < distance[braking[0] - 10]
 
 
-def test_a_law_that_fails_is_an_error_of_the_continuous_rung() -> None:
+def test_a_law_that_fails_is_an_error_of_the_continuous_mode() -> None:
     with pytest.raises(modes.SimulationError, match=r"at t = 2\.1\d* s the target is inside the guard radius"):
         simulate("trailer_pursuit", control="continuous", **INTO_THE_ROBOT)
 

@@ -1,4 +1,4 @@
-"""The snowboarder's programs as runs: printed states, closed forms, orders, the hold, refusals, launch files."""
+"""The snowboarder's programs as runs: printed states, closed forms, orders, zero-order hold, refusals, launch files."""
 
 from collections.abc import Callable
 from typing import Any
@@ -410,7 +410,7 @@ def test_a_good_step_from_an_exact_start_hardly_drifts_without_stabilisation() -
     assert stepped(short(gains={"lambda": 0.0}), 0.01, "rk4")[1] < 2e-8
 
 
-# the hold
+# the zero-order hold
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def test_a_law_that_loses_rank_on_the_way_is_not_bounded(judged: Judge) -> None:
     assert found.time == pytest.approx(np.pi, abs=0.02)  # where the trailer is straight
 
 
-def test_a_motion_of_too_many_steps_is_refused_with_the_mend(judged: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_motion_of_too_many_steps_is_refused_with_the_remedy(judged: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zero_dynamics, "MAX_STEPS", 5)
     with pytest.raises(SimulationError, match=r"took 5 steps to t = .* s; judge a shorter duration"):
         judged(60.0, **SWINGING)

@@ -21,11 +21,21 @@ REFUSED = {
     "a negative mass": (SPHERO, "plant.parameters.m=-2", "must be greater than 0", "pendulum mass"),
     "a fallen body": (RIDER, "plant.initial.sigma=1.5", "fallen: the body lies on the snow", "start elsewhere"),
     "a body that lies forward": (RIDER, "plant.initial.theta=-1.6", "fallen: the body lies", "start elsewhere"),
-    "a wall": (RIDER, "plant.parameters.alpha=1.6", "a slope, not a wall", "lower alpha"),
+    "a wall": (
+        RIDER,
+        "plant.parameters.alpha=1.6",
+        "alpha = 1.6 rad, must be less than pi/2 = 1.571: this is a wall, not a slope",
+        "lower alpha",
+    ),
     "a slope upwards": (RIDER, "plant.parameters.alpha=-0.1", "must be at least 0", "inclination"),
     "more inertia than length": (RIDER, "plant.parameters.J1=60", "outside the body's length", "lower J1"),
     "a blade of too much inertia": (RIDER, "plant.parameters.J0=4", "outside the blade's length", "lower J0"),
-    "a centre of mass above the head": (RIDER, "plant.parameters.n1=1.2", "lies beyond its end", "lower n1"),
+    "a centre of mass above the head": (
+        RIDER,
+        "plant.parameters.n1=1.2",
+        "n1 = 1.2, must be at most 1: the body's centre of mass would lie beyond its end",
+        "lower n1",
+    ),
     "no such input set": (RIDER, "plant.settings.input_set=wheels", "relative", "absolute"),
 }
 UNREAL = {

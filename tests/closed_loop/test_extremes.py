@@ -272,7 +272,7 @@ def test_a_product_whose_derivatives_explode_is_refused(text: str) -> None:
     assert "has more than 4000 parts, too many to be compiled; use fewer factors" in line
 
 
-# launch files that are none
+# what is no launch file
 
 
 @pytest.mark.parametrize("verb", ["check", "simulate", "run", "show"])

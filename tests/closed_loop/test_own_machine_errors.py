@@ -352,7 +352,7 @@ MACHINES = {
 
 
 @pytest.mark.parametrize("name", MACHINES)
-def test_a_bad_machine_is_answered_with_its_line_and_the_mend(refused: Refused, name: str) -> None:
+def test_a_bad_machine_is_answered_with_its_line_and_the_remedy(refused: Refused, name: str) -> None:
     case = MACHINES[name]
     bad, line = case.file(MACHINE)
     assert is_answered(refused(sled=bad), "sled.py", line, case)
@@ -551,7 +551,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_bad_program_is_answered_with_its_line_and_the_mend(refused: Refused, name: str) -> None:
+def test_a_bad_program_is_answered_with_its_line_and_the_remedy(refused: Refused, name: str) -> None:
     case = PROGRAMS[name]
     bad, line = case.file(PROGRAM)
     text = refused(LAUNCH + REACH, start="servonode: FILE [controller] program: ", reach=bad)

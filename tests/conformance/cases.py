@@ -532,9 +532,7 @@ class Moment:
 
 def _fresh(law: ServoLaw, machine: Machine, parameters: Mapping[str, float], t: float, x: Array, y: Array) -> ServoLaw:
     """The same law on this machine with these parameters."""
-    own = ServoLaw(law.description, law.kernel, machine, parameters)
-    own.start(t, x, y, list(parameters))
-    return own
+    return ServoLaw(law.description, law.kernel, machine, parameters).started(t, x, y, list(parameters))
 
 
 def _moment(loaded: Loaded, rng: np.random.Generator) -> Moment:
@@ -562,7 +560,7 @@ def _tried(loaded: Loaded, machine: Machine, rng: np.random.Generator) -> Moment
     s = rng.uniform(-0.3, 0.3, len(description.states))
     law = ServoLaw(description, loaded.law.kernel, machine, given)
     y = goal.y(law, t, s)
-    law.start(t, x, y, list(given))  # what the start gives, moved a little
+    law = law.started(t, x, y, list(given))  # what the start gives, moved a little
     found = {name: value * rng.uniform(0.9, 1.1) for name, value in law.parameters.items() if name not in given}
     law = _fresh(law, machine, {**given, **found, **dict.fromkeys(loaded.expressions.raised(), LARGE)}, t, x, y)
     law.K[:2] = rng.uniform(-1.0, 1.0, (2, law.n_s, law.n_s)) + 3 * np.eye(law.n_s)

@@ -221,7 +221,7 @@ def test_what_derives_and_is_meant_to_be_refused_is_singular(case: ProgramCase) 
     rng = case.rng()  # it derives, and its W is singular wherever the machine starts
     x = case.plant.machine.state({})
     y = np.zeros(law.goal_layout.size)
-    law.start(0.0, x, y, [])
+    law = law.started(0.0, x, y, [])
     law.K[0] = rng.uniform(1.0, 2.0, (law.n_s, law.n_s))
     assert law.evaluate(0.0, x, y).status != 0
 

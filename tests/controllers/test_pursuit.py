@@ -30,9 +30,11 @@ def pursuit(machine: Machine, variant: str = "finite", **parameters: float) -> S
     return law
 
 
-def begin(law: ServoLaw, x: Any, y: Any, rates: dict[str, float] = STABLE) -> None:
-    law.start(0.0, x, y, law.given)
-    law.stabilise(rates)
+def begin(law: ServoLaw, x: Any, y: Any, rates: dict[str, float] = STABLE) -> ServoLaw:
+    """The law as it starts there."""
+    started = law.started(0.0, x, y, law.given)
+    started.stabilise(rates)
+    return started
 
 
 def motion(signals: Signals) -> Motion:
@@ -62,7 +64,7 @@ def run(flow: Callable[..., Any]) -> Callable[..., Any]:
     """States (9, n) of the closed loop, the law evaluated continuously."""
 
     def run(law: ServoLaw, x: Any, times: Any, target: Motion, rates: dict[str, float] = STABLE) -> Any:
-        begin(law, x, target(0.0), rates)
+        law = begin(law, x, target(0.0), rates)
 
         def inputs(t: float, x: Any) -> Any:
             answer = law.evaluate(t, x, target(t))
@@ -102,7 +104,7 @@ def test_torques_are_those_of_the_closed_form(
         x, y, rates = sheet.random_state(rng), random_target(rng), tuple(rng.uniform(0.5, 4.0, size=2))
         if variant == "plain":
             rates = (0.0, 0.0)
-        begin(law, x, y, dict(zip(("speed", "heading"), rates, strict=True)))
+        law = begin(law, x, y, dict(zip(("speed", "heading"), rates, strict=True)))
         answer = law.evaluate(0.0, x, y)
         assert answer.status == 0
         expected = sheet.Trailer(machine.parameters).pursuit_torques(x, y, 1.3, 2.2, rates, variant)
@@ -117,7 +119,7 @@ def test_residuals_are_speed_and_heading_errors(
     for _ in range(20):
         x, y = sheet.random_state(rng), random_target(rng)
         law = pursuit(trailer, variant, a=1.3, rho0=2.2)
-        begin(law, x, y)
+        law = begin(law, x, y)
         answer = law.evaluate(0.0, x, y)
         measured = sheet.Trailer(trailer.parameters).pursuit(x, y, 1.3, 2.2)
         second = ["e_dot"] if variant == "differential" else ["e", "e_dot"]
@@ -136,7 +138,7 @@ def test_all_laws_agree_on_the_program(
         x[2], x[4] = beta, a * (rho - rho0)
         x[5] = (y[4] * np.cos(beta) - y[1] * np.sin(beta)) / rho
         law = pursuit(trailer, variant, a=a, rho0=rho0)
-        begin(law, x, y, PLAIN if variant == "plain" else STABLE)
+        law = begin(law, x, y, PLAIN if variant == "plain" else STABLE)
         answer = law.evaluate(0.0, x, y)
         by_hand = sheet.Trailer(trailer.parameters)
         expected = by_hand.pursuit_torques(x, y, a, rho0, (2.0, 2.0), "finite")
@@ -265,15 +267,15 @@ def test_the_finite_law_removes_the_heading_error(
 def test_the_distance_at_the_start_is_kept_unless_another_is_given(trailer: Machine) -> None:
     y = np.array([4.0, 0.0, 0.0, 3.0, 0.0, 0.0])
     law, other = pursuit(trailer), pursuit(trailer, rho0=2.5)
-    begin(law, trailer.state({}), y)
-    begin(other, trailer.state({}), y)
+    law = begin(law, trailer.state({}), y)
+    other = begin(other, trailer.state({}), y)
     assert law.parameters["rho0"] == 5.0
     assert other.parameters["rho0"] == 2.5
 
 
 def test_a_start_on_the_target_is_refused(trailer: Machine) -> None:
     law = pursuit(trailer)
-    begin(law, trailer.state({}), np.zeros(6))
+    law = begin(law, trailer.state({}), np.zeros(6))
     with pytest.raises(ParameterError, match="0 m must be greater than 0") as caught:
         law.check_parameters()
     assert caught.value.name == "rho0"
@@ -289,7 +291,7 @@ def test_a_program_parameter_out_of_bounds_is_refused(trailer: Machine, name: st
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_inside_the_guard_radius_the_law_stops_and_says_why(trailer: Machine, variant: str) -> None:
     law = pursuit(trailer, variant, rho0=1.0)
-    begin(law, trailer.state({}), np.array([1.0, 0, 0, 0, 0, 0]))
+    law = begin(law, trailer.state({}), np.array([1.0, 0, 0, 0, 0, 0]))
     assert law.evaluate(0.0, trailer.state({}), np.array([0.0501, 0, 0, 0, 0, 0])).status == 0
     answer = law.evaluate(0.0, trailer.state({}), np.array([0.0499, 0, 0, 0, 0, 0]))
     assert answer.status == 1
@@ -299,28 +301,28 @@ def test_inside_the_guard_radius_the_law_stops_and_says_why(trailer: Machine, va
 
 def test_the_guard_stops_even_on_the_target_itself(trailer: Machine) -> None:
     law = pursuit(trailer, rho0=1.0)
-    begin(law, trailer.state({}), np.array([1.0, 0, 0, 0, 0, 0]))
+    law = begin(law, trailer.state({}), np.array([1.0, 0, 0, 0, 0, 0]))
     assert law.evaluate(0.0, trailer.state({}), np.zeros(6)).status == 1
 
 
 def test_a_measurement_that_is_not_finite_is_reported(trailer: Machine) -> None:
     law = pursuit(trailer, rho0=1.0)
     y = np.array([1.0, 0, 0, 0, 0, 0])
-    begin(law, trailer.state({}), y)
+    law = begin(law, trailer.state({}), y)
     assert law.evaluate(0.0, trailer.state({"Omega": np.nan}), y).status < 0
 
 
 def test_the_heading_error_is_taken_the_short_way_round(trailer: Machine) -> None:
     law = pursuit(trailer, rho0=1.0)
     y = np.array([-1.0, 0, 0, -0.1, 0, 0])
-    begin(law, trailer.state({"psi": 3.0}), y)
+    law = begin(law, trailer.state({"psi": 3.0}), y)
     answer = law.evaluate(0.0, trailer.state({"psi": 3.0}), y)
     assert answer.residuals[1] == pytest.approx(3.0 + np.pi - np.arctan(0.1) - 2 * np.pi, abs=1e-14)
 
 
 def test_full_turns_of_the_heading_do_not_matter(trailer: Machine, sheet: ModuleType, rng: Any) -> None:
     law, x, y = pursuit(trailer, rho0=1.0), sheet.random_state(rng), random_target(rng)
-    begin(law, x, y)
+    law = begin(law, x, y)
     answer = law.evaluate(0.0, x, y)
     once = answer.inputs
     x[2] += 6 * np.pi

@@ -19,7 +19,7 @@ def law_of(name: str, machine: Machine, **rates: float) -> ServoLaw:
         return model_factory("diff_drive_trailer")()
 
     law = load_law(name, machine, machine_key("diff_drive_trailer", {}), build, {}, {})
-    law.start(0.0, machine.state({}), np.zeros(law.goal_layout.size), {})
+    law = law.started(0.0, machine.state({}), np.zeros(law.goal_layout.size), {})
     law.stabilise(rates)
     return law
 

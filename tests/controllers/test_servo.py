@@ -105,7 +105,7 @@ class Sample:
         self.polynomials = [Polynomial(rng.normal(size=4) * [1, 0.5, 0.3, 0.1]) for _ in self.names]
         if law.description.name == "pursuit":
             self.polynomials[0] += 6.0  # far, and not behind: no jump of the heading error
-        law.start(self.t, self.x, self.y(self.t), {"rho0": 2.0})
+        self.law = law = law.started(self.t, self.x, self.y(self.t), {"rho0": 2.0})
         law.stabilise({each.name: 2.0 for each in d.residuals})
 
     def y(self, t: float) -> Any:
@@ -246,7 +246,7 @@ def test_residuals_of_any_program_decay_exactly(laws: Any, flow: Any, name: str,
 @pytest.mark.parametrize("phi", [0.0, 1e-10])
 def test_a_program_that_lost_rank_is_reported_with_its_condition_and_mend(laws: Any, phi: float) -> None:
     law = laws("hitch_and_yaw")
-    law.start(0.0, law.machine.state({}), np.zeros(law.goal_layout.size), {})
+    law = law.started(0.0, law.machine.state({}), np.zeros(law.goal_layout.size), {})
     law.stabilise({"hitch": 2.0, "yaw": 2.0})
     answer = law.evaluate(0.0, law.machine.state({"phi": phi, "V": 0.3}), np.zeros(law.goal_layout.size))
     assert answer.status == -1

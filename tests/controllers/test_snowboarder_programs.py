@@ -128,20 +128,14 @@ def test_rows_and_drifts_are_those_by_hand(hand: Any, rng: np.random.Generator, 
     ],
 )
 def test_the_carving_lean_has_the_printed_derivatives(hand: Any, agree_in_print: Any, x0: float, printed: str) -> None:
-    law = law_of("carve", "sine", "physical")
-    kept = dict(law.parameters)
-    law.parameters |= {"A": 1.5, "k": 0.2, "delta": 0.0, "V0": 5.0, "x_ref": 0.0}
-    law._prepare()
-    try:
-        x, v = law.machine.state({"x0": x0, "v": 1.0}), law.machine.description.velocities.index("v")
-        terms = law.terms(0.0, x, np.zeros(0))
-        # straight down at 1 m/s, where x0 is the time
-        agree_in_print([-terms["f"][1], -terms["J"][1, v], -terms["delta"][1]], printed)
-        jet = hand.carving_lean(hand.Rider(law.machine.parameters), x0, "sine", law.parameters)
-        agree_in_print([jet.a, jet.b, jet.c], printed)
-    finally:
-        law.parameters = kept
-        law._prepare()
+    settings = {"A": 1.5, "k": 0.2, "delta": 0.0, "V0": 5.0, "x_ref": 0.0}
+    law = law_of("carve", "sine", "physical").with_parameters(settings)
+    x, v = law.machine.state({"x0": x0, "v": 1.0}), law.machine.description.velocities.index("v")
+    terms = law.terms(0.0, x, np.zeros(0))
+    # straight down at 1 m/s, where x0 is the time
+    agree_in_print([-terms["f"][1], -terms["J"][1, v], -terms["delta"][1]], printed)
+    jet = hand.carving_lean(hand.Rider(law.machine.parameters), x0, "sine", law.parameters)
+    agree_in_print([jet.a, jet.b, jet.c], printed)
 
 
 def stated(name: str, path: str, **settings: str) -> tuple[Any, Any]:
@@ -224,18 +218,12 @@ def test_guards_stop_the_law_where_its_formulas_end(name: str, good: Any, bad: A
 
 def test_the_law_stops_where_gravity_hardly_drives_the_motion() -> None:
     law = law_of("slalom", "line", "physical")
-    kept = dict(law.parameters)
     # straight down, theta = 0: m_ph = M + mu Theta', Theta' = -delta at the steepest; 0.1 M is reached at 1.0857
-    try:
-        for delta, content in ((1.085, True), (1.087, False)):
-            law.parameters |= {"delta": delta, "k_theta": 1.0, "theta_c": 0.0, "c_y": 0.0, "sigma_c": 0.0}
-            law._prepare()
-            answer = law.evaluate(0.0, law.machine.state({"x0": 1.5 * np.pi, "v": 5.0}), np.zeros(0))
-            assert (answer.status == 0) is content
-            assert content or "m_ph < 0.1 M" in law.explain(answer)
-    finally:
-        law.parameters = kept
-        law._prepare()
+    for delta, content in ((1.085, True), (1.087, False)):
+        steep = law.with_parameters({"delta": delta, "k_theta": 1.0, "theta_c": 0.0, "c_y": 0.0, "sigma_c": 0.0})
+        answer = steep.evaluate(0.0, steep.machine.state({"x0": 1.5 * np.pi, "v": 5.0}), np.zeros(0))
+        assert (answer.status == 0) is content
+        assert content or "m_ph < 0.1 M" in steep.explain(answer)
 
 
 @pytest.mark.parametrize("name", list(SETTINGS))

@@ -159,7 +159,7 @@ class Bench:
             closed_loop, self.bus, [NODES[CONTROLLER].subscribes], every, self.clock, interactive=True
         )
         self.guard = self.node.guard
-        self.limits = closed_loop.limits.value
+        self.limits = closed_loop.safety.limits.value
         other = MemoryBus(switchboard, CONTROLLER)
         self._publisher = other.publisher()
         self._inbox = other.subscriber({PLANT: ["state", "status", "applied"]})

@@ -160,6 +160,27 @@ def test_a_condition_becomes_a_margin(relation: Any, margin: Any, strict: bool) 
     assert stated.requirement.strict is strict
 
 
+a, b = parameter("a", "a length", "m", default=1.0), parameter("b", "another", "m", default=1.0)
+
+
+@pytest.mark.parametrize(
+    ("relation", "greater", "lesser", "text"),
+    [
+        (a > 2 * b, 1.0, 4.0, "a = 1 m, must be greater than 2*b = 4: why"),
+        (2 * b < a, 1.0, 4.0, "a = 1 m, must be greater than 2*b = 4: why"),
+        (a <= 3, 3.0, 4.0, "a = 4 m, must be at most 3: why"),
+        (a < sympy.pi / 2, 1.570796327, 1.5708, "a = 1.5708 m, must be less than pi/2 = 1.5707963: why"),
+        (m * b**2 + a >= b * m, 0.5, 1.5, "a + b**2*m = 0.5 m, must be at least b*m = 1.5: why"),
+        (b * m <= m * b**2 + a, 0.5, 1.5, "a + b**2*m = 0.5 m, must be at least b*m = 1.5: why"),
+        (x * m > 0, -0.5, 0.0, "x*m = -0.5, must be greater than 0: why"),
+        (a > b, 1.0, 1.0, "a = 1 m, must be greater than b = 1: why"),
+        (a > sum(sympy.Symbol(f"s{i}") ** 2 for i in range(50)), 1.0, 2.5, "a = 1 m, must be greater than 2.5: why"),
+    ],
+)
+def test_a_refusal_has_the_values_of_both_sides(relation: Any, greater: float, lesser: float, text: str) -> None:
+    assert condition(relation, "why").requirement.refusal(greater, lesser) == text
+
+
 def test_an_unknown_symbol_of_a_machine_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ModelError, match="machine particle has no symbol 'V'; it has F, m, v, w, x, y"):
         particle()["V"]

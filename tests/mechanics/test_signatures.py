@@ -91,7 +91,7 @@ def test_the_sizes_are_those_of_the_arrays(closed_loop: ClosedLoop) -> None:
     assert shape(MachineKernel, machine, "outputs", "out") == machine.monitor(0.0, x, u).shape
     assert shape(MachineKernel, machine, "constraint_residual", "out") == machine.constraint_residual(0.0, x).shape
     assert shape(MachineKernel, machine, "position_residual", "out") == machine.position_residual(0.0, x).shape
-    assert shape(MachineKernel, machine, "requirements", "out") == (len(machine.description.requirements),)
+    assert shape(MachineKernel, machine, "requirements", "out") == (3, len(machine.description.requirements))
     assert shape(LawKernel, law, "law", "y") == y.shape
     assert shape(LawKernel, law, "law", "K") == law.K.shape
     assert shape(LawKernel, law, "law", "c") == law.c.shape

@@ -208,10 +208,10 @@ def test_a_limit_of_its_own_holds_for_a_while_after_an_arming_but_not_for_the_br
 
 
 def test_a_machine_behind_a_link_grows_into_its_first_arming_too() -> None:
-    soft = servonode.load("trailer_pursuit_loopback", plant__safety__ramp=2).closed_loop.soft_start
+    soft = servonode.load("trailer_pursuit_loopback", plant__safety__ramp=2).closed_loop.safety.soft_start
     assert (soft.ramp, soft.periods, soft.limits.value, soft.at_first) == (200, 2000, (0.057, 0.057), True)
-    assert not servonode.load("trailer_pursuit_loopback", run__mode="lockstep").closed_loop.soft_start.at_first
-    assert not servonode.load("trailer_pursuit").closed_loop.soft_start.at_first
+    assert not servonode.load("trailer_pursuit_loopback", run__mode="lockstep").closed_loop.safety.soft_start.at_first
+    assert not servonode.load("trailer_pursuit").closed_loop.safety.soft_start.at_first
 
 
 # limits of inputs and of readings
@@ -224,7 +224,7 @@ def test_a_machine_outside_without_a_finite_limit_on_every_input_is_refused() ->
         servonode.load("trailer_pursuit", plant__driver="external", run__speed=1, plant__safety__limit={"U1": 1.0})
     assert servonode.load("trailer_pursuit", plant__driver="external", run__speed=1, plant__actuator__limit=1.0)
     unsafe = servonode.load("trailer_pursuit", plant__driver="external", run__speed=1, plant__safety__unsafe=True)
-    assert unsafe.closed_loop.unsafe == ("no limit on U1, U2",)
+    assert unsafe.closed_loop.safety.unsafe == ("no limit on U1, U2",)
     report = servonode.check("trailer_pursuit", plant__driver="external", run__speed=1)
     assert report.verdict == "no"
     assert any(each.subject == "limits" and "U1, U2" in each.text for each in report.findings)
@@ -243,8 +243,8 @@ def test_a_watch_of_a_machine_outside_is_not_removed_in_silence(key: str, value:
     with pytest.raises(LaunchError, match=match):
         servonode.load("trailer_pursuit_external", **{key: value})
     loop = servonode.load("trailer_pursuit_external", plant__safety__unsafe=True, **{key: value})
-    assert len(loop.closed_loop.unsafe) == 1
-    assert "set" not in loop.closed_loop.unsafe[0]
+    assert len(loop.closed_loop.safety.unsafe) == 1
+    assert "set" not in loop.closed_loop.safety.unsafe[0]
 
 
 @pytest.mark.parametrize("settings", [("plant.sensor.bias={x=1e9}",), ("plant.sensor.noise={x_dot=50}",)])

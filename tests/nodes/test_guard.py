@@ -633,7 +633,7 @@ class AnySequence(RuleBasedStateMachine):
 
     @rule()
     def foreign_or_replayed(self) -> None:
-        if self.bench.guard.lifecycle == "active" and self.bench.node.closed_loop.on_fault == "wait":
+        if self.bench.guard.lifecycle == "active" and self.bench.node.closed_loop.safety.on_fault == "wait":
             assert not self.bench.give(self.bench.command(self.bench.state, 0.77, 0.77, src=SRC + 1))
         if self.old:
             assert not self.bench.give(self.old.pop(0))

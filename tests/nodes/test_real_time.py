@@ -33,7 +33,7 @@ class Paced(Bench):
         self.computed = 0
         self.latency_ns = latency_ns
         run = closed_loop.launch.run
-        self.pace = RealTime(self.node, run.speed, closed_loop.command_timeout, run.lockstep_timeout)
+        self.pace = RealTime(self.node, run.speed, closed_loop.safety.command_timeout, run.lockstep_timeout)
         self.acted: list[tuple[int, tuple[float, ...]]] = []  # step from which an input acts, and the input
         self.on_write = lambda values: self.acted.append((self.node.plant.k, values))
         assert self.prepare()

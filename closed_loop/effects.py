@@ -1,0 +1,63 @@
+"""What drives and sensors do to inputs and states, by [plant.actuator] and [plant.sensor]."""
+
+import numpy as np
+
+from servonode.closed_loop.launch_file import LaunchError, per_name
+from servonode.closed_loop.launch_keys import LaunchFile
+from servonode.mechanics.machine import Machine
+from servonode.plants.effects import ActuatorEffects, SensorEffects
+
+MOST_WAITING = 1_000_000  # plant steps that a drive or a sensor may be late by
+
+
+def actuator_effects(launch: LaunchFile, machine: Machine) -> ActuatorEffects:
+    """What the drives make of commands, by input.
+
+    Raises:
+        LaunchError: a name that is no input, or a delay of too many steps.
+    """
+    drive, names = launch.plant.actuator, machine.description.input_names
+
+    def by_input(key: str, default: float) -> tuple[float, ...]:
+        return per_name(launch.file, "plant.actuator", key, getattr(drive, key), names, default)
+
+    effects = ActuatorEffects(
+        limit=by_input("limit", np.inf),
+        rate_limit=by_input("rate_limit", np.inf),
+        lag=by_input("lag", 0.0),
+        delay=by_input("delay", 0.0),
+        quantum=by_input("quantum", 0.0),
+        dead_zone=by_input("dead_zone", 0.0),
+    )
+    _check_delay(launch, "plant.actuator", max(effects.delay, default=0.0))
+    return effects
+
+
+def sensor_effects(launch: LaunchFile, machine: Machine) -> SensorEffects:
+    """What the sensors make of the state.
+
+    Raises:
+        LaunchError: a name that is no state, or a delay of too many steps.
+    """
+    sensor, names = launch.plant.sensor, machine.description.state_names
+
+    def by_state(key: str) -> tuple[float, ...]:
+        return per_name(launch.file, "plant.sensor", key, getattr(sensor, key), names, 0.0)
+
+    effects = SensorEffects(
+        noise=by_state("noise"),
+        bias=by_state("bias"),
+        quantum=by_state("quantum"),
+        delay=sensor.delay,
+        drop=sensor.drop,
+    )
+    _check_delay(launch, "plant.sensor", effects.delay)
+    return effects
+
+
+def _check_delay(launch: LaunchFile, section: str, delay: float) -> None:
+    """Refuse a delay [s] of more steps than are kept in memory."""
+    step = launch.step_ns / 1e9
+    if delay > MOST_WAITING * step:
+        text = f"{delay:g} s are {delay / step:.3g} plant steps of {step:g} s, of which at most {MOST_WAITING:.0e} can "
+        raise LaunchError(launch.file, section, "delay", f"{text}wait; give at most {MOST_WAITING * step:g}")
