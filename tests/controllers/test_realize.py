@@ -72,8 +72,7 @@ def laws(trailer: Machine, small: ModuleType) -> Callable[[str], ServoLaw]:
             result = small.law(program, small.cart_pole, pole_angle, small.machine(small.cart_pole), HERE)
         else:
             result = small.law(program, build, globals()[program], trailer, HERE)
-        result.start(0.0, result.machine.state({}), np.zeros(result.goal_layout.size), {})
-        return result
+        return result.started(0.0, result.machine.state({}), np.zeros(result.goal_layout.size), {})
 
     return law
 
