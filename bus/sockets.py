@@ -1,8 +1,8 @@
 """The bus over ZeroMQ: publishers bind, subscribers connect, and only `wait` sleeps.
 
-What connects to the run's own nodes is libzmq's; what listens is `Server`, which bounds what strangers can do.
-All sockets of a node live in its one thread. Make the bus after the fork: contexts and their I/O threads do
-not survive one.
+What is bound is a `Server`, which bounds what strangers can do. Nodes hear each other with a `Hearer` for each
+publisher, in their one thread: libzmq's own thread would be woken first, and then wake the node. Who may be busy for
+long hears with libzmq, whose thread reads meanwhile. Make the bus after the fork: such threads do not survive one.
 """
 
 import os
@@ -15,13 +15,15 @@ from types import TracebackType
 import zmq
 
 from servonode.bus.descriptors import ensure_room
-from servonode.bus.interfaces import BOUND, Intake, Wanted
+from servonode.bus.hearer import Hearer
+from servonode.bus.interfaces import BOUND, Intake, SubscriberFace, Wanted
 from servonode.bus.messages import Message
 from servonode.bus.publisher import Publisher
 from servonode.bus.requests import Requests
 from servonode.bus.run_folder import endpoint
 from servonode.bus.server import Server
-from servonode.bus.zmq_io import DRAIN_NS, Reader, Socket, Waiter, listen, open_socket
+from servonode.bus.waiter import Waiter
+from servonode.bus.zmq_io import DRAIN_NS, Reader, Socket, listen, open_socket
 
 LOOKS = 16  # messages of a drain between two looks at the clock
 
@@ -70,8 +72,39 @@ class Subscriber:
         return False
 
 
+class DirectSubscriber:
+    """Hears other nodes' publishers in this thread, before or after these start.
+
+    When a publisher restarts, it is connected to and subscribed to again by the next `receive` or `wait`.
+    """
+
+    def __init__(self, hearers: list[Hearer], intake: Intake) -> None:
+        self._hearers = hearers
+        self._waiter = Waiter()
+        for hearer in hearers:
+            self._waiter.hear(hearer)
+        self.counts = intake.counts  # refused messages by reason
+
+    def receive(self, bound: int = BOUND) -> list[tuple[str, Message]]:
+        """What waits, of each publisher oldest first, at most `bound` messages; never blocks.
+
+        A publisher that floods is read for DRAIN_NS; what is left comes with the next drain.
+        """
+        taken: list[tuple[str, Message]] = []
+        for hearer in self._hearers:
+            if hearer.readable is False:  # as the wait before has found
+                hearer.readable = None
+            elif len(taken) < bound:
+                hearer.receive_into(taken, bound)
+        return taken
+
+    def wait(self, deadline_ns: int | None) -> bool:
+        """Whether something may have come before the monotonic deadline [ns]; None waits for ever."""
+        return self._waiter.wait(deadline_ns)
+
+
 class Bus:
-    """All sockets of one node, on one context with one I/O thread; a context manager that closes.
+    """All sockets of one node; a context manager that closes.
 
     The endpoints are `<folder>/<node>.pub` and `<folder>/<node>.req`. BusError is raised where a path is too
     long, already served by another process, or cannot be bound.
@@ -83,10 +116,12 @@ class Bus:
         self._publishes = endpoint(self.folder, node, "pub")
         self._answers = endpoint(self.folder, node, "req")
         ensure_room()
-        self._context: zmq.Context[Socket] = zmq.Context(io_threads=1)
+        self._context: zmq.Context[Socket] | None = None
         self._owner = os.getpid()
         self._sockets: list[Socket] = []
         self._servers: list[Server] = []
+        self._hearers: list[Hearer] = []
+        self._is_closed = False
         self._bound: list[Path] = []
         self._waiter = Waiter()
 
@@ -97,13 +132,13 @@ class Bus:
         self._servers.append(publisher.server)
         return publisher
 
-    def subscriber(self, wanted: Wanted) -> Subscriber:
+    def subscriber(self, wanted: Wanted) -> SubscriberFace:
         """A subscriber to `{publisher node: [topic words]}`; ValueError for an unknown word.
 
         One socket serves all, so a word asked of one node is taken from any of them.
         """
         intake = Intake(wanted)
-        addresses = [endpoint(self.folder, node, "pub") for node in wanted]
+        addresses = self._addresses(wanted)
         opened = self._open(zmq.SUB)
         for word in intake.words:
             opened.setsockopt(zmq.SUBSCRIBE, word)
@@ -112,6 +147,15 @@ class Bus:
         reader = Reader(opened)
         self._waiter.add(reader)
         return Subscriber(reader, intake)
+
+    def direct_subscriber(self, wanted: Wanted) -> DirectSubscriber:
+        """The same without a thread of its own, for nodes: what they do not read in time is dropped sooner."""
+        intake = Intake(wanted)
+        hearers = [Hearer(address, intake) for address in self._addresses(wanted)]
+        for hearer in hearers:
+            self._waiter.hear(hearer)
+        self._hearers += hearers
+        return DirectSubscriber(hearers, intake)
 
     def requests(self) -> Requests:
         """The node's door for requests, bound."""
@@ -130,15 +174,22 @@ class Bus:
 
     def close(self) -> None:
         """Close all sockets and end the context; unsent messages are dropped. A second call does nothing."""
-        if self._context.closed or os.getpid() != self._owner:
+        if self._is_closed or os.getpid() != self._owner:
             return
+        self._is_closed = True
+        for hearer in self._hearers:
+            hearer.close()
         for server in self._servers:
             server.close()
         for opened in self._sockets:
             opened.close(linger=0)
-        self._context.term()
+        if self._context is not None:
+            self._context.term()
         for path in self._bound:
             path.unlink(missing_ok=True)
+
+    def _addresses(self, wanted: Wanted) -> list[str]:
+        return [endpoint(self.folder, node, "pub") for node in wanted]
 
     def _listen(self, address: str) -> socket.socket:
         opened, path = listen(address)
@@ -146,6 +197,8 @@ class Bus:
         return opened
 
     def _open(self, kind: zmq.SocketType) -> Socket:
+        if self._context is None:
+            self._context = zmq.Context(io_threads=1)
         opened = open_socket(self._context, kind)
         self._sockets.append(opened)
         return opened

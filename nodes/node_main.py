@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from servonode.bus import Bus, MessageError, RunFolder, clear_devices_folder
+from servonode.bus import Bus, DirectSubscriber, MessageError, RunFolder, Wanted, clear_devices_folder
 from servonode.bus.interfaces import Identity
 from servonode.bus.messages import MAX_TEXT
 from servonode.closed_loop.closed_loop import ClosedLoop
@@ -29,12 +29,14 @@ IDLE_NS = 200_000_000  # how often a node that waits looks up even if nothing co
 URGENT = ("estop", "stop")
 REQUESTS_AT_ONCE, REQUESTS_KEPT = 4, 64
 ANSWERING_NS = 200_000  # after which what else is asked must wait
-LOOK_NS = 1_000_000  # the door is looked at this often whatever else comes
 OPERATOR = sorted({word for entry in NODES.values() for word in entry.words})
 
 
 class NodeBus(Bus):
-    """A node's bus that also wakes for signals and answers requests: ready, start, stop, and the operator's."""
+    """A node's bus that also wakes for signals and answers requests: ready, start, stop, and the operator's.
+
+    Its subscribers work in the node's own thread.
+    """
 
     def __init__(self, folder: Path, node: str) -> None:
         self._signalled = self._emergency = False
@@ -45,7 +47,6 @@ class NodeBus(Bus):
         self.on_stop: Callable[[], None] = lambda: None
         self.is_ready: Callable[[], bool] = lambda: False
         self.on_operator: Callable[[str], dict[str, Any]] = lambda _: {"refused": f"node {node} takes no such request"}
-        self._look_due = 0
         self._requests: deque[tuple[Identity, dict[str, Any]]] = deque()  # that wait for their turn
         self._request_socket = self.requests()
         self._wake, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -54,6 +55,9 @@ class NodeBus(Bus):
             signal.signal(number, lambda number, _: self.halt(signal.Signals(number).name))
         signal.signal(STOP, lambda *_: self._alarm())
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (STOP,))  # one that came since the fork comes now, and wakes
+
+    def subscriber(self, wanted: Wanted) -> DirectSubscriber:
+        return self.direct_subscriber(wanted)
 
     def halt(self, by: str) -> None:
         """Ask the node to end in good order. by: who asks.
@@ -71,15 +75,9 @@ class NodeBus(Bus):
         self._signalled = self._emergency = True
 
     def wait(self, deadline_ns: int | None, fds: Iterable[int] = ()) -> bool:
-        # before the sleep, for what follows a wake-up is the answer to it; a node that finds messages each time it
-        # comes here never sleeps, so its door would not be heard
-        now = time.monotonic_ns()
-        if now > self._look_due:
-            self._look_due = now + LOOK_NS
-            self._waiter.look(now)
-            self.answer_requests()
         came = self._waiter.wait(0 if self._requests else deadline_ns, (*fds, self._wake))
-        self._serve()
+        if self._signalled or self._requests or self._request_socket.waiting():
+            self._serve()
         return came
 
     def wait_for_request(self, deadline_ns: int) -> None:
