@@ -12,7 +12,7 @@ from servonode.nodes.pace import Pace
 from servonode.nodes.topology import PLANT
 from servonode.plants.plant import Plant
 
-STATUS_INSTANTS = 64  # control instants after which a status is due at the latest; the target node goes by it
+STATUS_INSTANTS = 128  # control instants after which a status is due at the latest; the target node goes by it
 
 
 class Speaker(Protocol):
