@@ -5,12 +5,12 @@ class GoalTime:
     """Steps of the goal beside those of the plant."""
 
     def __init__(self) -> None:
-        self._step = self._since = 0  # of the goal at the newest control instant, and that instant's own
+        self.kept = self.since = 0  # the goal's step at the newest control instant, and that instant's own
 
     def step(self, k: int, follows: bool) -> int:
         """The step of the goal at plant step k; `follows`: commands have acted since the newest control instant."""
-        return self._step + (k - self._since if follows else 0)
+        return self.kept + (k - self.since if follows else 0)
 
     def keep(self, k: int, follows: bool) -> None:
         """A control instant at step k: the goal has moved on if commands acted in the period before."""
-        self._step, self._since = self.step(k, follows), k
+        self.kept, self.since = self.step(k, follows), k

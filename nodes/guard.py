@@ -7,8 +7,8 @@ safe state `damp` on no command acts until the run is reset and armed anew.
 import math
 from collections import Counter, deque
 from collections.abc import Callable
-from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -25,7 +25,7 @@ Array = npt.NDArray[np.float64]
 OUTSTANDING = 64  # control states that may wait for an answer at once
 
 
-class Unanswered(NamedTuple):
+class Unanswered(msgspec.Struct, frozen=True, gc=False):
     """A control state that waits for its answer; both clocks are the plant's [ns]."""
 
     instant: int  # control instant

@@ -106,11 +106,14 @@ class PlantNode:
     @property
     def goal_k(self) -> int:
         """The step of the goal at present. It stands while no command acts, else it would run away from the machine."""
-        return self.plant.k if self.steps_per_period is None else self._goal.step(self.plant.k, self.guard.follows)
+        k, goal = self.plant.k, self._goal
+        if self.steps_per_period is None:
+            return k
+        return goal.kept if k == goal.since else goal.step(k, self.guard.follows)
 
     @property
     def failed(self) -> bool:
-        return self.guard.failed
+        return bool(self.guard.ladder.latched)
 
     @property
     def faults(self) -> list[Fault]:
@@ -229,9 +232,10 @@ class PlantNode:
                 if self.stop:
                     break
         self._advancing = False
-        if self.is_control(self.plant.k):
+        control = self.is_control(self.plant.k)
+        if control:
             self._goal.keep(self.plant.k, self.guard.follows)
-        self._watch(before)
+        self._watch(before, control)
 
     def _machine_came(self) -> bool:
         """Wait for a machine in lockstep; False when it stays away, which is a fault, or the run is to stop."""
@@ -254,7 +258,7 @@ class PlantNode:
             self.bus.wait(min(limit, self.plant.due() or limit), self.plant.fds)
         return True
 
-    def _watch(self, before: Array | None) -> None:
+    def _watch(self, before: Array | None, control: bool) -> None:
         """Judge the state where it has come to: finite, and at control instants within the machine's own bounds.
 
         Without a controller each step is judged, and the time of a fault is located in the step from state `before`.
@@ -265,8 +269,9 @@ class PlantNode:
             self.fault("diverged", "the state is no longer finite: the machine's motion escaped", PLANT)
         if self.failed:
             return
-        if self._watched and (self.steps_per_period is None or self.is_control(self.plant.k)):
-            text, t = self.closed_loop.machine.fault(self.plant.t, self.plant.x), self.plant.t
+        if self._watched and (control or self.steps_per_period is None):
+            t = self.plant.t
+            text = self.closed_loop.machine.fault(t, self.plant.x)
             if before is not None:
                 integrator, u = self.closed_loop.launch.plant.integrator, self.plant.output
                 t, text = located(
