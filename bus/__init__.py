@@ -42,7 +42,7 @@ from servonode.bus.run_folder import (
     run_folder,
     run_path,
 )
-from servonode.bus.sockets import Bus, Subscriber
+from servonode.bus.sockets import Bus, DirectSubscriber, Subscriber
 from servonode.bus.topics import TOPICS
 
 __all__ = [
@@ -54,6 +54,7 @@ __all__ = [
     "BusError",
     "BusFace",
     "Command",
+    "DirectSubscriber",
     "ExternalLink",
     "Identity",
     "Lifecycle",

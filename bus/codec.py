@@ -53,8 +53,12 @@ def encode(message: Message) -> bytes:
     """
     payload = pack(message)
     if len(payload) > MAX_PAYLOAD:
-        raise MessageError("length", f"{len(payload)} bytes, at most {MAX_PAYLOAD} can be sent")
+        raise _too_long(payload)
     return payload
+
+
+def _too_long(payload: bytes) -> MessageError:
+    return MessageError("length", f"{len(payload)} bytes, at most {MAX_PAYLOAD} travel")
 
 
 _ROUTES = {word: (word.encode(), kind) for word, kind in TOPICS.items()}
@@ -66,7 +70,10 @@ def encode_frames(topic: str, message: Message) -> tuple[bytes, bytes]:
     if type(message) is not kind:
         kind = topic_named(topic)
         raise ValueError(f"topic {topic!r} carries {kind.__name__}, not {type(message).__name__}")
-    return frame, encode(message)
+    payload = pack(message)
+    if len(payload) > MAX_PAYLOAD:
+        raise _too_long(payload)
+    return frame, payload
 
 
 def _wide_twin(kind: type[Message]) -> type[msgspec.Struct]:

@@ -21,6 +21,9 @@ class PublisherFace(Protocol):
     def publish(self, topic: str, message: Message) -> None:
         """Send to all that are subscribed now; never blocks."""
 
+    def publish_all(self, topic: str, messages: Iterable[Message]) -> None:
+        """The same with several at once."""
+
     def subscriptions_seen(self) -> int:
         """How many subscriptions are held at present."""
 

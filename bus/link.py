@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Protocol
 
 from servonode.bus.descriptors import ensure_room
-from servonode.bus.device_subscriber import DeviceSubscriber
 from servonode.bus.interfaces import BOUND, Intake
 from servonode.bus.messages import Message
 from servonode.bus.publisher import Publisher
+from servonode.bus.publisher_connection import PublisherConnection
 from servonode.bus.run_folder import IPC_LIMIT, BusError
 from servonode.bus.zmq_io import listen
 
@@ -88,7 +88,7 @@ class ExternalLink:
         self.counts: Counter[str] = Counter()
         self._addresses = (state_address, applied_address)
         self._publisher: Publisher | None = None
-        self._subscriber: DeviceSubscriber | None = None
+        self._subscriber: PublisherConnection | None = None
         self._owner = 0
         self._bound: Path | None = None
 
@@ -104,7 +104,7 @@ class ExternalLink:
         self._publisher = self._publish(applied)
         intake = Intake({"machine": MACHINE_TOPICS})
         self.counts = intake.counts
-        self._subscriber = DeviceSubscriber(state, intake)
+        self._subscriber = PublisherConnection(state, intake)
 
     def _publish(self, address: str) -> Publisher:
         ensure_room()

@@ -46,6 +46,11 @@ class MemoryPublisher:
         for reader in self._readers:
             reader.deliver(frames)
 
+    def publish_all(self, topic: str, messages: Iterable[Message]) -> None:
+        """The same with several, one after the other."""
+        for message in messages:
+            self.publish(topic, message)
+
     def subscriptions_seen(self) -> int:
         """How many subscriptions are held at present."""
         return sum(len(reader.words) for reader in self._readers)

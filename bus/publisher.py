@@ -3,14 +3,15 @@
 import socket
 import time
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from servonode.bus.codec import encode_frames
 from servonode.bus.messages import Message
 from servonode.bus.server import Server
 from servonode.bus.topics import TOPICS
+from servonode.bus.waiter import Waiter
 from servonode.bus.wire import MORE, Connection, frame
-from servonode.bus.zmq_io import Waiter
 
 LARGEST = 64  # bytes of a frame that a subscriber may send: a subscription
 SUBSCRIBERS = 32  # connections at once
@@ -56,12 +57,19 @@ class Publisher:
         Raises ValueError if the message is not of this topic, and what `encode` raises.
         """
         word, payload = encode_frames(topic, message)
-        self.publish_frames(word, payload)
+        self._send(word, _HEADS[word] + frame(payload))
+
+    def publish_all(self, topic: str, messages: Iterable[Message]) -> None:
+        """The same with several at once: a reader gets all of them, or none."""
+        word = topic.encode()
+        self._send(word, b"".join([_HEADS[word] + frame(encode_frames(topic, each)[1]) for each in messages]))
 
     def publish_frames(self, word: bytes, payload: bytes) -> None:
-        """Send a payload without looking at it."""
+        """Send a payload as it is, whatever it is."""
+        self._send(word, _HEADS[word] + frame(payload))
+
+    def _send(self, word: bytes, data: bytes) -> None:
         if readers := self._readers[word]:
-            data = _HEADS[word] + frame(payload)
             send = self.server.send
             for reader in readers if len(readers) == 1 else readers.copy():  # one that has disconnected leaves the list
                 send(reader, data)

@@ -21,8 +21,9 @@ from servonode.bus.messages import MAX_PAYLOAD
 from servonode.bus.request_codec import decode_map, encode_map
 from servonode.bus.run_folder import endpoint
 from servonode.bus.server import Server
+from servonode.bus.waiter import Waiter
 from servonode.bus.wire import MORE, Connection, frame
-from servonode.bus.zmq_io import RECONNECT_MS, Waiter, place_of
+from servonode.bus.zmq_io import RECONNECT_MS, place_of
 
 TAG = struct.Struct("<QQ")  # number of the request, monotonic ns after which it is void (all ones: never)
 NEVER = 2**64 - 1

@@ -1,9 +1,9 @@
 """The bus over ZeroMQ: publishers bind, subscribers connect, and only `wait` sleeps.
 
-Sockets that connect to the run's own nodes are libzmq's; those that listen are of `Server`, which bounds what an
-unknown process can make the node do.
-All sockets of a node live in its one thread. Make the bus after the fork: contexts and their I/O threads do
-not survive one.
+Sockets that listen are of `Server`, which bounds what an unknown process can make the node do. Nodes subscribe to each
+other with a `PublisherConnection` for each publisher, in their one thread: the thread of libzmq would be woken first, and
+then wake the node. A process that may be busy for long subscribes with libzmq, whose thread reads meanwhile. Make the
+bus after the fork: such threads do not survive one.
 """
 
 import os
@@ -16,13 +16,15 @@ from types import TracebackType
 import zmq
 
 from servonode.bus.descriptors import ensure_room
-from servonode.bus.interfaces import BOUND, Intake, Wanted
+from servonode.bus.interfaces import BOUND, Intake, SubscriberFace, Wanted
 from servonode.bus.messages import Message
 from servonode.bus.publisher import Publisher
+from servonode.bus.publisher_connection import PublisherConnection
 from servonode.bus.requests import Requests
 from servonode.bus.run_folder import endpoint
 from servonode.bus.server import Server
-from servonode.bus.zmq_io import DRAIN_NS, Reader, Socket, Waiter, listen, open_socket
+from servonode.bus.waiter import Waiter
+from servonode.bus.zmq_io import DRAIN_NS, Reader, Socket, listen, open_socket
 
 LOOKS = 16  # messages of a drain between two readings of the clock
 
@@ -71,8 +73,39 @@ class Subscriber:
         return False
 
 
+class DirectSubscriber:
+    """Hears other nodes' publishers in this thread, before or after these start.
+
+    When a publisher restarts, it is connected to and subscribed to again by the next `receive` or `wait`.
+    """
+
+    def __init__(self, connections: list[PublisherConnection], intake: Intake) -> None:
+        self._connections = connections
+        self._waiter = Waiter()
+        for connection in connections:
+            self._waiter.keep_connected(connection)
+        self.counts = intake.counts  # refused messages by reason
+
+    def receive(self, bound: int = BOUND) -> list[tuple[str, Message]]:
+        """What waits, of each publisher oldest first, at most `bound` messages; never blocks.
+
+        A publisher that floods is read for DRAIN_NS; what is left comes with the next drain.
+        """
+        taken: list[tuple[str, Message]] = []
+        for connection in self._connections:
+            if connection.readable is False:  # as the wait before has found
+                connection.readable = None
+            elif len(taken) < bound:
+                connection.receive_into(taken, bound)
+        return taken
+
+    def wait(self, deadline_ns: int | None) -> bool:
+        """Whether something may have come before the monotonic deadline [ns]; None waits for ever."""
+        return self._waiter.wait(deadline_ns)
+
+
 class Bus:
-    """All sockets of one node, on one context with one I/O thread; a context manager that closes.
+    """All sockets of one node; a context manager that closes.
 
     The endpoints are `<folder>/<node>.pub` and `<folder>/<node>.req`. BusError is raised where a path is too
     long, already served by another process, or cannot be bound.
@@ -84,10 +117,12 @@ class Bus:
         self._publishes = endpoint(self.folder, node, "pub")
         self._answers = endpoint(self.folder, node, "req")
         ensure_room()
-        self._context: zmq.Context[Socket] = zmq.Context(io_threads=1)
+        self._context: zmq.Context[Socket] | None = None
         self._owner = os.getpid()
         self._sockets: list[Socket] = []
         self._servers: list[Server] = []
+        self._connections: list[PublisherConnection] = []
+        self._is_closed = False
         self._bound: list[Path] = []
         self._waiter = Waiter()
 
@@ -98,13 +133,13 @@ class Bus:
         self._servers.append(publisher.server)
         return publisher
 
-    def subscriber(self, wanted: Wanted) -> Subscriber:
+    def subscriber(self, wanted: Wanted) -> SubscriberFace:
         """A subscriber to `{publisher node: [topic words]}`; ValueError for an unknown word.
 
         One socket serves all, so a word asked of one node is taken from any of them.
         """
         intake = Intake(wanted)
-        addresses = [endpoint(self.folder, node, "pub") for node in wanted]
+        addresses = self._addresses(wanted)
         opened = self._open(zmq.SUB)
         for word in intake.words:
             opened.setsockopt(zmq.SUBSCRIBE, word)
@@ -113,6 +148,15 @@ class Bus:
         reader = Reader(opened)
         self._waiter.add(reader)
         return Subscriber(reader, intake)
+
+    def direct_subscriber(self, wanted: Wanted) -> DirectSubscriber:
+        """The same without a thread of its own, for nodes: what they do not read in time is dropped sooner."""
+        intake = Intake(wanted)
+        connections = [PublisherConnection(address, intake) for address in self._addresses(wanted)]
+        for connection in connections:
+            self._waiter.keep_connected(connection)
+        self._connections += connections
+        return DirectSubscriber(connections, intake)
 
     def requests(self) -> Requests:
         """The node's request socket, bound."""
@@ -131,15 +175,22 @@ class Bus:
 
     def close(self) -> None:
         """Close all sockets and end the context; unsent messages are dropped. A second call does nothing."""
-        if self._context.closed or os.getpid() != self._owner:
+        if self._is_closed or os.getpid() != self._owner:
             return
+        self._is_closed = True
+        for connection in self._connections:
+            connection.close()
         for server in self._servers:
             server.close()
         for opened in self._sockets:
             opened.close(linger=0)
-        self._context.term()
+        if self._context is not None:
+            self._context.term()
         for path in self._bound:
             path.unlink(missing_ok=True)
+
+    def _addresses(self, wanted: Wanted) -> list[str]:
+        return [endpoint(self.folder, node, "pub") for node in wanted]
 
     def _listen(self, address: str) -> socket.socket:
         opened, path = listen(address)
@@ -147,6 +198,8 @@ class Bus:
         return opened
 
     def _open(self, kind: zmq.SocketType) -> Socket:
+        if self._context is None:
+            self._context = zmq.Context(io_threads=1)
         opened = open_socket(self._context, kind)
         self._sockets.append(opened)
         return opened

@@ -74,10 +74,11 @@ class Connection:
         self.paused = False  # whether what it sends stays unread
         self.rest = b""  # of what was sent last, still to go out
         self.drained = True  # the last read took all that the socket had
+        self.exhausted = False  # and left no whole frame here; False: not known
         self._socket = opened
         self._recv, self._send = opened.recv, opened.send
         self._peers, self._largest, self._piece = peers, largest, piece
-        self._came = bytearray()
+        self._came, self._at = b"", 0  # what was read, and how far it has been taken apart
         self._missing = 0  # bytes of the frame that has begun
         self._greeted = False
         self._parts: list[bytes] = []
@@ -106,7 +107,7 @@ class Connection:
 
         Raises Refused for what is not ZMTP 3, too large, or too many parts, and ConnectionError where it has closed.
         """
-        if not self.has_more():
+        if self.exhausted or not self.has_more():
             self.drained, size = True, max(self._piece, self._missing)
             try:
                 data = self._recv(size)
@@ -114,16 +115,46 @@ class Connection:
                 return
             self.drained = len(data) < size
             if not data:
-                raise ConnectionResetError("closed by the peer")
-            self._came += data
+                raise ConnectionResetError("hung up")
+            self._came = self._came[self._at :] + data if self._at < len(self._came) else data
+            self._at, self.exhausted = 0, False
         if not self._greeted and not self._greet():
             return
+        came, length = self._came, len(self._came)
         for _ in range(most):
-            found = self._frame()
-            if found is None:
+            at = self._at
+            if length - at < 2:
+                self.exhausted = True
                 return
-            if (message := self._message(*found)) is not None:
-                yield message
+            flags, size, begin = came[at], came[at + 1], at + 2
+            if flags & LONG:
+                if length - at < 9:
+                    self.exhausted = True
+                    return
+                size, begin = _LENGTH.unpack_from(came, at + 1)[0], at + 9
+            if flags > 7 or flags & (MORE | COMMAND) == MORE | COMMAND:
+                raise Refused("malformed")
+            if size > (LARGEST_COMMAND if flags & COMMAND else self._largest):
+                raise Refused("length")
+            end = begin + size
+            if end > length:
+                self._missing, self.exhausted = end - length, True
+                return
+            self._at, self._missing = end, 0
+            self.spoken += 1
+            if flags & COMMAND:
+                if (message := self._command(came[begin:end])) is not None:
+                    yield message
+                continue
+            if not self.shaken:
+                raise Refused("malformed")
+            parts = self._parts
+            parts.append(came[begin:end])
+            if len(parts) > MOST_PARTS:
+                raise Refused("frames")
+            if not flags & MORE:
+                self._parts = []
+                yield parts
 
     def has_more(self) -> bool:
         """Whether a whole frame has been read but not returned: the socket gives no signal of it."""
@@ -158,54 +189,17 @@ class Connection:
             raise Refused("malformed")
         if len(came) < len(GREETING):
             return False
-        del came[: len(GREETING)]
-        self._greeted = True
+        self._at, self._greeted = len(GREETING), True
         return True
 
     def _is_whole(self) -> bool:
         """Whether a frame is here as a whole."""
-        came = self._came
-        if len(came) < 2:
+        came, at = self._came, self._at
+        left = len(came) - at
+        if left < 2:
             return False
-        size = 2 + came[1] if not came[0] & LONG else 9 + _LENGTH.unpack_from(came, 1)[0] if len(came) >= 9 else 9
-        return len(came) >= size
-
-    def _frame(self) -> tuple[int, bytes] | None:
-        """Flags and body of the next frame, or None while it is not whole."""
-        came = self._came
-        self._missing = 0
-        if len(came) < 2:
-            return None
-        flags, size, head = came[0], came[1], 2
-        if flags & LONG:
-            if len(came) < 9:
-                return None
-            size, head = _LENGTH.unpack_from(came, 1)[0], 9
-        if flags > 7 or flags & (MORE | COMMAND) == MORE | COMMAND:
-            raise Refused("malformed")
-        if size > (LARGEST_COMMAND if flags & COMMAND else self._largest):
-            raise Refused("length")
-        if len(came) < head + size:
-            self._missing = head + size - len(came)
-            return None
-        body = bytes(came[head : head + size])
-        del came[: head + size]
-        self.spoken += 1
-        return flags, body
-
-    def _message(self, flags: int, body: bytes) -> list[bytes] | None:
-        """The message that this frame completes, if it does."""
-        if flags & COMMAND:
-            return self._command(body)
-        if not self.shaken:
-            raise Refused("malformed")
-        self._parts.append(body)
-        if len(self._parts) > MOST_PARTS:
-            raise Refused("frames")
-        if flags & MORE:
-            return None
-        parts, self._parts = self._parts, []
-        return parts
+        size = 2 + came[at + 1] if not came[at] & LONG else 9 + _LENGTH.unpack_from(came, at + 1)[0] if left >= 9 else 9
+        return left >= size
 
     def _command(self, body: bytes) -> list[bytes] | None:
         """Carry out a command; a subscription comes out as the message that it was before ZMTP 3.1."""

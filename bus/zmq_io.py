@@ -1,10 +1,7 @@
-"""What all sockets of servonode use: limits, safe binding, bounded reading, exact waiting."""
+"""What the sockets of servonode share: limits, safe binding, bounded reading."""
 
 import contextlib
-import select
 import socket
-import time
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +10,6 @@ import zmq
 from servonode.bus.interfaces import HWM
 from servonode.bus.messages import MAX_PAYLOAD
 from servonode.bus.run_folder import BusError
-from servonode.bus.server import Server
 
 RECONNECT_MS = 2  # a peer that starts or restarts is found within milliseconds
 RECONNECT_MAX_MS = 20  # and one that stays away costs little
@@ -108,6 +104,10 @@ class Reader:
         self.readable = bool(int(self._socket.get(EVENTS)) & POLLIN)
         return self.readable
 
+    def has_room(self) -> bool:
+        """Always: what comes waits in the socket's own queue."""
+        return True
+
     def read(self) -> list[bytes] | None:
         """The frames of the message that waits, at most four of them kept, or None."""
         if not (self.readable or self.look()):
@@ -140,92 +140,3 @@ class Reader:
                     self._endless = False
                     break
         return not self._endless
-
-
-class Waiter:
-    """Sleeps until one of several sockets is readable, and serves the listening ones meanwhile.
-
-    A ZeroMQ socket's file descriptor only tells, once, that something about it changed, hence the looks before each
-    sleep; a wake-up may be for nothing. `select` sleeps to the microsecond where zmq's own poll rounds to milliseconds.
-    """
-
-    def __init__(self, *readers: Reader) -> None:
-        self._readers = {reader.fd: reader for reader in readers}
-        self._servers: dict[int, Server] = {}
-        self._waits: Callable[[], bool] = lambda: False
-
-    def add(self, reader: Reader) -> None:
-        """Watch this socket too."""
-        self._readers[reader.fd] = reader
-
-    def serve(self, server: Server, waits: Callable[[], bool] | None = None) -> None:
-        """Serve this server while waiting; a wait ends as soon as `waits()` is true."""
-        self._servers[server.fd] = server
-        if waits is not None:
-            self._waits = waits
-
-    def look(self, now: int) -> None:
-        """Serve the servers, except those that have used their share of the time."""
-        for server in self._servers.values():
-            if now >= server.due_ns:
-                server.look(now)
-
-    def wait(self, deadline_ns: int | None, fds: Iterable[int] = ()) -> bool:
-        """Whether a socket or one of `fds` is signalled before the monotonic deadline [ns]; None: no deadline.
-
-        What is readable already returns at once, so drain all sockets between two waits.
-        """
-        readers = self._readers
-        for reader in readers.values():
-            if reader.readable or (reader.readable is None and reader.look()):
-                return True
-        if self._waits():
-            return True
-        watched = [*readers, *fds]
-        while True:
-            signalled = self._sleep(deadline_ns, watched)
-            for fd in signalled:
-                if fd in readers:  # most likely a message; if not, the read finds none, and a look here is saved
-                    readers[fd].readable = True
-            if signalled or self._waits():
-                return True
-            if deadline_ns is not None and time.monotonic_ns() >= deadline_ns:
-                return False
-
-    def wait_served(self, deadline_ns: int, fds: Iterable[int] = ()) -> None:
-        """Sleep to the deadline, a request or one of `fds`, whatever else arrives.
-
-        The sockets are read meanwhile: libzmq subscribes at a restarted publisher only when this thread uses the
-        socket, and the publisher waits for it.
-        """
-        readers = self._readers
-        watched = [*readers, *fds]
-        while not self._waits():
-            signalled = self._sleep(deadline_ns, watched)
-            for fd in [fd for fd in signalled if fd in readers]:
-                signalled.remove(fd)
-                readers[fd].look()
-            if signalled or time.monotonic_ns() >= deadline_ns:
-                return
-
-    def _sleep(self, deadline_ns: int | None, watched: list[int]) -> list[int]:
-        """Which of the descriptors are signalled, after one sleep to the deadline at most; servers are looked at."""
-        now, until = time.monotonic_ns(), deadline_ns
-        servers = self._servers
-        watched = watched.copy()
-        for fd, server in servers.items():
-            at = server.due_ns
-            if now >= at:  # else it has used its share of the time
-                watched.append(fd)
-                at = server.wake_ns
-            if at and (until is None or at < until):
-                until = at
-        timeout = None if until is None else max((until - now) * 1e-9, 0.0)
-        signalled = select.select(watched, (), (), timeout)[0]
-        for fd, server in servers.items():
-            if fd in signalled:
-                signalled.remove(fd)
-                server.look(time.monotonic_ns())
-            elif server.wake_ns and server.wake_ns <= now:
-                self.look(now)
-        return signalled

@@ -15,7 +15,9 @@ class GoalTime:
     def k(self) -> int:
         """The step of the goal: it has moved on since the newest control instant if commands act."""
         passed = self._plant.k - self._since
-        return self._step + passed if not self._guard.controlled or self._guard.follows else self._step
+        if passed and (not self._guard.controlled or self._guard.follows):
+            return self._step + passed
+        return self._step
 
     def begin_period(self) -> None:
         """The present step is a control instant."""

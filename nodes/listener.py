@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, Self
 
-from servonode.bus import Bus, BusError, Message, Subscriber, Wanted
+from servonode.bus import Bus, BusError, Message, SubscriberFace, Wanted
 from servonode.nodes.find_runs import find_run
 from servonode.nodes.topology import NODES, publishers
 
@@ -35,7 +35,7 @@ class Listener:
         self.alive = False  # whether that run is going on
         self._look_due = 0.0
         self._bus: Bus | None = None
-        self._inbox: Subscriber | None = None
+        self._inbox: SubscriberFace | None = None
 
     def look(self, now: float) -> bool:
         """Look for the run when it is time to [monotonic s]; True when one was found that is not the one before."""

@@ -3,7 +3,7 @@
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,11 +61,21 @@ class Outbox:
     def send(self, kind: type[Message], k: int, t: float, *, seq: int | None = None, **values: Any) -> Message:
         """Publish one message; `seq` repeats an earlier number (the same message once more)."""
         topic = _TOPIC_OF[kind]
-        if seq is None:
-            seq = self._seq[topic] = self._seq[topic] + 1
-        message = kind(t=t, seq=seq, run=self.run, k=k, mono=self.clock(), node=self.node, src=self.src, **values)
+        message = self._stamped(topic, kind, k, t, seq, values)
         self._publisher.publish(topic, message)
         return message
+
+    def send_all(self, kind: type[Message], several: Iterable[tuple[int, float, dict[str, Any]]]) -> None:
+        """Publish messages of (k, t, values), at once."""
+        topic = _TOPIC_OF[kind]
+        self._publisher.publish_all(topic, [self._stamped(topic, kind, k, t, None, values) for k, t, values in several])
+
+    def _stamped(
+        self, topic: str, kind: type[Message], k: int, t: float, seq: int | None, values: dict[str, Any]
+    ) -> Message:
+        if seq is None:
+            seq = self._seq[topic] = self._seq[topic] + 1
+        return kind(t=t, seq=seq, run=self.run, k=k, mono=self.clock(), node=self.node, src=self.src, **values)
 
 
 class Node:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from servonode.bus import Bus, MessageError, RunFolder, clear_devices_folder
+from servonode.bus import Bus, DirectSubscriber, MessageError, RunFolder, Wanted, clear_devices_folder
 from servonode.bus.interfaces import Identity
 from servonode.bus.messages import MAX_TEXT
 from servonode.closed_loop.closed_loop import ClosedLoop
@@ -29,14 +29,14 @@ IDLE_NS = 200_000_000  # how long a node sleeps at most even if nothing comes
 URGENT = ("estop", "stop")
 REQUESTS_AT_ONCE, REQUESTS_KEPT = 4, 64
 ANSWERING_NS = 200_000  # after which what else is asked must wait
-POLL_NS = 1_000_000  # requests are polled this often whatever else comes
 OPERATOR = sorted({word for entry in NODES.values() for word in entry.words})
 
 
 class NodeBus(Bus):
     """A node's bus that also wakes for signals and answers requests: ready, start, stop, and the operator's.
 
-    It has an attribute more than a dozen because signals, requests and their consequences meet here.
+    It has an attribute more than a dozen because signals, requests and their consequences meet here. Its subscribers
+    work in the node's own thread.
     """
 
     def __init__(self, folder: Path, node: str) -> None:
@@ -48,7 +48,6 @@ class NodeBus(Bus):
         self.on_stop: Callable[[], None] = lambda: None
         self.is_ready: Callable[[], bool] = lambda: False
         self.on_operator: Callable[[str], dict[str, Any]] = lambda _: {"refused": f"node {node} takes no such request"}
-        self._poll_due = 0
         self._requests: deque[tuple[Identity, dict[str, Any]]] = deque()  # that wait for their turn
         self._request_socket = self.requests()
         self._wake, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -57,6 +56,9 @@ class NodeBus(Bus):
             signal.signal(number, lambda number, _: self.halt(signal.Signals(number).name))
         signal.signal(STOP, lambda *_: self._alarm())
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (STOP,))  # one that came since the fork comes now, and wakes
+
+    def subscriber(self, wanted: Wanted) -> DirectSubscriber:
+        return self.direct_subscriber(wanted)
 
     def halt(self, by: str) -> None:
         """Ask the node to end in good order. by: who asks.
@@ -75,15 +77,9 @@ class NodeBus(Bus):
         self._signalled = self._emergency = True
 
     def wait(self, deadline_ns: int | None, fds: Iterable[int] = ()) -> bool:
-        # before the sleep, for what follows a wake-up is the answer to it; and also where messages wait each time: a
-        # node that never sleeps must answer requests too
-        now = time.monotonic_ns()
-        if now > self._poll_due:
-            self._poll_due = now + POLL_NS
-            self._waiter.look(now)
-            self.answer_requests()
         came = self._waiter.wait(0 if self._requests else deadline_ns, (*fds, self._wake))
-        self._serve()
+        if self._signalled or self._requests or self._request_socket.waiting():
+            self._serve()
         return came
 
     def wait_for_request(self, deadline_ns: int) -> None:

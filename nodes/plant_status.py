@@ -14,7 +14,7 @@ from servonode.nodes.state_publisher import StatePublisher
 from servonode.nodes.topology import PLANT
 from servonode.plants.plant import Plant
 
-STATUS_INSTANTS = 64  # control instants after which a status is due at the latest; the target node goes by it
+STATUS_INSTANTS = 128  # control instants after which a status is due at the latest; the target node goes by it
 
 
 class ReportingNode(Protocol):

@@ -5,8 +5,10 @@ for it: the answer to a state costs one round trip, and every execution mode use
 The plant's status messages tell how far it is; the states themselves need not come here.
 """
 
+import math
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from servonode.nodes.topology import TARGET
 
 CHUNK = 32  # goals published at once in lockstep, where the controller waits for them
 LEAST_CHUNK = 4  # in real time, so that reading them never holds up an answer; more where that is too slow
-LEAST_AHEAD = 256  # control instants published ahead at least
+LEAST_AHEAD = 256  # control instants published ahead at least: twice as many as pass between two statuses
 MOST_AHEAD = 1024  # at most: a controller keeps twice as many
 STATUSES_AHEAD = 4  # in real time: as many as pass while this many status messages come
 PAUSE_S = 0.001  # between two chunks
@@ -79,14 +81,18 @@ class TargetNode(EventNode):
         return self._readers > before
 
     def _publish(self, first: int, last: int) -> None:
+        goals: list[tuple[int, float, dict[str, Any]]] = []
         for instant in range(first, last + 1):
             k = instant * self.steps_per_period
             t = k * self.step_ns / 1e9
             self.targets.evaluate(t, self._values)
-            if not np.isfinite(self._values).all():
+            values = self._values.tolist()
+            if not all(map(math.isfinite, values)):
+                self.outbox.send_all(Target, goals)
                 self._fail(k, t)
                 return
-            self.outbox.send(Target, k, t, target=dict(zip(self.names, self._values.tolist(), strict=True)))
+            goals.append((k, t, {"target": dict(zip(self.names, values, strict=True))}))
+        self.outbox.send_all(Target, goals)
         self._next = max(self._next, last + 1)
 
     def _fail(self, k: int, t: float) -> None:

@@ -56,6 +56,7 @@ class Actuator:
         self._limited = np.zeros(len(effects.limit))  # behind the rate limit, before the lag
         self._demand = np.zeros(len(effects.limit))
         self._limit = np.array(effects.limit)
+        self._lowest = -self._limit
         self._change = np.array(effects.rate_limit) * step
         lag = np.array(effects.lag)
         # exact zero-order-hold answer of a first-order lag over one step; of one far shorter than the step, the whole
@@ -68,7 +69,7 @@ class Actuator:
         """Take a new demand, to be held."""
         if self._ideal:
             np.minimum(demand, self._limit, out=self.output)
-            np.maximum(self.output, -self._limit, out=self.output)
+            np.maximum(self.output, self._lowest, out=self.output)
             return
         self._demand[:] = demand
         if not self.effects.dynamic:
@@ -114,12 +115,13 @@ class Sensor:
 
     def __init__(self, effects: SensorEffects, rng: np.random.Generator) -> None:
         self.effects = effects
+        self._ideal = effects.ideal
         self._rng = rng
         self._noise, self._bias, self._quantum = map(np.array, (effects.noise, effects.bias, effects.quantum))
 
     def measure(self, state: Array) -> Array:
         """The measured state; a new array unless the sensor is ideal."""
-        if self.effects.ideal:
+        if self._ideal:
             return state
         value = state + self._bias + self._noise * self._rng.standard_normal(len(state))
         return rounded(value, self._quantum)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -23,8 +24,7 @@ class Info:
     simulated: bool  # time advances only through `advance`
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True):
     """A measured state in the order of `Info.state_names`, as it is known at plant step k, time t [s].
 
     step: the machine's own number of it, which stands still where nothing new has come. age: how long before t it was

@@ -47,7 +47,7 @@ class SimulatedPlant:
         self.x = start.copy()
         self.actuator = Actuator(actuator, step_ns / 1e9)
         self.sensor = Sensor(sensor, np.random.default_rng(seed))
-        self._h = step_ns / 1e9
+        self._h, self._n_state = step_ns / 1e9, machine.n_state
         self._integrator = integrator
         self._advance = machine.advancer(integrator)
         self._stepwise = actuator.dynamic or sensor.delay > 0
@@ -99,7 +99,7 @@ class SimulatedPlant:
     def read(self) -> Reading:
         """The measured state; with a sensor delay, the state of that long ago under the present stamp."""
         true = self.x if not self.sensor.effects.delay else self._late[0]
-        measured = self.sensor.measure(true[: self.machine.n_state])
+        measured = self.sensor.measure(true[: self._n_state])
         if self._plausible is not None:
             self.distrust = self._plausible.complaint(self.t, measured.tolist())
         return Reading(self.k, self.t, measured, self.k, self.sensor.effects.delay)

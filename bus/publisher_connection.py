@@ -1,4 +1,4 @@
-"""Subscriber to an external plant: connects to its publisher, and again whenever that connection ends.
+"""The connection to a publisher, read in this thread, and made again whenever it ends.
 
 Any process may have bound the address, so what comes is read within bounds of size, number and time.
 """
@@ -8,7 +8,7 @@ import select
 import socket
 import time
 
-from servonode.bus.interfaces import BOUND, Intake
+from servonode.bus.interfaces import BOUND, HWM, Intake
 from servonode.bus.messages import MAX_PAYLOAD, Message
 from servonode.bus.wire import Connection, Refused, frame
 from servonode.bus.zmq_io import DRAIN_NS, RECONNECT_MAX_MS, RECONNECT_MS, place_of
@@ -19,10 +19,11 @@ FRAMES = 64  # taken between two looks at the clock
 REFUSED_NS = 100_000_000  # before another try at a peer that breaks the protocol
 
 
-class DeviceSubscriber:
+class PublisherConnection:
     """The messages of the intake's topics from the publisher at an address, ipc or tcp.
 
-    `fd` is readable when something has come.
+    `fd` is readable when something has come. One that sleeps on it may say in `readable` what it found: then a
+    `receive` that has nothing to read costs nothing.
     """
 
     def __init__(self, address: str, intake: Intake) -> None:
@@ -34,30 +35,72 @@ class DeviceSubscriber:
         self._connecting: socket.socket | None = None  # a socket that is connecting
         self._connection: Connection | None = None
         self._subscribed = self._more = False
-        self._retry_ns, self._pause_ns = 0, 0  # when to connect again, and how long the last pause was
+        self.readable: bool | None = None  # whether something waits; None: not known since the last read
+        self.wake_ns = 0  # the clock at which to look though nothing becomes readable: to connect again; 0: at none
+        self._pause_ns = 0  # how long it was waited for that
+        self._early: list[tuple[str, Message]] = []  # what a `look` has found
         self._connect(time.monotonic_ns())
 
     def receive(self, bound: int = BOUND) -> list[tuple[str, Message]]:
         """What has come, oldest first, at most `bound` messages and as many as DRAIN_NS allow; never blocks."""
-        now = time.monotonic_ns()
         taken: list[tuple[str, Message]] = []
+        self.receive_into(taken, bound)
+        return taken
+
+    def receive_into(self, taken: list[tuple[str, Message]], bound: int) -> None:
+        """The same, appended to what is taken already, which counts towards the bound."""
+        if self._early:
+            room = bound - len(taken)
+            taken += self._early[:room]
+            del self._early[:room]
+        if len(taken) < bound:
+            self._read(taken, bound)
+        self.readable = self._more or bool(self._early) or None
+
+    def look(self) -> None:
+        """Connect, shake hands, subscribe; what has come by then is kept for `receive`."""
+        self._read(self._early, HWM)
+        self.readable = None
+
+    def has_room(self) -> bool:
+        """Whether a `look` keeps more of what comes."""
+        return len(self._early) < HWM
+
+    def _read(self, taken: list[tuple[str, Message]], bound: int) -> None:
+        """Append to `taken` what has come, until it has `bound` messages and for DRAIN_NS."""
+        now = time.monotonic_ns()
+        connection, take = self._connection, self._intake.take
         self._more = False
-        if self._connection is None and not self._is_connected(now):
-            return taken
+        if connection is None:
+            connection = self._connected(now)
+            if connection is None:
+                return
         try:
-            self._drain(taken, bound, now + DRAIN_NS)
+            while True:
+                for frames in connection.read(FRAMES):
+                    if len(frames) != 2:
+                        self._intake.counts["frames"] += 1
+                    elif (message := take(frames[0], frames[1])) is not None:
+                        taken.append(message)
+                        if len(taken) >= bound:
+                            break
+                self._more = not connection.exhausted and connection.has_more()
+                if not self._subscribed and connection.shaken:
+                    self._subscribed, self._pause_ns = True, 0
+                    connection.send(self._subscribes)
+                if connection.drained and not self._more:
+                    return
+                if len(taken) >= bound or time.monotonic_ns() > now + DRAIN_NS:
+                    return
         except Refused as error:
             self._intake.counts[error.reason] += 1
             self._end(REFUSED_NS)
         except OSError:
             self._end(self._next_pause())
-        return taken
 
     def due(self) -> int | None:
-        """The monotonic time [ns] at which to call `receive` although `fd` is not readable; None: there is none."""
-        if self._more:
-            return 0
-        return self._retry_ns if self._connection is None and self._connecting is None else None
+        """The monotonic time [ns] at which to look though nothing becomes readable, if any."""
+        return 0 if self._more else self.wake_ns or None
 
     def renew(self) -> None:
         """Connect anew, at once."""
@@ -65,42 +108,24 @@ class DeviceSubscriber:
         self._connect(time.monotonic_ns())
 
     def close(self) -> None:
-        """Close the connection; none is made again."""
+        """Hang up, for good."""
         self._end(0)
         self._epoll.close()
 
-    def _drain(self, taken: list[tuple[str, Message]], bound: int, limit: int) -> None:
-        """Append to `taken` what has come, up to the bounds."""
-        connection = self._connection
-        assert connection is not None
-        while True:
-            for frames in connection.read(FRAMES):
-                if len(frames) != 2:
-                    self._intake.counts["frames"] += 1
-                elif (message := self._intake.take(frames[0], frames[1])) is not None:
-                    taken.append(message)
-                    if len(taken) >= bound:
-                        break
-            self._more = connection.has_more()
-            if connection.shaken and not self._subscribed:
-                self._subscribed, self._pause_ns = True, 0
-                connection.send(self._subscribes)
-            if len(taken) >= bound or time.monotonic_ns() > limit or (connection.drained and not self._more):
-                return
-
-    def _is_connected(self, now: int) -> bool:
-        """Whether there is a connection now; starts a new attempt when the pause is over."""
+    def _connected(self, now: int) -> Connection | None:
+        """The connection, if there is one now; one is begun where it is time for that."""
         if self._connecting is None:
-            if now < self._retry_ns:
-                return False
+            if now < self.wake_ns:
+                return None
             self._connect(now)
         elif (problem := self._connecting.connect_ex(self._place)) in (0, errno.EISCONN):
             self._begin(self._connecting, now)
         elif problem not in (errno.EALREADY, errno.EINPROGRESS):
             self._end(self._next_pause())
-        return self._connection is not None
+        return self._connection
 
     def _connect(self, now: int) -> None:
+        self.wake_ns = 0
         connecting = socket.socket(self._family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         problem = connecting.connect_ex(self._place)
         if problem == 0:
@@ -111,10 +136,10 @@ class DeviceSubscriber:
             self._epoll.register(connecting, select.EPOLLOUT)
         else:
             connecting.close()
-            self._retry_ns = now + self._next_pause()
+            self.wake_ns = now + self._next_pause()
 
     def _begin(self, opened: socket.socket, now: int) -> None:
-        """Start the protocol on a socket that is connected now."""
+        """Speak over a connection that has been made."""
         self._connecting, self._subscribed = None, False
         try:
             if self._family != socket.AF_UNIX:
@@ -122,20 +147,20 @@ class DeviceSubscriber:
             self._epoll.modify(opened, select.EPOLLIN)
         except OSError:  # gone already
             opened.close()
-            self._retry_ns = now + self._next_pause()
+            self.wake_ns = now + self._next_pause()
             return
         self._connection = Connection(opened, KIND, PEERS, MAX_PAYLOAD, PIECE, now)
 
     def _end(self, pause_ns: int) -> None:
-        """Close the connection; the next one is tried after a pause."""
+        """Hang up, until after a pause."""
         for opened in (self._connection, self._connecting):
             if opened is not None:
                 opened.close()
         self._connection = self._connecting = None
         self._more = False
-        self._retry_ns = time.monotonic_ns() + pause_ns
+        self.wake_ns = time.monotonic_ns() + pause_ns
 
     def _next_pause(self) -> int:
-        """How long to wait before the next attempt [ns]: twice the pause before, within bounds."""
+        """How long to wait before the next try [ns]: a little longer each time."""
         self._pause_ns = min(max(2 * self._pause_ns, RECONNECT_MS * 1_000_000), RECONNECT_MAX_MS * 1_000_000)
         return self._pause_ns
