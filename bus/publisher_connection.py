@@ -108,7 +108,7 @@ class PublisherConnection:
         self._connect(time.monotonic_ns())
 
     def close(self) -> None:
-        """Hang up, for good."""
+        """Close the connection for good."""
         self._end(0)
         self._epoll.close()
 
@@ -139,7 +139,7 @@ class PublisherConnection:
             self.wake_ns = now + self._next_pause()
 
     def _begin(self, opened: socket.socket, now: int) -> None:
-        """Speak over a connection that has been made."""
+        """Start the protocol on a socket that is connected now."""
         self._connecting, self._subscribed = None, False
         try:
             if self._family != socket.AF_UNIX:
@@ -152,7 +152,7 @@ class PublisherConnection:
         self._connection = Connection(opened, KIND, PEERS, MAX_PAYLOAD, PIECE, now)
 
     def _end(self, pause_ns: int) -> None:
-        """Hang up, until after a pause."""
+        """Close the connection; the next one is tried after a pause."""
         for opened in (self._connection, self._connecting):
             if opened is not None:
                 opened.close()
@@ -161,6 +161,6 @@ class PublisherConnection:
         self.wake_ns = time.monotonic_ns() + pause_ns
 
     def _next_pause(self) -> int:
-        """How long to wait before the next try [ns]: a little longer each time."""
+        """How long to wait before the next attempt [ns]: twice the pause before, within bounds."""
         self._pause_ns = min(max(2 * self._pause_ns, RECONNECT_MS * 1_000_000), RECONNECT_MAX_MS * 1_000_000)
         return self._pause_ns

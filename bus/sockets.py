@@ -1,9 +1,9 @@
 """The bus over ZeroMQ: publishers bind, subscribers connect, and only `wait` sleeps.
 
 Sockets that listen are of `Server`, which bounds what an unknown process can make the node do. Nodes subscribe to each
-other with a `PublisherConnection` for each publisher, in their one thread: the thread of libzmq would be woken first, and
-then wake the node. A process that may be busy for long subscribes with libzmq, whose thread reads meanwhile. Make the
-bus after the fork: such threads do not survive one.
+other with a `PublisherConnection` for each publisher, in their one thread: that of libzmq would be woken first, and then
+wake the node. A process that may be busy for long subscribes with libzmq, whose thread reads meanwhile. Make the bus
+after the fork: such threads do not survive one.
 """
 
 import os
@@ -74,7 +74,7 @@ class Subscriber:
 
 
 class DirectSubscriber:
-    """Hears other nodes' publishers in this thread, before or after these start.
+    """Receives from the publishers of other nodes in this thread, before or after these start.
 
     When a publisher restarts, it is connected to and subscribed to again by the next `receive` or `wait`.
     """
