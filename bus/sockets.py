@@ -1,9 +1,9 @@
 """The bus over ZeroMQ: publishers bind, subscribers connect, and only `wait` sleeps.
 
 Sockets that listen are of `Server`, which bounds what an unknown process can make the node do. Nodes subscribe to each
-other with a `PublisherConnection` for each publisher, in their one thread: that of libzmq would be woken first, and then
-wake the node. A process that may be busy for long subscribes with libzmq, whose thread reads meanwhile. Make the bus
-after the fork: such threads do not survive one.
+other with a `PublisherConnection` for each publisher, in their one thread: that of libzmq would be woken first, and
+then wake the node. A process that may be busy for long subscribes with libzmq, whose thread reads meanwhile. Make the
+bus after the fork: such threads do not survive one.
 """
 
 import os

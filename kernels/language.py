@@ -168,11 +168,14 @@ class _Reader:
         self.signature = Signature(node.name, tuple(arguments), result, home)
         self.locals: dict[str, Local] = {each.name: each for each in arguments}
         self.loops: set[str] = set()
+        self.set = set(self.locals)  # what has a value, whichever way the statement before was reached
 
     def function(self) -> Function:
         doc = ast.get_docstring(self.node) or ""
-        body = self.node.body[1:] if doc else self.node.body
-        return Function(self.signature, self.block(body), doc)
+        body = self.block(self.node.body[1:] if doc else self.node.body)
+        if self.signature.result is not None and not _ends(body):
+            _refuse(self.node, f"{self.node.name}, which may end without a result,")
+        return Function(self.signature, body, doc)
 
     # statements
 
@@ -193,20 +196,36 @@ class _Reader:
                     _refuse(node, "the assignment")
                 found = tuple(map(self.value, values))
                 places = tuple(self.place(each, value.type) for each, value in zip(targets, found, strict=True))
-                return (Together(places, tuple(map(self._fit, found, (each.type for each in places), [node] * 9))),)
+                fitting = (self._fit(value, to.type, node) for value, to in zip(found, places, strict=True))
+                return (Together(places, tuple(fitting)),)
             case ast.Assign(targets=[target], value=value):
                 return (self.assignment(node, target, value),)
             case ast.AugAssign(target=target, op=op, value=value):
                 return (self._set(node, target, self.binary(node, self.value(_loaded(target)), op, self.value(value))),)
             case ast.If(test=test, body=body, orelse=other):
-                return (If(self.truth(test), self.block(body), self.block(other)),)
+                return (self.branches(test, body, other),)
             case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"), args=args), orelse=[]):
                 return (self.loop(node, name, args),)
             case ast.While(test=test, body=body, orelse=[]):
-                return (While(self.truth(test), self.block(body)),)
+                condition, before = self.truth(test), self.set.copy()
+                statement = While(condition, self.block(body))
+                self.set = before
+                return (statement,)
             case ast.Return(value=value):
                 return (self.returned(node, value),)
         _refuse(node, "the statement")
+
+    def branches(self, test: ast.expr, body: list[ast.stmt], other: list[ast.stmt]) -> If:
+        """Set after it is what both branches set, or the one that goes on."""
+        condition, before = self.truth(test), self.set.copy()
+        first = self.block(body)
+        after, self.set = self.set, before
+        second = self.block(other)
+        if _ends(first) != _ends(second):
+            self.set = self.set if _ends(first) else after
+        else:
+            self.set &= after
+        return If(condition, first, second)
 
     def assignment(self, node: ast.stmt, target: ast.expr, value: ast.expr) -> Statement:
         match target, value:
@@ -226,7 +245,7 @@ class _Reader:
         match target:
             case ast.Name(id=name) if kind is not None and name not in self.loops:
                 known = self.locals.get(name)
-                return known if known is not None else self._kept(target, name, kind)
+                return self._kept(target, name, kind if known is None else known.type)
             case ast.Subscript():
                 element = self.element(target)
                 if isinstance(element, Element):
@@ -237,6 +256,7 @@ class _Reader:
         known = self.locals.setdefault(name, Local(name, kind))
         if known.type != kind or (known in self.signature.arguments and isinstance(kind, Array)):
             _refuse(node, f"{name} with two types")
+        self.set.add(name)
         return known
 
     def _fit(self, value: Expr, wanted: Type | None, node: ast.AST) -> Expr:
@@ -254,10 +274,12 @@ class _Reader:
         step = Number(-step.a.value, I64) if isinstance(step, Unary) and isinstance(step.a, Number) else step
         if not isinstance(step, Number) or not step.value:
             _refuse(node, "a step that is no number")
+        before = self.set.copy()
         variable = self._kept(node, name, I64)
         self.loops.add(name)
         body = self.block(node.body)
         self.loops.discard(name)
+        self.set = before
         return For(variable, start, stop, int(step.value), body)
 
     def returned(self, node: ast.Return, value: ast.expr | None) -> Return:
@@ -281,6 +303,8 @@ class _Reader:
             case ast.Constant(value=int(value)):
                 return Number(value, I64)
             case ast.Name(id=name) if name in self.locals:
+                if name not in self.set:
+                    _refuse(node, f"{name}, which may have no value here,")
                 return self.locals[name]
             case ast.Name(id=name) if name in self.module.constants:
                 return Number(self.module.constants[name], I64)
@@ -407,6 +431,16 @@ class _Reader:
 
     def local_value(self, node: ast.expr) -> Expr:
         return self.value(node)
+
+
+def _ends(body: tuple[Statement, ...]) -> bool:
+    """Whether what follows is never reached."""
+    match body[-1:]:
+        case (Return(),) | (While(test=Number(value=True)),):
+            return True
+        case (If(body=first, other=second),):
+            return _ends(first) and _ends(second)
+    return False
 
 
 def _loaded(target: ast.expr) -> ast.expr:

@@ -147,6 +147,7 @@ LOCALS = """def f(x: f64[6], double: f64, gamma: f64, y1: f64, größe: f64, nev
     f_ = φ
     total = 0.0
     unused = x[1]*total
+    best = total
     for i in range(1, 6, 2):
         if x[i] > 0.0:
             best = x[i]
@@ -196,6 +197,7 @@ LOOPS = """def f(n: i64, x: f64[8]) -> f64:
             m += 2
         else:
             m += 1
+    kept = 0.5
     for j in range(7, n, -2):
         last = x[j]
         if last > 0.0:

@@ -171,6 +171,19 @@ def test_what_is_taken_from_another_kernel_comes_with_what_it_calls() -> None:
     assert not hasattr(ours, "other")
 
 
+def test_what_both_branches_set_is_set() -> None:
+    text = "def f(x: f64) -> f64:\n    if x > 1.0:\n        return 7.0\n    elif x > 0.0:\n        y = x\n    else:\n"
+    text += "        y = -x\n    return y\n"
+    ours = compiled(text)
+    assert [ours.f(x) for x in (2.0, 0.5, -3.0)] == [7.0, 0.5, 3.0]
+
+
+def test_many_assignments_at_once_are_all_made() -> None:
+    names = [f"a{i}" for i in range(12)]
+    text = f"def f(x: f64[12]) -> f64:\n    {', '.join(names)} = {', '.join(f'x[{i}]' for i in range(12))}\n"
+    assert compiled(text + f"    return {' + '.join(names)}\n").f(np.arange(12.0)) == 66.0
+
+
 def test_a_result_of_several_numbers_is_an_array() -> None:
     text = "def pair(a: f64) -> f64[2]:\n    return (a, 2.0*a)\n\n"
     text += "def f(a: f64) -> f64:\n    both = pair(a)\n    return both[1] - both[0]\n"
@@ -214,6 +227,10 @@ def test_a_kernel_leaves_the_interpreter_to_other_threads() -> None:
         ("from kernel_part import nothing\n", "line 1: the import of nothing"),
         ("x = 1.5\n", "line 1: this is outside"),
         ("def f(x: f64 = 1.0):\n    pass\n", "defaults"),
+        ("def f(x: f64) -> f64:\n    if x > 0.0:\n        return x\n", "f, which may end without a result,"),
+        ("def f(x: f64) -> f64:\n    if x > 0.0:\n        y = x\n    return y\n", "line 4: y, which may have no value"),
+        ("def f(n: i64) -> i64:\n    for i in range(n):\n        pass\n    return i\n", "line 4: i, which may have no"),
+        ("def f(x: f64) -> f64:\n    y = y + x\n    return y\n", "line 2: the expression is outside"),
     ],
 )
 def test_what_is_outside_of_the_language_is_refused_by_its_line(text: str, problem: str) -> None:
