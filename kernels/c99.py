@@ -115,7 +115,10 @@ def _reads(node: object) -> int:
 
 
 class _Printer:
-    """C text of one function. `helpers` collects what it needs beside the functions of the module."""
+    """C text of one function, with a method for each kind of statement and expression, hence so many.
+
+    `helpers` collects what it needs beside the functions of the module.
+    """
 
     def __init__(
         self, function: ir.Function, c_names: Mapping[str, str], writes: Mapping[str, frozenset[str]], small: set[str]

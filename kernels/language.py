@@ -145,7 +145,7 @@ def _length(node: ast.expr, i: int, sizes: Mapping[str, int]) -> int | None:
 
 
 class _Reader:
-    """Reads one function."""
+    """Reads one function. It has a method for each kind of statement and expression, hence so many."""
 
     def __init__(self, module: Module, node: ast.FunctionDef, home: str) -> None:
         self.module, self.node = module, node

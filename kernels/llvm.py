@@ -107,7 +107,10 @@ def _number(value: Number) -> str:
 
 
 class _Emitter:
-    """LLVM IR of one function. `used` collects the declarations that it needs."""
+    """LLVM IR of one function. `used` collects the declarations that it needs.
+
+    It has a method for each kind of statement and expression, hence so many.
+    """
 
     def __init__(self, function: Function, used: set[str]) -> None:
         self.function, self.used = function, used
