@@ -9,7 +9,9 @@ number of lengths, three lengths (-1: any).
 The kernel runs without the interpreter's lock.
 """
 
-ADAPTER = """\
+import re
+
+ADAPTER_TEXT = """\
 declare double @PyFloat_AsDouble(ptr)
 declare i64 @PyLong_AsLongLong(ptr)
 declare ptr @PyLong_AsVoidPtr(ptr)
@@ -183,3 +185,4 @@ failed:
   ret ptr null
 }
 """
+PYTHON_FUNCTIONS = re.findall(r"^declare .*@(\w+)\(", ADAPTER_TEXT, re.MULTILINE)

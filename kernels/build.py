@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 from servonode.kernels import elf, ir
-from servonode.kernels.adapter import ADAPTER
+from servonode.kernels.adapter import ADAPTER_TEXT, PYTHON_FUNCTIONS
 from servonode.kernels.compile import object_code
 from servonode.kernels.contents import Contents, entry_of
 from servonode.kernels.language import parse
-from servonode.kernels.llvm import ENTRY, llvm_text
+from servonode.kernels.llvm import llvm_text
 
 
 def built(text: str, text_of: Callable[[str], str]) -> tuple[bytes, Contents]:
@@ -17,10 +17,9 @@ def built(text: str, text_of: Callable[[str], str]) -> tuple[bytes, Contents]:
         KernelError: the text is outside of the kernel language.
     """
     module = parse(text, text_of)
-    image = elf.image_of(object_code(llvm_text(module) + ADAPTER))
-    writes = ir.written(module)
-    entries = tuple(
-        entry_of(each.signature, image.functions[ENTRY + each.signature.name], writes[each.signature.symbol])
-        for each in module.own
-    )
-    return image.code, Contents(entries, image.functions["adapter"], image.outside, module.constants)
+    code, writes = object_code(llvm_text(module) + ADAPTER_TEXT), ir.written(module)
+    entries = tuple(entry_of(each.signature, writes[each.signature.symbol]) for each in module.own)
+    if not elf.fits(code):
+        return code, Contents(entries, module.constants, {}, dict.fromkeys([*PYTHON_FUNCTIONS, *ir.LIBM], 0))
+    image = elf.image_of(code)
+    return image.code, Contents(entries, module.constants, image.functions, image.outside)

@@ -4,6 +4,8 @@ import msgspec
 
 from servonode.kernels.ir import Array, Scalar, Signature, Type
 
+ENTRY, ADAPTER = "entry.", "adapter"  # symbols of what Python calls: entry.NAME, by way of the adapter
+
 
 class Argument(msgspec.Struct, frozen=True):
     """An argument of a function; `shape` of an array, -1 as its first length: any."""
@@ -15,10 +17,9 @@ class Argument(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """A function: where its entry is in the code, its arguments, and the type of its result."""
+    """A function: its arguments, and the type of its result."""
 
     name: str
-    offset: int
     arguments: tuple[Argument, ...] = ()
     result: str = ""
 
@@ -28,12 +29,16 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Contents(msgspec.Struct, frozen=True):
-    """What stands beside the code."""
+    """What stands beside the code.
+
+    offsets: where its functions are in an image, by their symbols. Empty for object code, which llvmlite links.
+    outside: the functions that it calls, and where in an image their addresses are to stand.
+    """
 
     entries: tuple[Entry, ...]
-    adapter: int  # where the code is by which Python calls them
-    outside: dict[str, int]  # where the addresses of functions from outside are to stand
     constants: dict[str, int]
+    offsets: dict[str, int]
+    outside: dict[str, int]
 
     @classmethod
     def of(cls, data: bytes) -> "Contents":
@@ -50,13 +55,13 @@ def type_text(argument: Argument) -> str:
     return f"{argument.type}[{', '.join(':' if n < 0 else str(n) for n in argument.shape)}]"
 
 
-def entry_of(signature: Signature, offset: int, written: frozenset[str]) -> Entry:
-    """The entry of a function at an offset; what it gives back as an array is one argument more."""
+def entry_of(signature: Signature, written: frozenset[str]) -> Entry:
+    """The entry of a function; what it gives back as an array is one argument more."""
     arguments = [_argument(each.name, each.type, each.name in written) for each in signature.arguments]
     result = signature.result
     if isinstance(result, Array):
         arguments.append(_argument("result", result, True))
-    return Entry(signature.name, offset, tuple(arguments), result.value if isinstance(result, Scalar) else "")
+    return Entry(signature.name, tuple(arguments), result.value if isinstance(result, Scalar) else "")
 
 
 def _argument(name: str, kind: Type, written: bool) -> Argument:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 _LOADED, _PROGRESS, _SYMBOLS, _RELOCATIONS, _NO_BITS = 0x2, 1, 2, 4, 8
 _R_64, _R_PC32, _R_PLT32, _R_PC64 = 1, 2, 4, 24
+_X86_64 = 62
 _STUB = 8  # bytes: jmp *offset(%rip), and two of padding
 ALIGNMENT = 64
 
@@ -48,13 +49,18 @@ class _Symbol(NamedTuple):
     value: int
 
 
+def fits(code: bytes) -> bool:
+    """Whether it is an object from which an image can be made: 64-bit ELF for x86-64."""
+    return code[:6] == b"\x7fELF\x02\x01" and struct.unpack_from("<H", code, 18)[0] == _X86_64
+
+
 def image_of(code: bytes) -> Image:
     """The image of an object.
 
     Raises:
-        ObjectError: it is no 64-bit ELF object for x86-64, or needs what kernels never need.
+        ObjectError: an image cannot be made from it, or it needs what kernels never need.
     """
-    if code[:6] != b"\x7fELF\x02\x01" or struct.unpack_from("<H", code, 18)[0] != 62:
+    if not fits(code):
         raise ObjectError("not an ELF object for x86-64")
     start, count = struct.unpack_from("<Q", code, 40)[0], struct.unpack_from("<H", code, 60)[0]
     sections = [_Section(*struct.unpack_from("<IIQQQQIIQQ", code, start + 64 * i)) for i in range(count)]

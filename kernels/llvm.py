@@ -9,6 +9,7 @@ import struct
 from collections import Counter
 from collections.abc import Iterable
 
+from servonode.kernels.contents import ENTRY
 from servonode.kernels.ir import (
     BOOL,
     F64,
@@ -35,7 +36,6 @@ from servonode.kernels.ir import (
     Number,
     Return,
     Row,
-    Scalar,
     Signature,
     Statement,
     Store,
@@ -52,7 +52,6 @@ _WHOLES = {"+": "add", "-": "sub", "*": "mul"}
 _FLOAT_TESTS = {"<": "olt", "<=": "ole", ">": "ogt", ">=": "oge", "==": "oeq", "!=": "une"}
 _WHOLE_TESTS = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
 _INTRINSICS = {name: f"llvm.{name}.f64" for name in ("fabs", "floor", "sqrt", "sin", "cos", "exp", "log")}
-ENTRY = "entry."  # what the names of functions that Python calls begin with
 
 
 def llvm_text(module: Module) -> str:
@@ -434,6 +433,3 @@ def _is_plain(each: Expr) -> bool:
         case Compare(_, a, b, _) | Extreme(_, a, b, _):
             return _is_plain(a) and _is_plain(b)
     return False
-
-
-__all__ = ["ENTRY", "Scalar", "llvm_text"]

@@ -5,6 +5,7 @@ its functions becomes a built-in function of Python that takes numbers and numpy
 types and shapes, and runs without the interpreter's lock.
 """
 
+import contextlib
 import ctypes
 import functools
 import mmap
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from servonode.kernels.contents import Argument, Contents, Entry, type_text
+from servonode.kernels.contents import ADAPTER, ENTRY, Argument, Contents, Entry, type_text
 
 _CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400  # numpy's flags of an array
 _FASTCALL = 0x80  # of a PyMethodDef
@@ -49,16 +50,20 @@ class Kernel:
     def __init__(self, name: str, text: str, code: bytes, contents: Contents) -> None:
         _check_arrays()
         self.__name__, self.text = name, text
-        base = _mapped(code, contents)
+        address_of = _linked(code, contents)
+        adapter = address_of(ADAPTER)
         for size, value in contents.constants.items():
             setattr(self, size, value)
         for each in contents.entries:
-            setattr(self, each.name, _function(base + contents.adapter, base + each.offset, each))
+            setattr(self, each.name, _function(adapter, address_of(ENTRY + each.name), each))
 
 
 @functools.cache
-def _libm() -> Any:
-    return ctypes.CDLL("libm.so.6")
+def _libraries() -> list[Any]:
+    """Where functions from outside are looked for; where there is no such libm, its functions are in the C library."""
+    with contextlib.suppress(OSError):
+        return [ctypes.CDLL("libm.so.6"), _libc, ctypes.pythonapi]
+    return [_libc, ctypes.pythonapi]
 
 
 def _address(name: str) -> int:
@@ -67,10 +72,18 @@ def _address(name: str) -> int:
     Raises:
         AttributeError: there is none of this name.
     """
-    for library in (_libm(), _libc):
-        if hasattr(library, name):
-            return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
-    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+    library = next((each for each in _libraries() if hasattr(each, name)), ctypes.pythonapi)
+    return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+
+
+def _linked(code: bytes, contents: Contents) -> Callable[[str], int]:
+    """What gives the address of a function of the code, which is loaded now, by its symbol."""
+    if not contents.offsets:
+        from servonode.kernels.foreign import loaded
+
+        return loaded(code, contents.outside, _address)
+    base = _mapped(code, contents)
+    return lambda symbol: base + contents.offsets[symbol]
 
 
 def _mapped(code: bytes, contents: Contents) -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sympy
+from sympy.printing.str import StrPrinter
 
 from servonode.mechanics.description import ModelError, Quantity, Requirement, derivative_name
 from servonode.mechanics.functions import COMPILED
@@ -416,9 +417,14 @@ def _relation_text(relation: Expr, strict: bool) -> str:
     return f"{_side_text(first, values)}{_unit_of(first)}, must be {words} {_side_text(second, values)}"
 
 
+class _SidePrinter(StrPrinter):  # type: ignore[misc]
+    def _print_Abs(self, expr: Expr) -> str:
+        return f"|{self._print(expr.args[0])}|"
+
+
 def _side_text(side: Expr, values: Mapping[Expr, str]) -> str:
     """`a*b = VALUE`; a number is its own value, and what is too long to be read is given by its value alone."""
-    text = str(sympy.sstr(side, full_prec=False))
+    text = str(_SidePrinter({"full_prec": False}).doprint(side))
     if side.is_Integer or side.is_Float:
         return text
     return f"{text} = {values[side]}" if len(text) <= LONGEST_SIDE else values[side]

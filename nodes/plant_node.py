@@ -209,6 +209,8 @@ class PlantNode(Node):
         begun, timeout = self.states.asked_ns > 0, self.closed_loop.safety.command_timeout
         lockstep = self.closed_loop.launch.run.mode == "lockstep"  # time stands still, nobody is asked meanwhile
         recent = round(timeout * 1e9) if begun and timeout and not lockstep else None
+        if self.guard.failed:
+            return self.guard.ladder.obstacle()
         if not self.plant.connected():
             return f"the machine has not answered yet: {self.plant.no_answer_reason()}"
         found = self.link.fault()

@@ -11,7 +11,7 @@ from servonode.errors import did_you_mean
 from tests.test_import_rules import MODULES, loaded_by, parsed
 
 # what never leaves the package, or is an answer and no text: with these nothing is told to a user
-INTERNAL = {"BrokenOff", "Ends", "NotGranted", "Refused", "TooCurved", "_NotRegular"}
+INTERNAL = {"BrokenOff", "Ends", "NotGranted", "Refused", "TooCurved", "_NotRegular", "KernelError", "ObjectError"}
 BEFORE = {  # what users may catch an error by, beside the base
     "LaunchError": ValueError,
     "ModelError": ValueError,

@@ -455,7 +455,12 @@ def test_four_plant_steps_a_period_are_enough() -> None:
         ("curve", {}, {}, "c_n: is missing"),
         ("curve", {"c_n": -0.1}, {}, "must be at least 0"),
         ("curve", {"c_n": 0.4, "kappa0": 0.5, "n0": 2.5}, {}, "centre of curvature"),
-        ("literal", {"psi_c": float(np.pi / 2)}, {"initial": {"theta": 0.1}}, "psi_c + |delta| < pi/2"),
+        (
+            "literal",
+            {"psi_c": float(np.pi / 2)},
+            {"initial": {"theta": 0.1}},
+            "psi_c + |delta| = 1.671 rad, must be less than pi/2 = 1.571",
+        ),
         ("slalom", {}, {"initial": {"phi0": 1.45, "v": 5.0}}, "heading has left"),
         ("slalom", {"delta": 1.2, "k_theta": 1.0, "path": "line"}, {"initial": {"x0": 4.7124, "v": 5.0}}, "m_ph"),
         ("slalom", {}, {"initial": {"sigma": 1.5}}, "fallen"),

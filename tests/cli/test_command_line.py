@@ -167,7 +167,7 @@ def own_cache(tmp_path: Path) -> Callable[[], subprocess.CompletedProcess[str]]:
     assert closed_loop.control is not None
     kernels = (closed_loop.machine, closed_loop.control.law, closed_loop.control.signals, closed_loop.targets)
     for module in {each.kernel.__name__ for each in kernels}:
-        key = module.removeprefix("servonode_kernel_")
+        key = module.removeprefix("kernel_")
         shutil.copytree(cache_root() / key, tmp_path / "cache" / "servonode" / "kernels" / key)
 
     def check() -> subprocess.CompletedProcess[str]:

@@ -1,11 +1,13 @@
 """Calls of kernels from Python: what does not fit is refused before anything runs."""
 
+import math
 import pickle
 from typing import Any
 
 import numpy as np
 import pytest
 
+from servonode.kernels import elf
 from servonode.kernels.build import built
 from servonode.kernels.elf import ObjectError, image_of
 from servonode.kernels.native import Kernel
@@ -23,12 +25,20 @@ def whole(n: i64) -> i64:
 
 def truth(a: f64) -> bool:
     return a > 0.0
+
+def waves(x: f64) -> f64:
+    return sin(x)*cos(x) + x**0.3 + atan2(x, 2.0) + tanh(x)
 """
 
 
-@pytest.fixture(scope="module")
-def kernel() -> Any:
-    code, contents = built(TEXT, {}.__getitem__)
+@pytest.fixture(scope="module", params=["image", "object code"])
+def kernel(request: Any) -> Any:
+    """The kernel as an image, and as llvmlite loads it on other processors and systems."""
+    with pytest.MonkeyPatch.context() as patched:
+        if request.param != "image":
+            patched.setattr(elf, "fits", lambda _: False)
+        code, contents = built(TEXT, {}.__getitem__)
+    assert bool(contents.offsets) == (request.param == "image")
     return Kernel("test", TEXT, code, contents)
 
 
@@ -44,6 +54,7 @@ def test_results_have_their_types(kernel: Any) -> None:
     assert kernel.whole(-(2**63) + 1) == -(2**63)
     assert kernel.truth(1.0) is True
     assert kernel.truth(-1.0) is False
+    assert kernel.waves(0.7) == math.sin(0.7) * math.cos(0.7) + 0.7**0.3 + math.atan2(0.7, 2.0) + math.tanh(0.7)
 
 
 def test_a_call_keeps_no_reference(kernel: Any) -> None:

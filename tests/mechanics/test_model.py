@@ -55,7 +55,9 @@ def test_a_particle_is_derived() -> None:
 
 
 def test_a_machine_without_inputs_is_derived() -> None:
-    assert "def rhs(t_, x_, y_, v_, w_, c)" in machine_source(derive(particle(inputs={})))
+    assert "def rhs(t_: f64, x_: f64, y_: f64, v_: f64, w_: f64, c: f64[n_constants]) -> f64[5]:" in machine_source(
+        derive(particle(inputs={}))
+    )
 
 
 def test_a_kinetic_energy_that_is_not_quadratic_is_refused_by_its_rates() -> None:

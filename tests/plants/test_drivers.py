@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from servonode.bus import Applied, ExternalLink, Message, Setup, State, Status, decode
 from servonode.bus.codec import encode_frames
@@ -724,7 +725,7 @@ def test_in_lockstep_a_loopback_moves_as_the_simulated_plant_bit_for_bit(trailer
 
 
 def test_a_hard_link_in_lockstep_repeats_exactly_from_its_seed(trailer):
-    faults = replace(HARD, corrupt=0.05)
+    faults = structs.replace(HARD, corrupt=0.05)
 
     def history(seed):
         loop = Loop(trailer, faults, seed=seed, lockstep=True).connect()
