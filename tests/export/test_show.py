@@ -3,7 +3,8 @@
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -54,6 +55,18 @@ def cases(trailer_equations: Equations, small: ModuleType) -> dict[str, Case]:
         rates = [each.quantity.default for each in servo.program.residuals]
         made[name] = trailer_equations, servo, Gains.from_rates(rates, servo.relative_degrees)
     return made
+
+
+@pytest.fixture(scope="module")
+def text_of(cases: dict[str, Case]) -> Callable[[str], str]:
+    """The text of a case, made once."""
+    return cache(lambda name: show_text(*cases[name]))
+
+
+@pytest.fixture(scope="module")
+def latex_of(cases: dict[str, Case]) -> Callable[..., str]:
+    """The LaTeX of a case, made once."""
+    return cache(lambda name, standalone=True: show_latex(*cases[name], standalone=standalone))
 
 
 every_case = pytest.mark.parametrize("name", [*PROGRAMS, *SMALL])
@@ -147,8 +160,8 @@ def test_every_symbol_of_machine_and_program_occurs(name: str, cases: dict[str, 
 
 
 @every_case
-def test_no_line_of_the_text_is_longer_than_100_columns(name: str, cases: dict[str, Case]) -> None:
-    text = show_text(*cases[name])
+def test_no_line_of_the_text_is_longer_than_100_columns(name: str, text_of: Callable[[str], str]) -> None:
+    text = text_of(name)
     assert max(map(len, text.splitlines())) <= 100
     assert "_dot" not in text
     assert "**" not in text
@@ -156,10 +169,15 @@ def test_no_line_of_the_text_is_longer_than_100_columns(name: str, cases: dict[s
 
 @every_case
 def test_the_printed_minimal_form_moves_as_the_kernel_does(
-    name: str, cases: dict[str, Case], small: ModuleType, trailer: Machine, rng: np.random.Generator
+    name: str,
+    cases: dict[str, Case],
+    small: ModuleType,
+    trailer: Machine,
+    rng: np.random.Generator,
+    text_of: Callable[[str], str],
 ) -> None:
     equations = cases[name][0]
-    text = show_text(*cases[name])
+    text = text_of(name)
     values = numbers(cases[name], text, rng)
     machine = machine_of(cases[name], small, trailer, values)
     state, inputs = ([values[each.name] for each in names] for names in (equations.model.state, equations.model.inputs))
@@ -175,10 +193,15 @@ def test_the_printed_minimal_form_moves_as_the_kernel_does(
 
 @every_case
 def test_the_printed_full_form_is_that_of_the_kernel(
-    name: str, cases: dict[str, Case], small: ModuleType, trailer: Machine, rng: np.random.Generator
+    name: str,
+    cases: dict[str, Case],
+    small: ModuleType,
+    trailer: Machine,
+    rng: np.random.Generator,
+    text_of: Callable[[str], str],
 ) -> None:
     equations = cases[name][0]
-    text = show_text(*cases[name])
+    text = text_of(name)
     values = numbers(cases[name], text, rng)
     if not equations.model.constraints:
         assert "M[1,1]" not in text
@@ -196,10 +219,10 @@ def test_the_printed_full_form_is_that_of_the_kernel(
 
 @every_case
 def test_the_printed_powers_are_those_of_the_derivation(
-    name: str, cases: dict[str, Case], rng: np.random.Generator
+    name: str, cases: dict[str, Case], rng: np.random.Generator, text_of: Callable[[str], str]
 ) -> None:
     equations = cases[name][0]
-    text = show_text(*cases[name])
+    text = text_of(name)
     values, shown = numbers(cases[name], text, rng), printed(text)
     values |= {v.rate.name: float(rng.uniform(-1, 1)) for v in equations.model.velocities}
     power = evaluated(shown["P"], values) - evaluated(shown["D"], values) + evaluated(shown.get("E", "0"), values)
@@ -210,11 +233,11 @@ def test_the_printed_powers_are_those_of_the_derivation(
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_printed_residuals_are_those_of_the_program(
-    name: str, cases: dict[str, Case], rng: np.random.Generator
+    name: str, cases: dict[str, Case], rng: np.random.Generator, text_of: Callable[[str], str]
 ) -> None:
     servo = cases[name][1]
     assert servo is not None
-    text = show_text(*cases[name])
+    text = text_of(name)
     values, shown = numbers(cases[name], text, rng), printed(text)
     for i, f in enumerate(servo.f):
         assert evaluated(shown[f"f{i + 1}"], values) == pytest.approx(number(f, values), rel=1e-12)
@@ -233,11 +256,11 @@ def test_the_printed_residuals_are_those_of_the_program(
 
 @pytest.mark.parametrize("name", ["pursuit", "least_norm", "opposed"])
 def test_the_printed_input_matrix_is_J_over_M_r_times_B_r(
-    name: str, cases: dict[str, Case], rng: np.random.Generator
+    name: str, cases: dict[str, Case], rng: np.random.Generator, text_of: Callable[[str], str]
 ) -> None:
     equations, servo, _ = cases[name]
     assert servo is not None
-    text = show_text(*cases[name])
+    text = text_of(name)
     values = numbers(cases[name], text, rng)
     J, M_r, B_r = (
         np.array([number(entry, values) for entry in each]).reshape(each.shape)
@@ -279,8 +302,10 @@ def groups(latex: str) -> Iterator[str]:
 
 @every_case
 @pytest.mark.parametrize("standalone", [True, False])
-def test_braces_and_environments_of_the_latex_balance(name: str, standalone: bool, cases: dict[str, Case]) -> None:
-    latex = show_latex(*cases[name], standalone=standalone)
+def test_braces_and_environments_of_the_latex_balance(
+    name: str, standalone: bool, latex_of: Callable[..., str]
+) -> None:
+    latex = latex_of(name, standalone)
     open_: list[str] = []
     for group in groups(latex):
         kind, _, what = group.partition(" ")
@@ -293,8 +318,8 @@ def test_braces_and_environments_of_the_latex_balance(name: str, standalone: boo
 
 
 @every_case
-def test_words_of_the_latex_contain_no_raw_underscore(name: str, cases: dict[str, Case]) -> None:
-    latex = show_latex(*cases[name])
+def test_words_of_the_latex_contain_no_raw_underscore(name: str, latex_of: Callable[..., str]) -> None:
+    latex = latex_of(name)
     words = re.sub(
         r"\\begin\{(align|gather)\*\}.*?\\end\{\1\*\}|\\\[.*?\\\]|(?<!\\)\$.*?\$", "", latex, flags=re.DOTALL
     )
@@ -354,8 +379,10 @@ def compiles(latex: str, folder: Path) -> None:
 
 @every_case
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
-def test_the_latex_compiles_and_nothing_runs_off_the_page(name: str, cases: dict[str, Case], tmp_path: Path) -> None:
-    compiles(show_latex(*cases[name]), tmp_path)
+def test_the_latex_compiles_and_nothing_runs_off_the_page(
+    name: str, tmp_path: Path, latex_of: Callable[..., str]
+) -> None:
+    compiles(latex_of(name), tmp_path)
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
