@@ -82,7 +82,7 @@ def rig(trailer):
 
 
 def wait(plant: DevicePlant, done, seconds: float = 20.0, most: float = 20.0) -> None:
-    """As the plant node waits: on what the driver says. `most` [s] where `done` itself sends, once in so long a time."""
+    """As the plant node waits: on what the driver says. most: the longest sleep [s], where `done` itself sends."""
     end = time.monotonic_ns() + round(seconds * SECOND)
     while not done():
         now = time.monotonic_ns()
