@@ -209,11 +209,12 @@ class PlantNode(Node):
         begun, timeout = self.states.asked_ns > 0, self.closed_loop.safety.command_timeout
         lockstep = self.closed_loop.launch.run.mode == "lockstep"  # time stands still, nobody is asked meanwhile
         recent = round(timeout * 1e9) if begun and timeout and not lockstep else None
+        connected = self.plant.connected()
+        found = self.link.fault() if connected else None  # which notes that the machine's state is known again
         if self.guard.failed:
             return self.guard.ladder.obstacle()
-        if not self.plant.connected():
+        if not connected:
             return f"the machine has not answered yet: {self.plant.no_answer_reason()}"
-        found = self.link.fault()
         if found is not None:
             return f"the machine is not well: {found[1]}"
         refused = self.pace.obstacle() or self.guard.arm(recent)
