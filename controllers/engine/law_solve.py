@@ -96,15 +96,16 @@ def _solve(block: Block, W: list[list[str]], z: list[str], single: str) -> tuple
 def _solve_general(block: Block, W: list[list[str]], z: list[str]) -> tuple[list[str], str]:
     """The same for three and more: pivoted elimination, once for tau and once per column of the inverse."""
     n = len(z)
-    block.lines += [f"    S = empty(({n}, {n}))", f"    v = empty({n})"]
+    S, v = f"S{n}", f"v{n}"
+    block.lines += [f"    {S} = empty(({n}, {n}))", f"    {v} = empty({n})"]
     norm = block.let(f"max({', '.join(' + '.join(f'fabs({row[k]})' for row in W) for k in range(n))})")
-    fill = [f"    S[{i}, {k}] = {text}" for i, row in enumerate(W) for k, text in enumerate(row)]
-    columns = [[f"    v[{i}] = {1.0 if i == k else 0.0}" for i in range(n)] for k in range(n)]
+    fill = [f"    {S}[{i}, {k}] = {text}" for i, row in enumerate(W) for k, text in enumerate(row)]
+    columns = [[f"    {v}[{i}] = {1.0 if i == k else 0.0}" for i in range(n)] for k in range(n)]
     inverse_norms = []
     for column in columns:
-        block.lines += [*fill, *column, f"    solve_{n}(S, v)"]
-        inverse_norms.append(block.let(" + ".join(f"fabs(v[{i}])" for i in range(n))))
-    block.lines += [*fill, *(f"    v[{i}] = {text}" for i, text in enumerate(z))]
-    block.lines.append(f"    regular = solve_{n}(S, v)")
-    tau = [block.let(f"v[{i}]") for i in range(n)]
+        block.lines += [*fill, *column, f"    solve_{n}({S}, {v})"]
+        inverse_norms.append(block.let(" + ".join(f"fabs({v}[{i}])" for i in range(n))))
+    block.lines += [*fill, *(f"    {v}[{i}] = {text}" for i, text in enumerate(z))]
+    block.lines.append(f"    regular = solve_{n}({S}, {v})")
+    tau = [block.let(f"{v}[{i}]") for i in range(n)]
     return tau, block.let(f"{norm}*max({', '.join(inverse_norms)}) if regular else 1e300")
