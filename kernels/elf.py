@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 _LOADED, _PROGRESS, _SYMBOLS, _RELOCATIONS, _NO_BITS = 0x2, 1, 2, 4, 8
-_R_64, _R_PC32, _R_PLT32, _R_PC64 = 1, 2, 4, 24
+_R_PC32, _R_PLT32 = 2, 4
 _X86_64 = 62
 _STUB = 8  # bytes: jmp *offset(%rip), and two of padding
 ALIGNMENT = 64

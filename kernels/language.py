@@ -25,7 +25,6 @@ from servonode.kernels.ir import (
     Called,
     Choice,
     Compare,
-    Convert,
     Do,
     Element,
     Empty,
@@ -421,16 +420,13 @@ class _Reader:
         return Called(signature, values, signature.result)
 
     def _argument(self, node: ast.expr, wanted: Type) -> Expr:
-        value = self.local_value(node)
+        value = self.value(node)
         if isinstance(wanted, Array) and isinstance(value.type, Array):
             given = value.type
             open_first = Array(given.element, (None, *given.shape[1:]))
             if given == wanted or open_first == wanted:
                 return value
         return self._fit(value, wanted, node)
-
-    def local_value(self, node: ast.expr) -> Expr:
-        return self.value(node)
 
 
 def _ends(body: tuple[Statement, ...]) -> bool:
@@ -451,6 +447,3 @@ def _loaded(target: ast.expr) -> ast.expr:
         case ast.Subscript(value=value, slice=index):
             return ast.copy_location(ast.Subscript(value=value, slice=index, ctx=ast.Load()), target)
     _refuse(target, "the assignment to")
-
-
-__all__ = ["Convert", "KernelError", "parse", "stated_type"]

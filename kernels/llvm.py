@@ -22,7 +22,6 @@ from servonode.kernels.ir import (
     Convert,
     Do,
     Element,
-    Empty,
     Expr,
     Extreme,
     For,
@@ -43,6 +42,7 @@ from servonode.kernels.ir import (
     Type,
     Unary,
     While,
+    assigned,
     walk,
 )
 
@@ -132,14 +132,8 @@ class _Emitter:
             if each.name in self._places:
                 self.head.append(f"  store {_llvm_type(each.type)} %{each.name}.a, ptr {self._places[each.name]}")
 
-    def _targets(self) -> Iterable[Local]:
-        for each in walk(self.function.body):
-            if isinstance(each, Let | Empty):
-                yield each.target
-            elif isinstance(each, For):
-                yield each.variable
-            elif isinstance(each, Together):
-                yield from (target for target in each.targets if isinstance(target, Local))
+    def _targets(self) -> list[Local]:
+        return [target for each in walk(self.function.body) for target in assigned(each)]
 
     def _locals(self) -> dict[str, Local]:
         return {each.name: each for each in self._targets()}

@@ -68,7 +68,9 @@ def _processor_model() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return ""
-    return "\n".join(sorted({line for line in lines if line.startswith(("model name", "flags"))}))
+    return "\n".join(
+        sorted({line for line in lines if line.startswith(("model name", "flags", "CPU part", "Features"))})
+    )
 
 
 @cache

@@ -4,11 +4,9 @@ import contextlib
 import gc
 import itertools
 import os
-import shutil
 import socket
 import statistics
 import struct
-import tempfile
 import time
 import tracemalloc
 from collections import Counter
@@ -345,13 +343,6 @@ def barrages(rng: Rng, valid: list[tuple[bytes, bytes]]) -> Iterator[bytes]:
         yield opening + bytes([2, *struct.pack(">Q", lengths[int(rng.integers(len(lengths)))])]) + rng.bytes(100)
         yield opening + frame(rng.bytes(60), int(rng.integers(8))) + rng.bytes(50)
         yield opening + legacy(topic[:50], 1) + legacy(damaged[:200]) + legacy(tag, 1) + legacy(b"\xc1")
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    made = Path(tempfile.mkdtemp(prefix="sn", dir="/tmp"))  # short: a socket's path has 107 bytes
-    yield made
-    shutil.rmtree(made)
 
 
 def raw_peer(path: Path, data: bytes) -> socket.socket:

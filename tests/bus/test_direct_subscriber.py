@@ -1,10 +1,8 @@
 """What nodes hear each other with: no thread, one read per message, and connected again whatever happens."""
 
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -43,13 +41,6 @@ def received(subscriber: DirectSubscriber, n: int = 1) -> list[int]:
     while len(got) < n and subscriber.wait(deadline):
         got += [message.seq for _, message in subscriber.receive()]
     return got
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    made = Path(tempfile.mkdtemp(prefix="sn", dir="/tmp"))  # short: a socket's path has 107 bytes
-    yield made
-    shutil.rmtree(made)
 
 
 @pytest.fixture

@@ -7,11 +7,9 @@ above what is usual (0.2 ms) and well below what a flood costs without one (45 m
 import contextlib
 import os
 import resource
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -47,13 +45,6 @@ ATTACKS = [
 
 def state(seq: int) -> State:
     return State(t=0.1, run=1, k=1, mono=1, node="plant", src=1, seq=seq, state={"x": 0.1}, input={}, control=True)
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    made = Path(tempfile.mkdtemp(prefix="sn", dir="/tmp"))  # short: a socket's path has 107 bytes
-    yield made
-    shutil.rmtree(made)
 
 
 @pytest.fixture
