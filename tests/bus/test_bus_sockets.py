@@ -1,10 +1,8 @@
 import gc
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -33,13 +31,6 @@ def received(subscriber, n: int = 1):
     while len(got) < n and subscriber.wait(deadline):
         got += subscriber.receive()
     return got
-
-
-@pytest.fixture
-def folder():
-    made = Path(tempfile.mkdtemp(prefix="sn", dir="/tmp"))  # short: a socket's path has 107 bytes
-    yield made
-    shutil.rmtree(made)
 
 
 @pytest.fixture

@@ -1,9 +1,7 @@
 """The link to a machine in another process, over real sockets; the machine here is bare pyzmq."""
 
 import select
-import shutil
 import socket
-import tempfile
 import time
 from pathlib import Path
 
@@ -22,13 +20,6 @@ def state(seq: int) -> State:
 
 def applied(seq: int, **more) -> Applied:
     return Applied(**HEADER, seq=seq, input={"u": 0.5}, desired={"u": 0.5}, re=-1, reasons=[], repeats=0, **more)
-
-
-@pytest.fixture
-def folder():
-    made = Path(tempfile.mkdtemp(prefix="sn", dir="/tmp"))  # short: a socket's path has 107 bytes
-    yield made
-    shutil.rmtree(made)
 
 
 def free_port() -> int:
