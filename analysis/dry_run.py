@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.analysis.aftermath import after_fault
-from servonode.analysis.simulate import SimulationError, can_fuse, default_every, simulate_fused
+from servonode.analysis.simulate import SimulationError, can_fuse, simulate_fused
 from servonode.analysis.zero_dynamics import judge
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.controller_section import Control
-from servonode.closed_loop.run import Run
+from servonode.closed_loop.run import Run, default_every
 from servonode.closed_loop.static_checks import Examination, Level, total_delay
 from servonode.mechanics import discrete
 from servonode.mechanics.stabilize import UnstableGains

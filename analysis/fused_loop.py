@@ -7,18 +7,23 @@ import numpy as np
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics import cache
 from servonode.mechanics.kernels import Constants, Inputs, State
-from servonode.mechanics.signatures import Array, Signature, Whole, sizes_text
+from servonode.mechanics.signatures import ANY, Array, Signature, Whole, sizes_text
 from servonode.nodes.row_log import Recorder
 from servonode.plants.record_layout import PlantRecordLayout
 
 
 class LoopKernel(Protocol):
-    """The module of a whole loop. depth: of the queue of inputs; n_row, n_answer: columns of the two records."""
+    """The module of a whole loop. depth: of the queue of inputs; n_row, n_answer: columns of the two records.
+
+    targets, signals: their entries at each control instant, and beyond the end as far as the predictor looks.
+    """
 
     def loop(
         self, steps: int, per_period: int, step_ns: int, every: int, x: State, u: Inputs, limit: Inputs,
         queue: Annotated[Array, "depth", "n_tau"], c: Constants, c_law: Annotated[Array, "n_c_law"],
-        K: Annotated[Array, 3, "n_s", "n_s"], y: Annotated[Array, "n_y"], y_targets: Annotated[Array, "n_targets"],
+        K: Annotated[Array, 3, "n_s", "n_s"], targets: Annotated[Array, ANY, "n_targets"],
+        signals: Annotated[Array, ANY, "n_signals"], y: Annotated[Array, "n_y"],
+        y_targets: Annotated[Array, "n_targets"],
         y_signals: Annotated[Array, "n_signals"], y_states: Annotated[Array, "n_own"],
         y_integrals: Annotated[Array, "n_integrals"], out: Annotated[Array, "n_out"], inputs: Inputs,
         residuals: Annotated[Array, "n_s"], recorded: Annotated[Array, "n_recorded"],
@@ -34,8 +39,6 @@ _SOURCE = '''\
 from {steps} import n_x, n_tau, n_constants, advance
 from {believed} import n_constants as n_c_believed, advance as advance_believed
 {faults}from {law} import n_constants as n_c_law, n_y, n_out, n_s, n_own, n_memory, law{follow}
-from {signals} import signals
-from {targets} import signals as targets
 
 {sizes}PAUSE = 2000000  # steps, about a second: then the interpreter may hear an interrupt
 
@@ -51,8 +54,10 @@ from {targets} import signals as targets
     while True:
         if k % per_period == 0:
             t = k * step_ns / 1e9
-            targets(t, y_targets)
-            signals(t, y_signals)
+            for i in range(len(y_targets)):
+                y_targets[i] = targets[answer, i]
+            for i in range(len(y_signals)):
+                y_signals[i] = signals[answer, i]
             {states}
             if {fault}law(t, x, y, c_law, K, out) != 0:
                 return k
@@ -72,8 +77,10 @@ from {targets} import signals as targets
                     at = k + i * per_period
                     advance_believed(at, per_period, step_ns, x_ahead, queue[(instant + i) % depth], c_believed)
                 t = (k + (depth - 1) * per_period) * step_ns / 1e9
-                targets(t, y_targets)
-                signals(t, y_signals)
+                for i in range(len(y_targets)):
+                    y_targets[i] = targets[instant + depth - 1, i]
+                for i in range(len(y_signals)):
+                    y_signals[i] = signals[instant + depth - 1, i]
                 if law(t, x_ahead, y, c_law, K, out) != 0:
                     return k
             for i in range(len(f)):
@@ -128,8 +135,6 @@ def fused_loop(closed_loop: ClosedLoop, every: int, record: Recorder, answers: R
         "steps": machine.steps(launch.plant.integrator).__name__,
         "believed": law.machine.steps(launch.plant.integrator).__name__,
         "law": law.kernel.__name__,
-        "signals": control.signals.kernel.__name__,
-        "targets": closed_loop.targets.kernel.__name__,
         "sizes": sizes_text(sizes),
         "definition": Signature.of(LoopKernel, "loop").definition(),
         "faults": f"from {machine.kernel.__name__} import faults\n" if watched else "",
@@ -141,8 +146,11 @@ def fused_loop(closed_loop: ClosedLoop, every: int, record: Recorder, answers: R
     columns |= {"answer_step": kept.step, "answer_recorded": kept.recorded, "answer_states": kept.states}
     source = _SOURCE.format(**names, **{name: part.start for name, part in columns.items()})
     loop = cast(LoopKernel, cache.load(cache.key_of("loop", source), lambda: (source, b"{}"))[0]).loop
+    instants = np.arange(launch.steps // launch.steps_per_period + len(queue)) * launch.steps_per_period
+    times = instants * launch.step_ns / 1e9
     arguments = (
         launch.steps, launch.steps_per_period, launch.step_ns, every, x, u, limit, queue, machine.c, law.c, law.K,
+        closed_loop.targets.table(times), control.signals.table(times),
         y, y[part.targets], y[part.signals], y[part.states], integrals,
         answer.out, answer.inputs, answer.residuals, answer.recorded, record.data, answers.data,
         predicts, np.zeros(len(x)), law.machine.c, np.zeros(len(integrals)), (launch.period_ns or 0) / 1e9,

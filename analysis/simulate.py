@@ -25,7 +25,6 @@ from servonode.plants.record_layout import PlantRecordLayout
 
 _log = logging.getLogger(__name__)
 Array = npt.NDArray[np.float64]
-ROWS = 20_000  # rows a run keeps unless asked for more
 MOST_STEPS = 500_000_000  # plant steps of a simulation, which take some ten minutes
 
 
@@ -47,14 +46,6 @@ def check_length(closed_loop: ClosedLoop) -> None:
         text = f"{launch.duration_ns / 1e9:g} s are {launch.steps:.3g} plant steps of {step:g} s, a simulation takes "
         text += f"at most {MOST_STEPS:.0e}; give at most {MOST_STEPS * step:g}, or a longer plant.step"
         raise LaunchError(launch.file, "run", "duration", text)
-
-
-def default_every(closed_loop: ClosedLoop) -> int:
-    """Steps per recorded row: at most ROWS rows, on control instants where there are any."""
-    launch = closed_loop.launch
-    unit = launch.steps_per_period or 1
-    periods = -(-launch.steps // unit)
-    return unit * max(1, -(-periods // ROWS))
 
 
 class _SteppedBus(MemoryBus):

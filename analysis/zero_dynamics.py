@@ -92,21 +92,21 @@ class _Loop:
             self.start = np.append(self.start, self.control.law.start_states)
             self._answer = self.control.law.answer()
         self.velocities = [self.names.index(name) for name in self.machine.description.velocities]
-        self._u, self._dx = np.zeros(self.machine.n_inputs), np.zeros(self.n_x)
+        self._u = np.zeros(self.machine.n_inputs)
         self._limits = np.array(closed_loop.safety.limits.value)
 
     def rates(self, t: float, stacked: Array) -> Array:
         """x' of stacked states (n_copies * n,); guards are ignored, the law gives its inputs beyond them too."""
-        y, rates = self.closed_loop.goal(t), []
-        for x in stacked.reshape(-1, len(self.start)):
+        y, n, limits, u = self.closed_loop.goal(t), len(self.start), self._limits, self._u
+        rates = np.zeros(len(stacked))
+        for i in range(0, len(stacked), n):
+            x = stacked[i : i + n]
             if self.control:
                 self._evaluate(t, x, y)
-                np.clip(self._answer.inputs, -self._limits, self._limits, out=self._u)
-            self.machine.kernel.derivatives(t, x[: self.n_x], self._u, self.machine.c, self._dx)
-            rates.append(self._dx.copy())
-            if self.control:
-                rates.append(self.control.law.state_rates(t, x[: self.n_x], y))
-        return np.concatenate(rates)
+                np.maximum(np.minimum(self._answer.inputs, limits, out=u), -limits, out=u)
+                rates[i + self.n_x : i + n] = self.control.law.state_rates(t, x[: self.n_x], y)
+            self.machine.kernel.derivatives(t, x[: self.n_x], u, self.machine.c, rates[i : i + self.n_x])
+        return rates
 
     def _evaluate(self, t: float, x: Array, y: Array) -> int:
         """The law's status, and its answer, at a state; the program's own states go into y."""

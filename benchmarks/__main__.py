@@ -13,8 +13,22 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("kernels", "exchanges", "hoop", "ball", "chain", "gallery", "window", "paced", "subscriber", "soak")
-USUAL = BENCHMARKS[:4]  # the others take minutes
+BENCHMARKS = (
+    "kernels",
+    "exchanges",
+    "hoop",
+    "ball",
+    "startup",
+    "chain",
+    "gallery",
+    "window",
+    "page",
+    "paced",
+    "subscriber",
+    "listeners",
+    "soak",
+)
+USUAL = BENCHMARKS[:5]  # the others take minutes
 
 
 def run(name: str, *options: str) -> str:

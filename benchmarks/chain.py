@@ -1,6 +1,6 @@
 """How cost grows: deriving, compiling and running a planar chain of n links whose tip follows a path.
 
-    python benchmarks/chain.py            the tables, for 1 to 8 links
+    python benchmarks/chain.py            the tables, for 1 to 8 and 16 links
     python benchmarks/chain.py --json     the same numbers for machines
 
 The same chain of rods with torques in its joints is stated twice: by the angles of its links to the vertical, as a
@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 
-LINKS = range(1, 9)
+LINKS = (*range(1, 9), 16)
 STATEMENTS = ("link angles", "joint angles")
 LIMIT = 300.0  # s
 LENGTH, MASS, FRICTION, GRAVITY = 0.4, 1.0, 0.05, 9.81  # m, kg, N m s/rad, m/s^2 of each rod

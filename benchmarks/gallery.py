@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from servonode.analysis.simulate import default_every, simulate_fused
+from servonode.analysis.simulate import simulate_fused
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import LaunchError, packaged, read_launch
+from servonode.closed_loop.run import default_every
 from servonode.mechanics import cache
 from servonode.nodes.launcher import Launcher
 

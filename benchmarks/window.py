@@ -28,7 +28,8 @@ from servonode.closed_loop.launch_file import read_launch
 from servonode.mechanics.description import derivative_name, packed
 from servonode.nodes.node import Outbox
 from servonode.nodes.topology import CONTROLLER, PLANT, TARGET, publishers
-from servonode.views.window import FPS, ShownRun, Window, headless_figure
+from servonode.views.shown_run import ShownRun
+from servonode.views.window import FPS, Window, headless_figure
 from servonode.views.window_feed import TOPICS
 from servonode.views.window_process import Options
 

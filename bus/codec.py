@@ -80,7 +80,8 @@ def _wide_twin(kind: type[Message]) -> type[msgspec.Struct]:
     """The same fields, numbers typed as bounded integer or any finite float, so that the two differ."""
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
     for f in msgspec.structs.fields(kind):
-        wide = _WIDER.get(f.type, f.type)
+        plain = wire.plain(f.type)
+        wide = _WIDER.get(plain, plain)
         fields.append((f.name, wide) if f.required else (f.name, wide, f.default))
     return msgspec.defstruct(kind.__name__, fields, kw_only=True, frozen=True)
 
@@ -105,7 +106,9 @@ def _as_floats(value: Any) -> Any:
 _KINDS = {word.encode(): kind for word, kind in TOPICS.items()}
 _FAST = {word: msgspec.msgpack.Decoder(kind).decode for word, kind in _KINDS.items()}
 _WIDE = {word: msgspec.msgpack.Decoder(_wide_twin(kind)).decode for word, kind in _KINDS.items()}
-_NUMERIC = {kind: {f.name for f in msgspec.structs.fields(kind) if f.type in _WIDER} for kind in _KINDS.values()}
+_NUMERIC = {
+    kind: {f.name for f in msgspec.structs.fields(kind) if wire.plain(f.type) in _WIDER} for kind in _KINDS.values()
+}
 
 
 def decode(topic: bytes, payload: bytes) -> Message:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from servonode.bus.codec import MessageError, decode
 from servonode.bus.messages import Message
@@ -13,6 +13,9 @@ BOUND = 1000  # messages taken in one drain, so that a flooding peer cannot pin 
 
 Identity = tuple[bytes, ...]  # whom to reply to; opaque
 Wanted = Mapping[str, Sequence[str]]  # publisher node -> topic words
+
+
+Taken = TypeVar("Taken", covariant=True)
 
 
 class PublisherFace(Protocol):
@@ -82,6 +85,36 @@ class BusFace(Protocol):
 
     def close(self) -> None:
         """Free everything; a second call does nothing."""
+
+
+class IntakeFace(Protocol[Taken]):
+    """What a connection to a publisher gives what has come to."""
+
+    counts: Counter[str]  # what was refused, by reason
+
+    @property
+    def words(self) -> Mapping[bytes, str]:
+        """The topics to subscribe to, as they travel and as text."""
+
+    def take(self, topic: bytes, payload: bytes) -> tuple[str, Taken] | None:
+        """What came, with its topic; None for what is refused."""
+
+
+class RawIntake:
+    """Keeps payloads as they came, for those who pass them on. topics: of which any may be subscribed to."""
+
+    def __init__(self, topics: Iterable[str]) -> None:
+        self.words: dict[bytes, str] = {}  # nothing is subscribed to until it is asked for
+        self.counts: Counter[str] = Counter()
+        self._topics = {word.encode(): word for word in topics}
+
+    def take(self, topic: bytes, payload: bytes) -> tuple[str, bytes] | None:
+        """The payload with its topic word, or None after counting why not."""
+        word = self._topics.get(topic)
+        if word is None:
+            self.counts["topic"] += 1
+            return None
+        return word, payload
 
 
 class Intake:

@@ -5,7 +5,6 @@ Whoever can reach an address can also send to it, so both must be local; see doc
 """
 
 import os
-import re
 import time
 from collections import Counter
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Protocol
 
 from servonode.bus.descriptors import ensure_room
 from servonode.bus.interfaces import BOUND, Intake
+from servonode.bus.loopback import port_of
 from servonode.bus.messages import Message
 from servonode.bus.publisher import Publisher
 from servonode.bus.publisher_connection import PublisherConnection
@@ -20,8 +20,6 @@ from servonode.bus.run_folder import IPC_LIMIT, BusError
 from servonode.bus.zmq_io import listen
 
 MACHINE_TOPICS = ("state", "status")  # what a machine publishes
-
-_TCP = re.compile(r"tcp://(?:127\.0\.0\.1|localhost|\[::1\])(?::([0-9]{1,5}))?")
 
 
 class Link(Protocol):
@@ -59,8 +57,8 @@ def check_address(text: str) -> str | None:
     """Why a machine's address cannot be used, in one sentence with the remedy; None for a valid address."""
     if text.startswith("ipc://"):
         return _check_path(text.removeprefix("ipc://"))
-    if found := _TCP.fullmatch(text):
-        if 1 <= int(found[1] or 0) <= 65535:
+    if (port := port_of(text)) is not None:
+        if port:
             return None
         return f"{text!r} has no usable port; take one from 1024 to 65535, as in tcp://127.0.0.1:9873"
     if text.startswith("tcp://"):
@@ -88,7 +86,7 @@ class ExternalLink:
         self.counts: Counter[str] = Counter()
         self._addresses = (state_address, applied_address)
         self._publisher: Publisher | None = None
-        self._subscriber: PublisherConnection | None = None
+        self._subscriber: PublisherConnection[Message] | None = None
         self._owner = 0
         self._bound: Path | None = None
 

@@ -6,7 +6,7 @@ in C while it reads: NaN and infinity fail the comparison and never become a mes
 """
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -46,6 +46,19 @@ Texts = Annotated[list[Text], Meta(max_length=MAX_ITEMS)]
 Counts = Annotated[dict[Text, Count], Meta(max_length=MAX_ITEMS)]
 
 
+def what(sentence: str, unit: str = "") -> Meta:
+    """What a field says, and its unit; behind the type in its annotation, where viewers and schemas find it."""
+    return Meta(description=sentence, extra={"unit": unit})
+
+
+def plain(kind: Any) -> Any:
+    """The type of a field without what it says about it."""
+    if not hasattr(kind, "__metadata__"):
+        return kind
+    bounds = [each for each in kind.__metadata__ if each.description is None]
+    return Annotated[(kind.__origin__, *bounds)] if bounds else kind.__origin__
+
+
 class Lifecycle(StrEnum):
     """Where a node stands; of a plant, also whether commands may act."""
 
@@ -71,88 +84,95 @@ class Lifecycle(StrEnum):
 class Message(Struct, frozen=True, kw_only=True, gc=False):
     """The header that every message carries; the values sit beside it in nested maps."""
 
-    t: Number  # s, plant time
-    seq: Count  # number of this message at its sender, per topic
-    run: StartId  # the plant's start id, echoed by all others
-    k: Count  # plant step
-    mono: Nanoseconds  # ns, the sender's monotonic clock; never compared across machines
-    node: Text  # the sender's name
-    src: StartId  # the sender's start id
+    t: Annotated[Number, what("plant time", "s")]
+    seq: Annotated[Count, what("number of this message at its sender, per topic")]
+    run: Annotated[StartId, what("the plant's start id, echoed by all others")]
+    k: Annotated[Count, what("plant step")]
+    mono: Annotated[Nanoseconds, what("the sender's monotonic clock; never compared across machines", "ns")]
+    node: Annotated[Text, what("the sender's name")]
+    src: Annotated[StartId, what("the sender's start id")]
 
 
 class State(Message, frozen=True, kw_only=True, gc=False):
     """What the plant measured at step `k`."""
 
-    state: Vectors  # by the sheets' names; vectors as lists
-    input: Values  # what was applied in the step that led here
-    control: bool  # a control instant: a command is expected
-    final: bool = False  # the explicit end of the run
-    applied_seq: CountOrNone = -1  # of a device: seq of the newest `applied` it took; -1: none
-    goal_k: CountOrNone = -1  # the step of the goal that belongs to it: goal time stands while no command acts; -1: k
-    age: Number = 0.0  # s of plant time, how old the measured values are at `t`
-    extra: Extra = UNSET  # of a device: what else it measures, such as battery or temperature; travels only if set
+    state: Annotated[Vectors, what("by the sheets' names; vectors as lists", "SI")]
+    input: Annotated[Values, what("what was applied in the step that led here", "SI")]
+    control: Annotated[bool, what("a control instant: a command is expected")]
+    final: Annotated[bool, what("the explicit end of the run")] = False
+    applied_seq: Annotated[CountOrNone, what("of a device: seq of the newest `applied` it took; -1: none")] = -1
+    goal_k: Annotated[
+        CountOrNone, what("the step of the goal that belongs to it: goal time stands while no command acts; -1: k")
+    ] = -1
+    age: Annotated[Number, what("how old the measured values are at `t`, in plant time", "s")] = 0.0
+    extra: Annotated[
+        Extra, what("of a device: what else it measures, such as battery or temperature; travels only if set")
+    ] = UNSET
 
 
 class Command(Message, frozen=True, kw_only=True, gc=False):
     """What the law asks for, as the answer to one state."""
 
-    re: Count  # seq of the state it answers
-    target_seq: CountOrNone  # seq of the target it used; -1: none
-    input: Values
-    fault: Text = ""  # not empty: the law failed for this reason, apply zero and stop
+    re: Annotated[Count, what("seq of the state it answers")]
+    target_seq: Annotated[CountOrNone, what("seq of the target it used; -1: none")]
+    input: Annotated[Values, what("asked for, by name", "SI")]
+    fault: Annotated[Text, what("not empty: the law failed for this reason, apply zero and stop")] = ""
 
 
 class Applied(Message, frozen=True, kw_only=True, gc=False):
     """What the safety filter let through, beside what was asked."""
 
-    input: Values  # applied
-    desired: Values  # asked
-    re: CountOrNone  # seq of the command it came from; -1: none
-    reasons: Texts  # why applied differs from desired; empty: it does not
-    repeats: Count  # periods in a row for which the command before was held
-    until: Count = 0  # to a device in lockstep: the step to which it is to integrate under this input
-    state_seq: CountOrNone = -1  # to a device: seq of its newest state that had been taken; -1: none
-    final: bool = False  # to a device: the run is over, be safe and wait for the next `setup`
+    input: Annotated[Values, what("applied, by name", "SI")]
+    desired: Annotated[Values, what("asked for, by name", "SI")]
+    re: Annotated[CountOrNone, what("seq of the command it came from; -1: none")]
+    reasons: Annotated[Texts, what("why applied differs from desired; empty: it does not")]
+    repeats: Annotated[Count, what("periods in a row for which the command before was held")]
+    until: Annotated[Count, what("to a device in lockstep: the step to which it is to integrate under this input")] = 0
+    state_seq: Annotated[CountOrNone, what("to a device: seq of its newest state that had been taken; -1: none")] = -1
+    final: Annotated[bool, what("to a device: the run is over, be safe and wait for the next `setup`")] = False
 
 
 class Setup(Message, frozen=True, kw_only=True, gc=False):
     """What a device must know about the run that begins at plant step `k` of the header; docs/protocol.md."""
 
-    machine: Text  # the machine's name
-    mode: Literal["realtime", "lockstep"]
-    step: Number  # s, one plant step
-    period: Number  # s, between two control instants; 0: there is no controller
-    speed: Number  # plant seconds per wall second
-    timeout: Number  # s (wall clock) without a fresh `applied` after which the device is safe by itself
-    inputs: Texts  # their names, in order
-    limits: Values  # largest magnitude that is sent, of the inputs that have one
-    parameters: Values  # of the machine, by name
-    start: Vectors  # the state at step 0; for simulations
+    machine: Annotated[Text, what("the machine's name")]
+    mode: Annotated[Literal["realtime", "lockstep"], what("the clock of the run")]
+    step: Annotated[Number, what("one plant step", "s")]
+    period: Annotated[Number, what("the time between two control instants; 0: there is no controller", "s")]
+    speed: Annotated[Number, what("plant seconds per wall second")]
+    timeout: Annotated[
+        Number,
+        what("how long without a fresh `applied` the device stays in use: then it is safe by itself; wall clock", "s"),
+    ]
+    inputs: Annotated[Texts, what("their names, in order")]
+    limits: Annotated[Values, what("largest magnitude that is sent, of the inputs that have one")]
+    parameters: Annotated[Values, what("of the machine, by name")]
+    start: Annotated[Vectors, what("the state at step 0; for simulations")]
 
 
 class Target(Message, frozen=True, kw_only=True, gc=False):
     """Where to be: position, velocity and acceleration by name (`x`, `x_dot`, `x_ddot`); `k` and `t` are goal time."""
 
-    target: Values
+    target: Annotated[Values, what("the goal, by name, with its derivatives", "SI")]
 
 
 class Report(Message, frozen=True, kw_only=True, gc=False):
     """How the law was evaluated at one state. A singular law sends `condition = LARGEST`: infinity is refused."""
 
-    residual: Values
-    condition: Number  # condition number of the matrix it solved with
-    saturated: bool  # whether a limit of the program acts
-    compute_s: Number  # s, wall time the law took
-    re: CountOrNone  # seq of the state; -1: none
-    scale: Values = {}  # of each limit of the program: below 1 while it acts
+    residual: Annotated[Values, what("how far each servo-constraint is missed, by name", "SI")]
+    condition: Annotated[Number, what("condition number of the matrix it solved with")]
+    saturated: Annotated[bool, what("whether a limit of the program acts")]
+    compute_s: Annotated[Number, what("wall time the law took", "s")]
+    re: Annotated[CountOrNone, what("seq of the state; -1: none")]
+    scale: Annotated[Values, what("of each limit of the program: below 1 while it acts")] = {}
 
 
 class Status(Message, frozen=True, kw_only=True, gc=False):
     """A node's lifecycle state, its fault, and its counters."""
 
-    lifecycle: Lifecycle
-    fault: Text = ""
-    safe_state: Text = ""  # of a plant: the stage of the fault ladder
-    counts: Counts
-    values: Values
-    goal_k: CountOrNone = -1  # of a plant: the step of the goal at present; -1: k
+    lifecycle: Annotated[Lifecycle, what("where the node stands")]
+    fault: Annotated[Text, what("the name of the fault; empty: none")] = ""
+    safe_state: Annotated[Text, what("of a plant: the stage of the fault ladder")] = ""
+    counts: Annotated[Counts, what("events since the start, by name")]
+    values: Annotated[Values, what("measured times and other values, by name; times in s")]
+    goal_k: Annotated[CountOrNone, what("of a plant: the step of the goal at present; -1: k")] = -1

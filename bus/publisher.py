@@ -3,7 +3,7 @@
 import socket
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from servonode.bus.codec import encode_frames
@@ -18,13 +18,21 @@ SUBSCRIBERS = 32  # connections at once
 SUBSCRIPTIONS = 32  # of one connection; a socket of servonode has as many as it wants topics
 KIND, PEERS = b"XPUB", frozenset((b"SUB", b"XSUB"))
 
-# Each word that may be subscribed to: the start of a topic, from the empty one on; and the topics that it lets through
-_PREFIXES = {
-    word.encode()[:length]: [other.encode() for other in TOPICS if other.startswith(word[:length])]
-    for word in TOPICS
-    for length in range(len(word) + 1)
-}
-_HEADS = {word.encode(): frame(word.encode(), MORE) for word in TOPICS}
+
+class Words:
+    """What a publisher may publish: its topics, and what may be subscribed to of them."""
+
+    def __init__(self, topics: Collection[str]) -> None:
+        self.heads = {word.encode(): frame(word.encode(), MORE) for word in topics}  # the first frame, ready to be sent
+        # each word that may be subscribed to: the start of a topic, from the empty one on; what it lets through
+        self.prefixes = {
+            word[:length]: [other for other in self.heads if other.startswith(word[:length])]
+            for word in self.heads
+            for length in range(len(word) + 1)
+        }
+
+
+_NODES_WORDS = Words(TOPICS)
 
 
 class Held:
@@ -38,16 +46,17 @@ class Held:
 class Publisher:
     """The node's one publishing socket; knows the subscriptions that it holds.
 
-    Their table is bounded: a subscription that no topic begins with, or beyond SUBSCRIPTIONS, is ignored.
+    Their table is bounded: a subscription that no topic of `words` begins with, or beyond SUBSCRIPTIONS, is ignored.
     """
 
-    def __init__(self, listening: socket.socket, expected_subscriptions: int) -> None:
+    def __init__(self, listening: socket.socket, expected_subscriptions: int, words: Words = _NODES_WORDS) -> None:
         self.server = Server(listening, KIND, PEERS, LARGEST, SUBSCRIBERS, self._receive, self._ended)
         self.expected_subscriptions = expected_subscriptions
         self.subscriptions: Counter[str] = Counter()  # held at present, by topic word
         self.joined = 0  # subscriptions received since the start, ended ones counted too
+        self._words = words
         self._held: dict[Connection, Held] = {}
-        self._readers: dict[bytes, list[Connection]] = {word: [] for word in _HEADS}
+        self._readers: dict[bytes, list[Connection]] = {word: [] for word in words.heads}
         self._waiter = Waiter()
         self._waiter.serve(self.server, self._is_expected)
 
@@ -57,16 +66,16 @@ class Publisher:
         Raises ValueError if the message is not of this topic, and what `encode` raises.
         """
         word, payload = encode_frames(topic, message)
-        self._send(word, _HEADS[word] + frame(payload))
+        self._send(word, self._words.heads[word] + frame(payload))
 
     def publish_all(self, topic: str, messages: Iterable[Message]) -> None:
         """The same with several at once: a reader gets all of them, or none."""
-        word = topic.encode()
-        self._send(word, b"".join([_HEADS[word] + frame(encode_frames(topic, each)[1]) for each in messages]))
+        self.publish_frames(topic.encode(), *(encode_frames(topic, each)[1] for each in messages))
 
-    def publish_frames(self, word: bytes, payload: bytes) -> None:
-        """Send a payload as it is, whatever it is."""
-        self._send(word, _HEADS[word] + frame(payload))
+    def publish_frames(self, word: bytes, *payloads: bytes) -> None:
+        """Send payloads as they are, whatever they are: a reader gets all of them, or none."""
+        head = self._words.heads[word]
+        self._send(word, b"".join([head + frame(payload) for payload in payloads]))
 
     def _send(self, word: bytes, data: bytes) -> None:
         if readers := self._readers[word]:
@@ -97,7 +106,7 @@ class Publisher:
     def _receive(self, connection: Connection, frames: list[bytes]) -> None:
         """Take a subscription or its end; anything else that a subscriber sends is ignored."""
         word = frames[0][1:]
-        if word not in _PREFIXES:
+        if word not in self._words.prefixes:
             return
         held = self._held.get(connection)
         if held is None:
@@ -113,7 +122,7 @@ class Publisher:
         _add(held.words, word, by)
         _add(self.subscriptions, word.decode(), by)
         connection.wanted = bool(held.words)
-        for topic in _PREFIXES[word]:
+        for topic in self._words.prefixes[word]:
             known = held.topics[topic] > 0
             _add(held.topics, topic, by)
             if not known:

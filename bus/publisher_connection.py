@@ -7,9 +7,11 @@ import errno
 import select
 import socket
 import time
+from collections.abc import Collection
+from typing import Generic, TypeVar
 
-from servonode.bus.interfaces import BOUND, HWM, Intake
-from servonode.bus.messages import MAX_PAYLOAD, Message
+from servonode.bus.interfaces import BOUND, HWM, IntakeFace
+from servonode.bus.messages import MAX_PAYLOAD
 from servonode.bus.wire import Connection, Refused, frame
 from servonode.bus.zmq_io import DRAIN_NS, RECONNECT_MAX_MS, RECONNECT_MS, place_of
 
@@ -17,19 +19,21 @@ KIND, PEERS = b"SUB", frozenset((b"PUB", b"XPUB"))
 PIECE = 65536  # bytes read at once
 FRAMES = 64  # taken between two looks at the clock
 REFUSED_NS = 100_000_000  # before another try at a peer that breaks the protocol
+T = TypeVar("T")
 
 
-class PublisherConnection:
-    """The messages of the intake's topics from the publisher at an address, ipc or tcp.
+class PublisherConnection(Generic[T]):
+    """What the intake makes of its topics' messages from the publisher at an address, ipc or tcp.
 
+    patient: whether it is read only now and then; the publisher then lets some thousand messages wait, not hundreds.
     `fd` is readable when something has come. One that sleeps on it may say in `readable` what it found: then a
     `receive` that has nothing to read costs nothing.
     """
 
-    def __init__(self, address: str, intake: Intake) -> None:
-        self._intake = intake
+    def __init__(self, address: str, intake: IntakeFace[T], patient: bool = False) -> None:
+        self._intake, self._patient = intake, patient
         self._family, self._place = place_of(address)
-        self._subscribes = b"".join(frame(b"\x01" + word) for word in intake.words)
+        self._wanted = frozenset(intake.words)  # topics
         self._epoll = select.epoll()
         self.fd = self._epoll.fileno()
         self._connecting: socket.socket | None = None  # a socket that is connecting
@@ -38,16 +42,16 @@ class PublisherConnection:
         self.readable: bool | None = None  # whether something waits; None: not known since the last read
         self.wake_ns = 0  # the clock at which to look though nothing becomes readable: to connect again; 0: at none
         self._pause_ns = 0  # how long it was waited for that
-        self._early: list[tuple[str, Message]] = []  # what a `look` has found
+        self._early: list[tuple[str, T]] = []  # what a `look` has found
         self._connect(time.monotonic_ns())
 
-    def receive(self, bound: int = BOUND) -> list[tuple[str, Message]]:
+    def receive(self, bound: int = BOUND) -> list[tuple[str, T]]:
         """What has come, oldest first, at most `bound` messages and as many as DRAIN_NS allow; never blocks."""
-        taken: list[tuple[str, Message]] = []
+        taken: list[tuple[str, T]] = []
         self.receive_into(taken, bound)
         return taken
 
-    def receive_into(self, taken: list[tuple[str, Message]], bound: int) -> None:
+    def receive_into(self, taken: list[tuple[str, T]], bound: int) -> None:
         """The same, appended to what is taken already, which counts towards the bound."""
         if self._early:
             room = bound - len(taken)
@@ -56,6 +60,18 @@ class PublisherConnection:
         if len(taken) < bound:
             self._read(taken, bound)
         self.readable = self._more or bool(self._early) or None
+
+    def subscribe(self, topics: Collection[bytes]) -> None:
+        """Subscribe to these topics from now on, and to no others."""
+        wanted, before = frozenset(topics), self._wanted
+        self._wanted = wanted
+        if self._connection is None or not self._subscribed or wanted == before:
+            return
+        words = [*(b"\x01" + word for word in wanted - before), *(b"\x00" + word for word in before - wanted)]
+        try:
+            self._connection.send(b"".join(map(frame, words)))
+        except OSError:
+            self._end(self._next_pause())
 
     def look(self) -> None:
         """Connect, shake hands, subscribe; what has come by then is kept for `receive`."""
@@ -66,7 +82,7 @@ class PublisherConnection:
         """Whether a `look` keeps more of what comes."""
         return len(self._early) < HWM
 
-    def _read(self, taken: list[tuple[str, Message]], bound: int) -> None:
+    def _read(self, taken: list[tuple[str, T]], bound: int) -> None:
         """Append to `taken` what has come, until it has `bound` messages and for DRAIN_NS."""
         now = time.monotonic_ns()
         connection, take = self._connection, self._intake.take
@@ -87,7 +103,7 @@ class PublisherConnection:
                 self._more = not connection.exhausted and connection.has_more()
                 if not self._subscribed and connection.shaken:
                     self._subscribed, self._pause_ns = True, 0
-                    connection.send(self._subscribes)
+                    connection.send(b"".join(frame(b"\x01" + word) for word in self._wanted))
                 if connection.drained and not self._more:
                     return
                 if len(taken) >= bound or time.monotonic_ns() > now + DRAIN_NS:
@@ -97,6 +113,10 @@ class PublisherConnection:
             self._end(REFUSED_NS)
         except OSError:
             self._end(self._next_pause())
+
+    def is_connected(self) -> bool:
+        """Whether there is a connection, or one is being made; when one has ended there is none until the next read."""
+        return self._connection is not None or self._connecting is not None
 
     def due(self) -> int | None:
         """The monotonic time [ns] at which to look though nothing becomes readable, if any."""
@@ -149,7 +169,7 @@ class PublisherConnection:
             opened.close()
             self.wake_ns = now + self._next_pause()
             return
-        self._connection = Connection(opened, KIND, PEERS, MAX_PAYLOAD, PIECE, now)
+        self._connection = Connection(opened, KIND, PEERS, MAX_PAYLOAD, PIECE, now, self._patient)
 
     def _end(self, pause_ns: int) -> None:
         """Close the connection; the next one is tried after a pause."""

@@ -21,6 +21,7 @@ HANDSHAKE_NS = 1_000_000_000  # a connection without handshake by then is closed
 USED_NS = 20_000_000  # a connection used within this time is not closed to make room: refusing is faster than accepting
 PIECE = 256  # bytes read from a connection in one call, or what is missing of a frame: some 100 frames at most
 FULL_NS = 100_000_000  # without a free descriptor: how long no connection is accepted
+UNREAD = 1 << 20  # bytes that wait in the system for a peer that reads now and then, where it allows so much
 
 _IN, _OUT, _END = select.EPOLLIN, select.EPOLLOUT, select.EPOLLHUP | select.EPOLLERR
 _UCRED = struct.Struct("3i")
@@ -193,5 +194,7 @@ class Server:
         except OSError:
             self.end(connection)
         else:
-            if connection.shaken:
-                self._fresh.pop(connection.fd, None)
+            if connection.shaken and connection.fd in self._fresh:
+                del self._fresh[connection.fd]
+                if connection.patient:
+                    connection.keep_unread(UNREAD)

@@ -79,7 +79,7 @@ class DirectSubscriber:
     When a publisher restarts, it is connected to and subscribed to again by the next `receive` or `wait`.
     """
 
-    def __init__(self, connections: list[PublisherConnection], intake: Intake) -> None:
+    def __init__(self, connections: list[PublisherConnection[Message]], intake: Intake) -> None:
         self._connections = connections
         self._waiter = Waiter()
         for connection in connections:
@@ -121,7 +121,7 @@ class Bus:
         self._owner = os.getpid()
         self._sockets: list[Socket] = []
         self._servers: list[Server] = []
-        self._connections: list[PublisherConnection] = []
+        self._connections: list[PublisherConnection[Message]] = []
         self._is_closed = False
         self._bound: list[Path] = []
         self._waiter = Waiter()

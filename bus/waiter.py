@@ -3,6 +3,7 @@
 import select
 import time
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from servonode.bus.publisher_connection import PublisherConnection
 from servonode.bus.server import Server
@@ -18,7 +19,7 @@ class Waiter:
 
     def __init__(self, *readers: Reader) -> None:
         self._readers = {reader.fd: reader for reader in readers}
-        self._connections: list[PublisherConnection] = []
+        self._connections: list[PublisherConnection[Any]] = []
         self._servers: dict[int, Server] = {}
         self._waits: Callable[[], bool] = lambda: False
 
@@ -26,7 +27,7 @@ class Waiter:
         """Watch this socket too."""
         self._readers[reader.fd] = reader
 
-    def keep_connected(self, connection: PublisherConnection) -> None:
+    def keep_connected(self, connection: PublisherConnection[Any]) -> None:
         """Watch the connection to a publisher, and make it again where it has ended."""
         self._connections.append(connection)
 
@@ -79,7 +80,7 @@ class Waiter:
         The sockets are looked at: a subscriber whose publisher was started again says anew what it wants only when its
         own thread comes by, and until then the publisher waits for it.
         """
-        readers: dict[int, Reader | PublisherConnection] = {
+        readers: dict[int, Reader | PublisherConnection[Any]] = {
             **self._readers,
             **{connection.fd: connection for connection in self._connections},
         }

@@ -18,6 +18,8 @@ MOST_PARTS = 16  # of one message; ours have two
 GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
 _LENGTH = struct.Struct(">Q")
 _SOCKET_TYPE = b"\x0bSocket-Type"
+# A property without value: the peer reads now and then, and wants to miss nothing.
+_PATIENT = b"\x09X-Patient" + bytes(4)
 
 
 class Refused(ConnectionError):
@@ -35,9 +37,10 @@ def frame(body: bytes, flags: int = 0) -> bytes:
     return bytes((flags | LONG,)) + _LENGTH.pack(len(body)) + body
 
 
-def ready(kind: bytes) -> bytes:
-    """The command that tells the peer the kind of our socket."""
-    return frame(b"\x05READY" + _SOCKET_TYPE + struct.pack(">I", len(kind)) + kind, COMMAND)
+def ready(kind: bytes, patient: bool = False) -> bytes:
+    """The command that tells the peer the kind of our socket, and whether it is patient."""
+    body = b"\x05READY" + _SOCKET_TYPE + struct.pack(">I", len(kind)) + kind
+    return frame(body + _PATIENT if patient else body, COMMAND)
 
 
 def kind_in(body: bytes) -> bytes:
@@ -59,16 +62,25 @@ class Connection:
     not read are dropped.
 
     kind: of our end; peers: the kinds of socket that the peer may have; largest: bytes of a frame that it may send.
+    patient: whether we read only now and then, so that the peer is asked to let more wait.
     """
 
     def __init__(
-        self, opened: socket.socket, kind: bytes, peers: frozenset[bytes], largest: int, piece: int, now: int
+        self,
+        opened: socket.socket,
+        kind: bytes,
+        peers: frozenset[bytes],
+        largest: int,
+        piece: int,
+        now: int,
+        patient: bool = False,
     ) -> None:
         opened.setblocking(False)
         self.fd = opened.fileno()
         self.since = self.used = now  # monotonic ns: when it was made, and when it last brought a message
         self.pid = 0  # the process at the other end, where the system tells
         self.shaken = False  # whether the handshake is complete: the peer has told its kind
+        self.patient = False  # whether the peer reads only now and then
         self.wanted = False  # whether it is in use: it is not closed to make room for another
         self.spoken = 0  # frames that have come
         self.paused = False  # whether what it sends stays unread
@@ -83,7 +95,7 @@ class Connection:
         self._greeted = False
         self._parts: list[bytes] = []
         with contextlib.suppress(OSError):  # a peer that has closed already may have left something to read
-            self.send(GREETING + ready(kind))
+            self.send(GREETING + ready(kind, patient))
 
     def send(self, data: bytes) -> None:
         """Send whole frames, or nothing where the peer does not read. Never blocks; OSError: it has closed."""
@@ -167,6 +179,11 @@ class Connection:
         except OSError:
             return False
 
+    def keep_unread(self, size: int) -> None:
+        """Have the system keep so many bytes that the peer has not read yet, as far as it allows."""
+        with contextlib.suppress(OSError):
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+
     def close(self) -> None:
         """Close it; what was not sent is lost."""
         self._socket.close()
@@ -206,7 +223,7 @@ class Connection:
         if not self.shaken:
             if kind_in(body) not in self._peers:
                 raise Refused("type")
-            self.shaken = True
+            self.shaken, self.patient = True, _PATIENT in body
         elif body[:5] == b"\x04PING":
             self.send(frame(b"\x04PONG" + body[7:23], COMMAND))
         elif body[:10] == b"\x09SUBSCRIBE":

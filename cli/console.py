@@ -3,17 +3,17 @@
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-import numpy as np
-
-from servonode.analysis.check import Report
 from servonode.bus import Status
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.run import Run
-from servonode.nodes.durations import in_rows
 from servonode.nodes.fault_ladder import ESTOP, FINAL
 from servonode.nodes.topology import CONTROLLER, PLANT
+from servonode.views.summary import summary_rows, unsafe_text
+
+if TYPE_CHECKING:
+    from servonode.analysis.check import Report
 
 BAR = 24  # characters of the progress bar
 TERMINAL_PERIOD_S, LOG_PERIOD_S = 0.2, 5.0
@@ -95,96 +95,16 @@ class StatusLine:
             self.stream.flush()
 
 
-def unsafe_text(closed_loop: ClosedLoop) -> str:
-    """The protections that plant.safety.unsafe removes here; empty where it is not set."""
-    return f"UNSAFE: {', '.join(closed_loop.safety.unsafe)}" if closed_loop.safety.unsafe else ""
-
-
 def table(run: Run, name: str, interrupted: bool = False, stopped: str = "") -> str:
     """The table at the end of a run or simulation. stopped: who told the plant to stop before its time."""
-    ending = "ended by a fault" if run.faults else "stopped early" if stopped else "completed"
-    ending = "broken off" if interrupted else ending
-    rows = [("", f"{name}: {ending} after {float(run.t[-1]):.3f} s of plant time in {run.wall_s:.2f} s")]
-    stats = run.stats
-    unsafe = unsafe_text(run.closed_loop)
-    if unsafe:
-        rows.append(("safety", unsafe))
-    if "rate" in stats:
-        asked = f" (asked {run.closed_loop.launch.run.speed:g})" if run.control == "realtime" else ""
-        rows.append(("rate", f"{stats['rate']:.5g} plant seconds per second{asked}"))
-    rows += _kept_time(run)
-    if run.residual_max:
-        units = {each.name: each.unit for each in run.closed_loop.residuals}
-        shown = "   ".join(f"{key} {value:.2e} {units[key]}" for key, value in run.residual_max.items())
-        rows.append(("largest residual", shown))
-    for limit, acted in run.limits.items():
-        if acted["instants"]:
-            text = f"{limit} acted at {acted['instants']} control instants, first at t = {acted['first']:.2f} s"
-            rows.append(("limited", text))
-    if run.stats.get("counts", {}).get("saturated"):
-        rows.append(("saturated", f"{run.stats['counts']['saturated']} commands were limited"))
-    rows.append(
-        (
-            "energy check",
-            _energy(run),
-        )
-    )
-    for node, count in stats.get("lost_rows", {}).items():
-        rows.append(("record", f"{count} rows of the {node} are lost: nothing could be written for too long"))
-    rows += [("warning", f"{text} (from t = {t:.2f} s)") for text, t in run.warnings.items()]
-    rows += [("fault", f"{each['name']} at t = {each['t']:.3f} s: {each['text']}") for each in run.faults]
-    rows += [] if run.faults else [("faults", "none")]
-    rows += [("stopped", f"the plant was told to stop: {stopped}")] if stopped and not interrupted else []
+    rows = summary_rows(run, name, interrupted, stopped)
     return "\n".join(f"  {key:<17} {text}" if key else text for key, text in rows)
-
-
-def _kept_time(run: Run) -> list[tuple[str, str]]:
-    """Times, missed deadlines and unused messages of a run on processes."""
-    stats, rows = run.stats, []
-    counts = stats.get("counts", {})
-    if run.control == "realtime" and "misses" in stats:
-        granted = stats.get("grants", {}).get("line", "").removeprefix("real time: ")
-        rows += [("real time", granted)] if granted else []
-        rows += in_rows(stats.get("nodes", {}))
-        missed = [f"{stats['misses']} deadlines", f"{counts.get('missed_commands', 0)} commands"]
-        missed += [f"{stats['overruns']} overruns"] if stats.get("overruns") else []
-        rows.append(("missed", ", ".join([*missed, f"{stats.get('stalls', 0)} host stalls"])))
-    elif stats.get("round_trip_s"):
-        trip = stats["round_trip_s"]
-        rows.append(("round trip", "   ".join(f"{key} {trip[key] * 1e3:.3f} ms" for key in ("p50", "p99", "max"))))
-    if counts.get("repeats"):
-        rows.append(("repeated", f"the command before, for {counts['repeats']} periods"))
-    if counts.get("late_commands"):
-        rows.append(("late", f"{counts['late_commands']} commands, which acted after their instant"))
-    if stats.get("extra"):
-        rows.append(("the machine's own", ", ".join(f"{name} {value:.4g}" for name, value in stats["extra"].items())))
-    if stats.get("restarts"):
-        rows.append(("started again", ", ".join(f"{node} {n}x" for node, n in stats["restarts"].items())))
-    dropped = [text for node, counts in stats.get("node_counts", {}).items() if (text := _dropped(node, counts))]
-    return rows + ([("dropped", "; ".join(dropped))] if dropped else [])
-
-
-DROPS = ("refused_", "dropped_", "skipped_")
-
-
-def _dropped(node: str, counts: Mapping[str, int]) -> str:
-    """The messages a node did not use, by reason; empty where there are none."""
-    drops = [f"{word.removeprefix('refused_')} {n}" for word, n in counts.items() if n and word.startswith(DROPS)]
-    return f"{node}: {', '.join(drops)}".replace("_", " ") if drops else ""
-
-
-def _energy(run: Run) -> str:
-    """How well energy and work agree; of an external plant only the energy is known."""
-    energy = f"energy {float(run.energy[-1]):.4g} J"
-    if np.isnan(run.work).all():
-        return f"{energy}; its work is not measured"
-    return f"{run.energy_error:.1e} J between energy and work ({energy})"
 
 
 MARKS = {"good": "ok  ", "warn": "warn", "refuse": "NO  "}
 
 
-def check_text(report: Report) -> str:
+def check_text(report: "Report") -> str:
     """The report of `check` as text."""
     rows: list[tuple[str, Any]] = [
         ("file", report.file),
@@ -236,7 +156,7 @@ def _safety(safety: dict[str, Any]) -> str:
     return f"{'; '.join(parts)} (driver {safety['driver']})"
 
 
-def _machine(report: Report) -> str:
+def _machine(report: "Report") -> str:
     """The machine's name, degrees of freedom and options."""
     n = report.degrees_of_freedom
     moves = f"{n} velocities, held by reactions" if report.stabilised else f"{n} degrees of freedom"

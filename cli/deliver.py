@@ -1,15 +1,19 @@
 """Output of a finished run: its files, one by one, then the JSON object and the table."""
 
+import errno
 import json
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 from servonode.cli.console import table
 from servonode.closed_loop.run import Run
+from servonode.nodes.collect import Outcome
+from servonode.nodes.recording import Recording
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -73,6 +77,11 @@ class Delivered:
     failures: dict[str, str]
     signal: int | None = None
 
+    def fail(self, output: Output, text: str) -> None:
+        """Note why an output failed; a second one of its kind under a word of its own."""
+        word = output.word if output.word not in self.failures else f"{output.word} {output.file}"
+        self.failures[word] = f"{output.file}: {text}"
+
     def code(self, code: int) -> int:
         """The exit code of the command: `code` of the run if not 0, else that of the signal, else 1 after a failure."""
         if code:
@@ -90,18 +99,18 @@ def make(outputs: Sequence[Output], signals: Signals) -> Delivered:
     signals.forget()
     for output in outputs:
         if signals.number is not None:
-            done.failures[output.word] = f"{output.file}: left out, for the command was broken off"
+            done.fail(output, "left out, for the command was broken off")
             continue
         try:
             signals.raises = not output.whole
             done.rows.append(f"  {output.word:<17} {output.make()}")
         except KeyboardInterrupt:
-            done.failures[output.word] = f"{output.file}: broken off"
+            done.fail(output, "broken off")
         except OSError as error:
-            done.failures[output.word] = f"{output.file}: cannot be written ({error.strerror or error})"
+            done.fail(output, f"cannot be written ({error.strerror or error})")
         except Exception as error:  # noqa: BLE001  (a drawing library may raise anything, and the rest is to be made)
             text = " ".join(str(error).split())
-            done.failures[output.word] = f"{output.file}: cannot be made ({type(error).__name__}: {text})"
+            done.fail(output, f"cannot be made ({type(error).__name__}: {text})")
         finally:
             signals.raises = False
     done.signal = signals.number
@@ -119,13 +128,28 @@ def csv_output(run: Run, file: Path, write: Callable[[], Sequence[Path]], whole:
     return Output("data", file, make, whole)
 
 
-def picture_output(run: Run, name: str, file: Path) -> Output:
-    """The report picture of a run."""
+def bag_output(outcome: Outcome, recording: Recording, file: Path) -> Output:
+    """The recording of all messages of a run; a failure too where it ended before the run."""
 
     def make() -> str:
-        from servonode.views.report import write_report
+        ending: dict[str, Any] = {"faults": outcome.faults, "ended": outcome.ending, "exit": outcome.exit_code}
+        if run := outcome.run:
+            ending |= {"stats": run.stats, "wall_s": run.wall_s}
+        found = recording.write_bag(ending)
+        if recording.ended_early():
+            raise OSError(errno.ENOSPC, f"the disk was full; {file} ends there")
+        return f"{file} ({sum(found['messages'].values())} messages)"
 
-        write_report(run, name, file)
+    return Output("recording", file, make)
+
+
+def report_output(run: Run, name: str, file: Path) -> Output:
+    """A report of a run, by the ending of its file."""
+
+    def make() -> str:
+        from servonode.cli.report_formats import report_writer
+
+        report_writer(file)(run, name, file)
         return str(file)
 
     return Output("report", file, make)
@@ -140,11 +164,11 @@ def say(
     stopped: str,
     code: int,
     done: Delivered,
-    remedy: str = "",
+    remedies: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Print what failed, the JSON object, the table. remedy: where data that could not be written is kept."""
+    """Print what failed, the JSON object, the table. remedies: by output, where its data is kept."""
     for word, text in done.failures.items():
-        _print(f"servonode: {text}{f'; {remedy}' if remedy and word == 'data' else ''}", sys.stderr)
+        _print(f"servonode: {text}{f'; {remedies[word]}' if word in remedies else ''}", sys.stderr)
     if run is None:
         for fault in faults:
             _print(f"servonode: {name}: {fault['name']}: {fault['text']}", sys.stderr)

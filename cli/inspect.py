@@ -2,33 +2,50 @@
 
 import json
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
 from servonode.cli import verb
 
+KINDS = {"machines": "machines", "programs": "programs, by machine", "launch": "launch files"}
+
 
 @click.command(
     "list",
     cls=verb.Verb,
-    examples=("servonode list launch", "servonode list machines", "servonode list programs --json"),
+    examples=("servonode list", "servonode list launch", "servonode list programs --json"),
     exits={0: "done", **verb.BAD_USAGE},
 )
-@click.argument("what", type=click.Choice(["machines", "programs", "launch"]))
+@click.argument("what", required=False, type=click.Choice(list(KINDS)))
 @verb.as_json
-def list_(what: str, as_json: bool) -> None:
-    """List packaged machines, programs, launch files."""
-    from servonode import plants
-    from servonode.closed_loop.launch_file import packaged
+def list_(what: str | None, as_json: bool) -> None:
+    """List packaged machines, programs and launch files: all, or one kind."""
+    if what is not None:
+        click.echo(json.dumps(_found(what)) if as_json else _text(what, _found(what)))
+    elif as_json:
+        click.echo(json.dumps({kind: _found(kind) for kind in KINDS}))
+    else:
+        click.echo("\n\n".join(f"{title}\n{_text(kind, _found(kind), '  ')}" for kind, title in KINDS.items()))
 
-    if what == "programs":
-        groups = _programs()
-        text = "\n".join(f"{machine}\n{_listed(names, '  ')}" for machine, names in groups.items())
-        click.echo(json.dumps(groups) if as_json else text)
-        return
-    found = packaged() if what == "launch" else plants.PLANTS | _installed(plants.ENTRY_POINTS)
-    click.echo(json.dumps(found) if as_json else _listed(found))
+
+def _found(kind: str) -> dict[str, Any]:
+    """What there is of a kind: name -> one line; programs by machine."""
+    if kind == "programs":
+        return _programs()
+    if kind == "launch":
+        from servonode.closed_loop.launch_file import packaged
+
+        return packaged()
+    from servonode import plants
+
+    return plants.PLANTS | _installed(plants.ENTRY_POINTS)
+
+
+def _text(kind: str, found: Mapping[str, Any], indent: str = "") -> str:
+    if kind != "programs":
+        return _listed(found, indent)
+    return "\n".join(f"{indent}{machine}\n{_listed(names, indent + '  ')}" for machine, names in found.items())
 
 
 def _listed(found: Mapping[str, str], indent: str = "") -> str:

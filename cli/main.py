@@ -19,6 +19,7 @@ VERBS = {  # by section of the help, in its order: each verb with the file of cl
         "run": "run",
         "simulate": "simulate",
         "check": "simulate",
+        "compare": "compare",
     },
     "Operate": {
         "status": "operate",
@@ -27,8 +28,13 @@ VERBS = {  # by section of the help, in its order: each verb with the file of cl
         "reset": "operate",
         "estop": "operate",
         "plot": "plot",
+        "page": "page",
         "topic": "topic",
+        "node": "node",
         "recover": "recover",
+        "replay": "replay",
+        "bag": "bag",
+        "record": "record",
     },
     "Create": {
         "new": "create",

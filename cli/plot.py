@@ -30,7 +30,8 @@ def plot(run_or_file: str | None, panels: tuple[str, ...], window: float | None,
     options = window_options(True, panels, window, save)
     assert options is not None
     from servonode.views.display import gui_backend
-    from servonode.views.window import run_shown, watch
+    from servonode.views.shown_run import run_shown
+    from servonode.views.window import watch
 
     gui_backend()
     sys.exit(watch(run_shown(run_or_file), options))

@@ -8,12 +8,9 @@ import click
 from servonode.cli import verb
 
 
-@click.group(invoke_without_command=True)
-@click.pass_context
-def protocol(ctx: click.Context) -> None:
+@verb.group
+def protocol() -> None:
     """Check a machine program against docs/protocol.md."""
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
 
 
 @protocol.command(

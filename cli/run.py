@@ -1,6 +1,8 @@
 """`servonode run`: a launch file's nodes as processes."""
 
+import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,18 +10,26 @@ import click
 
 from servonode.cli import verb
 
+TELEMETRY = "tcp://127.0.0.1:9872"  # where PlotJuggler looks
+
 if TYPE_CHECKING:
     from servonode.cli.deliver import Signals
+    from servonode.closed_loop.closed_loop import ClosedLoop
     from servonode.nodes.collect import Outcome
-    from servonode.nodes.recording import Recording
+    from servonode.nodes.recording import BagMaker, Recording
+
+RECOVER = {"data": "recover", "recording": "bag recover"}  # the verb that makes an output that could not be made
 
 
 @click.command(
     cls=verb.Verb,
     examples=(
         "servonode run trailer_pursuit",
-        "servonode run trailer_pursuit --set run.speed=1 --report pursuit.png",
+        "servonode run trailer_pursuit --set run.speed=1 --report pursuit.html",
         "servonode run trailer_pursuit --plot",
+        "servonode run trailer_pursuit --page",
+        "servonode run trailer_pursuit --record",
+        "servonode run trailer_pursuit --telemetry",
         "servonode run my_robot.toml --arm",
         "servonode run my_robot.toml --json --out my_robot.csv",
     ),
@@ -35,9 +45,21 @@ if TYPE_CHECKING:
 @verb.out
 @verb.every
 @click.option("--name", help="Name of the run (default: the file's stem).")
-@click.option("--report", type=click.Path(path_type=Path), metavar="FILE.png", help="Where the picture goes.")
-@click.option("--no-report", is_flag=True, help="Draw no picture.")
+@verb.reports
+@click.option("--no-report", is_flag=True, help="Write no report (default: a picture, NAME.png).")
+@click.option(
+    "--record", is_flag=False, flag_value="", metavar="[FILE.mcap]", help="Record all messages (default: NAME.mcap)."
+)
 @click.option("--plot", is_flag=True, help="Open a window on the run (servonode plot).")
+@click.option(
+    "--telemetry",
+    is_flag=False,
+    flag_value=TELEMETRY,
+    type=verb.Address(),
+    metavar="[ADDRESS]",
+    help=f"Publish all topics at a tcp address of this computer, for viewers ({TELEMETRY}); overrides run.telemetry.",
+)
+@verb.page
 @click.option("--arm", is_flag=True, help="Arm hardware at the start; else it waits for servonode arm.")
 @verb.window
 def run(
@@ -48,54 +70,85 @@ def run(
     out: Path | None,
     every: int | None,
     name: str | None,
-    report: Path | None,
+    reports: tuple[Path, ...],
     no_report: bool,
+    record: str | None,
     plot: bool,
+    telemetry: str | None,
+    page: int | None,
     arm: bool,
     panels: tuple[str, ...],
     window: float | None,
     save: Path | None,
 ) -> None:
     """Run FILE: its nodes as processes over ZeroMQ."""
-    from servonode.analysis.simulate import default_every
     from servonode.cli.console import StatusLine
     from servonode.cli.deliver import Signals
-    from servonode.cli.start_checks import check_descriptors, check_picture, check_writable, window_options
+    from servonode.cli.report_formats import check_reports
+    from servonode.cli.start_checks import check_descriptors, check_writable, window_options
+    from servonode.cli.telemetry import telemetry_beside
+    from servonode.closed_loop.run import default_every
     from servonode.nodes.launcher import Launcher
     from servonode.nodes.node_process import call_process
+    from servonode.nodes.process_beside import beside
     from servonode.nodes.recording import Recording
     from servonode.nodes.terminal import drain_output, never_waiting
     from servonode.nodes.topology import LAUNCHER
     from servonode.views.display import check_display
     from servonode.views.panel_choice import chosen_panels
-    from servonode.views.window_process import window_beside
+    from servonode.views.window_process import window_process
+    from servonode.web.page_process import check_libraries, page_process
 
     check_descriptors(click.get_current_context().obj or [], as_json)
     options = window_options(plot, panels, window, save)
     if options:
         check_display()
+    if telemetry is not None:
+        overrides = (*overrides, f"run.telemetry={json.dumps(telemetry, ensure_ascii=False)}")
+    if page is not None:
+        check_libraries()
     closed_loop = verb.resolved(file, overrides, no_code)
     if options:
         chosen_panels(closed_loop, options.panels, timing=True)
     name = name or closed_loop.launch.name
-    picture = None if no_report else report or Path(f"{name}.png")
+    reports = () if no_report else reports or (Path(f"{name}.png"),)
     check_writable(out)
-    check_picture(picture, closed_loop)
-    rows = every or (1 if out else default_every(closed_loop))
+    check_reports(reports, closed_loop)
+    bag = None if record is None else _bag(closed_loop, record, name)
+    rows = every or (1 if out or bag else default_every(closed_loop))
+    watchers = [window_process(name, options)] if options else []
+    watchers += [page_process(name, page)] if page is not None else []
     call_process(LAUNCHER, name)
-    with Signals() as signals, never_waiting() as (printed, said), Recording(closed_loop, rows, name, out) as recording:
+    recorded = Recording(closed_loop, rows, name, out, bag)
+    with Signals() as signals, never_waiting() as (printed, said), recorded as recording:
         line = StatusLine(closed_loop, name)
-        with window_beside(name, options, line) as (open_window, progress):
+        with (
+            telemetry_beside(closed_loop.launch.run.telemetry, name, line) as shown,
+            beside(watchers, shown) as (start_watchers, progress),
+        ):
 
             def begun() -> None:
                 signals.raises = False  # the launcher handles them now, and after its end they come too late
-                open_window()
+                start_watchers()
 
             outcome = Launcher(closed_loop, name, rows, progress, begun, recording, arm=arm or None).launch()
         line.close()
-        code = _deliver(outcome, recording, signals, name, as_json, out, picture)
+        code = _deliver(outcome, recording, signals, name, as_json, out, reports)
         code = drain_output(printed, said, code, as_json)
     sys.exit(code)
+
+
+def _bag(closed_loop: "ClosedLoop", given: str, name: str) -> "BagMaker":
+    """The recording of a run, and its file: the one that was given, or one of the run's name."""
+    from servonode.bags.write import bag_of
+    from servonode.cli.start_checks import bag_file
+
+    return bag_of(closed_loop, bag_file(given, name))
+
+
+def _made(word: str, recording: "Recording") -> bool:
+    """Whether an output is there although it failed: a recording that ended before its run."""
+    return word == "recording" and recording.bag is not None and recording.bag.file.exists()
 
 
 def _deliver(
@@ -105,7 +158,7 @@ def _deliver(
     name: str,
     as_json: bool,
     out: Path | None,
-    picture: Path | None,
+    reports: Sequence[Path],
 ) -> int:
     """Write the files of a run, print its result; its exit code."""
     from servonode.cli import deliver
@@ -114,11 +167,15 @@ def _deliver(
     run, outputs = outcome.run, []
     if run is not None and out is not None:
         outputs.append(deliver.csv_output(run, out, lambda: write_runs([*outcome.earlier, run], out), True))
-    if run is not None and picture is not None:
-        outputs.append(deliver.picture_output(run, name, picture))
+    if recording.bag is not None:
+        outputs.append(deliver.bag_output(outcome, recording, recording.bag.file))
+    if run is not None:
+        outputs += [deliver.report_output(run, name, file) for file in reports]
     done = deliver.make(outputs, signals)
     signals.number = signals.number or outcome.signal
     code = done.code(outcome.exit_code)
-    remedy = f"what was recorded is kept: servonode recover {recording.kept()}" if "data" in done.failures else ""
-    deliver.say(run, name, as_json, outcome.faults, outcome.ending, outcome.stopped, code, done, remedy)
+    unmade = [word for word in RECOVER if word in done.failures and not _made(word, recording)]
+    kept = recording.kept() if unmade else None
+    remedies = {word: f"what was recorded is kept: servonode {RECOVER[word]} {kept}" for word in unmade}
+    deliver.say(run, name, as_json, outcome.faults, outcome.ending, outcome.stopped, code, done, remedies)
     return code

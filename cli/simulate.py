@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     examples=(
         "servonode simulate trailer_pursuit",
         "servonode simulate trailer_pursuit --control continuous --set run.duration=10 --json",
-        "servonode simulate trailer_pursuit --out pursuit.csv --every 10 --report pursuit.png",
+        "servonode simulate trailer_pursuit --out pursuit.csv --every 10",
+        "servonode simulate trailer_pursuit --report pursuit.html --report pursuit.png",
         "servonode simulate trailer_pursuit --movie pursuit.mp4 --speed 10",
     ),
     exits={
@@ -50,14 +51,8 @@ if TYPE_CHECKING:
 )
 @click.option("--rtol", type=verb.FiniteRange(min=1e-14, max=0.1), default=1e-12, show_default=True)
 @click.option("--atol", type=verb.FiniteRange(min=1e-300, max=0.1), default=1e-12, show_default=True)
-@click.option("--report", type=click.Path(path_type=Path), metavar="FILE.png", help="Draw the report picture.")
-@click.option("--movie", type=click.Path(path_type=Path), metavar="FILE.mp4|.gif", help="Film the run.")
-@click.option("--fps", type=verb.FiniteRange(min=1, max=120), help="Frames per second of the movie (default: 30).")
-@click.option(
-    "--speed",
-    type=verb.FiniteRange(min=0, min_open=True),
-    help="Plant seconds per second of the movie (default: run.speed, or faster if that takes long).",
-)
+@verb.reports
+@verb.movie
 def simulate(
     file: str,
     overrides: tuple[str, ...],
@@ -69,25 +64,27 @@ def simulate(
     loop: str,
     rtol: float,
     atol: float,
-    report: Path | None,
+    reports: tuple[Path, ...],
     movie: Path | None,
     fps: float | None,
     speed: float | None,
 ) -> None:
     """Simulate FILE in one process, at full speed."""
-    from servonode.analysis.simulate import default_every, simulate_continuous, simulate_fused, simulate_nodes
-    from servonode.cli.start_checks import check_picture, check_writable
+    from servonode.analysis.simulate import simulate_continuous, simulate_fused, simulate_nodes
+    from servonode.cli.report_formats import check_reports
+    from servonode.cli.start_checks import check_writable
+    from servonode.closed_loop.run import default_every
 
     check_writable(out)
     closed_loop = verb.resolved(file, overrides, no_code)
-    check_picture(report, closed_loop)
-    film = _filming(movie, fps, speed, closed_loop)
+    check_reports(reports, closed_loop)
+    film = filming(movie, fps, speed, closed_loop)
     rows = every or (1 if out else default_every(closed_loop))
     if control == "continuous":
         result = simulate_continuous(closed_loop, rows, rtol, atol)
     else:
         result = (simulate_nodes if loop == "nodes" else simulate_fused)(closed_loop, rows)
-    sys.exit(_deliver(result, closed_loop.launch.name, as_json, out, report, movie, film))
+    sys.exit(delivered(result, closed_loop.launch.name, as_json, out, reports, movie, film))
 
 
 @click.command(
@@ -117,7 +114,7 @@ def check(file: str, overrides: tuple[str, ...], no_code: bool, as_json: bool) -
 Film = Callable[["Run"], str]
 
 
-def _filming(file: Path | None, fps: float | None, speed: float | None, closed_loop: "ClosedLoop") -> Film | None:
+def filming(file: Path | None, fps: float | None, speed: float | None, closed_loop: "ClosedLoop") -> Film | None:
     """The function that films a run and returns its line of the table; None without a movie. May refuse the movie."""
     if file is None:
         if fps or speed:
@@ -139,12 +136,12 @@ def _filming(file: Path | None, fps: float | None, speed: float | None, closed_l
     return film
 
 
-def _deliver(
+def delivered(
     result: "Run",
     name: str,
     as_json: bool,
     out: Path | None,
-    report: Path | None,
+    reports: tuple[Path, ...],
     movie: Path | None,
     film: Film | None,
 ) -> int:
@@ -158,8 +155,7 @@ def _deliver(
     outputs = []
     if out is not None:
         outputs.append(deliver.csv_output(result, out, lambda: write(out)))
-    if report is not None:
-        outputs.append(deliver.picture_output(result, name, report))
+    outputs += [deliver.report_output(result, name, file) for file in reports]
     if movie is not None and film is not None:
         outputs.append(deliver.Output("movie", movie, lambda: film(result)))
     with deliver.Signals() as signals:

@@ -3,7 +3,8 @@
 import os
 import resource
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,18 +50,6 @@ def check_writable(file: Path | None) -> None:
         raise StartError(f"{file} is a folder; give the name of a file")
 
 
-def check_picture(file: Path | None, closed_loop: "ClosedLoop") -> None:
-    """Refuse a picture that cannot be written or drawn."""
-    if file is None:
-        return
-    check_writable(file)
-    _check_ending(file)
-    from servonode.views.display import check_backend
-
-    check_backend()
-    check_views(closed_loop)
-
-
 def check_views(closed_loop: "ClosedLoop") -> None:
     """Refuse a machine of the user's whose views cannot be drawn."""
     if not closed_loop.source.packaged:
@@ -86,3 +75,32 @@ def window_options(wanted: bool, panels: tuple[str, ...], window: float | None, 
 def _check_ending(picture: Path) -> None:
     if picture.suffix.lower() not in PICTURES:
         raise StartError(f"{picture}: no picture ends like this; choose {', '.join(PICTURES)}")
+
+
+def bag_file(given: str, run: str, option: str = "--record") -> Path:
+    """Where the recording of a run goes: the file that was given, else RUN.mcap, or the next number that is free.
+
+    Raises UsageError for one that is there, or is no .mcap, and what `check_writable` raises.
+    """
+    if not given:
+        return next(file for file in _numbered(run) if not file.exists() and not spool_of(file).exists())
+    file = Path(given)
+    if file.suffix != ".mcap":
+        raise click.UsageError(f"{option} {given}: a recording is an MCAP file; name it FILE.mcap, or give no name")
+    if file.exists():
+        raise click.UsageError(f"{option} {given}: is there already; name another file, or remove it")
+    if spool_of(file).exists():
+        remedy = "name another file, or if that run is over: servonode bag recover"
+        raise click.UsageError(f"{option} {given}: another run records there, or was killed; {remedy} {spool_of(file)}")
+    check_writable(file)
+    return file
+
+
+def spool_of(file: Path) -> Path:
+    """Where a recording is written while its run goes on."""
+    return file.with_name(f"{file.name}.spool")
+
+
+def _numbered(run: str) -> Iterator[Path]:
+    yield Path(f"{run}.mcap")
+    yield from (Path(f"{run}.{number}.mcap") for number in count(2))

@@ -3,6 +3,7 @@
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -50,6 +51,17 @@ class Verb(click.Command):
         return super().invoke(ctx)
 
 
+def group(function: Callable[[], None]) -> click.Group:
+    """A command that is made of others; alone it shows its help."""
+
+    @wraps(function)
+    def alone(ctx: click.Context) -> None:
+        if ctx.invoked_subcommand is None:
+            click.echo(ctx.get_help())
+
+    return click.group(invoke_without_command=True)(click.pass_context(alone))
+
+
 class FiniteRange(click.FloatRange):
     """A number within bounds; neither nan nor inf is one, whatever the bounds."""
 
@@ -60,6 +72,28 @@ class FiniteRange(click.FloatRange):
         return number
 
 
+class Port(click.IntRange):
+    """A port, whose name in an error says how to write it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"{value!r} is not a port from 1 to 65535; write --page behind FILE, or --page=8642", param, ctx)
+
+
+class Address(click.ParamType[str]):
+    """An address, whose name in an error says how to write it: FILE behind the option would be taken for it."""
+
+    name = "address"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if "://" not in value:
+            said = f"{value!r} is not an address such as tcp://127.0.0.1:9872"
+            self.fail(f"{said}; write --telemetry behind FILE, or --telemetry=ADDRESS", param, ctx)
+        return value
+
+
 # options
 
 overrides = click.option(
@@ -68,8 +102,16 @@ overrides = click.option(
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 out = click.option("--out", type=click.Path(path_type=Path), metavar="FILE.csv", help="Write the whole run.")
 every = click.option("--every", type=click.IntRange(min=1), help="Plant steps per recorded row.")
+reports = click.option(
+    "--report",
+    "reports",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE.png|.html",
+    help="Write the report, a picture or a page by its ending (repeatable).",
+)
 _file = click.argument("file", metavar="FILE")
-_no_code = click.option(
+no_code = click.option(
     "--no-code", is_flag=True, help="Refuse a FILE that names Python code: it would run with all your rights."
 )
 _panels = click.option(
@@ -79,11 +121,28 @@ _window = click.option(
     "--window", type=FiniteRange(min=0, min_open=True), metavar="SECONDS", help="Plant time that the window shows."
 )
 _save = click.option("--save", type=click.Path(path_type=Path), metavar="FILE.png", help="Where the window's s saves.")
+_movie = click.option("--movie", type=click.Path(path_type=Path), metavar="FILE.mp4|.gif", help="Film the run.")
+_fps = click.option("--fps", type=FiniteRange(min=1, max=120), help="Frames per second of the movie (default: 30).")
+_speed = click.option(
+    "--speed",
+    type=FiniteRange(min=0, min_open=True),
+    help="Plant seconds per second of the movie (default: run.speed, or faster if that takes long).",
+)
+
+
+def movie(function: F) -> F:
+    """The arguments of a movie: --movie, --fps, --speed."""
+    return _movie(_fps(_speed(function)))
+
+
+page = click.option(
+    "--page", is_flag=False, flag_value=0, type=Port(0, 65535), metavar="[PORT]", help="Serve a page on the run."
+)
 
 
 def launch_file(function: F) -> F:
     """The arguments of `resolved`: FILE, --set, --no-code."""
-    return _file(overrides(_no_code(function)))
+    return _file(overrides(no_code(function)))
 
 
 def window(function: F) -> F:
@@ -93,6 +152,10 @@ def window(function: F) -> F:
 
 def resolved(file: str, overrides: Sequence[str], no_code: bool, strict: bool = True) -> "ClosedLoop":
     """The resolved launch file; without `strict` also one that would be refused at the start of a run."""
+    if file.endswith(".mcap"):  # the launch file in a recording
+        from servonode.bags.bag import read_bag
+
+        return read_bag(Path(file)).closed_loop(overrides, code=not no_code, strict=strict)
     from servonode.closed_loop.closed_loop import resolve
     from servonode.closed_loop.launch_file import read_launch
 

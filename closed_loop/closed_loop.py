@@ -4,21 +4,26 @@ Every name and number of the launch file is checked here against the machine and
 is one LaunchError, before anything moves.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from servonode.bus.loopback import check_telemetry
 from servonode.closed_loop.controller_section import (
     Control,
+    DerivedLaw,
     ProgramRefused,
+    derived_law,
     no_targets,
     program_source,
     resolve_control,
 )
 from servonode.closed_loop.driver_checks import check_driver, driver_addresses
 from servonode.closed_loop.effects import actuator_effects, sensor_effects
-from servonode.closed_loop.launch_file import LaunchError, worded
+from servonode.closed_loop.launch_file import LaunchError, with_values, worded
 from servonode.closed_loop.launch_keys import Actuator, LaunchFile
 from servonode.closed_loop.machine_section import (
     check_safe_action,
@@ -34,16 +39,30 @@ from servonode.closed_loop.start_on_program import program_start, wants_program_
 from servonode.closed_loop.static_checks import Examination, examine
 from servonode.closed_loop.trust import refuse_code
 from servonode.closed_loop.watches import check_watches
+from servonode.controllers.engine.layout import Answer
 from servonode.controllers.engine.signals import Signals
+from servonode.mechanics.derivation import derived_once
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource
 from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.driver import Driver
 from servonode.plants.effects import ActuatorEffects, SensorEffects
+from servonode.plants.prepare import Preparation
 from servonode.plants.simulated import SimulatedPlant
 
 Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Derived:
+    """What of a launch file is derived and compiled, for whatever numbers: machine and law have their defaults."""
+
+    stated: LaunchFile  # as it was read, before the machine prepared anything
+    source: MachineSource
+    preparation: Preparation | None
+    machine: Machine
+    law: DerivedLaw | None
 
 
 @dataclass(frozen=True)
@@ -51,7 +70,7 @@ class ClosedLoop:
     """A launch file resolved: ready to simulate or to run."""
 
     launch: LaunchFile
-    source: MachineSource
+    derived: Derived
     machine: Machine
     control: Control | None
     start: Array  # kernel state at t = 0
@@ -59,6 +78,11 @@ class ClosedLoop:
     sensor: SensorEffects
     safety: SafetySettings
     examination: Examination  # what was found of the loop before it moves
+
+    @property
+    def source(self) -> MachineSource:
+        """Where the machine comes from."""
+        return self.derived.source
 
     @property
     def targets(self) -> Signals:
@@ -102,24 +126,91 @@ def resolve(launch: LaunchFile, strict: bool = True, code: bool = True) -> Close
 
     Raises:
         LaunchError: something in the launch file does not fit; ProgramRefused: the check failed.
-        CacheError: the kernel cache is damaged or cannot be written.
+        CacheError: the kernel cache cannot be read or written.
     """
     if not code:
         refuse_code(launch)
+    with derived_once():
+        return _resolved(launch, strict)
+
+
+def _resolved(launch: LaunchFile, strict: bool) -> ClosedLoop:
     check_driver(launch)
     check_watches(launch)
+    _check_telemetry(launch)
     source = plant_source(launch)
     preparation = preparation_of(launch, source)
     loaded = load(launch, source)  # once; from here on only its parameters differ
+    plant = _plant(launch, source, preparation, loaded)
+    driver_addresses(launch, loaded.description.name)
+    program = program_source(launch)
+    law = derived_law(plant.launch, program, source, loaded) if program else None
+    closed_loop = _settled(Derived(launch, source, preparation, loaded, law), plant)
+    if strict:
+        closed_loop.safety.check_limits(closed_loop.launch)
+    found = _examined(closed_loop)
+    if strict and found.refusals:
+        first = found.refusals[0]
+        raise ProgramRefused(launch.file, "controller", None, f"{first.subject}: {first.text}")
+    return replace(closed_loop, examination=found)
+
+
+def _check_telemetry(launch: LaunchFile) -> None:
+    address = launch.run.telemetry
+    if address is not None and (problem := check_telemetry(address)):
+        raise LaunchError(launch.file, "run", "telemetry", problem)
+
+
+def varied(
+    closed_loop: ClosedLoop, initial: Mapping[str, Any], parameters: Mapping[str, Any], targets: Mapping[str, Any]
+) -> ClosedLoop:
+    """The closed loop with other entries in [plant.initial], [plant.parameters] and [target].
+
+    Nothing is derived, and the ranks of the servo-constraints are not surveyed again: where the inputs cannot realise
+    the goal, the law says so during the run. A function of time as a target is compiled when it is new.
+
+    Raises:
+        LaunchError: an entry does not fit, as in the launch file; a parameter that is not a number.
+    """
+    derived = closed_loop.derived
+    launch = with_values(derived.stated, initial, parameters, targets)
+    for name in parameters:
+        if isinstance(launch.plant.parameters[name], str) or name in derived.source.changes.varying:
+            text = "the machine would have to be derived again; give a number in place of a number, or load the launch "
+            text += "file with it"
+            raise LaunchError(launch.file, "plant.parameters", name, text)
+    plant = _plant(launch, derived.source, derived.preparation, derived.machine)
+    changed = _settled(derived, plant)
+    if changed.control is not None:
+        answer = _checked_start(changed.launch, changed.control, changed.start)
+        if answer.status:
+            text = f"at the start {changed.control.law.explain(answer)}"
+            raise ProgramRefused(launch.file, "plant.initial", None, text)
+    return replace(changed, examination=closed_loop.examination)
+
+
+@dataclass(frozen=True)
+class _Plant:
+    """The machine with its parameters and initial state, and the launch file as the machine has completed it."""
+
+    launch: LaunchFile
+    machine: Machine
+    start: Array
+
+
+def _plant(launch: LaunchFile, source: MachineSource, preparation: Preparation | None, loaded: Machine) -> _Plant:
     if preparation is not None:
         launch = prepared(launch, source, preparation, loaded)
     machine = with_given(launch, source, loaded, "plant.parameters", launch.plant.parameters)
     _check_inputs(launch, machine)
-    driver_addresses(launch, machine.description.name)
-    program = program_source(launch)
     machine.steps(launch.plant.integrator)  # loaded here, once for all nodes that are forked
-    start = machine.state(initial_states(launch, machine))
-    control = resolve_control(launch, program, source, loaded) if program else None
+    return _Plant(launch, machine, machine.state(initial_states(launch, machine)))
+
+
+def _settled(derived: Derived, plant: _Plant) -> ClosedLoop:
+    """Everything but the examination of the closed loop."""
+    launch, machine, start = plant.launch, plant.machine, plant.start
+    control = resolve_control(launch, derived.law) if derived.law else None
     _check_unused(launch, control)
     actuator, sensor = actuator_effects(launch, machine), sensor_effects(launch, machine)
     if control is not None:
@@ -127,13 +218,7 @@ def resolve(launch: LaunchFile, strict: bool = True, code: bool = True) -> Close
     safety = safety_settings(launch, machine, actuator)
     start = possible_initial_state(launch, machine, start)
     check_safe_action(launch, machine, start, np.array(safety.limits.value), safety.brake_steps)
-    if strict:
-        safety.check_limits(launch)
-    examination = _examined(launch, control, start) if control else Examination()
-    if strict and examination.refusals:
-        first = examination.refusals[0]
-        raise ProgramRefused(launch.file, "controller", None, f"{first.subject}: {first.text}")
-    return ClosedLoop(launch, source, machine, control, start, actuator, sensor, safety, examination)
+    return ClosedLoop(launch, derived, machine, control, start, actuator, sensor, safety, Examination())
 
 
 def _check_unused(launch: LaunchFile, control: Control | None) -> None:
@@ -161,17 +246,25 @@ def _check_inputs(launch: LaunchFile, machine: Machine) -> None:
         raise LaunchError(launch.file, "plant.actuator", None, f"{what}; leave [plant.actuator] out")
 
 
-def _examined(launch: LaunchFile, control: Control, start: Array) -> Examination:
-    """Guards at the initial state, and the relative degrees at random states near it."""
-    law, y = control.law, control.goal(0.0)
-    answer = law.evaluate(0.0, start, y)
+def _checked_start(launch: LaunchFile, control: Control, start: Array) -> Answer:
+    """The law's answer to the initial state, which no guard of the program refuses."""
+    answer = control.law.evaluate(0.0, start, control.goal(0.0))
     if answer.status > 0:
-        raise LaunchError(launch.file, "plant.initial", None, f"at the start {law.explain(answer)}")
+        raise LaunchError(launch.file, "plant.initial", None, f"at the start {control.law.explain(answer)}")
     with worded(launch.file, "controller.settings"):
-        law.check_parameters()
-    found = examine(launch, law, control.gains, start, y)
+        control.law.check_parameters()
+    return answer
+
+
+def _examined(closed_loop: ClosedLoop) -> Examination:
+    """Guards at the initial state, and the relative degrees at random states near it."""
+    launch, control, start = closed_loop.launch, closed_loop.control, closed_loop.start
+    if control is None:
+        return Examination()
+    answer = _checked_start(launch, control, start)
+    found = examine(launch, control.law, control.gains, start, control.goal(0.0))
     if answer.status and not found.refusals:  # what is refused everywhere is the better reason
         rank = [each.text for each in found.findings if each.subject == "rank" and each.level != "good"]
-        text = "; ".join([f"at the start {law.explain(answer)}", *rank])
+        text = "; ".join([f"at the start {control.law.explain(answer)}", *rank])
         raise ProgramRefused(launch.file, "plant.initial", None, text)
     return found

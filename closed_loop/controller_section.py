@@ -117,21 +117,54 @@ def _check_fits(launch: LaunchFile, name: str) -> None:
     raise LaunchError(launch.file, "controller", "program", f"{of}; {near}{choices}")
 
 
-def resolve_control(launch: LaunchFile, source: ProgramSource, plant: MachineSource, machine: Machine) -> Control:
-    """The law with its signals, targets and gains, of a launch file's [controller] and [target]; `machine` the plant's.
+@dataclass(frozen=True)
+class DerivedLaw:
+    """What [controller] needs to be derived: program, options, and the law on the machine that it believes in.
+
+    Machine and law have their default parameters.
+    """
+
+    source: ProgramSource
+    options: dict[str, Any]
+    believed: MachineSource
+    machine: Machine
+    law: ServoLaw
+
+
+def derived_law(launch: LaunchFile, source: ProgramSource, plant: MachineSource, machine: Machine) -> DerivedLaw:
+    """The law of [controller], derived and compiled, or from the cache; `machine` is the plant's.
 
     Raises:
-        LaunchError: something in these sections does not fit; ProgramRefused: the program cannot be derived.
+        LaunchError: something in the section does not fit; ProgramRefused: the program cannot be derived.
     """
-    controller, path = launch.controller, launch.file
+    controller = launch.controller
     assert controller is not None
     options = _options(launch, source, controller)
     believed = believed_source(launch, plant)
-    parameters = launch.plant.parameters | controller.parameters
     machine = machine if believed.changes == plant.changes else load(launch, believed)
-    machine = with_given(launch, believed, machine, "controller.parameters", parameters)
+    _believed(launch, believed, machine)  # refused before anything is derived
+    return DerivedLaw(source, options, believed, machine, _law(launch, source, options, believed, machine))
+
+
+def _believed(launch: LaunchFile, source: MachineSource, machine: Machine) -> Machine:
+    """The machine with the parameters that the law believes in."""
+    assert launch.controller is not None
+    parameters = launch.plant.parameters | launch.controller.parameters
+    return with_given(launch, source, machine, "controller.parameters", parameters)
+
+
+def resolve_control(launch: LaunchFile, derived: DerivedLaw) -> Control:
+    """The law with its parameters, signals, targets and gains, of a launch file's [controller] and [target].
+
+    Raises:
+        LaunchError: something in these sections does not fit.
+    """
+    controller, path = launch.controller, launch.file
+    assert controller is not None
+    options, source = derived.options, derived.source
+    machine = _believed(launch, derived.believed, derived.machine)
     machine.steps(launch.plant.integrator)
-    law = _law(launch, source, options, believed, machine)
+    law = derived.law.on(machine)
     description = law.description
     parameter_names = [each.name for each in description.parameters]
     signal_names = [each.name for each in description.signals]
@@ -160,7 +193,7 @@ def resolve_control(launch: LaunchFile, source: ProgramSource, plant: MachineSou
     gains = resolve_gains(launch, description, delay)
     law.use(gains)
     given = frozenset(settings) & frozenset(parameter_names)
-    return Control(source, options, believed, law, signals, targets, gains, given)
+    return Control(source, options, derived.believed, law, signals, targets, gains, given)
 
 
 def _law(

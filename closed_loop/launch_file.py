@@ -224,6 +224,26 @@ def with_step(launch: LaunchFile, step: float) -> LaunchFile:
     return replace(changed, **_Reader(launch.file).times(changed, step))
 
 
+def with_values(
+    launch: LaunchFile, initial: Mapping[str, Any], parameters: Mapping[str, Any], targets: Mapping[str, Any]
+) -> LaunchFile:
+    """The launch file with other entries in [plant.initial], [plant.parameters] and [target].
+
+    Raises:
+        LaunchError: a value cannot stand there.
+    """
+    reader, plant = _Reader(launch.file), launch.plant
+    return replace(
+        launch,
+        plant=replace(
+            plant,
+            initial=reader.table("plant", plant, "initial", initial),
+            parameters=reader.table("plant", plant, "parameters", parameters),
+        ),
+        target=reader.table("", launch, "target", targets),
+    )
+
+
 def _copied(table: Mapping[str, Any]) -> dict[str, Any]:
     return {str(key): _copied(value) if isinstance(value, Mapping) else _plain(value) for key, value in table.items()}
 
@@ -271,6 +291,14 @@ class _Reader:
             raise self._error("controller", "residuals", "a program and residuals are stated; give one of them")
         times = self.times(parts, parts.plant.step)
         return LaunchFile(**asdict(parts), path=path, file=self.file, name=path.stem, **times)
+
+    def table(self, section: str, of: Struct, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The table of this name in a struct that has been read, with other entries."""
+        if not given:
+            return dict(getattr(of, name))
+        field = next(field for field in fields(type(of)) if field.name == name)
+        table: dict[str, Any] = self._value(section, field, {**getattr(of, name), **_copied(given)})
+        return table
 
     def times(self, parts: Sections, step_s: float | str) -> dict[str, Any]:
         """The times of a launch file in ns and steps; a step that is still to be chosen counts as 1 ns."""

@@ -55,6 +55,12 @@ class Run(Section, frozen=True):
         Annotated[int, Meta(ge=0, le=98)], key("the SCHED_FIFO priority of plant and controller; 0: ordinary")
     ] = 0
     pin: Annotated[bool, key("whether in real time plant and controller get a core each")] = False
+    telemetry: Annotated[
+        Text | None,
+        key(
+            "where all topics are published for viewers, such as tcp://127.0.0.1:9872; this computer only (absent: not)"
+        ),
+    ] = None
 
 
 class Actuator(Section, frozen=True):

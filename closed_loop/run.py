@@ -10,12 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.mechanics import rows
 from servonode.mechanics.description import Quantity, packed
 from servonode.mechanics.fault_time import located
 from servonode.mechanics.machine import Machine
 from servonode.plants.record_layout import PlantRecordLayout
 
 Array = npt.NDArray[np.float64]
+Steps = npt.NDArray[np.int64]
+ROWS = 20_000  # rows a run keeps unless asked for more
 
 
 @dataclass
@@ -33,7 +36,7 @@ class Run:
     closed_loop: ClosedLoop
     control: str
     t: Array
-    k: npt.NDArray[np.int64]
+    k: Steps
     state: dict[str, Array]
     input: dict[str, Array]
     residual: dict[str, Array]
@@ -76,22 +79,15 @@ class Run:
         """Contact forces and other monitored values of every row, by name."""
         machine = self.closed_loop.machine
         names = [each.name for each in machine.description.outputs]
-        table = np.zeros((len(self.t), len(names)))
-        x, u = np.zeros(machine.n_state + 1), np.zeros(machine.n_inputs)
-        states, inputs = np.array(list(self.state.values())), self.inputs
-        for i, t in enumerate(self.t):
-            x[:-1], u[:] = states[:, i], inputs[:, i]
-            table[i] = machine.monitor(t, x, u)[: len(names)]
+        x = np.zeros((len(self.t), machine.n_state + 1))
+        x[:, :-1] = np.array(list(self.state.values())).T
+        table = rows.monitored(machine, self.t, x, np.ascontiguousarray(self.inputs.T))
         return {name: table[:, j] for j, name in enumerate(names)}
 
     def targets(self) -> dict[str, Array]:
         """Position of each target at every row, by name."""
         signals = self.closed_loop.targets
-        values = np.zeros(len(signals.entries))
-        table = np.zeros((len(self.t), len(signals.names)))
-        for i, t in enumerate(self.goal_t):
-            signals.evaluate(t, values)
-            table[i] = values[signals.positions]
+        table = signals.table(self.goal_t)[:, signals.positions]
         return {name: table[:, j] for j, name in enumerate(signals.names)}
 
     def final(self) -> dict[str, Any]:
@@ -193,47 +189,52 @@ class Run:
                 stream.write(",".join(repr(float(value)) for value in row) + "\n")
 
 
+def default_every(closed_loop: ClosedLoop) -> int:
+    """Steps per recorded row: at most ROWS rows, on control instants where there are any."""
+    launch = closed_loop.launch
+    unit = launch.steps_per_period or 1
+    periods = -(-launch.steps // unit)
+    return unit * max(1, -(-periods // ROWS))
+
+
 def plain(value: float) -> float | str:
     """A float for JSON; non-finite ones as text, which JSON cannot carry as numbers."""
     number = float(value)
     return number if np.isfinite(number) else str(number)
 
 
-def run_of_rows(closed_loop: ClosedLoop, control: str, rows: Array, answers: Array, wall_s: float, **more: Any) -> Run:
-    """A Run from the plant's rows (see `PlantRecordLayout`) and the controller's (see `RecordLayout`).
+def run_of_rows(closed_loop: ClosedLoop, control: str, table: Array, answers: Array, wall_s: float, **more: Any) -> Run:
+    """A Run from the plant's table of rows (see `PlantRecordLayout`) and the controller's (see `RecordLayout`).
 
     What the controller computed stands at control instants; between them the last one is repeated.
     """
     machine, step_s = closed_loop.machine, closed_loop.launch.step_ns / 1e9
     part = PlantRecordLayout.of(machine.description)
-    k = rows[:, part.step][:, 0].astype(np.int64)
+    k = table[:, part.step][:, 0].astype(np.int64)
     t = k * closed_loop.launch.step_ns / 1e9
     residuals, scales, states = _answered(closed_loop, answers)
-    energy = np.array(
-        [machine.energy(time, np.ascontiguousarray(row)) for time, row in zip(t, rows[:, part.x], strict=True)]
-    )
-    if rows.shape[1] == part.size:
-        more["goal_t"] = rows[:, part.goal_step][:, 0] * closed_loop.launch.step_ns / 1e9
+    x, u = np.ascontiguousarray(table[:, part.x]), np.ascontiguousarray(table[:, part.inputs])
+    if table.shape[1] == part.size:
+        more["goal_t"] = table[:, part.goal_step][:, 0] * closed_loop.launch.step_ns / 1e9
         if not closed_loop.driver.simulated and control != "sampled":
-            more["state_age"] = rows[:, part.age][:, 0]
-    rows = np.ascontiguousarray(rows[:, part.computed])
-    held = _stabilised(machine, t, rows[:, part.x])
+            more["state_age"] = table[:, part.age][:, 0]
+    held = _stabilised(machine, t, x)
     largest = {name: float(np.max(np.abs(values), initial=0.0)) for name, values in held.items()}
     more["residual_max"] = largest | more.get("residual_max", {})
-    more.setdefault("warnings", _warnings(machine, t, rows) | _faults_let_pass(closed_loop, rows))
+    more.setdefault("warnings", _warnings(machine, t, x, u) | _faults_let_pass(closed_loop, k, x, u))
     return Run(
         closed_loop=closed_loop,
         control=control,
         t=t,
         k=k,
-        state=dict(zip(machine.description.state_names, rows[:, part.state].T, strict=True)),
-        input=dict(zip(machine.description.input_names, rows[:, part.inputs].T, strict=True)),
+        state=dict(zip(machine.description.state_names, table[:, part.state].T, strict=True)),
+        input=dict(zip(machine.description.input_names, table[:, part.inputs].T, strict=True)),
         residual=held | _held(k, answers, residuals),
         scale=_held(k, answers, scales),
         program_state=_held(k, answers, states),
         limits={name: _acted(answers, scale, step_s) for name, scale in scales.items()},
-        energy=energy,
-        work=rows[:, part.work][:, 0],
+        energy=rows.energies(machine, t, x),
+        work=table[:, part.work][:, 0],
         wall_s=wall_s,
         steps=int(k[-1]) if len(k) else 0,
         **more,
@@ -263,13 +264,11 @@ def _stabilised(machine: Machine, t: Array, xs: Array) -> dict[str, Array]:
     described = machine.description
     if not described.stabilised:
         return {}
-    table = np.array(
-        [machine.constraint_residual(at, np.ascontiguousarray(x)) for at, x in zip(t, xs, strict=True)]
-    ).reshape(len(xs), -1)
+    table = rows.residuals(machine, t, xs)
     return {each.name: table[:, len(described.constraints) + i] for i, each in enumerate(described.stabilised)}
 
 
-def _faults_let_pass(closed_loop: ClosedLoop, rows: Array) -> dict[str, float]:
+def _faults_let_pass(closed_loop: ClosedLoop, k: Steps, xs: Array, us: Array) -> dict[str, float]:
     """The machine's fault that was met first and, as the launch file wants, did not end the run, with its time.
 
     Located where no input changes between the rows, else the first row at which it is met.
@@ -277,31 +276,31 @@ def _faults_let_pass(closed_loop: ClosedLoop, rows: Array) -> dict[str, float]:
     machine, launch = closed_loop.machine, closed_loop.launch
     if launch.plant.safety.faults or not machine.description.faults:
         return {}
-    part = PlantRecordLayout.of(machine.description)
     integrator, step_ns = launch.plant.integrator, launch.step_ns
     watch = None if closed_loop.control else machine.watcher(integrator)
-    last, k = np.zeros(machine.n_state + 1), rows[:, part.step][:, 0].astype(np.int64).tolist()
-    for i, row in enumerate(rows):
-        x, u = row[part.x].copy(), row[part.inputs].copy()
-        text = machine.fault(k[i] * step_ns / 1e9, x)
+    last, instants = np.zeros(machine.n_state + 1), k.tolist()
+    for i, (row, u) in enumerate(zip(xs, us, strict=True)):
+        x = row.copy()
+        text = machine.fault(instants[i] * step_ns / 1e9, x)
         if text:
-            return {text: k[i] * step_ns / 1e9}
-        steps = k[i + 1] - k[i] if watch and i + 1 < len(rows) else 0
-        made = watch(k[i], steps, step_ns, x, last, u, machine.c) if watch and steps else 0
+            return {text: instants[i] * step_ns / 1e9}
+        steps = instants[i + 1] - instants[i] if watch and i + 1 < len(instants) else 0
+        made = watch(instants[i], steps, step_ns, x, last, u, machine.c) if watch and steps else 0
         if made:
-            t, text = located(machine, integrator, step_ns, k[i] + made - 1, last, u)
+            t, text = located(machine, integrator, step_ns, instants[i] + made - 1, last, u)
             return {text: t}
     return {}
 
 
-def _warnings(machine: Machine, t: Array, rows: Array) -> dict[str, float]:
-    """The machine's warnings with the first recorded time at which each holds."""
-    found: dict[str, float] = {}
-    part = PlantRecordLayout.of(machine.description)
-    for time, row in zip(t, rows, strict=True):
-        for text in machine.warnings(time, row[part.x], row[part.inputs]):
-            found.setdefault(text, float(time))
-    return found
+def _warnings(machine: Machine, t: Array, x: Array, u: Array) -> dict[str, float]:
+    """The machine's warnings with the first recorded time at which each holds, in the order of time."""
+    described = machine.description
+    margins = rows.monitored(machine, t, x, u)[:, len(described.outputs) :]
+    first: list[tuple[int, str]] = []
+    for warning, margin in zip(described.warnings, margins.T, strict=True):
+        met = margin > 0 if warning.strict else margin >= 0
+        first += [(int(np.argmin(met)), warning.text)] if not met.all() else []
+    return {text: float(t[i]) for i, text in sorted(first, key=lambda found: found[0])}
 
 
 def _acted(answers: Array, scale: Array, step_s: float) -> dict[str, float | None]:
@@ -311,7 +310,7 @@ def _acted(answers: Array, scale: Array, step_s: float) -> dict[str, float | Non
     return {"instants": int(acting.sum()), "first": first}
 
 
-def _held(k: npt.NDArray[np.int64], answers: Array, columns: Mapping[str, Array]) -> dict[str, Array]:
+def _held(k: Steps, answers: Array, columns: Mapping[str, Array]) -> dict[str, Array]:
     """The newest answer's values at each row; NaN before the first."""
     index = np.searchsorted(answers[:, 0], k, side="right") - 1
     return {name: np.append(values, np.nan)[index] for name, values in columns.items()}

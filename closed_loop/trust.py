@@ -10,6 +10,12 @@ SHIPPED = {f"servonode.plants.{name}:model" for name in PLANTS}
 SHIPPED |= {f"servonode.controllers.{entry.module}:program" for entry in PROGRAMS}
 
 
+def named_code(machine: str, program: str | None) -> str | None:
+    """The reference of these that is Python code, instead of a machine or program known by name; None: neither is."""
+    references = (each for each in (machine, program) if each)
+    return next((each for each in references if each not in SHIPPED and names_code(each)), None)
+
+
 def refuse_code(launch: LaunchFile) -> None:
     """Refuse a launch file that names Python code: a file or a module, instead of a machine or program known by name.
 
@@ -20,7 +26,7 @@ def refuse_code(launch: LaunchFile) -> None:
     """
     program = launch.controller.program if launch.controller else None
     for section, key, reference in (("plant", "machine", launch.plant.machine), ("controller", "program", program)):
-        if reference is not None and reference not in SHIPPED and names_code(reference):
+        if reference is not None and named_code(reference, None):
             text = (
                 f"{reference!r} is Python code, which --no-code (code=False) refuses; read it and run it without, or "
             )

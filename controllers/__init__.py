@@ -1,7 +1,6 @@
 """Controllers: servo-constraint programs, the law derived from them, targets."""
 
 import json
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,11 +13,11 @@ from servonode.controllers.engine.inline_program import InlineProgram
 from servonode.controllers.engine.kernels import LawKernel
 from servonode.controllers.engine.law import ServoLaw
 from servonode.mechanics import cache
+from servonode.mechanics.derivation import derivation
 from servonode.mechanics.description import ModelError, ProgramDescription
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.references import Definition, FunctionDefinition, Option, find
 
-_log = logging.getLogger(__name__)
 _WORDS = ("Program", "late", "limit", "residual", "setpoint", "signal", "state", "target")
 __all__ = [
     "PROGRAMS",
@@ -189,7 +188,7 @@ def load_law(
     `damping` > 0: what the law does where W is singular; `integral`: feed back integrals too; see `law_source`.
 
     Raises:
-        CacheError: the kernel cache is damaged or cannot be written.
+        CacheError: the kernel cache cannot be read or written.
         ModelError: the program cannot be derived for this machine.
     """
     program = source
@@ -200,31 +199,40 @@ def load_law(
     key = cache.key_of(
         "law", machine_key, program.digest(build_model, options), sources, stated, repr((damping, integral))
     )
-    kernel, description = cache.load(key, lambda: _build(program, build_model, options, damping, integral))
+    kernel, description = cache.load(
+        key,
+        lambda: _build(program, machine_key, build_model, options, damping, integral),
+        f"the law of program {program.name}",
+    )
     decoded = msgspec.json.decode(description, type=ProgramDescription)
     return ServoLaw(decoded, cast(LawKernel, kernel), machine, parameters)
 
 
-def derive_program(program: ProgramSource, build_model: Callable[[], Any], options: Mapping[str, Any]) -> Any:
+def derive_program(
+    program: ProgramSource, machine_key: str, build_model: Callable[[], Any], options: Mapping[str, Any]
+) -> Any:
     """The symbolic Servo of a program on a machine; its `equations` are the machine's (this takes seconds).
 
     Raises:
         ModelError: machine or program cannot be derived.
     """
     from servonode.controllers.engine.servo import derive_servo
-    from servonode.mechanics.derive import derive
 
-    model = build_model()
-    return derive_servo(derive(model), program.build(model, options))
+    machine = derivation(machine_key, build_model)
+    return derive_servo(machine.equations, program.build(machine.model, options))
 
 
 def _build(
-    program: ProgramSource, build_model: Callable[[], Any], options: Mapping[str, Any], damping: float, integral: bool
+    program: ProgramSource,
+    machine_key: str,
+    build_model: Callable[[], Any],
+    options: Mapping[str, Any],
+    damping: float,
+    integral: bool,
 ) -> tuple[str, bytes]:
     from servonode.controllers.engine.law_source import describe_program, law_source
 
-    _log.info("deriving and compiling the law of program %s, once", program.name)
-    servo = derive_program(program, build_model, options)
+    servo = derive_program(program, machine_key, build_model, options)
     return law_source(servo, damping, integral), msgspec.json.encode(describe_program(servo, integral))
 
 

@@ -6,8 +6,6 @@ holds this acceleration steadily, taking it as constant. The program is followed
 
 from typing import Any
 
-from sympy import Max, sqrt
-
 from servonode.controllers.engine.program import Program, limit, setpoint, target
 from servonode.controllers.pendulum_sphero import (
     Approach,
@@ -20,6 +18,7 @@ from servonode.controllers.pendulum_sphero import (
     torque_limit,
 )
 from servonode.mechanics import Model, condition, parameter
+from servonode.mechanics.functions import Max, root
 
 Expr = Any
 
@@ -59,5 +58,5 @@ def steady_tilt(robot: Sphero, a: Plane) -> list[Expr]:
     pull = robot.g**2 + squared
     lever = robot.mu * robot.R / robot.ml
     across = Max(0, 1 - lever**2 * squared / pull)  # rounding must not make it negative where |a| = a_max
-    tilt = lever * robot.g / pull - sqrt(across / pull)
+    tilt = lever * robot.g / pull - root(across) * root(1 / pull)
     return [each * tilt for each in a]

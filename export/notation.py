@@ -158,6 +158,9 @@ class TextPrinter(_Sums, StrPrinter):  # type: ignore[misc]
         above = self._print(exponent) if exponent.is_Integer or exponent.is_Symbol else f"({self._print(exponent)})"
         return f"{self._within(base) if not base.is_Pow else f'({self._print(base)})'}^{above}"
 
+    def _print_root(self, expr: Expr) -> str:
+        return f"sqrt({self._print(expr.args[0])})"
+
     def _print_Float(self, expr: Expr) -> str:
         return f"{float(expr):g}"
 
@@ -214,6 +217,9 @@ class MathPrinter(_Sums, LatexPrinter):  # type: ignore[misc]
         if base.func.__name__ in _ANGLE:
             return self._angle_function(base, above)
         return f"{self._within(base) if not base.is_Pow else self._parenthesised(base)}{above}"
+
+    def _print_root(self, expr: Expr) -> str:
+        return rf"\sqrt{{{self._print(expr.args[0])}}}"
 
     def _print_Function(self, expr: Expr, exp: Any = None) -> str:  # noqa: ARG002  (sympy calls it so)
         name = expr.func.__name__

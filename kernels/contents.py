@@ -2,7 +2,7 @@
 
 import msgspec
 
-from servonode.kernels.ir import Array, Scalar, Signature, Type
+from servonode.kernels.host import Host
 
 ENTRY, ADAPTER = "entry.", "adapter"  # symbols of what Python calls: entry.NAME, by way of the adapter
 
@@ -28,13 +28,23 @@ class Entry(msgspec.Struct, frozen=True):
         return f"{self.name}({given})" + (f" -> {self.result}" if self.result else "")
 
 
+class Target(msgspec.Struct, frozen=True):
+    """What the code was made for: a processor and its features in LLVM's words, on a host."""
+
+    processor: str
+    features: str
+    host: Host
+
+
 class Contents(msgspec.Struct, frozen=True):
     """What stands beside the code.
 
+    target: what it was made for; nothing else may run it.
     offsets: where its functions are in an image, by their symbols. Empty for object code, which llvmlite links.
     outside: the functions that it calls, and where in an image their addresses are to stand.
     """
 
+    target: Target
     entries: tuple[Entry, ...]
     constants: dict[str, int]
     offsets: dict[str, int]
@@ -53,18 +63,3 @@ def type_text(argument: Argument) -> str:
     if argument.shape is None:
         return argument.type
     return f"{argument.type}[{', '.join(':' if n < 0 else str(n) for n in argument.shape)}]"
-
-
-def entry_of(signature: Signature, written: frozenset[str]) -> Entry:
-    """The entry of a function; what it gives back as an array is one argument more."""
-    arguments = [_argument(each.name, each.type, each.name in written) for each in signature.arguments]
-    result = signature.result
-    if isinstance(result, Array):
-        arguments.append(_argument("result", result, True))
-    return Entry(signature.name, tuple(arguments), result.value if isinstance(result, Scalar) else "")
-
-
-def _argument(name: str, kind: Type, written: bool) -> Argument:
-    if isinstance(kind, Scalar):
-        return Argument(name, kind.value)
-    return Argument(name, kind.element.value, tuple(-1 if n is None else n for n in kind.shape), written)

@@ -1,8 +1,8 @@
 """What a kernel is, as data: typed functions of numbers and arrays, with the loops and branches of fixed-step numerics.
 
-A module is made by `language.parse` from text, or node by node. It is printed by `text` (for people, and as what the
-cache keeps), by `llvm` (for the processor) and by `c99` (for `show --c`); no printer adds or reorders an operation, so
-all three have the same bits wherever they call the same libm.
+A module is read by `language.parse` from its text, which people read and the cache keeps. It is printed by `llvm` (for
+the processor) and by `c99` (for `show --c`); neither adds or reorders an operation, so both have the same bits wherever
+they call the same libm.
 
 Every expression has a type: a scalar (f64, i64 or bool), or an array of known shape, whose first length may be open
 where a function does not need it.

@@ -11,6 +11,7 @@ Python does otherwise, or what is outside of this part, is refused by its line, 
 """
 
 import ast
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import NoReturn
@@ -86,7 +87,7 @@ def parse(text: str, text_of: Callable[[str], str] | None = None, home: str = ""
             case ast.ImportFrom(module=str(key), names=names):
                 if text_of is None:
                     _refuse(node, "an import without a source")
-                _take(node, module, parse(text_of(key), text_of, key), {each.name: each.asname for each in names})
+                _take(node, module, _read(text_of(key), text_of, key), {each.name: each.asname for each in names})
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int(value))):
                 module.constants[name] = value
             case ast.FunctionDef():
@@ -96,6 +97,9 @@ def parse(text: str, text_of: Callable[[str], str] | None = None, home: str = ""
             case _:
                 _refuse(node, "this")
     return module
+
+
+_read = functools.lru_cache(maxsize=16)(parse)  # what others take from; several kernels take from one
 
 
 def _take(node: ast.AST, module: Module, other: Module, names: Mapping[str, str | None]) -> None:

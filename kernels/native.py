@@ -66,6 +66,7 @@ def _libraries() -> list[Any]:
     return [_libc, ctypes.pythonapi]
 
 
+@functools.cache
 def _address(name: str) -> int:
     """The address of a function of the C library or of Python.
 

@@ -6,6 +6,7 @@ from typing import Any
 import sympy
 
 from servonode.mechanics.description import ModelError
+from servonode.mechanics.differentiate import diff, diff_matrix, gradient
 from servonode.mechanics.model import Model
 from servonode.mechanics.symbols import Body, time
 from servonode.mechanics.trig_reduce import trig_reduce_matrix
@@ -44,16 +45,16 @@ def momenta(model: Model, rates: dict[Expr, Expr], in_velocities: dict[Expr, Exp
             u = motion.xreplace(in_velocities)
             if not len(u):
                 continue
-            U = u.jacobian(v)
+            U = sympy.Matrix([gradient(each, v) for each in u])
             if U.free_symbols & set(v):
                 text = f"machine {model.name}: the motion of body {each.name} must be linear in the velocities"
                 raise ModelError(text, each.place)
             M += U.T * N * U
             h += U.T * _along(N * u, rates)
             kinetic += (u.T * N * u)[0] / 2
-            power -= (u.T * sympy.diff(N, time) * u)[0] / 2
-    losses = [sympy.diff(model.dissipation, each) for each in v]
-    on = [[sympy.diff(rate, each) for rate in model.forces.values()] for each in v]
+            power -= (u.T * diff_matrix(N, time) * u)[0] / 2
+    losses = gradient(model.dissipation, v)
+    on = [[diff(rate, each) for rate in model.forces.values()] for each in v]
     return Momenta(
         M=M,
         h=h + sympy.Matrix(len(v), 1, losses).xreplace(in_velocities),
@@ -67,7 +68,7 @@ def _along(expression: Matrix, rates: dict[Expr, Expr]) -> Matrix:
     """Time derivative along the motion at constant velocities."""
     change = sympy.zeros(*expression.shape)
     for symbol, rate in rates.items():
-        change += sympy.diff(expression, symbol) * rate
+        change += diff_matrix(expression, symbol) * rate
     return change
 
 

@@ -12,6 +12,7 @@ import sympy
 
 from servonode.mechanics.body_terms import momenta
 from servonode.mechanics.description import ModelError
+from servonode.mechanics.differentiate import diff, gradient
 from servonode.mechanics.equations import Equations, column, drift_of_kinematics
 from servonode.mechanics.model import Model
 from servonode.mechanics.model_checks import (
@@ -47,7 +48,7 @@ def derive(model: Model) -> Equations:
     check_speaks_in_rates(model)
     M, h = _euler_lagrange(model, rates)
     works_on = [sympy.sympify(on) for on in model.forces.values()]
-    by_forces = sympy.Matrix(len(rates), len(works_on), [sympy.diff(on, rate) for rate in rates for on in works_on])
+    by_forces = sympy.Matrix(len(rates), len(works_on), [diff(on, rate) for rate in rates for on in works_on])
     n_tau = len(model.inputs)
     B = by_forces[:, :n_tau]
     A, b, gamma = _constraint_rows(model, rates)
@@ -128,13 +129,13 @@ def _with_exact_numbers(expression: Expr) -> Expr:
 def _input_power(model: Model, rates: list[Expr]) -> Expr:
     """Power of inputs and reactions, losses taken off [W]."""
     power = sympy.Add(*(u * sympy.sympify(on) for u, on in model.forces.items()))
-    return power - sympy.Add(*(rate * sympy.diff(model.dissipation, rate) for rate in rates))
+    return power - sympy.Add(*(rate * diff(model.dissipation, rate) for rate in rates))
 
 
 def _generalized_kinetic(model: Model, rates: list[Expr]) -> Expr:
     """T2 - T0, the kinetic part of the generalized energy; T itself where it is purely quadratic."""
     T, still = sympy.sympify(model.kinetic), dict.fromkeys(rates, sympy.Integer(0))
-    momenta = [sympy.diff(T, rate) for rate in rates]
+    momenta = gradient(T, rates)
     if T.xreplace(still) == 0 and all(p.xreplace(still) == 0 for p in momenta):
         return T
     return sympy.Add(*(p * rate for p, rate in zip(momenta, rates, strict=True))) - T
@@ -142,7 +143,7 @@ def _generalized_kinetic(model: Model, rates: list[Expr]) -> Expr:
 
 def _explicit_time(model: Model) -> Expr:
     """-dL/dt at fixed q and q': what a machine that changes with time adds to its generalized energy [W]."""
-    result: Expr = sympy.diff(model.potential, time) - sympy.diff(model.kinetic, time)
+    result: Expr = diff(model.potential, time) - diff(model.kinetic, time)
     return result
 
 
@@ -177,8 +178,8 @@ def _euler_lagrange(model: Model, rates: list[Expr]) -> tuple[Matrix, Matrix]:
     """M (n_q, n_q) and h (n_q,) with d/dt dT/dq' - dT/dq + dU/dq + dR/dq' = M q'' + h."""
     constants = set(model.parameters)
     T, U, R = map(sympy.sympify, (model.kinetic, model.potential, model.dissipation))
-    momenta = [sympy.diff(T, rate) for rate in rates]
-    M = trig_reduce_matrix(sympy.Matrix([[sympy.diff(p, rate) for rate in rates] for p in momenta]), constants)
+    momenta = gradient(T, rates)
+    M = trig_reduce_matrix(sympy.Matrix([gradient(p, rates) for p in momenta]), constants)
     unwanted = M.free_symbols & set(rates)
     if unwanted:
         raise ModelError(
@@ -190,8 +191,8 @@ def _euler_lagrange(model: Model, rates: list[Expr]) -> tuple[Matrix, Matrix]:
     pairs = list(zip(model.coordinates, rates, strict=True))
     bias = []
     for q, rate, p in zip(model.coordinates, rates, momenta, strict=True):
-        transport = sum(sympy.diff(p, other) * other_rate for other, other_rate in pairs)
-        force = -sympy.diff(T, q) + sympy.diff(U, q) + sympy.diff(R, rate) + sympy.diff(p, time)
+        transport = sympy.Add(*(diff(p, other) * other_rate for other, other_rate in pairs))
+        force = -diff(T, q) + diff(U, q) + diff(R, rate) + diff(p, time)
         bias.append(trig_reduce(transport + force, constants))
     return M, sympy.Matrix(bias)
 
@@ -201,7 +202,7 @@ def _constraint_rows(model: Model, rates: list[Expr]) -> tuple[Matrix, Matrix, M
     n = len(model.constraints)
     A, b, gamma = sympy.zeros(n, len(rates)), sympy.zeros(n, 1), sympy.zeros(n, 1)
     for i, each in enumerate(model.constraints):
-        row = [sympy.diff(each.row, rate) for rate in rates]
+        row = gradient(each.row, rates)
         if any(entry.free_symbols & set(rates) for entry in row):
             raise ModelError(
                 f"machine {model.name}, constraint {each.quantity.name}: the row must be linear in the rates; "
@@ -210,8 +211,8 @@ def _constraint_rows(model: Model, rates: list[Expr]) -> tuple[Matrix, Matrix, M
             )
         A[i, :] = sympy.Matrix([row])
         b[i] = -each.row.xreplace(dict.fromkeys(rates, sympy.Integer(0)))
-        change = [sympy.diff(each.row, time)]
-        change += [sympy.diff(each.row, q) * rate for q, rate in zip(model.coordinates, rates, strict=True)]
+        change = [diff(each.row, time)]
+        change += [diff(each.row, q) * rate for q, rate in zip(model.coordinates, rates, strict=True)]
         gamma[i] = -sympy.Add(*change)
     return A, b, gamma
 
@@ -220,7 +221,7 @@ def _kinematics(model: Model) -> tuple[Matrix, Matrix]:
     """G (n_q, n_v) and g0 (n_q,) of q' = G v + g0."""
     rows = []
     for q, rate in model.kinematics.items():
-        row = [sympy.diff(rate, v) for v in model.velocities]
+        row = gradient(rate, model.velocities)
         if any(sympy.sympify(entry).free_symbols & set(model.velocities) for entry in row):
             text = f"machine {model.name}: the rate of {q.name} must be linear in the velocities, q' = G v + g0"
             raise ModelError(text, model.place_of_kinematics(q))

@@ -12,9 +12,11 @@ from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.pycode import PythonCodePrinter
 
 from servonode.mechanics.description import ModelError
+from servonode.mechanics.differentiate import symbols_of
 from servonode.mechanics.functions import COMPILED
 from servonode.mechanics.kernels import MachineKernel
 from servonode.mechanics.signatures import Signature
+from servonode.mechanics.symbols import nodes_of
 
 Expr = Any
 
@@ -35,6 +37,9 @@ def sign(x: f64) -> f64:
 
 
 '''
+
+
+LONGEST_SUM = 100  # terms of one line
 
 
 class Name(sympy.Symbol):  # type: ignore[misc]
@@ -89,6 +94,9 @@ class _Printer(PythonCodePrinter):  # type: ignore[misc]
             )
         return f"{COMPILED[name]}({', '.join(map(self._print, expr.args))})"
 
+    def _print_root(self, expr: Expr) -> str:
+        return self._product(expr.args[0], 1)
+
     def _print_Min(self, expr: Expr) -> str:
         return f"min({', '.join(map(self._print, expr.args))})"
 
@@ -110,12 +118,20 @@ class Constants:
     def __init__(self, parameters: Sequence[sympy.Symbol]) -> None:
         self.parameters = list(parameters)
         self.table: dict[Expr, sympy.Symbol] = {}
+        self._fixed = frozenset(parameters)
+        self._hoisted: dict[Expr, Expr] = {}
 
     def hoist(self, expression: Expr) -> Expr:
         """The expression with every maximal subexpression of parameters replaced by a constant's symbol."""
-        if expression.is_number:
+        if expression not in self._hoisted:
+            self._hoisted[expression] = self._without_constants(expression)
+        return self._hoisted[expression]
+
+    def _without_constants(self, expression: Expr) -> Expr:
+        symbols = symbols_of(expression)
+        if not symbols and expression.is_number:
             return expression
-        if expression.free_symbols <= set(self.parameters):
+        if symbols <= self._fixed:
             return self._constant(expression)
         if expression.is_Add or expression.is_Mul:
             return self._split(expression)
@@ -125,7 +141,7 @@ class Constants:
         fixed: list[Expr] = []
         moving: list[Expr] = []
         for part in expression.args:
-            (fixed if part.free_symbols <= set(self.parameters) else moving).append(part)
+            (fixed if symbols_of(part) <= self._fixed else moving).append(part)
         keeps_sign = expression.is_Mul and expression.args[0] == -1  # so that -x and x share their constant
         if keeps_sign:
             fixed.remove(sympy.Integer(-1))
@@ -178,16 +194,34 @@ class Block:
         shared, reduced = sympy.cse(sympified, symbols=sympy.numbered_symbols("s_", Name, real=True), order="none")
         renamed: dict[Expr, Expr] = {}
         for symbol, expression in shared:
-            text = _printer.doprint(expression.xreplace(renamed))
+            text = self._print(expression.xreplace(renamed))
             renamed[symbol] = Name(self.let(text), real=True)
         return [self._text(each.xreplace(renamed)) for each in reduced]
 
     def _text(self, expression: Expr) -> str:
-        text = str(_printer.doprint(expression))
+        text = self._print(expression)
         return text if expression.is_Atom else self.let(text)
 
+    def _print(self, expression: Expr) -> str:
+        """The text of an expression. Long sums in it get names first, for what reads the text nests as sums do."""
+        long = [each for each in nodes_of(expression) if each.is_Add and len(each.args) > LONGEST_SUM]
+        named: dict[Expr, Expr] = {}
+        for each in reversed(long):  # the inner ones first
+            named[each] = Name(self._sum(each.xreplace(named)), real=True)
+        return str(_printer.doprint(expression.xreplace(named)))
+
+    def _sum(self, expression: Expr) -> str:
+        """Emit a sum in parts, in the order in which it would be printed; its name."""
+        terms = _printer._as_ordered_terms(expression)
+        total = ""
+        for i in range(0, len(terms), LONGEST_SUM):
+            part = _printer.doprint(sympy.Add(*terms[i : i + LONGEST_SUM], evaluate=False))
+            joined = f"{total} - {part[1:]}" if part.startswith("-") else f"{total} + {part}"
+            total = self.let(joined if total else part)
+        return total
+
     def _load(self, expressions: Iterable[Expr]) -> None:
-        used = {symbol for each in expressions for symbol in each.free_symbols}
+        used = {symbol for each in expressions for symbol in symbols_of(each)}
         for symbol in self.constants.table.values() if self.constants else ():
             if symbol in used and symbol.name not in self._loaded:
                 self._loaded.add(symbol.name)
@@ -220,8 +254,8 @@ class Block:
 
 def _refuse_unknown_functions(expression: Expr) -> None:
     """sympy's printer knows functions that the generated module does not; refuse what is not in our table."""
-    for each in expression.atoms(sympy.Function):
-        if type(each).__name__ not in COMPILED:
+    for each in nodes_of(expression):
+        if isinstance(each, sympy.Function) and type(each).__name__ not in COMPILED:
             _printer._print_Function(each)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import sympy
 
+from servonode.mechanics.differentiate import diff_matrix
 from servonode.mechanics.model import Model
 from servonode.mechanics.symbols import time
 
@@ -67,7 +68,7 @@ def column(entries: Any) -> Matrix:
 def drift_of_kinematics(model: Model, G: Matrix, g0: Matrix, v: Matrix) -> Matrix:
     """G' v + g0' (n_q,), the part of q'' that is not G v', in the rates."""
     qdot = G * v + g0
-    change = sympy.diff(qdot, time)
+    change = diff_matrix(qdot, time)
     for q in model.coordinates:
-        change += sympy.diff(qdot, q) * q.rate
+        change += diff_matrix(qdot, q) * q.rate
     return change

@@ -52,7 +52,7 @@ def steps_of(kernel: str, n: int, n_inputs: int, projects: bool, jumps: bool, in
     n states without the work; with `projects` each step ends on what the machine holds, with `jumps` on its jumps.
 
     Raises:
-        CacheError: the kernel cache is damaged or cannot be written.
+        CacheError: the kernel cache cannot be read or written.
     """
     source = steps_source(kernel, n, n_inputs, projects, jumps, INTEGRATORS[integrator])
     return cache.load(cache.key_of("steps", source), lambda: (source, b"{}"))[0]

@@ -7,16 +7,21 @@ and warnings.
 
 from typing import Annotated, Protocol
 
-from servonode.mechanics.signatures import Array
+from servonode.mechanics.signatures import ANY, Array
 
 State = Annotated[Array, "n_x"]
 Inputs = Annotated[Array, "n_tau"]
 Constants = Annotated[Array, "n_constants"]
 Parameters = Annotated[Array, "n_p"]
+Times = Annotated[Array, ANY]
+States = Annotated[Array, ANY, "n_x"]
 
 
 class MachineKernel(Protocol):
-    """A machine's module. What a machine does not state (faults, inputs, a full form, ...) is not in its module."""
+    """A machine's module. What a machine does not state (faults, inputs, a full form, ...) is not in its module.
+
+    energies, residuals and monitored are energy, constraint_residual and outputs for n states at once.
+    """
 
     __name__: str
     text: str
@@ -40,6 +45,15 @@ class MachineKernel(Protocol):
     def outputs(
         self, t: float, x: State, u: Inputs, c: Constants,
         S: Annotated[Array, "n_full", "n_full"], y: Annotated[Array, "n_full"], out: Annotated[Array, "n_monitored"],
+    ) -> None: ...  # fmt: skip
+    def energies(self, n: int, t: Times, x: States, c: Constants, parts: Annotated[Array, 2], out: Times) -> None: ...
+    def residuals(
+        self, n: int, t: Times, x: States, c: Constants, out: Annotated[Array, ANY, "n_residuals"]
+    ) -> None: ...
+    def monitored(
+        self, n: int, t: Times, x: States, u: Annotated[Array, ANY, "n_tau"], c: Constants,
+        S: Annotated[Array, "n_full", "n_full"], y: Annotated[Array, "n_full"],
+        out: Annotated[Array, ANY, "n_monitored"],
     ) -> None: ...  # fmt: skip
     def faults(self, t: float, x: State, c: Constants) -> int: ...
     def input_rates(self, t: float, x: State, c: Constants, out: Inputs) -> None: ...

@@ -1,6 +1,5 @@
 """A machine ready to compute: its description and compiled kernels behind plain numpy interfaces."""
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -11,12 +10,12 @@ import numpy.typing as npt
 
 from servonode.errors import StatementError
 from servonode.mechanics import cache
+from servonode.mechanics.derivation import derivation
 from servonode.mechanics.description import MachineDescription, values_by_name
 from servonode.mechanics.integrate import steps_of, watch_of
 from servonode.mechanics.kernels import Advance, MachineKernel, Step, StepsKernel, Watch, WatchKernel
 from servonode.mechanics.signatures import Signature
 
-_log = logging.getLogger(__name__)
 Array = npt.NDArray[np.float64]
 _OUTPUTS, _MATRICES = (Signature.of(MachineKernel, name) for name in ("outputs", "matrices"))
 
@@ -128,7 +127,7 @@ class Machine:
         """The compiled module of an integrator, made or loaded when it is first asked for.
 
         Raises:
-            CacheError: the kernel cache is damaged or cannot be written.
+            CacheError: the kernel cache cannot be read or written.
         """
         d = self.description
         module = steps_of(self.kernel.__name__, len(d.state), len(d.inputs), bool(d.held), d.jumps, integrator)
@@ -225,24 +224,23 @@ class Machine:
         ]
 
 
-def load_machine(key: str, build_model: Callable[[], Any], parameters: Mapping[str, float]) -> Machine:
+def load_machine(key: str, build_model: Callable[[], Any], parameters: Mapping[str, float], name: str = "") -> Machine:
     """The machine of a cache key with these parameters; `build_model` is only called when it is not cached.
 
+    `name`: what it is called where its derivation takes long.
+
     Raises:
-        CacheError: the kernel cache is damaged or cannot be written.
+        CacheError: the kernel cache cannot be read or written.
         ModelError: the model cannot be derived.
         ParameterError: a parameter is out of its bounds.
     """
-    kernel, description = cache.load(key, lambda: _build(build_model))
+    kernel, description = cache.load(key, lambda: _build(key, build_model), f"machine {name}".strip())
     decoded = msgspec.json.decode(description, type=MachineDescription)
     return Machine(decoded, cast(MachineKernel, kernel), parameters)
 
 
-def _build(build_model: Callable[[], Any]) -> tuple[str, bytes]:
-    from servonode.mechanics.derive import derive
+def _build(key: str, build_model: Callable[[], Any]) -> tuple[str, bytes]:
     from servonode.mechanics.machine_source import describe, machine_source
 
-    model = build_model()
-    _log.info("deriving and compiling machine %s, once", model.name)
-    equations = derive(model)
-    return machine_source(equations), msgspec.json.encode(describe(equations.model))
+    machine = derivation(key, build_model)
+    return machine_source(machine.equations), msgspec.json.encode(describe(machine.equations.model))

@@ -12,6 +12,7 @@ import sympy
 
 from servonode.mechanics import emit, kernels, reactions
 from servonode.mechanics.description import MachineDescription, Quantity
+from servonode.mechanics.differentiate import gradient
 from servonode.mechanics.emit import Block, Constants, local
 from servonode.mechanics.equations import Equations
 from servonode.mechanics.kernels import MachineKernel
@@ -106,6 +107,7 @@ def machine_source(equations: Equations) -> str:
         _constraint_residual(equations, constants),
         *([_full(equations, constants), _matrices(equations, constants)] if model.has_full_form else []),
         _outputs(equations, constants),
+        *(Signature.of(MachineKernel, name).definition() + body for name, body in _ROWS.items()),
         *([_faults(equations, constants)] if model.faults else []),
         *([_input_rates(equations, constants)] if model.inputs else []),
         *([_safe_input(equations, constants)] if model.safe else []),
@@ -114,6 +116,23 @@ def machine_source(equations: Equations) -> str:
     ]
     sizes = sizes_text(describe(model).sizes)
     return "\n\n".join([emit.HEADER + sizes + constants.source(), *solves(*body), *body])
+
+
+_ROWS = {
+    "energies": """\
+    for i in range(n):
+        energy(t[i], x[i], c, parts)
+        out[i] = parts[0] + parts[1]
+""",
+    "residuals": """\
+    for i in range(n):
+        constraint_residual(t[i], x[i], c, out[i])
+""",
+    "monitored": """\
+    for i in range(n):
+        outputs(t[i], x[i], u[i], c, S, y, out[i])
+""",
+}
 
 
 def accelerations(block: Block, equations: Equations, beside: list[Expr]) -> tuple[list[str], list[str]]:
@@ -172,10 +191,10 @@ def _project(equations: Equations, constants: Constants) -> str:
     model, block = equations.model, Block(constants)
     block.load("x", model.state)
     finite = list(model.held.values())
-    gradient = [[sympy.diff(g, q) for q in model.coordinates] for g in finite]
-    gram = [sum((a * b for a, b in zip(gradient[i], gradient[j], strict=True)), sympy.Integer(0))
+    slopes = [gradient(g, model.coordinates) for g in finite]
+    gram = [sum((a * b for a, b in zip(slopes[i], slopes[j], strict=True)), sympy.Integer(0))
             for i in range(len(finite)) for j in range(i + 1)]  # fmt: skip
-    texts = block.evaluate([*finite, *gram, *(entry for row in gradient for entry in row)])
+    texts = block.evaluate([*finite, *gram, *(entry for row in slopes for entry in row)])
     n, n_q = len(finite), len(model.coordinates)
     size = n + n * (n + 1) // 2
     (multipliers,) = emit.solve_spd(block, unpack_lower(texts[n:size], n), [texts[:n]])

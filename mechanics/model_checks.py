@@ -7,6 +7,8 @@ import numpy.typing as npt
 import sympy
 
 from servonode.mechanics.description import ModelError
+from servonode.mechanics.differentiate import diff
+from servonode.mechanics.evaluate import at_states
 from servonode.mechanics.model import Model
 from servonode.mechanics.source_location import Place
 from servonode.mechanics.symbols import Body, before, time
@@ -156,7 +158,7 @@ def check_independent(model: Model, A: Matrix) -> None:
 def check_identities_hold(model: Model, rates: dict[Expr, Expr]) -> None:
     """The kinematics must keep each identity; `rates`: time and coordinates -> their rates along the motion."""
     for i, (name, expression) in enumerate(model.identities.items()):
-        change = sympy.Add(*(sympy.diff(expression, symbol) * rate for symbol, rate in rates.items()))
+        change = sympy.Add(*(diff(expression, symbol) * rate for symbol, rate in rates.items()))
         leftover = trig_reduce(change, set(model.parameters))
         if leftover != 0 and sympy.simplify(leftover) != 0:
             text = f"machine {model.name}: the kinematics do not keep the identity {name} (its rate is {leftover})"
@@ -180,19 +182,13 @@ def check_inertia(model: Model, M_r: Matrix) -> None:
 
 def at_generic_states(model: Model, matrix: Matrix) -> list[npt.NDArray[np.float64]]:
     """The matrix at random states with default parameters, as far as it has a real value there."""
-    parameters = {p: p.quantity.default for p in model.parameters}
-    found = []
-    for seed, (low, high) in enumerate(((0.2, 0.9), (1.1, 3.0), (-2.0, 2.0), (5.0, 20.0))):
-        rng = np.random.default_rng(seed)
-        values = parameters | {q: rng.uniform(low, high) for q in model.coordinates} | {time: 0.3}
-        values |= {v: rng.uniform(low, high) for v in model.velocities}
-        try:
-            numbers = np.array(matrix.subs(values).evalf(), dtype=float).reshape(matrix.shape)
-        except TypeError:  # a root of a negative number, or a division by zero
-            continue
-        if np.isfinite(numbers).all():
-            found.append(numbers)
-    return found
+    ranges = ((0.2, 0.9), (1.1, 3.0), (-2.0, 2.0), (5.0, 20.0))
+    moving = [*model.coordinates, *model.velocities]
+    random = [np.random.default_rng(seed).uniform(*each, len(moving)) for seed, each in enumerate(ranges)]
+    states = {p: np.full(len(ranges), p.quantity.default) for p in model.parameters} | {time: np.full(len(ranges), 0.3)}
+    states |= dict(zip(moving, np.transpose(random), strict=True))
+    found = at_states(list(matrix), states).reshape(len(ranges), *matrix.shape)
+    return [numbers for numbers in found if np.isfinite(numbers).all()]  # roots of negative numbers, divisions by zero
 
 
 def check_constraints_hold(model: Model, A: Matrix, b: Matrix, G: Matrix, g0: Matrix) -> None:

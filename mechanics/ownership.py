@@ -1,12 +1,11 @@
 """Whether another user could change the content of a folder: code is only run from folders of this user or root."""
 
-import grp
 import os
-import pwd
 import stat
+import sys
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePath
 
 MOST_LINKS = 40  # as many as the system itself follows in a path
 _ROOT = 0  # may change everything anyway
@@ -19,7 +18,7 @@ def exposed(path: Path) -> str | None:
     write is accepted where its sticky bit protects its content. What does not exist yet is accepted.
     """
     for place, found in _steps(path):
-        problem = _writable_by_others(found, sticky=True)
+        problem = _writable_by_others(place, found, sticky=True)
         if problem:
             return f"{place} {problem}"
     return None
@@ -34,7 +33,7 @@ def open_to_all(folder: Path) -> str | None:
     for i, (place, found) in enumerate(way):
         everybody = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_IWOTH
         if everybody and (i == len(way) - 1 or not found.st_mode & stat.S_ISVTX):
-            return str(place)
+            return place
     return None
 
 
@@ -43,62 +42,75 @@ def not_mine(folder: Path) -> str | None:
 
     Files and folders only, without links, each of this user or root, and written by them alone.
     """
-    waiting = [folder]
+    waiting = [str(folder)]
     while waiting:
         place = waiting.pop()
-        found = place.lstat()
+        found = os.lstat(place)
         if stat.S_ISLNK(found.st_mode):
             return f"{place} is a link"
         if not (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)):
             return f"{place} is neither a file nor a folder"
-        problem = _writable_by_others(found, sticky=False)
+        problem = _writable_by_others(place, found, sticky=False)
         if problem:
             return f"{place} {problem}"
         if stat.S_ISDIR(found.st_mode):
-            waiting += place.iterdir()
+            waiting += (each.path for each in os.scandir(place))
     return None
 
 
-def _steps(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
+def _steps(path: Path) -> Iterator[tuple[str, os.stat_result]]:
     """Each folder and link on the way to a path, the links followed one by one, and the path itself if it exists.
 
     After too many links it ends at one of them.
     """
-    waiting, place, links = [*reversed(path.absolute().parts[1:])], Path("/"), 0
-    yield place, place.lstat()
+    waiting, place, links = [*reversed(path.absolute().parts[1:])], "/", 0
+    yield place, os.lstat(place)
     while waiting:
         part = waiting.pop()
         if part == "..":
-            place = place.parent
+            place = os.path.dirname(place)  # noqa: PTH120
             continue
+        step = os.path.join(place, part)  # noqa: PTH118
         try:
-            found = (place / part).lstat()
+            found = os.lstat(step)
         except OSError:
             return
-        yield place / part, found
+        yield step, found
         if not stat.S_ISLNK(found.st_mode):
-            place /= part
+            place = step
         elif (links := links + 1) > MOST_LINKS:
             return
         else:
-            target = (place / part).readlink()
+            target = PurePath(os.readlink(step))  # noqa: PTH115
             waiting += reversed(target.parts[target.is_absolute() :])
-            place = Path("/") if target.is_absolute() else place
+            place = "/" if target.is_absolute() else place
 
 
-def _writable_by_others(found: os.stat_result, sticky: bool) -> str:
+def _writable_by_others(place: str, found: os.stat_result, sticky: bool) -> str:
     """Why others could change what was found, empty if they cannot; `sticky`: a sticky bit protects a folder."""
     if found.st_uid not in (_ROOT, os.geteuid()):
         return f"belongs to user {_name(found.st_uid)}"
     if stat.S_ISLNK(found.st_mode):  # has no mode of its own
         return ""
-    by_group = found.st_mode & stat.S_IWGRP and not _is_private(found.st_gid, os.geteuid())
+    by_group = found.st_mode & stat.S_IWGRP and (_has_list(place) or not _is_private(found.st_gid, os.geteuid()))
     if not (by_group or found.st_mode & stat.S_IWOTH) or (sticky and found.st_mode & stat.S_ISVTX):
         return ""
     return f"can be written by other users (mode {stat.S_IMODE(found.st_mode):04o})"
 
 
+def _has_list(place: str) -> bool:
+    """Whether an access control list names further users and groups, who may write if the group's bits say so."""
+    if sys.platform != "linux":
+        return False
+    try:
+        return "system.posix_acl_access" in os.listxattr(place)
+    except OSError:  # a file system without such lists
+        return False
+
+
 def _name(uid: int) -> str:
+    import pwd
+
     try:
         return f"{pwd.getpwuid(uid).pw_name} ({uid})"
     except KeyError:
@@ -108,6 +120,9 @@ def _name(uid: int) -> str:
 @cache
 def _is_private(gid: int, uid: int) -> bool:
     """Whether a group is a user's alone, as many systems give each user one: of that name, without other members."""
+    import grp
+    import pwd
+
     try:
         group, user = grp.getgrgid(gid), pwd.getpwuid(uid)
     except KeyError:

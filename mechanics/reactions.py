@@ -12,6 +12,7 @@ import sympy
 
 from servonode.mechanics import emit
 from servonode.mechanics.description import ModelError
+from servonode.mechanics.differentiate import gradient
 from servonode.mechanics.emit import Block, Name
 from servonode.mechanics.equations import Equations
 from servonode.mechanics.model import Model
@@ -39,7 +40,7 @@ def check_reactions(model: Model) -> None:
     rates = {*(q.rate for q in model.coordinates), *model.velocities}
     for i, (N, on) in enumerate(model.reactions.items()):
         stated = sympy.sympify(on)
-        slopes = [sympy.diff(stated, rate) for rate in rates]
+        slopes = gradient(stated, list(rates))
         if stated != 0 and (not any(slopes) or any(slope.free_symbols & rates for slope in slopes)):
             text = f"{what}: reaction {N.name} does work on {stated}, which is not linear in rates; state one such as"
             raise ModelError(f"{text} x.rate, or 0 for none", model.place.argument("reactions", i))
@@ -59,7 +60,7 @@ def check_rows(equations: Equations) -> None:
     what, unknown = f"machine {model.name}", [*(v.rate for v in model.velocities), *model.reactions]
     rows = rows_in_velocities(equations)
     for each, row in zip(model.stabilised, rows, strict=True):
-        entries = [sympy.diff(row, symbol) for symbol in unknown]
+        entries = gradient(row, unknown)
         if any(entry.free_symbols & set(unknown) for entry in entries):
             text = f"{what}, constraint {each.quantity.name}: its row must be linear in reactions and accelerations"
             raise ModelError(text, each.place)
@@ -153,8 +154,8 @@ def _system(equations: Equations, v0: Matrix, V: Matrix) -> tuple[Matrix, Matrix
     model, constants = equations.model, set(equations.model.parameters)
     rates, names = [v.rate for v in model.velocities], list(model.reactions)
     rows = rows_in_velocities(equations)
-    A = sympy.Matrix([[sympy.diff(row, rate) for rate in rates] for row in rows])
-    C = sympy.Matrix([[sympy.diff(row, N) for N in names] for row in rows])
+    A = sympy.Matrix([gradient(row, rates) for row in rows])
+    C = sympy.Matrix([gradient(row, names) for row in rows])
     d = sympy.Matrix([row.xreplace(dict.fromkeys((*rates, *names), sympy.Integer(0))) for row in rows])
     S = (C + A * V).applyfunc(lambda entry: min(entry, trig_reduce(entry, constants), key=sympy.count_ops))
     return S, -(A * v0 + d)

@@ -9,7 +9,6 @@ import contextlib
 import functools
 import hashlib
 import importlib
-import importlib.metadata
 import importlib.util
 import inspect
 import sys
@@ -102,14 +101,21 @@ class Definition:
 
     def states(self, name: str) -> bool:
         """Whether the source contains this name, so that the module may have it; it is not run."""
+        source = self.file.read_bytes()
+        if name.encode() not in source and b"import *" not in source:
+            return False
         nodes = ast.walk(self._syntax())
         stated = (getattr(each, word, None) for each in nodes for word in ("id", "name", "asname"))
         return any(each in (name, "*") for each in stated)
 
     def attribute(self, name: str) -> Any:
-        """A name of the module beside the function, None where it has none; raises as `call`."""
+        """A name of the module beside the function, None where it has none; raises as `call`.
+
+        What a module imports from another one is taken from there, without running the function's own module, which
+        would import sympy.
+        """
         with _beside(self):
-            return _run(self, lambda: getattr(self._load(), name, None))
+            return _run(self, lambda: getattr(self._holder(name), name, None))
 
     def run(self, work: Callable[[], Any]) -> Any:
         """The result of something that runs this source's code; raises as `call`."""
@@ -118,11 +124,17 @@ class Definition:
 
     def _syntax(self) -> ast.Module:
         try:
-            return ast.parse(self.file.read_bytes(), str(self.file))
+            return _parsed(self.file.read_bytes())
         except SyntaxError as error:
             raise ModelError(f"bad syntax: {error.msg}", Place(str(self.file), error.lineno or 1)) from error
         except ValueError as error:
             raise ModelError(f"{self.file.name} is not Python source ({error})") from error
+
+    def _holder(self, name: str) -> ModuleType:
+        """The module that states a name of this definition's module."""
+        imports = (node for node in self._syntax().body if isinstance(node, ast.ImportFrom) and not node.level)
+        elsewhere = [node.module for node in imports if any((each.asname or each.name) == name for each in node.names)]
+        return importlib.import_module(elsewhere[0]) if self.module and elsewhere and elsewhere[0] else self._load()
 
     def _load(self) -> ModuleType:
         if self.module is not None:
@@ -207,9 +219,9 @@ def find(reference: str, packaged: Mapping[str, str], group: str, folder: Path, 
         return _in_module(reference, place, function, word)
     if reference in packaged:
         return _in_module(reference, packaged[reference], _usual(word), word)
-    named = {each.name: each for each in importlib.metadata.entry_points(group=group)}
+    named = entry_points(group)
     if reference in named:
-        place, colon, function = named[reference].value.rpartition(":")
+        place, colon, function = named[reference].rpartition(":")
         return _in_module(reference, place, function, word)
     near = did_you_mean(reference, [*packaged, *named], most=3)
     raise NotFound(
@@ -220,7 +232,9 @@ def find(reference: str, packaged: Mapping[str, str], group: str, folder: Path, 
 
 def entry_points(group: str) -> dict[str, str]:
     """The entry points of installed packages in a group: name -> "package.module:function"."""
-    return {each.name: each.value for each in importlib.metadata.entry_points(group=group)}
+    from importlib.metadata import entry_points as installed  # slow to import, and packaged names do without
+
+    return {each.name: each.value for each in installed(group=group)}
 
 
 def _usual(word: str) -> str:
@@ -311,23 +325,38 @@ def _reached(file: Path) -> set[Path]:
         if file in found:
             continue
         found.add(file)
-        waiting += [each for name in _imports(file) for each in _sources(name, file)]
+        waiting += [each for name in _imports(file.read_bytes()) for each in _sources(name, file)]
     return found
 
 
-def _imports(file: Path) -> Iterator[str]:
+@functools.lru_cache(maxsize=64)
+def _parsed(source: bytes) -> ast.Module:
+    return ast.parse(source)
+
+
+@functools.lru_cache(maxsize=256)
+def _imports(source: bytes) -> tuple[str, ...]:
     """Dotted names that a source imports; relative ones begin with dots."""
     try:
-        tree = ast.parse(file.read_bytes())
+        tree = _parsed(source)
     except (SyntaxError, ValueError):
-        return
-    for node in ast.walk(tree):
+        return ()
+    names: list[str] = []
+    for node in _statements(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = "." * node.level + (node.module or "")
-            yield base
-            yield from (f"{base}{'' if base.endswith('.') else '.'}{alias.name}" for alias in node.names)
+            names += [base, *(f"{base}{'' if base.endswith('.') else '.'}{alias.name}" for alias in node.names)]
+    return tuple(names)
+
+
+def _statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """All statements of a source, nested ones too; expressions, which are most of it, are not looked into."""
+    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for each in getattr(tree, name, ()):
+            yield each
+            yield from _statements(each)
 
 
 def _sources(name: str, importer: Path) -> list[Path]:

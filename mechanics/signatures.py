@@ -5,6 +5,7 @@ arguments from it, the C export the shapes of arrays. Arrays are `Annotated[Arra
 names of sizes.
 """
 
+import functools
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -50,6 +51,7 @@ class Signature:
     result: str = ""  # its type; empty: there is none
 
     @classmethod
+    @functools.cache
     def of(cls, module: type, name: str) -> "Signature":
         """That of a function of the module that a Protocol describes."""
         function = getattr(module, name, None) or module.__annotations__[name].__call__  # a member, or its type

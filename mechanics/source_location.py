@@ -7,7 +7,6 @@ A word such as `parameter(...)` remembers the place that calls it. For an argume
 import ast
 import linecache
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,12 +29,12 @@ class Place:
 
         A name is followed to its last assignment above the call, if wanted. Without a source, the place of the call.
         """
-        tree = _syntax(self.file)
-        call = _call(tree, self.line) if tree else None
+        source = _source(self.file)
+        call = source.calls.get(self.line) if source else None
         value = next((each.value for each in call.keywords if each.arg == keyword), None) if call else None
-        if tree is None or value is None:
+        if source is None or value is None:
             return self
-        stated = _followed(tree, value, self.line) if follow else value
+        stated = source.followed(value, self.line) if follow else value
         if entry is not None:
             stated = _entry(stated, entry) or stated
         return Place(self.file, stated.lineno)
@@ -52,32 +51,45 @@ def here() -> Place:
     return Place(frame.f_code.co_filename, frame.f_lineno)
 
 
-def _syntax(file: str) -> ast.Module | None:
+class _Source:
+    """What is looked up in a file: the call with most keywords that begins at each line, and assignments to names."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.calls: dict[int, ast.Call] = {}
+        self._assigned: dict[str, list[ast.expr]] = {}
+        for node in ast.walk(ast.parse("".join(lines))):
+            if isinstance(node, ast.Call):
+                known = self.calls.setdefault(node.lineno, node)
+                if len(node.keywords) > len(known.keywords):
+                    self.calls[node.lineno] = node
+            elif isinstance(node, ast.Assign):
+                for target in node.targets:
+                    if isinstance(target, ast.Name):
+                        self._assigned.setdefault(target.id, []).append(node.value)
+
+    def followed(self, value: ast.expr, line: int) -> ast.expr:
+        """The value last assigned to a name above this line; the expression itself where it is no such name."""
+        if not isinstance(value, ast.Name):
+            return value
+        found = [stated for stated in self._assigned.get(value.id, ()) if stated.lineno < line]
+        return max(found, key=lambda stated: stated.lineno, default=value)
+
+
+_sources: dict[str, tuple[list[str], _Source | None]] = {}  # by file, with the lines of which they were made
+
+
+def _source(file: str) -> _Source | None:
+    """The file's source, read once while it stays the same; None where it is not Python."""
     linecache.checkcache(file)  # it may have been edited since
-    try:
-        return ast.parse("".join(linecache.getlines(file)))
-    except SyntaxError:
-        return None
-
-
-def _call(tree: ast.Module, line: int) -> ast.Call | None:
-    """The call that begins at this line, the one with most keywords."""
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.lineno == line]
-    return max(calls, key=lambda call: len(call.keywords), default=None)
-
-
-def _followed(tree: ast.Module, value: ast.expr, line: int) -> ast.expr:
-    """The value last assigned to a name above this line; the expression itself where it is no such name."""
-    if not isinstance(value, ast.Name):
-        return value
-    found = [stated for name, stated in _assignments(tree) if name == value.id and stated.lineno < line]
-    return max(found, key=lambda stated: stated.lineno, default=value)
-
-
-def _assignments(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign):
-            yield from ((target.id, node.value) for target in node.targets if isinstance(target, ast.Name))
+    lines = linecache.getlines(file)
+    known = _sources.get(file)
+    if known is None or known[0] is not lines:
+        try:
+            known = lines, _Source(lines)
+        except SyntaxError:
+            known = lines, None
+        _sources[file] = known
+    return known[1]
 
 
 def _entry(value: ast.expr, entry: int) -> ast.expr | None:

@@ -12,12 +12,14 @@ import sympy
 from sympy.printing.str import StrPrinter
 
 from servonode.mechanics.description import ModelError, Quantity, Requirement, derivative_name
+from servonode.mechanics.differentiate import diff
 from servonode.mechanics.functions import COMPILED
 from servonode.mechanics.source_location import Place, here
 
 WORDS = True  # lines of this module are not a user's, see source_location.here
 LONGEST_SIDE = 120  # characters of an expression that an error shows
 time = sympy.Symbol("t", real=True)
+_WITHOUT_VALUE = {sympy.I, sympy.nan, sympy.zoo, sympy.oo, -sympy.oo}
 Expr = Any  # sympy ships no types; every expression is a sympy.Expr
 
 
@@ -62,13 +64,26 @@ def refuse_uncompilable(what: str, expression: Any, place: Place) -> None:
     stated = sympy.sympify(expression)
     if not isinstance(stated, sympy.Expr):
         raise ModelError(f"{what}: {expression!r} is no expression; state one", place)
-    if stated.has(sympy.I, sympy.nan, sympy.zoo, sympy.oo, -sympy.oo):
+    nodes = nodes_of(stated)
+    if not _WITHOUT_VALUE.isdisjoint(nodes):
         raise ModelError(f"{what}: {expression} has no finite real value; correct it", place)
-    for node in sympy.preorder_traversal(stated):
+    for node in nodes:
         known = isinstance(node, sympy.Add | sympy.Mul | sympy.Pow | sympy.Number | sympy.NumberSymbol | sympy.Symbol)
         if not known and type(node).__name__ not in COMPILED:
             text = f"{what} contains {node}, which cannot be compiled; use {', '.join(sorted(COMPILED))}"
             raise ModelError(text, place)
+
+
+def nodes_of(expression: Expr) -> dict[Expr, None]:
+    """The different nodes of an expression, each before its arguments."""
+    found: dict[Expr, None] = {}
+    waiting = [expression]
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found[node] = None
+            waiting += reversed(node.args)
+    return found
 
 
 class Rate(sympy.Symbol):  # type: ignore[misc]
@@ -179,7 +194,7 @@ class Constraint:
         if not coordinates:
             text = f"constraint {self.quantity.name}: it contains no coordinate and no rate; state what it holds"
             raise ModelError(text, self.place)
-        return sympy.Add(*(sympy.diff(finite, q) * q.rate for q in coordinates), sympy.diff(finite, time))
+        return sympy.Add(*(diff(finite, q) * q.rate for q in coordinates), diff(finite, time))
 
     def mapped(self, change: Callable[[Expr], Expr]) -> "Constraint":
         """The same constraint with its expression changed."""
@@ -467,9 +482,9 @@ def derivative(expression: Expr) -> Expr:
     """The total time derivative in rates: q -> q.rate, q.rate -> q.acceleration, v -> v.rate, p -> p.rate, and of t."""
     refuse_uncompilable("derivative", expression, here())
     stated = sympy.sympify(expression)
-    result = sympy.diff(stated, time)
+    result = diff(stated, time)
     for symbol in sorted(stated.free_symbols - {time}, key=str):
-        result += sympy.diff(stated, symbol) * _rate_of(symbol)
+        result += diff(stated, symbol) * _rate_of(symbol)
     return result
 
 

@@ -5,14 +5,21 @@ vanish (a plane machine's mass matrix does not contain its heading). sympy's sim
 polynomial remainder modulo s^2 + c^2 - 1 takes milliseconds, because those relations are a Groebner basis.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import sympy
+from sympy import QQ
+from sympy.polys.matrices import DomainMatrix
 from sympy.polys.orderings import lex
-from sympy.polys.rings import PolyElement, ring, sring
+from sympy.polys.rings import ring, sring
+
+from servonode.mechanics.polynomials import NotPolynomial, Polynomial, Polynomials, rational
 
 Expr = Any
+Terms = Iterable[tuple[tuple[int, ...], Expr]]  # exponents and coefficient of each term
+Collected = dict[tuple[int, ...], list[tuple[tuple[int, ...], Expr]]]  # exponents of what moves -> constants, numbers
 SHORT_SUM = 3  # angles in a sum that is always taken apart; of four, an entry has hundreds of products
 
 
@@ -24,8 +31,76 @@ def trig_reduce(expression: Expr, constants: Collection[sympy.Symbol]) -> Expr:
     expression = sympy.sympify(expression)
     if expression.is_Atom:
         return expression
-    expanded = _in_few_angles(expression).expand()
-    pairs, flat = _trig_as_symbols(expanded)
+    try:
+        return _reduced_polynomial(expression, frozenset(constants))
+    except NotPolynomial:
+        return _reduced_by_expansion(expression, frozenset(constants))
+
+
+def trig_reduce_matrix(matrix: Expr, constants: Collection[sympy.Symbol]) -> Expr:
+    """`trig_reduce` applied to every entry."""
+    return matrix.applyfunc(lambda entry: trig_reduce(entry, constants))
+
+
+def _reduced_polynomial(expression: Expr, constants: frozenset[Expr]) -> Expr:
+    """`trig_reduce` of a polynomial in symbols, their inverses, sines and cosines.
+
+    Raises:
+        NotPolynomial: it is none.
+    """
+    trigonometric, sums = _parts(expression, constants)
+    angles = frozenset(node.args[0] for node in trigonometric)
+    if any(angle.atoms(sympy.Function) for angle in angles):
+        raise NotPolynomial("an angle that is a function")
+    few_angles, (few_sums, names) = _in_few_angles(angles), _in_few_sums(frozenset(sums))
+    polynomials = Polynomials({node: few_angles[node] for node in trigonometric} | few_sums)
+    polynomial = polynomials.of(expression)
+    present = dict.fromkeys(each.args[0] for each in polynomials.generators if isinstance(each, sympy.sin | sympy.cos))
+    sines, cosines = map(sympy.sin, present), map(sympy.cos, present)
+    relations = dict(zip(sines, cosines, strict=True))
+    candidates = [polynomials.without_squares(polynomial, relations)]
+    if relations:
+        candidates.append(polynomials.without_squares(polynomial, {c: s for s, c in relations.items()}))
+    symbols = [names.get(each, each) for each in polynomials.generators]
+    collected = [_by_motion(symbols, _terms(polynomials, each), constants) for each in candidates]
+    return _sum(symbols, min(collected, key=_size))
+
+
+def _parts(expression: Expr, constants: frozenset[Expr]) -> tuple[list[Expr], list[Expr]]:
+    """The sines and cosines of an expression, and its sums of symbols that are not constants."""
+    trigonometric, sums = [], []
+    seen, waiting = {expression}, [expression]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, sympy.sin | sympy.cos):
+            trigonometric.append(node)
+            continue
+        if node.is_Add and all(_moving_symbol(term, constants) for term in node.args):
+            sums.append(node)
+        new = set(node.args) - seen
+        seen |= new
+        waiting += new
+    return trigonometric, sums
+
+
+def _moving_symbol(term: Expr, constants: frozenset[Expr]) -> bool:
+    """Whether a term is a symbol that is not a constant, or a rational number of it."""
+    factor, symbol = term.as_coeff_Mul()
+    return bool(factor.is_Rational and symbol.is_Symbol and symbol not in constants)
+
+
+def _terms(polynomials: Polynomials, polynomial: Polynomial) -> Terms:
+    return zip(polynomials.exponents(polynomial), map(rational, polynomial.values()), strict=True)
+
+
+def _reduced_by_expansion(expression: Expr, constants: frozenset[Expr]) -> Expr:
+    """`trig_reduce` of any expression: sympy finds what its generators are."""
+    angles = frozenset(node.args[0] for node in expression.atoms(sympy.sin, sympy.cos))
+    if _are_short(angles):
+        apart = expression.replace(_is_of_angle, lambda node: sympy.expand_trig(node, deep=False))
+    else:
+        apart = expression.xreplace(_in_few_angles(angles))
+    pairs, flat = _trig_as_symbols(apart.expand())
     candidates = [_reduced(flat, pairs, first, constants) for first in (0, 1)]
     best = min(candidates, key=lambda each: len(sympy.Add.make_args(each)))
     back = {s: sympy.sin(angle) for angle, (s, _) in pairs.items()}
@@ -33,59 +108,76 @@ def trig_reduce(expression: Expr, constants: Collection[sympy.Symbol]) -> Expr:
     return best.xreplace(back)
 
 
-def _in_few_angles(expression: Expr) -> Expr:
+def _is_of_angle(node: Expr) -> bool:
+    return isinstance(node, sympy.sin | sympy.cos)
+
+
+def _are_short(sums: frozenset[Expr]) -> bool:
+    return all(len(sympy.Add.make_args(each)) <= SHORT_SUM for each in sums)
+
+
+@lru_cache(maxsize=256)
+def _in_few_angles(angles: frozenset[Expr]) -> dict[Expr, Expr]:
     """Sines and cosines of sums, in those of their terms, or where sums are long in those of few angles.
 
     Products of many sines and cosines grow exponentially. So of longer sums, such as a + b + c + d beside a + b + c in
     the joints of a chain, only those are taken apart that are combinations of others, the shortest ones first.
     tan(a + b) and tanh(t - 10) are left alone: taken apart they would get poles that they do not have.
     """
-    angles = {node.args[0] for node in expression.atoms(sympy.sin, sympy.cos)}
-    if all(len(sympy.Add.make_args(angle)) <= SHORT_SUM for angle in angles):
-        return expression.replace(_is_of_angle, lambda node: sympy.expand_trig(node, deep=False))
-    basis: list[Expr] = []
+    functions = (sympy.sin, sympy.cos)
+    if _are_short(angles):
+        return {f(angle): sympy.expand_trig(f(angle), deep=False).expand() for angle in angles for f in functions}
+    numbers = {angle: angle.as_coeff_Add()[0] for angle in angles}
+    combinations = _combinations({angle - number for angle, number in numbers.items()})
     replaced: dict[Expr, Expr] = {}
-    for angle in sorted(angles, key=_length):
-        moving = angle - angle.as_coeff_Add()[0]
-        parts = _combination(moving, basis)
-        if parts is None:
-            basis.append(moving)
-            parts = {moving: sympy.Integer(1)}
+    for angle, number in numbers.items():
+        parts = combinations[angle - number]
+        if not all(factor.is_Integer for factor in parts.values()):
+            parts = {angle - number: sympy.Integer(1)}
         stand_ins = {part: sympy.Dummy(real=True) for part in parts}
         back = {dummy: part for part, dummy in stand_ins.items()}
-        total = sympy.Add(angle - moving, *(factor * stand_ins[part] for part, factor in parts.items()))
-        for function in (sympy.sin, sympy.cos):
+        total = sympy.Add(number, *(factor * stand_ins[part] for part, factor in parts.items()))
+        for function in functions:
             replaced[function(angle)] = sympy.expand_trig(function(total)).xreplace(back)
-    return expression.xreplace(replaced)
+    return replaced
 
 
-def _is_of_angle(node: Expr) -> bool:
-    return isinstance(node, sympy.sin | sympy.cos)
+@lru_cache(maxsize=256)
+def _in_few_sums(sums: frozenset[Expr]) -> tuple[dict[Expr, Expr], dict[Expr, Expr]]:
+    """Where sums of symbols are long, those sums and their symbols as combinations of few sums; the names of these.
+
+    The rates a' + b' + c' + d' of the links of a chain have short squares; multiplied out they have ten terms.
+    """
+    if _are_short(sums):
+        return {}, {}
+    combinations = _combinations(sums, set().union(*(each.free_symbols for each in sums)))
+    basis = {part for parts in combinations.values() for part in parts}
+    names = {part: sympy.Dummy() if part.is_Add else part for part in basis}
+    stand_ins = {
+        each: sympy.Add(*(factor * names[part] for part, factor in parts.items()))
+        for each, parts in combinations.items()
+    }
+    return stand_ins, {name: part for part, name in names.items()}
 
 
-def _length(angle: Expr) -> tuple[int, Expr, str]:
-    """Few terms with small factors first."""
-    factors = angle.as_coefficients_dict().values()
-    return len(factors), sympy.Add(*map(abs, factors)), str(angle)
-
-
-def _combination(angle: Expr, basis: list[Expr]) -> dict[Expr, Expr] | None:
-    """The angle as whole multiples of basis angles, or None."""
-    terms = [each.as_coefficients_dict() for each in (*basis, angle)]
+def _combinations(*groups: Collection[Expr]) -> dict[Expr, dict[Expr, Expr]]:
+    """Linear expressions as combinations of few of them, those of the first groups, the shortest ones first."""
+    ordered = [each for group in groups for each in sorted(group, key=_length)]
+    terms = [each.as_coefficients_dict() for each in ordered]
     names = sorted({name for each in terms for name in each}, key=str)
-    columns = sympy.Matrix([[each.get(name, 0) for each in terms] for name in names])
-    wanted, known = columns[:, -1], columns[:, :-1]
-    if not basis or known.rank() < columns.rank():
-        return None
-    solution = known.gauss_jordan_solve(wanted)[0]  # the basis is independent: it has no free parameters
-    if not all(factor.is_Integer for factor in solution):
-        return None
-    return {part: factor for part, factor in zip(basis, solution, strict=True) if factor != 0}
+    rows = [[QQ.from_sympy(each.get(name, sympy.Integer(0))) for each in terms] for name in names]
+    reduced, basis = DomainMatrix(rows, (len(names), len(ordered)), QQ).rref()
+    columns = zip(*reduced.to_Matrix().tolist(), strict=True)
+    return {
+        each: {ordered[i]: factor for i, factor in zip(basis, column, strict=False) if factor != 0}
+        for each, column in zip(ordered, columns, strict=True)
+    }
 
 
-def trig_reduce_matrix(matrix: Expr, constants: Collection[sympy.Symbol]) -> Expr:
-    """`trig_reduce` applied to every entry."""
-    return matrix.applyfunc(lambda entry: trig_reduce(entry, constants))
+def _length(expression: Expr) -> tuple[int, Expr, str]:
+    """Few terms with small factors first."""
+    factors = expression.as_coefficients_dict().values()
+    return len(factors), sympy.Add(*map(abs, factors)), str(expression)
 
 
 def _trig_as_symbols(expression: Expr) -> tuple[dict[Expr, tuple[Expr, Expr]], Expr]:
@@ -96,7 +188,7 @@ def _trig_as_symbols(expression: Expr) -> tuple[dict[Expr, tuple[Expr, Expr]], E
     return pairs, expression.xreplace(forward)
 
 
-def _reduced(flat: Expr, pairs: dict[Expr, tuple[Expr, Expr]], first: int, constants: Collection[sympy.Symbol]) -> Expr:
+def _reduced(flat: Expr, pairs: dict[Expr, tuple[Expr, Expr]], first: int, constants: frozenset[Expr]) -> Expr:
     """Remainder modulo sin^2 + cos^2 = 1; `first` = 0 eliminates the squares of sines, 1 of cosines."""
     _, polynomial = sring(flat, order=lex)
     gens = list(polynomial.ring.symbols)
@@ -110,26 +202,39 @@ def _reduced(flat: Expr, pairs: dict[Expr, tuple[Expr, Expr]], first: int, const
     moved = polynomial.set_ring(target)
     relations = [by_symbol[s] ** 2 + by_symbol[c] ** 2 - 1 for s, c in pairs.values()]
     relations += [by_symbol[gen] * by_symbol[1 / gen] - 1 for gen in inverses]
-    return _collected(moved.rem(relations) if relations else moved, constants)
+    remainder = moved.rem(relations) if relations else moved
+    numbers = ((powers, target.domain.to_sympy(number)) for powers, number in remainder.terms())
+    return _sum(target.symbols, _by_motion(target.symbols, numbers, constants))
 
 
 def _is_inverse(generator: Expr) -> bool:
     return isinstance(generator, sympy.Pow) and generator.exp == -1 and generator.base.is_Symbol
 
 
-def _collected(polynomial: PolyElement, constants: Collection[sympy.Symbol]) -> Expr:
-    """Sum over the monomials of what moves, each with one factored coefficient of the constants."""
-    symbols = polynomial.ring.symbols
-    moving = [not symbol.free_symbols <= set(constants) for symbol in symbols]
-    terms: dict[tuple[int, ...], list[Expr]] = {}
-    for powers, number in polynomial.terms():
+def _by_motion(symbols: Sequence[Expr], terms: Terms, constants: frozenset[Expr]) -> Collected:
+    """The terms by the exponents of what moves, those of constants being zero."""
+    moving = [not symbol.free_symbols <= constants for symbol in symbols]
+    collected: Collected = {}
+    for powers, number in terms:
         key = tuple(power if moves else 0 for power, moves in zip(powers, moving, strict=True))
-        constant = (s**n for s, n, moves in zip(symbols, powers, moving, strict=True) if not moves and n)
-        value = sympy.Mul(polynomial.ring.domain.to_sympy(number), *constant)
-        terms.setdefault(key, []).append(value)
-    return sympy.Add(*(_product(symbols, key, values) for key, values in terms.items()))
+        rest = tuple(0 if moves else power for power, moves in zip(powers, moving, strict=True))
+        collected.setdefault(key, []).append((rest, number))
+    return collected
 
 
-def _product(symbols: Iterable[Expr], powers: tuple[int, ...], coefficients: list[Expr]) -> Expr:
-    monomial = sympy.Mul(*(s**n for s, n in zip(symbols, powers, strict=True) if n))
-    return sympy.Mul(sympy.Add(*coefficients), monomial, evaluate=True)
+def _size(collected: Collected) -> int:
+    """How many terms the sum will have."""
+    return sum(len(coefficients) if not any(powers) else 1 for powers, coefficients in collected.items())
+
+
+def _sum(symbols: Sequence[Expr], collected: Collected) -> Expr:
+    """Sum over the monomials of what moves, each with one factored coefficient of the constants."""
+    products = []
+    for powers, coefficients in collected.items():
+        factor = sympy.Add(*(_monomial(symbols, rest, number) for rest, number in coefficients))
+        products.append(sympy.Mul(factor, _monomial(symbols, powers)))
+    return sympy.Add(*products)
+
+
+def _monomial(symbols: Sequence[Expr], powers: tuple[int, ...], number: Expr = sympy.S.One) -> Expr:
+    return sympy.Mul(number, *(symbol**power for symbol, power in zip(symbols, powers, strict=True) if power))

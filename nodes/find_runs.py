@@ -46,12 +46,15 @@ class Found:
 
     def plant(self) -> Named | None:
         """The plant's process as it is written down, by itself or by the launcher, if it lives. Connects to nothing."""
-        pids, starts = (self.registry.get(word) for word in ("pids", "starts"))
-        named = [Named.read(self.signed)]
-        if isinstance(pids, dict) and isinstance(starts, dict):
-            space = self.registry.get("space")
-            named.append(Named.read({"pid": pids.get(PLANT), "start": starts.get(PLANT), "space": space}))
+        named = (Named.read(self.signed), self.process(PLANT))
         return next((each for each in named if each is not None and each.lives(self.owner)), None)
+
+    def process(self, node: str) -> Named | None:
+        """A node's process as the launcher wrote it down, alive or not."""
+        pids, starts = (self.registry.get(word) for word in ("pids", "starts"))
+        if not isinstance(pids, dict) or not isinstance(starts, dict):
+            return None
+        return Named.read({"pid": pids.get(node), "start": starts.get(node), "space": self.registry.get("space")})
 
     def listener(self) -> Named | None:
         """The process that holds the plant's request socket, where the system tells: for a run that names none."""

@@ -143,7 +143,7 @@ class Launcher:
         """What viewers and the operator need to know: the launch file as it runs, the nodes' processes."""
         launch = self.closed_loop.launch
         stated = {"table": table_of(launch), "path": str(launch.path), "file": launch.file}
-        return self.processes.described() | {"launch": stated}
+        return self.processes.described() | {"launch": stated, "telemetry": launch.run.telemetry}
 
     def _on_signal(self, number: int, _: Any) -> None:
         self._interrupts += 1
@@ -161,8 +161,8 @@ class Launcher:
 
         def live() -> int:
             folder.forget()
-            store = self.recording.stores[name]
-            return run_node(name, self.closed_loop, folder, self.every, self.arm and not again, store)
+            store, frames = self.recording.stores[name], self.recording.frames.get(name)
+            return run_node(name, self.closed_loop, folder, self.every, self.arm and not again, store, frames)
 
         self.processes.start(name, live)
         if name == PLANT and (self._stopped or (again and self._statuses.is_stopped())):

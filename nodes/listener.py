@@ -6,15 +6,19 @@ Nobody waits for it. What it does not read in time is dropped by the sockets of 
 import contextlib
 import os
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator
-from typing import Any, Self
+from typing import Any, Generic, Protocol, Self, TypeVar
 
-from servonode.bus import Bus, BusError, Message, SubscriberFace, Wanted
-from servonode.nodes.find_runs import find_run
+from servonode.bus import Bus, BusError, Message, Wanted
+from servonode.nodes.find_runs import Found, find_run
+from servonode.nodes.raw_inbox import Raw, RawInbox
 from servonode.nodes.topology import NODES, publishers
 
+T = TypeVar("T")
 LOOK_S = 0.2  # how often the registry is looked at
 START_S = 0.05  # the same while the nodes are still to be started
+POLLS = 30  # a second: at 2000 messages a second what waits for a poll fills a quarter of the system's buffer
 NICE = 19
 
 
@@ -22,20 +26,39 @@ class NoSuchTopic(BusError):
     """A topic that no node of the run publishes; the text names the choices."""
 
 
-class Listener:
+class Inbox(Protocol[T]):
+    """What a listener receives from while it is connected to a run."""
+
+    def join(self, found: Found) -> None:
+        """Connect to nodes that have been started again."""
+
+    def receive(self) -> list[T]:
+        """What has come, at most a bounded batch of it; never blocks."""
+
+    def wait(self, deadline_ns: int) -> bool:
+        """Whether it is time to receive before the monotonic deadline [ns]."""
+
+    def close(self) -> None:
+        """Close the sockets."""
+
+
+class RunListener(ABC, Generic[T]):
     """Receives what the run of a name, or in a folder, publishes, and then the next run there. A context manager.
 
-    wanted: what to subscribe to of a run that has these nodes. who: what the listener is called. Before the nodes have
-    been started together nothing is connected: they count their subscribers.
+    wanted: what to subscribe to of a run that has these nodes. Before the nodes have been started together nothing is
+    connected: they count their subscribers.
     """
 
-    def __init__(self, run: str, wanted: Callable[[Collection[str]], Wanted], who: str = "listener") -> None:
-        self.run, self.wanted, self.who = run, wanted, who
+    def __init__(self, run: str, wanted: Callable[[Collection[str]], Wanted]) -> None:
+        self.run, self.wanted = run, wanted
         self.registry: dict[str, Any] = {}  # of the run that was found last
         self.alive = False  # whether that run is going on
         self._look_due = 0.0
-        self._bus: Bus | None = None
-        self._inbox: SubscriberFace | None = None
+        self._inbox: Inbox[T] | None = None
+
+    @abstractmethod
+    def _connected(self, found: Found, wanted: Wanted) -> Inbox[T]:
+        """What receives from a run that has just been found."""
 
     def look(self, now: float) -> bool:
         """Look for the run when it is time to [monotonic s]; True when one was found that is not the one before."""
@@ -43,20 +66,27 @@ class Listener:
             return False
         self._look_due = now + LOOK_S
         try:
-            found = find_run(self.run)
+            found = self.found()
             registry = found.described()
         except BusError:
             self.alive = False
             return False
-        if not registry.get("open") or registry["started_ns"] == self.registry.get("started_ns"):
+        if not registry.get("open"):
+            return False
+        if registry["started_ns"] == self.registry.get("started_ns"):
+            if self._inbox is not None:
+                self._inbox.join(found)
             return False
         self.prepare(registry)
         wanted = self.wanted(registry["nodes"])
         self.leave()
         self.registry, self.alive = registry, True
-        self._bus = Bus(found.path, self.who)
-        self._inbox = self._bus.subscriber(wanted)
+        self._inbox = self._connected(found, wanted)
         return True
+
+    def found(self) -> Found:
+        """The run; BusError if it is not there."""
+        return find_run(self.run)
 
     def prepare(self, registry: dict[str, Any]) -> None:
         """What is to be done before a run that was found is connected to."""
@@ -74,8 +104,8 @@ class Listener:
             time.sleep(START_S)
         return True
 
-    def receive(self) -> list[tuple[str, Message]]:
-        """What has arrived, with its topic, at most a bounded batch of it."""
+    def receive(self) -> list[T]:
+        """What has arrived, at most a bounded batch of it."""
         if self._inbox is None:
             return []
         messages = self._inbox.receive()
@@ -83,10 +113,15 @@ class Listener:
             self.leave()
         return messages
 
-    def messages(self) -> Iterator[tuple[str, Message]]:
+    def messages(self) -> Iterator[T]:
         """All that arrives from the run that was found, until it has ended."""
+        for batch in self.batches():
+            yield from batch
+
+    def batches(self) -> Iterator[list[T]]:
+        """The same in batches, an empty one where nothing has come for a while."""
         while self._came() or self.alive:
-            yield from self.receive()
+            yield self.receive()
             if self.look(time.monotonic()):  # another run of the name
                 return
 
@@ -96,15 +131,50 @@ class Listener:
 
     def leave(self) -> None:
         """Close the sockets; a second call does nothing."""
-        if self._bus is not None:
-            self._bus.close()
-        self._bus = self._inbox = None
+        if self._inbox is not None:
+            self._inbox.close()
+        self._inbox = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.leave()
+
+
+class Listener(RunListener[tuple[str, Message]]):
+    """Receives messages, each with its topic; a thread of its sockets reads meanwhile. who: what it is called."""
+
+    def __init__(self, run: str, wanted: Callable[[Collection[str]], Wanted], who: str = "listener") -> None:
+        super().__init__(run, wanted)
+        self.who = who
+
+    def _connected(self, found: Found, wanted: Wanted) -> "_BusInbox":
+        return _BusInbox(Bus(found.path, self.who), wanted)
+
+
+class _BusInbox:
+    """A subscriber and the bus that is its own; it finds nodes that are started again by itself."""
+
+    def __init__(self, bus: Bus, wanted: Wanted) -> None:
+        self._bus, self._inbox = bus, bus.subscriber(wanted)
+        self.receive, self.wait, self.close = self._inbox.receive, self._inbox.wait, bus.close
+
+    def join(self, found: Found) -> None:
+        """Nothing is to be done."""
+
+
+class RawListener(RunListener[Raw]):
+    """Receives payloads as they travel, POLLS times a second, and on request whenever one comes."""
+
+    def __init__(self, run: str, wanted: Callable[[Collection[str]], Wanted], poll_s: float = 1 / POLLS) -> None:
+        super().__init__(run, wanted)
+        self.poll_s = poll_s
+
+    def _connected(self, found: Found, wanted: Wanted) -> RawInbox:
+        inbox = RawInbox(wanted, self.poll_s)
+        inbox.join(found)
+        return inbox
 
 
 def named(word: str, nodes: Collection[str]) -> Wanted:

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from servonode.bus import Bus, DirectSubscriber, MessageError, RunFolder, Wanted, clear_devices_folder
+from servonode.bus import Bus, DirectSubscriber, MessageError, PublisherFace, RunFolder, Wanted, clear_devices_folder
 from servonode.bus.interfaces import Identity
 from servonode.bus.messages import MAX_TEXT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.controller_node import ControllerNode
+from servonode.nodes.frame_store import FrameStore, RecordedPublisher
 from servonode.nodes.lockstep import lockstep, prepare
 from servonode.nodes.node import EventNode, Node
 from servonode.nodes.node_process import STOP
@@ -39,7 +40,9 @@ class NodeBus(Bus):
     work in the node's own thread.
     """
 
-    def __init__(self, folder: Path, node: str) -> None:
+    def __init__(self, folder: Path, node: str, frames: FrameStore | None = None) -> None:
+        """frames: where all that the node publishes is recorded."""
+        self._frames = frames
         self._signalled = self._emergency = False
         super().__init__(folder, node)
         self.started = self.stopped = False
@@ -56,6 +59,10 @@ class NodeBus(Bus):
             signal.signal(number, lambda number, _: self.halt(signal.Signals(number).name))
         signal.signal(STOP, lambda *_: self._alarm())
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (STOP,))  # one that came since the fork comes now, and wakes
+
+    def publisher(self, expected_subscriptions: int = 0) -> PublisherFace:  # type: ignore[override]
+        publisher = super().publisher(expected_subscriptions)
+        return publisher if self._frames is None else RecordedPublisher(publisher, self._frames)
 
     def subscriber(self, wanted: Wanted) -> DirectSubscriber:
         return self.direct_subscriber(wanted)
@@ -160,10 +167,18 @@ def share_core(name: str) -> None:
 Life = Callable[[], dict[str, Any]]
 
 
-def run_node(name: str, closed_loop: ClosedLoop, folder: RunFolder, every: int, arm: bool, store: Store) -> int:
+def run_node(
+    name: str,
+    closed_loop: ClosedLoop,
+    folder: RunFolder,
+    every: int,
+    arm: bool,
+    store: Store,
+    frames: FrameStore | None = None,
+) -> int:
     """What one node process does from the fork to its end; its exit code. `arm`: without waiting for the operator.
 
-    What it records and its summary go to `store`.
+    What it records and its summary go to `store`, and all that it publishes to `frames`.
     """
     if name == PLANT:
         folder.sign(name)
@@ -171,7 +186,7 @@ def run_node(name: str, closed_loop: ClosedLoop, folder: RunFolder, every: int, 
         share_core(name)  # before the bus: its I/O thread inherits the core
     grants = ask(closed_loop.launch.run, name)
     launcher = os.getppid()
-    bus = NodeBus(folder.path, name)
+    bus = NodeBus(folder.path, name, frames)
     with bus:
         node, live = _build(name, closed_loop, bus, every, arm, store)
         bus.is_ready = node.outbox.ready

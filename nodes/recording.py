@@ -7,6 +7,8 @@ import signal
 import stat
 import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -14,11 +16,12 @@ from typing import Any, Self
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_file import table_of
 from servonode.closed_loop.run import Run, largest_residuals, run_of_rows
+from servonode.nodes.frame_store import FrameStore
 from servonode.nodes.node_process import Child, forked
 from servonode.nodes.row_log import check_size
 from servonode.nodes.spool import KINDS, Pieces, read_spool
 from servonode.nodes.store import Store
-from servonode.nodes.topology import CONTROLLER, PLANT, TARGET
+from servonode.nodes.topology import CONTROLLER, PLANT, TARGET, nodes_of
 from servonode.nodes.writer import Files, Spooler, write
 
 SUFFIX = ".spool"
@@ -28,17 +31,36 @@ AGAIN_NS = 1_000_000_000  # a writer that lived for less than this is not replac
 WRITER = "writer"
 
 
+@dataclass(frozen=True)
+class BagMaker:
+    """A recording of all messages of a run.
+
+    known: what its spool has to say of it. make: makes the file of a spool (descriptor, file, how the run ended).
+    """
+
+    file: Path
+    known: dict[str, Any]
+    make: Callable[[int, Path, dict[str, Any]], dict[str, Any]]
+
+
 class Recording:
     """The record of one run, from before the first fork until its output files are made. A context manager.
 
-    out: the CSV file beside which the record is spooled; without one the rows stay in memory.
+    out: the CSV file beside which the record is spooled; without one, and without a bag, the rows stay in memory.
+    bag: the recording of all messages, beside which the record is spooled, and what makes it.
     """
 
-    def __init__(self, closed_loop: ClosedLoop, every: int, run: str, out: Path | None = None) -> None:
+    def __init__(
+        self, closed_loop: ClosedLoop, every: int, run: str, out: Path | None = None, bag: "BagMaker | None" = None
+    ) -> None:
         """Make room for the record. Raises RecordTooLarge where it would not fit."""
         self.closed_loop, self.every, self.run = closed_loop, every, run
         self.out = None if out is None else out.resolve()
+        self.bag = None if bag is None else replace(bag, file=bag.file.resolve())
         self.stores = {name: Store(room) for name, room in _rooms(closed_loop, every).items()}
+        lockstep = closed_loop.launch.run.mode == "lockstep"
+        nodes = nodes_of(closed_loop.control is not None) if bag else ()
+        self.frames = {name: FrameStore(may_wait=lockstep) for name in nodes}
         self.spool: Path | None = None  # None too where the spool has no name
         self.keep = False  # the spool is to stay, for the CSV file could not be made
         self.writer: Child | None = None
@@ -48,18 +70,27 @@ class Recording:
 
     def begin(self) -> None:
         """Begin the spool, and the process that writes it; OSError where the spool cannot be made."""
-        if self.out is None:
+        beside = self.bag.file if self.bag else self.out
+        if beside is None:
             return
-        descriptor, self.spool = _opened(self.out)
+        descriptor, self.spool = opened(beside)
         recorded = {name: self.stores[name] for name in KINDS if name in self.stores}
-        self._spooler = Spooler(Files(descriptor, self.spool, self.out), recorded)
+        self._spooler = Spooler(Files(descriptor, self.spool), recorded, self.frames)
         try:
-            self._spooler.begin(_about(self.closed_loop, self.every, self.out))
+            self._spooler.begin(self._about())
         except OSError as error:
             self._remove()
             raise OSError(error.errno, error.strerror, str(self.spool)) from error
         self._lifeline = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._fork()
+
+    def _about(self) -> dict[str, Any]:
+        """What is needed to make the files of the spool."""
+        launch = self.closed_loop.launch
+        stored = {"table": table_of(launch), "path": str(launch.path), "file": launch.file}
+        out = None if self.out is None else str(self.out)
+        known = {"launch": stored, "every": self.every, "run": self.run, "out": out}
+        return known | (self.bag.known if self.bag else {})
 
     def _fork(self) -> None:
         assert self._lifeline is not None
@@ -69,13 +100,28 @@ class Recording:
         self._forked_ns = time.monotonic_ns()
 
     def _inherit(self) -> None:
-        """In the writer, where the launcher has died: make the CSV file; where that cannot be, the spool remains."""
+        """In the writer, where the launcher has died: make the files; where that cannot be, the spool remains."""
         assert self._spooler is not None
-        assert self.out is not None
-        pieces = read_spool(self._spooler.files.descriptor)
+        descriptor = self._spooler.files.descriptor
         with contextlib.suppress(OSError):
-            write_runs(runs_of(self.closed_loop, pieces), self.out)
+            if self.out is not None:
+                write_runs(runs_of(self.closed_loop, read_spool(descriptor)), self.out)
+            self.write_bag({"ended": "the launcher died"})
             self._remove()
+
+    def write_bag(self, ending: dict[str, Any]) -> dict[str, Any]:
+        """Make the bag of what is in the spool; what it holds. ending: how the run ended. OSError where it cannot be.
+
+        Nothing happens where none is wanted.
+        """
+        if self.bag is None or self._spooler is None:
+            return {}
+        lost = {node: frames.lost for node, frames in self.frames.items() if frames.lost}
+        return self.bag.make(self._spooler.files.descriptor, self.bag.file, ending | {"lost_messages": lost})
+
+    def ended_early(self) -> bool:
+        """Whether the recording of messages ended before the run, because it could not be written."""
+        return any(frames.ended for frames in self.frames.values())
 
     def look(self) -> str:
         """Replace the writer where it has died; a sentence that says so, else an empty one."""
@@ -125,7 +171,7 @@ class Recording:
             _await_end(self.writer, DRAIN_S)
 
     def end(self, delivered: bool = True) -> None:
-        """Let the writer end. delivered: nothing of the record is still to be saved, else it makes the CSV file."""
+        """Let the writer end. delivered: nothing of the record is still to be saved, else it makes the files."""
         if self._spooler is None or self._lifeline is None:
             return
         self._spooler.delivered = delivered or not any(store.count for store in self.stores.values())
@@ -210,7 +256,7 @@ def _rooms(closed_loop: ClosedLoop, every: int) -> dict[str, int]:
     return rooms
 
 
-def _opened(out: Path) -> tuple[int, Path | None]:
+def opened(out: Path) -> tuple[int, Path | None]:
     """A spool beside the CSV file, under a name that no other run has; without one where `out` is no file."""
     if out.exists() and not stat.S_ISREG(out.stat().st_mode):
         with tempfile.TemporaryFile() as unnamed:
@@ -223,11 +269,10 @@ def _opened(out: Path) -> tuple[int, Path | None]:
         number += 1
 
 
-def _about(closed_loop: ClosedLoop, every: int, out: Path) -> dict[str, Any]:
-    """What is needed to make the CSV file of a spool."""
-    launch = closed_loop.launch
-    stored = {"table": table_of(launch), "path": str(launch.path), "file": launch.file}
-    return {"launch": stored, "every": every, "out": str(out)}
+def clocks() -> dict[str, int]:
+    """The wall's clock, since 1970 in UTC, and the monotonic one that messages carry, at the same time [ns]."""
+    mono_ns = time.monotonic_ns()
+    return {"wall_ns": time.time_ns(), "mono_ns": (mono_ns + time.monotonic_ns()) // 2}
 
 
 def _add_rest(pieces: Pieces, node: str, store: Store) -> None:

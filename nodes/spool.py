@@ -1,14 +1,17 @@
 """The spool: the record of a run as it is written while the run goes on, and what is intact of it.
 
 A file of blocks, each a head and its content, both under one checksum, so that a block is whole or it is none. The
-first says what is needed to make the CSV file again; then come rows, of one node and one life of the plant each.
+first says what is needed to make the CSV file again; then come rows, of one node and one life of the plant each, and
+where all messages are recorded, messages of one node each.
 """
 
 import json
+import mmap
 import os
 import struct
 import zlib
 from collections import defaultdict
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,16 +21,18 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.errors import ServonodeError
-from servonode.nodes.topology import CONTROLLER, PLANT
+from servonode.nodes.topology import CONTROLLER, PLANT, TARGET
 
 Array = npt.NDArray[np.float64]
 
 FORMAT = 1
 ABOUT, NAMES = 0, 1  # kinds of blocks: what was run; the columns of a node; and the nodes' rows:
 KINDS = {PLANT: 2, CONTROLLER: 3}  # those that record
+FRAMES = {TARGET: 4, CONTROLLER: 5, PLANT: 6}  # and messages of the nodes
 _NODES = {kind: node for node, kind in KINDS.items()}
-_MAGIC = b"SNrb"
-_HEAD = struct.Struct("<4sHHIIQI")  # magic, kind, columns, life of the plant, rows, number of the first row, bytes
+MAGIC = b"SNrb"
+# magic, kind, columns, life of the plant, rows, number of the first row or byte, bytes
+_HEAD = struct.Struct("<4sHHIIQI")
 _SUM = struct.Struct("<I")
 BLOCK_HEAD = _HEAD.size + _SUM.size
 
@@ -38,7 +43,7 @@ class SpoolError(ServonodeError, ValueError):
 
 def block(kind: int, content: bytes, columns: int = 0, life: int = 0, first: int = 0, rows: int = 0) -> bytes:
     """A block as bytes."""
-    head = _HEAD.pack(_MAGIC, kind, columns, life, rows, first, len(content))
+    head = _HEAD.pack(MAGIC, kind, columns, life, rows, first, len(content))
     return b"".join([head, _SUM.pack(zlib.crc32(content, zlib.crc32(head))), content])
 
 
@@ -55,6 +60,23 @@ def names_block(node: str, columns: list[str]) -> bytes:
 def rows_block(node: str, life: int, first: int, rows: Array) -> bytes:
     """The block of a node's rows, of which the first has the number `first`."""
     return block(KINDS[node], rows.astype("<f8").tobytes(), rows.shape[1], life, first, len(rows))
+
+
+def frames_block(node: str, first: int, content: bytes) -> bytes:
+    """The block of a node's messages, see `frame_store`; `first`: how many bytes of messages came before."""
+    return block(FRAMES[node], content, first=first)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block that is whole. first: number of its first row, or byte of messages."""
+
+    kind: int
+    columns: int
+    life: int
+    rows: int
+    first: int
+    content: memoryview
 
 
 @dataclass
@@ -98,45 +120,75 @@ def read_spool(file: Path | int) -> Pieces:
     Raises:
         SpoolError: it is no spool, or of another version, or its first block is lost; OSError: it cannot be read.
     """
-    with open(file, "rb", closefd=not isinstance(file, int)) as stream:
-        stream.seek(0)
-        data = stream.read()
-    pieces, at = Pieces(), 0
-    while at < len(data):
-        size = _take(pieces, memoryview(data)[at:])
-        if not size:  # damaged: on to what looks like the next block
-            following = data.find(_MAGIC, at + 1)
-            size = (following if following > 0 else len(data)) - at
-            pieces.damaged += size
-        at += size
-    name = file if isinstance(file, Path) else "the spool"
-    if not pieces.about:
-        raise SpoolError(f"{name}: no record, or its beginning is damaged; give the .spool file that a run has left")
-    if pieces.about.get("format") != FORMAT:
-        raise SpoolError(f"{name}: written by another version of servonode; use that one")
+    pieces = Pieces()
+    for each in blocks(mapped(file)):
+        if isinstance(each, Block):
+            take(pieces, each)
+        else:
+            pieces.damaged += each
+    check_about(pieces.about, file)
     return pieces
 
 
-def _take(pieces: Pieces, data: memoryview) -> int:
-    """Take the block with which these bytes begin; its size, or 0 if it is not whole."""
+def check_about(about: dict[str, Any], file: Path | int) -> None:
+    """SpoolError unless a spool's first block is there, and of this version."""
+    name = file if isinstance(file, Path) else "the spool"
+    if not about:
+        raise SpoolError(f"{name}: no record, or its beginning is damaged; give the .spool file that a run has left")
+    if about.get("format") != FORMAT:
+        raise SpoolError(f"{name}: written by another version of servonode; use that one")
+
+
+def mapped(file: Path | int) -> memoryview:
+    """The bytes of a file, by its path or an open descriptor, of which only what is looked at is read."""
+    with open(file, "rb", closefd=not isinstance(file, int)) as stream:
+        if not os.fstat(stream.fileno()).st_size:
+            return memoryview(b"")
+        return memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def blocks(data: memoryview) -> Iterator[Block | int]:
+    """The whole blocks of a spool, in order; in place of what is damaged, how many bytes it has."""
+    at = 0
+    while at < len(data):
+        found, size = _block(data[at:])
+        if found is not None:
+            yield found
+        else:  # on to what looks like the next block
+            size = _next_magic(data, at + 1) - at
+            yield size
+        at += size
+
+
+def _next_magic(data: memoryview, at: int) -> int:
+    """Where the next block may begin; the end where there is none."""
+    memory = data.obj
+    found = memory.find(MAGIC, at) if isinstance(memory, mmap.mmap) else bytes(data).find(MAGIC, at)
+    return found if found > 0 else len(data)
+
+
+def _block(data: memoryview) -> tuple[Block | None, int]:
+    """The block with which these bytes begin, if it is whole, and its size."""
     if len(data) < BLOCK_HEAD:
-        return 0
+        return None, 0
     head, (checksum,) = data[: _HEAD.size], _SUM.unpack_from(data, _HEAD.size)
     magic, kind, columns, life, rows, first, size = _HEAD.unpack(head)
-    size = int(size)
     content = data[BLOCK_HEAD : BLOCK_HEAD + size]
-    whole = magic == _MAGIC and len(content) == size and zlib.crc32(content, zlib.crc32(head)) == checksum
-    if not whole:
-        return 0
-    if kind == ABOUT:
-        pieces.about = json.loads(bytes(content))
-    elif kind == NAMES:
-        names = json.loads(bytes(content))
+    if magic != MAGIC or len(content) != size or zlib.crc32(content, zlib.crc32(head)) != checksum:
+        return None, 0
+    return Block(kind, columns, life, rows, first, content), BLOCK_HEAD + size
+
+
+def take(pieces: Pieces, found: Block) -> None:
+    """Add what a block holds, messages left out."""
+    if found.kind == ABOUT:
+        pieces.about = json.loads(bytes(found.content))
+    elif found.kind == NAMES:
+        names = json.loads(bytes(found.content))
         pieces.columns[names["node"]] = names["columns"]
-    elif kind in _NODES:
-        table = np.frombuffer(content, dtype="<f8").reshape(rows, columns)
-        pieces.add(_NODES[kind], life, first, table)
-    return BLOCK_HEAD + size
+    elif found.kind in _NODES:
+        table = np.frombuffer(bytes(found.content), dtype="<f8").reshape(found.rows, found.columns)
+        pieces.add(_NODES[found.kind], found.life, found.first, table)
 
 
 def append(descriptor: int, at: int, data: bytes) -> int:

@@ -60,6 +60,12 @@ def publishers(topics: Iterable[str], nodes: Iterable[str] = NODES) -> "Wanted":
     return {node: found for node, found in wanted.items() if found}
 
 
+def readers(node: str, topic: str, nodes: Iterable[str] = NODES) -> list[str]:
+    """Who of these nodes, and the launcher, subscribes to a topic of a node."""
+    wanted = {each: NODES[each].subscribes for each in nodes} | {LAUNCHER: launcher_subscribes(nodes)}
+    return [each for each, subscribes in wanted.items() if topic in subscribes.get(node, ())]
+
+
 def launcher_subscribes(nodes: Iterable[str]) -> "Wanted":
     """What the launcher of these nodes subscribes to."""
     return publishers(("status",), nodes)

@@ -1,8 +1,8 @@
-"""The writer: a process that takes the nodes' rows to the spool while the run goes on, and outlives them all.
+"""The writer: a process that takes rows and messages to the spool while the run goes on, and outlives all nodes.
 
-Nobody waits for it. It reads what the nodes have put into shared memory (`store.py`), a few times a second, and ends
-when the launcher and all nodes have: it holds the reading end of a pipe whose writing end all of them hold. Where the
-launcher died before it had made the CSV file, the writer makes it.
+Nobody waits for it. It reads what the nodes have put into shared memory (`store.py`, `frame_store.py`), a few times a
+second, and ends when the launcher and all nodes have: it holds the reading end of a pipe whose writing end all of them
+hold. Where the launcher died before it had made the files, the writer makes them.
 """
 
 import gc
@@ -15,7 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from servonode.nodes.spool import about_block, append, names_block, rows_block
+from servonode.nodes.frame_store import FrameStore
+from servonode.nodes.spool import about_block, append, frames_block, names_block, rows_block
 from servonode.nodes.store import Store, shared
 
 FLUSH_S = 0.2
@@ -28,19 +29,19 @@ _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal
 
 @dataclass(frozen=True)
 class Files:
-    """Where a record goes: the spool, open and named, and the CSV file to be made of it."""
+    """Where a record goes: the spool, open, and its name if it has one."""
 
     descriptor: int
     spool: Path | None
-    out: Path
 
 
 class Spooler:
     """Takes rows from the stores to the spool; where it left off stands in shared memory, for a writer after it."""
 
-    def __init__(self, files: Files, stores: Mapping[str, Store]) -> None:
+    def __init__(self, files: Files, stores: Mapping[str, Store], frames: Mapping[str, FrameStore]) -> None:
         self.files = files
         self.stores = stores
+        self.frames = frames
         self._words = memoryview(shared(24)).cast("q")
         self._named: set[str] = set()
         self._warned = False
@@ -52,7 +53,7 @@ class Spooler:
 
     @property
     def delivered(self) -> bool:
-        """Whether the launcher has made the CSV file, or has said why not: then the writer makes none."""
+        """Whether the launcher has made the files, or has said why not: then the writer makes none."""
         return bool(self._words[_DELIVERED])
 
     @delivered.setter
@@ -69,23 +70,44 @@ class Spooler:
         self._append(about_block(about))
 
     def all_written(self) -> bool:
-        """Whether every row is in the spool."""
-        return all(store.written == store.count for store in self.stores.values())
+        """Whether every row and every message is in the spool, but what came after the recording had ended."""
+        rows = all(store.written == store.count for store in self.stores.values())
+        return rows and all(frames.ended or frames.written == frames.count for frames in self.frames.values())
 
     def spool(self, warn: Callable[[str], None]) -> None:
-        """Write all rows that have come. What does not fit is kept where it is, for the next time."""
+        """Write all that has come. Rows that do not fit are kept where they are, for the next time.
+
+        Messages are too many for that: their recording ends.
+        """
         counts = {node: store.count for node, store in self.stores.items()}
+        sizes = {node: frames.count for node, frames in self.frames.items()}
         time.sleep(SETTLE_S)
         try:
+            for node, size in sizes.items():
+                self._spool_frames(node, size)
             for node, count in counts.items():
                 self._spool(node, count)
             self._words[_FAILED] = 0
         except OSError as error:
             self._words[_FAILED] = 1
+            for frames in self.frames.values():
+                frames.end()
             if not self._warned:
                 self._warned = True
-                place = self.files.spool or "the spool"
-                warn(f"{place}: cannot be written ({error.strerror}); the record stays in memory until it can be")
+                warn(f"{self.files.spool or 'the spool'}: cannot be written ({error.strerror}); {self._left}")
+
+    @property
+    def _left(self) -> str:
+        """What is left to do where nothing can be written, in words."""
+        if self.frames:
+            return "the recording ends here; the run goes on, and rows stay in memory until they can be written"
+        return "the record stays in memory until it can be"
+
+    def _spool_frames(self, node: str, size: int) -> None:
+        frames = self.frames[node]
+        if (first := frames.written) < size and not frames.ended:
+            self._append(frames_block(node, first, frames.taken(first, size)))
+            frames.written = size
 
     def _spool(self, node: str, count: int) -> None:
         store = self.stores[node]
@@ -103,7 +125,7 @@ class Spooler:
         self._words[_SIZE] = append(self.files.descriptor, self.size, data)
 
 
-def write(spooler: Spooler, lifeline: int, make_csv: Callable[[], None]) -> int:
+def write(spooler: Spooler, lifeline: int, make_files: Callable[[], None]) -> int:
     """The life of the writer's process; its exit code. `lifeline` ends when launcher and nodes have."""
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)  # whoever stops all processes of a run wants its record
@@ -115,7 +137,7 @@ def write(spooler: Spooler, lifeline: int, make_csv: Callable[[], None]) -> int:
         spooler.spool(_warn)
     spooler.spool(_warn)
     if not spooler.delivered:
-        make_csv()
+        make_files()
     return 0
 
 

@@ -67,7 +67,7 @@ class MachineSource:
         Raises:
             CacheError, ModelError, ParameterError: see `servonode.mechanics.machine.load_machine`.
         """
-        return _load(self.key, self.build, parameters)
+        return _load(self.key, self.build, parameters, self.definition.reference)
 
     def preparation(self) -> Preparation | None:
         """What the machine finds out itself before a run: the `PREPARE` beside its function, if any.

@@ -10,11 +10,8 @@ Paper: E. A. Mikishanina, Principles for implementing servo-constraints in nonho
 with the corrections listed in docs/machines/diff_drive_trailer.md.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from sympy import Abs, Matrix, cos, pi, sin, sqrt
 
 from servonode.mechanics import (
@@ -27,7 +24,9 @@ from servonode.mechanics import (
     parameter,
     velocity,
 )
-from servonode.plants.view import View
+from servonode.plants.views.diff_drive_trailer import VIEW
+
+__all__ = ["VIEW", "model"]
 
 
 def model() -> Model:
@@ -138,32 +137,3 @@ def model() -> Model:
         ),
         panels=(("V",), ("Omega",), ("phi",), ("theta1_dot", "theta2_dot")),
     )
-
-
-def outline(state: Mapping[str, float], parameters: Mapping[str, float]) -> list[npt.NDArray[np.float64]]:
-    """Closed and open polylines (n, 2) [m] of the robot, its wheels, the drawbar and the trailer, from above."""
-    half, radius, b = parameters["l"], parameters["r"], parameters["b"]
-    platform = np.array([[-0.6, -1], [1.0, -1], [1.7, 0], [1.0, 1], [-0.6, 1], [-0.6, -1]]) * half
-    wheel = np.array([[-radius, 0.0], [radius, 0.0]])
-    wheels = [wheel + np.array([0.0, side * half]) for side in (1.15, -1.15)]
-    bed = np.array([[-0.9, -0.8], [0.9, -0.8], [0.9, 0.8], [-0.9, 0.8], [-0.9, -0.8]]) * half - np.array([b, 0.0])
-    trailer_wheels = [wheel + np.array([-b, side * half]) for side in (1.0, -1.0)]
-    drawbar = np.array([[0.0, 0.0], [-b, 0.0]])
-    origin = np.array([state["X"], state["Y"]])
-    robot = [_turned(line, state["psi"]) + origin for line in (platform, *wheels)]
-    heading = state["psi"] + state["phi"]
-    return robot + [_turned(line, heading) + origin for line in (bed, drawbar, *trailer_wheels)]
-
-
-VIEW = View(
-    trails={"robot": ("X", "Y"), "trailer": ("X2", "Y2")},
-    goal=("x", "y"),
-    axes=("x [m]", "y [m]"),
-    outline=outline,
-)
-
-
-def _turned(points: npt.NDArray[np.float64], angle: float) -> npt.NDArray[np.float64]:
-    c, s = np.cos(angle), np.sin(angle)
-    turned: npt.NDArray[np.float64] = points @ np.array([[c, s], [-s, c]])
-    return turned

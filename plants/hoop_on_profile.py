@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
 from sympy import Abs, Matrix, Symbol, cos, diff, sign, sin, sqrt
 
 from servonode.mechanics import (
@@ -27,15 +26,13 @@ from servonode.mechanics import (
     reaction,
     stabilised,
 )
-from servonode.plants.hoop.profile import Profile
-from servonode.plants.hoop.start import AUTO, LOST, START, prepare, read
-from servonode.plants.prepare import Preparation
-from servonode.plants.view import Points, Values, View
+from servonode.plants.hoop.start import LOST, PREPARE, read
+from servonode.plants.views.hoop_on_profile import VIEW
 
 Expr = Any
 Column = Any  # sympy.Matrix
 
-PREPARE = Preparation(prepare, start=START, auto=AUTO, settles_step=True)
+__all__ = ["PREPARE", "VIEW", "model"]
 
 
 def model(
@@ -222,88 +219,3 @@ class Curve:
         """Of the curve h = const [1/m], positive in a valley where h decreases upwards."""
         tangent = Matrix([-self.gradient[1], self.gradient[0]])
         return tangent.dot(self.hessian * tangent) / tangent.dot(tangent) * (1 / sqrt(tangent.dot(tangent)))
-
-
-def _circle(r: float) -> Points:
-    angle = np.linspace(0.0, 2 * np.pi, 49)
-    return r * np.column_stack([np.cos(angle), np.sin(angle)])
-
-
-def _hoop(values: Values, parameters: Values) -> list[Points]:
-    """The hoop about its centre, with a spoke and its contact point, a dot."""
-    r, spoke = parameters["r"], values["theta"]
-    rim = r * np.array([np.cos(spoke), np.sin(spoke)])
-    return [_circle(r), np.array([0 * rim, rim]), _foot(values, parameters)[None]]
-
-
-def _foot(values: Values, parameters: Values) -> Points:
-    """The contact point, seen from the centre."""
-    return parameters["r"] * np.array([np.cos(values["alpha"]), np.sin(values["alpha"])])
-
-
-def _centre(values: Values) -> Points:
-    return np.array([values["x"], values["z"]])
-
-
-def _curve(profile: Profile, values: Values, half: float) -> Points:
-    """The profile for about `half` [m] to both sides of the contact point, as far as it goes."""
-    sides, across = [], half / np.hypot(1.0, values["slope"])
-    for end in (-across, across):
-        near, found = values["z_a"], []
-        for q in values["x_a"] + np.linspace(0.0, end, POINTS):
-            near = profile.height(float(q), near)
-            if not np.isfinite(near):
-                break
-            found.append((q, near))
-        sides.append(np.array(found).reshape(-1, 2))
-    return np.vstack([sides[0][::-1], sides[1]])
-
-
-def VIEW(settings: Mapping[str, Any]) -> tuple[View, ...]:
-    """From the side as a whole, and close up with the centre held."""
-    profile = read(str(settings["profile"]))
-
-    def outline(values: Values, parameters: Values) -> list[Points]:
-        return [line + _centre(values) for line in _hoop(values, parameters)]
-
-    def guides(values: Values, parameters: Values) -> list[Points]:
-        return [_curve(profile, values, WIDE * parameters["r"])]
-
-    def force(values: Values, parameters: Values) -> dict[str, tuple[Points, Points]]:
-        return {REACTION: (_centre(values) + _foot(values, parameters), np.array([values["R_x"], values["R_z"]]))}
-
-    def near_guides(values: Values, parameters: Values) -> list[Points]:
-        line = _curve(profile, values, CLOSE * parameters["r"]) - _centre(values)
-        near = line[np.hypot(*line.T) < 2 * CLOSE * parameters["r"]]  # none of it where the hoop has left it
-        return [near] if len(near) else []
-
-    def near_force(values: Values, parameters: Values) -> dict[str, tuple[Points, Points]]:
-        return {REACTION: (_foot(values, parameters), np.array([values["R_x"], values["R_z"]]))}
-
-    def caption(values: Values, _parameters: Values) -> str:
-        s = values["z_dot"] * np.cos(values["alpha"]) - values["x_dot"] * np.sin(values["alpha"])
-        return f"{round(float(s), 2) + 0.0:+.2f} m/s"
-
-    return (
-        View(
-            outline,
-            title="from the side",
-            trails={"centre": ("x", "z"), "contact": ("x_a", "z_a")},
-            axes=("x [m]", "z [m]"),
-            guides=guides,
-            arrows=force,
-        ),
-        View(
-            _hoop,
-            title="close up, with the speed of the centre",
-            axes=("", "height [m]"),
-            guides=near_guides,
-            arrows=near_force,
-            strip=True,
-            caption=caption,
-        ),
-    )
-
-
-REACTION = "force of the profile"
-WIDE, CLOSE, POINTS = 6.0, 1.6, 41  # half widths of the profile that is drawn, in radii; points on each side

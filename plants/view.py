@@ -40,3 +40,10 @@ class View:
     arrow_unit: str = "N"
     strip: bool = False
     caption: Caption | None = None
+
+
+def circle(centre: Points, radius: float) -> Points:
+    """A closed polyline (49, 2) around a centre (2,)."""
+    angle = np.linspace(0.0, 2 * np.pi, 49)
+    points: Points = centre + radius * np.column_stack([np.cos(angle), np.sin(angle)])
+    return points

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import launch_of_table, read_launch
 from servonode.closed_loop.launch_keys import LaunchFile
+from servonode.closed_loop.launch_text import toml_value
 from servonode.closed_loop.run import Run
 from servonode.loop import Loop
 from servonode.mechanics.references import at_hand
@@ -28,7 +29,7 @@ def load(launch: Launch, *, strict: bool = True, code: bool = True, **overrides:
         overrides: launch-file keys with `__` for the dot: `run__duration=10`, `controller__gains__lambda=3`.
 
     Raises:
-        LaunchError: the launch file or an override does not fit; CacheError: the kernel cache is damaged.
+        LaunchError: the launch file or an override does not fit; CacheError: the kernel cache cannot be used.
     """
     return Loop(resolve(_read(launch, overrides), strict=strict, code=code))
 
@@ -89,18 +90,4 @@ def override_texts(overrides: dict[str, Any]) -> list[str]:
     for key, value in overrides.items():
         whole = isinstance(value, Mapping) and "__" not in key  # a whole section: key by key
         entries |= {f"{key}__{name}": each for name, each in value.items()} if whole else {key: value}
-    return [f"{key.replace('__', '.')}={_toml(value)}" for key, value in entries.items()]
-
-
-def _toml(value: Any) -> str:
-    if hasattr(value, "tolist"):  # of numpy, whose repr is no TOML
-        value = value.tolist()
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, dict):
-        return "{" + ", ".join(f'"{key}" = {_toml(each)}' for key, each in value.items()) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return repr(value)
+    return [f"{key.replace('__', '.')}={toml_value(value)}" for key, value in entries.items()]

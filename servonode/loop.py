@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from servonode.analysis.simulate import default_every, simulate_continuous, simulate_fused, simulate_nodes
-from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.analysis.simulate import simulate_continuous, simulate_fused, simulate_nodes
+from servonode.closed_loop.closed_loop import ClosedLoop, varied
 from servonode.closed_loop.controller_section import Control
-from servonode.closed_loop.run import Run
+from servonode.closed_loop.run import Run, default_every
 from servonode.controllers import derive_program
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import Machine, Matrices
@@ -104,7 +104,7 @@ class Loop:
             ValueError: there is no program.
         """
         control = self._controlled()
-        return derive_program(control.source, control.believed.build, control.options)
+        return derive_program(control.source, control.believed.key, control.believed.build, control.options)
 
     def simulate(
         self,
@@ -113,17 +113,33 @@ class Loop:
         every: int | None = None,
         rtol: float = 1e-12,
         atol: float = 1e-12,
+        *,
+        initial: Mapping[str, Any] = {},
+        parameters: Mapping[str, float] = {},
+        targets: Mapping[str, str | float] = {},
     ) -> Run:
-        """Simulate the whole run; see `servonode.simulate`."""
+        """Simulate the whole run; see `servonode.simulate`.
+
+        Args:
+            initial, parameters, targets: other entries of [plant.initial], [plant.parameters] and [target], by name,
+                for this run alone. Nothing is derived again, so a sweep costs little more than its simulations; only
+                a new function of time is compiled. Whether the inputs can realise the goal is not surveyed again.
+
+        Raises:
+            LaunchError: an entry does not fit, or a parameter is not a number; ProgramRefused: the law fails at this
+                initial state; otherwise as `servonode.simulate`.
+        """
         for word, choices in ((control, ("sampled", "continuous")), (loop, ("fused", "nodes"))):
             if word not in choices:
                 raise ValueError(f"{word!r} is unknown; choose {' or '.join(choices)}")
         if every is not None and every < 1:
             raise ValueError(f"every = {every} is not a number of plant steps; give 1 or more")
-        rows = every or default_every(self.closed_loop)
+        changed = initial or parameters or targets
+        closed_loop = varied(self.closed_loop, initial, parameters, targets) if changed else self.closed_loop
+        rows = every or default_every(closed_loop)
         if control == "continuous":
-            return simulate_continuous(self.closed_loop, rows, rtol, atol)
-        return simulate_nodes(self.closed_loop, rows) if loop == "nodes" else simulate_fused(self.closed_loop, rows)
+            return simulate_continuous(closed_loop, rows, rtol, atol)
+        return simulate_nodes(closed_loop, rows) if loop == "nodes" else simulate_fused(closed_loop, rows)
 
     def show(self, form: Literal["text", "latex", "c"] = "text") -> str:
         """The derived equations: as text, as a LaTeX document, or as C99 functions of plant step and law."""

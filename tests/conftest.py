@@ -1,14 +1,17 @@
 """Fixtures of all rooms. Helper modules live in tests/helpers and reach the tests as fixtures."""
 
 import importlib.util
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from time import monotonic
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+from _pytest.runner import runtestprotocol
 from scipy.integrate import solve_ivp
 
 from servonode.mechanics.machine import Machine
@@ -21,7 +24,38 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 Array = Any
+ATTEMPTS = 3
+STOLEN = 0.01  # of one processor's time, from where on a failure may be the host's
 SOLVER = {"method": "DOP853", "rtol": 1e-13, "atol": 1e-13}
+
+
+def _stolen_s() -> float:
+    """Seconds for which the host of this virtual machine has run something else on its processors; 0 where unknown."""
+    try:
+        ticks = Path("/proc/stat").read_text().split()[8]
+    except (OSError, IndexError):
+        return 0.0
+    return int(ticks) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+    """A test that fails while the host takes processors away is run again: it says nothing of servonode.
+
+    On a machine of its own, where nothing is taken away, every failure counts at once.
+    """
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for attempt in range(1, ATTEMPTS + 1):
+        stolen, began = _stolen_s(), monotonic()
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+        share = (_stolen_s() - stolen) / max(monotonic() - began, 0.1)
+        if share < STOLEN or attempt == ATTEMPTS or not any(each.failed for each in reports):
+            break
+        item._initrequest()  # type: ignore[attr-defined]  (as before its first run)
+    for each in reports:
+        item.ihook.pytest_runtest_logreport(report=each)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
 
 
 def _helper(name: str) -> ModuleType:

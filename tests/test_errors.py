@@ -11,7 +11,18 @@ from servonode.errors import did_you_mean
 from tests.test_import_rules import MODULES, loaded_by, parsed
 
 # what never leaves the package, or is an answer and no text: with these nothing is told to a user
-INTERNAL = {"BrokenOff", "Ends", "NotGranted", "Refused", "TooCurved", "_NotRegular", "KernelError", "ObjectError"}
+INTERNAL = {
+    "BrokenOff",
+    "Ends",
+    "NotGranted",
+    "NotPolynomial",
+    "Refused",
+    "TooCurved",
+    "_NotRegular",
+    "KernelError",
+    "ObjectError",
+    "Unusable",
+}
 BEFORE = {  # what users may catch an error by, beside the base
     "LaunchError": ValueError,
     "ModelError": ValueError,
@@ -23,7 +34,7 @@ BEFORE = {  # what users may catch an error by, beside the base
     "OperatorError": RuntimeError,
     "NoAnswer": TimeoutError,
 }
-FAULTS = {"NoAnswer", "NotStopped", "OperatorError", "SimulationError"}  # exit code 1
+FAULTS = {"NoAnswer", "NotStopped", "NothingCame", "OperatorError", "SimulationError", "TooLarge"}  # exit code 1
 
 
 def errors() -> dict[str, type[BaseException]]:

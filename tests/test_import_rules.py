@@ -25,11 +25,13 @@ MAY_IMPORT = {  # of each room, beside itself and these
     "controllers": {"mechanics"},
     "closed_loop": {*ENGINE, "bus", "plants/drivers"},
     "nodes": {*ENGINE, "bus", "closed_loop", "plants/drivers"},
+    "bags": {*ENGINE, "kernels", "bus", "closed_loop", "nodes"},
     "analysis": {*ENGINE, "bus", "closed_loop", "nodes"},
     "export": {*ENGINE, "kernels", "closed_loop"},
     "views": {*ENGINE, "bus", "closed_loop", "nodes", "analysis"},
-    "servonode": {*ENGINE, "bus", "closed_loop", "nodes", "analysis", "export", "views"},
-    "cli": {*ENGINE, "bus", "closed_loop", "nodes", "analysis", "export", "views", "servonode"},
+    "web": {*ENGINE, "bus", "closed_loop", "nodes", "bags", "analysis", "views"},
+    "servonode": {*ENGINE, "bus", "closed_loop", "nodes", "analysis", "export", "views", "web"},
+    "cli": {*ENGINE, "bus", "closed_loop", "nodes", "analysis", "export", "views", "web", "bags", "servonode"},
 }
 ROOMS = [room for room in MAY_IMPORT if "/" not in room and room != "servonode"]
 FOLDERS = [*ROOMS, "launch"]

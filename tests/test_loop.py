@@ -9,6 +9,7 @@ from sympy import cos, sin, symbols
 
 import servonode
 from servonode.closed_loop.launch_file import LaunchError
+from servonode.closed_loop.run import Run
 from servonode.controllers import Program, residual, signal
 from servonode.loop import Loop
 from servonode.mechanics import Model, coordinate, input_, parameter
@@ -212,3 +213,68 @@ def test_a_check_leaves_nothing_behind_in_the_loop() -> None:
     first = loop.check()
     assert loop.check() == first
     assert len(loop.closed_loop.examination.findings) < len(first.findings)
+
+
+# other numbers for one simulation
+
+
+def same(a: Run, b: Run) -> None:
+    """Whether two runs are equal bit by bit."""
+    for word in ("state", "input", "residual", "program_state"):
+        columns, others = getattr(a, word), getattr(b, word)
+        assert list(columns) == list(others)
+        for name in columns:
+            assert columns[name].tobytes() == others[name].tobytes(), name
+    assert a.energy.tobytes() == b.energy.tobytes()
+    assert a.warnings == b.warnings
+    assert a.residual_max == b.residual_max
+
+
+@pytest.mark.parametrize("way", ["sampled", "continuous"])
+def test_a_simulation_with_other_numbers_is_that_of_a_launch_file_with_them(way: Any) -> None:
+    trailer = servonode.load("trailer_pursuit", run__duration=2.0)
+    before = trailer.simulate(way)
+    given: dict[str, Any] = {
+        "initial": {"psi": 0.2, "phi": -0.1}, "parameters": {"m1": 4.5}, "targets": {"x": "3 + 0.1*t", "y": 2}
+    }  # fmt: skip
+    tables = {"plant": {"initial": given["initial"], "parameters": given["parameters"]}, "target": given["targets"]}
+    whole = {f"plant__{name}": values for name, values in tables["plant"].items()} | {"target": tables["target"]}
+    same(trailer.simulate(way, **given), servonode.simulate("trailer_pursuit", control=way, run__duration=2.0, **whole))
+    same(trailer.simulate(way), before)
+
+
+def test_a_machine_that_prepares_its_start_does_so_for_other_numbers_too() -> None:
+    hoop = servonode.load("hoop_rolls", run__duration=0.2)
+    changed = servonode.simulate("hoop_rolls", run__duration=0.2, plant__initial__s=0.3, plant__parameters__kappa=0.5)
+    same(hoop.simulate(initial={"s": 0.3}, parameters={"kappa": 0.5}), changed)
+
+
+def test_another_simulation_neither_derives_nor_surveys(monkeypatch: pytest.MonkeyPatch) -> None:
+    trailer = servonode.load("trailer_pursuit", run__duration=0.1)
+    trailer.simulate(targets={"x": "3 + 0.1*t", "y": 2})  # its kernels are loaded
+
+    def never(*_: Any) -> Any:
+        raise AssertionError
+
+    monkeypatch.setattr("servonode.closed_loop.closed_loop.examine", never)
+    monkeypatch.setattr("servonode.mechanics.cache._compiled", never)
+    monkeypatch.setattr("servonode.plants.MachineSource.build", never)
+    for i in range(3):
+        trailer.simulate(initial={"psi": 0.1 * i}, parameters={"m1": 4.0 + i}, targets={"x": 5.0 + i, "y": 2})
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"initial": {"thet": 1.0}}, r"\[plant.initial\] thet: unknown name; did you mean theta\?"),
+        ({"initial": {"theta": float("nan")}}, r"\[plant.initial\] theta: nan is not finite"),
+        ({"initial": {"theta": "far"}}, r"\[plant.initial\] theta: 'far' is not a number"),
+        ({"parameters": {"m": -1.0}}, r"\[plant.parameters\] m: -1 kg must be greater than 0"),
+        ({"parameters": {"m": "1 + t"}}, r"\[plant.parameters\] m: the machine would have to be derived again"),
+        ({"parameters": {"mass": 1.0}}, r"\[plant.parameters\] mass: unknown name"),
+        ({"targets": {"x": 1.0}}, r"\[target\] x: unknown name"),
+    ],
+)
+def test_other_numbers_that_do_not_fit_are_refused_as_in_a_launch_file(loop: Loop, given: Any, text: str) -> None:
+    with pytest.raises(LaunchError, match=text):
+        loop.simulate(**given)

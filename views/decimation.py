@@ -31,6 +31,11 @@ class Decimation:
         numbers = np.floor(t * (pieces / span))
         return cls(t, np.concatenate([[0], np.flatnonzero(np.diff(numbers)) + 1]))
 
+    @property
+    def times(self) -> Array:
+        """The times of the points of a curve that is not flat."""
+        return self._t if self.starts is None else self._ends
+
     def curve(self, values: Array, pixel: float = 0.0) -> tuple[Array, Array]:
         """Times and values to be drawn; `pixel` is the height of one, in the unit of the values.
 

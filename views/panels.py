@@ -53,22 +53,54 @@ def panels_of(run: Run, known: dict[str, Array]) -> list[Panel]:
     ]
 
 
+@dataclass(frozen=True)
+class Curve:
+    """A column over its own time [s], and how it is drawn."""
+
+    name: str
+    t: Array
+    values: Array
+    color: str
+    dashes: str = "-"
+    width: float = 1.3
+
+
 def draw_panel(axis: Any, t: Array, panel: Panel) -> None:
     """Curves over time, with a legend above the axis where there are several."""
-    title, curves, logarithmic = panel
-    sizes = np.concatenate([values[np.isfinite(values) & (values > 0)] for values in curves.values()])
-    logarithmic = logarithmic and len(sizes) > 0 and sizes.max() > 10 * sizes.min()  # else its ticks say nothing
-    for color, (name, values) in zip(PALETTE, curves.items(), strict=False):
-        shown = np.where(values > 0, values, np.nan) if logarithmic else values
-        axis.plot(t, shown, color=color, label=name)
+    title, columns, logarithmic = panel
+    draw_curves(
+        axis,
+        title,
+        [Curve(name, t, values, color) for color, (name, values) in zip(PALETTE, columns.items(), strict=False)],
+        logarithmic,
+    )
+    entitle_panel(axis, len(columns))
+
+
+def draw_curves(axis: Any, title: str, curves: Sequence[Curve], logarithmic: bool) -> None:
+    """Curves over time, their positive values on a logarithmic axis where that is wanted and has ticks to show."""
+    positive = positive_sizes([each.values for each in curves])
+    logarithmic = spans_decades(positive, logarithmic)
+    for each in curves:
+        shown = np.where(each.values > 0, each.values, np.nan) if logarithmic else each.values
+        axis.plot(each.t, shown, color=each.color, linestyle=each.dashes, linewidth=each.width, label=each.name)
     if logarithmic:
         axis.set_yscale("log")
-        axis.set_ylim(bottom=max(axis.get_ylim()[0], LEAST * float(sizes.max())))
+        axis.set_ylim(bottom=max(axis.get_ylim()[0], LEAST * float(positive.max())))
     else:
         axis.ticklabel_format(useOffset=False)
     axis.set_ylabel(title)
     axis.margins(x=0)
-    entitle_panel(axis, len(curves))
+
+
+def positive_sizes(columns: Sequence[Array]) -> Array:
+    """The values above zero of all columns."""
+    return np.concatenate([values[np.isfinite(values) & (values > 0)] for values in columns])
+
+
+def spans_decades(sizes: Array, logarithmic: bool) -> bool:
+    """Whether a logarithmic axis is wanted and would say something: over less than a decade it has no ticks."""
+    return logarithmic and len(sizes) > 0 and bool(sizes.max() > 10 * sizes.min())
 
 
 def entitle_panel(axis: Any, curves: int, **look: Any) -> None:

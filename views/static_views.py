@@ -30,9 +30,9 @@ def draw_map(axis: Any, scene: Scene, view: View, size: Size, numbered: bool) ->
     for number, i in enumerate(scene.instants):
         shade = 0.35 + 0.65 * number / max(len(scene.instants) - 1, 1)
         for line in scene.lines(i, view.guides):
-            _draw_line(axis, line, color=GUIDE, linewidth=0.6, zorder=1)
+            draw_line(axis, line, color=GUIDE, linewidth=0.6, zorder=1)
         for line in scene.lines(i, view.outline):
-            _draw_line(axis, line, color=INK, linewidth=0.9, alpha=shade, zorder=3)
+            draw_line(axis, line, color=INK, linewidth=0.9, alpha=shade, zorder=3)
         arrows.append(scene.arrows(i, view))
     axis.set_aspect("equal", adjustable="datalim")
     axis.set_xlabel(view.axes[0])
@@ -112,9 +112,9 @@ def draw_strip(axis: Any, scene: Scene, view: View, strip: Strip, size: Size) ->
     for number, middle in enumerate(middles):
         at = np.array([middle, 0.0])
         for line in strip.guides[number]:
-            _draw_line(axis, line + at, color=GUIDE, linewidth=0.7, zorder=1)
+            draw_line(axis, line + at, color=GUIDE, linewidth=0.7, zorder=1)
         for line in strip.lines[number]:
-            _draw_line(axis, line + at, color=INK, linewidth=1.2, zorder=3)
+            draw_line(axis, line + at, color=INK, linewidth=1.2, zorder=3)
         arrows.append({name: each + np.array([at, 0.0 * at]) for name, each in strip.arrows[number].items()})
     axis.set_aspect("equal", adjustable="datalim")
     axis.margins(0.0)
@@ -135,7 +135,7 @@ def _below(scene: Scene, view: View, number: int) -> str:
     return f"{time}\n{scene.at(i, view.caption)}" if view.caption else time
 
 
-def _draw_line(axis: Any, line: Array, **look: Any) -> None:
+def draw_line(axis: Any, line: Array, **look: Any) -> None:
     """A polyline; a single point is a dot."""
     dot = {"marker": "o", "markersize": 4.5, "linestyle": "none"} if len(line) == 1 else {}
     axis.plot(line[:, 0], line[:, 1], **look, **dot)

@@ -10,66 +10,26 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from functools import partial
-from pathlib import Path
 from typing import Any
 
-from servonode.bus import BusError, run_path
-from servonode.closed_loop.closed_loop import ClosedLoop, resolve
-from servonode.closed_loop.launch_file import launch_of_table
+from servonode.bus import run_path
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import ServonodeError
-from servonode.nodes.find_runs import find_run, find_runs
-from servonode.nodes.listener import Listener, give_way
+from servonode.nodes.listener import give_way
 from servonode.nodes.node_process import call_process
-from servonode.nodes.topology import publishers
 from servonode.views.animation import SIZE, Animation
 from servonode.views.display import gui_backend
 from servonode.views.panel_choice import chosen_panels, extra_columns
 from servonode.views.report import STYLE
-from servonode.views.window_feed import TOPICS, Feed
+from servonode.views.shown_run import ShownRun, usual_span
+from servonode.views.window_feed import Feed
 from servonode.views.window_process import Options
 
 FPS = 30
-SHOWN_S = 20.0  # s (wall clock) that the panels show unless asked otherwise
 WORDS_EVERY = 6  # frames after which texts are brought up to date
 SAID_S = 2.0  # how long a message of the window itself stands in its title
 SLOW = 0.9  # of the frames that are due, below which the title says how many there are
 FOOTER = "space: pause      s: save the picture      q: close"
-ENDED = {"finished": "finished", "fault": "ended by a fault"}
-
-
-def stored_closed_loop(registry: dict[str, Any]) -> ClosedLoop:
-    """The resolved launch file of a run, from its registry; raises as `resolve`, BusError where there is none in it."""
-    stored = registry.get("launch")
-    if not stored:
-        raise BusError(f"run {registry.get('run')!r} does not say what it runs; its servonode has another version")
-    launch = launch_of_table(stored["table"], path=Path(stored["path"]), file=stored["file"])
-    return resolve(launch, strict=False)
-
-
-def usual_span(closed_loop: ClosedLoop) -> float:
-    """Plant time [s] that the panels show: 20 s of the wall's clock; in lockstep, which has none, the whole run."""
-    run = closed_loop.launch.run
-    return run.duration if run.mode == "lockstep" else min(SHOWN_S * run.speed, run.duration)
-
-
-class ShownRun(Listener):
-    """The run that a window shows: its launch file and the messages of its nodes.
-
-    where: its name or its folder, which is looked for; absent: the name.
-    """
-
-    def __init__(self, name: str, where: str = "") -> None:
-        super().__init__(where or name, partial(publishers, TOPICS), who="window")
-        self.name = name
-        self.closed_loop: ClosedLoop | None = None
-        self._stored: Any = None
-
-    def prepare(self, registry: dict[str, Any]) -> None:
-        """Read the launch file of the run that was found."""
-        if registry["launch"] != self._stored:
-            self.closed_loop, self._stored = stored_closed_loop(registry), registry["launch"]
-        self.name = registry["run"]
 
 
 class Window:
@@ -171,13 +131,12 @@ class Window:
         assert self.picture is not None
         assert self.feed is not None
         feed = self.feed
-        state = feed.lifecycle if self.source.alive else ENDED.get(feed.lifecycle, "ended")
         parts = [self.source.name]
         if feed.t >= 0:
             parts.append(f"t = {feed.t:.1f} s")
         if feed.rate and self.source.alive:
             parts.append(f"{feed.rate:.2g} plant seconds per second")
-        parts.append(state)
+        parts.append(self.source.standing(feed.lifecycle))
         if feed.extra:
             parts.append(feed.extra)
         if self._lag:
@@ -231,20 +190,6 @@ def watch(name: str, options: Options, launcher: int = 0) -> int:
     assert source.closed_loop is not None
     chosen_panels(source.closed_loop, options.panels, timing=True)  # refused before there is a window
     return _show(source, options)
-
-
-def run_shown(asked: str | None) -> str:
-    """The name of the run that is meant: a name, a launch file of that name, or the only run that is going on.
-
-    Where two have the same name it is the folder of one of them.
-
-    Raises:
-        BusError: there is no such run, or several; the text has their names.
-    """
-    names = (None,) if asked is None else (asked, Path(asked).stem)
-    told = names[-1] if asked is None or asked.endswith(".toml") else asked
-    found = find_run(next((name for name in names if find_runs(name)), told))
-    return asked if asked == str(found.path) else found.name
 
 
 def _show(source: ShownRun, options: Options) -> int:

@@ -8,7 +8,7 @@ goal and answer (see `layout`); n_s residuals, n_rel relations; n_own states of 
 from typing import Annotated, Protocol
 
 from servonode.mechanics.kernels import Constants, Parameters
-from servonode.mechanics.signatures import Array
+from servonode.mechanics.signatures import ANY, Array
 
 State = Annotated[Array, "any"]  # with the work or without, which is not read
 Goal = Annotated[Array, "n_y"]
@@ -51,3 +51,4 @@ class SignalsKernel(Protocol):
     __name__: str
 
     def signals(self, t: float, out: Annotated[Array, "n_entries"]) -> None: ...
+    def table(self, n: int, t: Annotated[Array, ANY], out: Annotated[Array, ANY, "n_entries"]) -> None: ...

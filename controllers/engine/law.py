@@ -64,6 +64,10 @@ class ServoLaw:
         law.start_states, law.start_rates = self.start_states, self.start_rates
         return law
 
+    def on(self, machine: Machine) -> "ServoLaw":
+        """The same law, with no gains yet, on the machine with other parameters."""
+        return ServoLaw(self.description, self.kernel, machine, self.parameters)
+
     def started(self, t: float, x: Array, y: Array, given: Collection[str]) -> "ServoLaw":
         """The law as it starts at state x: parameters without default that are not `given` have their values there,
         and so have the program's own states.
@@ -171,7 +175,10 @@ class ServoLaw:
 
     def terms(self, t: float, x: Array, y: Array) -> dict[str, Array]:
         """f, f_dot, J (n_s, n_v), delta, W (n_s, n_tau), b = delta + J a0 and the relations' F (n_rel, n_tau)."""
-        names = ("f", "f_dot", "J", "delta", "W", "b", "F")
-        result = _TERMS.arrays(self.sizes, *names)
+        result = self.term_arrays()
         self.kernel.terms(t, x, y, self.c, *result.values())
         return result
+
+    def term_arrays(self) -> dict[str, Array]:
+        """The arrays that the kernel's `terms` fills, by name and in its order."""
+        return _TERMS.arrays(self.sizes, "f", "f_dot", "J", "delta", "W", "b", "F")

@@ -12,7 +12,7 @@ from servonode.controllers.engine.law_start import start_functions
 from servonode.controllers.engine.law_texts import Texts, arguments, relation_rows
 from servonode.controllers.engine.layout import AnswerLayout, GoalLayout, law_sizes
 from servonode.controllers.engine.program import Limit, Program
-from servonode.controllers.engine.servo import Servo, resolved
+from servonode.controllers.engine.servo import Servo
 from servonode.mechanics import emit
 from servonode.mechanics.description import Completion, ModelError, ProgramDescription
 from servonode.mechanics.emit import Block, Constants
@@ -124,7 +124,7 @@ def _law(servo: Servo, goal: GoalLayout, answer: AnswerLayout, constants: Consta
     """Generated `law(t, x, y, c, K, out)`."""
     block, program = Block(constants), servo.program
     integrals = arguments(servo, block, goal)
-    guards = [resolved(servo.equations, program, each.margin) for each in program.guards]
+    guards = [servo.resolved(each.margin) for each in program.guards]
     scales: dict[Limit, str] = {}
     if program.inputs:
         tau, f, f_dot, guard_texts, bounds = _stated_inputs(servo, block, guards)
@@ -149,8 +149,8 @@ def _stated_inputs(
 ) -> tuple[list[str], list[str], list[str], list[str], list[str]]:
     """Inputs, f, f', guards and limits' bounds of a program that states its inputs."""
     equations, program = servo.equations, servo.program
-    stated = [resolved(equations, program, program.inputs[u]) for u in equations.model.inputs]
-    bounds = [resolved(equations, program, each.at_most) for each in program.limits]
+    stated = [servo.resolved(program.inputs[u]) for u in equations.model.inputs]
+    bounds = [servo.resolved(each.at_most) for each in program.limits]
     parts = [stated, servo.f, servo.f_dot, guards, bounds]
     flat = iter(block.evaluate([expression for part in parts for expression in part]))
     tau, f, f_dot, guard_texts, bound_texts = ([next(flat) for _ in part] for part in parts)
@@ -179,7 +179,7 @@ def _limit_inputs(servo: Servo, block: Block, tau: list[str], bounds: list[str],
 def _watch_expressions(servo: Servo, block: Block, scales: dict[Limit, str]) -> None:
     """The scales of limits on expressions, which the program applies itself."""
     watched = [each for each in servo.program.limits if each.kind == "expressions"]
-    texts = block.evaluate([resolved(servo.equations, servo.program, each.scale) for each in watched])
+    texts = block.evaluate([servo.resolved(each.scale) for each in watched])
     scales |= dict(zip(watched, texts, strict=True))
 
 

@@ -7,7 +7,7 @@ from servonode.controllers.engine.kernels import LawKernel
 from servonode.controllers.engine.law_texts import arguments
 from servonode.controllers.engine.layout import GoalLayout
 from servonode.controllers.engine.program import gain_symbol, late
-from servonode.controllers.engine.servo import Servo, resolved
+from servonode.controllers.engine.servo import Servo
 from servonode.mechanics.emit import Block, Constants
 from servonode.mechanics.signatures import Signature
 from servonode.mechanics.symbols import margins_and_sides
@@ -38,7 +38,7 @@ def _at_start(servo: Servo, goal: GoalLayout, name: str, stated: Sequence[Expr])
     block = Block(None)
     arguments(servo, block, goal)
     block.load("p", [*servo.equations.model.parameters, *servo.program.parameters])
-    block.store("out", block.evaluate([resolved(servo.equations, servo.program, each) for each in stated]))
+    block.store("out", block.evaluate([servo.resolved(each) for each in stated]))
     return block.function(Signature.of(LawKernel, name), "t")
 
 
@@ -51,7 +51,7 @@ def _conditions(servo: Servo, goal: GoalLayout) -> str:
     block.load("p", [*servo.equations.model.parameters, *program.parameters])
     block.load("gains", [gain_symbol(each.quantity.name) for each in program.residuals])
     conditions = (*program.requirements, *program.warnings)
-    stated = [resolved(servo.equations, program, each) for each in margins_and_sides(conditions)]
+    stated = [servo.resolved(each) for each in margins_and_sides(conditions)]
     block.store_rows("out", block.evaluate(stated), len(conditions))
     return block.function(Signature.of(LawKernel, "conditions"), "t", late.name)
 

@@ -5,7 +5,7 @@ from typing import Any
 import sympy
 
 from servonode.controllers.engine.layout import GoalLayout
-from servonode.controllers.engine.servo import Servo, resolved
+from servonode.controllers.engine.servo import Servo
 from servonode.mechanics import emit
 from servonode.mechanics.description import ModelError, derivatives
 from servonode.mechanics.emit import Block
@@ -20,7 +20,7 @@ def relation_rows(servo: Servo) -> list[list[Expr]]:
     still = dict.fromkeys(model.inputs, sympy.Integer(0))
     rows = []
     for relation in program.relations:
-        stated = resolved(servo.equations, program, relation)
+        stated = servo.resolved(relation)
         row = [sympy.diff(stated, u) for u in model.inputs]
         if any(each.free_symbols & set(model.inputs) for each in row) or not any(row):
             raise ModelError(
@@ -52,7 +52,7 @@ class Texts:
         n_tau = len(equations.model.inputs)
         parts = [lower_triangle(equations), list(-equations.h_r), list(equations.B_r.T)]
         parts += [servo.f, servo.f_dot, list(servo.J), servo.delta, guards]
-        bounds = [resolved(equations, program, each.at_most) for each in program.limits]
+        bounds = [servo.resolved(each.at_most) for each in program.limits]
         relations = [entry for row in relation_rows(servo) for entry in row]
         parts += [servo.damping, bounds, relations]
         flat = iter(block.evaluate([expression for part in parts for expression in part]))

@@ -4,7 +4,9 @@ The inputs move the accelerations by R, v' = a0 + R tau, and the residuals by W 
 be served exactly where rank W = n_s; relations between inputs, F tau = tau_0, are rows below W.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -16,7 +18,6 @@ from servonode.mechanics.description import Completion, MachineDescription
 from servonode.mechanics.machine import Machine
 
 Array = npt.NDArray[np.float64]
-Terms = tuple[Array, Array, Array, Array]  # J (n_s, n_v), R (n_v, n_tau), W (n_s, n_tau), F (n_rel, n_tau)
 Case = Literal["determined", "completed", "incomplete", "overdetermined", "singular"]
 SINGULAR = 1e8  # condition from which on rank is lost and the law gives up (CONDITION_LIMIT of law_source)
 REACHED = 1e-10  # a row of W below this share of |J_i| |R| is not moved by the inputs
@@ -48,12 +49,24 @@ def response_by_null_space(M: Array, A: Array, B: Array) -> Array:
 
 def response(machine: Machine, t: float, x: Array) -> Array:
     """R (n_v, n_tau) of the minimal form, in velocities: what a unit of each input adds to v'."""
-    d = machine.description
+    found: Array = responses(machine, np.array([t]), x[None])[0]
+    return found
+
+
+def responses(machine: Machine, times: Array, states: Array) -> Array:
+    """R (n, n_v, n_tau) at states (n, n_x) with their times (n,) [s]."""
+    d, kernel, c = machine.description, machine.kernel, machine.c
     rows = [d.state_names.index(name) for name in d.velocities]
-    still = x.copy()
-    still[rows] = 0.0  # R depends on coordinates alone, and without a bias nothing cancels
-    free = machine.derivatives(t, still, np.zeros(machine.n_inputs))[rows]
-    return np.column_stack([machine.derivatives(t, still, unit)[rows] - free for unit in np.eye(machine.n_inputs)])
+    still = np.array(states)
+    still[:, rows] = 0.0  # R depends on coordinates alone, and without a bias nothing cancels
+    inputs = list(np.eye(machine.n_inputs + 1, machine.n_inputs, k=-1))  # none, then a unit of each
+    rates = np.zeros((len(still), len(inputs), still.shape[1]))
+    for t, x, found in zip(times.tolist(), still, rates, strict=True):
+        for u, dx in zip(inputs, found, strict=True):
+            kernel.derivatives(t, x, u, c, dx)
+    accelerations = rates[:, :, rows].transpose(0, 2, 1)
+    result: Array = accelerations[:, :, 1:] - accelerations[:, :, :1]
+    return result
 
 
 @dataclass(frozen=True)
@@ -132,72 +145,124 @@ def survey(law: ServoLaw, states: Array, times: Array, goals: Array, search: boo
     """
     if law.description.explicit:
         raise ValueError(f"program {law.description.name} states its inputs itself; there is no W to survey")
-    tried = [(t, x, y, _terms(law, t, x, y)) for t, x, y in zip(times, states, goals, strict=True)]
-    inside = [(t, x, y, terms) for t, x, y, terms in tried if terms]
-    if not inside:
+    inside, terms = _terms(law, times, states, goals)
+    if not len(inside):
         return replace(unsurveyed(law), outside=len(states))
-    lengths = np.array([np.linalg.norm(J, axis=1) for *_, (J, *_) in inside])
-    reached = np.array([np.linalg.norm(W, axis=1) / np.linalg.norm(R) for *_, (_, R, W, _) in inside])
+    lengths = _norms(terms.J)
+    strengths = _sizes(terms.R)
     size: Array = lengths.max(axis=0)
-    samples = [_sample(t, x, terms, size) for t, x, _, terms in inside]
-    first = max(range(len(samples)), key=lambda i: samples[i].condition)
-    worst = _search(law, samples[first], inside[first][2], size, states) if search else samples[first]
+    samples = _samples(terms, size)
+    at = inside[int(np.argmax(samples.condition))]
+    t, x, y, decisive = float(times[at]), states[at], goals[at], None
+    if search:
+        conditions = partial(_conditions, law, t, y=y, size=size)
+        x, decisive = _search(conditions, x, states.min(axis=0), states.max(axis=0))
+    worst = _sample(law, t, x, y, size, decisive)
+    reached = _norms(terms.W) / strengths[:, None]
     return replace(
         unsurveyed(law),
         count=len(inside),
         outside=len(states) - len(inside),
-        lowest_rank=min(worst.rank, *(each.rank for each in samples)),
-        highest_rank=max(each.rank for each in samples),
+        lowest_rank=min(worst.rank, int(samples.rank.min())),
+        highest_rank=int(samples.rank.max()),
         reach=np.max(reached / np.where(lengths > 0, lengths, 1.0), axis=0) * (size > NO_ROW),
         size=size,
-        dependence=np.max([np.abs(each.direction) for each in samples], axis=0),
+        dependence=np.max(np.abs(samples.direction), axis=0),
         worst=worst,
     )
 
 
-def _terms(law: ServoLaw, t: float, x: Array, y: Array) -> Terms | None:
-    """J, R, W at a state, or None outside the domain of the program."""
-    x = np.ascontiguousarray(x)
-    terms = law.terms(t, x, y)
-    if law.evaluate(t, x, y).status > 0 or not np.isfinite([terms["W"].sum(), terms["J"].sum()]).all():
-        return None
-    return terms["J"], response(law.machine, t, x), terms["W"], terms["F"]
+@dataclass(frozen=True)
+class _Terms:
+    """Of a law at n states: J (n, n_s, n_v), R (n, n_v, n_tau), W (n, n_s, n_tau), F (n, n_rel, n_tau)."""
+
+    J: Array
+    R: Array
+    W: Array
+    F: Array
 
 
-def _sample(t: float, x: Array, terms: Terms, size: Array) -> Sample:
-    J, R, W, F = terms
-    strength = np.linalg.norm(R)
-    scale = np.maximum(np.linalg.norm(J, axis=1), np.where(size > NO_ROW, FADED * size, 1.0))
-    relations = F * strength / np.linalg.norm(F, axis=1, keepdims=True)  # as heavy as a scaled row of W may be
-    U, sigma, _ = np.linalg.svd(np.vstack([W / scale[:, None], relations]))
-    largest = strength if len(U) == 1 else sigma[0]
-    condition = float(largest / sigma[-1]) if sigma[-1] > 0 else np.inf
-    return Sample(float(t), x, int(np.sum(sigma * SINGULAR > largest)), condition, U[:, len(sigma) - 1])
+@dataclass(frozen=True)
+class _Samples:
+    """Rank (n,), condition (n,) and direction (n, n_rows) at n states, see `Sample`."""
+
+    rank: npt.NDArray[np.int64]
+    condition: Array
+    direction: Array
 
 
-def _search(law: ServoLaw, sample: Sample, y: Array, size: Array, states: Array) -> Sample:
-    """Pattern search for the largest condition from a sample on, at its time and goal, inside the states' box."""
-    low, high, share = states.min(axis=0), states.max(axis=0), 0.25
+def _terms(law: ServoLaw, times: Array, states: Array, goals: Array) -> tuple[npt.NDArray[np.int64], _Terms]:
+    """Which of the states are inside the domain of the program, and J, R, W, F there."""
+    n, answer = len(states), law.answer()
+    found = {name: np.zeros((n, *one.shape)) for name, one in law.term_arrays().items()}
+    good = np.zeros(n, dtype=bool)
+    for i, (t, x, y) in enumerate(zip(times.tolist(), np.ascontiguousarray(states), goals, strict=True)):
+        law.kernel.terms(t, x, y, law.c, *(each[i] for each in found.values()))
+        good[i] = law.compute(t, x, y, answer) <= 0
+    J, W, F = found["J"], found["W"], found["F"]
+    inside = np.flatnonzero(good & np.isfinite(W.sum(axis=(1, 2))) & np.isfinite(J.sum(axis=(1, 2))))
+    return inside, _Terms(J[inside], responses(law.machine, times[inside], states[inside]), W[inside], F[inside])
 
-    def condition(x: Array) -> float:
-        terms = _terms(law, sample.time, x, y)
-        return _sample(sample.time, x, terms, size).condition if terms else 0.0
 
-    best, x = sample.condition, sample.state
+def _samples(terms: _Terms, size: Array) -> _Samples:
+    strength = _sizes(terms.R)
+    scale = np.maximum(_norms(terms.J), np.where(size > NO_ROW, FADED * size, 1.0))
+    # relations are as heavy as a scaled row of W may be
+    relations = terms.F * strength[:, None, None] / _norms(terms.F)[:, :, None]
+    rows = np.concatenate([terms.W / scale[:, :, None], relations], axis=1)
+    U, sigma, _ = np.linalg.svd(rows)
+    largest = strength if rows.shape[1] == 1 else sigma[:, 0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        condition = largest / sigma[:, -1]
+    return _Samples(
+        rank=np.sum(sigma * SINGULAR > largest[:, None], axis=1),
+        condition=np.where(sigma[:, -1] > 0, condition, np.inf),
+        direction=U[:, :, sigma.shape[1] - 1],
+    )
+
+
+def _sample(law: ServoLaw, t: float, x: Array, y: Array, size: Array, decisive: tuple[int, ...] | None) -> Sample:
+    """The sample at one state inside the program's domain."""
+    there = _samples(_terms(law, np.array([t]), x[None], y[None])[1], size)
+    return Sample(t, x, int(there.rank[0]), float(there.condition[0]), there.direction[0], decisive)
+
+
+def _norms(rows: Array) -> Array:
+    """The norm of each row of matrices (n, k, m), as (n, k)."""
+    result: Array = np.linalg.norm(rows, axis=2)
+    return result
+
+
+def _sizes(matrices: Array) -> Array:
+    """The norm of each of n matrices, the root of its entries' squares."""
+    flat = matrices.reshape(len(matrices), 1, -1)
+    result: Array = np.sqrt(flat @ flat.transpose(0, 2, 1)).reshape(-1)
+    return result
+
+
+def _conditions(law: ServoLaw, t: float, states: Array, y: Array, size: Array) -> Array:
+    """The condition at each of the states, at one time and goal; 0 outside the program's domain."""
+    n = len(states)
+    conditions = np.zeros(n)
+    inside, terms = _terms(law, np.full(n, t), states, np.tile(y, (n, 1)))
+    conditions[inside] = _samples(terms, size).condition
+    return conditions
+
+
+def _search(conditions: Callable[[Array], Array], x: Array, low: Array, high: Array) -> tuple[Array, tuple[int, ...]]:
+    """Pattern search for the largest condition from a state on, inside a box: where, and the decisive entries."""
+    best, share = conditions(x[None])[0], 0.25
     while share > 1e-12 and best < SINGULAR:
         moves = np.diag(high - low)[high > low] * share
-        near = [np.clip(x + move, low, high) for move in [*moves, *-moves]]
-        found = [condition(each) for each in near]
+        near = np.clip(x + np.concatenate([moves, -moves]), low, high)
+        found = conditions(near)
         if max(found, default=0.0) > best * (1 + 1e-9):
-            best, x = max(found), near[int(np.argmax(found))]
+            best, x = found.max(), near[int(np.argmax(found))]
         else:
             share /= 2
     away = low + (high - low) * np.where(2 * x > low + high, 0.2, 0.8)
-    changed = [condition(np.where(row, away, x)) for row in np.eye(len(x), dtype=bool)]
-    decisive = tuple(i for i, each in enumerate(changed) if each < 0.99 * min(best, SINGULAR))
-    terms = _terms(law, sample.time, x, y)
-    assert terms is not None
-    return replace(_sample(sample.time, x, terms, size), decisive=decisive)
+    changed = conditions(np.where(np.eye(len(x), dtype=bool), away, x))
+    return x, tuple(i for i, each in enumerate(changed) if each < 0.99 * min(best, SINGULAR))
 
 
 def realisability(

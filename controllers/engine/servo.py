@@ -10,15 +10,16 @@ from typing import Any
 
 import sympy
 
-from servonode.controllers.engine.program import Limit, Program, Residual, gain_symbol, late
+from servonode.controllers.engine.program import Program, Residual, gain_symbol, late
+from servonode.controllers.engine.resolution import Resolution
 from servonode.mechanics.description import ModelError
+from servonode.mechanics.differentiate import gradient
 from servonode.mechanics.equations import Equations
-from servonode.mechanics.functions import Max
 from servonode.mechanics.source_location import Place
 
 Expr = Any
+Rates = dict[Expr, Expr]
 MAX_TARGET_ORDER = 2  # a target message carries position, velocity and acceleration
-NEARLY_ZERO = sympy.Float("1e-300")
 _ORDERS = 8  # derivatives of a signal that are looked for
 
 
@@ -28,10 +29,12 @@ class Servo:
 
     f, f_dot, delta, damping: n_s entries (f_dot is 0 for relative degree 1); J (n_s, n_v); state_rates: those of the
     program's own states; and how many derivatives of targets and signals they contain. Setpoints are put in.
+    `resolved` gives other expressions of the program like these.
     """
 
     equations: Equations
     program: Program
+    resolved: Resolution
     f: list[Expr]
     f_dot: list[Expr]
     J: Any
@@ -52,16 +55,17 @@ def derive_servo(equations: Equations, program: Program) -> Servo:
     """
     _check_machine(equations, program)
     _check_names(equations, program)
-    rows = [[_put_in(equations, program, part) for part in _row(equations, program, each)]
-            for each in program.residuals]  # fmt: skip
-    _check_other_expressions(equations, program)
-    damping = [resolved(equations, program, each.damping) for each in program.residuals]
-    rates = [resolved(equations, program, each) for each in program.states.values()]
+    resolved = Resolution(equations.model, program)
+    moving = _moving(equations, program, resolved)
+    rows = [_row(equations, program, resolved, moving, each) for each in program.residuals]
+    _check_other_expressions(equations, program, resolved)
+    damping = [resolved(each.damping) for each in program.residuals]
+    rates = [resolved(each) for each in program.states.values()]
     conditions = (*program.guards, *program.requirements, *program.warnings)
     others = [*program.inputs.values(), *program.relations, *program.start.values()]
     others += [each.margin for each in conditions] + [each.start for each in program.states]
     others += [expression for _, expression, _ in _beside(program)]
-    others = [resolved(equations, program, each) for each in others]
+    others = [resolved(each) for each in others]
     used = _orders(program, [entry for row in rows for entry in row[:4]] + others)
     if used[0] > MAX_TARGET_ORDER:
         raise ModelError(
@@ -72,6 +76,7 @@ def derive_servo(equations: Equations, program: Program) -> Servo:
     return Servo(
         equations=equations,
         program=program,
+        resolved=resolved,
         f=[row[0] for row in rows],
         f_dot=[row[1] for row in rows],
         J=sympy.Matrix([list(row[2]) for row in rows]) if rows else sympy.zeros(0, 0),
@@ -92,16 +97,19 @@ def _check_machine(equations: Equations, program: Program) -> None:
         raise ModelError(f"{text} not know; state the machine with kinematics or constraints, or use open_loop")
 
 
-def _row(equations: Equations, program: Program, residual: Residual) -> tuple[Expr, Expr, Any, Expr, int]:
+def _row(
+    equations: Equations, program: Program, resolved: Resolution, moving: Rates, residual: Residual
+) -> tuple[Expr, Expr, list[Expr], Expr, int]:
     """f, f', J row, delta and relative degree of one residual."""
     model, name = equations.model, residual.quantity.name
-    f = in_velocities(equations, residual.expression)
+    f, f_dot, degree = resolved.in_velocities(residual.expression), sympy.Integer(0), 1
     _check_symbols(equations, program, f, f"residual {name}", residual.place)
-    J = [sympy.diff(f, v) for v in model.velocities]
-    if any(entry != 0 for entry in J):
-        return f, sympy.Integer(0), J, along(equations, program, f), 1
-    f_dot = along(equations, program, f)
-    J = [sympy.diff(f_dot, v) for v in model.velocities]
+    J = gradient(f, model.velocities)
+    drift = _along(f, moving)
+    if all(entry == 0 for entry in J):
+        f_dot, degree = drift, 2
+        J = gradient(f_dot, model.velocities)
+        drift = _along(f_dot, moving)
     if all(entry == 0 for entry in J):
         raise ModelError(
             f"program {program.name}, residual {name}: no velocity of {model.name} moves it: it contains "
@@ -109,57 +117,29 @@ def _row(equations: Equations, program: Program, residual: Residual) -> tuple[Ex
             "velocity which they leave free",
             residual.place,
         )
-    return f, f_dot, J, along(equations, program, f_dot), 2
+    put_in = resolved.put_in
+    return put_in(f), put_in(f_dot), [put_in(entry) for entry in J], put_in(drift), degree
 
 
-def resolved(equations: Equations, program: Program, expression: Expr) -> Expr:
-    """An expression of the program in velocities, with its setpoints and scales put in."""
-    return _put_in(equations, program, in_velocities(equations, expression))
+def _moving(equations: Equations, program: Program, resolved: Resolution) -> Rates:
+    """All that moves -> its rate along the motion: time, coordinates, the program's states, targets and signals."""
+    rates = equations.rates
+    rates |= {each: resolved.in_velocities(rate) for each, rate in program.states.items()}
+    for each in (*program.targets, *program.signals):
+        rates |= {each.derivative(order): each.derivative(order + 1) for order in range(_ORDERS)}
+    return rates
 
 
-def scale_of(limit: Limit, norm: Expr) -> Expr:
-    """The factor that scales a vector of this norm down to the limit: 1 below it."""
-    most = Max(limit.at_most, NEARLY_ZERO)  # a zero vector with a zero bound must not give 0/0
-    return most / Max(most, norm)
-
-
-def _put_in(equations: Equations, program: Program, part: Any) -> Any:
-    """Setpoints and scales by their expressions, which may contain each other; any part of a row."""
-    meant = {each: in_velocities(equations, each.expression) for each in program.setpoints}
-    for each in program.limits:
-        if each.kind == "expressions":
-            norm = sympy.sqrt(sympy.Add(*(e**2 for e in each.of)))
-            meant[each.scale] = in_velocities(equations, scale_of(each, norm))
-    if not meant or isinstance(part, int):
-        return part
-    if isinstance(part, list):
-        return [_put_in(equations, program, each) for each in part]
-    for _ in meant:
-        part = sympy.sympify(part).xreplace(meant)
-    return part
-
-
-def in_velocities(equations: Equations, expression: Expr) -> Expr:
-    """An expression of the program with coordinates' rates and varying parameters put in."""
-    model = equations.model
-    result: Expr = sympy.sympify(expression).xreplace(model.rates).xreplace(model.varying)
-    return result
-
-
-def along(equations: Equations, program: Program, expression: Expr) -> Expr:
+def _along(expression: Expr, moving: Rates) -> Expr:
     """Time derivative of an expression along the motion, without its J v' part.
 
     The rule is applied node by node and the results are not expanded, so that x - X moves with x' - X' as one
     factor and the compiled law stays as short as a hand-written one.
     """
-    rates = equations.rates
-    rates |= {each: in_velocities(equations, rate) for each, rate in program.states.items()}
-    for each in (*program.targets, *program.signals):
-        rates |= {each.derivative(order): each.derivative(order + 1) for order in range(_ORDERS)}
-    return _derivative(sympy.sympify(expression), rates, {})
+    return _derivative(sympy.sympify(expression), moving, {})
 
 
-def _derivative(node: Expr, rates: dict[Expr, Expr], known: dict[Expr, Expr]) -> Expr:
+def _derivative(node: Expr, rates: Rates, known: dict[Expr, Expr]) -> Expr:
     if node in rates:
         return rates[node]
     if not node.free_symbols & rates.keys():
@@ -230,32 +210,32 @@ def _check_symbols(
         )
 
 
-def _check_other_expressions(equations: Equations, program: Program) -> None:
+def _check_other_expressions(equations: Equations, program: Program, resolved: Resolution) -> None:
     """Everything beside residuals contains known symbols only; every input is stated or none is."""
     model, place = equations.model, program.place
     for guard in program.guards:
-        _check_symbols(equations, program, in_velocities(equations, guard.margin), "a guard", guard.place)
+        _check_symbols(equations, program, resolved.in_velocities(guard.margin), "a guard", guard.place)
     gains = (late, *(gain_symbol(each.quantity.name) for each in program.residuals))
     for each in (*program.requirements, *program.warnings):
-        margin = in_velocities(equations, each.margin)
+        margin = resolved.in_velocities(each.margin)
         _check_symbols(equations, program, margin, "a requirement or warning", each.place, gains)
     for relation in program.relations:
-        stated = in_velocities(equations, relation)
+        stated = resolved.in_velocities(relation)
         _check_symbols(equations, program, stated, "a relation", place.argument("relations"), tuple(model.inputs))
     for each in program.states:  # the initial value of one may not depend on another
-        start, what = in_velocities(equations, each.start), f"the start of state {each.name}"
+        start, what = resolved.in_velocities(each.start), f"the start of state {each.name}"
         if start.free_symbols & set(program.states):
             text = f"program {program.name}, {what}: it contains another state; state it in the machine's start"
             raise ModelError(text, each.place)
         _check_symbols(equations, program, start, what, each.place)
     for what, expression, where in _beside(program):
-        _check_symbols(equations, program, in_velocities(equations, expression), what, where)
+        _check_symbols(equations, program, resolved.in_velocities(expression), what, where)
     for symbol, value in program.start.items():
         what = f"the start value of {symbol.name}"
-        _check_symbols(equations, program, in_velocities(equations, value), what, place.argument("start"))
+        _check_symbols(equations, program, resolved.in_velocities(value), what, place.argument("start"))
     for u, value in program.inputs.items():
         stated = place.argument("inputs")
-        _check_symbols(equations, program, in_velocities(equations, value), f"the input {u.name}", stated)
+        _check_symbols(equations, program, resolved.in_velocities(value), f"the input {u.name}", stated)
     if program.inputs and set(program.inputs) != set(model.inputs):
         names = ", ".join(u.name for u in model.inputs)
         text = f"program {program.name}: inputs= must state each input of {model.name} ({names}), or be left out"

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.plants.ball.angles import attitude, columns
-from servonode.plants.prepare import Prepared, Unprepared, Wanted
+from servonode.plants.prepare import Preparation, Prepared, Unprepared, Wanted
 
 Array = npt.NDArray[np.float64]
 START = ("omega", "q", "off_constraint")  # beside the states, of which the scheme "quaternion" has the first two
@@ -327,3 +327,6 @@ def _unit(values: _Values) -> Array:
     if not 1e-6 < size < 1e6:
         raise Unprepared("plant.initial", "q", f"{q.tolist()} is no attitude; give a quaternion, scalar first")
     return q / size
+
+
+PREPARE = Preparation(prepare, start=START)

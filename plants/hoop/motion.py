@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
 
 from servonode.plants.hoop.profile import STEEP, Ground, Profile
 
@@ -296,6 +295,8 @@ class Walk:
 
     def _turning_point(self, last: Ground, high: float) -> Ground:
         """The turning point between a last point and an abscissa where the energy does not suffice."""
+        from scipy.optimize import brentq
+
         if self._square(last) <= 0 or high == float(last.q):
             return _row(last)
         where = brentq(lambda q: self._square(self.next(last, q)), float(last.q), high, xtol=1e-15)

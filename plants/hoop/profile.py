@@ -214,6 +214,18 @@ class Profile:
                 return z
         return z if abs(change) <= 1e-12 * max(abs(z), 1e-3) else float("nan")
 
+    def along(self, q: Array, near: float) -> Array:
+        """The heights of the profile at each q, one after the other from the height `near`; nan from where it ends."""
+        if not self.implicit:
+            whole: Array = self.jet(q, 0.0).value + 0.0 * q
+            return whole
+        found = np.full(len(q), np.nan)
+        for i, each in enumerate(q):
+            near = found[i] = self.height(float(each), near)
+            if not np.isfinite(near):
+                break
+        return found
+
     def heights(self, q: float, near: float = 0.0) -> list[float]:
         """The heights of the profile at q that a scan finds, a few of the nearest to a height, the nearest first."""
         if not self.implicit:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from servonode.plants.hoop.motion import STATES, Ends, Hoop, Rates, Reach, TooCurved, Walk, largest_second_changes
 from servonode.plants.hoop.profile import Ground, Profile, ProfileError, read_profile
-from servonode.plants.prepare import Prepared, Unprepared, Wanted
+from servonode.plants.prepare import Preparation, Prepared, Unprepared, Wanted
 
 Array = npt.NDArray[np.float64]
 
@@ -342,3 +342,6 @@ def _blame(rates: Rates, start: Start, initial: Mapping[str, Any]) -> tuple[str,
         return places[0], f"{text}; leave x, z, alpha out and they follow from q"
     key = next((name for name in ("x_dot", "z_dot") if name in initial), "s")
     return key, "the velocity of the start leads off the profile; leave x_dot, z_dot, theta_dot out and give s"
+
+
+PREPARE = Preparation(prepare, start=START, auto=AUTO, settles_step=True)

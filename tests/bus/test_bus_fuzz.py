@@ -22,7 +22,7 @@ import pytest
 
 from servonode.bus import REASONS, TOPICS, Bus, Message, MessageError, Requester, State, decode, decode_map, encode
 from servonode.bus import messages as wire
-from servonode.bus.messages import MAX_PAYLOAD
+from servonode.bus.messages import MAX_PAYLOAD, plain
 
 LONGEST_NS = 50_000_000  # of computing for one message; what the machine makes it wait does not count
 USUAL_NS = 200_000
@@ -56,7 +56,8 @@ def samples() -> list[tuple[bytes, bytes]]:
     found = []
     for word, kind in TOPICS.items():
         fields = msgspec.structs.fields(kind)
-        values = {f.name: made[f.type] if f.type in made else get_args(f.type)[0] for f in fields}
+        kinds = {f.name: plain(f.type) for f in fields}
+        values = {name: made[each] if each in made else get_args(each)[0] for name, each in kinds.items()}
         found.append((word.encode(), encode(kind(**values))))
     return found
 

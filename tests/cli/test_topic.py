@@ -1,6 +1,9 @@
-"""`servonode topic echo`: what a real run publishes, line by line, and that the run never waits for it."""
+"""`servonode topic` and `node`: what a real run publishes and is made of, and that it never waits for them."""
 
+import csv
 import json
+import os
+import re
 import signal
 import subprocess
 import sys
@@ -9,10 +12,24 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from msgspec import msgpack, structs
 
+from servonode.bus import TOPICS as bus_topics
+from servonode.bus import Bus, run_folder
+from servonode.bus.processes import Named
+from servonode.cli import topic_rates
+from servonode.cli.topic_rates import bandwidth_text, delay_text, rate_text
+from servonode.cli.topic_table import table
+from servonode.cli.topic_values import NoSuchField, chosen, flat
+from servonode.nodes.raw_inbox import Raw
 from tests.helpers.runs import END_S, Runs, eventually, operator, private_runs
 
 ECHO = ("topic", "echo")
+TOPICS = (
+    "controller/command", "controller/report", "controller/status", "plant/applied", "plant/state", "plant/status",
+    "target/status", "target/target",
+)  # fmt: skip
+NONE = "no run is going on; start one with servonode run FILE"
 FROZEN_S = 4.0  # in which the plant publishes more than the system's buffers and those of the echo hold
 FORGIVING = ("run.speed=1", "run.duration=600", "plant.safety.command_timeout_floor=5")  # a busy host is not tested
 
@@ -24,9 +41,9 @@ def runs(tmp_path: Path) -> Iterator[Runs]:
 
 
 @contextmanager
-def began(*words: str) -> Iterator["subprocess.Popen[str]"]:
+def began(*words: str, of: tuple[str, ...] = ECHO) -> Iterator["subprocess.Popen[str]"]:
     """The command in a process of its own, once it has printed a line; killed at the end."""
-    command = [sys.executable, "-m", "servonode.cli.main", *ECHO, *words]
+    command = [sys.executable, "-m", "servonode.cli.main", *of, *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -36,9 +53,9 @@ def began(*words: str) -> Iterator["subprocess.Popen[str]"]:
             process.kill()
 
 
-def refused(*words: str) -> str:
+def refused(*words: str, of: tuple[str, ...] = ECHO) -> str:
     """The one line with which the command is refused."""
-    result = operator(*ECHO, *words)
+    result = operator(*of, *words)
     assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1), result.stderr
     return result.stderr.removeprefix("servonode: ").rstrip()
 
@@ -74,6 +91,173 @@ def test_a_run_is_heard_topic_by_topic_until_it_ends(runs: Runs) -> None:
         out, err = left.communicate(timeout=END_S)
         assert (left.returncode, err) == (0, "")
         assert json.loads(out.splitlines()[-1])["lifecycle"] == "finished"
+
+
+def lines(*words: str) -> list[str]:
+    """What a command prints that succeeds without a word on standard error."""
+    result = operator(*words)
+    assert (result.returncode, result.stderr) == (0, ""), result
+    return result.stdout.splitlines()
+
+
+def report(*words: str, after: str) -> tuple[str, str]:
+    """Two lines of a command that reports once a second until it is interrupted, from one that holds `after` on."""
+    with began(*words, of=("topic",)) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        found = next(line for line in process.stdout if after in line)
+        second = process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(END_S) == 130
+        assert process.stderr.read() == "servonode: interrupted\n"
+        return found, second
+
+
+def test_topics_and_nodes_of_a_run_are_shown_in_the_words_of_ros2(runs: Runs) -> None:
+    run = runs.start("trailer_pursuit", "plant.publish_every=1", *FORGIVING)
+    run.wait_open()
+
+    assert lines("topic", "list") == list(TOPICS)
+    assert "plant/state [State]" in lines("topic", "list", run.name, "-t")
+    assert "plant/state [State] to controller: What the plant measured at step `k`." in lines("topic", "list", "-v")
+    assert [each["name"] for each in json.loads("".join(lines("topic", "list", "--json")))] == list(TOPICS)
+    shown = lines("topic", "info", run.name, "status")
+    assert shown[:4] == [
+        "Type: Status",
+        "A node's lifecycle state, its fault, and its counters.",
+        "Publisher count: 3 (controller, plant, target)",
+        "Subscription count: 2 (launcher, target)",
+    ]
+    (described,) = json.loads("".join(lines("topic", "info", "plant/state", "--json")))
+    assert described["publishers"] == ["plant"]
+    assert described["fields"][0] == {"name": "t", "kind": "number", "unit": "s", "what": "plant time"}
+    assert lines("node", "list") == ["controller", "plant", "target"]
+    plant = lines("node", "info", run.name, "plant")
+    assert plant[:3] == ["plant", f"  Process: {run.pids()['plant']}", "  Lifecycle: active"]
+    assert {"    controller/command: Command", "    plant/applied: Applied", "    estop"} <= set(plant)
+    assert "has no node 'plan'; did you mean plant? choose controller, plant, target" in refused(
+        "plan", of=("node", "info")
+    )
+
+    assert float(*lines(*ECHO, "state", "--field", "state.V", "--once")) == pytest.approx(0.0, abs=2.0)
+    header, *rows = csv.reader(lines(*ECHO, "state", "--csv", "--field", "t", "--field", "state", "-n", "3"))
+    assert header[:3] == ["t", "state.X", "state.Y"]
+    assert [float(row[0]) - float(rows[0][0]) for row in rows] == pytest.approx([0.0, 0.001, 0.002])
+    header, row = csv.reader(lines(*ECHO, "plant/state", "--csv", "--once"))
+    assert dict(zip(header, row, strict=True))["node"] == "plant"
+    assert json.loads(*lines(*ECHO, "state", "--json", "--field", "node", "--once")) == {"node": "plant"}
+    assert lines(*ECHO, "state", "--field", "node", "--field", "final", "--once") == ['node="plant" final=false']
+    problem = "there is no field 'state.Vv'; did you mean state.V? Choose t, seq, run, k, mono, node, src, state.X, "
+    assert refused("state", "--field", "state.Vv").startswith(problem)
+
+    average, spread = report("hz", "plant/state", "--window", "200", after="average rate: ")
+    assert float(average.removeprefix("average rate: ")) == pytest.approx(1000.0, rel=0.1)
+    assert re.fullmatch(r"\tmin: \d\.\d{3}s max: \d\.\d{3}s std dev: \d\.\d{5}s window: 200\n", spread)
+    average, spread = report("bw", "state", after="/s from ")
+    assert re.fullmatch(r"\d+\.\d\d KB/s from 100 messages\n", average)
+    assert re.fullmatch(r"\tMessage size mean: \d+ B min: \d+ B max: \d+ B\n", spread)
+    average, spread = report("delay", run.name, "state", "--window", "50", after="average delay: ")
+    assert 0.0 < float(average.removeprefix("average delay: ")) < 1.0
+    assert spread.endswith(" window: 50\n")
+    average, _ = report("hz", "status", after="plant/status average rate: ")
+    assert float(average.rpartition(" ")[2]) == pytest.approx(5.0, rel=0.2)
+    run.stop()
+
+
+def test_the_rates_end_with_the_run_and_a_pipe_that_is_closed_ends_them_quietly(runs: Runs) -> None:
+    run = runs.start("trailer_pursuit", *FORGIVING)
+    run.wait_open()
+    with began("state", of=("topic", "hz")) as left, began("state") as cut:
+        assert cut.stdout is not None
+        assert cut.stderr is not None
+        cut.stdout.close()
+        assert cut.wait(END_S) == 0
+        assert cut.stderr.read() == ""
+        run.stop()
+        assert left.wait(END_S) == 0
+        assert left.stderr is not None
+        assert left.stderr.read() == ""
+
+
+def test_without_a_run_there_is_the_table_of_topics_and_for_the_rest_one_line(runs: Runs) -> None:
+    for words in (("topic", "list"), ("topic", "info", "state"), ("topic", "list", "--json")):
+        result = operator(*words)
+        assert (result.returncode, result.stderr) == (
+            0, "servonode: no run is going on; this is what any run publishes\n",
+        )  # fmt: skip
+    text = operator("topic", "list").stdout
+    assert [line.split()[0] for line in text.splitlines()] == list(TOPICS)
+    assert re.search(r"\n  age +number +s +how old", operator("topic", "info", "state").stdout)
+    for words in (("echo", "state"), ("hz", "state"), ("bw", "state"), ("delay", "state")):
+        assert refused(*words, of=("topic",)) == NONE
+    assert refused("list", of=("node",)) == refused("info", "plant", of=("node",)) == NONE
+    assert "topic 'staet' is not published" in operator("topic", "info", "staet").stderr
+    assert operator("topic", "info", "staet").returncode == 2
+    assert refused("list", "nowhere", of=("topic",)) == "no run named 'nowhere' is going on; none is going on"
+    assert refused("state", "--csv", "--json").startswith("give --csv or --json, not both")
+    assert refused("state", "--once", "-n", "3").startswith("give --once or -n COUNT, not both")
+    assert refused("a", "b", "c").startswith("give one topic, and before it at most one run")
+
+
+def test_a_topic_that_stays_silent_ends_an_echo_that_is_told_how_long_to_wait(runs: Runs) -> None:
+    with run_folder("left") as folder, Bus(folder.path, "plant") as bus:
+        bus.publisher()
+        own = {"pids": {"plant": os.getpid()}, "starts": {"plant": Named.of(os.getpid()).start}}
+        folder.register(["plant"], own | {"open": True})
+        result = operator(*ECHO, "left", "state", "--timeout", "0.3")
+        assert (result.returncode, result.stdout) == (1, "")
+        assert result.stderr == "servonode: nothing came on state for 0.3 s\n"
+        result = operator("node", "info", "left", "plant", "--json")  # nobody answers there
+        assert result.returncode == 1
+        assert json.loads(result.stdout)["error"]
+
+
+def test_rates_are_computed_as_ros2_does() -> None:
+    assert rate_text([0.0, 0.1, 0.2, 0.3]) == (
+        "average rate: 10.000\n\tmin: 0.100s max: 0.100s std dev: 0.00000s window: 4"
+    )
+    assert rate_text([1.0]) == ""
+    sizes = [(0.0, 500), (0.5, 1500), (1.0, 2500)]
+    assert bandwidth_text(sizes) == ("4.00 KB/s from 3 messages\n\tMessage size mean: 1.50 KB min: 500 B max: 2.50 KB")
+    assert delay_text([0.001, 0.003]) == (
+        "average delay: 0.002000\n\tmin: 0.001000s max: 0.003000s std dev: 0.001000s window: 2"
+    )
+    assert bandwidth_text([]) == delay_text([]) == ""
+
+
+def test_what_is_no_message_is_not_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    payloads = (b"\xc1", msgpack.encode({"mono": 10**9}), b"", msgpack.encode({"mono": 2 * 10**9}), b"\x93")
+
+    class Heard:
+        def batches(self) -> Iterator[list[Raw]]:
+            yield [Raw("plant", "state", payload) for payload in payloads]
+
+    @contextmanager
+    def followed(*_: object) -> Iterator[Heard]:
+        yield Heard()
+
+    monkeypatch.setattr(topic_rates, "followed", followed)
+    topic_rates.hz.main(["state"], standalone_mode=False)
+    assert capsys.readouterr().out.startswith("average rate: 1.000\n")
+
+
+def test_fields_have_names_down_to_each_value(capsys: pytest.CaptureFixture[str]) -> None:
+    values = flat({"t": 1.0, "state": {"V": 0.5, "n": [1.0, 2.0]}, "reasons": ["power", "limit:U1"], "none": []})
+    assert values == {"t": 1.0, "state.V": 0.5, "state.n[0]": 1.0, "state.n[1]": 2.0, "reasons": "power;limit:U1"}
+    assert list(chosen(values, ["state.n", "t"])) == ["state.n[0]", "state.n[1]", "t"]
+    with pytest.raises(NoSuchField, match=re.escape("did you mean state.n[0]? Choose t, state.V, state.n[0]")):
+        chosen(values, ["state.n0"])
+
+
+def test_every_field_of_every_message_is_described_and_has_a_kind() -> None:
+    for entry in table(None):
+        for each in entry.fields():
+            assert each["what"], f"{entry.name} {each['name']}"
+            assert each["kind"]
+    fields = [info for kind in bus_topics.values() for info in structs.fields(kind)]
+    assert all(getattr(info.type, "__metadata__", ())[-1].description for info in fields)
 
 
 def test_a_run_does_not_wait_for_an_echo_that_is_frozen(runs: Runs) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -369,11 +368,11 @@ class Expressions:
     def _function(self, expression: Any) -> tuple[list[str], Callable[..., Any]]:
         import sympy
 
-        from servonode.controllers.engine.servo import resolved
+        from servonode.controllers.engine.resolution import Resolution
 
-        bare = resolved(SimpleNamespace(model=self.model), self.program, sympy.sympify(expression))  # type: ignore[arg-type]
+        bare = Resolution(self.model, self.program)(expression)
         symbols = sorted(bare.free_symbols, key=str)
-        known = {"wrap": lambda a: (a + np.pi) % (2 * np.pi) - np.pi}
+        known = {"wrap": lambda a: (a + np.pi) % (2 * np.pi) - np.pi, "root": np.sqrt}
         return list(map(str, symbols)), sympy.lambdify(symbols, bare, [known, "numpy"])
 
     def raised(self) -> list[str]:

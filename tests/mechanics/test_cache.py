@@ -1,4 +1,4 @@
-"""The kernel cache: built once, verified each time, never half written."""
+"""The kernel cache: built once, verified by each process, never half written, made again where it is damaged."""
 
 import errno
 import fcntl
@@ -6,19 +6,27 @@ import json
 import logging
 import os
 import shutil
+import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import threading
+import time
+import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from servonode.kernels.build import built
+from servonode.kernels.host import this_host, version_of
 from servonode.kernels.language import KernelError
 from servonode.mechanics import cache, ownership
-from servonode.mechanics.cache import CacheError, load
+from servonode.mechanics.cache import CacheError, Unusable, load
 from servonode.mechanics.machine import Machine
 
 SOURCE = """\
@@ -45,7 +53,6 @@ def no_build() -> tuple[str, bytes]:
 def forget() -> None:
     """What a new process knows: nothing."""
     cache._loaded.pop(NAME, None)
-    cache._passing.clear()
     cache._say_unused.cache_clear()
 
 
@@ -101,92 +108,203 @@ def test_a_cached_kernel_brings_its_machine_code(folder: Path) -> None:
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert run.stdout == "3.0 False\n", run.stderr
     assert {file.name for file in folder.iterdir()} == {*FILES}
-    cache.verified(folder)  # nothing was written by loading
+    assert cache.entry(folder)  # nothing was written by loading
 
 
 def test_within_a_process_a_key_is_one_module() -> None:
     assert load(KEY, build)[0] is load(KEY, no_build)[0]
 
 
-def is_refused(folder: Path, file: str) -> bool:
-    """Whether loading is refused with folder, file and remedy in the text, and nothing is imported."""
-    with pytest.raises(CacheError) as caught:
-        load(KEY, no_build)
-    text = str(caught.value)
-    assert f"the kernel cache {folder} is damaged" in text
-    assert "remove that folder, the next run derives and compiles it again" in text
-    assert NAME not in cache._loaded
-    return file in text
+def is_made_again(folder: Path, caplog: pytest.LogCaptureFixture, what: str) -> bool:
+    """Whether the kernel is made again, in place, which one line says with the folder and what is wrong with it."""
+    assert load(KEY, build)[0].twice(1.5) == 3.0
+    (line,) = (each.getMessage() for each in caplog.records if each.levelno == logging.WARNING)
+    assert line.startswith(f"the kernel cache {folder} is ")
+    assert line.endswith("; it is made again")
+    assert [each.name for each in folder.parent.iterdir()] == [KEY]
+    forget()
+    assert load(KEY, no_build)[0].twice(1.5) == 3.0
+    return what in line
 
 
-def files_of(folder: Path) -> list[Path]:
-    return sorted(file for file in folder.rglob("*") if file.is_file())
+def complete(folder: Path) -> None:
+    """Give an entry the manifest of its files as they are."""
+    files = {each.name: each.read_bytes() for each in folder.iterdir() if each.name != "manifest.json"}
+    (folder / "manifest.json").write_bytes(cache.manifest_of(folder.name, files))
 
 
 @pytest.mark.parametrize("where", [0.0, 0.3, 0.999])
-@pytest.mark.parametrize("pattern", FILES)
-def test_a_flipped_byte_is_refused(folder: Path, pattern: str, where: float) -> None:
-    (file,) = folder.rglob(pattern)
-    data = bytearray(file.read_bytes())
+@pytest.mark.parametrize("name", FILES)
+def test_a_flipped_bit_is_mended(folder: Path, caplog: pytest.LogCaptureFixture, name: str, where: float) -> None:
+    data = bytearray((folder / name).read_bytes())
     data[int(where * len(data))] ^= 0x01
-    file.write_bytes(data)
+    (folder / name).write_bytes(data)
     # within the manifest a flipped digest accuses the file it belongs to
-    assert is_refused(folder, file.name) or pattern == "manifest.json"
+    assert is_made_again(folder, caplog, name) or name == "manifest.json"
 
 
-def test_any_flipped_bit_of_the_manifest_is_refused(folder: Path) -> None:
+def test_any_flipped_bit_of_the_manifest_is_noticed(folder: Path) -> None:
     manifest = folder / "manifest.json"
     good = manifest.read_bytes()
     for i in range(len(good)):
         manifest.write_bytes(good[:i] + bytes([good[i] ^ 0x04]) + good[i + 1 :])
-        with pytest.raises(CacheError):
-            cache.verified(folder)
+        with pytest.raises(Unusable):
+            cache.entry(folder)
     manifest.write_bytes(good)
-    cache.verified(folder)
+    assert cache.entry(folder)
 
 
-@pytest.mark.parametrize("pattern", FILES)
-def test_a_missing_file_is_refused(folder: Path, pattern: str) -> None:
-    (file,) = folder.rglob(pattern)
-    file.unlink()
-    assert is_refused(folder, file.name)
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_of_any_other_length_is_noticed(folder: Path, name: str) -> None:
+    good = (folder / name).read_bytes()
+    for data in (b"", good[:1], good[: len(good) // 2], good[:-1], good + b"\0", good + good, b"\0" * len(good)):
+        (folder / name).write_bytes(data)
+        with pytest.raises(Unusable, match="damaged"):
+            cache.entry(folder)
 
 
-@pytest.mark.parametrize("pattern", FILES)
-def test_an_empty_file_is_refused(folder: Path, pattern: str) -> None:
-    (file,) = folder.rglob(pattern)
-    file.write_bytes(b"")
-    assert is_refused(folder, file.name)
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_file_is_made_again(folder: Path, caplog: pytest.LogCaptureFixture, name: str) -> None:
+    (folder / name).unlink()
+    assert is_made_again(folder, caplog, f"damaged ({name}")
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "code.so"])
-def test_an_extra_file_is_refused(folder: Path, name: str) -> None:
-    (folder / name).write_text("")
-    assert is_refused(folder, name)
+@pytest.mark.parametrize("name", ["manifest.json", "code.bin", "notes.txt"])
+def test_a_folder_in_place_of_a_file_is_made_again(folder: Path, caplog: pytest.LogCaptureFixture, name: str) -> None:
+    (folder / name).unlink(missing_ok=True)
+    (folder / name / "deep" / "er").mkdir(parents=True)
+    assert is_made_again(folder, caplog, f"damaged ({name}")
 
 
-def test_an_empty_folder_is_refused(root: Path) -> None:
-    (root / KEY).mkdir(parents=True)
-    assert is_refused(root / KEY, "manifest.json")
+@pytest.mark.parametrize("kind", ["file", "empty folder", "of nobody's writing"])
+def test_what_is_in_the_place_of_a_kernel_is_replaced(
+    folder: Path, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    if kind == "of nobody's writing":
+        (folder / "code.bin").unlink()
+        folder.chmod(0o500)
+    else:
+        shutil.rmtree(folder)
+        folder.touch() if kind == "file" else folder.mkdir()
+    assert is_made_again(folder, caplog, "damaged (")
 
 
-def test_a_manifest_that_is_no_table_is_refused(folder: Path) -> None:
-    (folder / "manifest.json").write_text("[]")
-    assert is_refused(folder, "manifest.json")
+BOMBS = {
+    "no table": b"[]",
+    "brackets": b"[" * 9000,
+    "nested": b'{"key": ' + b'{"key": ' * 1000,
+    "NUL": b"\0" * 100,
+    "no text": b'{"key": "\xff", "files": {}}',
+    "number": b'{"key": "%s", "files": {"code.bin": {"size": 1e999, "digest": ""}}}' % KEY.encode(),
+    "absolute": b'{"key": "%s", "files": {"/etc/passwd": {"size": 1, "digest": ""}}}' % KEY.encode(),
+    "above": b'{"key": "%s", "files": {"../x": {"size": 1, "digest": ""}}}' % KEY.encode(),
+    "NUL in a name": b'{"key": "%s", "files": {"\\u0000": {"size": 1, "digest": ""}}}' % KEY.encode(),
+}
 
 
-def test_after_the_mend_the_kernel_is_built_again(folder: Path) -> None:
-    (folder / "kernel.txt").write_text("broken")
-    with pytest.raises(CacheError):
-        load(KEY, no_build)
+@pytest.mark.parametrize("manifest", BOMBS.values(), ids=BOMBS)
+def test_a_manifest_that_is_none_is_made_again(folder: Path, caplog: pytest.LogCaptureFixture, manifest: bytes) -> None:
+    (folder / "manifest.json").write_bytes(manifest)
+    assert is_made_again(folder, caplog, "damaged (")
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "code.bin"])
+def test_a_huge_file_is_not_read(folder: Path, caplog: pytest.LogCaptureFixture, name: str) -> None:
+    with (folder / name).open("r+b") as file:
+        file.truncate(1 << 42)
+    assert is_made_again(folder, caplog, name)
+
+
+def test_contents_that_are_none_are_made_again(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (folder / "code.json").write_bytes(b"[" * 100_000)
+    complete(folder)
+    assert is_made_again(folder, caplog, "damaged (code.json)")
+
+
+def test_a_file_of_another_kernel_is_noticed(folder: Path) -> None:
+    other = folder.with_name("other")
+    load(other.name, lambda: (POISON, DESCRIPTION))
+    cache._loaded.pop(f"kernel_{other.name}")
+    for name in FILES:
+        mine = (folder / name).read_bytes()
+        if mine != (other / name).read_bytes():
+            shutil.copy(other / name, folder / name)
+            with pytest.raises(Unusable):
+                cache.entry(folder)
+            (folder / name).write_bytes(mine)
+
+
+def test_another_kernel_in_its_place_is_not_run(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    load("other", lambda: (POISON, DESCRIPTION))
+    cache._loaded.pop("kernel_other")
     shutil.rmtree(folder)
-    assert load(KEY, build)[0].twice(1.5) == 3.0
+    folder.with_name("other").rename(folder)
+    assert is_made_again(folder, caplog, "another kernel's")
 
 
-def test_a_kernel_removed_while_it_is_loaded_can_be_loaded_again(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("fact", "text"),
+    [
+        ("processor", "made for another processor"),
+        ("python", "made for Python elsewhere"),
+        ("llvmlite", "made for llvmlite elsewhere"),
+    ],
+)
+def test_machine_code_of_another_host_is_made_again(
+    folder: Path, caplog: pytest.LogCaptureFixture, fact: str, text: str
+) -> None:
+    contents = json.loads((folder / "code.json").read_bytes())
+    assert contents["target"]["processor"]
+    assert contents["target"]["features"]
+    contents["target"]["host"][fact] = "elsewhere"
+    (folder / "code.json").write_text(json.dumps(contents))
+    complete(folder)
+    assert is_made_again(folder, caplog, text)
+
+
+def test_the_version_of_a_library_is_that_which_it_states() -> None:
+    import importlib.metadata
+
+    for name in ("llvmlite", "numpy", "sympy", "scipy"):
+        assert version_of(name) == importlib.metadata.version(name)
+
+
+def test_the_version_of_a_library_without_its_usual_folder_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "odd.py").touch()
+    (tmp_path / "odd.egg-info").write_text("Name: odd\nVersion: 7.5\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert version_of("odd") == "7.5"
+
+
+def test_a_key_is_of_this_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = cache.key_of("a")
+    for other in ("processor", "python", "llvmlite"):
+        monkeypatch.setattr(cache, "this_host", lambda other=other: msgspec.structs.replace(this_host(), **{other: ""}))
+        cache.versions_digest.cache_clear()
+        assert cache.key_of("a") != before
+    cache.versions_digest.cache_clear()
+
+
+def test_a_kernel_removed_while_it_is_loaded_is_loaded_still(folder: Path) -> None:
     load(KEY, no_build)
     shutil.rmtree(folder)
-    assert load(KEY, build)[1] == DESCRIPTION
+    assert load(KEY, no_build)[1] == DESCRIPTION
+
+
+def test_a_kernel_that_is_removed_while_it_is_read_is_made_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = cache._verified
+
+    def removed_meanwhile(place: Path) -> Any:
+        (place / "code.bin").unlink(missing_ok=True)
+        try:
+            return original(place)
+        finally:
+            shutil.rmtree(place)
+
+    monkeypatch.setattr(cache, "_verified", removed_meanwhile)
+    assert load(KEY, build)[0].twice(1.5) == 3.0
 
 
 class _Broken(Exception):
@@ -223,12 +341,45 @@ def test_a_cache_that_cannot_be_written_is_refused_with_the_mend(
     assert "set XDG_CACHE_HOME to a folder that can be written" in str(caught.value)
 
 
-def test_a_full_disk_is_refused_with_the_mend(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_refused_with_the_mend(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any, **__: Any) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
+    (folder / "code.bin").unlink()
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(CacheError, match="free the disk"):
+        load(KEY, build)
+    assert list(folder.parent.iterdir()) == []
+
+
+def test_a_damaged_kernel_that_cannot_be_made_again_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any, **__: Any) -> int:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    (folder / "code.bin").unlink()
+    monkeypatch.setattr(Path, "mkdir", refused)
+    with pytest.raises(CacheError) as caught:
+        load(KEY, no_build)
+    assert (
+        f"the kernel cache {folder.parent} cannot be written (Read-only file system), though its {KEY} is damaged (co"
+        in str(caught.value)
+    )
+
+
+def test_a_name_that_is_too_long_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in (tmp_path / ("x" * 300), tmp_path / "/".join(["x" * 200] * 30)):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(place))
+        with pytest.raises(CacheError, match=r"cannot be (read|written) \(File name too long\)"):
+            load(KEY, build)
+
+
+def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless(_: type) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    monkeypatch.setattr(Path, "home", classmethod(homeless))
+    with pytest.raises(CacheError, match="set XDG_CACHE_HOME"):
         load(KEY, build)
 
 
@@ -264,8 +415,7 @@ def poisoned(folder: Path, tmp_path: Path) -> Path:
     code, contents = built(POISON, cache.text_of)
     (folder / "code.bin").write_bytes(code)
     (folder / "code.json").write_bytes(contents.as_json())
-    digests = {file.name: cache._digest(file.read_bytes()) for file in cache._content(folder)}
-    (folder / "manifest.json").write_text(json.dumps(digests))
+    complete(folder)
     return folder
 
 
@@ -298,6 +448,21 @@ def test_a_file_that_others_can_write_is_not_run(
 ) -> None:
     (folder / name).chmod(0o666)
     assert is_not_used(caplog, f"{folder / name} can be written by other users (mode 0666); remove ")
+
+
+def test_what_appears_while_a_process_waits_is_looked_at_too(
+    poisoned: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, aside = cache._locked, poisoned.rename(tmp_path / "aside")
+
+    def waits(place: Path) -> int:
+        lock = original(place)
+        aside.rename(poisoned)
+        (poisoned / "code.bin").chmod(0o666)
+        return lock
+
+    monkeypatch.setattr(cache, "_locked", waits)
+    assert is_not_used(caplog, f"{poisoned / 'code.bin'} can be written by other users (mode 0666); remove ")
 
 
 def test_the_folder_above_a_cache_must_be_private_too(
@@ -362,6 +527,23 @@ def test_a_way_to_the_cache_by_another_users_link_is_not(
     assert is_not_used(caplog, f"link belongs to user {OTHER}; ")
 
 
+def test_an_access_list_that_lets_another_user_write_is_seen(
+    poisoned: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ownership, "_is_private", lambda *_: True)  # the group is the user's own
+    file = poisoned / "code.bin"
+    file.chmod(0o660)
+    assert ownership.not_mine(poisoned) is None
+    entries = [(1, 6, -1), (2, 6, OTHER), (4, 0, -1), (16, 6, -1), (32, 0, -1)]  # OTHER may read and write
+    try:
+        os.setxattr(
+            file, "system.posix_acl_access", struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *e) for e in entries)
+        )
+    except OSError:
+        pytest.skip("a file system without access control lists")
+    assert is_not_used(caplog, f"{file} can be written by other users (mode 0660); remove ")
+
+
 def test_links_that_go_in_a_circle_end(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
@@ -419,8 +601,6 @@ def in_another_user(work: Callable[[], bool]) -> bool:
             os.setuid(OTHER)
             code = 0 if work() else 1
         except BaseException:  # noqa: BLE001  (the last frame of a process)
-            import traceback
-
             traceback.print_exc()
         finally:
             os._exit(code)
@@ -485,42 +665,135 @@ def test_a_kernel_that_may_not_be_read_says_so(compiled: Path, readable: Path) -
     assert in_another_user(is_refused)
 
 
-BUILDER = """\
-import sys, time
-from pathlib import Path
-from servonode.mechanics.cache import load
+# many processes at once
 
-mine, other = Path(sys.argv[1]), Path(sys.argv[2])
 
-def build():
-    mine.touch()
-    for _ in range(3000):  # both processes are inside their build
-        if other.exists():
-            break
+def all_well(count: int, work: Callable[[int], None]) -> None:
+    """Assert that this work ends without an error in so many processes at once."""
+    children = []
+    for i in range(count):
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                work(i)
+                code = 0
+            except BaseException:  # noqa: BLE001  (the last frame of a process)
+                traceback.print_exc()
+            finally:
+                os._exit(code)
+        children.append(pid)
+    ends = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
+    assert ends == [0] * count
+
+
+def counted(counter: Path, seconds: float = 0.2) -> tuple[str, bytes]:
+    """A build that takes a while, and says in a file that it has begun."""
+    with counter.open("a") as file:
+        file.write("built\n")
+    time.sleep(seconds)
+    return SOURCE, DESCRIPTION
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_ten_processes_at_once_do_the_work_once(
+    root: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, damaged: bool
+) -> None:
+    if damaged:
+        (root / KEY).mkdir(parents=True)
+        for each in (root.parent, root, root / KEY):
+            each.chmod(0o700)
+
+    def work(_: int) -> None:
+        module, description = load(KEY, lambda: counted(tmp_path / "counter"))
+        assert (module.twice(1.5), description) == (3.0, DESCRIPTION)
+
+    all_well(10, work)
+    assert (tmp_path / "counter").read_text() == "built\n"
+    assert [each.name for each in root.iterdir()] == [KEY]
+
+
+def test_builds_that_load_other_kernels_do_not_wait_for_each_other(root: Path, tmp_path: Path) -> None:
+    def upper() -> tuple[str, bytes]:
+        load(KEY, lambda: counted(tmp_path / "counter", 0.05))
+        return f"from {NAME} import twice\n\n\ndef four(x: f64) -> f64:\n    return twice(twice(x))\n", b""
+
+    def work(i: int) -> None:
+        if i % 2:
+            load(KEY, lambda: counted(tmp_path / "counter", 0.05))
+        assert load(f"upper{i // 2 % 2}", upper)[0].four(1.0) == 4.0
+
+    all_well(8, work)
+    assert (tmp_path / "counter").read_text() == "built\n"
+    assert sorted(each.name for each in root.iterdir()) == [KEY, "upper0", "upper1"]
+
+
+def test_where_the_maker_is_killed_one_of_those_who_wait_makes_it(root: Path, tmp_path: Path) -> None:
+    def killed() -> tuple[str, bytes]:
+        (tmp_path / "begun").touch()
+        time.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError
+
+    maker = os.fork()
+    if maker == 0:
+        load(KEY, killed)
+    while not (tmp_path / "begun").exists():
         time.sleep(0.01)
-    return sys.argv[3], b"{}"
+    all_well(3, lambda _: load(KEY, lambda: counted(tmp_path / "counter")))
+    assert os.waitstatus_to_exitcode(os.waitpid(maker, 0)[1]) == -signal.SIGKILL
+    assert (tmp_path / "counter").read_text() == "built\n"
+    assert [each.name for each in root.iterdir()] == [KEY]
 
-module, description = load("test_concurrent", build)
-print(module.twice(1.5), description.decode())
-"""
+
+def test_who_waits_for_a_kernel_says_so_and_can_be_interrupted(
+    root: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "_PATIENCE", 0.05)
+    caplog.set_level(logging.INFO)
+    place = root / f".building-{KEY}"
+    place.mkdir(parents=True)
+    (root.parent).chmod(0o700)
+    maker = os.open(place, os.O_RDONLY)
+    fcntl.flock(maker, fcntl.LOCK_EX)
+    open_files = len(list(Path("/proc/self/fd").iterdir()))
+    threading.Timer(0.2, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        load(KEY, no_build)
+    assert len(list(Path("/proc/self/fd").iterdir())) == open_files
+    os.close(maker)
+    assert f"another process makes the kernel {KEY}, which is waited for" in caplog.text
+    assert load(KEY, build)[0].twice(1.5) == 3.0
 
 
-def test_two_processes_that_build_at_once_both_succeed(root: Path, tmp_path: Path) -> None:
-    flags = [str(tmp_path / name) for name in ("first", "second")]
-    builders = [
-        subprocess.Popen(
-            [sys.executable, "-c", BUILDER, *order, SOURCE],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for order in (flags, flags[::-1])
-    ]
-    for builder in builders:
-        out, err = builder.communicate(timeout=60)
-        assert (builder.returncode, out) == (0, "3.0 {}\n"), err
-    assert [each.name for each in root.iterdir()] == ["test_concurrent"]
-    cache.verified(root / "test_concurrent")
+def test_threads_that_want_a_kernel_at_once_make_it_once(root: Path, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(4) as threads:
+        loaded = list(threads.map(lambda _: load(KEY, lambda: counted(tmp_path / "counter"))[0], range(4)))
+    assert (tmp_path / "counter").read_text() == "built\n"
+    assert {each.twice(1.5) for each in loaded} == {3.0}
+
+
+def test_without_locks_processes_that_build_at_once_both_succeed(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    def both() -> tuple[str, bytes]:
+        (tmp_path / str(os.getpid())).touch()
+        for _ in range(3000):  # until both are inside their build
+            if len(list(tmp_path.glob("[0-9]*"))) == 2:
+                return SOURCE, b"{}"
+            time.sleep(0.01)
+        raise AssertionError("the other process is not there")
+
+    def work(_: int) -> None:
+        assert load(KEY, both)[0].twice(1.5) == 3.0
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    all_well(2, work)
+    assert [each.name for each in root.iterdir()] == [KEY]
+    assert cache.entry(root / KEY)
 
 
 WARM = """\

@@ -31,7 +31,8 @@ from sympy import (
 )
 
 from servonode.mechanics import ModelError, wrap
-from servonode.mechanics.emit import Block, Constants, combine, solve_spd
+from servonode.mechanics.emit import LONGEST_SUM, Block, Constants, combine, solve_spd
+from servonode.mechanics.functions import root
 
 x, y = sympy.symbols("x y", real=True)
 m, k = sympy.symbols("m k", positive=True)
@@ -121,6 +122,12 @@ def test_the_derivative_of_wrap_is_one() -> None:
     assert sympy.diff(wrap(3 * x), x) == 3
 
 
+def test_a_root_that_is_left_as_it_stands_is_a_square_root() -> None:
+    assert text_of(root(x)) == text_of(sympy.sqrt(x))
+    assert value(root(1 / x), x=0.7) == value(sympy.sqrt(1 / x), x=0.7)
+    assert value(sympy.diff(root(3 * x), x), x=0.7) == pytest.approx(3 / (2 * math.sqrt(2.1)), rel=1e-15)
+
+
 REFUSED = [
     sympy.diff(sign(x), x),
     sympy.diff(Max(x, y), x),
@@ -149,6 +156,16 @@ def test_a_subexpression_is_computed_once() -> None:
     block = Block(None)
     block.evaluate([sin(x) + y, sin(x) * y, sin(x) ** 2])
     assert str(block).count("sin(") == 1
+
+
+def test_long_sums_are_broken_into_lines_in_their_order() -> None:
+    many = sympy.symbols("z0:450", real=True)
+    numbers = {f"z{i}": math.sin(i) / 3 for i in range(450)}
+    total = sympy.Add(*((-1) ** i * (i + 1) * each for i, each in enumerate(many)))
+    text = text_of(y * total + sin(total))
+    assert max(line.count("z") for line in text.splitlines()) <= LONGEST_SUM
+    expected = sum((-1) ** i * (i + 1) * number for i, number in enumerate(numbers.values()))
+    assert value(y * total, y=0.5, **numbers) == pytest.approx(0.5 * expected, rel=1e-13)
 
 
 def test_an_atom_needs_no_line() -> None:

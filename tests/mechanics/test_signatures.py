@@ -72,7 +72,9 @@ def test_generated_modules_hold_what_their_protocols_say(closed_loop: ClosedLoop
     stated(machine.kernel, MachineKernel)
     stated(machine.steps("rk4"), StepsKernel)
     stated(control.law.kernel, LawKernel)
-    stated(control.signals.kernel, SignalsKernel)
+    for signals in (control.signals, control.targets):
+        if signals.kernel is not None:
+            stated(signals.kernel, SignalsKernel)
 
 
 def test_the_sizes_are_those_of_the_arrays(closed_loop: ClosedLoop) -> None:

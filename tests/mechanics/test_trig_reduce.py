@@ -95,3 +95,17 @@ def test_a_long_sum_beside_its_parts_is_taken_apart() -> None:
     assert trig_reduce(expression, set()) == 2
     mixed = sympy.sin(total) * sympy.cos(c + d) - sympy.cos(total) * sympy.sin(c + d) - sympy.sin(a + b)
     assert trig_reduce(mixed, set()) == 0
+
+
+def test_long_sums_of_rates_are_kept() -> None:
+    rates = sympy.symbols("u:6", real=True)
+    sums = [sympy.Add(*rates[: i + 1]) for i in range(6)]
+    assert trig_reduce(m * sums[5] ** 2 * sums[3] * sin(a), {m}) == m * sums[5] ** 2 * sums[3] * sin(a)
+    apart = sympy.Add(*(k * rate * sums[4] * cos(a) for rate in rates[:5]))
+    assert trig_reduce(apart, {k}) == k * sums[4] ** 2 * cos(a)
+    assert trig_reduce(sympy.expand(sums[5] ** 2) - sums[5] ** 2, set()) == 0
+
+
+def test_long_sums_of_constants_are_coefficients() -> None:
+    masses = sympy.symbols("m:5", positive=True)
+    assert trig_reduce(sympy.Add(*(each * sin(a) for each in masses)), set(masses)) == sympy.Add(*masses) * sin(a)

@@ -550,6 +550,9 @@ def test_a_machine_that_never_answers_ends_the_start(folder: Path) -> None:
 
 # any sequence
 
+# what each refused command asks for: limits and rate limits lead there from no round number
+REFUSED_FORCE = 0.7654321
+
 
 class AnySequence(RuleBasedStateMachine):
     """Whatever is asked of the guard, and in whatever order."""
@@ -570,7 +573,7 @@ class AnySequence(RuleBasedStateMachine):
         bench, guard = self.bench, self.bench.guard
         assert all(map(math.isfinite, values))
         assert all(abs(u) <= limit for u, limit in zip(values, bench.limits, strict=True))
-        assert not any(abs(u) in (0.77, 7.7) for u in values), "a refused command acts"
+        assert REFUSED_FORCE not in map(abs, values), "a refused command acts"
         if guard.lifecycle != "active" or not guard.controlled:
             assert values in ((0.0, 0.0), bench.brake())
             if guard.ladder.latched and guard.ladder.safe_state >= SafeState.ZERO:
@@ -588,10 +591,10 @@ class AnySequence(RuleBasedStateMachine):
     @rule(F=st.floats(-2.0, 2.0), G=st.floats(-2.0, 2.0))
     def good(self, F: float, G: float) -> None:
         guard, state = self.bench.guard, self.bench.state
-        if 0.77 in (abs(F), abs(G)):
+        if REFUSED_FORCE in (abs(F), abs(G)):
             return
         may = guard.lifecycle.accepts_commands and self.bench.guard.answers.are_due()
-        self.old.append(self.bench.command(state, 0.77, 0.77))
+        self.old.append(self.bench.command(state, REFUSED_FORCE, REFUSED_FORCE))
         assert self.bench.give(self.bench.command(state, F, G)) == may
         self.met.add(guard.lifecycle)
 
@@ -620,7 +623,7 @@ class AnySequence(RuleBasedStateMachine):
     @rule(reason=st.sampled_from([each for each in REFUSED if each != "src"]))
     def bad(self, reason: str) -> None:
         before = self.refusals()
-        poison = {name: math.copysign(0.77, value) for name, value in REFUSED[reason]["input"].items()}
+        poison = {name: math.copysign(REFUSED_FORCE, value) for name, value in REFUSED[reason]["input"].items()}
         if reason == "non_finite":
             poison["F"] = math.inf
         changes: dict[str, Any] = REFUSED[reason] | {"input": poison}
@@ -634,7 +637,7 @@ class AnySequence(RuleBasedStateMachine):
     @rule()
     def foreign_or_replayed(self) -> None:
         if self.bench.guard.lifecycle == "active" and self.bench.node.closed_loop.safety.on_fault == "wait":
-            assert not self.bench.give(self.bench.command(self.bench.state, 0.77, 0.77, src=SRC + 1))
+            assert not self.bench.give(self.bench.command(self.bench.state, REFUSED_FORCE, REFUSED_FORCE, src=SRC + 1))
         if self.old:
             assert not self.bench.give(self.old.pop(0))
 
@@ -651,7 +654,7 @@ class AnySequence(RuleBasedStateMachine):
     def law_fails(self) -> None:
         answers = self.bench.guard.lifecycle.accepts_commands
         if self.bench.guard.answers.are_due():
-            self.bench.give(self.bench.command(self.bench.state, 0.77, fault="rank lost"))
+            self.bench.give(self.bench.command(self.bench.state, REFUSED_FORCE, fault="rank lost"))
             assert not answers or self.bench.guard.failed
 
     @rule(word=st.sampled_from(["estop", "reset", "reset_estop", "arm", "disarm", "status"]))

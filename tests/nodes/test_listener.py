@@ -15,7 +15,7 @@ from servonode.bus.processes import Named
 from servonode.nodes.find_runs import find_run, find_runs
 from servonode.nodes.listener import Listener, named
 from servonode.nodes.topology import PLANT, publishers
-from servonode.views.window import run_shown
+from servonode.views.shown_run import run_shown
 from tests.helpers.runs import eventually, private_runtime
 
 EVERYTHING = partial(publishers, ("state", "status"))

@@ -122,7 +122,7 @@ def spooler(tmp_path: Path) -> Spooler:
     file = tmp_path / "a.csv.spool"
     store = Store(8 * 3 * 100)
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT)
-    spooler = Spooler(Files(descriptor, file, tmp_path / "a.csv"), {PLANT: store})
+    spooler = Spooler(Files(descriptor, file), {PLANT: store}, {})
     spooler.begin({"out": "a.csv"})
     for first in (0, 100):
         store.begin_life()

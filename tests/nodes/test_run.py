@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.ndimage import maximum_filter1d
 
 import servonode
 from servonode.closed_loop.run import Run
@@ -31,6 +33,40 @@ WATCHED = (
     *("--set", f"plant.safety.command_timeout={TIMEOUT}", "--set", "run.speed=1"),
     *("--set", "run.duration=60", "--set", "plant.safety.safe_time=0.1"),
 )
+
+
+class Floor:
+    """The periods that a bare loop misses beside a run: what this machine takes from any process."""
+
+    def __init__(self, period_s: float) -> None:
+        self.period_s = period_s
+        self.missed = 0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._count, daemon=True)
+
+    def _count(self) -> None:
+        due = time.monotonic()
+        while not self._ended.wait(max(0.0, due - time.monotonic())):
+            late = int((time.monotonic() - due) // self.period_s)
+            self.missed += late
+            due += (1 + late) * self.period_s
+
+    def __enter__(self) -> "Floor":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
+def steps_since_a_change(columns: dict[str, Any], settle: int) -> Any:
+    """For each row, the longest time [steps] for which the inputs had stood still within the last `settle` steps."""
+    inputs = np.column_stack([columns["U1"], columns["U2"]])
+    rows = np.arange(len(inputs))
+    changed = np.concatenate([[True], np.any(np.diff(inputs, axis=0) != 0, axis=1)])
+    age = rows - np.maximum.accumulate(np.where(changed, rows, 0))
+    return maximum_filter1d(age, settle, origin=(settle - 1) // 2)
 
 
 class Process(Output):
@@ -203,14 +239,18 @@ def test_a_machine_without_controller_runs_alone(start: Start) -> None:
 
 @pytest.mark.slow
 def test_the_pursuit_in_real_time_steers_as_well_as_stated(start: Start) -> None:
-    process = start("trailer_pursuit", "--set", "run.speed=2", *FORGIVING)
-    process.ends_with(0, 120.0)
-    assert process.printed["rate"] == pytest.approx(2.0, rel=1e-3)
-    assert process.printed["misses"] <= 120  # of 12 500; on a quiet machine none
-    assert process.printed["counts"].get("missed_commands", 0) <= 120
-    assert process.printed["residual_max"]["heading"] < 1e-3
-    heading = process.columns["residual_heading"][(process.columns["t"] >= 100) & (process.columns["t"] <= 125)]
-    assert 2.4e-5 < np.max(np.abs(heading)) < 4e-5  # a perfect hold of 10 ms; a few steps late
+    with Floor(period_s=PERIOD / 2) as floor:
+        process = start("trailer_pursuit", "--set", "run.speed=2", *FORGIVING)
+        process.ends_with(0, 120.0)
+    printed = process.printed
+    assert printed["rate"] == pytest.approx(2.0, rel=1e-3)
+    assert printed["misses"] <= 120 + 4 * floor.missed  # of 12 500; on a quiet machine both are 0
+    assert printed["counts"].get("missed_commands", 0) <= 120 + 4 * floor.missed
+    columns = process.columns
+    kept = columns["t"] >= 25
+    kept &= steps_since_a_change(columns, settle=2000) < 20  # no hold of two periods, now or 2 s before
+    assert np.sum(kept) >= 5000
+    assert 2e-5 < np.max(np.abs(columns["residual_heading"][kept])) < 4e-5  # a perfect hold of 10 ms; a few steps late
 
 
 def test_with_a_period_of_delay_inputs_change_at_the_control_instants(start: Start) -> None:

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from servonode.mechanics.machine import Machine, ParameterError
 from servonode.plants import load_machine
-from servonode.plants.pendulum_sphero import outline
+from servonode.plants.views.pendulum_sphero import outline
 
 Flow = Callable[..., Any]
 Print = Callable[[Any, str], None]

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from servonode.mechanics.machine import Machine, ParameterError
 from servonode.plants import load_machine
-from servonode.plants.snowboarder import outline
+from servonode.plants.views.snowboarder import outline
 
 Flow = Callable[..., Any]
 Print = Callable[[Any, str], None]

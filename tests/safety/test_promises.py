@@ -1,8 +1,6 @@
 """Promises of the runtime that do not depend on the driver; those that do are in suite.py."""
 
 import ast
-import hashlib
-import json
 import os
 import py_compile
 import random
@@ -23,6 +21,7 @@ from click.testing import CliRunner
 import servonode
 from servonode.cli.main import main
 from servonode.closed_loop.launch_file import LaunchError
+from servonode.mechanics import cache
 from servonode.nodes import answers, command_filter, fault_ladder, guard, input_limiter, plant_output
 from servonode.nodes.topology import CONTROLLER, PLANT, TARGET
 from servonode.plants import limits
@@ -185,11 +184,11 @@ def test_promise_15_the_filter_does_not_ask_for_the_driver(module: ModuleType) -
 
 
 @pytest.fixture
-def session_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runs]:
+def session_runs(tmp_path: Path) -> Iterator[Runs]:
     """Runs made where every process of this user finds them, whatever its environment."""
-    with private_runs(tmp_path) as runs:
-        monkeypatch.delenv("XDG_RUNTIME_DIR")
-        monkeypatch.delenv("TMPDIR")
+    with private_runs(tmp_path) as runs, pytest.MonkeyPatch.context() as patch:
+        patch.delenv("XDG_RUNTIME_DIR")
+        patch.delenv("TMPDIR")
         yield runs
 
 
@@ -297,9 +296,8 @@ def test_promise_33_a_cache_in_which_others_can_write_is_not_run(tmp_path: Path)
     assert evaluated(theirs, "5*t").stdout == "10.0\n"
     for name in ("code.bin", "code.json"):  # somebody else's code, with a manifest that fits
         shutil.copy(files(theirs) / name, files(ours) / name)
-    digests = {each.name: hashlib.sha256(each.read_bytes()).hexdigest() for each in files(ours).iterdir()}
-    del digests["manifest.json"]
-    (files(ours) / "manifest.json").write_text(json.dumps(digests))
+    listed = {each.name: each.read_bytes() for each in files(ours).iterdir() if each.name != "manifest.json"}
+    (files(ours) / "manifest.json").write_bytes(cache.manifest_of(files(ours).name, listed))
     assert evaluated(ours, "3*t").stdout == "10.0\n"  # so what is poisoned is run where it is one's own
     ours.chmod(0o777)
     done = evaluated(ours, "3*t")

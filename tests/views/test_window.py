@@ -18,17 +18,19 @@ import pytest
 from matplotlib.backend_bases import KeyEvent
 
 import servonode
-from servonode.bus import BusError, Command, Report, State, Status, Target, run_folder
+from servonode.bus import BusError, Command, State, Status, run_folder
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import launch_of_table, read_launch, table_of
 from servonode.loop import Loop
 from servonode.mechanics.description import packed
 from servonode.nodes.find_runs import find_runs
 from servonode.views.panel_choice import FieldError, chosen_panels, extra_columns
-from servonode.views.window import ShownRun, Window, headless_figure, run_shown, stored_closed_loop
+from servonode.views.shown_run import ShownRun, run_shown, stored_closed_loop
+from servonode.views.window import Window, headless_figure
 from servonode.views.window_feed import GOALS, ROWS, STATES, Feed
 from servonode.views.window_process import Options
 from tests.helpers.runs import private_runtime
+from tests.helpers.talk import Talk
 
 assert_allclose: Any = np.testing.assert_allclose
 START_S, END_S = 60.0, 90.0  # a window takes only what nobody else wants
@@ -37,7 +39,8 @@ ALSO_SLOWLY = [pytest.param(end, marks=pytest.mark.slow) for end in (signal.SIGS
 ONTO_AGG = """
 import sys
 from servonode.views import window as w
-source = w.ShownRun(sys.argv[1])
+from servonode.views.shown_run import ShownRun
+source = ShownRun(sys.argv[1])
 source.wait_open()
 shown = w.Window(w.headless_figure(), source, w.Options())
 shown.begin()
@@ -49,38 +52,6 @@ shown.run()
 @pytest.fixture(scope="module")
 def loop() -> Loop:
     return servonode.load("trailer_pursuit", run__duration=1.0)
-
-
-class Talk:
-    """Messages of a run of the robot with trailer, whose forward speed is its time."""
-
-    def __init__(self, closed_loop: ClosedLoop, run: int = 7) -> None:
-        self.closed_loop, self.run = closed_loop, run
-        self.x = closed_loop.start[:-1].copy()
-
-    def header(self, k: int, node: str) -> dict[str, Any]:
-        return {"t": k * 1e-3, "seq": k, "run": self.run, "k": k, "mono": 10**9 + k * 10**6, "node": node, "src": 1}
-
-    def state(self, k: int, **more: Any) -> State:
-        description = self.closed_loop.machine.description
-        if "V" in description.state_names:
-            self.x[description.state_names.index("V")] = k * 1e-3
-        state = packed(description.layout, self.x.tolist())
-        inputs = {name: 1.0 + i for i, name in enumerate(description.input_names)}
-        values = {"state": state, "input": inputs, "control": k % 10 == 0} | more
-        return State(**self.header(k, "plant"), **values)
-
-    def target(self, k: int) -> Target:
-        return Target(**self.header(k, "target"), target={"x": float(k), "y": -float(k), "x_dot": 9.0})
-
-    def report(self, k: int, mono: int = 0) -> Report:
-        header = self.header(k, "controller") | ({"mono": mono} if mono else {})
-        residual = {"speed": 1e-3, "heading": -2e-3}
-        return Report(**header, residual=residual, condition=1.0, saturated=False, compute_s=5e-5, re=k)
-
-    def status(self, k: int, lifecycle: Any = "active", fault: str = "", node: str = "plant") -> Status:
-        values = {"round_trip": 3e-4, "lateness": 1e-4}
-        return Status(**self.header(k, node), lifecycle=lifecycle, fault=fault, counts={}, values=values)
 
 
 class Given(ShownRun):
@@ -368,7 +339,7 @@ def test_nothing_is_connected_before_the_nodes_were_started_together(runtime: st
     source.look(30.0)
     assert not source.alive
     assert source.receive() == []
-    assert source._bus is None
+    assert source._inbox is None
     with run_folder("a") as folder:
         folder.register(["plant"], described | {"open": True})
         assert source.look(40.0)

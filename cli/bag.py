@@ -1,0 +1,139 @@
+"""`servonode bag`: what a recording holds, what is left of one, its data in other formats."""
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from servonode.cli import verb
+
+_bag = click.argument("file", type=click.Path(path_type=Path), metavar="BAG")
+
+
+@verb.group
+def bag() -> None:
+    """Look into recordings, draw, export, recover them."""
+
+
+@bag.command(
+    cls=verb.Verb,
+    examples=("servonode bag info trailer_pursuit.mcap", "servonode bag info trailer_pursuit.mcap --json"),
+    exits={0: "shown", **verb.BAD_USAGE, **verb.INTERRUPTED},
+)
+@_bag
+@verb.as_json
+def info(file: Path, as_json: bool) -> None:
+    """Show what BAG holds: run, times, topics, gaps, events, damage.
+
+    BAG may be cut off, or the .spool file that a killed run has left.
+    """
+    from servonode.bags.bag import read_bag
+    from servonode.bags.info import info as found_in
+    from servonode.bags.info import info_text
+
+    found = found_in(read_bag(file))
+    click.echo(json.dumps(found) if as_json else "\n".join(info_text(found)))
+
+
+@bag.command(
+    cls=verb.Verb,
+    examples=(
+        "servonode bag recover trailer_pursuit.mcap.spool",
+        "servonode bag recover damaged.mcap --out whole.mcap",
+    ),
+    exits={0: "what is intact is written", **verb.BAD_USAGE, **verb.INTERRUPTED},
+)
+@_bag
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE.mcap", help="Default: named after BAG.")
+def recover(file: Path, out: Path | None) -> None:
+    """Make a whole recording of what is intact of BAG.
+
+    BAG is the .spool file of a run that was killed, or an MCAP file that is cut off or damaged. It is not touched.
+    """
+    from servonode.bags.bag import read_bag
+    from servonode.bags.recover import recover as recovered
+
+    for line in recovered(read_bag(file), out):
+        click.echo(line)
+
+
+@bag.command(
+    cls=verb.Verb,
+    examples=(
+        "servonode bag export trailer_pursuit.mcap rows.csv",
+        "servonode bag export trailer_pursuit.mcap rows.parquet",
+        "servonode bag export trailer_pursuit.mcap commands.npz --topic controller/command",
+    ),
+    exits={0: "written", **verb.BAD_USAGE, **verb.INTERRUPTED},
+)
+@_bag
+@click.argument("out", type=click.Path(path_type=Path), metavar="FILE")
+@click.option("--topic", metavar="NODE/TOPIC", help="The messages of a topic in place of the run's rows.")
+@verb.no_code
+def export(file: Path, out: Path, topic: str | None, no_code: bool) -> None:
+    """Write the data of BAG as FILE.csv, FILE.parquet or FILE.npz.
+
+    Without --topic: the rows of the run, as --out of servonode run writes them. With it: a column for each number of
+    the topic's messages.
+    """
+    from servonode.bags.bag import read_bag
+    from servonode.bags.export import check_format, export_run, export_topic
+    from servonode.bags.rows import runs_in
+    from servonode.cli.start_checks import check_writable
+
+    check_format(out)
+    check_writable(out)
+    if out.exists():
+        raise click.UsageError(f"{out} is there already; name another file, or remove it")
+    read = read_bag(file)
+    if topic:
+        click.echo(f"{out} ({export_topic(read, topic, out)} messages)")
+    else:
+        run = runs_in(read, read.closed_loop(code=not no_code))[-1]
+        click.echo(f"{out} ({export_run(run, out)} rows)")
+
+
+@bag.command(
+    cls=verb.Verb,
+    examples=(
+        "servonode bag report trailer_pursuit.mcap",
+        "servonode bag report trailer_pursuit.mcap --report pursuit.svg --movie pursuit.mp4",
+    ),
+    exits={
+        0: "drawn",
+        1: "the recorded run had a fault, or a file could not be made",
+        **verb.BAD_USAGE,
+        **verb.BROKEN_OFF,
+    },
+)
+@_bag
+@verb.reports
+@verb.movie
+@verb.as_json
+@verb.no_code
+def report(
+    file: Path,
+    reports: tuple[Path, ...],
+    movie: Path | None,
+    fps: float | None,
+    speed: float | None,
+    as_json: bool,
+    no_code: bool,
+) -> None:
+    """Draw the report and the movie of BAG.
+
+    They are those of run and simulate, of what was recorded.
+    """
+    from servonode.bags.bag import read_bag
+    from servonode.bags.rows import runs_in
+    from servonode.cli.report_formats import check_reports
+    from servonode.cli.simulate import delivered, filming
+
+    read = read_bag(file)
+    closed_loop = read.closed_loop(code=not no_code)
+    reports = reports or (Path(f"{file.stem}.png"),)
+    check_reports(reports, closed_loop)
+    film = filming(movie, fps, speed, closed_loop)
+    run = runs_in(read, closed_loop)[-1]
+    sys.exit(delivered(run, read.about["run"], as_json, None, reports, movie, film))

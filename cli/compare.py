@@ -1,0 +1,178 @@
+"""`servonode compare`: several runs in one picture and one table."""
+
+import json
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from servonode.cli import verb
+
+if TYPE_CHECKING:
+    from servonode.analysis.compared import Compared
+    from servonode.closed_loop.closed_loop import ClosedLoop
+    from servonode.closed_loop.run import Run
+
+OVERRIDE = re.compile(r":(?=[^\W\d][\w.]*=)")  # before KEY=VALUE
+
+
+@click.command(
+    cls=verb.Verb,
+    examples=(
+        "servonode compare trailer_pursuit trailer_pursuit:controller.gains.lambda=3",
+        "servonode compare ball_projected ball_split --panel residual_slip_x --out slip.png",
+        "servonode compare before.csv after.csv --json",
+        "servonode compare pursuit.mcap trailer_pursuit --out compare.html",
+        "servonode compare measured.csv@my_robot.toml my_robot.toml:plant.parameters.m1=5",
+    ),
+    exits={
+        0: "compared, whatever the runs did",
+        1: "a picture that could not be made",
+        2: "bad usage or input, nothing in common",
+    }
+    | verb.INTERRUPTED,
+)
+@click.argument("sources", metavar="SOURCE SOURCE...", nargs=-1, required=True)
+@verb.overrides
+@verb.no_code
+@verb.as_json
+@click.option("--panel", "panels", multiple=True, metavar="NAME,NAME", help="A panel with these (repeatable).")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("compare.png"),
+    show_default=True,
+    metavar="FILE.png|.html",
+    help="Where the picture goes.",
+)
+def compare(
+    sources: tuple[str, ...],
+    overrides: tuple[str, ...],
+    no_code: bool,
+    as_json: bool,
+    panels: tuple[str, ...],
+    out: Path,
+) -> None:
+    """Compare runs: curves in one picture, numbers in a table.
+
+    SOURCE is a launch file, which is simulated, a recording, or a CSV file that --out has written. After a launch file
+    may stand overrides of its own, each after a colon: FILE:KEY=VALUE:KEY=VALUE; --set overrides all launch files. A
+    CSV file alone has names and numbers; CSV@FILE says of which launch file it is: its units, inputs, target and
+    picture are then known too.
+    """
+    from servonode.analysis.comparison import measures
+    from servonode.cli import comparison_text
+    from servonode.cli.report_formats import comparison_writer
+    from servonode.views.comparison import check_sources, compared_panels
+
+    write = comparison_writer(out)
+    check_sources(sources)
+    taken = [compared(each, overrides, no_code) for each in unmistakable(sources)]
+    chosen = compared_panels(taken, panels)
+    numbers = [measures(source, taken) for source in taken]
+    failure = _made(lambda: write(taken, chosen, numbers, out))
+    answer = comparison_text.answer(taken, numbers) | {"picture": None if failure else str(out)}
+    click.echo(json.dumps(answer) if as_json else comparison_text.text(taken, numbers))
+    click.echo(
+        f"servonode: {out}: {failure}" if failure else f"  picture           {out}", err=as_json or bool(failure)
+    )
+    sys.exit(int(bool(failure)))
+
+
+def _made(write: Callable[[], None]) -> str:
+    """Why the picture could not be made; empty where it was."""
+    try:
+        write()
+    except OSError as error:
+        return f"cannot be written ({error.strerror or error}); name another with --out"
+    except Exception as error:  # noqa: BLE001  (a drawing library and a user's view may raise anything)
+        return f"cannot be made ({type(error).__name__}: {' '.join(str(error).split())})"
+    return ""
+
+
+# sources
+
+
+@dataclass(frozen=True)
+class Source:
+    """A word of the command line: its text, its name in table and picture, the file, the launch file behind @."""
+
+    text: str
+    name: str
+    file: str
+    launch: str
+    overrides: tuple[str, ...]
+
+
+def unmistakable(texts: Sequence[str]) -> list[Source]:
+    """The words of the command line, each under a name of its own: short where that tells them apart."""
+    parsed = [_parsed(text) for text in texts]
+    names = [each.name for each in parsed]
+    if len(set(names)) < len(names):
+        names = [each.text for each in parsed]
+    numbered = [
+        f"{name} ({names[: i + 1].count(name)})" if names.count(name) > 1 else name for i, name in enumerate(names)
+    ]
+    return [replace(each, name=name) for each, name in zip(parsed, numbered, strict=True)]
+
+
+def _parsed(text: str) -> Source:
+    whole = Path(text).exists()  # whatever its name holds
+    file, *overrides = [text] if whole else OVERRIDE.split(text)
+    file, at, launch = (file, "", "") if whole else file.partition(".csv@")
+    file += ".csv" if at else ""
+    return Source(text, " ".join([Path(file).stem, *map(_short, overrides)]), file, launch, tuple(overrides))
+
+
+def _short(override: str) -> str:
+    """An override by the last part of its key."""
+    key, _, value = override.partition("=")
+    return f"{key.rpartition('.')[2]}={value}"
+
+
+def compared(source: Source, overrides: Sequence[str], no_code: bool) -> "Compared":
+    """What is compared of a source; one line for each kind of file."""
+    from servonode.analysis.compared import Compared, run_of_csv
+
+    def closed_loop(launch: str) -> "ClosedLoop":
+        return verb.resolved(launch, [*overrides, *source.overrides], no_code)
+
+    if source.launch:
+        return Compared.of_run(source.name, run_of_csv(Path(source.file), closed_loop(source.launch)), False)
+    if source.file.endswith(".csv"):
+        return _table(source)
+    if source.file.endswith(".mcap"):
+        return Compared.of_run(source.name, _recorded(source, no_code))
+    return Compared.of_run(source.name, _simulated(closed_loop(source.file)))
+
+
+def _table(source: Source) -> "Compared":
+    from servonode.analysis.compared import Compared, CompareError, read_csv
+
+    if source.overrides:
+        remedy = f"name its launch file: {source.file}@FILE:{':'.join(source.overrides)}"
+        raise CompareError(f"{source.text}: a CSV file has no keys to override; {remedy}")
+    return Compared.of_table(source.name, read_csv(Path(source.file)))
+
+
+def _recorded(source: Source, no_code: bool) -> "Run":
+    from servonode.analysis.compared import CompareError
+    from servonode.bags.bag import read_bag
+    from servonode.bags.rows import runs_in
+
+    if source.overrides:
+        remedy = "name the launch file in its place, or see what replay --set says"
+        raise CompareError(f"{source.text}: a recording has no keys to override; {remedy}")
+    bag = read_bag(Path(source.file))
+    return runs_in(bag, bag.closed_loop(code=not no_code))[-1]
+
+
+def _simulated(closed_loop: "ClosedLoop") -> "Run":
+    from servonode.analysis.simulate import simulate_fused
+    from servonode.closed_loop.run import default_every
+
+    return simulate_fused(closed_loop, default_every(closed_loop))

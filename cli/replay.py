@@ -1,0 +1,52 @@
+"""`servonode replay`: the controller of a recording run again on its states."""
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from servonode.cli import verb
+
+
+@click.command(
+    cls=verb.Verb,
+    examples=(
+        "servonode replay trailer_pursuit.mcap",
+        "servonode replay trailer_pursuit.mcap --diff --set controller.gains.lambda=2.001",
+        "servonode replay trailer_pursuit_lockstep.mcap --again",
+    ),
+    exits={0: "all bits are equal", 1: "a command differs", **verb.BAD_USAGE, **verb.INTERRUPTED},
+)
+@click.argument("bag", type=click.Path(path_type=Path), metavar="BAG")
+@verb.overrides
+@verb.no_code
+@verb.as_json
+@click.option("--diff", is_flag=True, help="Name the first difference of each field.")
+@click.option("--again", is_flag=True, help="Run the whole again, in lockstep, and compare all messages.")
+def replay(bag: Path, overrides: tuple[str, ...], no_code: bool, as_json: bool, diff: bool, again: bool) -> None:
+    """Run the controller of BAG again on its recorded states.
+
+    Every command is computed anew and compared with the recorded one, bit by bit. --set changes the launch file that
+    was recorded, to see what another gain would have commanded.
+    """
+    from servonode.bags.again import run_again
+    from servonode.bags.bag import read_bag
+    from servonode.bags.replay import made_otherwise, replay
+
+    recorded = read_bag(bag)
+    for text in made_otherwise(recorded):
+        click.echo(f"servonode: {bag}: made by {text}; bits may differ", err=True)
+    closed_loop = recorded.closed_loop(overrides, code=not no_code)
+    found = run_again(recorded, closed_loop) if again else replay(recorded, closed_loop)
+    if as_json:
+        first = {name: each.as_dict() for name, each in found.first.items()}
+        differing = {"differing": found.differing_messages, "fields": dict(found.differing), "first": first}
+        click.echo(json.dumps({"compared": found.compared, "left_out": found.left_out, **differing}))
+    else:
+        what = "messages" if again else "commands"
+        left_out = f"; {found.left_out} left out, for their state or goal is not in it" if found.left_out else ""
+        click.echo(f"{bag}: {found.compared} {what} compared, {found.differing_messages} differ{left_out}")
+        for each in list(found.first.values())[: None if diff else 1]:
+            click.echo(f"  {each}" + (f" ({found.differing[each.name]} differ)" if diff else ""))
+    sys.exit(1 if found.differing else 0)

@@ -1,0 +1,66 @@
+"""The open bus of `servonode run --telemetry`: its address is bound, its process started beside the run."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from servonode.bus import BusError, Status, run_path
+from servonode.bus.zmq_io import listen
+from servonode.errors import ServonodeError
+from servonode.nodes.find_runs import find_runs
+from servonode.nodes.launcher import Progress
+from servonode.nodes.node_processes import say
+from servonode.nodes.process_beside import ProcessBeside
+from servonode.views.interpreter import fresh
+
+if TYPE_CHECKING:
+    import socket
+
+MODULE = "servonode.nodes.telemetry"
+
+
+class AddressTaken(ServonodeError, RuntimeError):
+    """Another process serves the address of the telemetry; the text says which run, where that is known."""
+
+
+@contextlib.contextmanager
+def telemetry_beside(address: str | None, name: str, line: Progress) -> Iterator[Progress]:
+    """The function for a launcher to call with each status, while a run's telemetry is published; without address not.
+
+    Raises:
+        AddressTaken: nothing has been started then.
+    """
+    if address is None:
+        yield line
+        return
+    with bound(address) as listening:
+        handle = listening.fileno()
+        words = (name, str(run_path(name)), str(os.getpid()), str(handle))
+        process = ProcessBeside("telemetry", fresh(MODULE, *words), (handle,), ends=True)
+        process.start()
+    alive = True
+
+    def progress(status: dict[str, Status]) -> None:
+        nonlocal alive
+        if alive and not process.look():
+            alive = False
+            say(f"the telemetry at {address} has ended early; the run goes on without")
+        line(status)
+
+    try:
+        yield progress
+    finally:
+        process.leave()
+
+
+def bound(address: str) -> "socket.socket":
+    """A socket that listens at an address."""
+    try:
+        return listen(address)[0]
+    except BusError as error:
+        holder = next((run for run, found in find_runs().items() if found.registry.get("telemetry") == address), None)
+        who = f"run {holder!r} publishes there" if holder else "a viewer that binds, or another program, is there"
+        host, _, port = address.rpartition(":")
+        other = f"{host}:{int(port) + 1 if int(port) < 65535 else int(port) - 1}"
+        raise AddressTaken(f"telemetry: {error}: {who}; stop that, or give another: --telemetry {other}") from None

@@ -1,0 +1,57 @@
+"""Values of expressions at several states at once, for the checks of a model: no substitution, nothing compiled."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import sympy
+
+Array = npt.NDArray[np.float64]
+Expr = Any
+Function = Callable[[Sequence[Array]], Any]  # of the arguments' values
+
+_FUNCTIONS: dict[type, Function] = {
+    sympy.Add: lambda terms: reduce(np.add, terms),
+    sympy.Mul: lambda factors: reduce(np.multiply, factors),
+    sympy.Pow: lambda arguments: np.power(*arguments),
+    sympy.Abs: lambda arguments: np.abs(*arguments),
+    sympy.cos: lambda arguments: np.cos(*arguments),
+    sympy.exp: lambda arguments: np.exp(*arguments),
+    sympy.sin: lambda arguments: np.sin(*arguments),
+    sympy.tan: lambda arguments: np.tan(*arguments),
+}
+
+
+def at_states(expressions: Sequence[Expr], states: Mapping[Expr, Array]) -> Array:
+    """The values of expressions (n_states, n); nan where one is not real or contains a symbol that `states` does not.
+
+    states: the values (n_states,) of each symbol.
+    """
+    size = len(next(iter(states.values())))
+    values = dict(states)
+    with np.errstate(all="ignore"):
+        columns = [np.broadcast_to(_value(sympy.sympify(each), values), size) for each in expressions]
+    return np.array(columns, dtype=float).reshape(len(columns), size).T
+
+
+def _value(node: Expr, values: dict[Expr, Array]) -> Array:
+    """The values of a node; those of all nodes below it are put into `values`."""
+    if node not in values:
+        arguments = [_value(each, values) for each in node.args]
+        function = _FUNCTIONS.get(type(node))
+        values[node] = np.asarray(function(arguments) if function else _by_sympy(node, arguments))
+    return values[node]
+
+
+def _by_sympy(node: Expr, arguments: Sequence[Array]) -> Array:
+    """The values of a number, a symbol (nan), or of a function that is rarely used, as sympy evaluates them."""
+    columns = np.broadcast_arrays(*arguments) if arguments else [np.zeros(1)]
+    rows = zip(*columns, strict=True) if arguments else [()]
+    return np.array([_real(node.func(*map(sympy.Float, row)) if row else node) for row in rows])
+
+
+def _real(expression: Expr) -> float:
+    number = expression.evalf()
+    return float(number) if number.is_Float or number.is_Integer else float("nan")

@@ -1,0 +1,92 @@
+"""A process beside a run: started, its output printed, never waited for by the run."""
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+
+from servonode.bus import Status
+from servonode.nodes.launcher import Progress
+
+END = b"\n"  # tells a process that the run has ended
+END_S = 2.0  # s (wall clock), for a process that is to end with the run
+
+
+class ProcessBeside:
+    """A fresh interpreter that a run does not depend on; it holds none of the command's files.
+
+    label: stands before each line that it writes to its standard error. descriptors: what it inherits. ends: whether it
+    ends with the run: it is told by a byte at its standard input, and Ctrl-C does not reach it. Else it stays in the
+    command's process group, so that Ctrl-C reaches it too, and is left alone at the end.
+    """
+
+    def __init__(self, label: str, command: Sequence[str], descriptors: Sequence[int] = (), ends: bool = False) -> None:
+        self._label, self._command = label, command
+        self._descriptors, self._ends = descriptors, ends
+        self._process: subprocess.Popen[bytes] | None = None
+        self._output = -1
+        self._partial = b""
+
+    def start(self) -> None:
+        """Start it; `look` prints its output."""
+        self._output, write = os.pipe()
+        os.set_blocking(self._output, False)
+        self._process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE if self._ends else subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=write,
+            pass_fds=self._descriptors,
+            process_group=0 if self._ends else None,
+        )
+        os.close(write)
+
+    def look(self) -> bool:
+        """Print what it has written to its standard error since the last call; whether it lives."""
+        if self._process is None:
+            return False
+        with contextlib.suppress(BlockingIOError):
+            while chunk := os.read(self._output, 65536):
+                *lines, self._partial = (self._partial + chunk).split(b"\n")
+                for line in lines:
+                    print(f"[{self._label}] {line.decode(errors='replace')}", file=sys.stderr)  # noqa: T201
+        return self._process.poll() is None
+
+    def leave(self) -> None:
+        """Stop reading its output; one that ends with the run is told to, and killed if it does not."""
+        if self._process is None:
+            return
+        if self._process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):  # it has ended
+                os.write(self._process.stdin.fileno(), END)  # its mere end would not be seen: the nodes hold copies
+            self._process.stdin.close()
+            try:
+                self._process.wait(END_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self.look()
+        os.close(self._output)
+        self._process.returncode = self._process.poll() or 0  # else Python would warn that it is still running
+        self._process = None
+
+
+@contextlib.contextmanager
+def beside(processes: Sequence[ProcessBeside], line: Progress) -> Iterator[tuple[Callable[[], None], Progress]]:
+    """The functions for a launcher to call at its start and with each status; `line` is called with these too."""
+
+    def start() -> None:
+        for process in processes:
+            process.start()
+
+    def progress(status: dict[str, Status]) -> None:
+        for process in processes:
+            process.look()
+        line(status)
+
+    try:
+        yield start, progress
+    finally:
+        for process in processes:
+            process.leave()

@@ -1,0 +1,122 @@
+"""The open bus: a process beside a run that gathers what its nodes publish, at one address for any viewer.
+
+`python -m servonode.nodes.telemetry RUN FOLDER PID SOCKET` serves at a socket that listens already. Each message goes
+out as two frames: NODE/TOPIC, and the payload unchanged. It reads its nodes a few tens of times a second, with
+processor time that nobody else wants, and only the topics that its own subscribers want.
+"""
+
+import contextlib
+import os
+import socket
+import sys
+import time
+from collections import defaultdict
+
+from servonode.bus import BusError, Wanted
+from servonode.bus.publisher import Publisher, Words
+from servonode.bus.waiter import Waiter
+from servonode.nodes.find_runs import Found
+from servonode.nodes.listener import START_S, RawListener, give_way
+from servonode.nodes.node_process import call_process
+from servonode.nodes.raw_inbox import Raw, RawInbox
+from servonode.nodes.topology import NODES
+
+NAME = "telemetry"
+WORDS = tuple(f"{node}/{topic}" for node, entry in NODES.items() for topic in entry.publishes)
+POLLS = 50  # a second, while somebody listens
+IDLE_S = 0.05  # between two looks at the subscriptions while nobody does
+KEPT_S = (
+    1.0  # how long a topic is still read that nobody wants any more: a subscriber that toggles costs the nodes nothing
+)
+
+
+class Followed(RawListener):
+    """The run that one launcher has started, in its folder; never another one there."""
+
+    def __init__(self, folder: str, launcher: int) -> None:
+        super().__init__(folder, lambda _: {})
+        self._launcher = launcher
+        self.inbox = RawInbox({}, 0.0)
+
+    def found(self) -> Found:
+        found = super().found()
+        if found.described().get("pid") != self._launcher:
+            raise BusError(f"{found.path} belongs to another run now")
+        return found
+
+    def _connected(self, found: Found, wanted: Wanted) -> RawInbox:  # noqa: ARG002  (what is wanted changes)
+        self.inbox.join(found)
+        return self.inbox
+
+    def hurry(self, pause_s: float = 0.0) -> None:
+        """Look at the run after so many seconds, or sooner."""
+        self._look_due = min(self._look_due, time.monotonic() + pause_s)
+
+
+class Telemetry:
+    """Serves subscribers, and passes on to them what comes from the run. lifeline: readable when the launcher ends."""
+
+    def __init__(self, publisher: Publisher, run: Followed, lifeline: int) -> None:
+        self._publisher, self._run, self._lifeline = publisher, run, [lifeline]
+        self._waiter = Waiter()
+        self._waiter.serve(publisher.server)
+        self._wanted: dict[str, float] = {}  # the words that are read, each with the time until which they are
+
+    def serve(self) -> None:
+        """Until the run has ended."""
+        run = self._run
+        while self._goes_on():
+            now = time.monotonic()
+            self._want(now, anew=run.look(now))
+            self._pass_on(run.inbox.receive())
+            if not run.registry or run.inbox.missing():
+                run.hurry(START_S)
+            pause = 1 / POLLS if self._wanted else IDLE_S
+            self._waiter.wait(time.monotonic_ns() + round(pause * 1e9), self._lifeline)
+        self._pass_on(run.inbox.receive())
+        self._publisher.server.close()
+
+    def _goes_on(self) -> bool:
+        """Whether the launcher has not said that the run has ended; if it died, whether the run lives without it."""
+        if self._lifeline:
+            with contextlib.suppress(BlockingIOError):
+                if os.read(self._lifeline[0], 1):
+                    return False
+                self._lifeline.clear()
+                self._run.hurry()
+                self._run.look(time.monotonic())
+        return bool(self._lifeline) or self._run.alive
+
+    def _want(self, now: float, anew: bool) -> None:
+        """Read the topics that somebody wants now, or wanted a moment ago. anew: the run has just been found."""
+        wanted = self._wanted | {word: now + KEPT_S for word in WORDS if self._publisher.listened(word)}
+        wanted = {word: until for word, until in wanted.items() if until > now}
+        if anew or wanted.keys() != self._wanted.keys():
+            nodes: dict[str, list[str]] = {node: [] for node in self._run.registry.get("nodes", ())}
+            for node, _, topic in (word.partition("/") for word in wanted):
+                nodes.get(node, []).append(topic)
+            self._run.inbox.want(nodes)
+            self._run.hurry()
+        self._wanted = wanted
+
+    def _pass_on(self, came: list[Raw]) -> None:
+        gathered: dict[bytes, list[bytes]] = defaultdict(list)
+        for each in came:
+            gathered[f"{each.node}/{each.topic}".encode()].append(each.payload)
+        for word, payloads in gathered.items():
+            self._publisher.publish_frames(word, *payloads)
+
+
+def main() -> None:
+    run, folder, launcher, listening = sys.argv[1:]
+    give_way()
+    call_process(NAME, run)
+    os.set_blocking(0, False)
+    opened = socket.socket(fileno=int(listening))
+    opened.setblocking(False)
+    publisher = Publisher(opened, 0, Words(WORDS))
+    Telemetry(publisher, Followed(folder, int(launcher)), 0).serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,534 @@
+"""Recordings of real runs: read by the MCAP library alone, looked into, cut off, recovered, exported, replayed."""
+
+import json
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from mcap.reader import make_reader
+from mcap.writer import Writer
+
+from servonode.bags.bag import read_bag
+from servonode.bags.replay import replay
+from servonode.bags.rows import runs_in
+from servonode.cli.main import main
+from servonode.closed_loop.launch_file import launch_of_table, table_of
+from servonode.version import VERSION
+from tests.helpers.runs import START_S, Runs, operator, private_runs
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+QUIET = ("plant.safety.command_timeout_floor=5", "plant.safety.lateness_limit=10")  # a busy host is not tested
+
+
+def recorded(folder: Path, launch: str, *settings: str) -> Path:
+    """The recording of a run that completed."""
+    file = folder / f"{launch}.mcap"
+    with private_runs(folder) as runs:
+        run = runs.start(launch, *settings, words=("--record", str(file)))
+        run.ends_with(0, START_S)
+    return file
+
+
+@pytest.fixture(scope="module")
+def lockstep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return recorded(tmp_path_factory.mktemp("lockstep"), "trailer_pursuit_lockstep", "run.duration=4")
+
+
+@pytest.fixture(scope="module")
+def realtime(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, int]:
+    """The recording, and the wall's clock before and after the run [ns]."""
+    began = time.time_ns()
+    folder = tmp_path_factory.mktemp("realtime")
+    file = recorded(folder, "trailer_pursuit", "run.duration=4", "run.speed=2", "plant.publish_every=1", *QUIET)
+    return file, began, time.time_ns()
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Iterator[Runs]:
+    with private_runs(tmp_path) as runs:
+        yield runs
+
+
+def messages(file: Path) -> list[tuple[str, Any, Any]]:
+    """Topic, schema and record of each message, by the library alone."""
+    with file.open("rb") as stream:
+        return [(channel.topic, schema, message) for schema, channel, message in make_reader(stream).iter_messages()]
+
+
+def servo(*words: str) -> "subprocess.CompletedProcess[str]":
+    """The command line in this process, for what starts no other."""
+    result = CliRunner().invoke(main, words)
+    if not isinstance(result.exception, SystemExit | None):
+        raise result.exception
+    return subprocess.CompletedProcess(words, result.exit_code, result.stdout, result.stderr)
+
+
+def refused(*words: str) -> str:
+    """The one line with which the command is refused."""
+    result = servo(*words)
+    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1), (result.stdout, result.stderr)
+    return result.stderr.removeprefix("servonode: ").rstrip()
+
+
+# what the library alone reads
+
+
+def test_a_stranger_reads_schemas_that_hold_times_that_are_right_and_nothing_is_missing(
+    realtime: tuple[Path, int, int],
+) -> None:
+    file, began, ended = realtime
+    numbers: dict[str, list[int]] = {}
+    validators: dict[int, Any] = {}
+    for topic, schema, message in messages(file):
+        content = json.loads(message.data)
+        assert (schema.encoding, topic != "") == ("jsonschema", True)
+        validator = validators.setdefault(schema.id, jsonschema.Draft202012Validator(json.loads(schema.data)))
+        validator.validate(content)
+        assert set(content) <= set(validator.schema["properties"]), topic
+        assert began < message.log_time == message.publish_time < ended
+        if topic != "run/events":
+            assert message.sequence == content["seq"]
+            numbers.setdefault(topic, []).append(message.sequence)
+    for topic, found in numbers.items():
+        distinct = sorted(set(found))
+        assert distinct == list(range(distinct[-1] + 1)), topic
+    assert len(numbers["plant/state"]) >= 4001  # at 1 kHz, both ends included
+    assert {"plant/state", "plant/applied", "controller/command", "controller/report", "target/target"} < numbers.keys()
+
+
+def test_times_in_a_recording_are_in_order_and_as_far_apart_as_the_plants(realtime: tuple[Path, int, int]) -> None:
+    states = [m for topic, _, m in messages(realtime[0]) if topic == "plant/state"]
+    log = np.array([each.log_time for each in states])
+    t = np.array([json.loads(each.data)["t"] for each in states])
+    assert np.all(np.diff(log) >= 0)
+    assert (log[-1] - log[0]) / 1e9 == pytest.approx((t[-1] - t[0]) / 2, rel=0.2)  # speed 2
+
+
+def test_damaged_rows_are_said_and_the_messages_stand_for_them(lockstep: Path, tmp_path: Path) -> None:
+    data = bytearray(lockstep.read_bytes())
+    with lockstep.open("rb") as stream:
+        summary = make_reader(stream).get_summary()
+    assert summary is not None
+    rows = next(each for each in summary.attachment_indexes if each.name == "rows.npz")
+    middle = rows.offset + rows.length // 2
+    data[middle : middle + 64] = bytes(64)
+    (tmp_path / "rows.mcap").write_bytes(data)
+    found = read_bag(tmp_path / "rows.mcap")
+    assert found.damage == ["the attachment rows.npz is damaged; it is left out"]
+    run = runs_in(found, found.closed_loop())[-1]
+    assert (len(run.t), float(run.t[-1])) == (401, 4.0)
+
+
+def test_metadata_says_what_was_run_by_what(lockstep: Path) -> None:
+    with lockstep.open("rb") as stream:
+        reader = make_reader(stream)
+        metadata = {each.name: each.metadata for each in reader.iter_metadata()}
+        attachments = {each.name: each.data for each in reader.iter_attachments()}
+        header = reader.get_header()
+    about = metadata["servonode"]
+    assert header.library == f"servonode {VERSION}"
+    assert (about["machine"], about["program"], about["mode"], about["seed"]) == (
+        "diff_drive_trailer", "pursuit", "lockstep", "1",
+    )  # fmt: skip
+    assert about["servonode"] == VERSION
+    assert len(json.loads(about["kernels"])) >= 2
+    assert json.loads(attachments["launch.json"])["table"]["run"]["duration"] == 4
+    written = launch_of_table(tomllib.loads(attachments["launch.toml"].decode()))
+    assert table_of(written) == json.loads(attachments["launch.json"])["table"]
+    assert json.loads(metadata["servonode_ending"]["ended"]) == "well"
+
+
+# info
+
+
+def test_info_shows_what_is_in_it(lockstep: Path) -> None:
+    result = servo("bag", "info", str(lockstep), "--json")
+    found = json.loads(result.stdout)
+    assert (result.returncode, found["topics"]["controller/command"], found["missing"]) == (0, 401, {})
+    assert (found["rows"], found["t_end"], found["ended"], found["damage"]) == (
+        {"plant": 4001, "controller": 401}, 4.0, "well", [],
+    )  # fmt: skip
+    events = [(each["node"], each["event"], each["text"]) for each in found["events"]]
+    assert ("plant", "lifecycle", "active") in events
+    assert events[-1] == ("plant", "lifecycle", "finished")
+    text = servo("bag", "info", str(lockstep)).stdout
+    assert "Run:         " in text
+    assert "  controller/command             401\n" in text
+
+
+# rows
+
+
+def test_a_recording_gives_the_rows_that_out_writes(lockstep: Path, tmp_path: Path) -> None:
+    csv = tmp_path / "rows.csv"
+    result = servo("bag", "export", str(lockstep), str(csv))
+    assert (result.returncode, result.stdout) == (0, f"{csv} (4001 rows)\n")
+    written = next(lockstep.parent.rglob("*.csv"))
+    assert csv.read_bytes() == written.read_bytes()
+
+
+def test_rows_are_exported_with_all_digits_in_each_format(lockstep: Path, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    for name in ("rows.npz", "rows.parquet", "commands.npz", "commands.csv", "commands.parquet"):
+        topic = ("--topic", "controller/command") if name.startswith("commands") else ()
+        assert servo("bag", "export", str(lockstep), str(tmp_path / name), *topic).returncode == 0
+    bag = read_bag(lockstep)
+    (run,) = bag.runs(bag.closed_loop())
+    with np.load(tmp_path / "rows.npz") as arrays:
+        assert arrays["unit of V"] == "m/s"
+        table = pq.read_table(tmp_path / "rows.parquet")
+        assert table.schema.field("V").metadata == {b"unit": b"m/s"}
+        for name, column in run.columns.items():
+            np.testing.assert_array_equal(arrays[name], column)
+            np.testing.assert_array_equal(table[name].to_numpy(), column)
+    commands = [json.loads(m.data) for topic, _, m in messages(lockstep) if topic == "controller/command"]
+    with np.load(tmp_path / "commands.npz") as arrays:
+        np.testing.assert_array_equal(arrays["input.U1"], [each["input"]["U1"] for each in commands])
+    first = (tmp_path / "commands.csv").read_text().splitlines()[1].split(",")
+    assert float(first[1]) == commands[0]["t"]
+
+
+# replay
+
+
+@pytest.mark.parametrize("kind", ["lockstep", "realtime"])
+def test_the_controller_computes_every_command_anew_bit_by_bit(
+    kind: str, lockstep: Path, realtime: tuple[Path, int, int]
+) -> None:
+    result = servo("replay", str(lockstep if kind == "lockstep" else realtime[0]), "--json")
+    found = json.loads(result.stdout)
+    assert (result.returncode, found["differing"], found["left_out"], found["fields"]) == (0, 0, 0, {}), result.stderr
+    assert found["compared"] == 401 if kind == "lockstep" else found["compared"] > 50
+
+
+def test_a_recorded_lockstep_run_run_again_gives_the_identical_recording(lockstep: Path) -> None:
+    result = operator("replay", str(lockstep), "--again", "--json")
+    found = json.loads(result.stdout)
+    assert (result.returncode, found["differing"]) == (0, 0), result.stdout
+    assert found["compared"] > 3 * 401
+
+
+def test_a_gain_changed_by_its_last_bit_is_found_at_the_step_where_the_law_first_shows_it(lockstep: Path) -> None:
+    bag = read_bag(lockstep)
+    control = bag.closed_loop().control
+    assert control is not None
+    gain = math.nextafter(float(control.gains.K1[1, 1]) / 2, math.inf)  # of relative degree 2: K1 = 2 lambda
+    setting = f"controller.gains.lambda_heading={gain!r}"
+    changed = bag.closed_loop([setting])
+    first = next((k for k, was, now in laws_at_control_instants(bag, changed) if was != now), None)
+    result = servo("replay", str(lockstep), "--diff", "--json", "--set", setting)
+    found = json.loads(result.stdout)["first"]
+    assert (result.returncode, min(each["k"] for each in found.values())) == (1, first)
+    assert {each["name"] for each in found.values()} <= {"input.U1", "input.U2"}
+    line = servo("replay", str(lockstep), "--set", setting).stdout.splitlines()[1]
+    assert line.startswith(f"  step {first}, t = {first / 1000:g} s: input.U")
+
+
+def laws_at_control_instants(bag: Any, changed: Any) -> Iterator[tuple[int, list[float], list[float]]]:
+    """Step, recorded inputs, inputs of the changed law: evaluated without any node, on the goal's own expressions."""
+    law, targets = changed.control.law, changed.targets
+    y, goal = np.zeros(law.goal_layout.size), np.zeros(len(targets.entries))
+    states = {m["k"]: m for _, _, m in bag.messages(("plant/state",))}
+    for _, _, command in bag.messages(("controller/command",)):
+        k = command["k"]
+        t = states[k]["t"]
+        x = np.append(list(states[k]["state"].values()), 0.0)[: len(states[k]["state"])]
+        targets.evaluate(t, goal)
+        y[law.goal_layout.targets] = goal
+        yield k, list(command["input"].values()), law.evaluate(t, x, y).inputs.tolist()
+
+
+def altered(file: Path, out: Path, at: int, name: str) -> None:
+    """A copy in which one input of the command at a step has another last bit."""
+    with file.open("rb") as stream, out.open("wb") as copy:
+        reader, writer = make_reader(stream), Writer(copy)
+        writer.start(library=reader.get_header().library)
+        for each in reader.iter_metadata():
+            writer.add_metadata(each.name, each.metadata)
+        for part in reader.iter_attachments():
+            writer.add_attachment(part.create_time, part.log_time, part.name, part.media_type, part.data)
+        channels: dict[int, int] = {}
+        for schema, channel, message in reader.iter_messages():
+            if channel.id not in channels:
+                number = writer.register_schema(schema.name, schema.encoding, schema.data)
+                channels[channel.id] = writer.register_channel(channel.topic, channel.message_encoding, number)
+            content = json.loads(message.data)
+            if channel.topic == "controller/command" and content["k"] == at:
+                content["input"][name] = math.nextafter(content["input"][name], math.inf)
+            data = json.dumps(content).encode()
+            writer.add_message(channels[channel.id], message.log_time, data, message.publish_time, message.sequence)
+        writer.finish()
+
+
+def test_one_bit_of_one_command_is_found_and_named(lockstep: Path, tmp_path: Path) -> None:
+    file = tmp_path / "altered.mcap"
+    altered(lockstep, file, at=1230, name="U2")
+    bag = read_bag(file)
+    found = replay(bag, bag.closed_loop())
+    assert (found.compared, found.differing_messages, dict(found.differing)) == (401, 1, {"input.U2": 1})
+    first = found.first["input.U2"]
+    assert (first.k, first.t, first.recorded) == (1230, 1.23, math.nextafter(first.computed, math.inf))
+
+
+# bags that are cut off, damaged, foreign
+
+
+def test_a_bag_cut_anywhere_keeps_what_was_before_and_is_made_whole(lockstep: Path, tmp_path: Path) -> None:
+    whole, size = messages(lockstep), lockstep.stat().st_size
+    with lockstep.open("rb") as stream:
+        summary = make_reader(stream).get_summary()
+    begin = summary.chunk_indexes[0].chunk_start_offset
+    counts = []
+    for number, end in enumerate([*np.linspace(begin + 100, size - 1, 5).astype(int)]):
+        file = tmp_path / f"{number}.mcap"
+        file.write_bytes(lockstep.read_bytes()[:end])
+        found = json.loads(servo("bag", "info", str(file), "--json").stdout)
+        assert found["damage"] == ["its end is cut off; servonode bag recover makes it whole"]
+        result = servo("bag", "recover", str(file))
+        made = tmp_path / f"{number}.recovered.mcap"
+        assert result.returncode == 0, result.stderr
+        kept = messages(made)
+        counts.append(len(kept))
+        assert [m.data for *_, m in kept] == [m.data for *_, m in whole][: len(kept)]
+        assert made.stat().st_size > 0
+    assert counts == sorted(counts)
+    assert counts[-1] == len(whole)
+    assert refused("bag", "recover", str(lockstep)) == f"{lockstep}: is whole; there is nothing to recover"
+
+
+def test_a_damaged_chunk_costs_its_messages_alone(lockstep: Path, tmp_path: Path) -> None:
+    with lockstep.open("rb") as stream:
+        summary = make_reader(stream).get_summary()
+    assert len(summary.chunk_indexes) > 1
+    first = summary.chunk_indexes[0]
+    data = bytearray(lockstep.read_bytes())
+    data[first.chunk_start_offset + first.chunk_length // 2] ^= 0xFF
+    file = tmp_path / "damaged.mcap"
+    file.write_bytes(data)
+    (text,) = json.loads(servo("bag", "info", str(file), "--json").stdout)["damage"]
+    assert text.startswith("a chunk of ")
+    made = tmp_path / "made.mcap"
+    assert servo("bag", "recover", str(file), "--out", str(made)).returncode == 0
+    assert 0 < len(messages(made)) < len(messages(lockstep))
+
+
+def test_what_is_no_recording_is_refused_in_one_line(lockstep: Path, tmp_path: Path) -> None:
+    absent, text, foreign, later = (tmp_path / name for name in ("absent.mcap", "a.mcap", "b.mcap", "c.mcap"))
+    text.write_text("t,X\n0,0\n")
+    with foreign.open("wb") as stream:
+        writer = Writer(stream)
+        writer.start(library="rosbag2")
+        writer.finish()
+    with later.open("wb") as stream:
+        writer = Writer(stream)
+        writer.start(library="servonode 9.0")
+        writer.add_metadata("servonode", {"format": "9", "servonode": "9.0"})
+        writer.add_attachment(0, 0, "launch.json", "application/json", b"{}")
+        writer.finish()
+    because = {
+        absent: "cannot be read (No such file or directory); give the .mcap file of a recording",
+        text: "no recording; give an .mcap file, or the .spool file that a killed run has left",
+        foreign: "an MCAP file, but no recording of servonode (rosbag2); give one of run --record",
+        later: "written by servonode 9.0 in format 9, this version reads format 1; use that version",
+    }
+    for file, why in because.items():
+        for words in (("bag", "info"), ("replay",), ("bag", "recover"), ("bag", "report")):
+            assert refused(*words, str(file)) == f"{file}: {why}"
+    assert refused("bag", "export", str(lockstep), "rows.xls") == (
+        "rows.xls: is no format of exports; name it FILE.csv, FILE.npz, FILE.parquet"
+    )
+    line = refused("bag", "export", str(lockstep), str(tmp_path / "a.csv"), "--topic", "plant/stat")
+    assert line.startswith(f"{lockstep}: holds no topic 'plant/stat'; choose controller/command, ")
+    there = tmp_path / "there.csv"
+    there.write_text("mine")
+    assert refused("bag", "export", str(lockstep), str(there)).startswith(
+        f"{there} is there already; name another file"
+    )
+    assert there.read_text() == "mine"
+    assert "recorded in real time" in refused_again(lockstep, tmp_path)
+
+
+def refused_again(lockstep: Path, folder: Path) -> str:
+    """The refusal to run a run in real time again."""
+    bag = read_bag(lockstep)
+    bag.about["mode"] = "realtime"
+    from servonode.bags.again import run_again
+    from servonode.bags.write import BagError
+
+    with pytest.raises(BagError) as error:
+        run_again(bag, bag.closed_loop())
+    return str(error.value)
+
+
+def test_recordings_do_not_overwrite(runs: Runs, tmp_path: Path) -> None:
+    there = tmp_path / "there.mcap"
+    there.write_bytes(b"")
+    line = refused("run", "trailer_pursuit", "--record", str(there))
+    assert line.startswith(f"--record {there}: is there already; name another file, or remove it")
+    line = refused("run", "trailer_pursuit", "--record", str(tmp_path / "a.csv"))
+    assert "a recording is an MCAP file; name it FILE.mcap" in line
+    for number in (1, 2):
+        words = (
+            "run",
+            "trailer_pursuit_lockstep",
+            "--set",
+            "run.duration=0.2",
+            "--no-report",
+            "--record",
+            "--name",
+            "r",
+        )
+        assert operator(*words, cwd=tmp_path).returncode == 0
+        assert sorted(each.name for each in tmp_path.glob("r*.mcap")) == ["r.2.mcap", "r.mcap"][-number:]
+
+
+# a run goes on
+
+
+def test_a_run_that_goes_on_is_recorded_by_listening(runs: Runs, tmp_path: Path) -> None:
+    run = runs.start("trailer_pursuit", "run.speed=1", "run.duration=600", *QUIET)
+    run.wait_open()
+    file = tmp_path / "listened.mcap"
+    command = [sys.executable, "-m", "servonode.cli.main", "record", run.name, "--out", str(file)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == f"{run.name}: recording into {file}; Ctrl-C ends it\n"
+        time.sleep(2.0)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=START_S)
+    run.stop()
+    assert process.returncode in (0, 1), err  # 1: a busy host has made it miss messages, which it says
+    assert out.startswith(f"{file} (")
+    found = json.loads(servo("bag", "info", str(file), "--json").stdout)
+    assert found["topics"]["plant/state"] > 50
+    result = servo("replay", str(file), "--json")
+    assert json.loads(result.stdout)["differing"] == 0, result.stdout
+    picture = tmp_path / "report.png"
+    assert servo("bag", "report", str(file), "--report", str(picture), "--json").returncode == 0
+    assert picture.stat().st_size > 10_000
+
+
+def test_without_a_run_there_is_nothing_to_record(runs: Runs) -> None:
+    assert refused("record") == "no run is going on; start one with servonode run FILE"
+
+
+# deaths and disks
+
+
+def killed_after(runs: Runs, seconds: float) -> tuple[Path, int]:
+    """The recording of a run of which all processes were killed, and when [monotonic ns]."""
+    file = runs.folder / f"{time.monotonic_ns()}.mcap"
+    run = runs.start("trailer_pursuit", "run.speed=1", "run.duration=600", *QUIET, words=("--record", str(file)))
+    run.wait_open()
+    time.sleep(seconds)
+    victims = [run.popen.pid, run.writer(), *run.pids().values()]
+    killed = time.monotonic_ns()
+    for pid in victims:
+        os.kill(pid, signal.SIGKILL)
+    run.popen.wait(START_S)
+    return Path(f"{file}.spool"), killed
+
+
+def assert_at_most_lost(spool: Path, killed: int, seconds: float) -> float:
+    bag = read_bag(Path(str(spool).removesuffix(".spool")))  # by the name that it would have had
+    last = max(mono for mono, *_ in bag.messages())
+    assert (killed - last) / 1e9 <= seconds
+    return (killed - last) / 1e9
+
+
+def test_when_all_is_killed_the_spool_is_read_and_made_a_bag(runs: Runs) -> None:
+    spool, killed = killed_after(runs, 1.0)
+    assert_at_most_lost(spool, killed, 2.0)  # 0.6 s on a quiet machine, which the slow test asks for
+    result = servo("bag", "recover", str(spool))
+    assert result.returncode == 0, result.stderr
+    made = Path(str(spool).removesuffix(".spool"))
+    assert len(messages(made)) > 100
+    assert servo("replay", str(made)).returncode == 0
+    assert json.loads(servo("bag", "info", str(made), "--json").stdout)["ended"] == "killed"
+
+
+@pytest.mark.slow
+def test_twenty_random_deaths_cost_at_most_six_tenths_of_a_second(runs: Runs, rng: np.random.Generator) -> None:
+    costs = []
+    for _ in range(20):
+        spool, killed = killed_after(runs, float(rng.uniform(0.3, 2.0)))
+        costs.append(assert_at_most_lost(spool, killed, 0.6))
+        spool.unlink()
+    print(f"\n20 deaths: at worst {max(costs):.3f} s lost")
+
+
+@pytest.mark.slow
+def test_a_recorder_that_is_killed_twenty_times_loses_nothing(runs: Runs, rng: np.random.Generator) -> None:
+    file = runs.folder / "killed.mcap"
+    run = runs.start("trailer_pursuit", "run.speed=1", "run.duration=600", *QUIET, words=("--record", str(file)))
+    run.wait_open()
+    killed = 0
+    while killed < 20:
+        time.sleep(float(rng.uniform(0.1, 1.5)))
+        for writer in run.left_over(b"writer"):
+            os.kill(writer, signal.SIGKILL)
+            killed += 1
+    time.sleep(2.0)
+    run.popen.send_signal(signal.SIGTERM)
+    run.ends_with(143)
+    found = json.loads(servo("bag", "info", str(file), "--json").stdout)
+    assert found["missing"] == {}
+    assert found["topics"]["plant/state"] > 1000
+    assert json.loads(servo("replay", str(file), "--json").stdout)["differing"] == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")
+def test_a_full_disk_ends_the_recording_and_not_the_run(runs: Runs, tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", str(small)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"no file system can be mounted here: {mounted.stderr.decode()}")
+    try:
+        run = runs.start(
+            "trailer_pursuit", "run.speed=3", "run.duration=9", "plant.publish_every=1", *QUIET,
+            words=("--record", str(small / "a.mcap")),
+        )  # fmt: skip
+        assert run.popen.wait(START_S) == 1
+        assert (run.printed["t"], run.printed["ended"], run.printed["faults"], run.printed["exit"]) == (
+            9.0,
+            "well",
+            [],
+            1,
+        )
+        spool = small / "a.mcap.spool"
+        assert f"[writer] {spool}: cannot be written (No space left on device); the recording ends here" in run.stderr
+        remedy = f"what was recorded is kept: servonode bag recover {spool}"
+        assert f"a.mcap: cannot be written (No space left on device); {remedy}" in run.stderr
+        out = tmp_path / "out.mcap"
+        assert servo("bag", "recover", str(spool), "--out", str(out)).returncode == 0
+        assert len(messages(out)) > 100
+    finally:
+        subprocess.run(["umount", "-l", str(small)], check=True)
+
+
+# docs
+
+
+def test_the_script_of_the_docs_plots_a_recording_without_servonode(lockstep: Path, tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "recordings.md").read_text()
+    script = text.partition("```python\n")[2].partition("```")[0]
+    assert "servonode" not in script
+    assert len(script.strip().splitlines()) <= 11
+    shutil.copy(lockstep, tmp_path / "pursuit.mcap")
+    environment = {**os.environ, "MPLBACKEND": "agg"}
+    subprocess.run([sys.executable, "-I", "-c", script], cwd=tmp_path, env=environment, check=True)
+    assert (tmp_path / "hitch.png").read_bytes().startswith(b"\x89PNG")

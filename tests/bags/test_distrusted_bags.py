@@ -1,0 +1,235 @@
+"""Recordings that are damaged, or of a stranger: refused in one line, or read without what cannot be believed."""
+
+import io
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from mcap.reader import make_reader
+from mcap.records import Attachment, Channel, Message, Metadata, Schema
+from mcap.stream_reader import StreamReader
+from mcap.writer import Writer
+
+from servonode.bags.bag import read_bag
+from servonode.bags.info import info, info_text
+from servonode.bags.recover import recover
+from servonode.bags.replay import replay
+from servonode.bags.rows import runs_in
+from servonode.bags.write import BagError, new_file
+from tests.bags.test_bags import operator, recorded, refused
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+Change = Callable[[str, bytes], bytes | None]  # name of an attachment, a metadata or a topic, content; None: left out
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return recorded(tmp_path_factory.mktemp("whole"), "trailer_pursuit_lockstep", "run.duration=0.5")
+
+
+def changed(whole: Path, file: Path, change: Change) -> Path:
+    """The recording written anew, with other content of the same kind."""
+    schemas: dict[int, int] = {}
+    channels: dict[int, tuple[int, str]] = {}
+    with whole.open("rb") as source, file.open("wb") as stream:
+        writer = Writer(stream)
+        writer.start()
+        for record in StreamReader(source).records:
+            if isinstance(record, Schema) and record.id not in schemas:
+                schemas[record.id] = writer.register_schema(record.name, record.encoding, record.data)
+            elif isinstance(record, Channel) and record.id not in channels:
+                number = writer.register_channel(record.topic, "json", schemas[record.schema_id])
+                channels[record.id] = number, record.topic
+            elif isinstance(record, Message):
+                number, topic = channels[record.channel_id]
+                if (data := change(topic, record.data)) is not None:
+                    writer.add_message(number, record.log_time, data, record.publish_time, record.sequence)
+            elif isinstance(record, Attachment) and (data := change(record.name, record.data)) is not None:
+                writer.add_attachment(0, 0, record.name, record.media_type, data)
+            elif isinstance(record, Metadata):
+                text = change(record.name, json.dumps(record.metadata).encode())
+                writer.add_metadata(record.name, json.loads(text or b"{}"))
+        writer.finish()
+    return file
+
+
+def only(name: str, content: Callable[[bytes], bytes | None]) -> Change:
+    """Change what has this name alone."""
+    return lambda each, data: content(data) if each == name else data
+
+
+def with_values(**values: Any) -> Callable[[bytes], bytes]:
+    """Other values in a JSON text; None takes a key away."""
+
+    def change(data: bytes) -> bytes:
+        content = json.loads(data) | values
+        return json.dumps({name: value for name, value in content.items() if value is not None}).encode()
+
+    return change
+
+
+def of_rows(change: Callable[[dict[str, Any]], None]) -> Change:
+    """Other arrays in the rows."""
+
+    def changed_rows(data: bytes) -> bytes:
+        arrays, packed = dict(np.load(io.BytesIO(data))), io.BytesIO()
+        change(arrays)
+        np.savez(packed, **arrays)
+        return packed.getvalue()
+
+    return only("rows.npz", changed_rows)
+
+
+def bit_flipped(whole: Path, file: Path, content: bytes, after: int = 40) -> Path:
+    """The recording with one bit changed behind where this content stands."""
+    data = bytearray(whole.read_bytes())
+    data[data.index(content) + after] ^= 1
+    file.write_bytes(data)
+    return file
+
+
+@pytest.mark.parametrize("name", ["", ".", "/", "pipe.mcap", "/dev/zero", "x" * 300])
+def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "pipe.mcap")
+    file = str(tmp_path / name) if name.startswith("pipe") else name
+    assert "give the .mcap file of a recording" in refused("bag", "info", file)
+
+
+def test_a_launch_file_with_one_other_bit_is_not_believed(tmp_path: Path, whole: Path) -> None:
+    file = bit_flipped(whole, tmp_path / "launch.mcap", b"launch.jsonapplication/json"[:11] + b"\x10\0\0\0application")
+    assert "the attachment launch.json is damaged" in refused("replay", str(file))
+
+
+def test_rows_with_one_other_bit_are_left_out_and_made_of_messages(tmp_path: Path, whole: Path) -> None:
+    file = bit_flipped(whole, tmp_path / "rows.mcap", b"application/x-npz", 4000)
+    told = operator("bag", "info", str(file))
+    assert (told.returncode, "Rows:        none" in told.stdout) == (0, True)
+    assert "Damaged:     the attachment rows.npz is damaged; it is left out" in told.stdout
+    exported = operator("bag", "export", str(file), str(tmp_path / "rows.csv"))
+    assert (exported.returncode, exported.stdout.endswith("(51 rows)\n")) == (0, True), exported
+    recovered = operator("bag", "recover", str(file))
+    assert recovered.returncode == 0
+    with (tmp_path / "rows.recovered.mcap").open("rb") as stream:
+        assert {each.name for each in make_reader(stream).iter_attachments()} == {"launch.json", "launch.toml"}
+
+
+def test_a_file_cut_off_before_its_messages_is_said_to_be_cut_off(tmp_path: Path, whole: Path) -> None:
+    file = tmp_path / "begun.mcap"
+    file.write_bytes(whole.read_bytes()[:200])
+    assert "its end is cut off" in refused("bag", "info", str(file))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        only("servonode", with_values(wall_ns="soon")),
+        only("servonode", with_values(run=None)),
+        only("servonode", with_values(kernels="[1]")),
+        only("launch.json", with_values(table=[1])),
+        only("launch.json", with_values(path=None)),
+        only("launch.json", lambda _: b"[" * 100_000),
+    ],
+)
+def test_metadata_and_launch_files_that_are_none_are_refused(tmp_path: Path, whole: Path, change: Change) -> None:
+    with pytest.raises(BagError, match=r"its metadata or launch\.json is damaged"):
+        read_bag(changed(whole, tmp_path / "strange.mcap", change))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        of_rows(lambda arrays: arrays.update(plant_life0=np.array([{"code": 1}], dtype=object))),
+        of_rows(lambda arrays: arrays.update(plant_life0=arrays["plant_life0"].ravel())),
+        of_rows(lambda arrays: arrays.update(plant_lifex=arrays["plant_life0"])),
+        of_rows(lambda arrays: arrays.update(plant_columns=np.array(3))),
+        only("rows.npz", lambda _: b"PK"),
+        only("servonode_ending", with_values(faults="[3]")),
+        only("servonode_ending", with_values(stats="{")),
+    ],
+)
+def test_rows_and_endings_that_are_none_are_left_out(tmp_path: Path, whole: Path, change: Change) -> None:
+    bag = read_bag(changed(whole, tmp_path / "strange.mcap", change))
+    assert (not bag.pieces.lives or not bag.ending, "cannot be read" in bag.damage[0]) == (True, True)
+    assert info_text(info(bag))
+
+
+def test_a_run_in_real_time_is_not_compared_with_one_in_lockstep(whole: Path) -> None:
+    assert "leave --set run.mode out" in refused("replay", str(whole), "--again", "--set", "run.mode=realtime")
+
+
+def test_a_damaged_recording_that_is_made_whole_still_says_how_its_run_ended(tmp_path: Path, whole: Path) -> None:
+    file = bit_flipped(whole, tmp_path / "rows.mcap", b"application/x-npz", 4000)
+    assert recover(read_bag(file), tmp_path / "made.mcap")
+    made = read_bag(tmp_path / "made.mcap")
+    assert made.ending == read_bag(whole).ending
+
+
+def test_rows_of_another_machine_are_refused(tmp_path: Path, whole: Path) -> None:
+    def narrow(arrays: dict[str, Any]) -> None:
+        arrays |= {name: arrays[name][..., :4] for name in ("plant_life0", "plant_columns")}
+
+    bag = read_bag(changed(whole, tmp_path / "other.mcap", of_rows(narrow)))
+    with pytest.raises(BagError, match="have other columns"):
+        runs_in(bag, bag.closed_loop())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"null", b"[]", b"\xff", b'{"t": 1}', with_values(k="x"), with_values(src=None), with_values(seq=2**70)],
+)
+def test_messages_that_are_none_are_left_out(tmp_path: Path, whole: Path, content: Any) -> None:
+    change = content if callable(content) else lambda _: content
+    bag = read_bag(changed(whole, tmp_path / "strange.mcap", only("plant/status", change)))
+    assert info_text(info(bag))
+    assert replay(bag, bag.closed_loop()).compared == 51
+
+
+def test_states_of_another_machine_and_no_states_are_refused(tmp_path: Path, whole: Path) -> None:
+    for change, text in ((with_values(state={"q": 1.0}), "is none of the machine"), (lambda _: None, "holds no rows")):
+        bare = changed(whole, tmp_path / "bare.mcap", only("rows.npz", lambda _: None))
+        bag = read_bag(changed(bare, tmp_path / "none.mcap", only("plant/state", change)))
+        with pytest.raises(BagError, match=text):
+            runs_in(bag, bag.closed_loop())
+
+
+def test_where_nothing_can_be_written_another_file_is_asked_for(tmp_path: Path, whole: Path) -> None:
+    file = bit_flipped(whole, tmp_path / "rows.mcap", b"application/x-npz", 4000)
+    out = tmp_path / "nowhere" / "made.mcap"
+    told = refused("bag", "recover", str(file), "--out", str(out))
+    assert told == f"{out}: cannot be written (No such file or directory); name another with --out"
+
+
+def test_a_recording_that_was_made_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "made.mcap"
+
+    def make() -> None:
+        with new_file(file) as stream:
+            file.write_bytes(b"another's")
+            stream.write(b"ours")
+
+    with pytest.raises(FileExistsError):
+        make()
+    assert (file.read_bytes(), list(tmp_path.iterdir())) == (b"another's", [file])
+
+
+def test_what_a_killed_process_has_left_of_a_file_is_removed_what_a_living_one_writes_is_not(tmp_path: Path) -> None:
+    killed, living = (tmp_path / f"made.mcap.{pid}.part" for pid in (2**22 + 1, os.getppid()))
+    for draft in (killed, living):
+        draft.touch()
+    with new_file(tmp_path / "made.mcap") as stream:
+        stream.write(b"ours")
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "made.mcap", living]
+
+
+def test_a_file_into_which_another_run_records_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("trailer_pursuit_lockstep.mcap.spool").touch()
+    words = ("run", "trailer_pursuit_lockstep", "--no-report", "--set", "run.duration=0.1", "--record")
+    assert "another run records there" in refused(*words, "trailer_pursuit_lockstep.mcap")
+    assert operator(*words).returncode == 0
+    assert Path("trailer_pursuit_lockstep.2.mcap").exists()

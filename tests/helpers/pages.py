@@ -1,0 +1,141 @@
+"""Pages in processes of their own, requests to them as a browser or a stranger makes them, and a browser."""
+
+import http.client
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+from websockets.sync.client import ClientConnection, connect
+
+from tests.helpers.runs import END_S, START_S, Process, Runs, eventually
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+FLAGS = (
+    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --hide-scrollbars"
+)
+COMMAND = [sys.executable, "-m", "servonode.cli.main"]
+FORGIVING = ("plant.safety.command_timeout_floor=0.5", "run.speed=1", "run.duration=600")
+LINK = re.compile(r"http://127\.0\.0\.1:(\d+)/([\w-]+)/")
+needs_browser = pytest.mark.skipif(
+    not (CHROMIUM and DRIVER), reason="needs a browser: apt install chromium chromium-driver"
+)
+
+
+class Link:
+    """The link of a page: its address and its secret."""
+
+    def __init__(self, port: int, token: str) -> None:
+        self.port, self.token, self.url = port, token, f"http://127.0.0.1:{port}/{token}/"
+        self.host = f"127.0.0.1:{port}"
+        self.origin = f"http://{self.host}"
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """The link in a text."""
+        found = LINK.search(text)
+        assert found, text
+        return cls(int(found[1]), found[2])
+
+    def ask(self, method: str = "GET", path: str | None = None, **headers: str) -> tuple[int, str, dict[str, str]]:
+        """Status, text and headers of the answer to a request; a `path` without / lies below the secret."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=START_S)
+        try:
+            where = path if path is not None and path.startswith(("/", "*", "http:")) else f"/{self.token}/{path or ''}"
+            connection.request(method, where, headers={"Host": self.host, **headers})
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode(), {name.lower(): text for name, text in answer.getheaders()}
+        finally:
+            connection.close()
+
+    def stop(self) -> dict[str, Any]:
+        """Press the emergency stop."""
+        status, text, _ = self.ask("POST", "stop", Origin=self.origin)
+        assert status == 200, text
+        found: dict[str, Any] = json.loads(text)
+        return found
+
+    def feed(self, **options: Any) -> ClientConnection:
+        """The websocket, as this page opens it."""
+        options = {"origin": self.origin, "max_size": None, "compression": None} | options
+        return connect(f"ws://{self.host}/{self.token}/feed", **options)
+
+
+def told(feed: ClientConnection) -> dict[str, Any]:
+    """The next message, which is answered as drawn."""
+    message: dict[str, Any] = json.loads(feed.recv(timeout=START_S))
+    feed.send("drawn")
+    return message
+
+
+def begun(runs: Runs, launch: str, *settings: str, **more: Any) -> Process:
+    """A run in real time that is going on, and forgives a busy computer."""
+    run = runs.start(launch, *FORGIVING, *settings, **more)
+    run.wait_open()
+    return run
+
+
+def is_stopped(run: Process) -> bool:
+    """Whether the plant itself says so, asked from outside."""
+    return "estop" in [each["name"] for each in run.ask("status")["faults"]]
+
+
+class PageProcess:
+    """`servonode page` with these words. A context manager that ends it."""
+
+    def __init__(self, folder: Path, *words: str, cwd: Path | None = None) -> None:
+        self._stderr = folder / "page.stderr"
+        with self._stderr.open("w") as stderr:
+            command = [*COMMAND, "page", *words]
+            self.popen = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=stderr, cwd=cwd)
+        assert eventually(lambda: LINK.search(self.stderr) or self.popen.poll() is not None, START_S)
+        self.link = Link.read(self.stderr)
+
+    @property
+    def stderr(self) -> str:
+        return self._stderr.read_text()
+
+    def feed_process(self) -> int:
+        """The process that draws."""
+        found = Path(f"/proc/{self.popen.pid}/task/{self.popen.pid}/children").read_text().split()
+        assert len(found) == 1, found
+        return int(found[0])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError, AssertionError):
+            os.kill(self.feed_process(), 9)
+        self.popen.kill()
+        self.popen.wait(END_S)
+
+
+@contextmanager
+def browser() -> Iterator[Any]:
+    """Chromium without a screen, of 1280 x 800 pixels."""
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(CHROMIUM)
+    for flag in FLAGS.split():
+        options.add_argument(flag)
+    options.add_argument("--window-size=1280,800")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    with tempfile.TemporaryDirectory(prefix="sn-chromium-", ignore_cleanup_errors=True) as profile:
+        options.add_argument(f"--user-data-dir={profile}")
+        driver = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
+        try:
+            yield driver
+        finally:
+            driver.quit()

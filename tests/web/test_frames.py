@@ -1,0 +1,154 @@
+"""A run as lines for the page: layout, rows, scenes, statuses; and the views of machines as JSON."""
+
+import json
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+import servonode
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.plants.view import View
+from servonode.views.scene import Instant, Scene
+from servonode.views.shown_run import ShownRun
+from servonode.web import frames as module
+from servonode.web.frames import Frames, TooLarge
+from servonode.web.shapes import ArrowScale, view_layout, view_shapes, whole_run
+from tests.helpers.talk import Talk
+
+
+@pytest.fixture(scope="module")
+def sphero() -> ClosedLoop:
+    return servonode.load("sphero_pursuit", run__duration=1.0).closed_loop
+
+
+@pytest.fixture(scope="module")
+def trailer() -> ClosedLoop:
+    return servonode.load("trailer_pursuit", run__duration=1.0).closed_loop
+
+
+def frames_of(closed_loop: ClosedLoop) -> Frames:
+    source = ShownRun("given")
+    source.closed_loop, source.alive = closed_loop, True
+    return Frames(source)
+
+
+def said(frames: Frames) -> dict[str, Any]:
+    """The lines of a frame by their word."""
+    found = dict(line.rstrip(b"\n").split(b" ", 1) for line in frames.lines())
+    return {word.decode(): json.loads(content) for word, content in found.items()}
+
+
+def test_a_frame_has_the_rows_that_are_new_and_the_machine_at_the_last_of_them(trailer: ClosedLoop) -> None:
+    frames, talk = frames_of(trailer), Talk(trailer)
+    first = said(frames)
+    assert set(first) == {"layout", "status"}
+    layout = first["layout"]
+    assert (layout["name"], layout["program"], layout["mode"]) == ("given", "pursuit", "realtime")
+    assert [trail["columns"] for trail in layout["views"][0]["trails"]] == [["X", "Y"], ["X2", "Y2"]]
+    assert layout["views"][0]["goal"] == ["target_x", "target_y"]
+    assert [each["logarithmic"] for each in layout["panels"]][-2:] == [True, True]
+    for message in (talk.target(0), talk.state(0), talk.status(0), talk.state(15)):
+        frames.take(message)
+    frame = said(frames)
+    assert frame["rows"]["t"] == [0.0, 0.015]
+    assert frame["rows"]["V"] == [0.0, 0.015]
+    assert frame["rows"]["target_x"] == [0.0, 0.0]
+    assert frame["rows"]["residual_speed"] == [None, None]  # JSON has no other word for it
+    assert frame["rows"]["timing_round_trip"] == [None, pytest.approx(0.3)]
+    assert frame["scene"]["t"] == 0.015
+    assert len(frame["scene"]["views"][0]["lines"]) == 7
+    assert set(said(frames)) <= {"status"}
+    frames.take(talk.state(30))
+    assert said(frames)["rows"]["t"] == [0.03]
+
+
+def test_a_plant_that_starts_anew_makes_the_page_begin_anew(trailer: ClosedLoop) -> None:
+    frames, old, new = frames_of(trailer), Talk(trailer, run=7), Talk(trailer, run=8)
+    frames.take(old.state(500))
+    assert said(frames)["rows"]["t"] == [0.5]
+    frames.take(new.state(0))
+    frame = said(frames)
+    assert next(iter(frame)) == "layout"
+    assert frame["rows"]["t"] == [0.0]
+
+
+def test_a_status_says_how_every_node_stands(trailer: ClosedLoop) -> None:
+    frames, talk = frames_of(trailer), Talk(trailer)
+    times = {
+        f"round_trip_{key}": seconds
+        for key, seconds in zip(("p50", "p99", "p999", "max"), (1e-3, 2e-3, 3e-3, 4e-3), strict=True)
+    }
+    plant = msgspec.structs.replace(
+        talk.status(0, "fault", "estop"),
+        values={**times, "armed": 0.0, "estop": 1.0},
+        counts={"missed_commands": 3},
+        safe_state="braking",
+    )
+    for message in (plant, talk.status(0, "active", node="controller")):
+        frames.take(message)
+    status = said(frames)["status"]
+    assert (status["armed"], status["stopped"], status["safe_state"], status["standing"]) == (
+        False,
+        True,
+        "braking",
+        "fault",
+    )
+    assert [(each["node"], each["lifecycle"], each["fault"]) for each in status["nodes"]] == [
+        ("plant", "fault", "estop"),
+        ("controller", "active", ""),
+    ]
+    assert status["timing"] == [
+        {"node": "plant", "name": "round trip", "p50": 1.0, "p99": 2.0, "p999": 3.0, "max": 4.0}
+    ]
+    assert status["counts"] == [{"node": "plant", "name": "missed commands", "count": 3}]
+
+
+def test_a_view_that_draws_too_much_is_refused_in_words(trailer: ClosedLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+    frames, talk = frames_of(trailer), Talk(trailer)
+    frames.take(talk.state(0))
+    said(frames)
+    frames.take(talk.state(15))
+    monkeypatch.setattr(module, "LINE", 100)
+    with pytest.raises(TooLarge, match=r"one rows of this run has \d+ bytes, a page takes 100; draw less in its VIEW"):
+        said(frames)
+
+
+def test_every_view_of_a_machine_is_json_with_arrows_and_captions(sphero: ClosedLoop) -> None:
+    run = servonode.load("sphero_pursuit", run__duration=1.0).simulate()
+    scene = Scene.of(run)
+    views = sphero.source.views()
+    shapes = [view_shapes(view, scene.instant(scene.instants[-1])) for view in views]
+    json.dumps(shapes)
+    assert [len(each["arrows"]) for each in shapes] == [1, 1, 1, 1]
+    assert shapes[2]["caption"].endswith("°")
+    assert np.shape(shapes[0]["lines"][0]) == (49, 2)
+    columns = scene.known | {f"target_{name}": values for name, values in scene.goals.items()}
+    several = [view_shapes(views[0], scene.instant(i)) for i in scene.instants]
+    limits = whole_run(views[0], sphero.machine, columns, several)
+    assert limits["x"][0] <= min(columns["X"]) <= max(columns["target_x"]) <= limits["x"][1]
+    assert limits["largest"] == pytest.approx(max(np.hypot(*each["arrows"][0]["vector"]) for each in several))
+
+
+def test_the_scale_of_arrows_grows_and_never_counts_rounding(sphero: ClosedLoop) -> None:
+    scale = ArrowScale(sphero.source.views()[0], sphero.machine)
+    columns = {"N_x": np.array([1.0]), "N_y": np.array([1.0])}
+
+    def arrow(size: float) -> dict[str, Any]:
+        return {"arrows": [{"name": "a", "foot": [0.0, 0.0], "vector": [size, 0.0]}]}
+
+    assert scale.follow(arrow(1e-15), columns) == 0.0
+    assert scale.follow(arrow(2.0), columns) == 3.0
+    assert scale.follow(arrow(2.5), columns) == 3.0
+    assert scale.follow(arrow(float("nan")), columns) == 3.0
+    assert scale.follow(arrow(4.0), columns) == 6.0
+
+
+def test_a_view_without_trails_and_a_goal_that_the_run_has_not(trailer: ClosedLoop) -> None:
+    view = View(outline=lambda _, __: [np.array([[np.nan, np.inf]])], goal=("x", "y"))
+    assert view_layout(view, ["x"])["goal"] is None
+    instant = Instant(trailer.source, {}, {})
+    assert msgspec.json.encode(view_shapes(view, instant)["lines"]) == b"[[[null,null]]]"
+    empty = whole_run(view, trailer.machine, {}, [view_shapes(view, instant)])
+    assert empty == {"x": [-1.0, 1.0], "y": [-1.0, 1.0], "largest": 0.0}

@@ -1,0 +1,344 @@
+"""The report as HTML: a valid file that fetches nothing, with the run's own numbers, whatever the run and its names."""
+
+import json
+import tomllib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import servonode
+from servonode.analysis.compared import Compared
+from servonode.analysis.comparison import measures
+from servonode.closed_loop.launch_file import launch_of_table, packaged, read_launch, table_of
+from servonode.closed_loop.launch_text import launch_text
+from servonode.closed_loop.run import Run
+from servonode.views.comparison import compared_panels
+from servonode.web.embedded import json_text
+from servonode.web.html_comparison import html_comparison
+from servonode.web.html_report import PIECES, columns_of, html_report
+from servonode.web.recorded_scene import INSTANTS, Motion
+from tests.helpers.html_files import HtmlFile, decoded
+from tests.helpers.pages import browser, needs_browser
+
+MACHINES = ("trailer_pursuit", "sphero_pursuit", "snowboarder_slalom", "ball_circle", "hoop_incline")
+LONG = (*MACHINES, "ball_angles", "ball_speeding_up", "hoop_source", "sphero_cascade", "trailer_reverse")
+LARGEST = 3_000_000  # bytes
+EVIL = "</script><script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">'\"&amp;<!--"
+CART = '''"""A cart."""
+
+from servonode.mechanics import Model, coordinate, input_, parameter
+from servonode.plants.view import View
+
+
+def model() -> Model:
+    x = coordinate("x", {evil!r}, "m")
+    k = parameter("k", "stiffness", "N/m", default=4.0)
+    F = input_("F", "force", "N")
+    return Model(
+        name="cart",
+        description={evil!r},
+        coordinates=(x,),
+        parameters=(k,),
+        kinetic=x.rate**2 / 2,
+        potential=k * x**2 / 2,
+        inputs={{F: x.rate}},
+    )
+'''
+VIEW = """
+
+def outline(state, parameters):
+    return [[[state["x"] - 0.1, 0.0], [state["x"] + 0.1, 0.0]]]
+
+
+VIEW = View(outline, title={evil!r}, caption=lambda v, p: {evil!r}, strip=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def trailer() -> Run:
+    return servonode.simulate("trailer_pursuit", run__duration=5)
+
+
+def cut(run: Run, rows: int) -> Run:
+    """The first rows of a run."""
+
+    def first(columns: dict[str, Any]) -> dict[str, Any]:
+        return {name: values[:rows] for name, values in columns.items()}
+
+    alone = {name: getattr(run, name)[:rows] for name in ("t", "k", "energy", "work", "goal_t")}
+    return replace(run, **alone, state=first(run.state), input=first(run.input), residual=first(run.residual))
+
+
+def cart(folder: Path, view: str = "") -> Run:
+    """A run of a machine of a user's own, whose texts are HTML."""
+    (folder / "cart.py").write_text((CART + view).format(evil=EVIL))
+    launch = folder / "a.toml"
+    launch.write_text(f'# {EVIL}\n[run]\nduration = 1\n[plant]\nmachine = "./cart.py:model"\ninitial = {{ x = 0.5 }}\n')
+    return servonode.simulate(launch)
+
+
+def valid(text: str) -> HtmlFile:
+    """The file, which is closed well, fetches nothing, and has the two scripts of servonode's own."""
+    found = HtmlFile(text)
+    assert (found.wrong, found.fetched, len(found.scripts)) == ([], [], 2)
+    assert "default-src &#x27;none&#x27;" in text
+    assert "script-src &#x27;sha256-" in text
+    return found
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_the_data_in_the_file_are_the_columns_of_the_run(name: str) -> None:
+    run = servonode.simulate(name, run__duration=1)
+    data = valid(html_report(run, name)).data
+    columns = columns_of(run)
+    assert len(run.t) <= 3 * PIECES
+    np.testing.assert_array_equal(decoded(data["t"], "f8"), run.t)
+    assert data["columns"].keys() == columns.keys() == data["units"].keys()
+    assert {*run.state, *run.input, *run.outputs(), *(f"residual_{each}" for each in run.residual)} <= columns.keys()
+    for column, values in columns.items():
+        np.testing.assert_array_equal(decoded(data["columns"][column]), values.astype(np.float32), column)
+    shown = {curve["column"] for panel in data["panels"] for curve in panel["curves"]}
+    assert shown <= columns.keys()
+    assert [panel["logarithmic"] for panel in data["panels"]][-1]  # the residuals
+
+
+def test_of_a_long_run_the_lowest_and_the_highest_values_are_kept() -> None:
+    run = servonode.simulate("trailer_pursuit", every=10)
+    assert len(run.t) > 3 * PIECES
+    text = html_report(run, "long")
+    data = valid(text).data
+    t = decoded(data["t"], "f8")
+    assert data["kept"] == len(t) <= 2 * (PIECES + 1)
+    assert f"curves of {len(t):,} of {len(run.t):,} rows, lowest and highest values kept" in text
+    for column in ("V", "U1", "residual_heading"):
+        pairs = decoded(data["columns"][column]).reshape(-1, 2)
+        for (start, end), pair in list(zip(t.reshape(-1, 2), pairs, strict=True))[::100]:
+            values = columns_of(run)[column][(run.t >= start) & (run.t <= end)].astype(np.float32)
+            assert {pair.min(), pair.max()} == {values.min(), values.max()}
+
+
+def test_the_machine_is_drawn_at_a_few_hundred_instants_with_its_path_up_to_each(trailer: Run) -> None:
+    data = valid(html_report(trailer, "a")).data
+    instants = decoded(data["instants"], "f8")
+    assert len(instants) == len(data["views"][0]["shapes"]) == len(data["ends"]) <= INSTANTS + 1
+    assert (instants[0], instants[-1]) == (0.0, 5.0)
+    view = trailer.closed_loop.source.views()[0]
+    row = int(np.searchsorted(trailer.t, instants[100]))
+    values = {name: float(each[row]) for name, each in {**trailer.state, **trailer.outputs(), **trailer.input}.items()}
+    lines = view.outline(values, trailer.closed_loop.machine.parameters)
+    for drawn, line in zip(data["views"][0]["shapes"][100]["lines"], lines, strict=True):
+        np.testing.assert_allclose(drawn, line, atol=1e-3)
+    path = decoded(data["paths"]["X"])[: data["ends"][100]]
+    assert path[-1] == np.float32(trailer.state["X"][row])
+
+
+def test_the_rows_of_the_paths_hold_the_instants() -> None:
+    motion = Motion.of(np.sort(np.random.default_rng(1).uniform(0, 9, 5000)))
+    assert set(motion.instants) <= set(motion.rows)
+    assert (motion.rows[0], motion.rows[-1]) == (0, 4999)
+    assert Motion.of(np.zeros(0)) == Motion([], [])
+
+
+def test_the_tables_have_the_numbers_of_the_run(trailer: Run) -> None:
+    words = valid(html_report(trailer, "a")).words
+    found = measures(Compared.of_run("a", trailer), [Compared.of_run("a", trailer)])
+    for each in found.residuals.values():
+        assert f"{each['largest']:.4g}" in words
+        assert f"{each['rms_late']:.4g}" in words
+    assert found.path is not None
+    assert f"{found.path['largest']:.4g}" in words
+    assert "energy check" in words
+
+
+def test_a_fault_is_told_and_marked() -> None:
+    run = servonode.simulate("sphero_runs_over")
+    page = valid(html_report(run, "a"))
+    assert run.fault is not None
+    assert page.data["marks"] == [{"t": run.fault["t"], "text": f"{run.fault['name']}: {run.fault['text']}"}]
+    assert run.fault["text"] in page.words
+
+
+def test_what_is_not_a_number_is_kept_as_a_gap(trailer: Run) -> None:
+    residual = {name: values.copy() for name, values in trailer.residual.items()}
+    residual["speed"][10:20] = np.nan
+    data = valid(html_report(replace(trailer, residual=residual), "a")).data
+    gap = np.isnan(decoded(data["columns"]["residual_speed"]))
+    assert list(np.flatnonzero(gap)) == list(range(10, 20))
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_run_of_hardly_a_row_has_a_report(trailer: Run, rows: int) -> None:
+    page = valid(html_report(cut(trailer, rows), "a"))
+    assert len(decoded(page.data["t"], "f8")) == rows
+    assert ("no row was recorded" in page.words) == (rows == 0)
+
+
+def test_a_machine_without_a_view_has_a_report(tmp_path: Path) -> None:
+    data = valid(html_report(cart(tmp_path), "cart")).data
+    assert data["views"] == []
+    assert data["panels"]
+
+
+def test_no_text_of_a_user_becomes_html(tmp_path: Path) -> None:
+    text = html_report(cart(tmp_path, VIEW), EVIL)
+    page = valid(text)
+    assert page.words.count(EVIL) >= 2  # the title and the description, as words
+    assert page.data["views"][0]["layout"]["title"] == EVIL
+    assert page.data["views"][0]["shapes"][0]["caption"] == EVIL
+    assert "<img" not in text
+
+
+def test_json_cannot_end_its_script() -> None:
+    value = {"</script>": "<!-- \u2028 & ]]>", "n": [float("nan"), float("inf"), 1.5]}
+    text = json_text(value)
+    assert not set("<>&\u2028") & set(text)
+    assert json.loads(text) == {"</script>": "<!-- \u2028 & ]]>", "n": [None, None, 1.5]}
+
+
+@pytest.mark.parametrize("name", packaged())
+def test_the_launch_file_as_resolved_is_toml_that_says_the_same(name: str) -> None:
+    launch = read_launch(name, ["run.seed=7"])
+    again = launch_of_table(tomllib.loads(launch_text(launch)), [])
+    assert table_of(again) == table_of(launch)
+    assert again.run.seed == 7
+
+
+def test_a_comparison_has_the_columns_of_every_source(trailer: Run) -> None:
+    other = servonode.simulate("trailer_pursuit", run__duration=3, controller__settings={"rho0": 1.5})
+    sources = [Compared.of_run(EVIL, trailer), Compared.of_run("b", other)]
+    text = html_comparison(sources, compared_panels(sources), [measures(each, sources) for each in sources])
+    page = valid(text)
+    assert "<img" not in text
+    data = page.data
+    for i, run in enumerate((trailer, other)):
+        np.testing.assert_array_equal(decoded(data["times"][i], "f8"), run.t)
+        np.testing.assert_array_equal(decoded(data["columns"][f"{i}/U1"]), run.input["U1"].astype(np.float32))
+    drawn = data["views"][0]["shapes"]
+    assert set(drawn[0]["sources"]) == {0, 1}
+    path = decoded(data["paths"]["1/x"])
+    instants = decoded(data["instants"], "f8")
+    assert np.isfinite(path[0])
+    assert np.isnan(path[-1])  # it ended earlier
+    assert instants[-1] == 5.0
+    assert [curve["time"] for curve in data["panels"][0]["curves"]] == [0, 1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LONG)
+def test_the_report_of_a_packaged_launch_file_is_valid_and_small(name: str) -> None:
+    text = html_report(servonode.simulate(name), name)
+    valid(text)
+    assert len(text.encode()) < LARGEST
+
+
+# in a browser
+
+VALUE = "return report.panels[0].box.querySelector('output').textContent"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with browser() as driver:
+        yield driver
+
+
+def shown(chromium: Any, folder: Path, text: str) -> None:
+    """Open a file; nothing is wrong in it."""
+    file = folder / "a.html"
+    file.write_text(text, encoding="utf-8")
+    chromium.get(f"file://{file}")
+    chromium.set_window_size(1300, 1000)
+    assert chromium.get_log("browser") == []
+    assert chromium.execute_script("return performance.getEntriesByType('resource').length") == 0
+
+
+def picture(chromium: Any) -> str:
+    found: str = chromium.execute_script("return document.querySelector('#views canvas').toDataURL()")
+    return found
+
+
+def ranges(chromium: Any) -> list[list[float]]:
+    """What of the time each panel shows."""
+    found: list[list[float]] = chromium.execute_script(
+        "return report.panels.map(({plot}) => [plot.scales.x.min, plot.scales.x.max])"
+    )
+    return found
+
+
+@needs_browser
+def test_the_slider_moves_the_machine_and_the_values(chromium: Any, tmp_path: Path, trailer: Run) -> None:
+    shown(chromium, tmp_path, html_report(trailer, "a"))
+    at_the_end, value = picture(chromium), chromium.execute_script(VALUE)
+    move = "const s = document.getElementById('time'); s.value = arguments[0]; s.dispatchEvent(new Event('input'))"
+    chromium.execute_script(move, 150)
+    assert picture(chromium) != at_the_end
+    assert chromium.execute_script(VALUE) != value
+    t = chromium.execute_script("return report.time")
+    assert chromium.find_element("id", "clock").text == f"t = {t:.3f} s"
+    assert t == pytest.approx(2.5, abs=0.03)
+
+
+@needs_browser
+def test_a_drag_zooms_all_panels_and_a_double_click_shows_all(chromium: Any, tmp_path: Path, trailer: Run) -> None:
+    from selenium.webdriver import ActionChains
+
+    shown(chromium, tmp_path, html_report(trailer, "a"))
+    assert ranges(chromium) == [[0, 5]] * len(ranges(chromium))
+    over = chromium.find_elements("css selector", ".u-over")[1]
+    ActionChains(chromium).move_to_element_with_offset(over, -100, 0).click_and_hold().move_by_offset(
+        200, 0
+    ).release().perform()
+    (low, high), *others = ranges(chromium)
+    assert 0 < low < 2.5 < high < 5
+    assert others == [[low, high]] * len(others)
+    ActionChains(chromium).double_click(over).perform()
+    assert ranges(chromium) == [[0, 5]] * len(ranges(chromium))
+
+
+@needs_browser
+def test_it_plays_and_a_click_on_a_curve_goes_there(chromium: Any, tmp_path: Path, trailer: Run) -> None:
+    from selenium.webdriver import ActionChains
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    shown(chromium, tmp_path, html_report(trailer, "a"))
+    chromium.find_element("id", "play").click()
+    WebDriverWait(chromium, 30).until(lambda each: 0.2 < each.execute_script("return report.time") < 5)
+    chromium.find_element("id", "play").click()
+    assert chromium.execute_script("return report.playing") == 0
+    over = chromium.find_elements("css selector", ".u-over")[0]
+    ActionChains(chromium).move_to_element(over).click().perform()
+    assert chromium.execute_script("return report.time") == pytest.approx(2.5, abs=0.05)
+
+
+@needs_browser
+def test_a_further_curve_is_shown_on_request(chromium: Any, tmp_path: Path, trailer: Run) -> None:
+    shown(chromium, tmp_path, html_report(trailer, "a"))
+    before = len(ranges(chromium))
+    chromium.find_element("css selector", "#more option[value='Lambda1']").click()
+    assert len(ranges(chromium)) == before + 1
+    assert chromium.find_elements("css selector", ".panel .title")[-1].text == "Lambda1 [N]"
+
+
+@needs_browser
+@pytest.mark.parametrize("kind", ["zero", "one", "gap", "evil", "bare", "compared", "fault"])
+def test_every_kind_of_report_runs_in_a_browser(chromium: Any, tmp_path: Path, trailer: Run, kind: str) -> None:
+    if kind == "compared":
+        sources = [Compared.of_run(name, trailer) for name in (EVIL, "b")]
+        text = html_comparison(sources, compared_panels(sources), [measures(each, sources) for each in sources])
+    elif kind in ("zero", "one"):
+        text = html_report(cut(trailer, int(kind == "one")), "a")
+    elif kind == "gap":
+        state = {name: values.copy() for name, values in trailer.state.items()}
+        state["X"][50:] = np.nan
+        text = html_report(replace(trailer, state=state), "a")
+    elif kind == "fault":
+        text = html_report(servonode.simulate("trailer_open_loop", controller__settings={"U1": 1e200, "U2": 0.0}), "a")
+    else:
+        text = html_report(cart(tmp_path, VIEW if kind == "evil" else ""), EVIL)
+    shown(chromium, tmp_path, text)
+    assert chromium.title.startswith(EVIL if kind in ("evil", "bare", "compared") else "a · servonode")
+    assert not chromium.find_elements("css selector", "img")

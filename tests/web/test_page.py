@@ -1,0 +1,158 @@
+"""The page in a browser: what moves, the stop button, what it says when a connection or a run ends."""
+
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.pages import COMMAND, PageProcess, begun, browser, is_stopped, needs_browser
+from tests.helpers.runs import START_S, Process, Runs, eventually
+
+PICTURE = "return [...document.querySelectorAll('{}')].map((each) => each.toDataURL())"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with browser() as driver:
+        yield driver
+
+
+def text(chromium: Any, name: str) -> str:
+    found: str = chromium.find_element("id", name).text
+    return found
+
+
+def watched(chromium: Any, page: PageProcess) -> None:
+    """Open a page and wait until it shows the run."""
+    chromium.get("about:blank")
+    chromium.get_log("browser")  # of the page before
+    chromium.get(page.link.url)
+    assert eventually(lambda: chromium.execute_script("return page.columns.count") > 20, START_S), page.stderr
+
+
+def moves(chromium: Any, selector: str) -> list[bool]:
+    """Of each canvas, whether it changes."""
+    before = chromium.execute_script(PICTURE.format(selector))
+    now = before
+
+    def all_do() -> bool:
+        nonlocal now
+        now = chromium.execute_script(PICTURE.format(selector))
+        return len(before) > 0 and all(a != b for a, b in zip(before, now, strict=True))
+
+    eventually(all_do)
+    return [a != b for a, b in zip(before, now, strict=True)]
+
+
+def stops_by_click(chromium: Any, run: Process) -> None:
+    assert not is_stopped(run)
+    chromium.find_element("id", "stop").click()
+    assert eventually(lambda: "stopped, confirmed by its plant" in text(chromium, "answer")), text(chromium, "answer")
+    assert is_stopped(run)
+
+
+def quiet_console(chromium: Any) -> None:
+    """Nothing was refused by the policy, nothing failed."""
+    assert [each for each in chromium.get_log("browser") if each["level"] == "SEVERE"] == []
+
+
+@needs_browser
+def test_the_robot_with_trailer_moves_in_a_browser_and_stops_by_its_button(
+    runs: Runs, chromium: Any, tmp_path: Path
+) -> None:
+    run = begun(runs, "trailer_pursuit")
+    with PageProcess(tmp_path, run.name) as page:
+        watched(chromium, page)
+        assert all(moves(chromium, ".machine canvas"))
+        drawn = moves(chromium, ".panel canvas")
+        assert (len(drawn), all(drawn)) == (7, True)
+        assert text(chromium, "name") == run.name
+        assert eventually(lambda: (text(chromium, "standing"), text(chromium, "arming")) == ("active", "armed"))
+        assert "round trip" in text(chromium, "timing")
+        assert "heading [rad]" in text(chromium, "residuals")
+        assert not chromium.find_element("id", "connection").is_displayed()
+        stops_by_click(chromium, run)
+        assert eventually(lambda: text(chromium, "standing") == "emergency stop")
+        assert "Fault: estop" in text(chromium, "fault")
+        quiet_console(chromium)
+        chromium.execute_script("page.connection.socket.close(); page.columns = new Columns(1)")
+        assert eventually(lambda: chromium.execute_script("return page.columns.count") > 20)  # it was told all again
+        assert "stopped, confirmed by its plant" in text(chromium, "answer")
+        chromium.execute_script("page.told = []; page.showStatus = () => { throw Error() }")
+        seen = chromium.execute_script("return page.columns.last")
+        assert eventually(lambda: chromium.execute_script("return page.columns.last") > seen + 2)
+        page.popen.kill()
+        assert eventually(lambda: text(chromium, "connection").startswith("Connection lost: what is shown is old"))
+        assert "stale" in chromium.find_element("tag name", "body").get_attribute("class")
+        chromium.find_element("id", "stop").click()
+        assert eventually(lambda: text(chromium, "answer").startswith("NOT STOPPED: the server of this page does not"))
+
+
+@needs_browser
+@pytest.mark.slow
+def test_the_sphero_with_its_four_views(runs: Runs, chromium: Any, tmp_path: Path) -> None:
+    run = begun(runs, "sphero_pursuit")
+    with PageProcess(tmp_path, run.name) as page:
+        watched(chromium, page)
+        drawn = moves(chromium, ".machine canvas")
+        assert (len(drawn), all(drawn)) == (4, True)
+        assert all(moves(chromium, ".panel canvas"))
+        assert text(chromium, "machine").count("friction of the floor") == 3
+        stops_by_click(chromium, run)
+        quiet_console(chromium)
+
+
+@needs_browser
+@pytest.mark.slow
+def test_a_machine_of_the_users_own(runs: Runs, chromium: Any, tmp_path: Path) -> None:
+    subprocess.run([*COMMAND, "new", "machine", "my_crane"], cwd=tmp_path, check=True, capture_output=True)
+    run = begun(runs, str(tmp_path / "my_crane.toml"))
+    with PageProcess(tmp_path, run.name) as page:
+        watched(chromium, page)
+        assert all(moves(chromium, ".machine canvas"))
+        assert all(moves(chromium, ".panel canvas"))
+        assert "crane with a hanging load" in text(chromium, "what")
+        stops_by_click(chromium, run)
+        quiet_console(chromium)
+
+
+@needs_browser
+@pytest.mark.slow
+def test_when_the_run_ends_the_page_says_so_and_shows_the_next_of_its_name(
+    runs: Runs, chromium: Any, tmp_path: Path
+) -> None:
+    run = begun(runs, "trailer_pursuit")
+    with PageProcess(tmp_path, run.name) as page:
+        watched(chromium, page)
+        assert eventually(lambda: chromium.execute_script("return page.columns.last") > 4.0)
+        run.popen.send_signal(signal.SIGINT)
+        assert run.popen.wait(START_S) == 130
+        assert eventually(lambda: text(chromium, "standing") in ("ended", "finished", "ended by a fault"))
+        assert not chromium.find_element("id", "connection").is_displayed()  # nothing is wrong
+        chromium.find_element("id", "stop").click()
+        assert eventually(lambda: "STOP NOT CONFIRMED: no run" in text(chromium, "answer"))
+        again = begun(runs, "trailer_pursuit", name=run.name)
+        assert eventually(lambda: 0 < chromium.execute_script("return page.columns.last") < 4.0)
+        assert eventually(lambda: text(chromium, "standing") == "active")
+        assert not chromium.find_element("id", "answer").is_displayed()
+        stops_by_click(chromium, again)
+
+
+@needs_browser
+@pytest.mark.slow
+def test_a_part_of_the_time_is_looked_at_closer_by_dragging(runs: Runs, chromium: Any, tmp_path: Path) -> None:
+    from selenium.webdriver import ActionChains
+
+    run = begun(runs, "trailer_pursuit")
+    with PageProcess(tmp_path, run.name) as page:
+        watched(chromium, page)
+        over = chromium.find_elements("css selector", ".panel .u-over")[0]
+        ActionChains(chromium).move_to_element(over).click_and_hold().move_by_offset(60, 0).release().perform()
+        low, high = chromium.execute_script("return page.range")
+        assert 0.5 < high - low < 10
+        assert chromium.execute_script("return page.panels.map((each) => each.range)") == [[low, high]] * 7
+        ActionChains(chromium).double_click(over).perform()
+        assert chromium.execute_script("return page.range") is None

@@ -1,0 +1,183 @@
+"""The page's processes beside real runs: the stop while other things hang, browsers of all kinds, what is said."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.pages import COMMAND, LINK, Link, PageProcess, begun, is_stopped, told
+from tests.helpers.runs import START_S, Process, Runs, eventually, operator, state_of
+
+# the stop, while other things hang
+
+
+def test_the_stop_works_while_the_feed_the_launcher_and_a_browser_are_frozen(runs: Runs, tmp_path: Path) -> None:
+    run = begun(runs, "trailer_pursuit")
+    with PageProcess(tmp_path, run.name) as page, page.link.feed() as quick, page.link.feed() as frozen:
+        frozen.recv(timeout=START_S)
+        assert eventually(lambda: "scene" in told(quick), START_S)
+        os.kill(page.feed_process(), signal.SIGSTOP)
+        run.popen.send_signal(signal.SIGSTOP)
+        try:
+            assert eventually(lambda: told(quick)["quiet"] > 1.0)
+            answer = page.link.stop()
+            assert answer["confirmed"], answer
+            assert f"{run.name}: stopped, confirmed by its plant (fault)" in answer["text"]
+            assert is_stopped(run)
+        finally:
+            run.popen.send_signal(signal.SIGCONT)
+
+
+@pytest.mark.slow
+def test_the_stop_works_on_a_computer_whose_cores_are_all_taken(runs: Runs, tmp_path: Path) -> None:
+    run = begun(runs, "trailer_pursuit")
+    with PageProcess(tmp_path, run.name) as page:
+        assert page.link.stop()["confirmed"]
+        assert run.order("reset_estop") == "inactive"
+        busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4 * (os.cpu_count() or 1))]
+        try:
+            time.sleep(1.0)
+            assert page.link.stop()["confirmed"]
+            assert is_stopped(run)
+        finally:
+            for each in busy:
+                each.kill()
+                each.wait()
+
+
+def test_a_plant_that_does_not_answer_is_said_to_be_not_confirmed(runs: Runs, tmp_path: Path) -> None:
+    run = begun(runs, "trailer_pursuit", "run.mode=lockstep")
+    with PageProcess(tmp_path, run.name) as page:
+        run.kill("plant", signal.SIGSTOP)
+        answer = page.link.stop()
+        assert not answer["confirmed"]
+        assert "was sent SIGUSR1 and stops as soon as it runs" in answer["text"]
+        run.kill("plant", signal.SIGCONT)
+        assert eventually(lambda: is_stopped(run))
+
+
+# beside the run
+
+
+@pytest.mark.slow
+def test_frozen_closed_and_mad_browsers_change_nothing_for_the_run_nor_for_each_other(
+    runs: Runs, tmp_path: Path
+) -> None:
+    run = begun(runs, "trailer_pursuit")
+    missed = run.ask("status")["counts"].get("missed_commands", 0)
+    with PageProcess(tmp_path, run.name) as page, page.link.feed() as quick, page.link.feed() as frozen:
+        frozen.recv(timeout=START_S)
+        assert eventually(lambda: "scene" in told(quick), START_S)
+        with page.link.feed() as mad, suppress(Exception):
+            for _ in range(100000):
+                mad.send("drawn")
+        began, drawn = time.monotonic(), 0
+        while time.monotonic() < began + 3.0:
+            drawn += "scene" in told(quick)
+        assert drawn > 30
+        before = memory(page)
+        for _ in range(30):
+            with page.link.feed() as closing:
+                closing.recv(timeout=START_S)
+        assert memory(page) < before + 20000
+    counts = run.ask("status")["counts"]
+    assert counts.get("missed_commands", 0) - missed < 200
+    assert run.ask("status")["lifecycle"] == "active"
+
+
+def memory(page: PageProcess) -> int:
+    """Resident memory of the server [KiB]."""
+    lines = Path(f"/proc/{page.popen.pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmRSS")).split()[1])
+
+
+def page_of(run: Process) -> tuple[Link, int]:
+    """The page that a run has started: its link and its process."""
+    assert eventually(lambda: LINK.search(run.stderr), START_S), run.stderr
+
+    def server() -> list[int]:
+        words = [b"servonode:", b"page", run.name.encode()]
+        return [
+            pid
+            for pid in run.left_over(b"page")
+            if Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].split() == words
+        ]
+
+    assert eventually(server)
+    return Link.read(run.stderr), server()[0]
+
+
+def test_a_run_with_a_page_prints_its_link_and_ends_as_ever(runs: Runs) -> None:
+    run = runs.start(
+        "trailer_pursuit", "run.duration=4", "plant.safety.command_timeout_floor=0.5", "run.speed=1", words=["--page"]
+    )
+    link, pid = page_of(run)
+    with link.feed() as feed:
+        assert eventually(lambda: told(feed).get("status", {}).get("standing") == "active", START_S)
+        assert run.popen.wait(START_S) == 0, run.stderr
+        assert "[page] http://127.0.0.1" in run.stderr
+        assert eventually(lambda: told(feed).get("status", {}).get("standing") == "finished")
+        assert state_of(pid)  # as long as a browser looks at it
+    os.kill(pid, signal.SIGTERM)
+    assert eventually(lambda: not state_of(pid) and run.left_over() == [])
+
+
+# what is said
+
+
+def test_without_its_libraries_one_line_says_what_to_install(tmp_path: Path) -> None:
+    hidden = "import sys; sys.modules['uvicorn'] = None; sys.argv = ['servonode', *sys.argv[1:]]"
+    code = f"{hidden}\nfrom servonode.cli.main import main\nmain()"
+    for words in (["page"], ["run", "trailer_pursuit", "--page", "--no-report"]):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *words], capture_output=True, text=True, cwd=tmp_path, check=False
+        )
+        assert done.returncode == 2
+        assert done.stderr == 'servonode: the page needs uvicorn, not installed here: pip install "servonode[web]"\n'
+
+
+def test_without_a_run_the_page_says_so_in_one_line(runs: Runs) -> None:
+    done = operator("page", "nix")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith("servonode: no run named 'nix' is going on")
+
+
+def test_a_port_that_is_taken_or_is_none_is_refused(runs: Runs, tmp_path: Path) -> None:
+    run = begun(runs, "trailer_pursuit")
+    with PageProcess(tmp_path, run.name) as page:
+        done = operator("page", run.name, "--port", str(page.link.port))
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert f"port {page.link.port} of 127.0.0.1 cannot be had (Address already in use)" in done.stderr
+        page.popen.send_signal(signal.SIGINT)
+        assert page.popen.wait(START_S) == 130
+        assert "Traceback" not in page.stderr
+    done = operator("run", "--page", "trailer_pursuit")
+    assert done.returncode == 2
+    assert "'trailer_pursuit' is not a port from 1 to 65535; write --page behind FILE, or --page=8642" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fails", ["raise ValueError('no picture')", "while True: pass"])
+def test_a_view_of_the_users_that_fails_or_hangs_leaves_the_stop_as_it_is(
+    runs: Runs, tmp_path: Path, fails: str
+) -> None:
+    subprocess.run([*COMMAND, "new", "machine", "my_crane"], cwd=tmp_path, check=True, capture_output=True)
+    file = tmp_path / "my_crane.py"
+    run = begun(runs, str(tmp_path / "my_crane.toml"))
+    told_ends: Callable[[dict[str, Any]], bool] = lambda message: "no picture" in message.get("end", "")  # noqa: E731
+    line = '    x, theta, L = state["x"]'
+    assert line in file.read_text()
+    file.write_text(file.read_text().replace(line, f"    if state['theta'] != 0.2:\n        {fails}\n{line}"))
+    with PageProcess(tmp_path, run.name) as page, page.link.feed() as feed:
+        hangs = fails.startswith("while")
+        assert eventually(lambda: told(feed)["quiet"] > 1.0 if hangs else told_ends(told(feed)), START_S), page.stderr
+        assert page.link.stop()["confirmed"]
+        assert is_stopped(run)
+        assert "Traceback" not in page.stderr

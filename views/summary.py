@@ -1,0 +1,102 @@
+"""The summary of a finished run in lines of words, for the table on the terminal and the report."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.run import Run
+from servonode.nodes.durations import in_rows
+
+Row = tuple[str, str]
+
+
+def unsafe_text(closed_loop: ClosedLoop) -> str:
+    """The protections that plant.safety.unsafe removes here; empty where it is not set."""
+    return f"UNSAFE: {', '.join(closed_loop.safety.unsafe)}" if closed_loop.safety.unsafe else ""
+
+
+def summary_rows(run: Run, name: str, interrupted: bool = False, stopped: str = "", times: bool = True) -> list[Row]:
+    """What a run or simulation gave: a line without title, then lines with one.
+
+    stopped: who ended it before its time. times: with the table of the nodes' times.
+    """
+    ending = "ended by a fault" if run.faults else "stopped early" if stopped else "completed"
+    ending, end = "broken off" if interrupted else ending, float(run.t[-1]) if len(run.t) else 0.0
+    rows = [("", f"{name}: {ending} after {end:.3f} s of plant time in {run.wall_s:.2f} s")]
+    stats = run.stats
+    unsafe = unsafe_text(run.closed_loop)
+    if unsafe:
+        rows.append(("safety", unsafe))
+    if "rate" in stats:
+        asked = f" (asked {run.closed_loop.launch.run.speed:g})" if run.control == "realtime" else ""
+        rows.append(("rate", f"{stats['rate']:.5g} plant seconds per second{asked}"))
+    rows += _kept_time(run, times)
+    if run.residual_max:
+        units = {each.name: each.unit for each in run.closed_loop.residuals}
+        shown = "   ".join(f"{key} {value:.2e} {units[key]}" for key, value in run.residual_max.items())
+        rows.append(("largest residual", shown))
+    for limit, acted in run.limits.items():
+        if acted["instants"]:
+            text = f"{limit} acted at {acted['instants']} control instants, first at t = {acted['first']:.2f} s"
+            rows.append(("limited", text))
+    if run.stats.get("counts", {}).get("saturated"):
+        rows.append(("saturated", f"{run.stats['counts']['saturated']} commands were limited"))
+    rows.append(
+        (
+            "energy check",
+            _energy(run),
+        )
+    )
+    for node, count in stats.get("lost_rows", {}).items():
+        rows.append(("record", f"{count} rows of the {node} are lost: nothing could be written for too long"))
+    rows += [("warning", f"{text} (from t = {t:.2f} s)") for text, t in run.warnings.items()]
+    rows += [("fault", f"{each['name']} at t = {each['t']:.3f} s: {each['text']}") for each in run.faults]
+    rows += [] if run.faults else [("faults", "none")]
+    rows += [("stopped", f"the plant was told to stop: {stopped}")] if stopped and not interrupted else []
+    return rows
+
+
+def _kept_time(run: Run, times: bool) -> list[Row]:
+    """Times, missed deadlines and unused messages of a run on processes."""
+    stats, rows = run.stats, []
+    counts = stats.get("counts", {})
+    if run.control == "realtime" and "misses" in stats:
+        granted = stats.get("grants", {}).get("line", "").removeprefix("real time: ")
+        rows += [("real time", granted)] if granted else []
+        rows += in_rows(stats.get("nodes", {})) if times else []
+        missed = [f"{stats['misses']} deadlines", f"{counts.get('missed_commands', 0)} commands"]
+        missed += [f"{stats['overruns']} overruns"] if stats.get("overruns") else []
+        rows.append(("missed", ", ".join([*missed, f"{stats.get('stalls', 0)} host stalls"])))
+    elif stats.get("round_trip_s"):
+        trip = stats["round_trip_s"]
+        rows.append(("round trip", "   ".join(f"{key} {trip[key] * 1e3:.3f} ms" for key in ("p50", "p99", "max"))))
+    if counts.get("repeats"):
+        rows.append(("repeated", f"the command before, for {counts['repeats']} periods"))
+    if counts.get("late_commands"):
+        rows.append(("late", f"{counts['late_commands']} commands, which acted after their instant"))
+    if stats.get("extra"):
+        rows.append(("the machine's own", ", ".join(f"{name} {value:.4g}" for name, value in stats["extra"].items())))
+    if stats.get("restarts"):
+        rows.append(("started again", ", ".join(f"{node} {n}x" for node, n in stats["restarts"].items())))
+    dropped = [text for node, counts in stats.get("node_counts", {}).items() if (text := _dropped(node, counts))]
+    return rows + ([("dropped", "; ".join(dropped))] if dropped else [])
+
+
+DROPS = ("refused_", "dropped_", "skipped_")
+
+
+def _dropped(node: str, counts: Mapping[str, int]) -> str:
+    """The messages a node did not use, by reason; empty where there are none."""
+    drops = [f"{word.removeprefix('refused_')} {n}" for word, n in counts.items() if n and word.startswith(DROPS)]
+    return f"{node}: {', '.join(drops)}".replace("_", " ") if drops else ""
+
+
+def _energy(run: Run) -> str:
+    """How well energy and work agree; of an external plant only the energy is known."""
+    if not len(run.energy):
+        return "no row was recorded"
+    energy = f"energy {float(run.energy[-1]):.4g} J"
+    if np.isnan(run.work).all():
+        return f"{energy}; its work is not measured"
+    return f"{run.energy_error:.1e} J between energy and work ({energy})"

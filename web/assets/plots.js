@@ -1,0 +1,230 @@
+// A panel of curves over time, drawn by uPlot.
+//
+//   const panel = new Panel(parent, {label, curves: [{name, column}], logarithmic}, {onRange});
+//   panel.show(columns, from, to);            // columns by name, "t" [s] among them; what of t is shown
+//
+// On a logarithmic axis the sizes of the values are shown. `onRange(low, high)` is called when the user has chosen a
+// part of the time by dragging, `onRange(null)` when a double click gives that up.
+"use strict";
+
+const PLOT = {
+  room: 0.12, // of the extent, left free above and below
+  used: 0.4, // of the limits; below it they are set anew
+  least: 1e-9, // of what is smallest on a logarithmic axis to what is largest
+  height: 132, // pixels
+  low: 112, // pixels, below which only the last of several panels has the times below it
+};
+
+class Panel {
+  constructor(parent, spec, { onRange = null, height = PLOT.height, sync = "servonode" } = {}) {
+    this.spec = spec;
+    this.onRange = onRange;
+    this.bottom = true; // whether it is the last of several
+    this.box = parent.appendChild(document.createElement("section"));
+    this.box.className = "panel";
+    this.values = [];
+    this.head = this.box.appendChild(this.header());
+    this.body = this.box.appendChild(document.createElement("div"));
+    this.body.style.height = height ? `${height}px` : ""; // 0: what the page's style gives it
+    this.body.className = "plot";
+    this.size = { width: 300, height: height || PLOT.height };
+    this.sync = sync;
+    this.forget();
+    this.build();
+    new ResizeObserver(() => this.resize()).observe(this.body);
+    theme.onChange(() => this.rebuild());
+  }
+
+  forget() {
+    this.limits = null;
+    this.range = [0, 1];
+    this.data = [[], ...this.spec.curves.map(() => [])];
+  }
+
+  // label, and each curve's name with its newest value
+  header() {
+    const head = document.createElement("header");
+    const label = head.appendChild(document.createElement("span"));
+    label.className = "title";
+    label.textContent = this.spec.label;
+    this.spec.curves.forEach(({ name }, i) => {
+      const key = head.appendChild(document.createElement("span"));
+      key.className = "key";
+      key.style.setProperty("--key", `var(--curve-${i % theme.curves.length})`);
+      key.append(this.spec.curves.length > 1 || this.spec.logarithmic ? `${name} ` : "");
+      const value = key.appendChild(document.createElement("output"));
+      this.values.push(value);
+    });
+    return head;
+  }
+
+  build() {
+    this.plot = new uPlot(this.options(), this.data, this.body);
+    this.plot.over.addEventListener("dblclick", () => this.onRange?.(null));
+  }
+
+  rebuild() {
+    this.plot.destroy();
+    this.build();
+  }
+
+  resize() {
+    const [width, height] = [Math.floor(this.body.clientWidth), Math.floor(this.body.clientHeight)];
+    if (!width || (width === this.size.width && height === this.size.height)) return;
+    this.size = { width, height: Math.max(height, 60) };
+    this.plot.setSize(this.size);
+  }
+
+  options() {
+    const font = `11px ${theme.words}`;
+    const line = { stroke: theme.soft, font, grid: { stroke: theme.grid, width: 1 }, ticks: { show: false } };
+    return {
+      ...this.size,
+      legend: { show: false },
+      padding: [6, 8, 4, 0],
+      pxAlign: false,
+      cursor: { y: false, sync: { key: this.sync }, drag: { x: true, y: false, setScale: false } },
+      hooks: { setSelect: [(plot) => this.choose(plot)], setCursor: [(plot) => this.tell(plot.cursor.idx)] },
+      scales: {
+        x: { time: false, range: () => this.range },
+        y: { distr: this.spec.logarithmic ? 3 : 1, range: () => this.limits || (this.spec.logarithmic ? [1e-3, 1] : [-1, 1]) },
+      },
+      axes: [
+        { ...line, size: () => (this.timed() ? 20 : 3), gap: 3, space: 70, values: (_, splits) => splits.map((t) => (this.timed() ? plain(t) : "")) },
+        { ...line, size: 52, gap: 6, space: 16, ...this.heights() },
+      ],
+      series: [
+        {},
+        ...this.spec.curves.map((_, i) => ({ stroke: theme.curve(i), width: 1.6, spanGaps: true, points: { show: false }, pxAlign: 0 })),
+      ],
+    };
+  }
+
+  // Whether the times stand below it.
+  timed() {
+    return this.bottom || this.size.height >= PLOT.low;
+  }
+
+  // How the values at its left side are chosen and written.
+  heights() {
+    if (!this.spec.logarithmic) return { values: (_, splits) => splits.map(plain) };
+    const most = () => Math.max(2, Math.floor(this.size.height / 24));
+    return {
+      splits: (_, i, low, high) => powers(low, high, most()),
+      filter: (_, splits) => splits,
+      values: (_, splits) => splits.map((value) => `1e${Math.round(Math.log10(value))}`.replace("-", "−")),
+    };
+  }
+
+  choose(plot) {
+    const { left, width } = plot.select;
+    if (width < 4) return;
+    const [low, high] = [plot.posToVal(left, "x"), plot.posToVal(left + width, "x")];
+    plot.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
+    this.onRange?.(low, high);
+  }
+
+  show(columns, from, to) {
+    this.range = [from, to];
+    this.gather(columns, from, to);
+    this.follow();
+    this.plot.setData(this.data);
+    if (this.plot.cursor.idx === null || this.plot.cursor.left < 0) this.tell(null);
+  }
+
+  // The rows that are shown and hold something; times and curves in the arrays that uPlot keeps.
+  gather(columns, from, to) {
+    const curves = this.spec.curves.map(({ column }) => columns[column] || []);
+    const { t } = columns;
+    const size = this.spec.logarithmic;
+    const [first, last] = [Math.max(rowAt(t, from) - 1, 0), Math.min(rowAt(t, to) + 1, t.length)];
+    let n = 0;
+    for (let row = first; row < last; row += 1) {
+      let known = false;
+      for (let i = 0; i < curves.length; i += 1) {
+        const raw = curves[i][row];
+        const value = size ? Math.abs(raw) : raw;
+        const good = raw !== null && Number.isFinite(value) && !(size && value === 0);
+        this.data[i + 1][n] = good ? value : null;
+        known = known || good;
+      }
+      if (!known) continue;
+      this.data[0][n] = t[row];
+      n += 1;
+    }
+    for (const each of this.data) each.length = n;
+  }
+
+  // Limits are set anew where the curves leave them or use little of them, so that nothing jumps in between.
+  follow() {
+    let [low, high] = [Infinity, -Infinity];
+    for (const curve of this.data.slice(1)) {
+      for (const value of curve) {
+        if (value === null) continue;
+        if (value < low) low = value;
+        if (value > high) high = value;
+      }
+    }
+    if (low > high) return;
+    const wanted = this.spec.logarithmic ? decades(low, high) : withRoom(low, high);
+    const [bottom, top] = this.limits || [NaN, NaN];
+    const scale = this.spec.logarithmic ? Math.log10 : (value) => value;
+    const used = (scale(wanted[1]) - scale(wanted[0])) / (scale(top) - scale(bottom));
+    const inside = bottom <= Math.max(low, this.spec.logarithmic ? wanted[0] : -Infinity) && high <= top;
+    if (!(inside && used >= PLOT.used)) this.limits = wanted;
+  }
+
+  // The values at the cursor; without one the newest.
+  tell(index) {
+    this.values.forEach((output, i) => {
+      const curve = this.data[i + 1];
+      let at = index ?? curve.length - 1;
+      while (at >= 0 && (curve[at] === null || curve[at] === undefined)) at -= 1;
+      const text = at >= 0 ? short(curve[at]) : "–";
+      if (output.textContent !== text) output.textContent = text;
+    });
+  }
+}
+
+// The first row whose time is at least t.
+function rowAt(times, t) {
+  let [low, high] = [0, times.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (times[middle] < t) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+function decades(low, high) {
+  const top = Math.ceil(Math.log10(high) + 1e-9);
+  const bottom = Math.floor(Math.log10(Math.max(low, PLOT.least * high)));
+  return [10 ** bottom, 10 ** Math.max(top, bottom + 1)];
+}
+
+function withRoom(low, high) {
+  const size = Math.max(Math.abs(low), Math.abs(high));
+  if (!(high - low > 1e-6 * size)) return [low - (0.1 * size || 1), high + (0.1 * size || 1)];
+  const room = PLOT.room * (high - low);
+  return [low - room, high + room];
+}
+
+function short(value) {
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 1e-3 || size >= 1e5)) return value.toExponential(1).replaceAll("-", "−");
+  return Number(value.toPrecision(4)).toString().replace("-", "−");
+}
+
+function plain(value) {
+  return value === null ? "" : short(value);
+}
+
+// Whole powers of ten between two sizes, so many at most.
+function powers(low, high, most) {
+  const [first, last] = [Math.ceil(Math.log10(low) - 1e-6), Math.floor(Math.log10(high) + 1e-6)];
+  const step = Math.max(1, Math.ceil((last - first + 1) / most));
+  const found = [];
+  for (let power = first; power <= last; power += step) found.push(10 ** power);
+  return found;
+}

@@ -1,0 +1,350 @@
+// A machine seen in a plane, drawn on a canvas: grid, guides, paths, goal, outline, arrows with their scale.
+//
+//   const view = new MachineView(parent, layout);           // `layout` as web/shapes.py `view_layout` gives it
+//   view.draw({lines, guides, arrows, caption, largest}, columns);     // `view_shapes`, and columns by name
+//
+// Without limits the view follows what it draws. With limits {x: [low, high], y: [low, high]} it keeps them.
+"use strict";
+
+const SCENE = {
+  room: 0.12, // of the extent, left free on each side
+  used: 0.4, // of the limits; below it they are set anew
+  longest: 0.22, // of an arrow of full length to the lesser side
+  longestInStrip: 0.4,
+  unseen: 1e-3, // of an arrow to the largest one, below which it is not drawn
+  apart: 1.5, // pixels between two points of a path
+  edge: { left: 46, right: 14, top: 8, bottom: 26 }, // pixels around what is drawn
+};
+
+class MachineView {
+  constructor(parent, layout, limits = null) {
+    this.layout = layout;
+    this.fixed = limits;
+    this.names = []; // of the arrows, in the order in which they were first seen
+    this.figure = parent.appendChild(document.createElement("figure"));
+    this.figure.className = "machine";
+    this.head = this.figure.appendChild(document.createElement("figcaption"));
+    this.canvas = this.figure.appendChild(document.createElement("canvas"));
+    this.note = this.figure.appendChild(document.createElement("p"));
+    this.note.hidden = true;
+    this.entitle();
+    this.forget();
+    new ResizeObserver(() => this.resize()).observe(this.canvas);
+    theme.onChange(() => this.again());
+  }
+
+  // Drops what was drawn: another run begins.
+  forget() {
+    this.limits = this.fixed;
+    this.last = null;
+  }
+
+  // Paths are drawn from the rows [first, end) of the columns.
+  draw(shapes, columns, end = columns.t ? columns.t.length : 0, first = 0) {
+    this.last = [shapes, columns, end, first];
+    this.meet(shapes.arrows);
+    if (shapes.caption) this.say(shapes.caption);
+    if (!this.width) return;
+    const path = ([across, up]) => ({ x: columns[across] || [], y: columns[up] || [], first, end });
+    const paths = this.layout.trails.map((trail) => path(trail.columns));
+    const goal = this.layout.goal ? path(this.layout.goal) : null;
+    if (!this.fixed) this.follow(shapes, goal ? [...paths, goal] : paths);
+    this.place();
+    this.paint(shapes, paths, goal);
+  }
+
+  again() {
+    if (this.last) this.draw(...this.last);
+  }
+
+  resize() {
+    const scale = window.devicePixelRatio || 1;
+    this.width = this.canvas.clientWidth;
+    this.height = this.canvas.clientHeight;
+    this.canvas.width = Math.round(this.width * scale);
+    this.canvas.height = Math.round(this.height * scale);
+    this.pen = this.canvas.getContext("2d");
+    this.pen.setTransform(scale, 0, 0, scale, 0, 0);
+    this.again();
+  }
+
+  // words
+
+  entitle() {
+    const { title, trails, goal } = this.layout;
+    this.head.textContent = "";
+    const word = (text, style) => {
+      const each = this.head.appendChild(document.createElement("span"));
+      each.textContent = text;
+      each.className = style;
+      return each;
+    };
+    if (title) word(title, "title");
+    trails.forEach((trail, i) => (word(trail.name, "key").style.setProperty("--key", `var(--curve-${(trail.color ?? i) % theme.curves.length})`)));
+    if (goal) word("target", "key dashed").style.setProperty("--key", "var(--goal)");
+    this.names.forEach((name, i) => word(name, "key").style.setProperty("--key", `var(--arrow-${i % 3})`));
+  }
+
+  meet(arrows) {
+    const fresh = arrows.map((arrow) => arrow.name).filter((name) => !this.names.includes(name));
+    if (!fresh.length) return;
+    this.names.push(...fresh);
+    this.entitle();
+  }
+
+  say(caption) {
+    this.note.hidden = false;
+    if (this.note.textContent !== caption) this.note.textContent = caption;
+  }
+
+  // limits
+
+  follow(shapes, paths) {
+    const box = new Bounds();
+    for (const line of shapes.lines) for (const point of line) box.add(point[0], point[1]);
+    if (this.layout.strip) for (const line of shapes.guides) for (const point of line) box.add(point[0], point[1]);
+    for (const path of paths) for (let i = path.first; i < path.end; i += 1) box.add(path.x[i], path.y[i]);
+    if (!box.any) return;
+    const extent = Math.max(box.right - box.left, box.top - box.bottom) || 1;
+    const now = this.limits;
+    const inside =
+      now && now.x[0] <= box.left && box.right <= now.x[1] && now.y[0] <= box.bottom && box.top <= now.y[1];
+    const used = now ? Math.max((box.right - box.left) / (now.x[1] - now.x[0]), (box.top - box.bottom) / (now.y[1] - now.y[0])) : 0;
+    if (inside && used >= SCENE.used) return;
+    const ahead = now && !this.layout.strip ? 2.5 : 1; // more room where it is heading for
+    const room = (beyond) => SCENE.room * extent * (beyond ? ahead : 1);
+    this.limits = {
+      x: [box.left - room(now && box.left < now.x[0]), box.right + room(now && box.right > now.x[1])],
+      y: [box.bottom - room(now && box.bottom < now.y[0]), box.top + room(now && box.top > now.y[1])],
+    };
+  }
+
+  // One scale in both directions, the limits in the middle.
+  place() {
+    const { left, right, top, bottom } = this.edge();
+    const limits = this.limits || { x: [-1, 1], y: [-1, 1] };
+    const wide = Math.max(this.width - left - right, 10);
+    const high = Math.max(this.height - top - bottom, 10);
+    const pad = this.fixed ? 1 + 2 * SCENE.room : 1;
+    const metre = Math.min(wide / (pad * (limits.x[1] - limits.x[0] || 1)), high / (pad * (limits.y[1] - limits.y[0] || 1)));
+    const middle = [(limits.x[0] + limits.x[1]) / 2, (limits.y[0] + limits.y[1]) / 2];
+    this.inner = { left, top, wide, high };
+    this.metre = metre;
+    this.x = (x) => left + wide / 2 + (x - middle[0]) * metre;
+    this.y = (y) => top + high / 2 - (y - middle[1]) * metre;
+    this.shown = { x: [middle[0] - wide / 2 / metre, middle[0] + wide / 2 / metre], y: [middle[1] - high / 2 / metre, middle[1] + high / 2 / metre] };
+  }
+
+  edge() {
+    return this.layout.strip ? { ...SCENE.edge, bottom: 10 } : SCENE.edge;
+  }
+
+  // pictures
+
+  paint(shapes, paths, goal) {
+    const { pen } = this;
+    pen.clearRect(0, 0, this.width, this.height);
+    this.paintGrid();
+    pen.save();
+    pen.beginPath();
+    pen.rect(this.inner.left, this.inner.top, this.inner.wide, this.inner.high);
+    pen.clip();
+    pen.lineJoin = pen.lineCap = "round";
+    for (const line of shapes.guides) this.stroke(line, theme.guide, 1);
+    if (goal) this.paintGoal(goal, paths);
+    paths.forEach((path, i) => this.trace(path, theme.curve(this.layout.trails[i].color ?? i), 1.8));
+    for (const line of shapes.lines) this.stroke(line, theme.ink, 1.8);
+    if (shapes.largest > 0) this.paintArrows(shapes);
+    pen.restore();
+    if (shapes.largest > 0 && shapes.arrows.length) this.paintScale(shapes.largest);
+  }
+
+  paintGrid() {
+    const { pen, inner } = this;
+    pen.lineWidth = 1;
+    pen.font = `11px ${theme.words}`;
+    const step = roundStep(Math.min(90, Math.max(inner.wide, inner.high) / 3) / this.metre);
+    const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+    pen.textAlign = "center";
+    pen.textBaseline = "top";
+    for (const value of ticks(this.shown.x, step)) {
+      const x = Math.round(this.x(value)) + 0.5;
+      this.rule(x, inner.top, x, inner.top + inner.high);
+      if (!this.layout.strip) this.label(value.toFixed(digits), x, inner.top + inner.high + 5);
+    }
+    pen.textAlign = "right";
+    pen.textBaseline = "middle";
+    for (const value of ticks(this.shown.y, step)) {
+      const y = Math.round(this.y(value)) + 0.5;
+      this.rule(inner.left, y, inner.left + inner.wide, y);
+      this.label(value.toFixed(digits), inner.left - 6, y);
+    }
+    this.paintAxisNames();
+  }
+
+  paintAxisNames() {
+    const { pen, inner } = this;
+    const [across, up] = this.layout.axes;
+    pen.textAlign = "right";
+    pen.textBaseline = "bottom";
+    if (across && !this.layout.strip) this.label(across, inner.left + inner.wide - 4, inner.top + inner.high - 3);
+    pen.textAlign = "left";
+    pen.textBaseline = "top";
+    if (up) this.label(up, inner.left + 5, inner.top + 3);
+  }
+
+  rule(x0, y0, x1, y1) {
+    this.pen.strokeStyle = theme.grid;
+    this.pen.beginPath();
+    this.pen.moveTo(x0, y0);
+    this.pen.lineTo(x1, y1);
+    this.pen.stroke();
+  }
+
+  label(text, x, y) {
+    this.pen.fillStyle = theme.soft;
+    this.pen.fillText(text, x, y);
+  }
+
+  // A polyline; one of a single point is a dot.
+  stroke(line, color, width) {
+    const { pen } = this;
+    if (line.length === 1) {
+      if (finite(line[0])) this.dot(line[0][0], line[0][1], 3.5, color);
+      return;
+    }
+    pen.strokeStyle = color;
+    pen.lineWidth = width;
+    pen.beginPath();
+    let joined = false;
+    for (const point of line) {
+      if (!finite(point)) joined = false;
+      else if (joined) pen.lineTo(this.x(point[0]), this.y(point[1]));
+      else {
+        pen.moveTo(this.x(point[0]), this.y(point[1]));
+        joined = true;
+      }
+    }
+    pen.stroke();
+  }
+
+  // A path without the points that lie nearer together than can be seen.
+  trace(path, color, width, dash = []) {
+    const { pen } = this;
+    pen.strokeStyle = color;
+    pen.lineWidth = width;
+    pen.setLineDash(dash);
+    pen.beginPath();
+    let [lastX, lastY, joined] = [NaN, NaN, false];
+    const end = path.end - 1;
+    for (let i = path.first; i <= end; i += 1) {
+      const [x, y] = [this.x(path.x[i]), this.y(path.y[i])];
+      if (!Number.isFinite(x) || !Number.isFinite(y)) joined = false;
+      else if (!joined) pen.moveTo(x, y);
+      else if (i < end && Math.abs(x - lastX) + Math.abs(y - lastY) < SCENE.apart) continue;
+      else pen.lineTo(x, y);
+      if (Number.isFinite(x) && Number.isFinite(y)) [lastX, lastY, joined] = [x, y, true];
+    }
+    pen.stroke();
+    pen.setLineDash([]);
+  }
+
+  paintGoal(goal, paths) {
+    this.trace(goal, theme.goal, 1.4, [5, 4]);
+    const here = lastOf(goal);
+    const robot = paths.length ? lastOf(paths[0]) : null;
+    if (!here) return;
+    if (robot) this.stroke([robot, here], theme.goal, 0.8);
+    this.dot(here[0], here[1], 4.5, theme.goal);
+  }
+
+  dot(x, y, radius, color) {
+    this.pen.fillStyle = color;
+    this.pen.beginPath();
+    this.pen.arc(this.x(x), this.y(y), radius, 0, 2 * Math.PI);
+    this.pen.fill();
+  }
+
+  // pixels of an arrow of the largest size
+  full() {
+    const share = this.layout.strip ? SCENE.longestInStrip : SCENE.longest;
+    return share * Math.min(this.inner.wide, this.inner.high);
+  }
+
+  paintArrows({ arrows, largest }) {
+    for (const { name, foot, vector } of arrows) {
+      const size = finite(vector) && finite(foot) ? Math.hypot(vector[0], vector[1]) : 0;
+      if (size <= SCENE.unseen * largest) continue;
+      const length = (size / largest) * this.full();
+      this.paintArrow(foot, [vector[0] / size, -vector[1] / size], length, theme.arrow(this.names.indexOf(name)));
+    }
+  }
+
+  paintArrow(foot, along, length, color) {
+    const { pen } = this;
+    const [x, y] = [this.x(foot[0]), this.y(foot[1])];
+    const head = Math.min(12, length);
+    const at = (forth, aside) => [x + along[0] * forth - along[1] * aside, y + along[1] * forth + along[0] * aside];
+    const corners = [at(0, 1.3), at(length - head, 1.3), at(length - head, 4.5), at(length, 0), at(length - head, -4.5), at(length - head, -1.3), at(0, -1.3)];
+    pen.fillStyle = color;
+    pen.beginPath();
+    corners.forEach((corner, i) => (i ? pen.lineTo(...corner) : pen.moveTo(...corner)));
+    pen.fill();
+  }
+
+  // A line as long as an arrow of a round size, with that size.
+  paintScale(largest) {
+    const { pen, inner } = this;
+    const known = roundStep(0.7 * largest, false);
+    const length = (known / largest) * this.full();
+    const low = inner.wide < 260 ? (this.layout.strip ? inner.high - 6 : 36) : 20; // beside the names of the axes
+    const [right, y] = [inner.left + inner.wide - 6, inner.top + low];
+    pen.strokeStyle = theme.ink;
+    pen.lineWidth = 2;
+    pen.beginPath();
+    pen.moveTo(right - length, y);
+    pen.lineTo(right, y);
+    pen.stroke();
+    pen.textAlign = "right";
+    pen.textBaseline = "bottom";
+    this.label(`${Number(known.toPrecision(3))} ${this.layout.unit}`, right, y - 3);
+  }
+}
+
+class Bounds {
+  constructor() {
+    this.any = false;
+    this.left = this.bottom = Infinity;
+    this.right = this.top = -Infinity;
+  }
+
+  add(x, y) {
+    if (x === null || y === null || !Number.isFinite(x) || !Number.isFinite(y)) return;
+    this.any = true;
+    this.left = Math.min(this.left, x);
+    this.right = Math.max(this.right, x);
+    this.bottom = Math.min(this.bottom, y);
+    this.top = Math.max(this.top, y);
+  }
+}
+
+function finite(point) {
+  return point[0] !== null && point[1] !== null && Number.isFinite(point[0]) && Number.isFinite(point[1]);
+}
+
+function lastOf(path) {
+  const end = path.end - 1;
+  const point = [path.x[end], path.y[end]];
+  return end >= path.first && Number.isFinite(point[0]) && Number.isFinite(point[1]) ? point : null;
+}
+
+// 1, 2 or 5 times a power of ten: at least the size, or at most.
+function roundStep(size, atLeast = true) {
+  const power = 10 ** Math.floor(Math.log10(size));
+  const found = [1, 2, 5, 10].map((each) => each * power);
+  return atLeast ? found.find((each) => each >= size * (1 - 1e-9)) : found.findLast((each) => each <= size * (1 + 1e-9));
+}
+
+function* ticks([low, high], step) {
+  for (let i = Math.ceil(low / step); i * step <= high; i += 1) yield i * step;
+}

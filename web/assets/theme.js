@@ -1,0 +1,37 @@
+// The colours of theme.css for what is drawn on a canvas; read again when the system turns light or dark.
+"use strict";
+
+class Theme {
+  constructor() {
+    this.listeners = [];
+    this.read();
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+      this.read();
+      for (const each of this.listeners) each();
+    });
+  }
+
+  read() {
+    const style = getComputedStyle(document.documentElement);
+    const of = (name) => style.getPropertyValue(`--${name}`).trim();
+    for (const name of ["card", "ink", "soft", "line", "grid", "guide", "goal"]) this[name] = of(name);
+    this.curves = [0, 1, 2, 3, 4, 5, 6, 7].map((i) => of(`curve-${i}`));
+    this.arrows = [0, 1, 2].map((i) => of(`arrow-${i}`));
+    this.words = of("words");
+  }
+
+  curve(i) {
+    return this.curves[i % this.curves.length];
+  }
+
+  arrow(i) {
+    return this.arrows[i % this.arrows.length];
+  }
+
+  // Calls the function when the colours have changed.
+  onChange(listener) {
+    this.listeners.push(listener);
+  }
+}
+
+const theme = new Theme();

@@ -1,0 +1,71 @@
+"""The process that listens to a run for the page's server, and draws its views into lines on standard output.
+
+It alone runs the machine's code and the libraries of mathematics, and only when nobody else wants the processor. What
+the server does not read waits in a pipe of bounded size; what it then does not take from the bus is dropped there.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from servonode.bus.processes import Named
+from servonode.errors import ServonodeError
+from servonode.nodes.listener import give_way
+from servonode.nodes.node_process import call_process
+from servonode.views.shown_run import ShownRun
+from servonode.web.frames import Frames
+
+FPS = 30
+
+
+def feed(source: ShownRun, write: Callable[[bytes], None], until: Callable[[], bool] | None = None) -> None:
+    """Write frames of the run, and of the next one of its name, without end.
+
+    until: the run may be still to come, until this holds.
+    """
+    if not source.wait_open(until):
+        return
+    frames = Frames(source)
+    period, due = 1 / FPS, time.monotonic()
+    while True:
+        if source.look(time.monotonic()):
+            frames = Frames(source)
+        for _, message in source.receive():
+            frames.take(message)
+        for line in frames.lines():
+            write(line)
+        due = max(due + period, time.monotonic())
+        time.sleep(max(due - time.monotonic(), 1e-3))
+
+
+def _write(line: bytes) -> None:
+    """The whole of it: a pipe takes as much as it has room for."""
+    rest = memoryview(line)
+    while rest:
+        rest = rest[os.write(1, rest) :]
+
+
+def main(name: str, where: str, launcher: str) -> int:
+    """Feed the page on the run of this name, or in this folder, which the process `launcher` may be about to start."""
+    give_way()
+    call_process("page feed", name)
+    starter = Named.of(int(launcher)) if int(launcher) else None
+    source = ShownRun(name, where, who="page")
+    try:
+        feed(source, _write, (lambda: not starter.lives(os.getuid())) if starter else None)
+    except BrokenPipeError:  # the server has gone
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except ServonodeError as error:
+        sys.stderr.write(f"{error}\n")
+        _write(b"end %s\n" % msgspec.json.encode(str(error)))
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,131 @@
+"""A run as the lines that the page's server passes on to browsers: a word, a space, an object of JSON.
+
+layout   what stays the same until another run begins; all that was sent before it is void
+rows     the columns of the rows that are new
+scene    what the machine's views draw at the newest row
+status   how the run stands
+"""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from servonode.bus import Message
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.errors import ServonodeError
+from servonode.plants.view import View
+from servonode.views.panel_choice import usual_panels
+from servonode.views.panels import PanelSpec
+from servonode.views.scene import Instant
+from servonode.views.shown_run import ShownRun, usual_span
+from servonode.views.window_feed import ROWS, Feed
+from servonode.web.relay import LINE
+from servonode.web.shapes import ArrowScale, view_layout, view_shapes
+from servonode.web.statuses import Statuses
+
+STATUS_S = 0.2  # s (wall clock) between two statuses; they also say that this process lives
+
+_encode = msgspec.json.encode  # what is not a number becomes null
+
+
+class TooLarge(ServonodeError):
+    """A frame is larger than a page can take; the text says what to do."""
+
+    exit_code = 1
+
+
+class Frames:
+    """Turns the messages of one run into lines."""
+
+    def __init__(self, source: ShownRun) -> None:
+        assert source.closed_loop is not None
+        self._source, self._closed_loop = source, source.closed_loop
+        self._feed = Feed(self._closed_loop, usual_span(self._closed_loop))
+        self._statuses = Statuses()
+        machine = self._closed_loop.machine
+        self._views = [(view, ArrowScale(view, machine)) for view in self._closed_loop.source.views()]
+        description = machine.description
+        self._known = [each.name for each in (*description.state, *description.outputs, *description.inputs)]
+        self._run = self._sent = self._status_due = 0.0
+        self._begun = False
+
+    def take(self, message: Message) -> None:
+        """Take one message of the run."""
+        self._feed.take(message)
+        self._statuses.take(message)
+
+    def lines(self) -> Iterator[bytes]:
+        """What there is to say since the last call."""
+        if not self._begun or self._feed.run != self._run:  # the plant has started anew
+            yield self._begin()
+        count, columns = self._feed.ring.count, self._feed.ring.columns
+        if count > self._sent:
+            new = int(min(count - self._sent, len(columns["t"])))
+            self._sent = count
+            yield _line("rows", {name: column[-new:].tolist() for name, column in columns.items()})
+            yield _line("scene", {"t": float(columns["t"][-1]), "views": self._scene(columns)})
+        if (now := time.monotonic()) >= self._status_due:
+            self._status_due = now + STATUS_S
+            yield _line("status", self._status())
+
+    def _begin(self) -> bytes:
+        if self._begun and self._run:
+            self._statuses.forget()
+        self._begun, self._run, self._sent, self._status_due = True, self._feed.run, 0, 0.0
+        return _line("layout", layout_of(self._closed_loop, self._source.name) | {"run": self._run})
+
+    def _scene(self, columns: dict[str, Any]) -> list[dict[str, Any]]:
+        values = {name: float(columns[name][-1]) for name in self._known}
+        t = float(columns["t"][-1])
+        instant = Instant.of(self._closed_loop.source, self._closed_loop.machine, t, values)
+        return [_seen(view, scale, instant, columns) for view, scale in self._views]
+
+    def _status(self) -> dict[str, Any]:
+        feed = self._feed
+        return {
+            "t": feed.t,
+            "rate": feed.rate,
+            "alive": self._source.alive,
+            "standing": self._source.standing(feed.lifecycle),
+            "lifecycle": str(feed.lifecycle),
+            "fault": feed.fault_text,
+            "extra": feed.extra,
+            **self._statuses.standing(),
+        }
+
+
+def layout_of(closed_loop: ClosedLoop, name: str) -> dict[str, Any]:
+    """What stays the same in a run: names, panels, views, the plant time [s] that is shown."""
+    run, law = closed_loop.launch.run, closed_loop.control
+    return {
+        "name": name,
+        "machine": closed_loop.machine.description.description,
+        "program": law.law.description.name if law else "",
+        "mode": str(run.mode),
+        "duration": run.duration,
+        "span": usual_span(closed_loop),
+        "rows": ROWS,
+        "panels": [panel_layout(each) for each in usual_panels(closed_loop, timing=True)],
+        "views": [view_layout(view, closed_loop.targets.names) for view in closed_loop.source.views()],
+        "residuals": [{"name": each.name, "unit": each.unit} for each in closed_loop.residuals],
+    }
+
+
+def panel_layout(spec: PanelSpec) -> dict[str, Any]:
+    """A panel as web/assets/plots.js takes it."""
+    curves = [{"name": name, "column": column} for name, column in spec.curves.items()]
+    return {"label": spec.label, "curves": curves, "logarithmic": spec.logarithmic}
+
+
+def _seen(view: View, scale: ArrowScale, instant: Instant, columns: dict[str, Any]) -> dict[str, Any]:
+    shapes = view_shapes(view, instant)
+    return {**shapes, "largest": scale.follow(shapes, columns) if shapes["arrows"] else 0.0}
+
+
+def _line(word: str, content: dict[str, Any]) -> bytes:
+    line = b"%s %s\n" % (word.encode(), _encode(content))
+    if len(line) > LINE:
+        raise TooLarge(f"one {word} of this run has {len(line)} bytes, a page takes {LINE}; draw less in its VIEW")
+    return line

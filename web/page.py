@@ -1,0 +1,167 @@
+"""The page on a run: its server in this process, the feed in a process of its own, the link to open."""
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from servonode.bus import run_path
+from servonode.bus.processes import Named
+from servonode.errors import ServonodeError
+from servonode.nodes.find_runs import find_runs
+from servonode.nodes.node_process import call_process
+from servonode.views.interpreter import fresh
+from servonode.web.page_process import NoPage, check_libraries
+
+if TYPE_CHECKING:
+    from servonode.web.relay import Relay
+    from servonode.web.server import Page
+    from servonode.web.stop import StopButton
+
+PORT = 8642  # unless another is asked for, or it is taken
+ADDRESS = "127.0.0.1"
+LOOK_S = 1.0  # between two looks for a run, where none was going on
+LINGER_S = 20.0  # after the end of the command that started it, without a browser
+SECRET = 24  # bytes
+
+
+def listening(port: int) -> socket.socket:
+    """A socket at this port of the loopback address; 0: at the usual one, or at any that is free.
+
+    Raises:
+        NoPage: the port cannot be had.
+    """
+    if port:
+        return _bound(port)
+    try:
+        return _bound(PORT)
+    except NoPage:
+        return _bound(0)
+
+
+def _bound(port: int) -> socket.socket:
+    server = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        server.bind((ADDRESS, port))
+        server.listen(128)
+    except OSError as error:
+        server.close()
+        raise NoPage(f"port {port} of {ADDRESS} cannot be had ({error.strerror}); name another, or none") from error
+    return server
+
+
+def serve(name: str, where: str, port: int, launcher: int = 0) -> None:
+    """Serve the page on a run until a signal ends it; the link is printed on standard error.
+
+    name: empty: the next run that is the only one going on; until then there are the recordings of the working
+    directory alone. where: what is looked for, a name or a folder. launcher: the process that is about to start the
+    run; the page ends after it, when no browser has looked at it for LINGER_S.
+
+    Raises:
+        NoPage: it cannot be served.
+    """
+    check_libraries()
+    with listening(port) as server:
+        token = secrets.token_urlsafe(SECRET)
+        sys.stderr.write(f"http://{ADDRESS}:{server.getsockname()[1]}/{token}/\n")
+        sys.stderr.flush()
+        asyncio.run(_serve(name, where, server, token, launcher))
+
+
+async def _serve(name: str, where: str, listener: socket.socket, token: str, launcher: int) -> None:
+    from servonode.web.recordings import Recordings
+    from servonode.web.relay import Relay
+    from servonode.web.server import Page, server_of, step_back
+    from servonode.web.stop import StopButton
+
+    relay, button, recordings = Relay(), StopButton(name, where), Recordings(Path.cwd())
+    page = Page(relay, button, recordings)
+    server = server_of(page.app(token))
+    step_back()
+    following = asyncio.ensure_future(_follow(relay, button, name, where, launcher))
+    leaving = asyncio.ensure_future(_leave(page, launcher)) if launcher else None
+    if leaving is not None:
+        leaving.add_done_callback(lambda _: setattr(server, "should_exit", True))
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        for each in filter(None, (leaving, following)):
+            each.cancel()
+        await asyncio.wait([following])
+        await recordings.close()
+
+
+async def _follow(relay: "Relay", button: "StopButton", name: str, where: str, launcher: int) -> None:
+    """Feed the page on the run of this name; without a name on the next run that is the only one going on."""
+    if not name:
+        name = await _next_run(relay)
+        button.follow(name)
+    await _feed(relay, name, where, launcher)
+
+
+async def _next_run(relay: "Relay") -> str:
+    """The name of the only run that is going on, as soon as there is one."""
+    said = ""
+    while True:
+        found = sorted(await asyncio.to_thread(find_runs))
+        if len(found) == 1:
+            return found[0]
+        several = f"several runs are going on; servonode page shows one of them: {', '.join(found)}"
+        text = several if found else "no run is going on; the next one is shown here"
+        if text != said:
+            relay.take(b"waiting " + json.dumps(text).encode())
+            said = text
+        await asyncio.sleep(LOOK_S)
+
+
+async def _feed(relay: "Relay", name: str, where: str, launcher: int) -> None:
+    """Pass on what the process of the feed says, until it ends; it ends with this."""
+    from servonode.web.relay import LINE
+
+    command = fresh("servonode.web.feed_process", name, where, str(launcher))
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, limit=LINE
+    )
+    assert process.stdout is not None
+    try:
+        while line := await process.stdout.readline():
+            relay.take(line)
+        code = await process.wait()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+    said = "" if code == 0 else f"the process that draws this page ended with exit code {code}; open the page anew"
+    relay.end(json.dumps(said or "there is no run any more").encode())
+
+
+async def _leave(page: "Page", launcher: int) -> None:
+    """Wait until the launcher is gone and nobody has looked at the page for a while."""
+    starter, left = Named.of(launcher), 0.0
+    while left < LINGER_S:
+        await asyncio.sleep(1.0)
+        left = 0.0 if page.clients or starter.lives(os.getuid()) else left + 1.0
+
+
+def main(name: str, port: str) -> int:
+    """The process of `servonode run --page`: serves the page on the run that its parent starts."""
+    call_process("page", name)
+    try:
+        serve(name, str(run_path(name)), int(port), launcher=os.getppid())
+    except ServonodeError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

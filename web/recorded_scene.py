@@ -1,0 +1,86 @@
+"""A machine's motion for the slider of a report: its views at a few hundred instants, and the paths up to each."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.plants.view import View
+from servonode.views.scene import Instant, Scene
+from servonode.web.embedded import numbers
+from servonode.web.shapes import view_layout, view_shapes, whole_run
+
+Array = npt.NDArray[np.float64]
+INSTANTS = 300  # at which the machine is drawn
+BETWEEN = 4  # points of a path from one to the next
+FINE = 4  # decimal places of a coordinate behind the first digit of the largest extent
+
+
+@dataclass(frozen=True)
+class Motion:
+    """The rows of a run at which its machine is drawn, and those of its paths, which hold them."""
+
+    instants: list[int]
+    rows: list[int]
+
+    @classmethod
+    def of(cls, t: Array) -> "Motion":
+        """Spread evenly over time, both ends included."""
+        if not len(t):
+            return cls([], [])
+        instants = _evenly(t, INSTANTS)
+        return cls(instants, sorted({*instants, *_evenly(t, INSTANTS * BETWEEN)}))
+
+    def as_data(self, t: Array) -> dict[str, Any]:
+        """Their times, and how many points each path has at each instant."""
+        ends = np.searchsorted(self.rows, self.instants, side="right")
+        return {"instants": numbers(t[self.instants], "f8"), "ends": ends.tolist()}
+
+
+def _evenly(t: Array, n: int) -> list[int]:
+    found = np.searchsorted(t, np.linspace(t[0], t[-1], min(n, len(t))))
+    return sorted({int(i) for i in np.minimum(found, len(t) - 1)} | {0, len(t) - 1})
+
+
+def recorded_views(scene: Scene, motion: Motion, columns: Mapping[str, Array]) -> list[dict[str, Any]]:
+    """Of each view what stays, the limits that hold for the whole run, and what is drawn at each instant.
+
+    columns: states, inputs and outputs, and targets as `target_NAME`, of every row.
+    """
+    instants = [scene.instant(i) for i in motion.instants]
+    return [_recorded(view, scene, instants, columns) for view in scene.run.closed_loop.source.views() if instants]
+
+
+def _recorded(view: View, scene: Scene, instants: Sequence[Instant], columns: Mapping[str, Array]) -> dict[str, Any]:
+    shapes = [view_shapes(view, each) for each in instants]
+    whole = whole_run(view, scene.run.closed_loop.machine, columns, shapes)
+    digits = decimals(whole)
+    return {
+        "layout": view_layout(view, list(scene.goals)),
+        "limits": {"x": whole["x"], "y": whole["y"]},
+        "largest": whole["largest"],
+        "shapes": [rounded(each, digits) for each in shapes],
+    }
+
+
+def decimals(limits: Mapping[str, Any]) -> int:
+    """How many decimal places tell points apart that can be seen apart."""
+    extent = max(high - low for low, high in (limits["x"], limits["y"]))
+    return int(np.clip(FINE - np.floor(np.log10(extent)), 0, 12)) if extent > 0 else FINE
+
+
+def rounded(shapes: Mapping[str, Any], digits: int) -> dict[str, Any]:
+    def lines(name: str) -> list[Any]:
+        return [np.round(line, digits).tolist() for line in shapes[name]]
+
+    return {**shapes, "lines": lines("lines"), "guides": lines("guides")}
+
+
+def paths(columns: Mapping[str, Array], views: Sequence[Mapping[str, Any]], motion: Motion) -> dict[str, str]:
+    """The columns that the views' paths are drawn from, at the rows of the paths."""
+    layouts = [view["layout"] for view in views]
+    names = [name for each in layouts for trail in each["trails"] for name in trail["columns"]]
+    names += [name for each in layouts for name in each["goal"] or ()]
+    return {name: numbers(columns[name][motion.rows]) for name in dict.fromkeys(names)}

@@ -1,0 +1,134 @@
+"""The page's server: its files, its websocket, the emergency stop. It draws nothing and computes nothing."""
+
+import asyncio
+import contextlib
+import logging
+import os
+from importlib.resources import files
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from servonode.web.access import Access
+from servonode.web.connections import AT_ONCE, BoundedProtocol
+from servonode.web.recordings import Recordings
+from servonode.web.relay import Relay
+from servonode.web.report_answer import report_answer
+from servonode.web.stop import StopButton
+
+DRAWN = "drawn"  # what a browser answers to each message
+CLIENTS = 32  # browsers at the same time
+LARGEST = 1024  # bytes that a browser may send at once
+TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+NICE = 5
+
+
+class Page:
+    """The requests to a page: its files, the websocket that feeds it, its stop button, the recordings of its folder."""
+
+    def __init__(self, relay: Relay, button: StopButton, recordings: Recordings) -> None:
+        self.clients = 0
+        self._relay, self._button, self._recordings = relay, button, recordings
+        assets = [each for each in (files("servonode.web") / "assets").iterdir() if each.name.endswith(tuple(TYPES))]
+        self._files = {each.name: each.read_bytes() for each in assets}
+
+    def app(self, token: str) -> Access:
+        """What a server serves."""
+        routes = [
+            Route("/{token}/", self._index),
+            Route("/{token}/stop", self._stop, methods=["POST"]),
+            WebSocketRoute("/{token}/feed", self._feed),
+            Route("/{token}/recordings", self._list),
+            Route("/{token}/recordings/{number:int}", self._report),
+            Route("/{token}/{name}", self._file),
+        ]
+        return Access(Starlette(routes=routes), token)
+
+    async def _index(self, _: Request) -> Response:
+        return Response(self._files["page.html"], media_type=TYPES[".html"])
+
+    async def _file(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in self._files:
+            return PlainTextResponse("There is no such file.\n", 404)
+        return Response(self._files[name], media_type=TYPES[os.path.splitext(name)[1]])  # noqa: PTH122
+
+    async def _stop(self, _: Request) -> Response:
+        return JSONResponse(await self._button.press())
+
+    async def _list(self, _: Request) -> Response:
+        return JSONResponse(await self._recordings.told())
+
+    async def _report(self, request: Request) -> Response:
+        return report_answer(await self._recordings.report(request.path_params["number"]))
+
+    async def _feed(self, browser: WebSocket) -> None:
+        await browser.accept()
+        if self.clients >= CLIENTS:
+            await browser.close(1013, f"{CLIENTS} browsers look at this page already; close one")
+            return
+        self.clients += 1
+        try:
+            with contextlib.suppress(WebSocketDisconnect):
+                await self._tell(browser)
+        finally:
+            self.clients -= 1
+
+    async def _tell(self, browser: WebSocket) -> None:
+        """Tell a browser what is new, each time when it has drawn what it was told before."""
+        seen = 0
+        while True:
+            answer = asyncio.ensure_future(_answer(browser))
+            try:
+                await self._relay.news(seen)
+                if not answer.done():  # else it has left, or spoken unasked
+                    text, seen = self._relay.since(seen).decode(), self._relay.version
+                    await browser.send_text(text)
+                elif await answer == DRAWN:
+                    await browser.close(1008, "a page speaks only when it has drawn something")
+                    return
+                if await answer != DRAWN:
+                    await browser.close(1008, f"a page says {DRAWN!r} and nothing else")
+                    return
+            finally:
+                answer.cancel()
+
+
+async def _answer(browser: WebSocket) -> str:
+    """What a browser says next; WebSocketDisconnect when it has left."""
+    message = await browser.receive()
+    if message["type"] == "websocket.disconnect":
+        raise WebSocketDisconnect(message.get("code", 1000))
+    return str(message.get("text") or "")
+
+
+def server_of(app: Access) -> uvicorn.Server:
+    """A server that logs nothing but errors of its own, and keeps nothing that a browser floods it with."""
+    logging.getLogger("uvicorn.error").addFilter(_is_own)
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, server_header=False, lifespan="off", loop="asyncio",
+        http=BoundedProtocol, backlog=AT_ONCE, timeout_graceful_shutdown=1,
+        ws="websockets-sansio", ws_max_size=LARGEST, ws_per_message_deflate=False,
+    )  # fmt: skip
+    return uvicorn.Server(config)
+
+
+def _is_own(record: logging.LogRecord) -> bool:
+    """Whether a message of the server is about an error of its own: what strangers send could fill a terminal."""
+    return record.exc_info is not None
+
+
+def step_back() -> None:
+    """Never take a processor from the loop at once, and little of it when it is scarce.
+
+    But get some: a process of the lowest class waits seconds on a computer that is busy, and the emergency stop would
+    wait with it.
+    """
+    with contextlib.suppress(OSError):
+        if hasattr(os, "SCHED_BATCH"):
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+        os.nice(NICE)
