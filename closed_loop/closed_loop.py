@@ -45,8 +45,8 @@ from servonode.mechanics.derivation import derived_once
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource
-from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.driver import Driver
+from servonode.plants.drivers.installed import find_driver
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.prepare import Preparation
 from servonode.plants.simulated import SimulatedPlant
@@ -91,7 +91,7 @@ class ClosedLoop:
 
     @property
     def driver(self) -> Driver:
-        return DRIVERS[self.launch.plant.driver]
+        return find_driver(self.launch.plant.driver)
 
     @property
     def residuals(self) -> tuple[Quantity, ...]:
