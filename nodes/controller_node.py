@@ -61,6 +61,7 @@ class ControllerNode(EventNode):
         self._measured = self.law.answer()  # to a state
         self._foreseen = self.law.answer()  # to the one predicted from it
         self._memory, self._followed = self.law.memory(), 0.0  # s, plant time of the state before
+        self._integrated = -1  # step of the goal whose residuals the integrals took last
         self._period = (launch.period_ns or 0) / 1e9
         wanted = launch.controller is not None and launch.controller.predictor and launch.controller.delay > 0
         self._predictor = Predictor(closed_loop) if wanted else None
@@ -109,7 +110,7 @@ class ControllerNode(EventNode):
     def _clear_memory(self) -> None:
         """The program's own states and integrals begin anew."""
         self._memory, self._followed = self.law.memory(), 0.0
-        self._integrals[:] = 0.0
+        self._integrals[:], self._integrated = 0.0, -1
 
     def _has_goals(self, k: int) -> bool:
         return not self.goal_names or (k in self._goals and k + self._ahead in self._goals)
@@ -182,8 +183,9 @@ class ControllerNode(EventNode):
             answer = self._foreseen
             if not self._compute(answer, k + self._ahead, self._predictor.predict(state.k, self._x)):
                 self._predictor.sent(state.k, answer.inputs)
-        if len(self._integrals):
+        if len(self._integrals) and k != self._integrated:  # not while goal time stands, for then nothing acts
             self._integrals += self._period * self._measured.residuals
+            self._integrated = k
         return answer
 
     def _compute(self, answer: Answer, k: int, x: Array, follow: bool = False) -> int:

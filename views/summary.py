@@ -28,6 +28,8 @@ def summary_rows(run: Run, name: str, interrupted: bool = False, stopped: str = 
     unsafe = unsafe_text(run.closed_loop)
     if unsafe:
         rows.append(("safety", unsafe))
+    if stats.get("readonly"):
+        rows.append(("read only", "nothing was sent to the machine; the inputs of the record are zero"))
     if "rate" in stats:
         asked = f" (asked {run.closed_loop.launch.run.speed:g})" if run.control == "realtime" else ""
         rows.append(("rate", f"{stats['rate']:.5g} plant seconds per second{asked}"))

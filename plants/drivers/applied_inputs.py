@@ -47,7 +47,12 @@ class AppliedInputs:
             self.acting_since = step
 
     def send(self, k: int, until: int = 0, final: bool = False) -> None:
-        """Send what is held, at plant step k; with `until` it is the order to go there."""
+        """Send what is held, at plant step k; with `until` it is the order to go there.
+
+        No input leaves for the machine but from here (`repeat_order` repeats one), and none where a run only observes.
+        """
+        if self._handshake.terms.readonly:
+            return
         handshake, now = self._handshake, self._clock()
         self.seq, self.sent_ns = self.seq + 1, now
         values = dict(zip(handshake.inputs, self.values.tolist(), strict=True))
