@@ -20,6 +20,7 @@ SHOWN = (
     "overruns",
     "grants",
     "readonly",
+    "link_latency_s",
 )  # of the plant
 
 

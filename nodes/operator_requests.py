@@ -241,6 +241,8 @@ def status_text(report: Mapping[str, Any]) -> str:
             f"  {node:<11} FAULT {each['name']} at t = {each['t']:.3f} s: {each['text']}" for each in _latched(stands)
         ]
         lines += [f"  {node:<11} {text}" for text in _preview(stands)]
+        if latency := stands.get("values", {}).get("link_latency"):
+            lines.append(f"  {node:<11} link latency {latency * 1e3:.3f} ms")
     rows = in_rows({node: gathered(stands.get("values", {})) for node, stands in nodes.items()})
     lines += [f"  {node:<11} {text}" for node, text in rows]
     lines += [f"  {node:<11} {text}" for node, stands in nodes.items() if (text := extras(stands.get("values", {})))]

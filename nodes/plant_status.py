@@ -88,6 +88,7 @@ class PlantStatus:
         """What was measured in the whole run."""
         plant = self._node.plant
         return {
+            **({"link_latency_s": plant.latency} if plant.latency else {}),
             "round_trip_s": self._node.guard.answers.round_trip.percentiles(),
             "times": {f"{name}_s": each.percentiles() for name, each in self._times().items() if each.count},
             **({"readonly": True} if self._node.guard.preview is not None else {}),
@@ -107,6 +108,8 @@ class PlantStatus:
         """What is measured of time, by flat names, and what else the machine measures."""
         flat = {name: value for key, each in self._times().items() for name, value in each.flat(key).items()}
         extra = {f"{EXTRA}{name}": value for name, value in self._node.plant.extra.items()}
+        if self._node.plant.latency:
+            extra["link_latency"] = self._node.plant.latency
         return {"round_trip": self._node.guard.answers.round_trip.recent(), **flat} | self._node.pace.values() | extra
 
     def _fresh_values(self) -> dict[str, float]:
