@@ -39,7 +39,7 @@ def origins() -> dict[str, tuple[str, Driver | DriverError]]:
     """All drivers: name -> where it comes from, and the driver or what is wrong with it. Imports every one of them."""
     found: dict[str, tuple[str, Driver | DriverError]] = {name: (OURS, each) for name, each in DRIVERS.items()}
     for name, entries in sorted(_entries().items()):
-        package = " and ".join(map(_package, entries))
+        package = " and ".join(sorted(map(_package, entries)))
         try:
             if name in DRIVERS:
                 text = f"{package}: its driver {name!r} has the name of one that comes with servonode, which is taken"
@@ -61,7 +61,7 @@ def _entries() -> "dict[str, tuple[EntryPoint, ...]]":
 
 
 def _loaded(name: str, entries: "tuple[EntryPoint, ...]") -> Driver:
-    packages = [_package(each) for each in entries]
+    packages = sorted(_package(each) for each in entries)
     if len(entries) > 1:
         text = f"{' and '.join(packages)} both have a driver {name!r}, and only one of them can be meant"
         raise _refused(f"{text}; uninstall one of the packages")
