@@ -61,7 +61,7 @@ class ControllerNode(EventNode):
         self._measured = self.law.answer()  # to a state
         self._foreseen = self.law.answer()  # to the one predicted from it
         self._memory, self._followed = self.law.memory(), 0.0  # s, plant time of the state before
-        self._integrated = -1  # step of the goal whose residuals the integrals took last
+        self._measured_k = -1  # step of the goal in the newest answer, whose residuals are still to be integrated
         self._period = (launch.period_ns or 0) / 1e9
         wanted = launch.controller is not None and launch.controller.predictor
         late = launch.controller is not None and (launch.controller.delay > 0 or link_periods(closed_loop) > 0)
@@ -111,7 +111,7 @@ class ControllerNode(EventNode):
     def _clear_memory(self) -> None:
         """The program's own states and integrals begin anew."""
         self._memory, self._followed = self.law.memory(), 0.0
-        self._integrals[:], self._integrated = 0.0, -1
+        self._integrals[:], self._measured_k = 0.0, -1
 
     def _ahead(self, state: State) -> int:
         """Steps from a state to the instant for which it is answered."""
@@ -185,19 +185,20 @@ class ControllerNode(EventNode):
         self._drop_goals(k)
 
     def _answer_to(self, state: State, k: int) -> Answer:
-        """The law's answer to a state at step k of the goal, or to the predicted one; integrates measured residuals."""
+        """The law's answer to a state at step k of the goal, or to the predicted one; integrates the residuals before."""
         answer = self._measured
+        if len(self._integrals) and self._measured_k not in (-1, k):  # while goal time stands, nothing acts
+            self._integrals += self._period * answer.residuals
+        self._measured_k = -1
         if self._compute(answer, k, self._x, follow=True):
             return answer
+        self._measured_k = k
         if self._predictor:
             if ahead := self._predictor.ahead(state):
                 answer = self._foreseen
                 self._compute(answer, k + ahead, self._predictor.predict(state, self._x))
             if not answer.status:
                 self._predictor.sent(state.k, answer.inputs)
-        if len(self._integrals) and k != self._integrated:  # not while goal time stands, for then nothing acts
-            self._integrals += self._period * self._measured.residuals
-            self._integrated = k
         return answer
 
     def _compute(self, answer: Answer, k: int, x: Array, follow: bool = False) -> int:
