@@ -185,7 +185,7 @@ class ControllerNode(EventNode):
         self._drop_goals(k)
 
     def _answer_to(self, state: State, k: int) -> Answer:
-        """The law's answer to a state at step k of the goal, or to the predicted one; integrates the residuals before."""
+        """The law's answer to a state at step k of the goal, or to the predicted one; integrates those before."""
         answer = self._measured
         if len(self._integrals) and self._measured_k not in (-1, k):  # while goal time stands, nothing acts
             self._integrals += self._period * answer.residuals
