@@ -56,6 +56,7 @@ def _schema(word: str, closed_loop: ClosedLoop) -> Schema:
             "applied_seq": _INTEGER,
             "goal_k": {**_INTEGER, "description": "plant step to which the goal belongs; -1: k"},
             "age": _number("s", "age of the measured values"),
+            "latency": _number("s", "measured time from here until an input acts; 0: not measured"),
             "extra": _VALUES,
         },
         "command": {

@@ -105,6 +105,9 @@ class State(Message, frozen=True, kw_only=True, gc=False):
         CountOrNone, what("the step of the goal that belongs to it: goal time stands while no command acts; -1: k")
     ] = -1
     age: Annotated[Number, what("how old the measured values are at `t`, in plant time", "s")] = 0.0
+    latency: Annotated[
+        Number, what("how long an input takes from `t` until it acts, as measured, in plant time; 0: not measured", "s")
+    ] = 0.0
     extra: Annotated[
         Extra, what("of a device: what else it measures, such as battery or temperature; travels only if set")
     ] = UNSET

@@ -30,6 +30,7 @@ class StatusLine:
         self.waits = closed_loop.safety.on_fault == "wait"  # after a fault the run waits for a reset
         self.arms_itself = closed_loop.driver.simulated
         self.unsafe = unsafe_text(closed_loop)
+        self.readonly = "READ ONLY" if closed_loop.readonly else ""
         self._stood = ""  # why the plant is not active, as of the last line
         self._terminal = self.stream.isatty()
         self._due = time.monotonic()
@@ -60,7 +61,7 @@ class StatusLine:
         rate = plant.values.get("rate") or (driven / passed if passed > 0 else 0.0)
         filled = round(BAR * plant.t / self.duration)
         bar = f"[{'#' * filled}{'.' * (BAR - filled)}] " if self._terminal else ""
-        parts = [f"{self.name} {bar}{plant.t:.1f}/{self.duration:g} s", *filter(None, [self.unsafe])]
+        parts = [f"{self.name} {bar}{plant.t:.1f}/{self.duration:g} s", *filter(None, [self.readonly, self.unsafe])]
         standing = self._standing(plant)
         if standing:
             return "  ".join([*parts, standing])
@@ -76,6 +77,8 @@ class StatusLine:
     def _standing(self, plant: Status) -> str:
         """Why the plant is not active, and the remedy; empty where it is active."""
         if plant.lifecycle == "inactive":
+            if self.readonly:
+                return ""
             if plant.values.get("armed"):
                 return "armed, waiting for a command"
             if self.arms_itself and plant.t == 0.0:

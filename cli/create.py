@@ -60,7 +60,7 @@ def _contents(kind: str, name: str) -> Iterator[tuple[str, str]]:
     if kind == SCHEMA:
         from servonode.closed_loop.reference import launch_schema
 
-        yield ".json", launch_schema()
+        yield ".json", launch_schema(installed=True)
         return
     for template in FILES[kind]:
         text = (files("servonode.cli.templates") / template).read_text("utf-8")

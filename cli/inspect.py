@@ -8,7 +8,7 @@ import click
 
 from servonode.cli import verb
 
-KINDS = {"machines": "machines", "programs": "programs, by machine", "launch": "launch files"}
+KINDS = {"machines": "machines", "programs": "programs, by machine", "launch": "launch files", "drivers": "drivers"}
 
 
 @click.command(
@@ -20,7 +20,7 @@ KINDS = {"machines": "machines", "programs": "programs, by machine", "launch": "
 @click.argument("what", required=False, type=click.Choice(list(KINDS)))
 @verb.as_json
 def list_(what: str | None, as_json: bool) -> None:
-    """List packaged machines, programs and launch files: all, or one kind."""
+    """List machines, programs, launch files and drivers: all, or one kind."""
     if what is not None:
         click.echo(json.dumps(_found(what)) if as_json else _text(what, _found(what)))
     elif as_json:
@@ -30,7 +30,11 @@ def list_(what: str | None, as_json: bool) -> None:
 
 
 def _found(kind: str) -> dict[str, Any]:
-    """What there is of a kind: name -> one line; programs by machine."""
+    """What there is of a kind: name -> one line; programs by machine; of drivers summary and origin."""
+    if kind == "drivers":
+        from servonode.closed_loop.driver_checks import known_drivers
+
+        return known_drivers()
     if kind == "programs":
         return _programs()
     if kind == "launch":
@@ -43,6 +47,8 @@ def _found(kind: str) -> dict[str, Any]:
 
 
 def _text(kind: str, found: Mapping[str, Any], indent: str = "") -> str:
+    if kind == "drivers":
+        found = {name: each.get("error") or f"{each['summary']} ({each['origin']})" for name, each in found.items()}
     if kind != "programs":
         return _listed(found, indent)
     return "\n".join(f"{indent}{machine}\n{_listed(names, indent + '  ')}" for machine, names in found.items())

@@ -31,6 +31,7 @@ RECOVER = {"data": "recover", "recording": "bag recover"}  # the verb that makes
         "servonode run trailer_pursuit --record",
         "servonode run trailer_pursuit --telemetry",
         "servonode run my_robot.toml --arm",
+        "servonode run my_robot.toml --readonly",
         "servonode run my_robot.toml --json --out my_robot.csv",
     ),
     exits={
@@ -61,6 +62,7 @@ RECOVER = {"data": "recover", "recording": "bag recover"}  # the verb that makes
 )
 @verb.page
 @click.option("--arm", is_flag=True, help="Arm hardware at the start; else it waits for servonode arm.")
+@click.option("--readonly", is_flag=True, help="Observe and compute, never command; servonode status shows the inputs.")
 @verb.window
 def run(
     file: str,
@@ -77,6 +79,7 @@ def run(
     telemetry: str | None,
     page: int | None,
     arm: bool,
+    readonly: bool,
     panels: tuple[str, ...],
     window: float | None,
     save: Path | None,
@@ -87,6 +90,7 @@ def run(
     from servonode.cli.report_formats import check_reports
     from servonode.cli.start_checks import check_descriptors, check_writable, window_options
     from servonode.cli.telemetry import telemetry_beside
+    from servonode.closed_loop.closed_loop import observing
     from servonode.closed_loop.run import default_every
     from servonode.nodes.launcher import Launcher
     from servonode.nodes.node_process import call_process
@@ -99,6 +103,8 @@ def run(
     from servonode.views.window_process import window_process
     from servonode.web.page_process import check_libraries, page_process
 
+    if arm and readonly:
+        raise click.UsageError("--readonly never commands a machine, so it cannot be armed; leave out one of them.")
     check_descriptors(click.get_current_context().obj or [], as_json)
     options = window_options(plot, panels, window, save)
     if options:
@@ -108,6 +114,8 @@ def run(
     if page is not None:
         check_libraries()
     closed_loop = verb.resolved(file, overrides, no_code)
+    if readonly:
+        closed_loop = observing(closed_loop)
     if options:
         chosen_panels(closed_loop, options.panels, timing=True)
     name = name or closed_loop.launch.name

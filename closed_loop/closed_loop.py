@@ -45,8 +45,8 @@ from servonode.mechanics.derivation import derived_once
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource
-from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.driver import Driver
+from servonode.plants.drivers.installed import find_driver
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.prepare import Preparation
 from servonode.plants.simulated import SimulatedPlant
@@ -78,6 +78,7 @@ class ClosedLoop:
     sensor: SensorEffects
     safety: SafetySettings
     examination: Examination  # what was found of the loop before it moves
+    readonly: bool = False  # the run observes and computes, and never commands the machine
 
     @property
     def source(self) -> MachineSource:
@@ -91,7 +92,7 @@ class ClosedLoop:
 
     @property
     def driver(self) -> Driver:
-        return DRIVERS[self.launch.plant.driver]
+        return find_driver(self.launch.plant.driver)
 
     @property
     def residuals(self) -> tuple[Quantity, ...]:
@@ -159,6 +160,22 @@ def _check_telemetry(launch: LaunchFile) -> None:
     address = launch.run.telemetry
     if address is not None and (problem := check_telemetry(address)):
         raise LaunchError(launch.file, "run", "telemetry", problem)
+
+
+def observing(closed_loop: ClosedLoop) -> ClosedLoop:
+    """The closed loop as a run that never commands the machine.
+
+    Raises:
+        LaunchError: its driver cannot do without, or the machine would not move on.
+    """
+    launch, driver = closed_loop.launch, closed_loop.driver
+    if not driver.readonly:
+        text = f"{driver.name!r} does not say that it can observe a machine without commanding it; run it without "
+        raise LaunchError(launch.file, "plant", "driver", f"{text}--readonly, or have the driver state readonly=True")
+    if launch.run.mode == "lockstep" and not driver.simulated:
+        text = "in lockstep a machine moves only when it is sent an input, which --readonly never does; take realtime"
+        raise LaunchError(launch.file, "run", "mode", text)
+    return replace(closed_loop, readonly=True)
 
 
 def varied(

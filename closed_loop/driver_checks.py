@@ -12,7 +12,9 @@ from servonode.bus.run_folder import BusError
 from servonode.closed_loop.launch_file import LaunchError, worded
 from servonode.closed_loop.launch_keys import LaunchFile
 from servonode.plants.drivers import DRIVERS
-from servonode.plants.drivers.driver import Stated
+from servonode.plants.drivers.driver import Driver, Stated
+from servonode.plants.drivers.installed import find_driver, origins
+from servonode.plants.drivers.own_settings import own_settings
 
 CONNECT_S = 1.0
 PASSED_OVER = "device"  # where a machine is met, which the rehearsal of its launch file does not need
@@ -25,27 +27,36 @@ def check_driver(launch: LaunchFile) -> None:
         LaunchError: such as link faults without a loopback, imperfections or disturbances of a machine that has its
             own, an address that is not on this computer, a speed that hardware does not have.
     """
-    for table, key, text in _unread(launch):
+    with worded(launch.file, "plant", "driver"):
+        unread = list(_unread(launch))
+    for table, key, text in unread:
         if table != PASSED_OVER:
             raise LaunchError(launch.file, f"plant.{table}", key, f"{text}; change that, or leave it out")
     with worded(launch.file, "plant", "driver"):
-        DRIVERS[launch.plant.driver].check(stated(launch))
+        find_driver(launch.plant.driver).check(stated(launch))
 
 
 def stated(launch: LaunchFile) -> Stated:
-    """What the launch file states for its driver."""
+    """What the launch file states for its driver.
+
+    Raises:
+        DriverError: there is no such driver, or it cannot take its own keys.
+    """
     run, plant = launch.run, launch.plant
-    return Stated(run.mode == "lockstep", run.speed, asdict(plant.device), asdict(plant.link))
+    own = own_settings(find_driver(plant.driver), plant.device.settings)
+    return Stated(run.mode == "lockstep", run.speed, asdict(plant.device), asdict(plant.link), own)
 
 
 def _unread(launch: LaunchFile) -> Iterator[tuple[str, str, str]]:
     """Table and key of [plant] for each that is stated and that only other drivers read, with a sentence."""
-    own = DRIVERS[launch.plant.driver]
+    own = find_driver(launch.plant.driver)
     for table in dict.fromkeys(each.partition(".")[0] for driver in DRIVERS.values() for each in driver.reads):
         for key in _stated_keys(getattr(launch.plant, table)):
             others = [f'"{each.name}"' for each in DRIVERS.values() if each.uses(table, key)]
             if others and not own.uses(table, key):
                 yield table, key, f'is for driver = {" or ".join(others)}, and [plant] has driver = "{own.name}"'
+    if launch.plant.device.settings and own.settings is None:
+        yield "device", "settings", f'is for a driver with keys of its own, and [plant] has driver = "{own.name}"'
 
 
 def _stated_keys(table: Struct | dict[str, object]) -> list[str]:
@@ -55,6 +66,17 @@ def _stated_keys(table: Struct | dict[str, object]) -> list[str]:
     return [field.name for field in fields(table) if getattr(table, field.name) != field.default]
 
 
+def known_drivers() -> dict[str, dict[str, str]]:
+    """All drivers by name: `summary` and `origin`, or `error` and `origin` where an installed package is broken."""
+    return {
+        name: {
+            "summary" if isinstance(each, Driver) else "error": str(getattr(each, "summary", each)),
+            "origin": origin,
+        }
+        for name, (origin, each) in origins().items()
+    }
+
+
 def driver_addresses(launch: LaunchFile, machine: str) -> tuple[str, ...]:
     """Where the machine of this name publishes its states and hears what is applied; none of one that is not outside.
 
@@ -62,7 +84,7 @@ def driver_addresses(launch: LaunchFile, machine: str) -> tuple[str, ...]:
         LaunchError: an address is absent and the machine's name gives none that can be used, or both are the same.
     """
     with worded(launch.file, "plant", "driver"):
-        return DRIVERS[launch.plant.driver].addresses(stated(launch), machine)
+        return find_driver(launch.plant.driver).addresses(stated(launch), machine)
 
 
 def remarks(launch: LaunchFile, machine: str) -> list[str]:

@@ -21,6 +21,8 @@ from msgspec.structs import FieldInfo, asdict, fields, replace
 
 from servonode.closed_loop.launch_keys import LARGEST, LaunchFile, Sections
 from servonode.errors import StatementError, did_you_mean
+from servonode.plants.drivers import DRIVERS
+from servonode.plants.drivers.installed import driver_names
 
 MAX_BYTES = 100_000
 MOST_DOTS = 10_000  # in a line: the time to read a key grows with the square of its parts
@@ -355,6 +357,8 @@ class _Reader:
             result = msgspec.convert(value, kind)
         except (msgspec.ValidationError, UnicodeError):
             raise self._error(section, key, _misfit(field, kind, value)) from None
+        if (section, key) == ("plant", "driver") and result not in DRIVERS and result not in (names := driver_names()):
+            raise self._error(section, key, _unknown(f"{_shown(result)} is unknown", result, names))
         for number in _flat(result):
             if isinstance(number, int | float) and not abs(number) < math.inf:
                 raise self._error(section, key, f"{_shown(value)} is not finite; {_remedy(field)}")

@@ -4,7 +4,7 @@
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
@@ -28,10 +28,8 @@ Waits = Wait | dict[str, Wait] | None
 Setting = float | int | str | bool | list[float]
 Integrator = Literal["euler", "rk2", "heun", "ralston", "rk4"]
 Restart = Literal["never", "on-failure", "always"]
-if TYPE_CHECKING:
-    DriverName = str
-else:
-    DriverName = Literal[tuple(DRIVERS)]
+# Installed packages add more; whether a name is one of theirs is seen when a launch file has it.
+DriverName = Annotated[str, Meta(extra_json_schema={"enum": sorted(DRIVERS)})]
 
 
 class Section(Struct, frozen=True, forbid_unknown_fields=True):
@@ -159,6 +157,7 @@ class Device(Section, frozen=True):
         OptionalSeconds,
         key("the longest wait for a state of the machine (absent: the command timeout)", "s (wall clock)"),
     ] = None
+    settings: Annotated[dict[str, Setting], key("the keys that a driver of an installed package has of its own")] = {}
     any_speed: Annotated[
         bool, key("whether an external machine may be run at a speed other than 1: a simulator, never hardware")
     ] = False

@@ -5,6 +5,7 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -25,6 +26,7 @@ from servonode.closed_loop.launch_keys import (
 )
 from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.driver import Driver
+from servonode.plants.drivers.installed import driver_names
 from servonode.plants.drivers.link_keys import Impairments
 
 HEAD = """\
@@ -115,7 +117,8 @@ DRIVER_HEAD = f"""
 ## plant.driver
 
 What only other drivers read is refused. In `[plant.{PASSED_OVER}]` it is passed over, and `run` and `check` say so: the
-launch file of a machine can be rehearsed with a simulation.
+launch file of a machine can be rehearsed with a simulation. Installed packages add drivers, with keys of their own in
+`[plant.{PASSED_OVER}.settings]`: `servonode list drivers` shows them, [drivers.md](drivers.md) says how to write one.
 
 | driver | what stands behind the plant node | what it reads, where drivers differ |
 |---|---|---|
@@ -145,9 +148,8 @@ def _row(field: Any) -> str:
     extra = getattr(kind, "extra", None) or {}
     schema = getattr(kind, "extra_json_schema", None) or {}
     default = "required" if field.default is NODEFAULT and field.default_factory is NODEFAULT else _default(field)
-    return (
-        f"| `{field.name}` | {default} | {extra.get('unit', '')} | {schema.get('description', '')}{_choices(kind)} |\n"
-    )
+    what = f"{schema.get('description', '')}{_choices(kind, schema)}"
+    return f"| `{field.name}` | {default} | {extra.get('unit', '')} | {what} |\n"
 
 
 def _default(field: Any) -> str:
@@ -157,16 +159,21 @@ def _default(field: Any) -> str:
     return f'`"{value}"`' if isinstance(value, str) else f"`{value}`"
 
 
-def _choices(kind: Any) -> str:
+def _choices(kind: Any, schema: Mapping[str, Any]) -> str:
     inner = getattr(kind, "type", kind)
-    values = getattr(inner, "values", None)
+    values = getattr(inner, "values", None) or schema.get("enum")
     return f": {', '.join(map(str, values))}" if values else ""
 
 
-def launch_schema() -> str:
-    """The JSON Schema of a launch file, for editors; what TOML cannot say (null) is left out."""
+def launch_schema(installed: bool = False) -> str:
+    """The JSON Schema of a launch file, for editors; what TOML cannot say (null) is left out.
+
+    installed: the drivers of packages that are installed here belong to it too.
+    """
     schema = msgspec.json.schema(Sections)
     definitions = schema["$defs"]
+    if installed:
+        definitions["Plant"]["properties"]["driver"]["enum"] = driver_names()
     for struct in (each for _, each in SECTIONS):
         for field in fields(struct):
             unit = (getattr(inspect.type_info(field.type), "extra", None) or {}).get("unit")

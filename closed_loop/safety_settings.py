@@ -9,7 +9,7 @@ from servonode.closed_loop.launch_file import LaunchError, per_name
 from servonode.closed_loop.launch_keys import AUTO, LaunchFile
 from servonode.closed_loop.watches import command_timeout, lateness_limit, long_watches
 from servonode.mechanics.machine import Machine
-from servonode.plants.drivers import DRIVERS
+from servonode.plants.drivers.installed import find_driver
 from servonode.plants.effects import ActuatorEffects
 from servonode.plants.limits import Limits, SoftStart
 from servonode.plants.plausible import Plausible, StateLimits
@@ -102,7 +102,7 @@ def _limits(launch: LaunchFile, machine: Machine, drives: ActuatorEffects) -> Li
 
 def _without_limit(launch: LaunchFile, machine: Machine, limits: Limits) -> tuple[str, ...]:
     """The inputs without a finite limit, of an external plant."""
-    if not DRIVERS[launch.plant.driver].outside:
+    if not find_driver(launch.plant.driver).outside:
         return ()
     names = machine.description.input_names
     return tuple(name for name, most in zip(names, limits.value, strict=True) if not np.isfinite(most))
@@ -118,7 +118,7 @@ def _soft_start(launch: LaunchFile, machine: Machine, usual: Limits) -> SoftStar
         ramp=round(safety.ramp * 1e9 / period_ns) if period_ns else 0,
         periods=round(safety.arming_time * 1e9 / period_ns) if period_ns and limits != usual else 0,
         limits=limits,
-        at_first=not DRIVERS[launch.plant.driver].simulated and launch.run.mode == "realtime",
+        at_first=not find_driver(launch.plant.driver).simulated and launch.run.mode == "realtime",
     )
 
 

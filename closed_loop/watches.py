@@ -2,7 +2,7 @@
 
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.closed_loop.launch_keys import LaunchFile
-from servonode.plants.drivers import DRIVERS
+from servonode.plants.drivers.installed import find_driver
 
 LATENESS = 1.0  # s (wall clock) by which a simulated plant may be late
 LONGEST_ANSWER = 60.0  # s (wall clock) for a first answer, or one in lockstep, of an external plant
@@ -16,7 +16,7 @@ def check_watches(launch: LaunchFile) -> None:
         LaunchError: there is such a time, without plant.safety.unsafe.
     """
     plant, speed = launch.plant, launch.run.speed
-    if DRIVERS[plant.driver].simulated or plant.safety.unsafe:
+    if find_driver(plant.driver).simulated or plant.safety.unsafe:
         return
     watches = (
         ("plant.device", "timeout", plant.device.timeout, LONGEST_TIMEOUT),
@@ -61,13 +61,13 @@ def lateness_limit(launch: LaunchFile, timeout: float | None) -> float:
     stated = launch.plant.safety.lateness_limit
     if stated is not None:
         return stated
-    return LATENESS if DRIVERS[launch.plant.driver].simulated or timeout is None else timeout
+    return LATENESS if find_driver(launch.plant.driver).simulated or timeout is None else timeout
 
 
 def long_watches(launch: LaunchFile, timeout: float | None) -> list[str]:
     """The watches that are off or longer than they may be without plant.safety.unsafe, each in a few words."""
     plant, run = launch.plant, launch.run
-    safety, real = plant.safety, not DRIVERS[plant.driver].simulated
+    safety, real = plant.safety, not find_driver(plant.driver).simulated
     found = []
     if launch.controller is not None and timeout is None:
         found.append("no command watchdog")

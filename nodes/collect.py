@@ -10,7 +10,18 @@ from servonode.nodes.topology import NODES, PLANT
 
 Ending = Literal["well", "fault", "stopped early", "broken off"]
 
-SHOWN = ("rate", "misses", "round_trip_s", "counts", "lateness_s", "stalls", "overruns", "grants")  # of the plant
+SHOWN = (
+    "rate",
+    "misses",
+    "round_trip_s",
+    "counts",
+    "lateness_s",
+    "stalls",
+    "overruns",
+    "grants",
+    "readonly",
+    "link_latency_s",
+)  # of the plant
 
 
 @dataclass

@@ -13,7 +13,7 @@ from servonode.controllers.engine.layout import Answer
 from servonode.mechanics.description import unpacked
 from servonode.nodes.durations import Durations
 from servonode.nodes.node import Clock, EventNode
-from servonode.nodes.predictor import Predictor
+from servonode.nodes.predictor import Predictor, link_periods
 from servonode.nodes.row_log import Recorder
 from servonode.nodes.store import Store
 from servonode.nodes.topology import CONTROLLER
@@ -61,10 +61,12 @@ class ControllerNode(EventNode):
         self._measured = self.law.answer()  # to a state
         self._foreseen = self.law.answer()  # to the one predicted from it
         self._memory, self._followed = self.law.memory(), 0.0  # s, plant time of the state before
+        self._measured_k = -1  # step of the goal in the newest answer, whose residuals are still to be integrated
         self._period = (launch.period_ns or 0) / 1e9
-        wanted = launch.controller is not None and launch.controller.predictor and launch.controller.delay > 0
-        self._predictor = Predictor(closed_loop) if wanted else None
-        self._ahead = self._predictor.delay * (launch.steps_per_period or 1) if self._predictor else 0  # steps
+        wanted = launch.controller is not None and launch.controller.predictor
+        late = launch.controller is not None and (launch.controller.delay > 0 or link_periods(closed_loop) > 0)
+        self._predictor = Predictor(closed_loop) if wanted and late else None
+        self._steps_per_period = launch.steps_per_period or 1
         self._goals: dict[int, Target] = {}
         self._early: dict[int, Target] = {}  # goals of a run whose first state has not come yet
         self._k = 0  # of the newest state that was answered; `t` is its time
@@ -85,7 +87,7 @@ class ControllerNode(EventNode):
                 assert isinstance(message, Target)
                 self._on_target(message)
         state = self._waiting
-        if state is not None and self._has_goals(k := goal_step(state)):
+        if state is not None and self._has_goals(k := goal_step(state), self._ahead(state)):
             self._waiting = None
             self._respond(state, k)
         return self._watch_plant()
@@ -109,10 +111,19 @@ class ControllerNode(EventNode):
     def _clear_memory(self) -> None:
         """The program's own states and integrals begin anew."""
         self._memory, self._followed = self.law.memory(), 0.0
-        self._integrals[:] = 0.0
+        self._integrals[:], self._measured_k = 0.0, -1
 
-    def _has_goals(self, k: int) -> bool:
-        return not self.goal_names or (k in self._goals and k + self._ahead in self._goals)
+    def _ahead(self, state: State) -> int:
+        """Steps from a state to the instant for which it is answered."""
+        return self._predictor.ahead(state) if self._predictor else 0
+
+    def _has_goals(self, k: int, ahead: int) -> bool:
+        """Whether the goals are there of step k and of the instants around the step `ahead` of it."""
+        if not self.goal_names:
+            return True
+        before = k + ahead - ahead % self._steps_per_period
+        after = before + (self._steps_per_period if before < k + ahead else 0)
+        return k in self._goals and before in self._goals and after in self._goals
 
     def _on_state(self, state: State) -> None:
         if state.run != self._run:  # the plant has started, or started anew
@@ -174,29 +185,44 @@ class ControllerNode(EventNode):
         self._drop_goals(k)
 
     def _answer_to(self, state: State, k: int) -> Answer:
-        """The law's answer to a state at step k of the goal, or to the predicted one; integrates measured residuals."""
+        """The law's answer to a state at step k of the goal, or to the predicted one; integrates those before."""
         answer = self._measured
+        if len(self._integrals) and self._measured_k not in (-1, k):  # while goal time stands, nothing acts
+            self._integrals += self._period * answer.residuals
+        self._measured_k = -1
         if self._compute(answer, k, self._x, follow=True):
             return answer
+        self._measured_k = k
         if self._predictor:
-            answer = self._foreseen
-            if not self._compute(answer, k + self._ahead, self._predictor.predict(state.k, self._x)):
+            if ahead := self._predictor.ahead(state):
+                answer = self._foreseen
+                self._compute(answer, k + ahead, self._predictor.predict(state, self._x))
+            if not answer.status:
                 self._predictor.sent(state.k, answer.inputs)
-        if len(self._integrals):
-            self._integrals += self._period * self._measured.residuals
         return answer
 
     def _compute(self, answer: Answer, k: int, x: Array, follow: bool = False) -> int:
         """Evaluate the law at step k of the goal into `answer`; its status. `follow`: the program's states too."""
-        goal, t = self._goals.get(k), k * self.closed_loop.launch.step_ns / 1e9
-        if goal is not None:
-            self._goal[:] = [goal.target[name] for name in self.goal_names]
+        t = k * self.closed_loop.launch.step_ns / 1e9
+        if self.goal_names:
+            self._take_goal(k)
         if len(self._signals):
             self.control.signals.evaluate(t, self._signals)
         if follow and len(self._states):
             self.law.follow(t, x, self._y, t - self._followed, self._memory)
             self._followed = t
         return self.law.compute(t, x, self._y, answer)
+
+    def _take_goal(self, k: int) -> None:
+        """The goal of step k; between two control instants, the straight line from one to the next."""
+        goal = self._goals.get(k)
+        if goal is not None:
+            self._goal[:] = [goal.target[name] for name in self.goal_names]
+            return
+        passed = k % self._steps_per_period
+        before, after = self._goals[k - passed].target, self._goals[k - passed + self._steps_per_period].target
+        share = passed / self._steps_per_period
+        self._goal[:] = [before[name] + share * (after[name] - before[name]) for name in self.goal_names]
 
     def _report(self, state: State, answer: Answer) -> None:
         residuals = dict(zip(self.residual_names, answer.residuals.tolist(), strict=True))

@@ -4,6 +4,7 @@ It lives in the plant's process. A command that passes `consider` acts from its 
 on no command acts until the latched faults are reset and the plant is armed again.
 """
 
+import math
 from collections import Counter
 
 from servonode.bus import Applied, Command, Lifecycle
@@ -13,6 +14,7 @@ from servonode.nodes.fault_ladder import ESTOP, STAYS, Ladder, SafeState
 from servonode.nodes.input_limiter import InputLimiter
 from servonode.nodes.node import Clock, Fault, Outbox, start_id
 from servonode.nodes.plant_output import PlantOutput
+from servonode.nodes.readonly import REASON, Preview
 from servonode.plants.plant import Plant
 
 
@@ -61,6 +63,8 @@ class Guard:
         self.output = PlantOutput(closed_loop, plant, self.limiter, clock)
         self.unlimited: tuple[str, ...] = ()
         self.controlled = closed_loop.control is not None
+        self.preview = Preview(self.limiter, self._is_answered) if closed_loop.readonly else None
+        self._timeout_ns = (closed_loop.safety.command_timeout or math.inf) * 1e9
         self._held = HeldCommand(closed_loop.launch.plant.safety.repeats, self.output.delay)
         self._plant, self._outbox = plant, outbox
 
@@ -68,6 +72,11 @@ class Guard:
     def failed(self) -> bool:
         """Whether a fault is latched."""
         return bool(self.ladder.latched)
+
+    @property
+    def time_passes(self) -> bool:
+        """Whether the plant need not wait for the operator: it is armed, or only observed and without a fault."""
+        return self.lifecycle.accepts_commands or (self.preview is not None and not self.failed)
 
     @property
     def follows(self) -> bool:
@@ -89,6 +98,11 @@ class Guard:
         """
         state = self.answers.take(command, self.lifecycle)
         if state is None:
+            return False
+        if self.preview is not None:
+            self.preview.take(command, state.instant)
+            if self._outbox.heard("applied"):
+                self._publish(k, [0.0] * len(self.limiter.names), command.input, command.seq, [REASON])
             return False
         if not self.lifecycle.accepts_commands:
             self.counts["refused_unarmed"] += 1
@@ -133,6 +147,10 @@ class Guard:
             self.safe("repeats")
         else:
             self.output.repeat()
+
+    def _is_answered(self) -> bool:
+        """Whether a controller has answered within the command timeout."""
+        return self.answers.age_ns() <= self._timeout_ns
 
     # faults
 

@@ -51,7 +51,7 @@ class Launcher:
         self.recording = recording or Recording(closed_loop, every, name)
         self.progress = progress
         self.begun = begun
-        self.arm = closed_loop.driver.simulated if arm is None else arm
+        self.arm = (closed_loop.driver.simulated if arm is None else arm) and not closed_loop.readonly
         nodes = nodes_of(closed_loop.control is not None)
         self.processes = NodeProcesses(name, nodes, closed_loop.launch.supervision, self.recording, self._fault)
         self.outcome = Outcome()

@@ -46,9 +46,9 @@ def await_answer(node: PlantNode, timeout_s: float) -> bool:
     came = not node.guard.answers.are_due()
     while not node.stop:
         if came:
-            if answered and not node.guard.answers.are_due():
+            if (answered or node.guard.preview is not None) and not node.guard.answers.are_due():
                 return True
-            if node.guard.failed or not node.guard.lifecycle.accepts_commands:
+            if node.guard.failed or not node.guard.time_passes:
                 _ = node.guard.failed or rearmed(node)  # the state is published anew, under the new run id
                 return False
         now = node.clock()
@@ -68,8 +68,8 @@ def await_answer(node: PlantNode, timeout_s: float) -> bool:
 
 
 def rearmed(node: PlantNode) -> bool:
-    """Stand still until the run is armed (again); False when it is to stop."""
-    while not node.stop and not node.guard.lifecycle.accepts_commands:
+    """Stand still until the run is armed (again), or one that only observes is reset; False when it is to stop."""
+    while not node.stop and not node.guard.time_passes:
         node.bus.wait(node.clock() + RESEND_NS)
         node.take_commands()  # none acts now; unread they would keep the bus from sleeping
         node.status.if_due()
@@ -78,6 +78,8 @@ def rearmed(node: PlantNode) -> bool:
 
 def prepare(node: PlantNode, arm: bool, timeout_s: float) -> bool:
     """From unconfigured to armed: the machine's handshake, then the operator arms, unless `arm` does it at once.
+
+    A run that only observes is never armed, and goes on after the handshake.
 
     False when the machine does not answer within `timeout_s` [s, wall clock], which is a fault, or the run is to stop.
     """
@@ -99,7 +101,7 @@ def prepare(node: PlantNode, arm: bool, timeout_s: float) -> bool:
         node.guard.lifecycle = Lifecycle.INACTIVE
         if arm:
             node.arm()
-    while not node.stop and not node.must_end() and not node.guard.lifecycle.accepts_commands:
+    while not node.stop and not node.must_end() and not node.guard.time_passes:
         node.plant.arrived()  # what the machine sends meanwhile is taken in
         found = node.link.fault()
         if found is not None:

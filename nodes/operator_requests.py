@@ -240,6 +240,9 @@ def status_text(report: Mapping[str, Any]) -> str:
         lines += [
             f"  {node:<11} FAULT {each['name']} at t = {each['t']:.3f} s: {each['text']}" for each in _latched(stands)
         ]
+        lines += [f"  {node:<11} {text}" for text in _preview(stands)]
+        if latency := stands.get("values", {}).get("link_latency"):
+            lines.append(f"  {node:<11} link latency {latency * 1e3:.3f} ms")
     rows = in_rows({node: gathered(stands.get("values", {})) for node, stands in nodes.items()})
     lines += [f"  {node:<11} {text}" for node, text in rows]
     lines += [f"  {node:<11} {text}" for node, stands in nodes.items() if (text := extras(stands.get("values", {})))]
@@ -264,6 +267,16 @@ def _stands(stands: Mapping[str, Any]) -> str:
     if stands.get("fault") and not _latched(stands):
         parts.append(f"FAULT {stands['fault']}: {stands.get('text', '')}")
     return "   ".join(parts)
+
+
+def _preview(stands: Mapping[str, Any]) -> list[str]:
+    """What arming would send now, of a plant whose run only observes, in a line."""
+    if not stands.get("readonly"):
+        return []
+    inputs = ", ".join(f"{name} {value:.4g}" for name, value in stands["would_send"].items())
+    reasons = f" (limited: {', '.join(stands['would_send_reasons'])})" if stands["would_send_reasons"] else ""
+    said = f"arming would send {inputs}{reasons}" if inputs else "no controller answers with an input"
+    return [f"READ ONLY: nothing is sent to the machine; {said}"]
 
 
 def _latched(stands: Mapping[str, Any]) -> list[dict[str, Any]]:

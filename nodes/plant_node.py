@@ -6,7 +6,7 @@ stay away lead to the safe action.
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from servonode.nodes.node import Clock, Fault, Node
 from servonode.nodes.pace import Pace
 from servonode.nodes.plant_recorder import PlantRecorder
 from servonode.nodes.plant_status import PlantStatus
+from servonode.nodes.readonly import REFUSED, Observed
 from servonode.nodes.state_check import StateCheck
 from servonode.nodes.state_publisher import StatePublisher
 from servonode.nodes.step_grid import StepGrid
@@ -57,7 +58,8 @@ class PlantNode(Node):
         )
         launch = closed_loop.launch
         self.closed_loop = closed_loop
-        self.plant: Plant = driven_plant(closed_loop, clock) if interactive else closed_loop.plant()
+        plant = driven_plant(closed_loop, clock) if interactive else closed_loop.plant()
+        self.plant: Plant = cast(Plant, Observed(plant)) if closed_loop.readonly else plant
         self.plant.open()
         self.grid = StepGrid(launch.steps, launch.steps_per_period, launch.plant.publish_every)
         ladder = Ladder(
@@ -206,6 +208,8 @@ class PlantNode(Node):
 
     def arm(self) -> str | None:
         """Arm; why not, or None. During the run the controller must be answering, and a new run id begins."""
+        if self.closed_loop.readonly:
+            return REFUSED
         begun, timeout = self.states.asked_ns > 0, self.closed_loop.safety.command_timeout
         lockstep = self.closed_loop.launch.run.mode == "lockstep"  # time stands still, nobody is asked meanwhile
         recent = round(timeout * 1e9) if begun and timeout and not lockstep else None

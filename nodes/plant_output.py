@@ -44,6 +44,7 @@ class PlantOutput:
         self.by_name = dict.fromkeys(limiter.names, 0.0)
         self.braking = False
         self.state_unknown = not plant.simulated
+        self._readonly = closed_loop.readonly  # nothing is written, so that the safe action does not act either
         self.age = Durations()  # of the reading behind a command, when its inputs act
         self.delay = launch.controller.delay if launch.controller else 0  # control periods
         self._steps = launch.steps_per_period or 1
@@ -91,7 +92,7 @@ class PlantOutput:
     def make_safe(self, zero: bool) -> None:
         """The safe action from now on, and nothing that waits; zero input if wanted, or where none can be computed."""
         self._later.clear()
-        if zero or not self.can_brake or not self._plant.finite:
+        if zero or self._readonly or not self.can_brake or not self._plant.finite:
             self.zero()
         else:
             self.brake()

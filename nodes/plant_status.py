@@ -10,6 +10,7 @@ from servonode.nodes.goal_time import GoalTime
 from servonode.nodes.guard import Guard
 from servonode.nodes.node import STATUS_PERIOD_NS, Outbox
 from servonode.nodes.pace import Pace
+from servonode.nodes.readonly import WOULD_SEND
 from servonode.nodes.state_publisher import StatePublisher
 from servonode.nodes.topology import PLANT
 from servonode.plants.plant import Plant
@@ -76,6 +77,7 @@ class PlantStatus:
             "text": latched[0].text if latched else "",
             "faults": [fault.as_dict() for fault in latched],
             "safe_state": guard.safe_state.name.lower(),
+            **self._preview(),
             "unsafe": list(self._node.closed_loop.safety.unsafe),
             "t": plant.t,
             "counts": self._node.all_counts(),
@@ -86,8 +88,10 @@ class PlantStatus:
         """What was measured in the whole run."""
         plant = self._node.plant
         return {
+            **({"link_latency_s": plant.latency} if plant.latency else {}),
             "round_trip_s": self._node.guard.answers.round_trip.percentiles(),
             "times": {f"{name}_s": each.percentiles() for name, each in self._times().items() if each.count},
+            **({"readonly": True} if self._node.guard.preview is not None else {}),
             **({"extra": dict(plant.extra)} if plant.extra else {}),
         }
 
@@ -104,6 +108,8 @@ class PlantStatus:
         """What is measured of time, by flat names, and what else the machine measures."""
         flat = {name: value for key, each in self._times().items() for name, value in each.flat(key).items()}
         extra = {f"{EXTRA}{name}": value for name, value in self._node.plant.extra.items()}
+        if self._node.plant.latency:
+            extra["link_latency"] = self._node.plant.latency
         return {"round_trip": self._node.guard.answers.round_trip.recent(), **flat} | self._node.pace.values() | extra
 
     def _fresh_values(self) -> dict[str, float]:
@@ -118,4 +124,15 @@ class PlantStatus:
         """What the operator has to know of it in few words, as numbers: armed, and stopped in an emergency."""
         guard = self._node.guard
         stopped = any(fault.name == ESTOP for fault in guard.ladder.latched)
-        return {"armed": float(guard.lifecycle.accepts_commands), ESTOP: float(stopped)}
+        found = {"armed": float(guard.lifecycle.accepts_commands), ESTOP: float(stopped)}
+        if guard.preview is None:
+            return found
+        would = {f"{WOULD_SEND}{name}": value for name, value in guard.preview.inputs().items()}
+        return found | {"readonly": 1.0} | would
+
+    def _preview(self) -> dict[str, Any]:
+        """Of a run that only observes: what arming would send now, and why it is not what the law asks for."""
+        preview = self._node.guard.preview
+        if preview is None:
+            return {}
+        return {"readonly": True, "would_send": preview.inputs(), "would_send_reasons": preview.reasons}

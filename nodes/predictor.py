@@ -5,15 +5,25 @@ from collections import deque
 import numpy as np
 import numpy.typing as npt
 
+from servonode.bus import State
 from servonode.closed_loop.closed_loop import ClosedLoop
 
 Array = npt.NDArray[np.float64]
+LONGEST = 64  # control periods by which the latency of a link, with the age of a state, is made up for at most
+
+
+def link_periods(closed_loop: ClosedLoop) -> int:
+    """Control periods by which a predictor looks beyond `controller.delay` at most: 0 where no latency is measured."""
+    launch = closed_loop.launch
+    measured = launch.run.mode == "realtime" and not closed_loop.driver.simulated
+    return LONGEST if measured and launch.controller is not None and launch.controller.predictor else 0
 
 
 class Predictor:
-    """Foresees the state at which an input computed now will act, `delay` control periods later.
+    """Foresees the state at which an input computed now will act: `delay` control periods and a link's latency later.
 
-    With an exact model the law then sees no delay, and the limits of the held law without delay apply.
+    With an exact model the law then sees no delay, and the limits of the held law without delay apply. The latency is
+    what the plant has measured (`State.latency`), and the state is as old as it says (`State.age`).
     """
 
     def __init__(self, closed_loop: ClosedLoop) -> None:
@@ -24,24 +34,50 @@ class Predictor:
         machine = control.law.machine
         self.delay = launch.controller.delay
         self.steps_per_period, self.step_ns = launch.steps_per_period, launch.step_ns
+        self._names = machine.description.input_names
         self._advance, self._c = machine.advancer(launch.plant.integrator), machine.c
         self._limits = np.array(closed_loop.safety.limits.value)
-        self._acting = deque(np.zeros(machine.n_inputs) for _ in range(self.delay))  # in the periods to come
+        kept = self.delay + link_periods(closed_loop)
+        self._longest = link_periods(closed_loop) * self.steps_per_period
+        self._sent = deque((np.zeros(machine.n_inputs) for _ in range(kept)), maxlen=kept)  # one for each instant
         self._last = -1  # control instant of the newest input
         self._x = np.zeros(machine.n_state + 1)
 
-    def predict(self, k: int, x: Array) -> Array:
-        """The state (n_x,) at step k + delay periods, from the state at step k. One array, reused."""
-        for _ in range(k // self.steps_per_period - self._last - 1):  # instants without an answer: inputs were held
-            self._acting.append(self._acting[-1])
-            self._acting.popleft()
+    def latency(self, state: State) -> int:
+        """Steps by which an input is late beyond `delay`; 0 where that is not measured."""
+        return min(round(state.latency * 1e9 / self.step_ns), self._longest)
+
+    def ahead(self, state: State) -> int:
+        """Steps from a state to the instant at which its answer acts."""
+        return self.delay * self.steps_per_period + self.latency(state)
+
+    def predict(self, state: State, x: Array) -> Array:
+        """The state (n_x,) at which the answer to `state` acts, whose values are x. One array, reused."""
+        k, every = state.k, self.steps_per_period
+        instant, late = k // every, self.latency(state)
+        self._hold_until(instant)
+        at = k
+        if late:
+            self._sent[-1 - self.delay] = np.array([state.input[name] for name in self._names])  # what was let through
+            at -= min(round(state.age * 1e9 / self.step_ns), self._longest - late)
         self._x[: len(x)] = x
-        for i, u in enumerate(self._acting):
-            self._advance(k + i * self.steps_per_period, self.steps_per_period, self.step_ns, self._x, u, self._c)
+        end = k + self.delay * every + late
+        while at < end:
+            acts = (at - late) // every - self.delay  # the instant whose answer acts
+            until = min((acts + 1 + self.delay) * every + late, end)
+            u = self._sent[-min(instant - acts, len(self._sent))]
+            self._advance(at, until - at, self.step_ns, self._x, u, self._c)
+            at = until
         return self._x
+
+    def _hold_until(self, instant: int) -> None:
+        """At instants without an answer inputs were held."""
+        for _ in range(instant - self._last - 1):
+            self._sent.append(self._sent[-1])
+        self._last = max(self._last, instant - 1)
 
     def sent(self, k: int, inputs: Array) -> None:
         """Remember the inputs that answer step k, as the plant will limit them."""
+        self._hold_until(k // self.steps_per_period)
         self._last = k // self.steps_per_period
-        self._acting.append(np.minimum(np.maximum(inputs, -self._limits), self._limits))
-        self._acting.popleft()
+        self._sent.append(np.minimum(np.maximum(inputs, -self._limits), self._limits))

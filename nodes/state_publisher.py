@@ -26,6 +26,7 @@ class StatePublisher:
         self._wall_ns = 1e9 / launch.run.speed  # ns (wall clock) in a second of plant time
         self._external = not plant.simulated
         self._machine_step = -1  # of an external machine, in the newest control state
+        self._plant = plant
         self._outbox, self._guard, self._goal = outbox, guard, goal
 
     def publish(self, reading: Reading, instant: int | None) -> None:
@@ -35,6 +36,7 @@ class StatePublisher:
         message = self._outbox.send(
             State, reading.k, reading.t, state=values, input=self._guard.output.by_name, control=control,
             final=reading.k == self._steps, goal_k=self._goal.k, age=reading.age,
+            latency=self._plant.latency,
         )  # fmt: skip
         if instant is None:
             return
@@ -54,6 +56,6 @@ class StatePublisher:
         if state is not None:
             self._outbox.send(
                 State, state.k, state.t, seq=state.seq, state=state.state, input=state.input, control=True,
-                final=state.final, goal_k=state.goal_k, age=state.age,
+                final=state.final, goal_k=state.goal_k, age=state.age, latency=state.latency,
             )  # fmt: skip
             self._guard.counts["resent_states"] += 1

@@ -15,6 +15,7 @@ import numpy as np
 from servonode.bus import BusFace, Status, Target, Wanted
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.node import STATUS_PERIOD_NS, Clock, EventNode
+from servonode.nodes.predictor import link_periods
 from servonode.nodes.topology import TARGET
 
 CHUNK = 32  # goals published at once in lockstep, where the controller waits for them
@@ -40,8 +41,8 @@ class TargetNode(EventNode):
         assert launch.period_ns is not None
         self.targets = closed_loop.targets
         self.steps_per_period, self.step_ns = launch.steps_per_period, launch.step_ns
-        beyond = launch.controller.delay if launch.controller else 0  # a predictor looks past the end
-        self.last = launch.steps // launch.steps_per_period + beyond
+        beyond = (launch.controller.delay if launch.controller else 0) + link_periods(closed_loop)
+        self.last = launch.steps // launch.steps_per_period + beyond  # a predictor looks past the end
         self.names = self.targets.entries
         passing = STATUSES_AHEAD * STATUS_PERIOD_NS * launch.run.speed / launch.period_ns
         self.ahead = min(max(LEAST_AHEAD, round(passing)), MOST_AHEAD)

@@ -76,6 +76,13 @@ class Plant(Protocol):
         """How old `x` is [s of plant time]."""
 
     @property
+    def latency(self) -> float:
+        """How long an input takes from its writing until it acts, as measured [s of plant time]; 0: not measured.
+
+        Beyond `age`: a state is to be foreseen by both together.
+        """
+
+    @property
     def fds(self) -> tuple[int, ...]:
         """File descriptors that become readable when something may have come from the machine."""
 

@@ -23,6 +23,7 @@ class SimulatedPlant:
 
     simulated = True
     age = 0.0
+    latency = 0.0
     fds: tuple[int, ...] = ()
 
     def __init__(

@@ -28,6 +28,8 @@ def summary_rows(run: Run, name: str, interrupted: bool = False, stopped: str = 
     unsafe = unsafe_text(run.closed_loop)
     if unsafe:
         rows.append(("safety", unsafe))
+    if stats.get("readonly"):
+        rows.append(("read only", "nothing was sent to the machine; the inputs of the record are zero"))
     if "rate" in stats:
         asked = f" (asked {run.closed_loop.launch.run.speed:g})" if run.control == "realtime" else ""
         rows.append(("rate", f"{stats['rate']:.5g} plant seconds per second{asked}"))
@@ -71,6 +73,9 @@ def _kept_time(run: Run, times: bool) -> list[Row]:
     elif stats.get("round_trip_s"):
         trip = stats["round_trip_s"]
         rows.append(("round trip", "   ".join(f"{key} {trip[key] * 1e3:.3f} ms" for key in ("p50", "p99", "max"))))
+    if stats.get("link_latency_s"):
+        text = f"{stats['link_latency_s'] * 1e3:.3f} ms from the sending of an input until it acts (median)"
+        rows.append(("link latency", text))
     if counts.get("repeats"):
         rows.append(("repeated", f"the command before, for {counts['repeats']} periods"))
     if counts.get("late_commands"):

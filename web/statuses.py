@@ -6,6 +6,7 @@ from typing import Any
 from servonode.bus import Message, Status
 from servonode.nodes.durations import gathered
 from servonode.nodes.fault_ladder import ESTOP
+from servonode.nodes.readonly import WOULD_SEND
 from servonode.nodes.topology import NODES, PLANT
 
 IN_LIFE = tuple(reversed(NODES))  # the plant first
@@ -27,12 +28,16 @@ class Statuses:
         self._newest.clear()
 
     def standing(self) -> dict[str, Any]:
-        """Whether the plant is armed and stopped, its safe state, and tables of nodes, times [ms] and counts."""
+        """Whether the plant is armed and stopped, what arming would send, its safe state; nodes, times [ms], counts."""
         plant, _ = self._newest.get(PLANT, (None, 0.0))
         values = plant.values if plant else {}
         return {
             "armed": bool(values.get("armed")),
             "stopped": bool(values.get(ESTOP)),
+            "readonly": bool(values.get("readonly")),
+            "would_send": {
+                key.removeprefix(WOULD_SEND): value for key, value in values.items() if key.startswith(WOULD_SEND)
+            },
             "safe_state": plant.safe_state if plant else "",
             "nodes": [self._node(node) for node in self._present()],
             "timing": [row for node in self._present() for row in self._timing(node)],

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from servonode.bus import Applied, Link, State
 from servonode.plants.drivers.handshake import NODE, RESEND_NS, Handshake
+from servonode.plants.drivers.latency import Latency
 from servonode.plants.drivers.terms import Clock
 
 Array = npt.NDArray[np.float64]
@@ -25,6 +26,8 @@ class AppliedInputs:
         self.acting_since = -1  # the machine's step since which an input other than zero is held; -1: none is
         self.seq = -1  # of the newest that was sent
         self.sent_ns = 0  # when that was
+        terms = handshake.terms
+        self.latency = None if terms.lockstep else Latency(terms.step_ns / terms.speed)
         self.order: Applied | None = None  # until the machine is there
         self.due_ns: int | None = None  # when to send the order again
         self._link, self._handshake, self._clock = link, handshake, clock
@@ -36,6 +39,8 @@ class AppliedInputs:
         self.hold(np.zeros(len(self.values)), -1)
         self.seq = self._state_seq = -1
         self._untaken.clear()
+        if self.latency is not None:
+            self.latency.forget()
         self.order = self.due_ns = None
 
     def hold(self, values: Array, step: int) -> None:
@@ -47,7 +52,12 @@ class AppliedInputs:
             self.acting_since = step
 
     def send(self, k: int, until: int = 0, final: bool = False) -> None:
-        """Send what is held, at plant step k; with `until` it is the order to go there."""
+        """Send what is held, at plant step k; with `until` it is the order to go there.
+
+        No input leaves for the machine but from here (`repeat_order` repeats one), and none where a run only observes.
+        """
+        if self._handshake.terms.readonly:
+            return
         handshake, now = self._handshake, self._clock()
         self.seq, self.sent_ns = self.seq + 1, now
         values = dict(zip(handshake.inputs, self.values.tolist(), strict=True))
@@ -68,14 +78,17 @@ class AppliedInputs:
         self._link.send("applied", self.order)
         self.due_ns = now + RESEND_NS
 
-    def taken(self, state: State) -> bool:
+    def taken(self, state: State, measured_ns: int = 0) -> bool:
         """A good state says which inputs the machine has taken; whether it is where the order sent it, if there is one.
 
         It is not while the state before comes once more.
         """
         self._state_seq = state.seq
+        sent_ns: int | None = None
         while self._untaken and self._untaken[0][0] <= state.applied_seq:
-            self._untaken.popleft()
+            _, sent_ns = self._untaken.popleft()
+        if self.latency is not None:
+            self.latency.state(state.k, measured_ns, sent_ns)
         if self.order is not None and state.k != self.order.until:
             return False
         self.order = self.due_ns = None

@@ -149,6 +149,12 @@ class DevicePlant:
             return 0.0
         return max(self._clock() - self._readings.measured_ns, 0) * 1e-9 * self.terms.speed
 
+    @property
+    def latency(self) -> float:
+        """How long an input takes from its sending until it acts [s of plant time], the median; 0: not measured."""
+        latency = self._inputs.latency
+        return latency.ns() * 1e-9 * self.terms.speed if latency is not None else 0.0
+
     def drops(self) -> bool:
         """A state that does not come is never seen here."""
         return False
@@ -250,7 +256,7 @@ class DevicePlant:
             self._watch.counts[reason] += 1
             return
         self._watch.good_state(now)
-        if inputs.taken(state):
+        if inputs.taken(state, self._readings.measured_ns):
             self.x[:-1] = self._readings.values
             if self.terms.lockstep:
                 self.k = state.k

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from servonode.errors import StatementError
 from servonode.mechanics.machine import Machine
 from servonode.plants.plant import Plant
@@ -31,6 +33,7 @@ class Stated:
     speed: float  # plant seconds per wall second, in real time
     device: Mapping[str, Any]
     link: Mapping[str, Any]
+    settings: Any = None  # [plant.device.settings] as the struct that the driver states; None: it states none
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,11 @@ class DriverContext:
     addresses: tuple[str, ...]
     clock: "Clock"
 
+    @property
+    def readonly(self) -> bool:
+        """Whether the run only observes: nothing that commands the machine may be sent to it, not even zero."""
+        return self.terms.readonly
+
 
 @dataclass(frozen=True)
 class Driver:
@@ -58,6 +66,10 @@ class Driver:
     for nothing is lost with it; its readings have no age. outside: the machine may be hardware. It needs a finite
     limit on every input, and may measure more than its state.
 
+    settings: the keys it has of its own in [plant.device.settings], as a msgspec Struct; what a launch file states
+    there comes as `Stated.settings`. readonly: whether a run may only observe through it; what it opens then sends no
+    input, no zero, no end (`DriverContext.readonly`). A `DevicePlant` does that by itself.
+
     check: raises DriverError for what cannot be, before anything is derived. addresses: where a machine of this name is
     met, the address at which it publishes first, that of servonode last; raises DriverError.
     """
@@ -68,9 +80,13 @@ class Driver:
     open: Callable[[DriverContext], Plant]
     simulated: bool = False
     outside: bool = False
+    settings: type[Struct] | None = None
+    readonly: bool = False
     check: Callable[[Stated], None] = lambda _: None
     addresses: Callable[[Stated, str], tuple[str, ...]] = lambda *_: ()
 
     def uses(self, table: str, key: str) -> bool:
         """Whether it reads this key of [plant.TABLE]."""
+        if (table, key) == ("device", "settings"):
+            return self.settings is not None
         return table in self.reads or f"{table}.{key}" in self.reads

@@ -59,6 +59,7 @@ DRIVER = Driver(
     summary="another process",
     reads=("actuator.limit", "device"),
     open=_open,
+    readonly=True,
     outside=True,
     check=_check,
     addresses=_addresses,

@@ -19,4 +19,5 @@ DRIVER = Driver(
     summary="a simulation behind a faulty link",
     reads=("actuator", "sensor", "disturbance", "link", "device.wait", "device.timeout"),
     open=_open,
+    readonly=True,
 )

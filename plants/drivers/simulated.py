@@ -8,4 +8,5 @@ DRIVER = Driver(
     reads=("actuator", "sensor", "disturbance"),
     open=lambda context: context.simulation(),
     simulated=True,
+    readonly=True,
 )

@@ -28,6 +28,7 @@ class Terms:
     frozen_time: float = float("inf")  # s of plant time for which readings may be the same while inputs should move it
     parameters: Mapping[str, float] = field(default_factory=dict)
     start: Mapping[str, float | list[float]] = field(default_factory=dict)  # state at step 0
+    readonly: bool = False  # the run only observes: no input is ever sent
 
 
 def terms_of(
@@ -42,11 +43,13 @@ def terms_of(
     timeout: float,
     state_timeout: float,
     frozen_time: float = float("inf"),
+    readonly: bool = False,
 ) -> Terms:
     """The terms for a machine that is known here: its own names and parameters, the start as a kernel state."""
     description = machine.description
+    limits = np.zeros(len(limits)) if readonly else limits  # a machine that keeps them cannot be moved by anybody
     finite = {name: float(v) for name, v in zip(description.input_names, limits, strict=True) if np.isfinite(v)}
     return Terms(
         description.name, lockstep, step_ns, period, speed, timeout, state_timeout, finite, frozen_time,
-        dict(machine.parameters), packed(description.layout, start[: machine.n_state].tolist()),
+        dict(machine.parameters), packed(description.layout, start[: machine.n_state].tolist()), readonly,
     )  # fmt: skip

@@ -1,0 +1,50 @@
+"""How long an input takes until it acts, as measured on a machine that says which input it has taken."""
+
+from bisect import bisect_left, insort
+from collections import deque
+
+KEPT = 127  # measurements of which the median counts: at 100 Hz those of the last second
+
+
+class Latency:
+    """The median of the newest measurements [ns, wall clock]: a few that a busy computer has spoilt do not show.
+
+    A measurement goes from the sending of an input to the step of the machine in which it began to act, on the clock
+    that says how old readings are (`ReadingAge`). So it holds both ways of the link, and what the machine itself needs:
+    just the time by which a state must be foreseen, beyond its age. In lockstep nothing is measured.
+    """
+
+    def __init__(self, step_wall_ns: float) -> None:
+        self._step_wall_ns = step_wall_ns
+        self._sorted: list[float] = []
+        self._newest: deque[float] = deque(maxlen=KEPT)
+        self._step = -1  # of the machine, in the state before
+
+    def forget(self) -> None:
+        """A handshake begins."""
+        self._sorted.clear()
+        self._newest.clear()
+        self._step = -1
+
+    def state(self, step: int, measured_ns: int, sent_ns: int | None) -> None:
+        """A state of this step came, measured at `measured_ns`.
+
+        sent_ns: when the input was sent that this state is the first to echo; None: it echoes no new one. The input
+        came between the two states, in the middle for all that is known: with a state each step, it has acted since the
+        step before.
+        """
+        before, self._step = self._step, step
+        if sent_ns is None or not 0 <= before < step:
+            return
+        steps_ago = (step - before + 1) / 2
+        self._add(max(measured_ns - steps_ago * self._step_wall_ns - sent_ns, 0.0))
+
+    def _add(self, value: float) -> None:
+        if len(self._newest) == KEPT:
+            del self._sorted[bisect_left(self._sorted, self._newest[0])]
+        self._newest.append(value)
+        insort(self._sorted, value)
+
+    def ns(self) -> float:
+        """The median [ns, wall clock]; 0 before the first measurement."""
+        return self._sorted[len(self._sorted) // 2] if self._sorted else 0.0

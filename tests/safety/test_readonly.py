@@ -1,0 +1,165 @@
+"""`servonode run --readonly`: whatever happens, the machine is sent its handshake and nothing else."""
+
+import json
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zmq
+
+from servonode.bus import Applied, Message, Setup, State, decode
+from servonode.nodes.operator_requests import status, status_text
+from servonode.nodes.topology import CONTROLLER, PLANT
+from tests.helpers.runs import END_S, SOON_S, START_S, Process, Runs, Watch, eventually, private_runs, signalled
+from tests.safety.suite import COMMON, WAITS, Beside
+from tests.safety.test_external import External
+
+READONLY = ("--readonly",)
+
+
+@contextmanager
+def machine_side(beside: Beside) -> Iterator[list[Message]]:
+    """All that a run sends to its machine, of whatever topic, in the order in which it came; all of it at the end."""
+    received: list[Message] = []
+    ends = threading.Event()
+
+    def listen() -> None:
+        with zmq.Context() as context, context.socket(zmq.SUB) as opened:
+            opened.connect(f"tcp://127.0.0.1:{beside.ports[1]}")
+            opened.subscribe("")
+            while not ends.is_set() or opened.poll(200):
+                if opened.poll(20):
+                    received.append(decode(*opened.recv_multipart()))  # type: ignore[arg-type]
+
+    thread = threading.Thread(target=listen, daemon=True)
+    thread.start()
+    try:
+        yield received
+    finally:
+        ends.set()
+        thread.join(SOON_S)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Iterator[Runs]:
+    """Runs in a runtime folder of this test's own."""
+    with private_runs(tmp_path) as runs:
+        yield runs
+
+
+@contextmanager
+def observed(runs: Runs, *settings: str, **options: Any) -> Iterator[tuple[Process, Beside, list[Message]]]:
+    """A run that only observes the external robot, computing; what is sent to the robot."""
+    driver = External()
+    with driver.machine() as beside, machine_side(beside) as sent:
+        given = (*COMMON, *driver.settings, *beside.settings, *settings)
+        run = runs.start(driver.launch, *given, words=(*READONLY, *options.pop("words", ())), **options)
+        try:
+            run.wait_open()
+            assert eventually(lambda: run.ask("status").get("would_send"), START_S), run.stderr
+            yield run, beside, sent
+        finally:
+            run.end()
+
+
+def assert_only_asked_to_take_part(sent: list[Message]) -> None:
+    """At least one handshake, with limits of zero; never an input, not even zero, nor an end."""
+    assert {type(each) for each in sent} == {Setup}
+    for setup in sent:
+        assert isinstance(setup, Setup)
+        assert set(setup.limits.values()) == {0.0}
+        assert setup.limits.keys() == set(setup.inputs)
+
+
+def test_nothing_reaches_the_machine_whatever_the_operator_asks(runs: Runs) -> None:
+    with observed(runs, WAITS) as (run, _, sent):
+        with Watch(run.name, {PLANT: ["state", "applied", "status"]}) as watch:
+            for word in ("arm", "disarm", "reset", "arm"):
+                assert "refused" in run.ask(word)
+            assert "--readonly" in run.ask("arm")["refused"]
+            run.ask("estop")
+            assert watch.status("fault").fault == "estop"
+            assert "refused" in run.ask("arm")
+            run.ask("reset_estop")  # with a new handshake
+            assert watch.status("inactive", time.monotonic_ns()).values["readonly"] == 1.0
+            begun = time.monotonic_ns()
+            assert eventually(lambda: watch.of(Applied, begun))
+            applied, state = watch.of(Applied, begun)[-1], watch.of(State)[-1]
+            assert (set(applied.input.values()), applied.reasons) == ({0.0}, ["readonly"])
+            assert set(state.input.values()) == {0.0}
+        for number in (signal.SIGINT, signal.SIGINT, signal.SIGINT):
+            signalled(run.popen.pid, number)
+            time.sleep(0.05)
+        assert run.popen.wait(END_S) == 128 + signal.SIGINT
+    assert_only_asked_to_take_part(sent)
+    assert len({each.run for each in sent}) == 2
+
+
+@pytest.mark.parametrize("victim", [CONTROLLER, PLANT, "machine", "frozen machine"])
+def test_nothing_reaches_the_machine_whoever_dies(victim: str, runs: Runs) -> None:
+    with observed(runs) as (run, beside, sent):
+        if victim in (CONTROLLER, PLANT):
+            run.kill(victim)
+        else:
+            signalled(beside.pid, signal.SIGKILL if victim == "machine" else signal.SIGSTOP)
+        run.ends_with(1)
+        assert run.printed["faults"][-1]["name"] in ("node_died", "stale_state")
+        signalled(beside.pid, signal.SIGCONT)
+    assert_only_asked_to_take_part(sent)
+
+
+def test_the_status_says_what_arming_would_send_and_the_record_that_nothing_acted(runs: Runs, tmp_path: Path) -> None:
+    bag = tmp_path / "run.mcap"
+    words = ("--record", str(bag))
+    with observed(runs, "run.duration=3", "plant.initial.V=0.5", "plant.initial.Omega=0.2", words=words) as (
+        run,
+        _,
+        sent,
+    ):
+        assert eventually(lambda: run.ask("status")["t"] > 0.5)
+        found = status(run.name)
+        stands = found["nodes"][PLANT]
+        assert stands["lifecycle"] == "inactive"
+        assert stands["values"]["armed"] == 0.0
+        assert stands["would_send"].keys() == {"U1", "U2"}
+        assert all(0 < abs(value) <= 1.0 for value in stands["would_send"].values())
+        text = status_text(json.loads(json.dumps(found)))
+        assert "READ ONLY: nothing is sent to the machine; arming would send U1 " in text
+        run.ends_with(0)
+    assert_only_asked_to_take_part(sent)
+    assert run.printed["readonly"] is True
+    assert not any(abs(run.columns[name]).max() for name in ("U1", "U2"))
+    assert bag.stat().st_size > 0
+    assert "read only" in run.stderr
+
+
+def test_with_arm_it_is_refused(runs: Runs) -> None:
+    run = runs.start("trailer_pursuit", words=(*READONLY, "--arm"))
+    assert run.popen.wait(START_S) == 2
+    assert "--readonly never commands a machine" in run.stderr
+
+
+def test_in_lockstep_a_machine_would_not_move(runs: Runs) -> None:
+    run = runs.start("trailer_pursuit", 'plant.driver="loopback"', "run.mode=lockstep", words=READONLY)
+    assert run.popen.wait(START_S) == 2
+    assert "[run] mode: in lockstep a machine moves only when it is sent an input" in run.stderr
+
+
+@pytest.mark.parametrize("driver", ["simulated", "loopback"])
+def test_a_simulation_goes_on_under_zero_input(driver: str, runs: Runs) -> None:
+    settings = (
+        f'plant.driver="{driver}"',
+        "run.speed=1",
+        "run.duration=1",
+        "plant.initial.V=0.5",
+        "plant.initial.phi=0.3",
+    )
+    run = runs.start("trailer_pursuit", *settings, words=READONLY)
+    run.ends_with(0)
+    assert run.columns["X"][-1] > 0.3
+    assert not any(abs(run.columns[name]).max() for name in ("U1", "U2"))
