@@ -35,7 +35,7 @@ def check_driver(launch: LaunchFile) -> None:
 def stated(launch: LaunchFile) -> Stated:
     """What the launch file states for its driver."""
     run, plant = launch.run, launch.plant
-    return Stated(run.mode == "lockstep", run.speed, asdict(plant.device), asdict(plant.link))
+    return Stated(run.mode == "lockstep", run.speed, asdict(plant.device), asdict(plant.link), asdict(plant.mujoco))
 
 
 def _unread(launch: LaunchFile) -> Iterator[tuple[str, str, str]]:

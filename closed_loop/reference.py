@@ -26,6 +26,7 @@ from servonode.closed_loop.launch_keys import (
 from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.driver import Driver
 from servonode.plants.drivers.link_keys import Impairments
+from servonode.plants.drivers.mujoco_keys import Contact
 
 HEAD = """\
 # The launch file
@@ -107,6 +108,7 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("plant.safety", Safety),
     ("plant.device", Device),
     ("plant.link", Impairments),
+    ("plant.mujoco", Contact),
     ("supervision", Supervision),
     ("controller", Controller),
 )
@@ -121,7 +123,7 @@ launch file of a machine can be rehearsed with a simulation.
 |---|---|---|
 """
 _TABLES = {"parameters", "initial", "settings", "disturbance", "residuals", "gains"}
-_TABLES |= {"actuator", "sensor", "safety", "device", "link"}
+_TABLES |= {"actuator", "sensor", "safety", "device", "link", "mujoco"}
 
 
 def launch_reference() -> str:
