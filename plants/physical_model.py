@@ -3,36 +3,41 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 Values = Mapping[str, float]
-Joint = tuple[float, float]  # position and rate of a joint of one degree of freedom
+Joint = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]  # positions, rates
+Joints = Mapping[str, Joint]
 
 
 @dataclass(frozen=True)
 class Floor:
     """The floor under a machine, as MJCF words it.
 
-    friction: the coefficient of sliding friction. gravity [m/s^2]. stiffness: the attributes of a `geom` that say how
-    soft a contact is, to be put into the geoms that touch.
+    friction: the coefficient of sliding friction. gravity [m/s^2]. hardness: attributes of a `geom` that say how hard
+    a contact is; all geoms that touch have them.
     """
 
     friction: float
     gravity: float
-    stiffness: str
+    hardness: str
 
 
 @dataclass(frozen=True)
 class PhysicalModel:
     """A machine as bodies, joints and contacts. A machine has one as its `PHYSICS`, beside `VIEW`.
 
-    mjcf: from the parameters and the floor, both as they are at t = 0, the `worldbody` and what belongs to it (all but
-    `compiler`, `option` and `size`), in which every joint is a hinge or a slide and each input has a `motor` of its
-    name. joints: from state and parameters, both by name, the position and rate of each joint by name; those that are
-    not named (how deep it stands in the floor) keep where the machine has settled at rest. state: back from the
-    joints to the machine's state, by name; turns are counted, for joints are. extra: what of the joints the state does
-    not say and what is worth watching, such as slip, by name.
+    mjcf: from the parameters by name and the floor, `worldbody` and `actuator`. Every joint has a name. A motor is
+    driven by the input whose name it has, up to a slash: `Q_x/shell` is one of those that Q_x drives.
+
+    Joints are given by name as positions and rates, views of the engine's own numbers: one each for a hinge or a slide,
+    a quaternion and the angular velocity in the body's own axes for a ball. place: writes into them what a state of
+    the machine is, where nothing slips; how deep the machine stands in the floor is left as it has settled. state: the
+    machine's state of them, by name. extra: what else of them is worth watching, such as slip, by name.
     """
 
     mjcf: Callable[[Values, Floor], str]
-    joints: Callable[[Values, Values], Mapping[str, Joint]]
-    state: Callable[[Mapping[str, Joint], Values], Values]
-    extra: Callable[[Mapping[str, Joint], Values], Values] = lambda *_: {}
+    place: Callable[[Joints, Values, Values], None]
+    state: Callable[[Joints, Values], Values]
+    extra: Callable[[Joints, Values], Values] = lambda *_: {}

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from servonode.mechanics.machine import Machine
 from servonode.plants import PLANTS, packaged_machine
 from servonode.plants.drivers.driver import Driver, DriverError, MotionContext, Stated
-from servonode.plants.physical_model import Floor, Joint, PhysicalModel
+from servonode.plants.physical_model import Floor, PhysicalModel
 from servonode.plants.simulated import Motion
 
 Array = npt.NDArray[np.float64]
@@ -20,7 +20,7 @@ HARDEST = 2.0  # steps of the physics, the least time constant of a contact that
 IMPEDANCE = 0.9999  # of a contact, from its first touch on
 MJCF = """<mujoco>
   <compiler angle="radian" autolimits="false"/>
-  <option timestep="{step!r}" gravity="0 0 {gravity!r}" integrator="implicitfast" cone="elliptic" impratio="{grip!r}"
+  <option timestep="{step!r}" gravity="0 0 {gravity!r}" integrator="implicitfast" cone="elliptic"
     solver="Newton" tolerance="1e-12" iterations="50"><flag autoreset="disable"/></option>{body}
 </mujoco>
 """
@@ -40,42 +40,41 @@ class PhysicalMotion:
     """
 
     def __init__(
-        self, mujoco: ModuleType, physics: PhysicalModel, machine: Machine, start: Array, step_ns: int, model: Any,
-        substeps: int,
-    ) -> None:  # fmt: skip
-        self._mujoco, self._physics, self._machine = mujoco, physics, machine
-        self._step_ns, self._substeps, self._step = step_ns, substeps, step_ns / 1e9
+        self, mujoco: ModuleType, model: Any, physics: PhysicalModel, machine: Machine, start: Array, step_ns: int
+    ) -> None:
+        self._mujoco, self._physics, self._machine, self._step_ns = mujoco, physics, machine, step_ns
+        self._model, self._data, self._substep = model, mujoco.MjData(model), model.opt.timestep
+        self._substeps = round(step_ns / 1e9 / self._substep)
         self._parameters = dict(machine.parameters)
-        self._model, self._data = model, mujoco.MjData(model)
-        self._names = machine.description.state_names
-        self._joints = [model.joint(i).name for i in range(model.njnt)]
-        inputs = machine.description.input_names
-        self._motors = np.array([model.actuator(name).id for name in inputs], dtype=np.int64)
+        description = machine.description
+        self._names = description.state_names
+        joints = (self._data.joint(i) for i in range(model.njnt))
+        self._joints = {each.name: (each.qpos, each.qvel) for each in joints}
+        drives = [model.actuator(i).name.partition("/")[0] for i in range(model.nu)]
+        self._drives = np.array([description.input_names.index(each) for each in drives], dtype=np.int64)
         self._settle(dict(zip(self._names, start.tolist(), strict=False)))
 
     def _settle(self, state: Mapping[str, float]) -> None:
         """Put the machine there, let it come to rest on the floor, and give it its rates."""
-        data, placed = self._data, self._physics.joints(state, self._parameters)
-        places = {self._joints.index(name): each for name, each in placed.items()}
-        for i, (position, _) in places.items():
-            data.qpos[i] = position
-        self._mujoco.mj_step(self._model, data, nstep=max(round(REST / self._model.opt.timestep), 1))
+        data = self._data
+        self._physics.place(self._joints, state, self._parameters)
         data.qvel[:] = 0.0
-        for i, (position, rate) in places.items():
-            data.qpos[i], data.qvel[i] = position, rate
+        self._mujoco.mj_step(self._model, data, nstep=round(REST / self._substep))
+        data.qvel[:] = 0.0
+        self._physics.place(self._joints, state, self._parameters)
         data.time = 0.0
-        self._mujoco.mj_forward(self._model, data)
+        self._mujoco.mj_step1(self._model, data)
 
     def advance(self, k: int, steps: int, x: Array, u: Array) -> bool:  # noqa: ARG002
-        model, data, step = self._model, self._data, self._mujoco.mj_step
-        data.ctrl[self._motors] = u
-        for _ in range(steps):
-            before, lost = data.actuator_length[self._motors], self._damping()
-            step(model, data, nstep=self._substeps)
-            self._mujoco.mj_fwdPosition(model, data)
-            travel = data.actuator_length[self._motors] - before
-            x[-1] += float(u @ travel) - self._step * (lost + self._damping()) / 2
-        self._read(x)
+        model, data, first, second = self._model, self._data, self._mujoco.mj_step1, self._mujoco.mj_step2
+        data.ctrl[:] = u[self._drives]
+        for _ in range(steps * self._substeps):
+            second(model, data)
+            first(model, data)  # what follows from the new positions and rates
+            power = data.ctrl @ data.actuator_velocity - model.dof_damping @ (data.qvel * data.qvel)
+            x[-1] += self._substep * power  # exact, for positions move on by the new rates
+        found = self._physics.state(self._joints, self._parameters)
+        x[:-1] = [found[name] for name in self._names]
         return bool(np.isfinite(x).all())
 
     def watch(self, k: int, steps: int, x: Array, last: Array, u: Array) -> int:
@@ -87,20 +86,7 @@ class PhysicalMotion:
         return 0
 
     def extra(self) -> Mapping[str, float]:
-        return self._physics.extra(self._named(), self._parameters)
-
-    def _damping(self) -> float:
-        """The power [W] that the joints' dampers take."""
-        rates = self._data.qvel
-        return float(self._model.dof_damping @ (rates * rates))
-
-    def _named(self) -> dict[str, Joint]:
-        joints = zip(self._data.qpos.tolist(), self._data.qvel.tolist(), strict=True)
-        return dict(zip(self._joints, joints, strict=True))
-
-    def _read(self, x: Array) -> None:
-        state = self._physics.state(self._named(), self._parameters)
-        x[:-1] = [state[name] for name in self._names]
+        return self._physics.extra(self._joints, self._parameters)
 
 
 def _motion(context: MotionContext) -> Motion:
@@ -120,25 +106,31 @@ def _motion(context: MotionContext) -> Motion:
         raise DriverError("plant.parameters", varying, text)
     import mujoco
 
-    stated, step = context.stated.mujoco, context.step_ns / 1e9 / context.stated.mujoco["substeps"]
-    if stated["contact_time"] < HARDEST * step:
-        text = f"{stated['contact_time']:g} is shorter than two steps of the physics of {step:g} s; give more, "
-        raise DriverError("plant.mujoco", "contact_time", f"{text}or more plant.mujoco.substeps")
-    text = _mjcf(physics, context.machine, stated, step)
+    mujoco.set_mju_user_warning(_ignore)  # else it writes a file where the process runs
+    text = _mjcf(physics, context)
     try:
         model = mujoco.MjModel.from_xml_string(text)
     except ValueError as error:
         raise DriverError("plant", "parameters", f"MuJoCo cannot build this machine: {error}") from None
-    return PhysicalMotion(
-        mujoco, physics, context.machine, context.start, context.step_ns, model, stated["substeps"]
-    )  # fmt: skip
+    return PhysicalMotion(mujoco, model, physics, context.machine, context.start, context.step_ns)
 
 
-def _mjcf(physics: PhysicalModel, machine: Machine, stated: Mapping[str, Any], step: float) -> str:
-    gravity = machine.parameters.get("g", stated["gravity"])
-    soft = f'solref="{stated["contact_time"]!r} 1" solimp="{IMPEDANCE!r} {IMPEDANCE!r} 0.001"'
-    body = physics.mjcf(machine.parameters, Floor(stated["friction"], gravity, soft))
-    return MJCF.format(step=step, gravity=-gravity, grip=stated["grip"], body=body)
+def _ignore(text: str) -> None:
+    """A warning of MuJoCo: what has gone wrong shows in numbers that are not finite, which is a fault of the run."""
+
+
+def _mjcf(physics: PhysicalModel, context: MotionContext) -> str:
+    """The whole of what MuJoCo is given."""
+    stated, parameters = context.stated.mujoco, context.machine.parameters
+    step = context.step_ns / 1e9 / stated["substeps"]
+    contact_time = HARDEST * step if stated["contact_time"] is None else stated["contact_time"]
+    if contact_time < HARDEST * step * (1 - 1e-9):
+        text = f"{contact_time:g} is shorter than two steps of the physics of {step:g} s; give at least "
+        raise DriverError("plant.mujoco", "contact_time", f"{text}{HARDEST * step:g}, or more plant.mujoco.substeps")
+    gravity = parameters.get("g", stated["gravity"])
+    hardness = f'solref="{contact_time!r} 1" solimp="{IMPEDANCE!r} {IMPEDANCE!r} 0.001"'
+    body = physics.mjcf(parameters, Floor(stated["friction"], gravity, hardness))
+    return MJCF.format(step=step, gravity=-gravity, body=body)
 
 
 DRIVER = Driver(

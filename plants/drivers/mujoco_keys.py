@@ -7,7 +7,6 @@ from msgspec import Meta, Struct
 from servonode.plants.keys import Seconds, key
 
 Substeps = Annotated[int, Meta(ge=1, le=10_000)]
-Ratio = Annotated[float, Meta(ge=1, le=1e6)]
 Coefficient = Annotated[float, Meta(ge=0, le=1e3)]
 Gravity = Annotated[float, Meta(gt=0, le=1e3)]
 
@@ -19,6 +18,6 @@ class Contact(Struct, frozen=True, forbid_unknown_fields=True):
     gravity: Annotated[Gravity, key("gravity where the machine's parameters have no g", "m/s^2")] = 9.81
     substeps: Annotated[Substeps, key("steps of the physics in each plant step")] = 2
     contact_time: Annotated[
-        Seconds, key("the time constant of a contact, at least two steps of the physics: shorter is harder", "s")
-    ] = 0.002
-    grip: Annotated[Ratio, key("how much harder a contact is along the floor than across it: more creeps less")] = 100.0
+        Seconds | None,
+        key("the time constant of a contact, shorter is harder (absent: two steps of the physics, the least)", "s"),
+    ] = None

@@ -8,10 +8,9 @@ floor is at one point of each wheel. The trailer's own wheels have mass and iner
 spin, which is as good as none: the sheet neglects it.
 """
 
-from collections.abc import Mapping
 from math import cos, sin
 
-from servonode.plants.physical_model import Floor, Joint, PhysicalModel, Values
+from servonode.plants.physical_model import Floor, Joints, PhysicalModel, Values
 
 TRAILER_WHEEL = 0.01  # of the trailer's mass, the most that one of its wheels has
 TRAILER_WHEELS = 0.1  # of the trailer's inertia, the most that both have
@@ -28,8 +27,8 @@ def mjcf(parameters: Values, floor: Floor) -> str:
     wheel_mass = min(TRAILER_WHEEL * p["m2"], TRAILER_WHEELS * p["I2"] / 2 / (l**2 + r**2))
     wheel_inertia = wheel_mass * r**2
     bed = p["I2"] - 2 * (wheel_mass * l**2 + wheel_inertia)
-    touch = f'{floor.stiffness} condim="3" friction="{floor.friction!r} 0 0" contype="0" conaffinity="1"'
-    slide = f'{floor.stiffness} condim="1" contype="0" conaffinity="1"'
+    touch = f'{floor.hardness} condim="3" friction="{floor.friction!r} 0 0" contype="0" conaffinity="1"'
+    slide = f'{floor.hardness} condim="1" contype="0" conaffinity="1"'
     reach = max(2 * abs(d1), 2 * l)  # from the axle to either castor
     front, rear = max(0.0, -d1) * CLEARANCE, max(0.0, d1) * CLEARANCE
 
@@ -52,7 +51,7 @@ def mjcf(parameters: Values, floor: Floor) -> str:
 
     return f"""
   <worldbody>
-    <geom name="floor" type="plane" size="0 0 1" contype="1" conaffinity="0" {floor.stiffness}
+    <geom name="floor" type="plane" size="0 0 1" contype="1" conaffinity="0" {floor.hardness}
       condim="1" friction="0 0 0"/>
     <body name="robot" pos="0 0 {r!r}">
       <joint name="X" type="slide" axis="1 0 0"/>
@@ -80,12 +79,12 @@ def mjcf(parameters: Values, floor: Floor) -> str:
   </actuator>"""
 
 
-def joints(state: Values, parameters: Values) -> Mapping[str, Joint]:
-    """Where the joints are and how fast they move, where no wheel slips."""
+def place(joints: Joints, state: Values, parameters: Values) -> None:
+    """The joints where they are, and as fast as where no wheel slips."""
     x, p = state, parameters
     V, Omega, phi, r, l = x["V"], x["Omega"], x["phi"], p["r"], p["l"]  # noqa: E741
     trailer_rate = -V / p["b"] * sin(phi)
-    return {
+    found = {
         "X": (x["X"], V * cos(x["psi"])),
         "Y": (x["Y"], V * sin(x["psi"])),
         "psi": (x["psi"], Omega),
@@ -95,34 +94,30 @@ def joints(state: Values, parameters: Values) -> Mapping[str, Joint]:
         "left": (0.0, (V * cos(phi) - l * trailer_rate) / r),
         "right": (0.0, (V * cos(phi) + l * trailer_rate) / r),
     }
+    for name, (position, rate) in found.items():
+        joints[name][0][0], joints[name][1][0] = position, rate
 
 
-def state(joints: Mapping[str, Joint], parameters: Values) -> Values:  # noqa: ARG001
+def state(joints: Joints, parameters: Values) -> Values:  # noqa: ARG001
     """The machine's state: V is the speed of O1 along the heading; what it has across it is slip."""
-    (X, vx), (Y, vy), (psi, Omega) = joints["X"], joints["Y"], joints["psi"]
-    return {
-        "X": X,
-        "Y": Y,
-        "psi": psi,
-        "phi": joints["phi"][0],
-        "V": vx * cos(psi) + vy * sin(psi),
-        "Omega": Omega,
-        "theta1": joints["theta1"][0],
-        "theta2": joints["theta2"][0],
-    }
+    psi, vx, vy = float(joints["psi"][0][0]), joints["X"][1][0], joints["Y"][1][0]
+    positions = {name: joints[name][0][0] for name in ("X", "Y", "psi", "phi", "theta1", "theta2")}
+    return {**positions, "V": vx * cos(psi) + vy * sin(psi), "Omega": joints["psi"][1][0]}
 
 
-def slip(joints: Mapping[str, Joint], parameters: Values) -> Values:
+def slip(joints: Joints, parameters: Values) -> Values:
     """How fast the contacts slip [m/s]: sideways at the two axles, forward at the driven wheels."""
     r, l, b = parameters["r"], parameters["l"], parameters["b"]  # noqa: E741
-    (_, vx), (_, vy), (psi, Omega), (phi, phi_rate) = (joints[name] for name in ("X", "Y", "psi", "phi"))
-    V, across, trailer = vx * cos(psi) + vy * sin(psi), vy * cos(psi) - vx * sin(psi), psi + phi
+    q = {name: float(position[0]) for name, (position, _) in joints.items()}
+    v = {name: float(rate[0]) for name, (_, rate) in joints.items()}
+    psi, trailer = q["psi"], q["psi"] + q["phi"]
+    V = v["X"] * cos(psi) + v["Y"] * sin(psi)
     return {
-        "slip_axle": across,
-        "slip_trailer": vy * cos(trailer) - vx * sin(trailer) - b * (Omega + phi_rate),
-        "slip_left": V - l * Omega - r * joints["theta1"][1],
-        "slip_right": V + l * Omega - r * joints["theta2"][1],
+        "slip_axle": v["Y"] * cos(psi) - v["X"] * sin(psi),
+        "slip_trailer": v["Y"] * cos(trailer) - v["X"] * sin(trailer) - b * (v["psi"] + v["phi"]),
+        "slip_left": V - l * v["psi"] - r * v["theta1"],
+        "slip_right": V + l * v["psi"] - r * v["theta2"],
     }
 
 
-PHYSICS = PhysicalModel(mjcf=mjcf, joints=joints, state=state, extra=slip)
+PHYSICS = PhysicalModel(mjcf=mjcf, place=place, state=state, extra=slip)
