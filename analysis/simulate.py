@@ -138,7 +138,7 @@ def simulate_continuous(closed_loop: ClosedLoop, every: int, rtol: float, atol: 
     check_length(closed_loop)
     if closed_loop.driver.motion is not None:
         text = f'"{closed_loop.driver.name}" steps in time, and the continuous mode integrates the equations; '
-        remedy = 'leave out --control continuous, or give --set plant.driver=simulated'
+        remedy = "leave out --control continuous, or give --set plant.driver=simulated"
         raise LaunchError(closed_loop.launch.file, "plant", "driver", text + remedy)
     check_size(closed_loop.launch.steps // every + 2, 2 * len(closed_loop.start) + closed_loop.machine.n_inputs)
     begin = time.monotonic_ns()

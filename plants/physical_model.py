@@ -16,12 +16,32 @@ class Floor:
     """The floor under a machine, as MJCF words it.
 
     friction: the coefficient of sliding friction. gravity [m/s^2]. hardness: attributes of a `geom` that say how hard
-    a contact is; all geoms that touch have them.
+    a contact is.
     """
 
     friction: float
     gravity: float
     hardness: str
+
+    @property
+    def geom(self) -> str:
+        """The floor itself, at height 0."""
+        return f'<geom name="floor" type="plane" size="0 0 1" contype="1" conaffinity="0" {self._smooth}/>'
+
+    @property
+    def rolls(self) -> str:
+        """The attributes of a `geom` that touches nothing but the floor, with friction against sliding alone."""
+        rough = f'{self.hardness} condim="3" friction="{self.friction!r} 0 0"'
+        return f'contype="0" conaffinity="1" {rough if self.friction else self._smooth}'
+
+    @property
+    def glides(self) -> str:
+        """The same without friction."""
+        return f'contype="0" conaffinity="1" {self._smooth}'
+
+    @property
+    def _smooth(self) -> str:
+        return f'{self.hardness} condim="1" friction="0 0 0"'
 
 
 @dataclass(frozen=True)

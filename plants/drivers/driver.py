@@ -74,7 +74,9 @@ class Driver:
     for nothing is lost with it; its readings have no age. outside: the machine may be hardware. It needs a finite
     limit on every input, and may measure more than its state.
 
-    motion: what moves the machine of a simulation in place of its equations, in each execution mode; raises DriverError.
+    motion: what moves the machine of a simulation in place of its equations, in each execution mode; raises
+    DriverError.
+
     check: raises DriverError for what cannot be, before anything is derived. addresses: where a machine of this name is
     met, the address at which it publishes first, that of servonode last; raises DriverError.
     """

@@ -75,6 +75,8 @@ class PhysicalMotion:
             x[-1] += self._substep * power  # exact, for positions move on by the new rates
         found = self._physics.state(self._joints, self._parameters)
         x[:-1] = [found[name] for name in self._names]
+        if data.warning.number.any():  # MuJoCo has left out a number or a contact: what it says is no motion
+            x[:-1] = np.nan
         return bool(np.isfinite(x).all())
 
     def watch(self, k: int, steps: int, x: Array, last: Array, u: Array) -> int:
@@ -102,7 +104,7 @@ def _motion(context: MotionContext) -> Motion:
         raise DriverError("plant", "driver", f"{text}PHYSICS beside its function, or take one that has it ({have})")
     varying = next(iter(context.source.changes.varying), None)
     if varying is not None:
-        text = "is a function of t, and bodies keep theirs; give a number, or driver = \"simulated\""
+        text = 'is a function of t, and bodies keep theirs; give a number, or driver = "simulated"'
         raise DriverError("plant.parameters", varying, text)
     import mujoco
 
@@ -116,7 +118,7 @@ def _motion(context: MotionContext) -> Motion:
 
 
 def _ignore(text: str) -> None:
-    """A warning of MuJoCo: what has gone wrong shows in numbers that are not finite, which is a fault of the run."""
+    """A warning of MuJoCo: it has counted it, and the motion is then no longer finite, which is a fault of the run."""
 
 
 def _mjcf(physics: PhysicalModel, context: MotionContext) -> str:

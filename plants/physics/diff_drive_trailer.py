@@ -27,8 +27,6 @@ def mjcf(parameters: Values, floor: Floor) -> str:
     wheel_mass = min(TRAILER_WHEEL * p["m2"], TRAILER_WHEELS * p["I2"] / 2 / (l**2 + r**2))
     wheel_inertia = wheel_mass * r**2
     bed = p["I2"] - 2 * (wheel_mass * l**2 + wheel_inertia)
-    touch = f'{floor.hardness} condim="3" friction="{floor.friction!r} 0 0" contype="0" conaffinity="1"'
-    slide = f'{floor.hardness} condim="1" contype="0" conaffinity="1"'
     reach = max(2 * abs(d1), 2 * l)  # from the axle to either castor
     front, rear = max(0.0, -d1) * CLEARANCE, max(0.0, d1) * CLEARANCE
 
@@ -37,7 +35,7 @@ def mjcf(parameters: Values, floor: Floor) -> str:
       <body name="{name}" pos="0 {side!r} 0">
         <joint name="{name}" axis="0 1 0" damping="{p["c_w"]!r}" armature="{p["Iky"] - spin!r}"/>
         <inertial pos="0 0 0" mass="{p["m_k"]!r}" diaginertia="{p["Ikz"]!r} {spin!r} {p["Ikz"]!r}"/>
-        <geom type="sphere" size="{r!r}" {touch}/>
+        <geom name="{name}" type="sphere" size="{r!r}" {floor.rolls}/>
       </body>"""
 
     def passive(name: str, side: float) -> str:
@@ -46,13 +44,12 @@ def mjcf(parameters: Values, floor: Floor) -> str:
           <joint name="{name}" axis="0 1 0"/>
           <inertial pos="0 0 0" mass="{wheel_mass!r}"
             diaginertia="{wheel_inertia!r} {SPIN * wheel_inertia!r} {wheel_inertia!r}"/>
-          <geom type="sphere" size="{r!r}" {touch}/>
+          <geom name="{name}" type="sphere" size="{r!r}" {floor.rolls}/>
         </body>"""
 
     return f"""
   <worldbody>
-    <geom name="floor" type="plane" size="0 0 1" contype="1" conaffinity="0" {floor.hardness}
-      condim="1" friction="0 0 0"/>
+    {floor.geom}
     <body name="robot" pos="0 0 {r!r}">
       <joint name="X" type="slide" axis="1 0 0"/>
       <joint name="Y" type="slide" axis="0 1 0"/>
@@ -61,8 +58,8 @@ def mjcf(parameters: Values, floor: Floor) -> str:
       <joint name="pitch" axis="0 1 0"/>
       <joint name="roll" axis="1 0 0"/>
       <inertial pos="{d1!r} 0 0" mass="{p["m1"]!r}" diaginertia="{own!r} {own!r} {own!r}"/>
-      <geom name="front" type="sphere" size="{r / 4!r}" pos="{reach!r} 0 {front - 0.75 * r!r}" {slide}/>
-      <geom name="rear" type="sphere" size="{r / 4!r}" pos="{-reach!r} 0 {rear - 0.75 * r!r}" {slide}/>
+      <geom name="front" type="sphere" size="{r / 4!r}" pos="{reach!r} 0 {front - 0.75 * r!r}" {floor.glides}/>
+      <geom name="rear" type="sphere" size="{r / 4!r}" pos="{-reach!r} 0 {rear - 0.75 * r!r}" {floor.glides}/>
 {driven("theta1", l)}{driven("theta2", -l)}
       <body name="trailer">
         <joint name="phi" axis="0 0 1"/>

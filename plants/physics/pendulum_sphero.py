@@ -17,7 +17,6 @@ AXES = "xyz"
 def mjcf(parameters: Values, floor: Floor) -> str:
     """The worldbody and the actuators for these parameters."""
     p = parameters
-    touch = f'{floor.hardness} condim="3" friction="{floor.friction!r} 0 0" contype="0" conaffinity="1"'
     motors = ""
     for i, axis in enumerate(AXES):
         gear = ["0"] * 6
@@ -28,8 +27,7 @@ def mjcf(parameters: Values, floor: Floor) -> str:
     <motor name="Q_{axis}/shell" site="shell" refsite="fixed" gear="{against}"/>"""
     return f"""
   <worldbody>
-    <geom name="floor" type="plane" size="0 0 1" contype="1" conaffinity="0" {floor.hardness}
-      condim="1" friction="0 0 0"/>
+    {floor.geom}
     <site name="fixed"/>
     <body name="shell" pos="0 0 {p["R"]!r}">
       <joint name="X" type="slide" axis="1 0 0"/>
@@ -37,7 +35,7 @@ def mjcf(parameters: Values, floor: Floor) -> str:
       <joint name="height" type="slide" axis="0 0 1"/>
       <joint name="shell" type="ball" damping="{p["c_r"]!r}"/>
       <inertial pos="0 0 0" mass="{p["M"]!r}" diaginertia="{p["I"]!r} {p["I"]!r} {p["I"]!r}"/>
-      <geom type="sphere" size="{p["R"]!r}" {touch}/>
+      <geom name="shell" type="sphere" size="{p["R"]!r}" {floor.rolls}/>
       <site name="shell"/>
       <body name="pendulum">
         <joint name="pendulum" type="ball" damping="{p["c_j"]!r}"/>
