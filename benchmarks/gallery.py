@@ -125,7 +125,7 @@ def ready(name: str, *overrides: str) -> ClosedLoop | None:
         closed_loop = resolve(launch)
     except LaunchError:
         return None
-    if closed_loop.driver.motion is not None:  # its steps are those of an engine: `python benchmarks mujoco`
+    if closed_loop.driver.motion is not None:  # its steps are those of an engine: `python benchmarks physics`
         return None
     return None if simulate_fused(closed_loop, default_every(closed_loop)).fault else closed_loop
 

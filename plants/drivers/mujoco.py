@@ -17,7 +17,7 @@ from servonode.plants.simulated import Motion
 Array = npt.NDArray[np.float64]
 REST = 2.0  # s for which the machine comes to rest on the floor before the run begins
 HARDEST = 2.0  # steps of the physics, the least time constant of a contact that it can resolve
-IMPEDANCE = 0.9999  # of a contact, from its first touch on
+IMPEDANCE = 0.99  # of a contact, from its first touch on; more makes wheels that slip hop higher
 MJCF = """<mujoco>
   <compiler angle="radian" autolimits="false"/>
   <option timestep="{step!r}" gravity="0 0 {gravity!r}" integrator="implicitfast" cone="elliptic"
