@@ -2,8 +2,9 @@
 
     python benchmarks physics
 
-The law is that of `trailer_reverse_mujoco`, unchanged. Its convergence rates, period and the floor's friction vary; each
-entry is how far the middle of the trailer's axle is from the line at the end [m], or the fault and its time [s].
+The law is that of `trailer_reverse_mujoco`, unchanged. Its convergence rate, its period and the floor's friction vary,
+with motors of any torque, and with torque limited to a share of what the wheels can bring to the floor. Each entry is
+how far the middle of the trailer's axle is from the line after 20 s [m], or the fault and its time [s].
 """
 
 import argparse
@@ -15,12 +16,15 @@ import numpy as np
 
 import servonode
 from servonode.analysis.simulate import simulate_nodes
+from servonode.closed_loop.launch_file import LaunchError
 from servonode.closed_loop.run import Run, default_every
 
 RATES = (1.0, 3.0, 10.0, 30.0)  # 1/s
 PERIODS = (0.005, 0.01, 0.02, 0.05)  # s
 FRICTIONS = (0.8, 0.2, 0.1, 0.05, 0.02)
 LAUNCH, IDEAL = "trailer_reverse_mujoco", "trailer_reverse"
+GRIP = 0.6  # of the torque that makes a wheel slip at rest
+WHEEL_LOAD, RADIUS = 19.62, 0.075  # N, m
 STEPS, TURNS = 2000, 5
 SUBSTEPS = (1, 2, 5, 10)
 
@@ -40,7 +44,7 @@ def step_costs() -> dict[str, float]:
     return best
 
 
-def reversing(friction: float | None, rate: float, period: float) -> Run:
+def reversing(friction: float | None, limited: bool, rate: float, period: float) -> Run:
     """The trailer backed onto the line; friction None: the machine's own equations."""
     settings: dict[str, Any] = {
         "controller__gains": {"lambda": rate},
@@ -49,15 +53,17 @@ def reversing(friction: float | None, rate: float, period: float) -> Run:
     }
     if friction is not None:
         settings["plant__mujoco__friction"] = friction
+        if limited:
+            settings["plant__actuator__limit"] = GRIP * friction * WHEEL_LOAD * RADIUS
     closed_loop = servonode.load(IDEAL if friction is None else LAUNCH, **settings).closed_loop
     return simulate_nodes(closed_loop, default_every(closed_loop))
 
 
-def outcome(friction: float | None, rate: float, period: float) -> dict[str, Any]:
+def outcome(friction: float | None, limited: bool, rate: float, period: float) -> dict[str, Any]:
     """Where the trailer is at the end, what the wheels took of the energy, the fault if any."""
     try:
-        run = reversing(friction, rate, period)
-    except servonode.LaunchError as refused:
+        run = reversing(friction, limited, rate, period)
+    except LaunchError as refused:
         return {"refused": str(refused)}
     fault = run.fault
     if fault is not None:
@@ -76,7 +82,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the tables")
     options = parser.parse_args()
     costs = step_costs()
-    cases = [(mu, rate, period) for mu in (None, *FRICTIONS) for rate in RATES for period in PERIODS]
+    floors = [(None, False), *((mu, limited) for limited in (False, True) for mu in FRICTIONS)]
+    cases = [(*each, rate, period) for each in floors for rate in RATES for period in PERIODS]
     rows = {case: outcome(*case) for case in cases}
     if options.json:
         print(json.dumps({"step_us": costs, "reversing": [[*case, found] for case, found in rows.items()]}, indent=1))
@@ -84,11 +91,12 @@ def main() -> None:
     floor = next(iter(costs.values()))
     for name, took in costs.items():
         print(f"{name:<24}{took:>8.2f} us a step {took / floor:>8.0f} x")
-    print(f"\n{'friction':<10}{'rate':>8}" + "".join(f"{f'period {period:g} s':>18}" for period in PERIODS))
-    for mu in (None, *FRICTIONS):
+    print(f"\n{'friction':<14}{'rate':>8}" + "".join(f"{f'period {period:g} s':>18}" for period in PERIODS))
+    for mu, limited in floors:
+        name = "equations" if mu is None else f"{mu:g}{' limited' if limited else ''}"
         for rate in RATES:
-            line = "".join(f"{shown(rows[mu, rate, period]):>18}" for period in PERIODS)
-            print(f"{'equations' if mu is None else f'{mu:g}':<10}{rate:>8g}{line}")
+            line = "".join(f"{shown(rows[mu, limited, rate, period]):>18}" for period in PERIODS)
+            print(f"{name:<14}{rate:>8g}{line}")
 
 
 if __name__ == "__main__":

@@ -68,11 +68,12 @@ class PhysicalMotion:
     def advance(self, k: int, steps: int, x: Array, u: Array) -> bool:  # noqa: ARG002
         model, data, first, second = self._model, self._data, self._mujoco.mj_step1, self._mujoco.mj_step2
         data.ctrl[:] = u[self._drives]
-        for _ in range(steps * self._substeps):
-            second(model, data)
-            first(model, data)  # what follows from the new positions and rates
-            power = data.ctrl @ data.actuator_velocity - model.dof_damping @ (data.qvel * data.qvel)
-            x[-1] += self._substep * power  # exact, for positions move on by the new rates
+        with np.errstate(over="ignore", invalid="ignore"):  # where the motion escapes
+            for _ in range(steps * self._substeps):
+                second(model, data)
+                first(model, data)  # what follows from the new positions and rates
+                power = data.ctrl @ data.actuator_velocity - model.dof_damping @ (data.qvel * data.qvel)
+                x[-1] += self._substep * power  # exact, for positions move on by the new rates
         found = self._physics.state(self._joints, self._parameters)
         x[:-1] = [found[name] for name in self._names]
         if data.warning.number.any():  # MuJoCo has left out a number or a contact: what it says is no motion
