@@ -111,10 +111,11 @@ def simulate_fused(closed_loop: ClosedLoop, every: int) -> Run:
 
 
 def can_fuse(closed_loop: ClosedLoop) -> bool:
-    """Whether plant, drives and sensors are perfect and only values are limited, so that the fused loop is exact."""
+    """Whether the plant is its equations, drives and sensors are perfect and only values limited: then it is exact."""
     limits, perfect = closed_loop.safety.limits, closed_loop.actuator.ideal and closed_loop.sensor.ideal
     free = min((*limits.rate, limits.power)) == np.inf
-    return perfect and free and closed_loop.safety.plausible(own=False) is None
+    own = closed_loop.driver.motion is None
+    return own and perfect and free and closed_loop.safety.plausible(own=False) is None
 
 
 def _answers(closed_loop: ClosedLoop) -> Recorder:
@@ -130,10 +131,15 @@ def simulate_continuous(closed_loop: ClosedLoop, every: int, rtol: float, atol: 
 
     Raises:
         SimulationError: the law fails on the way, or the integrator cannot go on.
+        LaunchError: the machine is not moved by its equations.
     """
     from scipy.integrate import solve_ivp
 
     check_length(closed_loop)
+    if closed_loop.driver.motion is not None:
+        text = f'"{closed_loop.driver.name}" steps in time, and the continuous mode integrates the equations; '
+        remedy = "leave out --control continuous, or give --set plant.driver=simulated"
+        raise LaunchError(closed_loop.launch.file, "plant", "driver", text + remedy)
     check_size(closed_loop.launch.steps // every + 2, 2 * len(closed_loop.start) + closed_loop.machine.n_inputs)
     begin = time.monotonic_ns()
     launch, machine, control = closed_loop.launch, closed_loop.machine, closed_loop.control

@@ -27,6 +27,7 @@ BENCHMARKS = (
     "subscriber",
     "listeners",
     "soak",
+    "physics",
 )
 USUAL = BENCHMARKS[:5]  # the others take minutes
 

@@ -117,13 +117,15 @@ def launched(closed_loop: ClosedLoop) -> dict[str, float]:
 
 
 def ready(name: str, *overrides: str) -> ClosedLoop | None:
-    """The launch file's closed loop; None where it is meant to be refused, to fault, or has no controller."""
+    """The launch file's closed loop; None where it is meant to be refused or to fault, or has nothing to measure."""
     try:
         launch = read_launch(name, overrides)
         if launch.controller is None:
             return None
         closed_loop = resolve(launch)
     except LaunchError:
+        return None
+    if closed_loop.driver.motion is not None:  # its steps are those of an engine: `python benchmarks physics`
         return None
     return None if simulate_fused(closed_loop, default_every(closed_loop)).fault else closed_loop
 

@@ -21,7 +21,7 @@ from servonode.closed_loop.controller_section import (
     program_source,
     resolve_control,
 )
-from servonode.closed_loop.driver_checks import check_driver, driver_addresses
+from servonode.closed_loop.driver_checks import check_driver, driver_addresses, stated
 from servonode.closed_loop.effects import actuator_effects, sensor_effects
 from servonode.closed_loop.launch_file import LaunchError, with_values, worded
 from servonode.closed_loop.launch_keys import Actuator, LaunchFile
@@ -45,11 +45,11 @@ from servonode.mechanics.derivation import derived_once
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource
-from servonode.plants.drivers.driver import Driver
+from servonode.plants.drivers.driver import Driver, MotionContext
 from servonode.plants.drivers.installed import find_driver
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.prepare import Preparation
-from servonode.plants.simulated import SimulatedPlant
+from servonode.plants.simulated import Motion, SimulatedPlant
 
 Array = npt.NDArray[np.float64]
 
@@ -100,6 +100,19 @@ class ClosedLoop:
         own = self.control.law.description.residuals if self.control else ()
         return (*self.machine.description.stabilised, *own)
 
+    def motion(self) -> Motion | None:
+        """What moves the machine of a simulation, from the initial state; None: its equations.
+
+        Raises:
+            LaunchError: the driver cannot move this machine.
+        """
+        launch, motion = self.launch, self.driver.motion
+        if motion is None:
+            return None
+        context = MotionContext(self.machine, self.source, self.start, launch.step_ns, stated(launch))
+        with worded(launch.file, "plant", "driver"):
+            return motion(context)
+
     def plant(self) -> SimulatedPlant:
         """A fresh plant at the initial state."""
         launch = self.launch
@@ -112,6 +125,7 @@ class ClosedLoop:
             self.sensor,
             launch.run.seed,
             self.safety.plausible(own=False),
+            self.motion(),
         )
 
     def goal(self, t: float, own: Array | None = None) -> Array:
@@ -235,7 +249,9 @@ def _settled(derived: Derived, plant: _Plant) -> ClosedLoop:
     safety = safety_settings(launch, machine, actuator)
     start = possible_initial_state(launch, machine, start)
     check_safe_action(launch, machine, start, np.array(safety.limits.value), safety.brake_steps)
-    return ClosedLoop(launch, derived, machine, control, start, actuator, sensor, safety, Examination())
+    settled = ClosedLoop(launch, derived, machine, control, start, actuator, sensor, safety, Examination())
+    settled.motion()  # what cannot be moved is refused here, before anything runs
+    return settled
 
 
 def _check_unused(launch: LaunchFile, control: Control | None) -> None:

@@ -43,8 +43,9 @@ def stated(launch: LaunchFile) -> Stated:
         DriverError: there is no such driver, or it cannot take its own keys.
     """
     run, plant = launch.run, launch.plant
+    device, link, mujoco = asdict(plant.device), asdict(plant.link), asdict(plant.mujoco)
     own = own_settings(find_driver(plant.driver), plant.device.settings)
-    return Stated(run.mode == "lockstep", run.speed, asdict(plant.device), asdict(plant.link), own)
+    return Stated(run.mode == "lockstep", run.speed, device, link, mujoco, own)
 
 
 def _unread(launch: LaunchFile) -> Iterator[tuple[str, str, str]]:

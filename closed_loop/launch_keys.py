@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 
 from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.link_keys import Impairments
+from servonode.plants.drivers.mujoco_keys import Contact
 from servonode.plants.keys import MAX_SECONDS, Seconds, Share, Wait, key
 
 AUTO = "auto"  # where the machine or servonode chooses
@@ -192,6 +193,7 @@ class Plant(Section, frozen=True):
     safety: Safety = Safety()
     device: Device = Device()
     link: Impairments = Impairments()
+    mujoco: Contact = Contact()
 
 
 class Supervision(Section, frozen=True):

@@ -28,6 +28,7 @@ from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.driver import Driver
 from servonode.plants.drivers.installed import driver_names
 from servonode.plants.drivers.link_keys import Impairments
+from servonode.plants.drivers.mujoco_keys import Contact
 
 HEAD = """\
 # The launch file
@@ -109,6 +110,7 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("plant.safety", Safety),
     ("plant.device", Device),
     ("plant.link", Impairments),
+    ("plant.mujoco", Contact),
     ("supervision", Supervision),
     ("controller", Controller),
 )
@@ -124,7 +126,7 @@ launch file of a machine can be rehearsed with a simulation. Installed packages 
 |---|---|---|
 """
 _TABLES = {"parameters", "initial", "settings", "disturbance", "residuals", "gains"}
-_TABLES |= {"actuator", "sensor", "safety", "device", "link"}
+_TABLES |= {"actuator", "sensor", "safety", "device", "link", "mujoco"}
 
 
 def launch_reference() -> str:

@@ -13,6 +13,7 @@ from servonode.mechanics.description import ModelError
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.machine import load_machine as _load
 from servonode.mechanics.references import Definition, find
+from servonode.plants.physical_model import PhysicalModel
 from servonode.plants.prepare import Preparation
 from servonode.plants.view import View
 
@@ -81,6 +82,20 @@ class MachineSource:
         if not isinstance(stated, Preparation):
             text = f"{self.definition.file.name}: PREPARE is no Preparation"
             raise ModelError(f"{text}; state it as PREPARE = Preparation(function)")
+        return stated
+
+    def physics(self) -> PhysicalModel | None:
+        """The machine as bodies, joints and contacts: the `PHYSICS` beside its function, if any.
+
+        Raises:
+            ModelError: it is no PhysicalModel.
+        """
+        if not self.definition.states("PHYSICS"):  # then sympy need not be imported
+            return None
+        stated = self.definition.attribute("PHYSICS")
+        if not isinstance(stated, PhysicalModel):
+            text = f"{self.definition.file.name}: PHYSICS is no PhysicalModel"
+            raise ModelError(f"{text}; state it as PHYSICS = PhysicalModel(...)")
         return stated
 
     def views(self) -> tuple[View, ...]:

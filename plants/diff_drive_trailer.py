@@ -24,9 +24,10 @@ from servonode.mechanics import (
     parameter,
     velocity,
 )
+from servonode.plants.physics.diff_drive_trailer import PHYSICS
 from servonode.plants.views.diff_drive_trailer import VIEW
 
-__all__ = ["VIEW", "model"]
+__all__ = ["PHYSICS", "VIEW", "model"]
 
 
 def model() -> Model:

@@ -25,9 +25,10 @@ from servonode.mechanics import (
     vector,
     velocity,
 )
+from servonode.plants.physics.pendulum_sphero import PHYSICS
 from servonode.plants.views.pendulum_sphero import VIEW
 
-__all__ = ["VIEW", "model"]
+__all__ = ["PHYSICS", "VIEW", "model"]
 
 
 def model() -> Model:

@@ -1,7 +1,8 @@
-"""The simulated plant: a machine's kernel stepped on a fixed grid, behind the plant contract."""
+"""The simulated plant: a machine stepped on a fixed grid, by its kernel or a physics engine, behind the contract."""
 
 from collections import Counter, deque
 from collections.abc import Mapping
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +15,43 @@ from servonode.plants.plausible import Plausible
 Array = npt.NDArray[np.float64]
 
 
+class Motion(Protocol):
+    """How a machine moves on under a held input. Its state belongs to one plant, from step 0 on."""
+
+    def advance(self, k: int, steps: int, x: Array, u: Array) -> bool:
+        """Write into the kernel state x, which is that at step k, what it is `steps` later; whether it is finite."""
+
+    def watch(self, k: int, steps: int, x: Array, last: Array, u: Array) -> int:
+        """The same to the first step that ends in a fault: its number, `last` the state before it; else 0."""
+
+    def extra(self) -> Mapping[str, float]:
+        """What of the motion the state does not say, by name."""
+
+
+class Equations:
+    """The motion that the machine's own equations give, integrated."""
+
+    def __init__(self, machine: Machine, integrator: str, step_ns: int) -> None:
+        self._machine, self._integrator, self._step_ns = machine, integrator, step_ns
+        self._advance = machine.advancer(integrator)
+
+    def advance(self, k: int, steps: int, x: Array, u: Array) -> bool:
+        return self._advance(k, steps, self._step_ns, x, u, self._machine.c)
+
+    def watch(self, k: int, steps: int, x: Array, last: Array, u: Array) -> int:
+        watcher = self._machine.watcher(self._integrator)
+        return watcher(k, steps, self._step_ns, x, last, u, self._machine.c)
+
+    def extra(self) -> Mapping[str, float]:
+        return {}
+
+
 class SimulatedPlant:
-    """A machine integrated with a fixed step of `step_ns`; plant time is k * step_ns / 1e9 exactly.
+    """A machine moved on with a fixed step of `step_ns`; plant time is k * step_ns / 1e9 exactly.
 
     `x` is the true kernel state (its last entry the work [J] of inputs and losses). It has as many methods and
-    attributes as the plant contract asks for, beside the effects of actuator and sensor.
+    attributes as the plant contract asks for, beside the effects of actuator and sensor. motion: what moves it, in
+    place of its equations and `integrator`.
     """
 
     simulated = True
@@ -36,6 +69,7 @@ class SimulatedPlant:
         sensor: SensorEffects,
         seed: int,
         plausible: Plausible | None = None,
+        motion: Motion | None = None,
     ) -> None:
         self.machine = machine
         self.distrust: tuple[str, str] | None = None
@@ -44,13 +78,11 @@ class SimulatedPlant:
         self.k = 0
         self.finite = True  # as of the last advance
         self.counts: Counter[str] = Counter()
-        self.extra: Mapping[str, float] = {}
         self.x = start.copy()
         self.actuator = Actuator(actuator, step_ns / 1e9)
         self.sensor = Sensor(sensor, np.random.default_rng(seed))
         self._h, self._n_state = step_ns / 1e9, machine.n_state
-        self._integrator = integrator
-        self._advance = machine.advancer(integrator)
+        self._motion: Motion = motion or Equations(machine, integrator, step_ns)
         self._stepwise = actuator.dynamic or sensor.delay > 0
         self._late: deque[Array] = deque(maxlen=round(sensor.delay / self._h) + 1)
         self._late.append(self.x.copy())
@@ -64,6 +96,11 @@ class SimulatedPlant:
     def output(self) -> Array:
         """What the drives make of the inputs."""
         return self.actuator.output
+
+    @property
+    def extra(self) -> Mapping[str, float]:
+        """What the motion shows beside the state, by name."""
+        return self._motion.extra()
 
     def open(self) -> Info:
         description = self.machine.description
@@ -110,14 +147,13 @@ class SimulatedPlant:
 
     def advance(self, steps: int) -> None:
         """Integrate `steps` steps under the held input."""
-        c = self.machine.c
         if not self._stepwise:
-            self.finite = self._advance(self.k, steps, self.step_ns, self.x, self.actuator.output, c)
+            self.finite = self._motion.advance(self.k, steps, self.x, self.actuator.output)
             self.k += steps
             return
         for _ in range(steps):
             self.actuator.advance()
-            self.finite = self._advance(self.k, 1, self.step_ns, self.x, self.actuator.output, c)
+            self.finite = self._motion.advance(self.k, 1, self.x, self.actuator.output)
             self.k += 1
             self._late.append(self.x.copy())
 
@@ -125,9 +161,7 @@ class SimulatedPlant:
         """Integrate `steps` steps, or to the first whose state is a fault: the state before that step, else None."""
         last = np.empty_like(self.x)
         if not self._stepwise:
-            made = self.machine.watcher(self._integrator)(
-                self.k, steps, self.step_ns, self.x, last, self.actuator.output, self.machine.c
-            )
+            made = self._motion.watch(self.k, steps, self.x, last, self.actuator.output)
             self.k += made or steps
             self.finite = bool(np.isfinite(self.x).all())
             return last if made else None

@@ -16,6 +16,7 @@ from scipy.integrate import solve_ivp
 
 from servonode.mechanics.machine import Machine
 from servonode.plants import load_machine
+from tests.helpers.extras import MUJOCO, NO_MUJOCO
 
 # before anybody imports them: their assertions say what they found, as those of test files do
 pytest.register_assert_rewrite("tests.safety.suite", "tests.helpers.runs", "tests.helpers.stepped")
@@ -126,3 +127,11 @@ def agree_in_print() -> Callable[[Any, str], None]:
             assert abs(value - float(text)) <= 0.6 * last_digit, f"{value!r} is printed as {text}"
 
     return agree
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of packaged launch files are skipped where the driver of theirs is not installed."""
+    for item in items:
+        named = item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
+        if not MUJOCO and any(isinstance(each, str) and each.endswith("_mujoco") for each in named):
+            item.add_marker(pytest.mark.skip(reason=NO_MUJOCO))

@@ -1,16 +1,19 @@
 """What a driver is: one entry of the table `DRIVERS`, one way in which the plant node reaches a machine."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
 from servonode.errors import StatementError
 from servonode.mechanics.machine import Machine
+from servonode.plants import MachineSource
 from servonode.plants.plant import Plant
 from servonode.plants.plausible import Plausible
-from servonode.plants.simulated import SimulatedPlant
+from servonode.plants.simulated import Motion, SimulatedPlant
 
 if TYPE_CHECKING:  # the bus is loaded by the driver that needs it
     from servonode.plants.drivers.simulated_device import Workings
@@ -27,13 +30,25 @@ class DriverError(StatementError):
 
 @dataclass(frozen=True)
 class Stated:
-    """What a launch file states for its driver: the clock, the keys of [plant.device] and of [plant.link]."""
+    """What a launch file states for its driver: the clock, the keys of [plant.device], [plant.link], [plant.mujoco]."""
 
     lockstep: bool
     speed: float  # plant seconds per wall second, in real time
     device: Mapping[str, Any]
     link: Mapping[str, Any]
+    mujoco: Mapping[str, Any] = field(default_factory=dict)
     settings: Any = None  # [plant.device.settings] as the struct that the driver states; None: it states none
+
+
+@dataclass(frozen=True)
+class MotionContext:
+    """What a driver is given to move a simulation of the machine by other means than its equations."""
+
+    machine: Machine
+    source: MachineSource
+    start: npt.NDArray[np.float64]  # kernel state at step 0
+    step_ns: int
+    stated: Stated
 
 
 @dataclass(frozen=True)
@@ -66,6 +81,9 @@ class Driver:
     for nothing is lost with it; its readings have no age. outside: the machine may be hardware. It needs a finite
     limit on every input, and may measure more than its state.
 
+    motion: what moves the machine of a simulation in place of its equations, in each execution mode; raises
+    DriverError.
+
     settings: the keys it has of its own in [plant.device.settings], as a msgspec Struct; what a launch file states
     there comes as `Stated.settings`. readonly: whether a run may only observe through it; what it opens then sends no
     input, no zero, no end (`DriverContext.readonly`). A `DevicePlant` does that by itself.
@@ -84,6 +102,7 @@ class Driver:
     readonly: bool = False
     check: Callable[[Stated], None] = lambda _: None
     addresses: Callable[[Stated, str], tuple[str, ...]] = lambda *_: ()
+    motion: Callable[[MotionContext], Motion] | None = None
 
     def uses(self, table: str, key: str) -> bool:
         """Whether it reads this key of [plant.TABLE]."""

@@ -12,6 +12,7 @@ from servonode.bags.bag import read_bag
 from servonode.bags.replay import replay
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import read_launch
+from servonode.plants.drivers import DRIVERS
 from tests.helpers.runs import START_S, Runs, private_runs
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -27,7 +28,7 @@ def runs(tmp_path: Path) -> Iterator[Runs]:
 def with_controller(launch: str) -> bool:
     """Whether it runs by itself, with a controller."""
     file = read_launch(launch)
-    return file.controller is not None and file.plant.driver == "simulated"
+    return file.controller is not None and DRIVERS[file.plant.driver].simulated
 
 
 @pytest.mark.slow

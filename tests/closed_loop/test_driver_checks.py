@@ -81,8 +81,16 @@ def test_addresses_that_cannot_be_are_refused_with_their_key(name: str, options:
             "plant.link.loss=0.1",
             r'\[plant.link\] loss: is for driver = "loopback", and .* "external"; change',
         ),
-        (EXTERNAL, "plant.sensor.drop=0.1", r'sensor\] drop: is for driver = "simulated" or "loopback", .* "external"'),
-        (EXTERNAL, "plant.actuator.lag=0.1", r'actuator\] lag: is for driver = "simulated" or "loopback", .* leave it'),
+        (
+            EXTERNAL,
+            "plant.sensor.drop=0.1",
+            r'sensor\] drop: is for driver = "simulated" or "loopback" or "mujoco", .* "external"',
+        ),
+        (
+            EXTERNAL,
+            "plant.actuator.lag=0.1",
+            r'actuator\] lag: is for driver = "simulated" or "loopback" or "mujoco", .* leave it',
+        ),
         (EXTERNAL, "plant.disturbance.X=0.1", r'\[plant.disturbance\] X: is for driver = "simulated" or "loopback"'),
     ],
 )

@@ -43,14 +43,16 @@ def test_a_launch_file_runs_with_it(mode: str) -> None:
 def test_what_it_does_not_read_is_refused() -> None:
     found = run("plant.sensor.noise={phi=0.001}")
     assert found.returncode == 2
-    text = '[plant.sensor] noise: is for driver = "simulated" or "loopback", and [plant] has driver = "null"; change'
+    text = (
+        '[plant.sensor] noise: is for driver = "simulated" or "loopback" or "mujoco", and [plant] has driver = "null"; '
+    )
     assert text in found.stderr
 
 
 def test_the_reference_page_and_the_schema_know_it() -> None:
     page = done(REFERENCE).stdout
     assert "| `null` | a plant that stands still |" in page
-    assert "another process, a plant that stands still: external, loopback, null, simulated |" in page
+    assert "a plant that stands still: external, loopback, mujoco, null, simulated |" in page
     schema = json.loads(done(REFERENCE, "schema").stdout)
     launch = {"run": {"duration": 1.0}, "plant": {"machine": "a", "driver": "null"}}
     assert Draft202012Validator(schema).is_valid(launch)

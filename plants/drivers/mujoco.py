@@ -1,0 +1,148 @@
+"""The mujoco driver: a simulation in the plant's own process, moved by MuJoCo from bodies, joints and contacts."""
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.mechanics.machine import Machine
+from servonode.plants import PLANTS, packaged_machine
+from servonode.plants.drivers.driver import Driver, DriverError, MotionContext, Stated
+from servonode.plants.physical_model import Floor, PhysicalModel
+from servonode.plants.simulated import Motion
+
+Array = npt.NDArray[np.float64]
+REST = 2.0  # s for which the machine comes to rest on the floor before the run begins
+HARDEST = 2.0  # steps of the physics, the least time constant of a contact that it can resolve
+IMPEDANCE = 0.99  # of a contact, from its first touch on; more makes wheels that slip hop higher
+MJCF = """<mujoco>
+  <compiler angle="radian" autolimits="false"/>
+  <option timestep="{step!r}" gravity="0 0 {gravity!r}" integrator="implicitfast" cone="elliptic"
+    solver="Newton" tolerance="1e-12" iterations="50"><flag autoreset="disable"/></option>{body}
+</mujoco>
+"""
+
+
+def _check(stated: Stated) -> None:  # noqa: ARG001
+    if find_spec("mujoco") is None:
+        text = 'needs mujoco, which is not installed here: pip install "servonode[mujoco]"'
+        raise DriverError("plant", "driver", f'"mujoco" {text}')
+
+
+class PhysicalMotion:
+    """A machine's physical model in MuJoCo, from the kernel state `start` on; the same bits from the same start.
+
+    Its work [J] is that of the inputs at their joints, less what dampers take. What contacts take is in no account:
+    it is what the balance of energy then lacks.
+    """
+
+    def __init__(
+        self, mujoco: ModuleType, model: Any, physics: PhysicalModel, machine: Machine, start: Array, step_ns: int
+    ) -> None:
+        self._mujoco, self._physics, self._machine, self._step_ns = mujoco, physics, machine, step_ns
+        self._model, self._data, self._substep = model, mujoco.MjData(model), model.opt.timestep
+        self._substeps = round(step_ns / 1e9 / self._substep)
+        self._parameters = dict(machine.parameters)
+        description = machine.description
+        self._names = description.state_names
+        joints = (self._data.joint(i) for i in range(model.njnt))
+        self._joints = {each.name: (each.qpos, each.qvel) for each in joints}
+        drives = [model.actuator(i).name.partition("/")[0] for i in range(model.nu)]
+        self._drives = np.array([description.input_names.index(each) for each in drives], dtype=np.int64)
+        self._settle(dict(zip(self._names, start.tolist(), strict=False)))
+
+    def _settle(self, state: Mapping[str, float]) -> None:
+        """Put the machine there, let it come to rest on the floor, and give it its rates."""
+        data = self._data
+        self._physics.place(self._joints, state, self._parameters)
+        data.qvel[:] = 0.0
+        self._mujoco.mj_step(self._model, data, nstep=round(REST / self._substep))
+        data.qvel[:] = 0.0
+        self._physics.place(self._joints, state, self._parameters)
+        data.time = 0.0
+        self._mujoco.mj_step1(self._model, data)
+
+    def advance(self, k: int, steps: int, x: Array, u: Array) -> bool:  # noqa: ARG002
+        model, data, first, second = self._model, self._data, self._mujoco.mj_step1, self._mujoco.mj_step2
+        data.ctrl[:] = u[self._drives]
+        with np.errstate(over="ignore", invalid="ignore"):  # where the motion escapes
+            for _ in range(steps * self._substeps):
+                second(model, data)
+                first(model, data)  # what follows from the new positions and rates
+                power = data.ctrl @ data.actuator_velocity - model.dof_damping @ (data.qvel * data.qvel)
+                x[-1] += self._substep * power  # exact, for positions move on by the new rates
+        found = self._physics.state(self._joints, self._parameters)
+        x[:-1] = [found[name] for name in self._names]
+        if data.warning.number.any():  # MuJoCo has left out a number or a contact: what it says is no motion
+            x[:-1] = np.nan
+        return bool(np.isfinite(x).all())
+
+    def watch(self, k: int, steps: int, x: Array, last: Array, u: Array) -> int:
+        for made in range(1, steps + 1):
+            last[:] = x
+            self.advance(k, 1, x, u)
+            if self._machine.fault((k + made) * self._step_ns / 1e9, x):
+                return made
+        return 0
+
+    def extra(self) -> Mapping[str, float]:
+        return self._physics.extra(self._joints, self._parameters)
+
+
+def _motion(context: MotionContext) -> Motion:
+    """MuJoCo with the machine's physical model, settled on the floor.
+
+    Raises:
+        DriverError: the machine has no physical model, or one that MuJoCo cannot take with these numbers.
+    """
+    physics = context.source.physics()
+    if physics is None:
+        have = ", ".join(name for name in PLANTS if packaged_machine(name).physics() is not None)
+        text = f'"mujoco" needs a physical model, and {context.machine.description.name} has none: state it as '
+        raise DriverError("plant", "driver", f"{text}PHYSICS beside its function, or take one that has it ({have})")
+    varying = next(iter(context.source.changes.varying), None)
+    if varying is not None:
+        text = 'is a function of t, and bodies keep theirs; give a number, or driver = "simulated"'
+        raise DriverError("plant.parameters", varying, text)
+    import mujoco
+
+    mujoco.set_mju_user_warning(_ignore)  # else it writes a file where the process runs
+    text = _mjcf(physics, context)
+    try:
+        model = mujoco.MjModel.from_xml_string(text)
+    except ValueError as error:
+        raise DriverError("plant", "parameters", f"MuJoCo cannot build this machine: {error}") from None
+    return PhysicalMotion(mujoco, model, physics, context.machine, context.start, context.step_ns)
+
+
+def _ignore(text: str) -> None:
+    """A warning of MuJoCo: it has counted it, and the motion is then no longer finite, which is a fault of the run."""
+
+
+def _mjcf(physics: PhysicalModel, context: MotionContext) -> str:
+    """The whole of what MuJoCo is given."""
+    stated, parameters = context.stated.mujoco, context.machine.parameters
+    step = context.step_ns / 1e9 / stated["substeps"]
+    contact_time = HARDEST * step if stated["contact_time"] is None else stated["contact_time"]
+    if contact_time < HARDEST * step * (1 - 1e-9):
+        text = f"{contact_time:g} is shorter than two steps of the physics of {step:g} s; give at least "
+        raise DriverError("plant.mujoco", "contact_time", f"{text}{HARDEST * step:g}, or more plant.mujoco.substeps")
+    gravity = parameters.get("g", stated["gravity"])
+    hardness = f'solref="{contact_time!r} 1" solimp="{IMPEDANCE!r} {IMPEDANCE!r} 0.001"'
+    body = physics.mjcf(parameters, Floor(stated["friction"], gravity, hardness))
+    return MJCF.format(step=step, gravity=-gravity, body=body)
+
+
+DRIVER = Driver(
+    name="mujoco",
+    summary="a simulation by the physics engine MuJoCo",
+    reads=("actuator", "sensor", "mujoco"),
+    open=lambda context: context.simulation(),
+    simulated=True,
+    readonly=True,
+    check=_check,
+    motion=_motion,
+)
