@@ -16,8 +16,11 @@ from servonode.plants.plausible import Plausible
 from servonode.plants.simulated import Motion, SimulatedPlant
 
 if TYPE_CHECKING:  # the bus is loaded by the driver that needs it
+    from servonode.plants.drivers.packet_link import Transport
     from servonode.plants.drivers.simulated_device import Workings
     from servonode.plants.drivers.terms import Clock, Terms
+
+Array = npt.NDArray[np.float64]
 
 
 class DriverError(StatementError):
@@ -89,7 +92,10 @@ class Driver:
     input, no zero, no end (`DriverContext.readonly`). A `DevicePlant` does that by itself.
 
     check: raises DriverError for what cannot be, before anything is derived. addresses: where a machine of this name is
-    met, the address at which it publishes first, that of servonode last; raises DriverError.
+    met, the address at which it publishes first, that of servonode last; raises DriverError. ready: raises DriverError
+    where the machine cannot be reached now, just before a run. remarks: sentences for whoever starts
+    or checks a run of this machine from this initial state.
+    transport: what carries the packets of docs/firmware.md; None: the machine does not speak them.
     """
 
     name: str
@@ -103,9 +109,19 @@ class Driver:
     check: Callable[[Stated], None] = lambda _: None
     addresses: Callable[[Stated, str], tuple[str, ...]] = lambda *_: ()
     motion: Callable[[MotionContext], Motion] | None = None
+    ready: Callable[[Stated], None] = lambda _: None
+    remarks: Callable[[Stated, Machine, Array], list[str]] = lambda *_: []
+    transport: "Callable[[Stated], Transport] | None" = None
 
     def uses(self, table: str, key: str) -> bool:
         """Whether it reads this key of [plant.TABLE]."""
         if (table, key) == ("device", "settings"):
             return self.settings is not None
         return table in self.reads or f"{table}.{key}" in self.reads
+
+
+def check_pace(stated: Stated) -> None:
+    """Refuse a speed that hardware does not have, unless it is said to be a simulator."""
+    if not stated.lockstep and stated.speed != 1 and not stated.device["any_speed"]:
+        text = f"{stated.speed:g} is not the pace of an external machine if it is hardware; take 1, or for a simulator"
+        raise DriverError("run", "speed", f"{text} say so with plant.device.any_speed = true")

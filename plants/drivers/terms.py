@@ -29,6 +29,7 @@ class Terms:
     parameters: Mapping[str, float] = field(default_factory=dict)
     start: Mapping[str, float | list[float]] = field(default_factory=dict)  # state at step 0
     readonly: bool = False  # the run only observes: no input is ever sent
+    resolution: float = 0.0  # relative; readings that are nearer to each other may be the same
 
 
 def terms_of(

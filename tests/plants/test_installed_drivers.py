@@ -59,7 +59,7 @@ def test_a_launch_file_runs_with_the_driver_of_a_package(packages: Path) -> None
         ("wrong_type", "package wrong-type 1.0: its driver 'wrong_type' (raising_not:DRIVER) is of type dict, not a"),
         ("other", "package misnamed 1.0: its driver 'other' (null_driver:DRIVER) calls itself 'null'; entry point and"),
         ("twice", "package first 1.0 and package second 1.0 both have a driver 'twice'"),
-        ("nul", '"nul" is unknown; did you mean null? Choose external, gone, loopback, null, other, raises, simulated'),
+        ("nul", '"nul" is unknown; did you mean null? Choose '),
     ],
 )
 def test_a_broken_package_is_one_error_with_its_name(driver: str, text: str, packages: Path) -> None:

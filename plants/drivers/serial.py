@@ -1,0 +1,60 @@
+"""The serial driver: the machine is a microcontroller on a serial port, which speaks docs/firmware.md."""
+
+from typing import TYPE_CHECKING
+
+from servonode.mechanics.machine import Machine
+from servonode.plants.drivers.driver import Array, Driver, DriverContext, DriverError, Stated, check_pace
+from servonode.plants.plant import Plant
+
+if TYPE_CHECKING:  # loaded by what opens it
+    from servonode.plants.drivers.packet_link import Transport
+
+SECTION = "plant.device"
+
+
+def _check(stated: Stated) -> None:
+    """Refuse a missing port, and a speed that hardware does not have."""
+    if not stated.device["port"]:
+        text = "missing; name the board's serial port, such as /dev/ttyACM0 (python -m serial.tools.list_ports)"
+        raise DriverError(SECTION, "port", text)
+    check_pace(stated)
+
+
+def _ready(stated: Stated) -> None:
+    from servonode.plants.drivers.serial_transport import extra_problem, port_problem
+
+    if problem := extra_problem() or port_problem(stated.device["port"]):
+        raise DriverError(SECTION, "port", problem)
+
+
+def _remarks(stated: Stated, machine: Machine, start: Array) -> list[str]:  # noqa: ARG001
+    from servonode.plants.drivers.safe_map import safe_remarks
+
+    return safe_remarks(machine, start)
+
+
+def _transport(stated: Stated) -> "Transport":
+    from servonode.plants.drivers.serial_transport import SerialTransport
+
+    device = stated.device
+    return SerialTransport(device["port"], device["baud"])
+
+
+def _open(context: DriverContext) -> Plant:
+    from servonode.plants.drivers.packet_plant import packet_plant
+
+    return packet_plant(context, _transport(context.stated))
+
+
+DRIVER = Driver(
+    name="serial",
+    summary="a microcontroller on a serial port",
+    reads=("actuator.limit", *(f"device.{key}" for key in ("port", "baud", "wait", "timeout", "any_speed"))),
+    open=_open,
+    readonly=True,
+    outside=True,
+    check=_check,
+    ready=_ready,
+    remarks=_remarks,
+    transport=_transport,
+)
