@@ -529,9 +529,9 @@ def test_list_shows_machines_programs_and_launch_files() -> None:
     assert json.loads(servo("list", "launch", "--json").stdout) == packaged()
 
 
-def test_list_alone_shows_all_three() -> None:
+def test_list_alone_shows_all_four() -> None:
     text, kinds = servo("list").stdout, json.loads(servo("list", "--json").stdout)
-    assert list(kinds) == ["machines", "programs", "launch"]
+    assert list(kinds) == ["machines", "programs", "launch", "drivers"]
     assert all(f"  {name} " in text for name in (*kinds["machines"], *kinds["launch"], "pursuit", "open_loop"))
     for kind, found in kinds.items():
         assert json.loads(servo("list", kind, "--json").stdout) == found
