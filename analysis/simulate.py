@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -111,10 +112,13 @@ def simulate_fused(closed_loop: ClosedLoop, every: int) -> Run:
 
 
 def can_fuse(closed_loop: ClosedLoop) -> bool:
-    """Whether plant, drives and sensors are perfect and only values are limited, so that the fused loop is exact."""
+    """Whether plant, drives and sensors are perfect and only values are limited, so that the fused loop is exact.
+
+    It has no estimator.
+    """
     limits, perfect = closed_loop.safety.limits, closed_loop.actuator.ideal and closed_loop.sensor.ideal
     free = min((*limits.rate, limits.power)) == np.inf
-    return perfect and free and closed_loop.safety.plausible(own=False) is None
+    return perfect and free and closed_loop.estimation is None and closed_loop.safety.plausible(own=False) is None
 
 
 def _answers(closed_loop: ClosedLoop) -> Recorder:
@@ -138,7 +142,11 @@ def simulate_continuous(closed_loop: ClosedLoop, every: int, rtol: float, atol: 
     begin = time.monotonic_ns()
     launch, machine, control = closed_loop.launch, closed_loop.machine, closed_loop.control
     if not can_fuse(closed_loop) or (launch.controller and launch.controller.delay):
-        _log.warning("the continuous mode knows limits only: delays, other effects of drives and sensors are left out")
+        _log.warning(
+            "the continuous mode knows limits only: delays, other effects of drives and sensors, and an estimator "
+            "are left out"
+        )
+    closed_loop = replace(closed_loop, estimation=None)
     u = np.zeros(machine.n_inputs)
     dx = np.zeros(len(closed_loop.start))
     steps = np.unique(np.append(np.arange(0, launch.steps, every), launch.steps))

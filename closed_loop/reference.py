@@ -16,11 +16,13 @@ from servonode.closed_loop.launch_keys import (
     Actuator,
     Controller,
     Device,
+    Estimator,
     Plant,
     Run,
     Safety,
     Sections,
     Sensor,
+    SensorErrors,
     Supervision,
 )
 from servonode.plants.drivers import DRIVERS
@@ -104,11 +106,13 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("plant", Plant),
     ("plant.actuator", Actuator),
     ("plant.sensor", Sensor),
+    ("plant.sensors.NAME", SensorErrors),
     ("plant.safety", Safety),
     ("plant.device", Device),
     ("plant.link", Impairments),
     ("supervision", Supervision),
     ("controller", Controller),
+    ("estimator", Estimator),
 )
 COLUMNS = "| key | default | unit | what it is |\n|---|---|---|---|\n"
 DRIVER_HEAD = f"""
@@ -121,7 +125,7 @@ launch file of a machine can be rehearsed with a simulation.
 |---|---|---|
 """
 _TABLES = {"parameters", "initial", "settings", "disturbance", "residuals", "gains"}
-_TABLES |= {"actuator", "sensor", "safety", "device", "link"}
+_TABLES |= {"actuator", "sensor", "sensors", "safety", "device", "link"}
 
 
 def launch_reference() -> str:
@@ -131,7 +135,9 @@ def launch_reference() -> str:
         heading = (struct.__doc__ or "").partition(":")[2].strip()
         parts.append(f"\n## [{name}]\n\n{heading[:1].upper()}{heading[1:]}\n\n{COLUMNS}")
         parts += [_row(field) for field in fields(struct) if field.name not in _TABLES]
-    assert {field.name for field in fields(Sections)} == {"run", "plant", "controller", "supervision", "target"}
+    assert {field.name for field in fields(Sections)} == {
+        "run", "plant", "controller", "estimator", "supervision", "target",
+    }  # fmt: skip
     parts += [DRIVER_HEAD, *map(_driver_row, DRIVERS.values())]
     return "".join([*parts, TAIL])
 
