@@ -140,15 +140,23 @@ class Observer:
         self.kernel.slopes(t, x, u, self._c, A, B)
         return A, B
 
+    def normals(self, t: float, x: Array) -> Array:
+        """The slopes of what the machine holds at zero by the states (n_held, n). One array, reused."""
+        if len(self._normals):
+            self.kernel.normals(t, x, self._c, self._normals)
+        return self._normals
+
+    def along(self, t: float, x: Array) -> Array:
+        """The projection (n, n) onto the differences of states that what the machine holds allows: a new array."""
+        N = self.normals(t, x)
+        return np.eye(self.n) - (N.T @ np.linalg.solve(N @ N.T, N) if len(N) else 0.0)
+
     def hold(self, t: float, x: Array, P: Array) -> None:
         """Bring a mean x (n_x,) back to what the machine holds at zero; its covariance P then has no part across it."""
-        N = self._normals
-        if not len(N):
-            return
-        self.machine.kernel.project(t, x, self.machine.c)
-        self.kernel.normals(t, x, self._c, N)
-        along = np.eye(self.n) - N.T @ np.linalg.solve(N @ N.T, N)
-        P[:] = along @ P @ along.T
+        if len(self._normals):
+            self.machine.kernel.project(t, x, self.machine.c)
+            along = self.along(t, x)
+            P[:] = along @ P @ along.T
 
     def predict(self, k: int, n: int, step_ns: int, x: Array, u: Array, S: Array, V: Array, P: Array) -> bool:
         """Take a mean x (n_x,) and its covariance P (n, n) n steps on, in place; whether both are still finite."""
