@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.analysis.aftermath import after_fault
+from servonode.analysis.observability import judge_estimate
 from servonode.analysis.simulate import SimulationError, can_fuse, simulate_fused
 from servonode.analysis.zero_dynamics import judge
 from servonode.closed_loop.closed_loop import ClosedLoop
@@ -24,6 +25,7 @@ MISSED = 100.0  # times the residual that the zero-order hold explains: more tha
 ROWS = 400  # rows of the run at which W and the drift are looked at
 MOST_STEPS = 2_000_000  # of a run that are simulated here, a second or two
 MOST_SINGLE_STEPS = 200_000  # the same where drives, sensors or limits keep the loop from being compiled as a whole
+BAND = 3.0  # standard deviations of what an estimator knows of a residual, at start or end, that it may be
 JUDGED = 500.0  # s over which the zero dynamics is judged at most
 
 
@@ -38,6 +40,9 @@ def dry_run(closed_loop: ClosedLoop, found: Examination) -> None:
         text = f"long: only the first {closed_loop.launch.duration_ns / 1e9:g} s of {whole:g} s were simulated"
         found.add("warn", "run", f"{text}; give plant.step or run.duration such that it has fewer steps to see more")
     run = simulate_fused(closed_loop, default_every(closed_loop))
+    if closed_loop.estimation is not None:
+        ideal = simulate_fused(replace(closed_loop, estimation=None), default_every(closed_loop))
+        judge_estimate(closed_loop, ideal, run, found)
     found.numbers["simulated"] = _peaks(closed_loop, run)
     if run.fault:
         found.add("refuse", "run", f"ends by a fault at t = {run.fault['t']:.4g} s: {run.fault['text']}")
@@ -168,11 +173,12 @@ def _arrival(control: Control, run: Run, found: Examination) -> None:
     """Whether the last quarter's residuals are small beside the initial ones and what sampling and noise leave."""
     if run.fault:
         return
-    for i, (name, values) in enumerate(run.residual.items()):
+    spread = found.numbers.get("estimator", {}).get("residual_std", {})
+    for i, (name, values) in enumerate((run.estimate or run).residual.items()):
         explained = found.numbers.get("steady_residual", {}).get(name, 0.0)
         explained += found.numbers.get("noise_residual", {}).get(name, 0.0)
         late = float(np.max(np.abs(values[-max(len(values) // 4, 1) :])))
-        if late > max(abs(float(values[0])), MISSED * explained, 1e-6):
+        if late > max(abs(float(values[0])), MISSED * explained, 1e-6, BAND * min(spread.get(name, [0.0]))):
             level: Level = "warn" if i in control.gains.plain else "refuse"
             text = f"the residual is still {late:.3g} in the last quarter of the run: the goal is not reached"
             found.add(level, name, f"{text}; look at the limits, the drives and the rate")

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -111,10 +112,13 @@ def simulate_fused(closed_loop: ClosedLoop, every: int) -> Run:
 
 
 def can_fuse(closed_loop: ClosedLoop) -> bool:
-    """Whether the plant is its equations, drives and sensors are perfect and only values limited: then it is exact."""
+    """Whether the plant is its equations, drives and sensors are perfect, only values limited: then it is exact.
+
+    It has no estimator.
+    """
     limits, perfect = closed_loop.safety.limits, closed_loop.actuator.ideal and closed_loop.sensor.ideal
     free = min((*limits.rate, limits.power)) == np.inf
-    own = closed_loop.driver.motion is None
+    own = closed_loop.driver.motion is None and closed_loop.estimation is None
     return own and perfect and free and closed_loop.safety.plausible(own=False) is None
 
 
@@ -144,7 +148,11 @@ def simulate_continuous(closed_loop: ClosedLoop, every: int, rtol: float, atol: 
     begin = time.monotonic_ns()
     launch, machine, control = closed_loop.launch, closed_loop.machine, closed_loop.control
     if not can_fuse(closed_loop) or (launch.controller and launch.controller.delay):
-        _log.warning("the continuous mode knows limits only: delays, other effects of drives and sensors are left out")
+        _log.warning(
+            "the continuous mode knows limits only: delays, other effects of drives and sensors, and an estimator "
+            "are left out"
+        )
+    closed_loop = replace(closed_loop, estimation=None)
     u = np.zeros(machine.n_inputs)
     dx = np.zeros(len(closed_loop.start))
     steps = np.unique(np.append(np.arange(0, launch.steps, every), launch.steps))

@@ -47,10 +47,10 @@ def _check_columns(bag: Bag, closed_loop: ClosedLoop) -> None:
 
 def _columns(closed_loop: ClosedLoop) -> dict[str, list[str]]:
     """The columns of the rows, by node."""
-    machine, control = closed_loop.machine.description, closed_loop.control
+    machine = closed_loop.machine.description
     columns = {PLANT: PlantRecordLayout.of(machine).columns(machine)}
-    if control:
-        columns[CONTROLLER] = control.law.record_layout.columns(control.law.description)
+    if closed_loop.control:
+        columns[CONTROLLER] = closed_loop.answer_columns
     return columns
 
 

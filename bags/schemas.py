@@ -25,6 +25,11 @@ def _object(properties: dict[str, Schema], title: str = "") -> Schema:
     return {"title": title, **schema} if title else schema
 
 
+_READINGS: Schema = {
+    "type": "object",
+    "description": "of sensors by name: step of measuring, value, step, value, ...",
+    "additionalProperties": {"type": "array", "items": {"type": "number"}},
+}
 _HEADER: dict[str, Schema] = {
     "t": _number("s", "plant time"),
     "seq": {**_INTEGER, "description": "number of the message at its sender, per topic"},
@@ -58,6 +63,7 @@ def _schema(word: str, closed_loop: ClosedLoop) -> Schema:
             "age": _number("s", "age of the measured values"),
             "latency": _number("s", "measured time from here until an input acts; 0: not measured"),
             "extra": _VALUES,
+            "readings": _READINGS,
         },
         "command": {
             "re": {**_INTEGER, "description": "seq of the state it answers"},
@@ -91,6 +97,16 @@ def _schema(word: str, closed_loop: ClosedLoop) -> Schema:
             "counts": _VALUES,
             "values": _VALUES,
             "goal_k": _INTEGER,
+        },
+        "estimate": {
+            "state": _object(_packed(closed_loop)),
+            "std": _object({name: {"type": "number"} for name in described.columns}),
+            "innovation": _VALUES,
+            "nis": {"type": "number"},
+            "readings": _INTEGER,
+            "nees": {"type": "number"},
+            "dimensions": _INTEGER,
+            "re": _INTEGER,
         },
         "setup": {},
     }

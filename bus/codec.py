@@ -23,6 +23,7 @@ _WIDER = {
     wire.Values: wire.WideValues,
     wire.Vectors: wire.WideVectors,
     wire.Extra: wire.WideExtra,
+    wire.Readings: wire.WideReadings,
 }
 
 

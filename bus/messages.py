@@ -34,12 +34,16 @@ Vectors = Annotated[dict[Text, Number | Numbers], Meta(max_length=MAX_ITEMS)]
 ExtraName = Annotated[str, Meta(max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]  # goes into columns and terminals
 Extra = Annotated[dict[ExtraName, Number], Meta(max_length=MAX_EXTRA)] | UnsetType
 
+# step at which it was measured, value, step, value, ...; by sensor
+Readings = Annotated[dict[ExtraName, Numbers], Meta(max_length=MAX_EXTRA)] | UnsetType
+
 _Integer = Annotated[int, Meta(ge=-EXACT, le=EXACT)]
 _Finite = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 WideNumber = _Integer | _Finite
 WideNumbers = Annotated[list[WideNumber], Meta(max_length=MAX_ITEMS)]
 WideValues = Annotated[dict[Text, WideNumber], Meta(max_length=MAX_ITEMS)]
 WideExtra = Annotated[dict[ExtraName, WideNumber], Meta(max_length=MAX_EXTRA)] | UnsetType
+WideReadings = Annotated[dict[ExtraName, WideNumbers], Meta(max_length=MAX_EXTRA)] | UnsetType
 WideVectors = Annotated[dict[Text, _Integer | _Finite | WideNumbers], Meta(max_length=MAX_ITEMS)]
 
 Texts = Annotated[list[Text], Meta(max_length=MAX_ITEMS)]
@@ -111,6 +115,12 @@ class State(Message, frozen=True, kw_only=True, gc=False):
     extra: Annotated[
         Extra, what("of a device: what else it measures, such as battery or temperature; travels only if set")
     ] = UNSET
+    readings: Annotated[
+        Readings,
+        what(
+            "of sensors, new since the state before, by name: step of measuring, value, step, ...; travels only if set"
+        ),
+    ] = UNSET
 
 
 class Command(Message, frozen=True, kw_only=True, gc=False):
@@ -168,6 +178,21 @@ class Report(Message, frozen=True, kw_only=True, gc=False):
     compute_s: Annotated[Number, what("wall time the law took", "s")]
     re: Annotated[CountOrNone, what("seq of the state; -1: none")]
     scale: Annotated[Values, what("of each limit of the program: below 1 while it acts")] = {}
+
+
+class Estimate(Message, frozen=True, kw_only=True, gc=False):
+    """What the controller's estimator makes of the readings so far: the state on which the law worked."""
+
+    state: Annotated[Vectors, what("the mean, by the sheets' names; vectors as lists", "SI")]
+    std: Annotated[Values, what("standard deviation of each state, entry by entry", "SI")]
+    innovation: Annotated[Values, what("of the readings that came: what was not foretold of each, by sensor", "SI")]
+    nis: Annotated[Number, what("their squares in units of their predicted covariance; chi-square if all is as stated")]
+    readings: Annotated[Count, what("how many that were: the degrees of freedom of `nis`")]
+    nees: Annotated[
+        Number, what("of the whole estimate against the true state, where that is known, as in `nis`; else 0")
+    ]
+    dimensions: Annotated[Count, what("the degrees of freedom of `nees`; 0: the true state is not known")]
+    re: Annotated[CountOrNone, what("seq of the state; -1: none")]
 
 
 class Status(Message, frozen=True, kw_only=True, gc=False):

@@ -1,6 +1,6 @@
 """The one table of topics: what each carries. `nodes/topology.py` says who publishes and who subscribes."""
 
-from servonode.bus.messages import Applied, Command, Message, Report, Setup, State, Status, Target
+from servonode.bus.messages import Applied, Command, Estimate, Message, Report, Setup, State, Status, Target
 
 # No word is the start of another: ZeroMQ matches subscriptions by prefix.
 TOPICS: dict[str, type[Message]] = {
@@ -11,6 +11,7 @@ TOPICS: dict[str, type[Message]] = {
     "target": Target,
     "report": Report,
     "status": Status,
+    "estimate": Estimate,
 }
 
 

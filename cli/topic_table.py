@@ -16,6 +16,7 @@ KINDS: dict[Any, str] = {
     wire.Values: "numbers by name",
     wire.Vectors: "numbers or lists by name",
     wire.Extra: "numbers by name",
+    wire.Readings: "lists of numbers by name",
     wire.Text: "text",
     wire.Texts: "texts",
     wire.Count: "whole number",

@@ -23,6 +23,7 @@ from servonode.closed_loop.controller_section import (
 )
 from servonode.closed_loop.driver_checks import check_driver, driver_addresses, stated
 from servonode.closed_loop.effects import actuator_effects, sensor_effects
+from servonode.closed_loop.estimation import Estimation, Sensing, estimation_of, sensing_of
 from servonode.closed_loop.launch_file import LaunchError, with_values, worded
 from servonode.closed_loop.launch_keys import Actuator, LaunchFile
 from servonode.closed_loop.machine_section import (
@@ -49,6 +50,7 @@ from servonode.plants.drivers.driver import Driver, MotionContext
 from servonode.plants.drivers.installed import find_driver
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.prepare import Preparation
+from servonode.plants.sensors import SensorSuite
 from servonode.plants.simulated import Motion, SimulatedPlant
 
 Array = npt.NDArray[np.float64]
@@ -78,6 +80,8 @@ class ClosedLoop:
     sensor: SensorEffects
     safety: SafetySettings
     examination: Examination  # what was found of the loop before it moves
+    sensing: Sensing | None = None  # of the simulated machine, where somebody reads its sensors
+    estimation: Estimation | None = None  # on which the law works
     readonly: bool = False  # the run observes and computes, and never commands the machine
 
     @property
@@ -126,7 +130,21 @@ class ClosedLoop:
             launch.run.seed,
             self.safety.plausible(own=False),
             self.motion(),
+            self.suite(),
         )
+
+    @property
+    def answer_columns(self) -> list[str]:
+        """The columns of the controller's record: what the law answered, then what it knew of the estimate."""
+        if self.control is None:
+            return ["k"]
+        law = self.control.law
+        more = self.estimation.columns if self.estimation else []
+        return [*law.record_layout.columns(law.description), *more]
+
+    def suite(self) -> SensorSuite | None:
+        """The sensors of a simulated plant, fresh; None where nobody reads them."""
+        return self.sensing.suite() if self.sensing else None
 
     def goal(self, t: float, own: Array | None = None) -> Array:
         """y at time t [s], see `Control.goal`; empty without a controller."""
@@ -249,7 +267,11 @@ def _settled(derived: Derived, plant: _Plant) -> ClosedLoop:
     safety = safety_settings(launch, machine, actuator)
     start = possible_initial_state(launch, machine, start)
     check_safe_action(launch, machine, start, np.array(safety.limits.value), safety.brake_steps)
-    settled = ClosedLoop(launch, derived, machine, control, start, actuator, sensor, safety, Examination())
+    sensing = sensing_of(launch, derived.source, machine)
+    estimation = estimation_of(launch, control, start)
+    settled = ClosedLoop(
+        launch, derived, machine, control, start, actuator, sensor, safety, Examination(), sensing, estimation
+    )
     settled.motion()  # what cannot be moved is refused here, before anything runs
     return settled
 

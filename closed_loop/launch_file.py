@@ -337,12 +337,11 @@ class _Reader:
     def _value(self, section: str, field: FieldInfo, value: object) -> Any:
         """The value of one key: a struct, a table by name, or a leaf."""
         inside = f"{section}.{field.name}" if section else field.name
-        if struct := _part(field.type, Struct):
-            if isinstance(value, dict):
-                return self._struct(struct, inside, value)
-            problem = f"{_shown(value)} is not a section; write its keys below [{inside}]"
-            raise self._error(inside, None, problem)
-        by_name = _part(field.type, dict)
+        by_name, struct = _part(field.type, dict), _part(field.type, Struct)
+        if struct and by_name and isinstance(value, dict):
+            return {name: self._section(struct, f"{inside}.{name}", item) for name, item in value.items()}
+        if struct:
+            return self._section(struct, inside, value)
         if by_name is None or not isinstance(value, dict):
             key = field.name if section else None
             return self._leaf(section or field.name, key, field, field.type, value)
@@ -350,6 +349,13 @@ class _Reader:
         if get_args(field.type)[0] == by_name:  # always a table, so a section of its own
             return {name: self._leaf(inside, name, field, entry, item) for name, item in value.items()}
         return {name: self._leaf(section, f"{field.name}.{name}", field, entry, item) for name, item in value.items()}
+
+    def _section(self, kind: type[S], inside: str, value: object) -> S:
+        """The struct of a section, which must be a table."""
+        if not isinstance(value, dict):
+            problem = f"{_shown(value)} is not a section; write its keys below [{inside}]"
+            raise self._error(inside, None, problem)
+        return self._struct(kind, inside, value)
 
     def _leaf(self, section: str, key: str | None, field: FieldInfo, kind: Any, value: object) -> Any:
         """The value converted to its kind, with finite numbers of a size that can be computed with."""
@@ -466,7 +472,11 @@ def _words(info: inspect.Type) -> str:
         case inspect.UnionType(types=types):
             return _choices(_words(part) for part in types if not isinstance(part, inspect.NoneType))
         case other:
-            names = {inspect.BoolType: "a truth value", inspect.ListType: "a list of numbers"}
+            texts = isinstance(other, inspect.ListType) and isinstance(other.item_type, inspect.StrType)
+            names = {
+                inspect.BoolType: "a truth value",
+                inspect.ListType: f"a list of {'texts' if texts else 'numbers'}",
+            }
             return names.get(type(other), "a table by name")
 
 

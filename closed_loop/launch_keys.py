@@ -83,6 +83,20 @@ class Sensor(Section, frozen=True):
     drop: Annotated[Chance, key("the probability that a state message is lost")] = 0.0
 
 
+class SensorErrors(Section, frozen=True):
+    """[plant.sensors.NAME]: the errors of a sensor of the machine; what is absent is as the machine states it."""
+
+    noise: Annotated[Size | None, key("the standard deviation of white noise", "its unit")] = None
+    quantum: Annotated[Size | None, key("the step to which a reading is rounded", "its unit")] = None
+    rate: Annotated[
+        Annotated[float, Meta(gt=0, le=1e9)] | None, key("readings per second (absent: one each control instant)", "Hz")
+    ] = None
+    delay: Annotated[Wait | None, key("from measuring to the state message that brings it", "s")] = None
+    drop: Annotated[Chance | None, key("the probability that a reading is lost")] = None
+    lost_from: Annotated[Wait | None, key("the plant time from which on it gives nothing (absent: never)", "s")] = None
+    lost_for: Annotated[Wait, key("for how long it then gives nothing", "s")] = 1.0
+
+
 class Safety(Section, frozen=True):
     """[plant.safety]: what the filter in front of the plant enforces; absent limits are the actuator's."""
 
@@ -202,6 +216,7 @@ class Plant(Section, frozen=True):
     ] = {}
     actuator: Actuator = Actuator()
     sensor: Sensor = Sensor()
+    sensors: Annotated[dict[str, SensorErrors], key("errors by sensor; `servonode show FILE` lists them")] = {}
     safety: Safety = Safety()
     device: Device = Device()
     link: Impairments = Impairments()
@@ -242,12 +257,33 @@ class Controller(Section, frozen=True):
     settings: Annotated[dict[str, Setting], key("the program's own options")] = {}
 
 
+class Estimator(Section, frozen=True):
+    """[estimator]: the law works on an estimate from readings of sensors; without it, on the plant's state."""
+
+    kind: Annotated[Literal["ekf", "ukf"], key("the filter: extended or unscented Kalman")] = "ekf"
+    sensors: Annotated[list[str] | None, key("which of the machine's sensors it uses (absent: all)")] = None
+    process_noise: Annotated[
+        Size | dict[str, Size],
+        key(
+            "root spectral density of white noise on states' rates and on inputs, by name; a number: on all velocities",
+            "unit of the rate, or input, per root Hz",
+        ),
+    ] = 0.05
+    initial: Annotated[
+        dict[str, float | list[float]], key("what it believes at t = 0 (absent: the plant's own initial state)", "SI")
+    ] = {}
+    initial_std: Annotated[
+        Size | dict[str, Size], key("the standard deviation of that; by name: others are known exactly", "its unit")
+    ] = 0.1
+
+
 class Sections(Section, frozen=True):
     """The sections of a launch file."""
 
     run: Run
     plant: Plant
     controller: Controller | None = None
+    estimator: Estimator | None = None
     supervision: Supervision = Supervision()
     target: Annotated[dict[str, str | float], key("expressions of t by name", "SI")] = {}
 

@@ -17,11 +17,13 @@ from servonode.closed_loop.launch_keys import (
     Actuator,
     Controller,
     Device,
+    Estimator,
     Plant,
     Run,
     Safety,
     Sections,
     Sensor,
+    SensorErrors,
     Supervision,
 )
 from servonode.plants.drivers import DRIVERS
@@ -107,12 +109,14 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("plant", Plant),
     ("plant.actuator", Actuator),
     ("plant.sensor", Sensor),
+    ("plant.sensors.NAME", SensorErrors),
     ("plant.safety", Safety),
     ("plant.device", Device),
     ("plant.link", Impairments),
     ("plant.mujoco", Contact),
     ("supervision", Supervision),
     ("controller", Controller),
+    ("estimator", Estimator),
 )
 COLUMNS = "| key | default | unit | what it is |\n|---|---|---|---|\n"
 DRIVER_HEAD = f"""
@@ -126,7 +130,7 @@ launch file of a machine can be rehearsed with a simulation. Installed packages 
 |---|---|---|
 """
 _TABLES = {"parameters", "initial", "settings", "disturbance", "residuals", "gains"}
-_TABLES |= {"actuator", "sensor", "safety", "device", "link", "mujoco"}
+_TABLES |= {"actuator", "sensor", "sensors", "safety", "device", "link", "mujoco"}
 
 
 def launch_reference() -> str:
@@ -136,7 +140,9 @@ def launch_reference() -> str:
         heading = (struct.__doc__ or "").partition(":")[2].strip()
         parts.append(f"\n## [{name}]\n\n{heading[:1].upper()}{heading[1:]}\n\n{COLUMNS}")
         parts += [_row(field) for field in fields(struct) if field.name not in _TABLES]
-    assert {field.name for field in fields(Sections)} == {"run", "plant", "controller", "supervision", "target"}
+    assert {field.name for field in fields(Sections)} == {
+        "run", "plant", "controller", "estimator", "supervision", "target",
+    }  # fmt: skip
     parts += [DRIVER_HEAD, *map(_driver_row, DRIVERS.values())]
     return "".join([*parts, TAIL])
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.run_estimate import RunEstimate, estimate_of
 from servonode.mechanics import rows
 from servonode.mechanics.description import Quantity, packed
 from servonode.mechanics.fault_time import located
@@ -29,6 +30,7 @@ class Run:
     energy less the work of inputs and losses, at the end. fault: None, or name, text, t, node of the first one.
     scale: of each limit of the program, below 1 while it acts; program_state: the program's own states; both as they
     were at control instants. limits: of each limit, at how many control instants it acted and when first [s].
+    estimate: what the law worked on, where there is an estimator; the residuals are then those that the law saw.
     goal_t [s]: goal time, which stands while no command acts. state_age [s]: how old each state is; None if simulated.
     stats: what only a run on processes has (rate, misses, round_trip_s, counts).
     """
@@ -53,6 +55,7 @@ class Run:
     stats: dict[str, Any] = field(default_factory=dict)
     goal_t: Array = field(default_factory=lambda: np.zeros(0))
     state_age: Array | None = None
+    estimate: RunEstimate | None = None
 
     def __post_init__(self) -> None:
         if not len(self.goal_t):
@@ -129,7 +132,17 @@ class Run:
         if control:
             quantities |= {f"scale_{each.name}": "1" for each in control.law.description.limits}
             quantities |= {each.name: each.unit for each in control.law.description.states}
+        quantities |= self._estimate_units()
         return {"t": "s", **quantities, "energy": "J", **dict.fromkeys(self._stamps, "s")}
+
+    def _estimate_units(self) -> dict[str, str]:
+        if self.estimate is None:
+            return {}
+        description = self.closed_loop.machine.description
+        units = dict(zip(description.columns, (each.unit for each in description.state), strict=True))
+        found = {f"{word}_{name}": unit for word in ("estimate", "std") for name, unit in units.items()}
+        residuals = {f"true_residual_{each.name}": each.unit for each in self.closed_loop.residuals}
+        return {name: (found | residuals).get(name, "1") for name in self.estimate.columns}
 
     @property
     def columns(self) -> dict[str, Array]:
@@ -140,7 +153,7 @@ class Run:
         residuals = {f"residual_{name}": values for name, values in self.residual.items()}
         states = dict(zip(self.closed_loop.machine.description.columns, self.state.values(), strict=True))
         scales = {f"scale_{name}": values for name, values in self.scale.items()}
-        more = {**residuals, **scales, **self.program_state}
+        more = {**residuals, **scales, **self.program_state, **(self.estimate.columns if self.estimate else {})}
         return {"t": self.t, **states, **self.input, **more, "energy": self.energy, **self._stamps}
 
     @property
@@ -221,6 +234,11 @@ def run_of_rows(closed_loop: ClosedLoop, control: str, table: Array, answers: Ar
     held = _stabilised(machine, t, x)
     largest = {name: float(np.max(np.abs(values), initial=0.0)) for name, values in held.items()}
     more["residual_max"] = largest | more.get("residual_max", {})
+    if closed_loop.estimation is not None:
+        recorded = dict(zip(closed_loop.answer_columns, answers.T, strict=True))
+        known = _held(k, answers, {name: recorded[name] for name in closed_loop.estimation.columns})
+        goal_t, own = more.get("goal_t", t), _held(k, answers, states)
+        more["estimate"] = estimate_of(closed_loop, known, goal_t, np.ascontiguousarray(x), own)
     more.setdefault("warnings", _warnings(machine, t, x, u) | _faults_let_pass(closed_loop, k, x, u))
     return Run(
         closed_loop=closed_loop,

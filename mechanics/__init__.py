@@ -23,7 +23,7 @@ _SYMBOLS = (
     "vector",
     "velocity",
 )
-__all__ = ["Model", *_SYMBOLS, "wrap"]
+__all__ = ["Model", *_SYMBOLS, "sensor", "wrap"]
 
 
 def __getattr__(name: str) -> Any:
@@ -35,6 +35,10 @@ def __getattr__(name: str) -> Any:
         from servonode.mechanics import symbols
 
         return getattr(symbols, name)
+    if name == "sensor":
+        from servonode.mechanics.sensors import sensor
+
+        return sensor
     if name == "wrap":
         from servonode.mechanics.functions import wrap
 

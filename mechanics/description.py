@@ -52,6 +52,22 @@ class Quantity(msgspec.Struct, frozen=True):
         return None
 
 
+class SensorDescription(msgspec.Struct, frozen=True):
+    """A sensor of a machine: what it measures, and its errors where a launch file states no others."""
+
+    quantity: Quantity
+    noise: float = 0.0  # standard deviation
+    quantum: float = 0.0  # step to which it is rounded
+    rate: float | None = None  # Hz; None: each control instant
+    delay: float = 0.0  # s
+    drop: float = 0.0  # share of readings that are lost
+    wraps: bool = False  # an angle that is read from -pi to pi
+
+    @property
+    def name(self) -> str:
+        return self.quantity.name
+
+
 class Requirement(msgspec.Struct, frozen=True):
     """A condition on parameters or on the start: its margin must be positive (or not negative)."""
 
@@ -126,6 +142,7 @@ class MachineDescription(msgspec.Struct, frozen=True):
     jumps: bool = False  # whether states are set at the end of a step
     held: tuple[str, ...] = ()  # holonomic constraints and identities, restored by every step
     safe: dict[str, str] = {}  # the safe action of each input that has one, as an expression of the state
+    sensors: tuple[SensorDescription, ...] = ()
     places: dict[str, str] = {}  # where in the source: "model", "kinetic", ..., and each coordinate's kinematics
 
     @property

@@ -11,6 +11,7 @@ from typing import Any
 import sympy
 
 from servonode.mechanics.description import ModelError
+from servonode.mechanics.sensors import Sensor
 from servonode.mechanics.source_location import Place, here
 from servonode.mechanics.symbols import (
     Body,
@@ -65,6 +66,8 @@ class Model:
     determine: constraints that are not built into the kinematics but held by a stable equation of their residuals.
     `jumps` set states at the end of a step.
 
+    `sensors` say what can be measured of it, and how well; they have no effect on the motion.
+
     `varying` are parameters that a launch file states as functions of time, `disturbances` the generalized forces
     it adds, by coordinate or input; see `servonode.mechanics.changes`.
 
@@ -89,6 +92,7 @@ class Model:
     constraints: Sequence[Constraint] = ()
     identities: Mapping[str, Expr] = field(default_factory=dict)
     outputs: Sequence[Output] = ()
+    sensors: Sequence[Sensor] = ()
     requirements: Sequence[Condition] = ()
     warnings: Sequence[Condition] = ()
     faults: Sequence[Condition] = ()
@@ -147,7 +151,7 @@ class Model:
         kinds: dict[str, type] = {"coordinates": Coordinate, "kinematics": Coordinate, "velocities": Velocity}
         kinds |= {"parameters": Parameter, "inputs": Input, "bodies": Body, "constraints": Constraint}
         kinds |= {"outputs": Output, "requirements": Condition, "warnings": Condition, "faults": Condition}
-        kinds |= {"safe": Input, "reactions": Reaction, "stabilised": Stabilised, "jumps": Jump}
+        kinds |= {"sensors": Sensor, "safe": Input, "reactions": Reaction, "stabilised": Stabilised, "jumps": Jump}
         unknown = next((u for u in self.safe if u not in self.inputs), None) if isinstance(self.safe, Mapping) else None
         if unknown is not None:
             text = f"{what}: safe= states {unknown}, which is not an input of inputs=; state those alone"
@@ -168,6 +172,7 @@ class Model:
             ("a jump", each, jump.place) for jump in self.jumps for each in (jump.margin, *jump.changes.values())
         ]
         stated += [(f"output {each.quantity.name}", each.expression, each.place) for each in self.outputs]
+        stated += [(f"sensor {each.quantity.name}", each.expression, each.place) for each in self.sensors]
         conditions = (*self.requirements, *self.warnings, *self.faults)
         stated += [("a condition", each.margin, each.place) for each in conditions]
         for what, expression, place in stated:
@@ -198,6 +203,7 @@ class Model:
         named = [(symbol.name, symbol.place) for symbol in self.symbols]
         named += [(each.quantity.name, each.place) for each in self.constraints]
         named += [(each.quantity.name, each.place) for each in self.stabilised]
+        named += [(each.quantity.name, each.place) for each in self.sensors]
         return named + [(each.quantity.name, each.place) for each in self.outputs]
 
     def place_of_kinematics(self, q: Coordinate) -> Place:
@@ -267,6 +273,7 @@ class Model:
             ),
             constraints=tuple(each.mapped(changed) for each in self.constraints),
             outputs=tuple(replace(each, expression=changed(each.expression)) for each in self.outputs),
+            sensors=tuple(each.mapped(changed(each.expression)) for each in self.sensors),
             warnings=tuple(replace(each, margin=changed(each.margin)) for each in self.warnings),
             faults=tuple(replace(each, margin=changed(each.margin)) for each in self.faults),
             safe={u: changed(each) for u, each in self.safe.items()},

@@ -41,6 +41,8 @@ def check_symbols(model: Model) -> None:
         stated += [(what, each.residual, known, each.place), (what, each.row, later, each.place)]
     stated += [*_reaction_rates(model), *_jumps(model)]
     stated += [(f"the output {each.quantity.name}", each.expression, later, each.place) for each in model.outputs]
+    motion = later - {each.multiplier for each in model.constraints} - set(model.reactions)
+    stated += [(f"the sensor {each.quantity.name}", each.expression, motion, each.place) for each in model.sensors]
     stated += [(f"the warning {each.requirement.text!r}", each.margin, later, each.place) for each in model.warnings]
     stated += [
         (f"the requirement {each.requirement.text!r}", each.margin, set(model.parameters), each.place)

@@ -13,6 +13,7 @@ from servonode.controllers.engine.layout import Answer
 from servonode.mechanics.description import unpacked
 from servonode.nodes.durations import Durations
 from servonode.nodes.node import Clock, EventNode
+from servonode.nodes.observing import LOST, Observing
 from servonode.nodes.predictor import Predictor, link_periods
 from servonode.nodes.row_log import Recorder
 from servonode.nodes.store import Store
@@ -49,9 +50,10 @@ class ControllerNode(EventNode):
         self.goal_names = closed_loop.targets.entries
         self._goal_set = frozenset(self.goal_names)
         self.limit_names = [each.name for each in self.law.description.limits]
-        columns = self.law.record_layout.columns(self.law.description)[1:]
         launch = closed_loop.launch
-        self.record = Recorder(columns, launch.steps // (launch.steps_per_period or 1) + 2, store)
+        self.record = Recorder(
+            closed_loop.answer_columns[1:], launch.steps // (launch.steps_per_period or 1) + 2, store
+        )
         self.compute_time, self.period = Durations(), Durations()
         self._x, self._layout = np.zeros(len(self.state_names)), description.layout
         part = self.law.goal_layout
@@ -67,6 +69,7 @@ class ControllerNode(EventNode):
         late = launch.controller is not None and (launch.controller.delay > 0 or link_periods(closed_loop) > 0)
         self._predictor = Predictor(closed_loop) if wanted and late else None
         self._steps_per_period = launch.steps_per_period or 1
+        self._observing = Observing(closed_loop, self.outbox, self.counts) if closed_loop.estimation else None
         self._goals: dict[int, Target] = {}
         self._early: dict[int, Target] = {}  # goals of a run whose first state has not come yet
         self._k = 0  # of the newest state that was answered; `t` is its time
@@ -133,6 +136,8 @@ class ControllerNode(EventNode):
             self._answer = self.failed = None
             self._clear_memory()
             self._followed = goal_step(state) * self.closed_loop.launch.step_ns / 1e9
+        if self._observing is not None:
+            self._observing.take(state)
         if not state.control:
             return
         if self._answer is not None and state.seq == self._answer.re:
@@ -163,26 +168,39 @@ class ControllerNode(EventNode):
         """Compute the law on a state with the goal of step k, publish command and report, record the residuals."""
         begin = self.clock()
         self._k, self.t = state.k, state.t
-        try:
-            self._x[:] = unpacked(self._layout, state.state)
-        except (KeyError, ValueError):  # a name is missing, or has a list for its value
+        if not self._know_state(state):
             self.counts["refused_shape"] += 1
             return
         goal = self._goals.get(k)
         answer = self._answer_to(state, k)
-        asked = answer.inputs.tolist() if not answer.status else [0.0] * len(self.input_names)
+        lost = self._observing is not None and not self._observing.finite
+        asked = answer.inputs.tolist() if not (answer.status or lost) else [0.0] * len(self.input_names)
         self.compute_time.add((self.clock() - begin) / 1e9)
-        fault = self.law.explain(answer) if answer.status else ""
+        fault = LOST if lost else self.law.explain(answer) if answer.status else ""
         if fault and self.failed is None:  # cleared when the plant is armed anew
-            self.fail("law", fault, state.t)
+            self.fail("estimate" if lost else "law", fault, state.t)
         self._answer = self.outbox.send(  # type: ignore[assignment]
             Command, state.k, state.t, re=state.seq, target_seq=goal.seq if goal else -1,
             input=dict(zip(self.input_names, asked, strict=True)), fault=fault,
         )  # fmt: skip
-        self.record.add(state.k, self._measured.recorded, self._states)  # behind the answer, which somebody waits for
+        estimate = self._observing.publish(state) if self._observing is not None else ()
+        self.record.add(
+            state.k, self._measured.recorded, self._states, *estimate
+        )  # behind the answer, which somebody waits for
         if self.status_is_due():
             self._report(state, answer)
         self._drop_goals(k)
+
+    def _know_state(self, state: State) -> bool:
+        """Put the state on which the law works into x: the estimate, else what the plant has measured."""
+        if self._observing is not None:
+            self._x[:] = self._observing.estimator.x[:-1]
+            return True
+        try:
+            self._x[:] = unpacked(self._layout, state.state)
+        except (KeyError, ValueError):  # a name is missing, or has a list for its value
+            return False
+        return True
 
     def _answer_to(self, state: State, k: int) -> Answer:
         """The law's answer to a state at step k of the goal, or to the predicted one; integrates those before."""

@@ -25,7 +25,9 @@ def driven_plant(closed_loop: ClosedLoop, clock: Clock) -> Plant:
         machine,
         simulation=closed_loop.plant,
         terms=terms,
-        workings=Workings(launch.plant.integrator, closed_loop.actuator, closed_loop.sensor, launch.run.seed),
+        workings=Workings(
+            launch.plant.integrator, closed_loop.actuator, closed_loop.sensor, launch.run.seed, closed_loop.suite
+        ),
         plausible=closed_loop.safety.plausible(own=True),
         stated=stated(launch),
         addresses=driver_addresses(launch, machine.description.name),

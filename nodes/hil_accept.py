@@ -17,8 +17,9 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.driver_checks import stated
 from servonode.nodes.protocol_check import TINY, Check, Finding, Found, Host, Plan, new_id
 from servonode.nodes.protocol_wires import LinkWire, NobodyThere
-from servonode.plants.drivers.installed import find_driver
+from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.driver import DriverError
+from servonode.plants.drivers.installed import find_driver
 from servonode.plants.drivers.packet_link import PacketLink, Transport
 
 MARGIN_S = 0.05  # beyond the timeout, for this computer and the wire

@@ -218,7 +218,7 @@ class Recording:
 
 def runs_of(closed_loop: ClosedLoop, pieces: Pieces, wall_s: float = 0.0, **more: Any) -> list[Run]:
     """The runs that a record holds, one for each life of the plant, the last one last. `more` is said of each."""
-    recorded = closed_loop.control.law.record_layout.size if closed_loop.control else 1
+    recorded = len(closed_loop.answer_columns)
     columns = len(pieces.columns.get(PLANT, ()))
     runs = []
     for life in pieces.lives:
@@ -251,7 +251,7 @@ def _rooms(closed_loop: ClosedLoop, every: int) -> dict[str, int]:
     rooms = {PLANT: 8 * (launch.steps // every + 2) * (columns + SPARE_COLUMNS)}
     if closed_loop.control and launch.steps_per_period:
         answers = launch.steps // launch.steps_per_period + 2
-        rooms[CONTROLLER] = check_size(answers, closed_loop.control.law.record_layout.size)
+        rooms[CONTROLLER] = check_size(answers, len(closed_loop.answer_columns))
         rooms[TARGET] = 0
     return rooms
 

@@ -1,5 +1,7 @@
 """The states that a plant publishes, and which of them ask for an answer."""
 
+from msgspec import UNSET
+
 from servonode.bus import State
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics.description import packed
@@ -36,7 +38,7 @@ class StatePublisher:
         message = self._outbox.send(
             State, reading.k, reading.t, state=values, input=self._guard.output.by_name, control=control,
             final=reading.k == self._steps, goal_k=self._goal.k, age=reading.age,
-            latency=self._plant.latency,
+            latency=self._plant.latency, readings=reading.readings or UNSET,
         )  # fmt: skip
         if instant is None:
             return
@@ -56,6 +58,6 @@ class StatePublisher:
         if state is not None:
             self._outbox.send(
                 State, state.k, state.t, seq=state.seq, state=state.state, input=state.input, control=True,
-                final=state.final, goal_k=state.goal_k, age=state.age, latency=state.latency,
+                final=state.final, goal_k=state.goal_k, age=state.age, latency=state.latency, readings=state.readings,
             )  # fmt: skip
             self._guard.counts["resent_states"] += 1

@@ -35,7 +35,7 @@ NODES: dict[str, NodeEntry] = {
         words=("status",),
     ),
     CONTROLLER: NodeEntry(
-        publishes=("command", "report", "status"),
+        publishes=("command", "report", "estimate", "status"),
         subscribes={PLANT: ("state",), TARGET: ("target",)},
         words=("status",),
     ),

@@ -22,6 +22,7 @@ from servonode.mechanics import (
     input_,
     output,
     parameter,
+    sensor,
     velocity,
 )
 from servonode.plants.physics.diff_drive_trailer import PHYSICS
@@ -117,6 +118,40 @@ def model() -> Model:
             output("V2", "forward speed of O2", V * cos(phi), "m/s"),
             output("theta1_dot", "rate of the left wheel", theta1.rate, "rad/s"),
             output("theta2_dot", "rate of the right wheel", theta2.rate, "rad/s"),
+        ),
+        sensors=(
+            sensor(
+                "encoder_left",
+                "angle of the left wheel, 2048 steps a turn",
+                theta1,
+                "rad",
+                quantum=float(2 * pi / 2048),
+            ),
+            sensor(
+                "encoder_right",
+                "angle of the right wheel, 2048 steps a turn",
+                theta2,
+                "rad",
+                quantum=float(2 * pi / 2048),
+            ),
+            sensor("gyroscope", "yaw rate of the robot", Omega, "rad/s", noise=0.01),
+            sensor(
+                "accelerometer_forward",
+                "specific force at the platform's centre of mass, forward",
+                V.rate - d1 * Omega**2,
+                "m/s^2",
+                noise=0.05,
+            ),
+            sensor(
+                "accelerometer_left",
+                "specific force at the platform's centre of mass, to the left",
+                V * Omega + d1 * Omega.rate,
+                "m/s^2",
+                noise=0.05,
+            ),
+            sensor("hitch_potentiometer", "hitch angle", phi, "rad", noise=0.01),
+            sensor("camera_x", "position of O1 along x, seen from outside", X, "m", noise=0.01, rate=20, delay=0.05),
+            sensor("camera_y", "position of O1 along y, seen from outside", Y, "m", noise=0.01, rate=20, delay=0.05),
         ),
         safe={U1: -c_b * theta1.rate, U2: -c_b * theta2.rate},
         requirements=(

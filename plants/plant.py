@@ -28,7 +28,8 @@ class Reading(msgspec.Struct, frozen=True):
     """A measured state in the order of `Info.state_names`, as it is known at plant step k, time t [s].
 
     step: the machine's own number of it, which stands still where nothing new has come. age: how long before t it was
-    measured [s of plant time].
+    measured [s of plant time]. readings: of the machine's sensors, those that were not read before, by name: step,
+    value, step, value, ...; None where nobody reads them.
     """
 
     k: int
@@ -36,6 +37,7 @@ class Reading(msgspec.Struct, frozen=True):
     state: Array
     step: int
     age: float = 0.0
+    readings: dict[str, list[float]] | None = None
 
 
 class Plant(Protocol):

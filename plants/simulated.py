@@ -11,6 +11,7 @@ from servonode.mechanics.machine import Machine
 from servonode.plants.effects import Actuator, ActuatorEffects, Sensor, SensorEffects
 from servonode.plants.plant import Info, Reading
 from servonode.plants.plausible import Plausible
+from servonode.plants.sensors import Readings, SensorSuite
 
 Array = npt.NDArray[np.float64]
 
@@ -70,10 +71,11 @@ class SimulatedPlant:
         seed: int,
         plausible: Plausible | None = None,
         motion: Motion | None = None,
+        suite: SensorSuite | None = None,
     ) -> None:
         self.machine = machine
         self.distrust: tuple[str, str] | None = None
-        self._plausible = plausible
+        self._plausible, self._suite = plausible, suite
         self.step_ns = step_ns
         self.k = 0
         self.finite = True  # as of the last advance
@@ -140,13 +142,38 @@ class SimulatedPlant:
         measured = self.sensor.measure(true[: self._n_state])
         if self._plausible is not None:
             self.distrust = self._plausible.complaint(self.t, measured.tolist())
-        return Reading(self.k, self.t, measured, self.k, self.sensor.effects.delay)
+        readings = self._readings() if self._suite is not None else None
+        return Reading(self.k, self.t, measured, self.k, self.sensor.effects.delay, readings)
+
+    def _readings(self) -> Readings:
+        """The sensors' readings that are there by now and were not given yet."""
+        assert self._suite is not None
+        self._read_sensors(self._suite)
+        return self._suite.give(self.k)
+
+    def _read_sensors(self, suite: SensorSuite) -> None:
+        """Have the sensors read that are due at this step, before another input acts."""
+        if suite.next <= self.k and self.finite:
+            suite.take(self.k, self.t, self.x, self.actuator.output)
 
     def write(self, applied: Array) -> None:
         self.actuator.write(applied)
 
     def advance(self, steps: int) -> None:
         """Integrate `steps` steps under the held input."""
+        if self._suite is not None:
+            self._advance_sensed(steps, self._suite)
+            return
+        self._move(steps)
+
+    def _advance_sensed(self, steps: int, suite: SensorSuite) -> None:
+        """As `advance`, with a stop at each step at which a sensor reads."""
+        last = self.k + steps
+        while self.k < last:
+            self._move(max(min(last, suite.next) - self.k, 1))
+            self._read_sensors(suite)
+
+    def _move(self, steps: int) -> None:
         if not self._stepwise:
             self.finite = self._motion.advance(self.k, steps, self.x, self.actuator.output)
             self.k += steps
@@ -160,7 +187,7 @@ class SimulatedPlant:
     def advance_watched(self, steps: int) -> Array | None:
         """Integrate `steps` steps, or to the first whose state is a fault: the state before that step, else None."""
         last = np.empty_like(self.x)
-        if not self._stepwise:
+        if not self._stepwise and self._suite is None:
             made = self._motion.watch(self.k, steps, self.x, last, self.actuator.output)
             self.k += made or steps
             self.finite = bool(np.isfinite(self.x).all())

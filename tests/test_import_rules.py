@@ -14,7 +14,7 @@ from servonode.api import simulate
 from servonode.version import VERSION
 
 ROOT = Path(__file__).parent.parent
-ENGINE = {"mechanics", "plants", "controllers"}
+ENGINE = {"mechanics", "plants", "controllers", "estimators"}
 EVERYBODYS = {"servonode.version", "servonode.errors"}  # which import nothing of the package
 MAY_IMPORT = {  # of each room, beside itself and these
     "kernels": set(),
@@ -23,6 +23,7 @@ MAY_IMPORT = {  # of each room, beside itself and these
     "plants": {"mechanics"},
     "plants/drivers": {"plants", "mechanics", "bus"},
     "controllers": {"mechanics"},
+    "estimators": {"mechanics"},
     "closed_loop": {*ENGINE, "bus", "plants/drivers"},
     "nodes": {*ENGINE, "bus", "closed_loop", "plants/drivers"},
     "bags": {*ENGINE, "kernels", "bus", "closed_loop", "nodes"},

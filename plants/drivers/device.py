@@ -140,7 +140,7 @@ class DevicePlant:
 
     def read(self) -> Reading:
         """The newest state, at our own step, with its age."""
-        return Reading(self.k, self.t, self.x[:-1], self._readings.step, self.age)
+        return Reading(self.k, self.t, self.x[:-1], self._readings.step, self.age, self._readings.give(self.k))
 
     @property
     def age(self) -> float:

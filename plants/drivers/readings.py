@@ -1,5 +1,7 @@
 """The readings of a machine behind a link: the newest that can be believed, and why the next cannot be."""
 
+from collections import deque
+
 import numpy as np
 import numpy.typing as npt
 from msgspec import UNSET
@@ -14,6 +16,7 @@ from servonode.plants.drivers.terms import Terms
 from servonode.plants.plausible import Plausible
 
 Array = npt.NDArray[np.float64]
+KEPT = 64  # numbers of a sensor, two a reading, that wait to be given
 
 
 class Readings:
@@ -30,6 +33,7 @@ class Readings:
         self.extra: dict[str, float] = {}  # what else the machine measures, as it said last
         self.measured_ns = 0  # when the newest state was measured
         self.distrust: tuple[str, str] | None = None
+        self._sensors: dict[str, deque[float]] = {}  # what came of them and was not given yet
         self._layout = machine.description.layout
         self.names = frozenset(name for name, _ in self._layout)
         self._step_ns = terms.step_ns
@@ -40,6 +44,7 @@ class Readings:
         """A handshake begins: nothing is known of the machine, and what it says is believed again."""
         self.newest, self.step, self.distrust = None, -1, None
         self._frozen.forget()
+        self._sensors = {}
         if self._age is not None:
             self._age.forget()
         if self._plausible is not None:
@@ -64,5 +69,18 @@ class Readings:
             self.distrust = self._frozen.complaint(state, values, self.step, x, inputs.values, inputs.acting_since)
         if state.extra is not UNSET:
             self.extra = state.extra
+        if state.readings is not UNSET:
+            for name, pairs in state.readings.items():
+                self._sensors.setdefault(name, deque(maxlen=KEPT)).extend(pairs[: len(pairs) // 2 * 2])
         self.newest, self.step, self.values = state, state.k, values
         return ""
+
+    def give(self, k: int) -> dict[str, list[float]] | None:
+        """What came of the sensors since this was asked last; the machine's clock may run ahead of our step k."""
+        if not self._sensors:
+            return None
+        given = {name: list(pairs) for name, pairs in self._sensors.items()}
+        self._sensors = {}
+        for pairs in given.values():
+            pairs[::2] = [min(measured, float(k)) for measured in pairs[::2]]
+        return given

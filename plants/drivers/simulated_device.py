@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import UNSET
 
 from servonode.bus import Applied, Lifecycle, Message, MessageError, Setup, State, Status, decode
 from servonode.bus.codec import encode_frames
@@ -15,6 +16,8 @@ from servonode.bus.messages import MAX_TEXT
 from servonode.mechanics.description import MachineDescription, packed, unpacked
 from servonode.mechanics.machine import Machine, ParameterError
 from servonode.plants.effects import ActuatorEffects, SensorEffects
+from servonode.plants.plant import Reading
+from servonode.plants.sensors import SensorSuite
 from servonode.plants.simulated import SimulatedPlant
 
 Array = npt.NDArray[np.float64]
@@ -33,6 +36,7 @@ class Workings:
     actuator: ActuatorEffects
     sensor: SensorEffects
     seed: int = 0  # of its sensors' noise
+    suite: Callable[[], SensorSuite | None] = lambda: None  # its sensors, where somebody reads them
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,7 @@ class DeviceMessages:
         self._layout, self._inputs, self._send = description.layout, description.input_names, send
         self._run = 0
         self._seq = -1
-        self._measured: tuple[int, Array] | None = None  # the step that was measured last, and what came out
+        self._measured: Reading | None = None  # the last
 
     def begin(self, run: int) -> None:
         """A run begins."""
@@ -91,12 +95,13 @@ class DeviceMessages:
         """The measured state of this step, unless the sensor loses it."""
         if plant.sensor.drops():
             return
-        if self._measured is None or self._measured[0] != plant.k:  # once for each step, also if it is sent again
-            self._measured = (plant.k, plant.read().state)
-        values = packed(self._layout, self._measured[1].tolist())
+        if self._measured is None or self._measured.k != plant.k:  # once for each step, also if it is sent again
+            self._measured = plant.read()
+        values = packed(self._layout, self._measured.state.tolist())
         inputs = dict(zip(self._inputs, plant.output.tolist(), strict=True))
         self._emit(now, "state", State(
             **self._header(now, plant.k, plant.t), state=values, input=inputs, control=False, applied_seq=applied_seq,
+            readings=self._measured.readings or UNSET,
         ))  # fmt: skip
 
     def fault(self, now: int, k: int, t: float, text: str) -> None:
@@ -181,7 +186,9 @@ class SimulatedDevice:
         if setup.k == 0 or self.plant is None:
             w = self._workings
             step_ns = round(setup.step * 1e9)
-            self.plant = SimulatedPlant(machine, start, step_ns, w.integrator, w.actuator, w.sensor, w.seed)
+            self.plant = SimulatedPlant(
+                machine, start, step_ns, w.integrator, w.actuator, w.sensor, w.seed, suite=w.suite()
+            )
         self.plant.k = setup.k
         self.plant.safe()
         return ""

@@ -14,6 +14,7 @@ from servonode.bus import (
     TOPICS,
     Applied,
     Command,
+    Estimate,
     Message,
     MessageError,
     Report,
@@ -48,6 +49,17 @@ SAMPLES: dict[str, Message] = {
     ),
     "target": Target(**HEADER, target={"x": 1.0, "x_dot": 2.0, "x_ddot": 3.0}),
     "report": Report(**HEADER, residual={"v": 0.0}, condition=LARGEST, saturated=False, compute_s=1e-4, re=3),
+    "estimate": Estimate(
+        **HEADER,
+        state={"x": 0.5, "n": [0.0, 1.0]},
+        std={"x": 0.1, "n[0]": 0.0, "n[1]": LARGEST},
+        innovation={"gyroscope": -0.01},
+        nis=1.2,
+        readings=1,
+        nees=2.5,
+        dimensions=3,
+        re=3,
+    ),
     "status": Status(**HEADER, lifecycle="active", counts={"type": 3}, values={"rate": 499.5}),
 }
 STATE = msgpack.unpackb(encode(SAMPLES["state"]))

@@ -532,7 +532,10 @@ def test_list_shows_machines_programs_and_launch_files() -> None:
 def test_list_alone_shows_every_kind() -> None:
     text, kinds = servo("list").stdout, json.loads(servo("list", "--json").stdout)
     assert list(kinds) == ["machines", "programs", "launch", "drivers"]
-    assert all(f"  {name} " in text for name in (*kinds["machines"], *kinds["launch"], *kinds["drivers"], "pursuit", "open_loop"))
+    assert all(
+        f"  {name} " in text
+        for name in (*kinds["machines"], *kinds["launch"], *kinds["drivers"], "pursuit", "open_loop")
+    )
     for kind, found in kinds.items():
         assert json.loads(servo("list", kind, "--json").stdout) == found
 

@@ -184,7 +184,7 @@ def test_times_that_do_not_divide_are_refused_with_the_nearest_ones(file: Path, 
         read_launch(file, [override])
 
 
-SECTIONS = r"choose controller, plant, run, supervision or target"
+SECTIONS = r"choose controller, estimator, plant, run, supervision or target"
 MISTAKES = [
     ("[rnu]", "rnu", None, r"unknown section; did you mean run\? C" + SECTIONS[1:]),
     ("[zzz]", "zzz", None, r"unknown section; " + SECTIONS),
@@ -194,7 +194,7 @@ MISTAKES = [
         "speed = 3",
         None,
         "speed",
-        r"outside every section; write it below \[run\], \[plant\], \[controller\], \[supervision\] or \[tar",
+        r"outside every section; write it below \[run\], \[plant\], \[controller\], \[estimator\], \[superv",
     ),
     (
         "[run]\nsped = 3",

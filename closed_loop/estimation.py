@@ -1,0 +1,195 @@
+"""The sensors of a run and its estimator, by [plant.sensors] and [estimator]."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from msgspec.structs import replace
+
+from servonode.closed_loop.controller_section import Control
+from servonode.closed_loop.launch_file import LaunchError, check_names, per_name, worded
+from servonode.closed_loop.launch_keys import Estimator as Keys
+from servonode.closed_loop.launch_keys import LaunchFile
+from servonode.estimators.estimator import Estimator
+from servonode.estimators.kalman import ExtendedKalmanFilter
+from servonode.estimators.settings import EstimatorSettings
+from servonode.mechanics.description import MachineDescription, SensorDescription, unpacked
+from servonode.mechanics.machine import Machine
+from servonode.mechanics.observer import Observer, load_observer
+from servonode.plants import MachineSource
+from servonode.plants.sensors import SensorEffects, SensorSuite
+
+Array = npt.NDArray[np.float64]
+LONGEST_PAST = 100_000  # plant steps that readings may be late by
+COUNTED = ("nis", "readings", "nees", "dimensions")
+SPARE = 2  # control periods of the past that are kept beyond the slowest sensor,
+SPARE_S = 0.1  # and at least so much [s], for links
+
+
+@dataclass(frozen=True)
+class Sensing:
+    """The sensors of the simulated machine."""
+
+    observer: Observer
+    effects: tuple[SensorEffects, ...]
+    seed: int
+
+    def suite(self) -> SensorSuite:
+        """The sensors, fresh."""
+        return SensorSuite(self.observer, self.effects, self.seed)
+
+
+@dataclass(frozen=True)
+class Estimation:
+    """The estimator of a run: the observer of the machine that the law believes in, and its settings."""
+
+    observer: Observer
+    settings: EstimatorSettings
+
+    def estimator(self) -> Estimator:
+        """A fresh estimator at its start."""
+        return Estimator(self.settings, ExtendedKalmanFilter(self.observer, self.settings))
+
+    @property
+    def columns(self) -> list[str]:
+        """What a record keeps of an estimate: states, standard deviations, NIS and NEES with their dimensions."""
+        names = self.observer.machine.description.columns
+        return [*(f"estimate_{name}" for name in names), *(f"std_{name}" for name in names), *COUNTED]
+
+
+def sensing_of(launch: LaunchFile, source: MachineSource, machine: Machine) -> Sensing | None:
+    """The sensors of the simulated machine; None where nobody reads them.
+
+    Raises:
+        LaunchError: the machine has no such sensor, or a delay is too long.
+    """
+    if launch.estimator is None and not launch.plant.sensors:
+        return None
+    stated = sensors_of(launch, machine.description)
+    return Sensing(
+        _observer(launch, source, machine), tuple(_effects(launch, each) for each in stated), launch.run.seed
+    )
+
+
+def sensors_of(launch: LaunchFile, machine: MachineDescription) -> tuple[SensorDescription, ...]:
+    """The sensors of a machine with what the launch file states of them.
+
+    Raises:
+        LaunchError: the machine has none, or none of a name.
+    """
+    names = [each.name for each in machine.sensors]
+    section = "plant.sensors" if launch.plant.sensors else "estimator"
+    if not names:
+        text = f"machine {machine.name} states no sensors; give its Model sensors=(...), or leave this section out"
+        raise LaunchError(launch.file, section, None, text)
+    check_names(launch.file, "plant.sensors", launch.plant.sensors, names)
+    return tuple(_stated(launch, each) for each in machine.sensors)
+
+
+def _stated(launch: LaunchFile, sensor: SensorDescription) -> SensorDescription:
+    errors = launch.plant.sensors.get(sensor.name)
+    if errors is None:
+        return sensor
+    given = {key: getattr(errors, key) for key in ("noise", "quantum", "rate", "delay", "drop")}
+    return replace(sensor, **{key: value for key, value in given.items() if value is not None})
+
+
+def _effects(launch: LaunchFile, sensor: SensorDescription) -> SensorEffects:
+    step, errors = launch.step_ns / 1e9, launch.plant.sensors.get(sensor.name)
+    period = 1 / (sensor.rate * step) if sensor.rate else float(launch.steps_per_period or launch.plant.publish_every)
+    section = f"plant.sensors.{sensor.name}"
+    if period < 1:
+        text = f"{sensor.rate:g} Hz is faster than the plant's steps of {step:g} s; give at most {1 / step:g}"
+        raise LaunchError(launch.file, section, "rate", text)
+    if sensor.delay > LONGEST_PAST * step:
+        text = f"{sensor.delay:g} s are more than {LONGEST_PAST} plant steps; give at most {LONGEST_PAST * step:g}"
+        raise LaunchError(launch.file, section, "delay", text)
+    delay = round(sensor.delay / step)
+    if errors is None or errors.lost_from is None:
+        return SensorEffects(sensor, period, delay)
+    begin = errors.lost_from / step
+    return SensorEffects(sensor, period, delay, begin, begin + errors.lost_for / step)
+
+
+def _observer(launch: LaunchFile, source: MachineSource, machine: Machine) -> Observer:
+    with worded(launch.file, "estimator" if launch.estimator else "plant.sensors"):
+        return load_observer(machine, source.key, source.build, launch.plant.integrator)
+
+
+def estimation_of(launch: LaunchFile, control: Control | None, start: Array) -> Estimation | None:
+    """The estimator of the launch file's [estimator]; None without that section.
+
+    Raises:
+        LaunchError: it has no controller, no sensor, a sensor without error, or a name or number that does not fit.
+    """
+    keys = launch.estimator
+    if keys is None:
+        return None
+    if control is None:
+        text = "there is no [controller] that would use the estimate; add one, or leave [estimator] out"
+        raise LaunchError(launch.file, "estimator", None, text)
+    machine = control.law.machine
+    description = machine.description
+    sensors = sensors_of(launch, description)
+    used = _used(launch, keys, sensors)
+    noise = _noise(launch, keys, description)
+    longest = max(round(sensors[i].delay / (launch.step_ns / 1e9)) for i in used)
+    settings = EstimatorSettings(
+        kind=keys.kind,
+        mean=_mean(launch, keys, machine, start),
+        deviation=_by_state(launch, "initial_std", keys.initial_std, description),
+        state_noise=noise[: machine.n_state],
+        input_noise=noise[machine.n_state :],
+        sensors=sensors,
+        used=used,
+        step_ns=launch.step_ns,
+        horizon=longest + max(SPARE * (launch.steps_per_period or 1), round(SPARE_S / (launch.step_ns / 1e9))),
+    )
+    return Estimation(_observer(launch, control.believed, machine), settings)
+
+
+def _used(launch: LaunchFile, keys: Keys, sensors: tuple[SensorDescription, ...]) -> tuple[int, ...]:
+    """The numbers of the sensors that the estimator uses, each with an error."""
+    names = [each.name for each in sensors]
+    wanted = names if keys.sensors is None else keys.sensors
+    for name in wanted:
+        if name not in names:
+            check_names(launch.file, "estimator.sensors", [name], names)
+    if not wanted:
+        raise LaunchError(launch.file, "estimator", "sensors", f"none is named; choose from {', '.join(names)}")
+    used = tuple(i for i, name in enumerate(names) if name in wanted)
+    for i in used:
+        if not sensors[i].noise and not sensors[i].quantum:
+            text = "has neither noise nor quantum, and an estimator would believe it entirely; state one of them"
+            raise LaunchError(launch.file, f"plant.sensors.{names[i]}", "noise", text)
+    return used
+
+
+def _noise(launch: LaunchFile, keys: Keys, machine: MachineDescription) -> Array:
+    """The root spectral densities on states, then on inputs; a number stands for all velocities."""
+    names, stated = (*machine.state_names, *machine.input_names), keys.process_noise
+    if not isinstance(stated, Mapping):
+        stated = dict.fromkeys(machine.velocities, stated)
+    return np.array(per_name(launch.file, "estimator", "process_noise", stated, names, 0.0))
+
+
+def _by_state(launch: LaunchFile, key: str, value: float | Mapping[str, float], machine: MachineDescription) -> Array:
+    return np.array(per_name(launch.file, "estimator", key, value, machine.state_names, 0.0))
+
+
+def _mean(launch: LaunchFile, keys: Keys, machine: Machine, start: Array) -> Array:
+    """The initial mean (n_x,): that of the plant, but for what is stated; on what the machine holds."""
+    description = machine.description
+    sizes = dict(description.layout)
+    check_names(launch.file, "estimator.initial", keys.initial, sizes)
+    mean, at = start.copy(), 0
+    mean[-1] = 0.0
+    for name, size in sizes.items():
+        if name in keys.initial:
+            try:
+                mean[at : at + (size or 1)] = unpacked(((name, size),), keys.initial)
+            except ValueError as error:
+                raise LaunchError(launch.file, "estimator.initial", name, f"{error}; give it so") from error
+        at += size or 1
+    return machine.projected(0.0, mean)

@@ -1,0 +1,66 @@
+"""What a run knows of its estimate, beside the truth."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.estimation import COUNTED
+
+Array = npt.NDArray[np.float64]
+Columns = dict[str, Array]
+
+
+@dataclass(frozen=True)
+class RunEstimate:
+    """An estimate at the rows of a run; arrays by name, one entry a row, NaN before the first answer.
+
+    state, std: mean and standard deviation of each state, by column. residual: what the program's residuals truly were,
+    at the plant's states; `Run.residual` is what the law saw. nis with `readings`, nees with `dimensions`: squared
+    errors in units of the covariance that the estimator claims, and their degrees of freedom.
+    """
+
+    state: Columns
+    std: Columns
+    residual: Columns
+    nis: Array
+    readings: Array
+    nees: Array
+    dimensions: Array
+
+    @property
+    def columns(self) -> Columns:
+        """All of it by column."""
+        named = {f"estimate_{name}": values for name, values in self.state.items()}
+        named |= {f"std_{name}": values for name, values in self.std.items()}
+        named |= {f"true_residual_{name}": values for name, values in self.residual.items()}
+        return named | {name: getattr(self, name) for name in COUNTED}
+
+
+def estimate_of(closed_loop: ClosedLoop, held: Columns, t: Array, x: Array, own: Columns) -> RunEstimate | None:
+    """The estimate in the controller's columns `held` at rows of time t [s], goal time, with kernel states x.
+
+    own: the program's own states. None where there is no estimator.
+    """
+    if closed_loop.estimation is None:
+        return None
+    columns = closed_loop.machine.description.columns
+    return RunEstimate(
+        state={name: held[f"estimate_{name}"] for name in columns},
+        std={name: held[f"std_{name}"] for name in columns},
+        residual=true_residuals(closed_loop, t, x, own),
+        **{name: held[name] for name in COUNTED},
+    )
+
+
+def true_residuals(closed_loop: ClosedLoop, t: Array, x: Array, own: Columns) -> Columns:
+    """The program's residuals at kernel states x (rows, n_x) of goal times t [s]."""
+    assert closed_loop.control is not None
+    law = closed_loop.control.law
+    answer, found = law.answer(), np.full((len(t), law.n_s), np.nan)
+    states = np.array(list(own.values())).reshape(len(own), len(t))
+    for i, time in enumerate(t.tolist()):
+        law.compute(time, x[i], closed_loop.goal(time, np.nan_to_num(states[:, i])), answer)
+        found[i] = answer.residuals
+    return dict(zip((each.name for each in law.description.residuals), found.T, strict=True))

@@ -1,0 +1,1 @@
+"""Estimators: a machine's state from what its sensors measure."""

@@ -1,0 +1,159 @@
+"""The estimate of a run: a filter along a bounded past, so that a reading that comes late is taken where it belongs.
+
+The past is a row of instants, each with the inputs that acted up to it, the readings that were measured there, and mean
+and covariance after them. A reading of an earlier step is put at its instant, which is made where there is none, and
+the filter goes from there to the present once more: the estimate is that of a filter that had the reading in time, bit
+by bit, for a prediction over many steps is that over each of them.
+"""
+
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.estimators.filter import Filter
+from servonode.estimators.settings import EstimatorSettings
+
+Array = npt.NDArray[np.float64]
+
+
+class Instant:
+    """A plant step of the past: inputs that acted up to it, its readings, mean and covariance after them."""
+
+    def __init__(self, n_x: int, n_tau: int, n_z: int) -> None:
+        self.k = 0
+        self.u = np.zeros(n_tau)
+        self.z = np.zeros(n_z)
+        self.which: list[int] = []  # sensors with a reading, in order
+        self.innovation = np.zeros(n_z)
+        self.nis = 0.0
+        self.x, self.P = np.zeros(n_x), np.zeros((n_x - 1, n_x - 1))
+
+
+class Estimator:
+    """Mean and covariance of a machine's state, from its inputs and readings.
+
+    x (n_x,), P (n, n): the newest. counts: `late_readings`, older than what is kept, and `early_readings`, of a step
+    that has not come yet.
+    """
+
+    def __init__(self, settings: EstimatorSettings, kalman: Filter) -> None:
+        self.settings = settings
+        self.counts: Counter[str] = Counter()
+        self.innovations: dict[str, float] = {}  # of the readings that came last, by sensor
+        self.nis, self.taken = 0.0, 0  # of the readings at the newest instant that had some: NIS, and how many
+        self._filter = kalman
+        self._number = {settings.sensors[i].name: i for i in settings.used}
+        self._sizes = (len(settings.mean), len(settings.input_noise), len(settings.sensors))
+        self._past: deque[Instant] = deque()
+        self._free: list[Instant] = []
+        self.begin(0)
+
+    @property
+    def k(self) -> int:
+        """The plant step of the newest estimate."""
+        return self._past[-1].k
+
+    @property
+    def x(self) -> Array:
+        return self._past[-1].x
+
+    @property
+    def P(self) -> Array:
+        return self._past[-1].P
+
+    @property
+    def deviations(self) -> Array:
+        """Standard deviations of the states (n,)."""
+        return np.sqrt(np.diag(self.P))
+
+    def begin(self, k: int) -> None:
+        """Forget everything; the start is that of plant step k."""
+        self._free += self._past
+        self._past.clear()
+        first = self._instant(k, np.zeros(self._sizes[1]))
+        first.x[:] = self.settings.mean
+        np.fill_diagonal(first.P, self.settings.deviation**2)
+        self._past.append(first)
+        self._oldest = k  # step from which on readings are taken
+        self.innovations, self.nis, self.taken = {}, 0.0, 0
+
+    def advance(self, k: int, u: Array, readings: Mapping[str, Sequence[float]]) -> bool:
+        """Go on to step k, up to which the inputs u acted, with readings NAME -> (step, value, step, value, ...).
+
+        Whether the estimate is finite; one that is not stays as it was before.
+        """
+        past = self._past
+        first = len(past)
+        if k > self.k or len(past) == 1:
+            past.append(self._instant(k, u))
+        came: list[tuple[Instant, int]] = []
+        for name, pairs in readings.items():
+            for measured, value in zip(pairs[::2], pairs[1::2], strict=False):
+                at = self._take(name, int(measured), value, came)
+                first = min(first, at)
+        finite = self._run(first)
+        self._report(came)
+        self._forget()
+        return finite
+
+    def _take(self, name: str, k: int, value: float, came: list[tuple[Instant, int]]) -> int:
+        """Put a reading at its instant; the number of the instant from which on the filter must go again."""
+        past, sensor = self._past, self._number.get(name)
+        if sensor is None:  # one that is not in use
+            return len(past)
+        if not self._oldest <= k <= past[-1].k:
+            self.counts["late_readings" if k < self._oldest else "early_readings"] += 1
+            return len(past)
+        at = len(past) - 1
+        while at > 1 and past[at - 1].k >= k:
+            at -= 1
+        if past[at].k != k:
+            past.insert(at, self._instant(k, past[at].u))
+        instant = past[at]
+        if sensor in instant.which:  # the same once more
+            return len(past)
+        instant.z[sensor] = value
+        instant.which = sorted((*instant.which, sensor))
+        came.append((instant, sensor))
+        return at
+
+    def _run(self, first: int) -> bool:
+        """Filter from the instant of this number on to the newest."""
+        step_s = self.settings.step_ns / 1e9
+        for i in range(max(first, 1), len(self._past)):
+            before, now = self._past[i - 1], self._past[i]
+            now.x[:], now.P[:] = before.x, before.P
+            now.nis = 0.0
+            finite = self._filter.predict(before.k, now.k - before.k, now.x, now.u, now.P)
+            if finite and now.which:
+                t = now.k * step_s
+                now.nis = self._filter.correct(t, now.x, now.u, now.P, now.which, now.z, now.innovation)
+                finite = bool(np.isfinite(now.x).all() and np.isfinite(now.P).all())
+            if not finite:
+                now.x[:], now.P[:] = before.x, before.P
+                return False
+        return True
+
+    def _report(self, came: list[tuple[Instant, int]]) -> None:
+        """What is told of the readings that came last."""
+        sensors = self.settings.sensors
+        self.innovations = {sensors[i].name: float(instant.innovation[i]) for instant, i in came}
+        newest = max((instant for instant, _ in came), key=lambda instant: instant.k, default=None)
+        self.nis, self.taken = (newest.nis, len(newest.which)) if newest is not None else (0.0, 0)
+
+    def _forget(self) -> None:
+        """What is older than the horizon goes, and is used again."""
+        oldest = self.k - self.settings.horizon
+        while len(self._past) > 2 and self._past[1].k <= oldest:
+            self._free.append(self._past.popleft())
+            self._oldest = self._past[0].k + 1
+
+    def _instant(self, k: int, u: Array) -> Instant:
+        instant = self._free.pop() if self._free else Instant(*self._sizes)
+        instant.k, instant.nis = k, 0.0
+        instant.u[:] = u
+        instant.which = []
+        instant.P[:] = 0.0
+        return instant

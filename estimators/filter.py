@@ -1,0 +1,29 @@
+"""What every filter does: take a mean and a covariance along the motion, and correct them by readings."""
+
+import math
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+
+class Filter(Protocol):
+    """A filter of one machine. The mean x (n_x,) is a kernel state; x and the covariance P (n, n) change in place."""
+
+    def predict(self, k: int, n: int, x: Array, u: Array, P: Array) -> bool:
+        """Take them from plant step k on over n steps under held inputs; whether they are still finite."""
+
+    def correct(self, t: float, x: Array, u: Array, P: Array, which: Sequence[int], z: Array, out: Array) -> float:
+        """Correct them by readings z (n_z,) of the sensors `which` at time t [s], under the inputs that act.
+
+        The innovations of these sensors go into `out` (n_z,). The squared innovations in units of their predicted
+        covariance (NIS), chi-square with as many degrees of freedom as readings, are what comes out.
+        """
+
+
+def wrapped(angle: float) -> float:
+    """The angle from -pi to below pi."""
+    return angle - 2 * math.pi * math.floor((angle + math.pi) / (2 * math.pi))

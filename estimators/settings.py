@@ -1,0 +1,42 @@
+"""What an estimator is told: where it begins, how uncertain it is, what its sensors and its model are worth."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.mechanics.description import SensorDescription
+
+Array = npt.NDArray[np.float64]
+Kind = Literal["ekf", "ukf"]
+
+
+@dataclass(frozen=True)
+class EstimatorSettings:
+    """Numbers of an estimator of a machine with n states and n_tau inputs, on sensors in the machine's order.
+
+    mean (n_x,) and deviation (n,) at the start; state_noise (n,), input_noise (n_tau,): root spectral densities of
+    white noise on the rates of states [unit/s per root Hz] and on inputs [unit per root Hz]. used: which sensors.
+    horizon: steps of the past that are kept for readings that come late.
+    """
+
+    kind: Kind
+    mean: Array
+    deviation: Array
+    state_noise: Array
+    input_noise: Array
+    sensors: tuple[SensorDescription, ...]
+    used: tuple[int, ...]
+    step_ns: int
+    horizon: int
+
+    @property
+    def variances(self) -> Array:
+        """The variance of each sensor's readings: that of its noise, and a twelfth of its quantum squared."""
+        return np.array([each.noise**2 + each.quantum**2 / 12 for each in self.sensors])
+
+    @property
+    def wraps(self) -> tuple[bool, ...]:
+        """Whether each sensor reads an angle from -pi to pi."""
+        return tuple(each.wraps for each in self.sensors)

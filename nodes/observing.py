@@ -1,0 +1,77 @@
+"""The estimate in the controller node: states with readings come in, what the law works on and a topic come out."""
+
+from collections import Counter
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import UNSET
+
+from servonode.bus import Estimate, State
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.estimators.consistency import consistency
+from servonode.mechanics.description import packed, unpacked
+from servonode.nodes.node import Outbox
+
+Array = npt.NDArray[np.float64]
+
+
+LOST = (
+    "the estimate is no longer finite: the filter has lost the machine; give sensors that observe what drifts, an "
+    "initial state nearer to the truth, or more process_noise"
+)
+
+
+class Observing:
+    """An estimator that is fed by the plant's messages: readings, and the inputs that acted.
+
+    What else is in a message, the state that a simulation knows, serves to judge the estimate, never to make it.
+    """
+
+    def __init__(self, closed_loop: ClosedLoop, outbox: Outbox, counts: Counter[str]) -> None:
+        estimation = closed_loop.estimation
+        assert estimation is not None
+        self.estimator = estimation.estimator()
+        self.finite = True  # whether the estimate can be used
+        description = estimation.observer.machine.description
+        self._layout, self._columns, self._inputs = description.layout, description.columns, description.input_names
+        self._outbox, self._counts = outbox, counts
+        self._run = 0  # none yet
+        self._u = np.zeros(len(self._inputs))
+        self._deviations = np.zeros(len(self._columns))
+        self._consistency = np.zeros(4)
+        self._knows_truth = closed_loop.driver.simulated and closed_loop.sensor.ideal
+
+    def take(self, state: State) -> None:
+        """A state of the plant: what acted until then, and what was measured. Its state itself is not looked at."""
+        estimator = self.estimator
+        if not self._run or (state.run != self._run and state.k < estimator.k):  # the plant has started anew
+            estimator.begin(state.k)
+            self.finite = True
+        self._run = state.run
+        try:
+            self._u[:] = [state.input[name] for name in self._inputs]
+        except KeyError:
+            self._counts["refused_shape"] += 1
+            return
+        readings = {} if state.readings is UNSET else state.readings
+        self.finite = estimator.advance(state.k, self._u, readings) and self.finite
+        for name, number in estimator.counts.items():
+            self._counts[name] = number
+
+    def publish(self, state: State) -> tuple[Array, Array, Array]:
+        """Publish the estimate at a state; mean, standard deviations, and NIS and NEES with their dimensions."""
+        estimator = self.estimator
+        mean = estimator.x[:-1]
+        self._deviations[:] = estimator.deviations
+        nees, dimensions = consistency(mean, estimator.P, self._truth(state)) if self._knows_truth else (0.0, 0)
+        self._consistency[:] = estimator.nis, estimator.taken, nees, dimensions
+        self._outbox.send(
+            Estimate, state.k, state.t, state=packed(self._layout, mean.tolist()),
+            std=dict(zip(self._columns, self._deviations.tolist(), strict=True)),
+            innovation=estimator.innovations, nis=estimator.nis, readings=estimator.taken, nees=nees,
+            dimensions=dimensions, re=state.seq,
+        )  # fmt: skip
+        return mean, self._deviations, self._consistency
+
+    def _truth(self, state: State) -> Array:
+        return np.array(unpacked(self._layout, state.state))

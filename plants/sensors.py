@@ -1,0 +1,92 @@
+"""The sensors of a simulated machine: readings of its true motion, with the errors of the devices."""
+
+import math
+import zlib
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.mechanics.description import SensorDescription
+from servonode.mechanics.observer import Observer
+
+Array = npt.NDArray[np.float64]
+Readings = dict[str, list[float]]
+
+
+@dataclass(frozen=True)
+class SensorEffects:
+    """A sensor as a launch file states it: its description, and between which steps it gives nothing.
+
+    period: plant steps between two readings, not always a whole number. delay: steps until a reading is there.
+    """
+
+    description: SensorDescription
+    period: float
+    delay: int
+    lost_from: float = math.inf  # step
+    lost_to: float = math.inf
+
+    def step_of(self, number: int) -> int:
+        """The plant step at which the reading of this number is taken."""
+        return round(number * self.period)
+
+
+class Device:
+    """One sensor at work. Its random numbers are its own: another sensor more or less changes nothing of it."""
+
+    def __init__(self, effects: SensorEffects, seed: int) -> None:
+        self.effects, self.name = effects, effects.description.name
+        self.next = 0  # step of the next reading
+        self._number = 0
+        self._rng = np.random.default_rng([seed, zlib.crc32(self.name.encode())])
+        self._waiting: deque[tuple[int, int, float]] = deque()  # when it is there, when it was measured, its value
+
+    def take(self, k: int, true: float) -> None:
+        """Read the true value at step k."""
+        stated, effects = self.effects.description, self.effects
+        value = true + stated.noise * float(self._rng.standard_normal()) if stated.noise else true
+        if stated.wraps:
+            value -= 2 * math.pi * math.floor((value + math.pi) / (2 * math.pi))
+        if stated.quantum:
+            value = round(value / stated.quantum) * stated.quantum
+        dropped = stated.drop > 0 and bool(self._rng.random() < stated.drop)
+        if not dropped and not effects.lost_from <= k < effects.lost_to and math.isfinite(value):
+            self._waiting.append((k + effects.delay, k, value))
+        while self.next <= k:
+            self._number += 1
+            self.next = effects.step_of(self._number)
+
+    def give(self, k: int) -> list[float]:
+        """The readings that are there at step k and were not given yet: step, value, step, value, ..."""
+        given: list[float] = []
+        while self._waiting and self._waiting[0][0] <= k:
+            _, measured, value = self._waiting.popleft()
+            given += [float(measured), value]
+        return given
+
+
+class SensorSuite:
+    """All sensors of a simulated machine."""
+
+    def __init__(self, observer: Observer, effects: tuple[SensorEffects, ...], seed: int) -> None:
+        self._observer = observer
+        self._devices = [Device(each, seed) for each in effects]
+        self._true = np.zeros(observer.n_z)
+
+    @property
+    def next(self) -> int:
+        """The plant step of the next reading."""
+        return min(device.next for device in self._devices)
+
+    def take(self, k: int, t: float, x: Array, u: Array) -> None:
+        """Read what is due at step k, time t [s], of the true kernel state under the inputs that act."""
+        self._observer.measure(t, x, u, self._true)
+        for device, true in zip(self._devices, self._true.tolist(), strict=True):
+            if device.next <= k:
+                device.take(k, true)
+
+    def give(self, k: int) -> Readings:
+        """The readings by sensor that are there at step k and were not given yet."""
+        return {device.name: given for device in self._devices if (given := device.give(k))}

@@ -1,0 +1,153 @@
+"""The law on an estimate: in one process, in processes in lockstep, behind a link, and what a launch file may say."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import servonode
+from servonode.closed_loop.closed_loop import ClosedLoop, resolve
+from servonode.closed_loop.launch_file import LaunchError, launch_of_table
+
+ENCODERS = ["encoder_left", "encoder_right"]
+LAUNCH: dict[str, Any] = {
+    "run": {"duration": 3.0, "mode": "lockstep"},
+    "plant": {"machine": "diff_drive_trailer", "publish_every": 10},
+    "controller": {"program": "pursuit"},
+    "estimator": {"process_noise": 0.02},
+    "target": {"x": "6*sin(0.05*t) - sin(0.3*t) + 2", "y": "5 + cos(0.3*t) - 6*cos(0.05*t)"},
+}
+
+
+def table(**sections: dict[str, Any]) -> dict[str, Any]:
+    return {**LAUNCH, **{name: {**LAUNCH.get(name, {}), **given} for name, given in sections.items()}}
+
+
+def closed_loop(**sections: dict[str, Any]) -> ClosedLoop:
+    return resolve(launch_of_table(table(**sections)))
+
+
+def simulated(**sections: dict[str, Any]) -> Any:
+    return servonode.simulate(table(**sections), every=10)
+
+
+def test_the_estimate_is_near_the_truth_and_as_near_as_it_says() -> None:
+    run = simulated(run={"duration": 10.0})
+    estimate = run.estimate
+    for name, values in estimate.state.items():
+        assert np.mean(np.abs(values - run.state[name]) < 3 * estimate.std[name]) > 0.95, name
+    assert 0.8 < estimate.nis.sum() / estimate.readings.sum() < 1.2
+    assert max(np.abs(estimate.residual["heading"][-100:])) < 0.02
+    assert set(estimate.columns) <= set(run.columns)
+    assert run.units["std_phi"] == "rad"
+
+
+def run_on_processes(folder: Path, *words: str) -> str:
+    """The table that `servonode run` leaves of `trailer_estimated`, shortened, in lockstep."""
+    out = folder / "run.csv"
+    command = [sys.executable, "-m", "servonode.cli.main", "run", "trailer_estimated", "--no-report", "--every", "10"]
+    stated = ["run.mode=lockstep", "run.duration=3", *words]
+    sets = [each for text in stated for each in ("--set", text)]
+    with tempfile.TemporaryDirectory(prefix="sn-") as runtime:  # a short path, for sockets
+        done = subprocess.run(
+            [*command, "--arm", "--out", str(out), "--name", f"estimated-{os.getpid()}", *sets],
+            capture_output=True, text=True, timeout=120, check=False, cwd=folder,
+            env={**os.environ, "XDG_RUNTIME_DIR": runtime},
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return out.read_text()
+
+
+def test_processes_in_lockstep_have_the_table_of_a_simulation(tmp_path: Path) -> None:
+    file = tmp_path / "simulated.csv"
+    servonode.simulate("trailer_estimated", every=10, run__duration=3.0).write_csv(file)
+    written = run_on_processes(tmp_path)
+    assert written == file.read_text()
+    assert "estimate_phi" in written.splitlines()[0]
+
+
+def test_a_simulated_machine_behind_a_link_sends_its_readings(tmp_path: Path) -> None:
+    """Its clock and ours are one in lockstep, so that the estimates are the same."""
+    limits = ["plant.safety.limit=0.4", "plant.safety.arming_limit=0.057"]
+    there = run_on_processes(tmp_path, "plant.driver=loopback", *limits)
+    here = run_on_processes(tmp_path, *limits)
+
+    def column(text: str) -> list[str]:
+        head, *rows = (line.split(",") for line in text.splitlines())
+        return [row[head.index("estimate_phi")] for row in rows]
+
+    assert column(there) == column(here)
+
+
+def test_other_sensors_leave_the_readings_of_one_as_they_were() -> None:
+    def read(loop: ClosedLoop) -> list[float]:
+        plant, came = loop.plant(), []
+        for _ in range(20):
+            came += (plant.read().readings or {}).get("gyroscope", [])
+            plant.advance(10)
+        return came
+
+    noisy = {"sensors": {"accelerometer_left": {"noise": 3.0}, "camera_x": {"rate": 333.0, "drop": 0.5}}}
+    found = read(closed_loop())
+    assert read(closed_loop(plant=noisy)) == found
+    assert found[::2] == [float(k) for k in range(0, 200, 10)]
+    assert len(set(found[1::2])) == 20
+
+
+def test_readings_keep_their_rate_their_delay_and_their_loss() -> None:
+    stated = {"rate": 40.0, "delay": 0.03, "noise": 0.0, "quantum": 0.25, "lost_from": 0.5, "lost_for": 0.25}
+    plant = closed_loop(plant={"sensors": {"camera_x": stated}}, estimator={"sensors": ENCODERS}).plant()
+    came: list[tuple[int, float, float]] = []
+    while plant.k <= 1000:
+        pairs = (plant.read().readings or {}).get("camera_x", [])
+        came += [(plant.k, *pair) for pair in zip(pairs[::2], pairs[1::2], strict=True)]
+        plant.advance(1)
+    assert [measured for _, measured, _ in came] == [k for k in range(0, 971, 25) if not 500 <= k < 750]
+    assert {there - measured for there, measured, _ in came} == {30.0}
+    assert all(value % 0.25 == 0 for _, _, value in came)
+
+
+def test_without_an_estimator_a_run_has_the_bits_that_it_had() -> None:
+    plain = {name: values for name, values in LAUNCH.items() if name != "estimator"}
+    read = {**plain, "plant": {**plain["plant"], "sensors": {"gyroscope": {"noise": 1.0}}}}
+    a, b = (servonode.simulate(each, every=10) for each in (plain, read))
+    assert {name: x.tobytes() for name, x in a.columns.items()} == {name: x.tobytes() for name, x in b.columns.items()}
+    assert a.estimate is None
+
+
+REFUSED = [
+    ({"estimator": {"sensors": ["gyro"]}}, "estimator.sensors", "gyro: unknown name; did you mean gyroscope"),
+    ({"estimator": {"sensors": []}}, "estimator", "none is named; choose from encoder_left"),
+    ({"estimator": {"process_noise": {"W": 1.0}}}, "estimator.process_noise", "unknown name"),
+    ({"estimator": {"initial": {"phi": [1.0]}}}, "estimator.initial", "not a number; give it so"),
+    ({"plant": {"sensors": {"lidar": {}}}}, "plant.sensors", "unknown name; choose"),
+    ({"plant": {"sensors": {"gyroscope": 3}}}, "plant.sensors.gyroscope", r"3 is not a section; write its keys below"),
+    ({"plant": {"sensors": {"gyroscope": {"noise": -1.0}}}}, "plant.sensors.gyroscope", "not a number >= 0"),
+    ({"plant": {"sensors": {"gyroscope": {"noise": 0.0}}}}, "plant.sensors.gyroscope", "neither noise nor quantum"),
+    ({"plant": {"sensors": {"gyroscope": {"rate": 5000.0}}}}, "plant.sensors.gyroscope", "faster than the plant's"),
+    (
+        {"plant": {"sensors": {"gyroscope": {"delay": 200.0}}}},
+        "plant.sensors.gyroscope",
+        "more than 100000 plant steps",
+    ),
+]
+
+
+@pytest.mark.parametrize(("sections", "section", "text"), REFUSED, ids=[case[2][:30] for case in REFUSED])
+def test_a_mistake_names_section_and_remedy(sections: dict[str, Any], section: str, text: str) -> None:
+    with pytest.raises(LaunchError, match=text) as caught:
+        closed_loop(**sections)
+    assert caught.value.section == section
+
+
+def test_an_estimator_needs_a_controller_and_a_machine_with_sensors(tmp_path: Path) -> None:
+    alone = {name: LAUNCH[name] for name in ("run", "plant", "estimator")}
+    with pytest.raises(LaunchError, match=r"there is no \[controller\] that would use the estimate"):
+        resolve(launch_of_table(alone))
+    with pytest.raises(LaunchError, match="machine snowboarder states no sensors"):
+        servonode.load("snowboarder_straight", estimator__kind="ekf")
