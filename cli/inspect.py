@@ -82,7 +82,7 @@ def _installed(group: str) -> dict[str, str]:
 )
 @verb.launch_file
 @click.option("--latex", "form", flag_value="latex", help="A LaTeX document that needs amsmath only.")
-@click.option("--c", "form", flag_value="c", help="C99 functions of plant step and law, without allocation.")
+@click.option("--c", "form", flag_value="c", help="C99 of plant step, limits and controller, without allocation.")
 def show(file: str, overrides: tuple[str, ...], no_code: bool, form: Literal["latex", "c"] | None) -> None:
     """Print the equations of FILE: mass matrix, bias, constraints, law."""
     from servonode.loop import Loop

@@ -1,28 +1,22 @@
-"""The plant step and the servo law of a launch file as one C99 file, for a microcontroller."""
+"""A launch file as one C99 file for a microcontroller: plant step, safe action, limits, servo law, controller."""
 
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
-
-import numpy as np
-import numpy.typing as npt
 
 from servonode.controllers import ServoLaw
 from servonode.controllers.engine.kernels import LawKernel
+from servonode.export.c_arrays import argument, array
+from servonode.export.c_controller import Function, around, struct
+from servonode.export.c_export import Exported
+from servonode.export.c_head import block_comment, goal, head, law_example, step_example
 from servonode.export.c_public import PublicFunction
-from servonode.kernels.c99 import WIDTH, c_number, comment, function_names
+from servonode.kernels.c99 import WIDTH, c_number, function_names
 from servonode.kernels.ir import Module
 from servonode.kernels.language import parse
 from servonode.mechanics.cache import text_of
-from servonode.mechanics.description import Quantity, derivative_name, derivatives
-from servonode.mechanics.integrate import INTEGRATORS
 from servonode.mechanics.kernels import StepsKernel
-from servonode.mechanics.machine import Machine
 from servonode.mechanics.signatures import Signature
-from servonode.version import VERSION
 
-Array = npt.NDArray[np.float64]
-_NO_ARRAY = "0"  # the null pointer, for an array without elements
 _DOES = {
     "step": "One step of the simulated machine from the time t [s] on: x advances in place under the held inputs u.",
     "law": "The servo law at the time t [s]: the status.",
@@ -30,48 +24,64 @@ _DOES = {
 }
 
 
-def c_file(
-    machine: Machine, law: ServoLaw | None, integrator: str, step_s: float, period_s: float | None, name: str
-) -> str:
-    """C99 text with `<prefix>_plant_step` and, unless there is no law, `<prefix>_law`; the prefix comes from `name`.
+def c_file(e: Exported) -> str:
+    """C99 text with `<prefix>_plant_step`, safe action and limits, and, unless there is no law, it and a controller.
 
-    The numbers are those of the loaded machine and law: parameters, gains, step [s]. The text needs nothing but
-    math.h, allocates nothing, keeps nothing between calls and does nothing at its start. Limits, delays, noise and
-    the predictor of a launch file are not in it.
+    The prefix comes from the name. The numbers are those of the loaded machine and law: parameters, gains, limits, step
+    [s]. The text needs nothing but math.h, allocates nothing, keeps nothing between calls and does nothing at its
+    start. What of a launch file is not in it stands in its first comment.
     """
-    prefix = c_prefix(name)
-    plant_kernel = parse(text_of(machine.steps(integrator).__name__), text_of)
-    law_kernel = parse(text_of(law.kernel.__name__), text_of) if law else Module()
-    shared = function_names(plant_kernel) & function_names(law_kernel) if law else set()
+    prefix = c_prefix(e.name)
+    plant_kernel = parse(text_of(e.machine.steps(e.integrator).__name__), text_of)
+    law_kernel = parse(text_of(e.law.kernel.__name__), text_of) if e.law else Module()
+    shared = function_names(plant_kernel) & function_names(law_kernel) if e.law else set()
     step = PublicFunction.of(
         f"{prefix}_plant_step", Signature.of(StepsKernel, "step"), plant_kernel,
-        {each: f"plant_{each}" for each in shared}, {"c": _argument("plant_c", machine.c), "h": "SERVONODE_STEP_S"},
+        {each: f"plant_{each}" for each in shared}, {"c": argument("plant_c", e.machine.c), "h": "SERVONODE_STEP_S"},
     )  # fmt: skip
-    functions = _law_functions(law, law_kernel, shared, prefix) if law else []
-    example = _law_example(law, functions, step, period_s) if law else _step_example(step)
+    kernels = _law_functions(e.law, law_kernel, shared, prefix) if e.law else {}
+    others = {each.word: each for each in around(e, prefix, _calls(e, kernels))}
+    before, after = _split(others)
+    example = law_example(e, prefix, kernels, step) if e.law else step_example(step)
+    controls = e.law is not None and "CONTROLLER_UPDATE" in others
     parts = [
-        _comment([*_head(machine, law, integrator, step_s, period_s, name), *example]),
+        block_comment([*head(e), *example]),
         "#include <math.h>",
-        _sizes(machine, law, step_s, period_s),
-        _prototypes(step, *functions),
-        *_array("plant_c", "what the plant computes from its parameters alone", {"": machine.c}),
+        _macros(e, prefix, ["PLANT_STEP", *others, *(word.upper() for word in kernels)]),
+        *([struct(e, prefix)] if controls else []),
+        _prototypes({"step": step} | kernels, list(others.values())),
+        *array("plant_c", "what the plant computes from its parameters alone", {"": e.machine.c}),
         step.text,
-        *(_law_arrays(law) if law else []),
-        *(each.text for each in functions),
+        *(each.code for each in before),
+        *(_law_arrays(e.law) if e.law else []),
+        *(each.text for each in kernels.values()),
+        *(each.code for each in after),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _law_functions(law: ServoLaw, kernel: Module, shared: set[str], prefix: str) -> list[PublicFunction]:
+def _law_functions(law: ServoLaw, kernel: Module, shared: set[str], prefix: str) -> dict[str, PublicFunction]:
     """The law, and where the program has states of its own what brings them to a new time; `shared` are renamed."""
-    c, K = _argument("law_c", law.c), _argument("law_K", law.K)
+    c, K = argument("law_c", law.c), argument("law_K", law.K)
     own = {each: f"follow_{each}" for each in function_names(kernel)}
     of_law, of_follow = (Signature.of(LawKernel, each) for each in ("law", "follow"))
     rename = {each: f"law_{each}" for each in shared}
-    functions = [PublicFunction.of(f"{prefix}_law", of_law, kernel, rename, {"c": c, "K": K})]
+    functions = {"law": PublicFunction.of(f"{prefix}_law", of_law, kernel, rename, {"c": c, "K": K})}
     if law.description.states:
-        functions.append(PublicFunction.of(f"{prefix}_follow", of_follow, kernel, own, {"c": c}))
+        functions["follow"] = PublicFunction.of(f"{prefix}_follow", of_follow, kernel, own, {"c": c})
     return functions
+
+
+def _calls(e: Exported, kernels: dict[str, PublicFunction]) -> dict[str, str]:
+    """How a controller calls law and follow."""
+    y = "self->y" if e.law and e.law.goal_layout.size else "0"
+    return {word: each.call(y=y, out="self->out", memory="self->memory") for word, each in kernels.items()}
+
+
+def _split(functions: dict[str, Function]) -> tuple[list[Function], list[Function]]:
+    """Those of the machine, and those that stand on the law."""
+    of_machine = [each for word, each in functions.items() if word in ("SAFE", "LIMIT")]
+    return of_machine, [each for each in functions.values() if each not in of_machine]
 
 
 def c_prefix(name: str) -> str:
@@ -80,177 +90,55 @@ def c_prefix(name: str) -> str:
     return prefix if prefix[:1].isalpha() else f"run_{prefix}".rstrip("_")
 
 
-def _head(
-    machine: Machine, law: ServoLaw | None, integrator: str, step_s: float, period_s: float | None, name: str
-) -> list[str]:
-    """The comment that describes the file and the entries of each array."""
-    plant = machine.description
-    what = f"plant step and servo law of {name}" if law else f"plant step of {name}, which has no controller"
-    lines = [
-        f"{what[0].upper()}{what[1:]}.",
-        "",
-        f"Generated by servonode {VERSION} from the launch file {name}; to change a number, change it",
-        "there and print this file again: servonode show FILE --c. SI units and radians.",
-        "",
-        "Compile as C99 with -ffp-contract=off (and without -ffast-math) to get the bits of the simulation, as far as",
-        "the functions of math.h agree. There is no allocation, no state between calls and no start-up. Limits, delays",
-        "and noise of the launch file are not in here.",
-        "",
-        f"Plant: {plant.name}, {plant.description}; {INTEGRATORS[integrator].title}, step {step_s!r} s.",
-        "",
-        "State x, for the law without the work:",
-        *_rows([*plant.state, Quantity("work", "work of inputs and losses since the start, only in the plant", "J")]),
-        "",
-        "Inputs u:",
-        *_rows(plant.inputs),
-        "",
-        "Parameters of the plant, already in plant_c:",
-        *_rows(plant.parameters, list(machine.parameters.values())),
-    ]
-    return [*lines, *(_law_head(law, period_s) if law else [])]
-
-
-def _law_head(law: ServoLaw, period_s: float | None) -> list[str]:
-    program = law.description
-    inputs = [Quantity(each.name, f"{each.description}, before any limit", each.unit)
-              for each in law.machine.description.inputs]  # fmt: skip
-    meanings = [f"rate of {e.name}" if r > 1 else "0, of relative degree 1"
-                for e, r in zip(program.residuals, program.relative_degrees, strict=True)]  # fmt: skip
-    rates = [Quantity(f"{each.name}_dot", meaning, f"{each.unit}/s")
-             for each, meaning in zip(program.residuals, meanings, strict=True)]  # fmt: skip
-    condition = Quantity("condition", "condition number of W in the 1-norm")
-    scales = [Quantity(f"scale_{e.name}", f"1, or less while it is limited: {e.description}") for e in program.limits]
-    every = f", every {period_s!r} s" if period_s else ""
-    return [
-        "",
-        f"Law: program {program.name}, {program.description}{every}.",
-        "",
-        "Goal y, targets and signals with their derivatives" + (", then integrals:" if program.integral else ":"),
-        *(_rows(_goal(law)) or ["  nothing; y may be a null pointer"]),
-        "",
-        "Result out:",
-        *_rows(
-            law.answer_layout.arranged(
-                inputs=inputs, residuals=program.residuals, rates=rates, condition=[condition], scales=scales
-            )
-        ),
-        "",
-        "Status, returned:",
-        "    0  good",
-        *(f"  {i:3d}  a guard stops the law: {each.text}" for i, each in enumerate(program.guards, 1)),
-        "   -1  singular: the inputs cannot move the residuals independently here",
-        "   -2  an input is not finite",
-        "At any other status than 0 do not use the inputs.",
-        "",
-        "Parameters that the law believes, already in law_c:",
-        *_rows(
-            [*law.machine.description.parameters, *program.parameters],
-            [*law.machine.parameters.values(), *law.parameters.values()],
-        ),
-    ]
-
-
-def _goal(law: ServoLaw) -> list[Quantity]:
-    """The entries of y in their order."""
-    program = law.description
-    targets = [Quantity(each, "target", "") for each in program.targets]
-    integrals = [Quantity(f"{each.name}_integral", f"integral of {each.name}", f"{each.unit} s")
-                 for each in program.residuals if program.integral]  # fmt: skip
-    return law.goal_layout.arranged(
-        targets=[_derivative(each, n) for each, n in derivatives(targets, program.target_order)],
-        signals=[_derivative(each, n) for each, n in derivatives(program.signals, program.signal_order)],
-        states=program.states,
-        integrals=integrals,
-    )
-
-
-def _derivative(quantity: Quantity, order: int) -> Quantity:
-    if not order:
-        return quantity
-    words = f"derivative of order {order} of {quantity.name}"
-    unit = f"{quantity.unit}/s" + (f"^{order}" if order > 1 else "") if quantity.unit else ""
-    return Quantity(derivative_name(quantity.name, order), words, unit)
-
-
-def _rows(quantities: Sequence[Quantity], values: Sequence[float] = ()) -> list[str]:
-    """A table: index, name, value where there are values, unit, description."""
-    table = [[f"{i:5d}", each.name, each.unit, each.description] for i, each in enumerate(quantities)]
-    for row, value in zip(table, values, strict=False):
-        row.insert(2, c_number(value))
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in table]
-
-
-def _step_example(step: PublicFunction) -> list[str]:
-    """How the functions are called where there is no law."""
-    return [
-        "",
-        "How to call it, with x[SERVONODE_N_X] at the time t [s] and the inputs u[SERVONODE_N_INPUTS] held:",
-        f"    {step.call()};",
-    ]
-
-
-def _law_example(
-    law: ServoLaw, functions: Sequence[PublicFunction], step: PublicFunction, period_s: float | None
-) -> list[str]:
-    """How the functions are called in a control period."""
-    first, integrals, follow = law.goal_layout.integrals.start, [], []
-    if law.description.states:
-        start = ", ".join(map(c_number, law.memory().tolist()))
-        follow = [
-            f"    {functions[1].call()};    passed: since the last call [s], 0 in the first;",
-            f"                                      memory[{len(law.memory())}] begins as {{{start}}}",
-        ]
-    if law.description.integral:
-        integrals = [
-            f"    for (i = 0; i < {law.n_s}; i++)",
-            f"        y[{first} + i] += SERVONODE_PERIOD_S*out[SERVONODE_N_INPUTS + i];",
-        ]
-    return [
-        "",
-        f"How to call it, each {period_s!r} s:" if period_s else "How to call it, each period:",
-        "    measure(x);                       x[SERVONODE_N_STATE]",
-        "    goal(t, y);                       targets and signals at the time t [s]" if first else "",
-        *follow,
-        f"    if ({functions[0].call()} != 0)",
-        "        stop();",
-        "    apply(out);                       the inputs out[0] to out[SERVONODE_N_INPUTS - 1], held for a period",
-        *integrals,
-        "or with the simulated machine, x[SERVONODE_N_X], instead of measure and apply, each step of the period:",
-        f"    {step.call(u='out')};",
-    ]
-
-
-def _comment(lines: Sequence[str]) -> str:
-    """A block comment of these lines, long ones broken."""
-    broken: list[str] = []
-    for line in lines:
-        indent = " " * (len(line) - len(line.lstrip()) + 4)
-        broken += textwrap.wrap(comment(line), WIDTH - 3, subsequent_indent=indent) or [""]
-    return "\n".join([f"/* {broken[0]}", *(f" * {line}".rstrip() for line in broken[1:]), " */"])
-
-
-def _sizes(machine: Machine, law: ServoLaw | None, step_s: float, period_s: float | None) -> str:
+def _macros(e: Exported, prefix: str, words: list[str]) -> str:
+    """Sizes and numbers, names without the prefix, and lists for the initialisers of arrays."""
+    described = e.machine.description
     sizes = {
-        "N_STATE": (str(machine.n_state), "measured state, the law's x"),
-        "N_X": (str(machine.n_state + 1), "simulated state with the work, the plant's x"),
-        "N_INPUTS": (str(machine.n_inputs), "inputs u, first in out"),
-        "STEP_S": (c_number(step_s), "of the plant [s]"),
+        "NAME": (f'"{described.name}"', "the machine"),
+        "N_STATE": (str(e.machine.n_state), "measured state, the law's x"),
+        "N_X": (str(e.machine.n_state + 1), "simulated state with the work, the plant's x"),
+        "N_INPUTS": (str(e.machine.n_inputs), "inputs u, first in out"),
+        "N_PARAMETERS": (str(len(described.parameters)), "of the machine"),
+        "STEP_S": (c_number(e.step_s), "of the plant [s]"),
     }
-    if law:
+    if e.law:
         sizes |= {
-            "N_Y": (str(law.goal_layout.size), "goal y"),
-            "N_RESIDUALS": (str(law.n_s), "servo residuals"),
-            "N_OUT": (str(law.answer_layout.size), "result of the law"),
+            "N_GOAL": (str(e.n_goal), "targets and signals, first in y"),
+            "N_Y": (str(e.law.goal_layout.size), "goal y"),
+            "N_RESIDUALS": (str(e.law.n_s), "servo residuals"),
+            "N_OUT": (str(e.law.answer_layout.size), "result of the law"),
         }
-    if law and period_s:
-        sizes["PERIOD_S"] = (c_number(period_s), "of the law [s]")
-    return "\n".join(f"#define SERVONODE_{name} {text} /* {words} */" for name, (text, words) in sizes.items())
+    if e.law and e.period_s:
+        sizes["PERIOD_S"] = (c_number(e.period_s), "of the law [s]")
+        sizes["DELAY"] = (str(e.delay), "periods after which inputs act")
+    lines = [f"#define SERVONODE_{name} {text} /* {words} */" for name, (text, words) in sizes.items()]
+    lines += [f"#define SERVONODE_{word} {prefix}_{word.lower()}" for word in words]
+    if "CONTROLLER_UPDATE" in words:
+        lines.append(f"#define SERVONODE_CONTROLLER {prefix}_controller /* struct */")
+    lists = {
+        "STATE_NAMES": [f'"{each}"' for each in described.state_names],
+        "INPUT_NAMES": [f'"{each}"' for each in described.input_names],
+        "PARAMETER_NAMES": [f'"{each.name}"' for each in described.parameters],
+        "PARAMETERS": list(map(c_number, e.machine.parameters.values())),
+        "START": list(map(c_number, e.start.tolist())),
+        "LIMITS": list(map(c_number, e.limits.value)),
+        "GOAL_NAMES": [f'"{each.name}"' for each in goal(e.law)[: e.n_goal]] if e.law else [],
+    }
+    for name, entries in lists.items():
+        if entries:
+            text = f"#define SERVONODE_{name} {{ {', '.join(entries)} }}"
+            lines.append(" \\\n".join(textwrap.wrap(text, WIDTH - 2, subsequent_indent="    ")))
+    return "\n".join(lines)
 
 
-def _prototypes(*functions: PublicFunction) -> str:
+def _prototypes(kernels: dict[str, PublicFunction], others: list[Function]) -> str:
     """What each function does, and its prototype."""
-    return "\n\n".join(f"/* {_DOES[each.signature.name]} */\n{each.prototype};" for each in functions)
+    all_of_them = [(_DOES[word], each.prototype) for word, each in kernels.items()]
+    all_of_them += [(each.does, each.prototype) for each in others]
+    return "\n\n".join(
+        "\n".join([*textwrap.wrap(f"/* {does} */", WIDTH, subsequent_indent=" * "), f"{prototype};"])
+        for does, prototype in all_of_them
+    )
 
 
 def _law_arrays(law: ServoLaw) -> list[str]:
@@ -258,30 +146,6 @@ def _law_arrays(law: ServoLaw) -> list[str]:
     gains = {f"K{word}, feedback of {of}": matrix
              for word, of, matrix in zip("01I", ("f", "f'", "the integrals of f"), law.K, strict=True)}  # fmt: skip
     return [
-        *_array("law_c", "what the law computes from its parameters alone", {"": law.c}),
-        *_array("law_K", "gains, each matrix row by row in the order of the residuals", gains),
+        *array("law_c", "what the law computes from its parameters alone", {"": law.c}),
+        *array("law_K", "gains, each matrix row by row in the order of the residuals", gains),
     ]
-
-
-def _argument(name: str, values: Array) -> str:
-    return name if values.size else _NO_ARRAY
-
-
-def _array(name: str, words: str, tables: Mapping[str, Array]) -> list[str]:
-    """A constant array of all the tables, each under its heading; nothing where there are no entries."""
-    size = sum(table.size for table in tables.values())
-    lines = []
-    for heading, table in tables.items():
-        lines += [f"    /* {heading} */"] if heading else []
-        rows = [table] if table.ndim == 1 else table
-        for row in rows:
-            numbers = ", ".join(map(c_number, row.tolist()))
-            lines += textwrap.wrap(f"{numbers},", WIDTH - 4, initial_indent="    ", subsequent_indent="    ")
-    return (
-        [
-            f"/* {words[0].upper()}{words[1:]}. */\n"
-            + "\n".join([f"static const double {name}[{size}] = {{", *lines, "};"])
-        ]
-        if size
-        else []
-    )

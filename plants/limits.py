@@ -122,4 +122,7 @@ def _within_power(values: list[float], rates: list[float], most: float, reasons:
 
 def _power(values: Sequence[float], rates: Sequence[float]) -> float:
     """Sum of input times rate [W]."""
-    return sum(value * rate for value, rate in zip(values, rates, strict=True))
+    power = 0.0
+    for value, rate in zip(values, rates, strict=True):
+        power += value * rate  # one by one, as in the exported C: sum() corrects its rounding from Python 3.12 on
+    return power

@@ -142,17 +142,15 @@ class Loop:
         return simulate_nodes(closed_loop, rows) if loop == "nodes" else simulate_fused(closed_loop, rows)
 
     def show(self, form: Literal["text", "latex", "c"] = "text") -> str:
-        """The derived equations: as text, as a LaTeX document, or as C99 functions of plant step and law."""
+        """The derived equations: as text, as a LaTeX document, or as C99 functions of plant, limits and controller."""
         if form not in ("text", "latex", "c"):
             raise ValueError(f"{form!r} is unknown; choose text, latex or c")
         closed_loop, control = self.closed_loop, self.closed_loop.control
         if form == "c":
             from servonode.export.c import c_file
+            from servonode.export.c_export import Exported
 
-            launch, law = closed_loop.launch, control.law if control else None
-            period = launch.period_ns / 1e9 if launch.period_ns else None
-            integrator, step = launch.plant.integrator, launch.step_ns / 1e9
-            return c_file(closed_loop.machine, law, integrator, step, period, launch.name)
+            return c_file(Exported.of(closed_loop))
         from servonode.export import show_latex, show_text
 
         servo = self.servo() if control else None

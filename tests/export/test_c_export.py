@@ -2,10 +2,6 @@
 
 import ctypes
 import re
-import shutil
-import subprocess
-from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +9,16 @@ import numpy as np
 import pytest
 
 import servonode
-from servonode.closed_loop.closed_loop import ClosedLoop, resolve
+from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.controllers.engine.program import Program, residual
+from servonode.controllers.engine.signals import load_signals
 from servonode.export.c import c_file, c_prefix
+from servonode.export.c_export import Exported
 from servonode.mechanics.integrate import INTEGRATORS
+from servonode.plants.limits import Limits
+from tests.helpers.c_code import c_text, pointer
 
-WARNINGS = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-Wvla", "-Wshadow", "-Wstrict-prototypes"]
 PURSUIT = ("trailer_pursuit_lockstep", "run.duration=2")  # 200 control periods
 LAWS: dict[str, tuple[str, ...]] = {
     "pursuit": PURSUIT,
@@ -30,40 +29,6 @@ LAWS: dict[str, tuple[str, ...]] = {
     "hitch_angle_speed": ("trailer_hitch_speed",),
     "trailer_path": ("trailer_circle",),
 }
-
-
-def c_text(a: ClosedLoop, name: str = "run") -> str:
-    """The C file of a closed loop."""
-    period = a.launch.period_ns / 1e9 if a.launch.period_ns else None
-    law = a.control.law if a.control else None
-    return c_file(a.machine, law, a.launch.plant.integrator, a.launch.step_ns / 1e9, period, name)
-
-
-def pointer(array: Any) -> Any:
-    return array.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
-
-
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], ctypes.CDLL]:
-    """Compiles a C file without a warning and loads it; the same text once."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler: the command cc is not found")
-
-    @cache
-    def build(text: str) -> ctypes.CDLL:
-        folder = tmp_path_factory.mktemp("c")
-        (folder / "run.c").write_text(text)
-        flags = [*WARNINGS, "-O2", "-ffp-contract=off", "-fPIC", "-shared"]
-        result = subprocess.run(
-            [compiler, *flags, "run.c", "-o", "run.so", "-lm"], cwd=folder, capture_output=True, text=True, check=False
-        )
-        assert result.returncode == 0, result.stderr
-        loaded = ctypes.CDLL(str(folder / "run.so"))
-        loaded.run_plant_step.restype = None
-        return loaded
-
-    return build
 
 
 def test_the_plant_step_has_the_bits_of_the_kernel(library: Any) -> None:
@@ -103,7 +68,8 @@ def test_a_law_with_three_inputs_is_solved_with_pivoting_in_c_as_well(
     machine = small.machine(small.plate)
     law = small.law("plate_rates", small.plate, plate_rates, machine, Path(__file__))
     law.stabilise({"along": 1.0, "across": 2.0, "turn": 3.0})
-    text = c_file(machine, law, "rk4", 0.001, 0.01, "run")
+    free, none = Limits((np.inf,) * 3, (np.inf,) * 3), load_signals({}, 0)
+    text = c_file(Exported(machine, law, "rk4", 0.001, 0.01, "run", machine.state({}), free, None, 0, none, none, ()))
     assert "solve_3(S3, v3)" in text
     compiled, out = library(text).run_law, np.zeros(law.answer_layout.size)
     for _ in range(300):
@@ -198,12 +164,16 @@ def test_the_file_needs_no_allocation_and_no_state(name: str) -> None:
     text = re.sub(r"/\*.*?\*/", "", c_text(resolve(read_launch(name, [])), name), flags=re.DOTALL)
     assert not re.search(r"malloc|alloca|free|memcpy|goto|while", text)
     assert re.findall(r"#include .*", text) == ["#include <math.h>"]
+    text = re.sub(r"\n    (?=[^;{}()]*\)[;\n])", " ", text)  # long lines as one
     at_file_scope = [line for line in text.splitlines() if re.match(r"\w", line) and line.rstrip().endswith(";")]
-    assert all(re.match(rf"(void|int) {name}_(plant_step|law)\(", line) for line in at_file_scope)
+    assert all(re.match(rf"(void|int) {name}_\w+\(", line) for line in at_file_scope)
     assert all(line.startswith("static const double") for line in text.splitlines() if re.match(r"\w.* = ", line))
+    assert not re.search(r"^ +static (?!const )", text, flags=re.MULTILINE)
     public = re.findall(r"^(?:void|int) (\w+)\(.*\)$", text, flags=re.MULTILINE)
-    has_law = name != "trailer_coast"
-    assert public == [f"{name}_plant_step", *([f"{name}_law"] if has_law else [])]
+    wanted = ["plant_step", "safe", "limit"]
+    if name != "trailer_coast":
+        wanted += ["law", "goal", "controller_start", "controller_update"]
+    assert public == [f"{name}_{each}" for each in wanted]
 
 
 def test_an_open_loop_file_has_no_law_and_compiles(library: Any) -> None:

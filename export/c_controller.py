@@ -1,0 +1,195 @@
+"""The functions of a C file around the kernels: safe action, limits, goal, and the controller that joins them.
+
+They do what `nodes/plant_output.py`, `plants/limits.py` and `nodes/controller_node.py` do, operation by operation:
+the tests hold their bits against them.
+"""
+
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from servonode.controllers.engine.kernels import SignalsKernel
+from servonode.controllers.engine.signals import Signals
+from servonode.export import c_templates as text
+from servonode.export.c_arrays import argument, array
+from servonode.export.c_export import Exported
+from servonode.kernels.c99 import WIDTH, Translation, c_number, function_names, translate
+from servonode.kernels.language import parse
+from servonode.mechanics.cache import text_of
+from servonode.mechanics.kernels import MachineKernel
+from servonode.mechanics.signatures import Signature
+from servonode.plants.limits import SoftStart
+
+
+@dataclass(frozen=True)
+class Function:
+    """A public function in C. word: SERVONODE_word is its macro; does: for people; code: with its helpers."""
+
+    word: str
+    prototype: str
+    does: str
+    code: str
+
+    @classmethod
+    def of(cls, word: str, prototype: str, does: str, body: str, *helpers: str) -> "Function":
+        """With a body, whose empty lines are left out, and what it stands on."""
+        lines = "\n".join(line for line in body.splitlines() if line.strip())
+        prototype = "\n".join(textwrap.wrap(prototype, WIDTH, subsequent_indent="    "))
+        return cls(word, prototype, does, "\n\n".join([*helpers, f"{prototype}\n{{\n{lines}\n}}"]))
+
+
+def around(e: Exported, prefix: str, functions: Mapping[str, str]) -> Iterator[Function]:
+    """Safe action and limits of a machine with inputs, then goal, start and update of its controller.
+
+    functions: C texts of the calls of `law` and, if the program has states of its own, `follow`.
+    """
+    if not e.machine.n_inputs:
+        return
+    yield _safe(e, prefix)
+    yield _limit(e, prefix)
+    if e.law is None:
+        return
+    if e.n_goal:
+        yield _goal(e, prefix)
+    yield _start(e, prefix)
+    yield _update(e, prefix, functions)
+
+
+def _of_machine(e: Exported, function: str, out: str) -> tuple[str, str]:
+    """A function of the machine's kernel in C with all it calls, and its call, whose result goes to `out`."""
+    module, signature = parse(text_of(e.machine.kernel.__name__), text_of), Signature.of(MachineKernel, function)
+    found = translate(module, function, {each: f"{function}_{each}" for each in function_names(module)})
+    held = {"c": argument("plant_c", e.machine.c), "out": out}
+    texts = [held.get(each.name, each.name) for each in signature.arguments]
+    return found.text.rstrip(), f"{found.name}({', '.join(texts)});"
+
+
+def _safe(e: Exported, prefix: str) -> Function:
+    helpers, stated = [text.CLAMPED], e.machine.description.has_safe_action
+    helpers += array("most_input", "largest magnitude of each input", {"": np.array(e.limits.value)})
+    inputs = text.NO_SAFE_ACTION
+    if stated:
+        kernel, call = _of_machine(e, "safe_input", "u")
+        helpers, inputs = [*helpers, kernel], f"    {call}"
+    what = "the machine's own" if stated else "zero, for the machine states none"
+    does = f"The safe action at the time t [s] and the state x into u: {what}, within the limits; zero if not finite."
+    prototype = f"void {prefix}_safe(double t, const double *x, double *u)"
+    return Function.of("SAFE", prototype, does, text.SAFE.format(inputs=inputs), *helpers)
+
+
+def _limit(e: Exported, prefix: str) -> Function:
+    slewed, powered, helpers = min(e.limits.rate) < inf, e.limits.power < inf, []
+    if slewed:
+        helpers += array("most_rate", "fastest change of each input, per s", {"": np.array(e.limits.rate)})
+    if powered:
+        kernel, call = _of_machine(e, "input_rates", "rates")
+        helpers += [kernel, text.POWER.format(most=c_number(e.limits.power), rates=call)]
+    elapsed = "SERVONODE_PERIOD_S" if e.period_s else "0.0"
+    body = text.LIMIT.format(
+        safe=f"{prefix}_safe",
+        slew=text.SLEW.format(elapsed=elapsed) if slewed else "",
+        power="    limit_power(t, x, u);" if powered else "",
+    )
+    kinds = ", ".join(["value", *["rate"] * slewed, *["power"] * powered])
+    does = (
+        f"Limit the inputs u in place ({kinds}) at the state x; before: its result of the period before, zero at first."
+        " Returns 0: u is as it was; 1: u is limited; -2: u or before is not finite, and u is now the safe action."
+    )
+    prototype = f"int {prefix}_limit(double t, const double *x, const double *before, double *u)"
+    return Function.of("LIMIT", prototype, does, body, *helpers)
+
+
+def _goal(e: Exported, prefix: str) -> Function:
+    assert e.law is not None
+    part, helpers, lines = e.law.goal_layout, [], ["    int i;", "    (void)t;"]
+    for name, signals, first in (("target", e.targets, part.targets.start), ("signal", e.signals, part.signals.start)):
+        if not signals.entries:
+            continue
+        if signals.kernel is None:
+            helpers += array(f"{name}_values", f"constant {name}s", {"": signals.table(np.zeros(1))[0]})
+            lines.append(text.CONSTANTS.format(n=len(signals.entries), first=first, values=f"{name}_values"))
+        else:
+            found = _translated(signals, name)
+            helpers.append(found.text.rstrip())
+            lines.append(f"    {found.name}(t, y + {first});")
+    if not any("i++" in each for each in lines):
+        del lines[0]
+    does = "The launch file's own targets and signals at the time t [s] into y, SERVONODE_N_GOAL entries."
+    return Function.of("GOAL", f"void {prefix}_goal(double t, double *y)", does, "\n".join(lines), *helpers)
+
+
+def _translated(signals: Signals, name: str) -> Translation:
+    assert signals.kernel is not None
+    module, entry = parse(text_of(signals.kernel.__name__), text_of), Signature.of(SignalsKernel, "signals").name
+    names = {each: f"{name}_{each}" for each in function_names(module)} | {entry: f"{name}s_at"}
+    return translate(module, entry, names)
+
+
+def struct(e: Exported, prefix: str) -> str:
+    """The struct of what a controller keeps between two updates; it belongs to the caller."""
+    assert e.law is not None
+    entries = {
+        "int status": "0, or what has stopped it until the next start",
+        "double newest[SERVONODE_N_INPUTS]": "decided last; rates are counted from it",
+        "double out[SERVONODE_N_OUT]": "newest result of the law",
+    }
+    if e.law.goal_layout.size:
+        entries["double y[SERVONODE_N_Y]"] = "goal, with the program's own states and integrals"
+    if e.delay:
+        entries["double waiting[SERVONODE_DELAY][SERVONODE_N_INPUTS]"] = "decided, not acting yet"
+        entries["int oldest"] = "of those that wait: it acts next"
+    if e.soft_start:
+        entries["int passed"] = "periods since the start, as long as inputs grow"
+    if e.law.description.states:
+        entries[f"double memory[{len(e.law.memory())}]"] = "the program's own states, then their rates"
+        entries["double followed"] = "time of these [s]"
+        entries["int begun"] = "whether there was an update"
+    lines = "\n".join(f"    {declared}; /* {words} */" for declared, words in entries.items())
+    return f"/* What a controller keeps between its updates. */\nstruct {prefix}_controller {{\n{lines}\n}};"
+
+
+def _start(e: Exported, prefix: str) -> Function:
+    assert e.law is not None
+    memory, own, body = e.law.memory(), e.law.description.states, text.START.format(prefix=prefix)
+    if own:
+        first = e.law.goal_layout.states.start
+        body = f"    int i;\n{body}{text.START_STATES.format(memory=len(memory), own=len(own), first=first)}"
+    helpers = array("law_memory", "the program's own states at the start, then their rates", {"": memory})
+    prototype = f"void {prefix}_controller_start(struct {prefix}_controller *self)"
+    does = "Begin anew, before the first update and after each arming: no fault, no integrals, nothing waits to act."
+    return Function.of("CONTROLLER_START", prototype, does, body, *helpers)
+
+
+def _update(e: Exported, prefix: str, functions: Mapping[str, str]) -> Function:
+    assert e.law is not None
+    body = text.UPDATE.format(
+        prefix=prefix,
+        goal=text.GOAL if e.n_goal else text.NO_GOAL,
+        law=functions["law"],
+        soft=_soft(e.soft_start) if e.soft_start else "",
+        follow=text.FOLLOW.format(follow=functions["follow"]) if e.law.description.states else "",
+        integrals=text.INTEGRALS.format(first=e.law.goal_layout.integrals.start) if e.law.description.integral else "",
+        act=text.LATER + text.POWER_AGAIN * (e.limits.power < inf) if e.delay else text.AT_ONCE,
+    )
+    acts = f"that act from now on, decided {e.delay} periods ago" if e.delay else "that act from now on"
+    does = (
+        "Each period, at the time t [s] with the measured state x and the goal y (SERVONODE_N_GOAL entries): the "
+        f"inputs u {acts}. Returns the law's status, or -2 where x or y is not finite; if it is not 0, u is the safe "
+        "action, and so at each update until the next start."
+    )
+    arming = e.soft_start.limits.value if e.soft_start and e.soft_start.periods else ()
+    helpers = array("most_arming", "largest magnitude after a start", {"": np.array(arming)})
+    head = f"int {prefix}_controller_update(struct {prefix}_controller *self, double t, const double *x, "
+    return Function.of("CONTROLLER_UPDATE", f"{head}const double *y, double *u)", does, body, *helpers)
+
+
+def _soft(soft: SoftStart) -> str:
+    """The inputs grow after a start, and other limits hold for a while."""
+    return text.SOFT_START.format(
+        longest=max(soft.ramp, soft.periods),
+        ramp=text.RAMP.format(ramp=soft.ramp) if soft.ramp else "",
+        arming=text.ARMING.format(periods=soft.periods) if soft.periods else "",
+    )

@@ -1,0 +1,162 @@
+"""C texts of the functions around the kernels, in parts that are put together in `c_controller`."""
+
+CLAMPED = """\
+static double clamped(double value, double least, double most)
+{
+    const double above = least > value ? least : value;
+    return most < above ? most : above;
+}"""
+
+SAFE = """\
+    int i, finite = 1;
+{inputs}
+    for (i = 0; i < SERVONODE_N_INPUTS; i++)
+        finite = finite && isfinite(u[i]);
+    for (i = 0; i < SERVONODE_N_INPUTS; i++)
+        u[i] = clamped(finite ? u[i] : 0.0, -most_input[i], most_input[i]);
+"""
+NO_SAFE_ACTION = """\
+    (void)t;
+    (void)x;
+    for (i = 0; i < SERVONODE_N_INPUTS; i++)
+        u[i] = 0.0;"""
+
+LIMIT = """\
+    double asked[SERVONODE_N_INPUTS];
+    int i, changed = 0;
+    for (i = 0; i < SERVONODE_N_INPUTS; i++) {{
+        if (!isfinite(u[i]) || !isfinite(before[i])) {{ /* a clamp would make a full input of what is no number */
+            {safe}(t, x, u);
+            return -2;
+        }}
+    }}
+    for (i = 0; i < SERVONODE_N_INPUTS; i++) {{
+        asked[i] = u[i];
+        u[i] = clamped(u[i], -most_input[i], most_input[i]);
+{slew}
+    }}
+{power}
+    for (i = 0; i < SERVONODE_N_INPUTS; i++)
+        changed = changed || u[i] != asked[i];
+    return changed;
+"""
+SLEW = """\
+        if (most_rate[i] < INFINITY) {{
+            const double change = most_rate[i]*{elapsed};
+            const double inside = clamped(u[i], before[i] - change, before[i] + change);
+            if (inside != u[i])
+                u[i] = clamped(inside, -most_input[i], most_input[i]); /* where before was beyond */
+        }}"""
+
+POWER = """\
+/* Power of the inputs times a factor [W]. */
+static double power_of(const double *u, double factor, const double *rates)
+{{
+    double power = 0.0;
+    int i;
+    for (i = 0; i < SERVONODE_N_INPUTS; i++)
+        power += u[i]*factor*rates[i];
+    return power;
+}}
+
+/* Scale all inputs by one factor, so that their power at the state x is within the limit. */
+static void limit_power(double t, const double *x, double *u)
+{{
+    const double most = {most};
+    double rates[SERVONODE_N_INPUTS], power, factor, slack = 1.1102230246251565e-16;
+    int i, turn, finite = 1;
+    {rates}
+    for (i = 0; i < SERVONODE_N_INPUTS; i++)
+        finite = finite && isfinite(rates[i]);
+    power = power_of(u, 1.0, rates);
+    if (finite && power <= most)
+        return;
+    if (!finite || !isfinite(power)) {{
+        for (i = 0; i < SERVONODE_N_INPUTS; i++)
+            u[i] = 0.0;
+        return;
+    }}
+    factor = most/power;
+    for (turn = 0; turn < 54 && !(power_of(u, factor, rates) <= most); turn++) {{
+        slack *= 2.0; /* the rounding of the sum */
+        factor *= 1.0 - slack;
+    }}
+    for (i = 0; i < SERVONODE_N_INPUTS; i++)
+        u[i] *= factor;
+}}"""
+
+CONSTANTS = """\
+    for (i = 0; i < {n}; i++)
+        y[{first} + i] = {values}[i];
+"""
+
+START = """\
+    static const struct {prefix}_controller begun = {{0}};
+    *self = begun;
+"""
+START_STATES = """\
+    for (i = 0; i < {memory}; i++)
+        self->memory[i] = law_memory[i];
+    for (i = 0; i < {own}; i++)
+        self->y[{first} + i] = law_memory[i];
+"""
+
+UPDATE = """\
+    int i, status = self->status;
+    for (i = 0; i < SERVONODE_N_STATE; i++)
+        status = status == 0 && !isfinite(x[i]) ? -2 : status;
+{goal}
+    if (status == 0) {{
+{follow}
+        status = {law};
+    }}
+    for (i = 0; i < SERVONODE_N_INPUTS; i++)
+        u[i] = self->out[i];
+{soft}
+    if (status == 0 && {prefix}_limit(t, x, self->newest, u) < 0)
+        status = -2;
+    self->status = status;
+    if (status != 0) {{
+        {prefix}_safe(t, x, u);
+        return status;
+    }}
+{integrals}
+{act}
+    return 0;
+"""
+GOAL = """\
+    for (i = 0; i < SERVONODE_N_GOAL; i++) {
+        self->y[i] = y[i];
+        status = status == 0 && !isfinite(y[i]) ? -2 : status;
+    }"""
+NO_GOAL = "    (void)y;"
+FOLLOW = """\
+        const double passed = self->begun ? t - self->followed : 0.0;
+        {follow};
+        self->followed = t;
+        self->begun = 1;"""
+SOFT_START = """\
+    self->passed += self->passed <= {longest};{ramp}{arming}"""
+RAMP = """
+    if (self->passed < {ramp}) {{
+        const double share = (double)self->passed/{ramp};
+        for (i = 0; i < SERVONODE_N_INPUTS; i++)
+            u[i] *= share*share;
+    }}"""
+ARMING = """
+    for (i = 0; i < SERVONODE_N_INPUTS && self->passed <= {periods}; i++)
+        u[i] = clamped(u[i], -most_arming[i], most_arming[i]);"""
+INTEGRALS = """\
+    for (i = 0; i < SERVONODE_N_RESIDUALS; i++)
+        self->y[{first} + i] += SERVONODE_PERIOD_S*self->out[SERVONODE_N_INPUTS + i];"""
+AT_ONCE = """\
+    for (i = 0; i < SERVONODE_N_INPUTS; i++)
+        self->newest[i] = u[i];"""
+LATER = """\
+    for (i = 0; i < SERVONODE_N_INPUTS; i++) {
+        self->newest[i] = u[i];
+        u[i] = self->waiting[self->oldest][i];
+        self->waiting[self->oldest][i] = self->newest[i];
+    }
+    self->oldest = (self->oldest + 1)%SERVONODE_DELAY;"""
+POWER_AGAIN = "\n    limit_power(t, x, u); /* the machine has moved on since they were decided */"
