@@ -1,4 +1,4 @@
-"""examples/external_plant.py as a real process, driven through the driver of external machines."""
+"""The external plants of examples/, in Python and in C, as processes, driven through the driver of such machines."""
 
 import ast
 import itertools
@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgpack
@@ -25,6 +26,7 @@ from servonode.plants.drivers.device import DevicePlant
 from servonode.plants.drivers.terms import terms_of
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.simulated import SimulatedPlant
+from tests.helpers.external_c import external_c
 from tests.helpers.runs import START_S, eventually, private_runs
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "external_plant.py"
@@ -36,16 +38,16 @@ START = {"X": 0.5, "phi": 0.3, "V": 0.4, "Omega": 0.1}
 
 
 class Rig:
-    """The example in a process of its own, and plants that speak with it."""
+    """An example in a process of its own, and plants that speak with it."""
 
-    def __init__(self, machine, folder: Path, *words: str) -> None:
-        self.machine, self.words = machine, words
+    def __init__(self, machine, folder: Path, program: list[str], *words: str) -> None:
+        self.machine, self.program, self.words = machine, program, words
         self.addresses = (f"ipc://{folder}/state", f"ipc://{folder}/applied")
         self.process = self.started()
         self.plants: list[DevicePlant] = []
 
     def started(self) -> "subprocess.Popen[bytes]":
-        return subprocess.Popen([sys.executable, str(EXAMPLE), *self.addresses, *self.words])
+        return subprocess.Popen([*self.program, *self.addresses, *self.words])
 
     def restart(self) -> None:
         self.process.kill()
@@ -72,13 +74,30 @@ class Rig:
         self.process.wait()
 
 
-@pytest.fixture
-def rig(trailer):
+PYTHON = [sys.executable, str(EXAMPLE)]
+
+
+@pytest.fixture(params=["python", "c"])
+def program(request) -> list[str]:
+    """How an example is started."""
+    return PYTHON if request.param == "python" else [external_c()]
+
+
+@contextmanager
+def rigged(machine, program: list[str], *words: str):
     folder = Path(tempfile.mkdtemp(prefix="sn", dir="/tmp"))  # short: a socket's path has 107 bytes
-    made = Rig(trailer, folder)
-    yield made
-    made.close()
-    shutil.rmtree(folder)
+    made = Rig(machine, folder, program, *words)
+    try:
+        yield made
+    finally:
+        made.close()
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+def rig(trailer, program):
+    with rigged(trailer, program) as made:
+        yield made
 
 
 def wait(plant: DevicePlant, done, seconds: float = 20.0, most: float = 20.0) -> None:
@@ -145,13 +164,31 @@ def test_the_example_is_short_and_needs_none_of_our_code():
     assert found <= {"math", "os", "sys", "tempfile", "time", "contextlib", "pathlib", "msgpack", "zmq"}
 
 
-def test_in_lockstep_it_moves_as_our_own_plant_one_run_after_the_other(rig, trailer):
+def test_in_lockstep_it_moves_as_our_own_plant_one_run_after_the_other(trailer):
     rough = trailer.with_parameters({"c_w": 0.01, "d1": -0.1, "b": 0.8, "m_k": 0.5})
-    for run, machine in enumerate((trailer, rough)):
-        plant = connect(rig.plant(machine), run + 1)
-        assert largest_difference(plant, simulated(machine), 1000 if run == 0 else 200, 1 + 9 * run) < 1e-12
-        assert not plant.counts
-        plant.close()
+    with rigged(trailer, PYTHON) as rig:
+        for run, machine in enumerate((trailer, rough)):
+            plant = connect(rig.plant(machine), run + 1)
+            assert largest_difference(plant, simulated(machine), 1000 if run == 0 else 200, 1 + 9 * run) < 1e-12
+            assert not plant.counts
+            plant.close()
+
+
+def test_in_lockstep_the_one_in_c_has_the_bits_of_our_own_plant_one_run_after_the_other(trailer):
+    with rigged(trailer, [external_c()]) as rig:
+        for run, steps in enumerate((1, 10)):
+            plant = connect(rig.plant(), run + 1)
+            assert largest_difference(plant, simulated(trailer), 1000, steps) == 0.0
+            assert not plant.counts
+            plant.close()
+
+
+def test_the_one_in_c_takes_no_other_parameters_than_those_it_was_built_with(trailer):
+    with rigged(trailer, [external_c()]) as rig:
+        plant = rig.plant(trailer.with_parameters({"m1": 4.5, "b": 0.8}))
+        plant.connect(77, 0)
+        wait(plant, lambda: plant.connected() or plant.link_fault())
+        assert "parameter m1 is 4.5, but this program was built with 4" in plant.link_fault()[1]
 
 
 def test_it_answers_an_input_that_is_repeated_with_the_same_state(rig, trailer):
@@ -426,24 +463,19 @@ def test_a_new_run_of_the_same_host_is_taken_at_once(rig):
     assert follow(plant, 0.1, U) is None
 
 
-def test_told_so_it_takes_other_speeds(trailer):
-    folder = Path(tempfile.mkdtemp(prefix="sn", dir="/tmp"))
-    rig = Rig(trailer, folder, "--any-speed")
-    try:
+def test_told_so_it_takes_other_speeds(trailer, program):
+    with rigged(trailer, program, "--any-speed") as rig:
         plant = connect(rig.plant(lockstep=False, speed=2.0))
         assert plant.link_fault() is None
-    finally:
-        rig.close()
-        shutil.rmtree(folder)
 
 
 # where it is met
 
 
-def test_without_addresses_a_run_meets_it_in_the_private_folder_and_nothing_is_left(tmp_path, monkeypatch):
+def test_without_addresses_a_run_meets_it_in_the_private_folder_and_nothing_is_left(tmp_path, monkeypatch, program):
     with private_runs(tmp_path) as runs:
         monkeypatch.delenv("SERVONODE_RUNTIME_DIR", raising=False)
-        robot = subprocess.Popen([sys.executable, str(EXAMPLE)])
+        robot = subprocess.Popen(program)
         try:
             assert eventually(lambda: "servonode/devices/diff_drive_trailer.state" in runs.left_files())
             run = runs.start("trailer_pursuit_external", "run.duration=0.5", words=["--arm"])
