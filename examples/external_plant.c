@@ -3,27 +3,22 @@
  *     make -C examples                      (needs libzmq and msgpack-c: libzmq3-dev and libmsgpack-dev on Debian)
  *     examples/build/external_plant [STATE_ADDRESS APPLIED_ADDRESS] [--any-speed]
  *
- * In another terminal: servonode run trailer_pursuit_external. It serves one run after the other, until Ctrl-C or SIGTERM.
- * Its equations are those of servonode, as `servonode show FILE --c` prints them: in lockstep it has the same bits. For
- * another machine, name its launch file to make, and give OWN_LIMITS. external_plant.py does the same in Python, with
- * equations written by hand. */
+ * In another terminal: servonode run trailer_pursuit_external. It serves one run after the other, until Ctrl-C or
+ * SIGTERM. Its equations are those of servonode, as `servonode show FILE --c` prints them: in lockstep it has the same
+ * bits. For another machine whose states are numbers and no lists, say `make LAUNCH=FILE` and give OWN_LIMITS.
+ * external_plant.py does the same in Python, with equations written by hand. */
 
 #define _POSIX_C_SOURCE 200809L
 
+#include "messages.h"
 #include "plant.c" /* servonode show trailer_pursuit_external --c */
+#include "private_sockets.h"
 
-#include <errno.h>
-#include <msgpack.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <time.h>
-#include <unistd.h>
 #include <zmq.h>
 
 enum { N_STATE = SERVONODE_N_STATE, N_INPUTS = SERVONODE_N_INPUTS, N_PARAMETERS = SERVONODE_N_PARAMETERS };
@@ -34,12 +29,10 @@ static const char *const PARAMETERS[N_PARAMETERS] = SERVONODE_PARAMETER_NAMES;
 static const double PARAMETER_VALUES[N_PARAMETERS] = SERVONODE_PARAMETERS;
 
 static const double OWN_LIMITS[N_INPUTS] = {2.0, 2.0}; /* N m; this machine's own: a host's act only below them */
-static const double MAX_TIMEOUT = 0.5;                 /* s (wall clock) without a fresh input, whatever a host asks for */
-static const double MAX_SPEED = 1e6;                   /* of a simulation that was started with --any-speed */
-static const int64_t EXACT = 9007199254740992;         /* 2^53, the largest whole number of a message */
-static const int64_t MAX_STEPS = 1000000;              /* of one order in lockstep */
-static const int64_t AT_ONCE = 100000;                 /* steps in real time before it looks for messages again */
-static const size_t MAX_BYTES = 65536, MAX_ENTRIES = 256, MAX_TEXT = 1024; /* of a message */
+static const double MAX_TIMEOUT = 0.5;    /* s (wall clock) without a fresh input, whatever a host asks for */
+static const double MAX_SPEED = 1e6;      /* of a simulation that was started with --any-speed */
+static const int64_t MAX_STEPS = 1000000; /* of one order in lockstep */
+static const int64_t AT_ONCE = 100000;    /* steps in real time before it looks for messages again */
 
 struct robot {
     void *out, *into;               /* sockets */
@@ -74,105 +67,7 @@ static double seconds(void)
     return (double)nanoseconds()/1e9;
 }
 
-/* --- reading messages ------------------------------------------------------------------------------------------- */
-
-/* Bytes of the msgpack value that begins here; 0: it is cut off, too deep or large, or of a type that no message has.
- * msgpack-c reserves memory for as many entries as a message claims, so what it is given is looked at first. */
-static size_t sound(const unsigned char *at, size_t left, int depth)
-{
-    const int c = left && depth <= 4 ? at[0] : 0xc0;
-    const int text = (c >= 0xa0 && c <= 0xbf) || (c >= 0xd9 && c <= 0xdb), map = c <= 0x8f || c >= 0xde;
-    size_t head = 1, count = (size_t)c & (text ? 0x1f : 0x0f), bytes, i;
-    if (c <= 0x7f || c >= 0xe0 || c == 0xc2 || c == 0xc3)
-        return 1; /* small number, flag */
-    if (c >= 0xca && c <= 0xd3) { /* number */
-        head += c == 0xca ? 4 : c == 0xcb ? 8 : (size_t)1 << (c - 0xcc)%4;
-        return head <= left ? head : 0;
-    }
-    if (c >= 0xc0 && c <= 0xd8)
-        return 0; /* nothing, binary, extension */
-    if (c >= 0xd9) { /* the count stands behind */
-        head += c == 0xd9 ? 1 : c == 0xda || c == 0xdc || c == 0xde ? 2 : 4;
-        for (count = 0, i = 1; i < head && head <= left; i++)
-            count = count << 8 | at[i];
-    }
-    if (head > left || count > (text ? MAX_TEXT : MAX_ENTRIES))
-        return 0;
-    if (text)
-        return count <= left - head ? head + count : 0;
-    for (i = map ? 2*count : count; i > 0; i--, head += bytes)
-        if ((bytes = sound(at + head, left - head, depth + 1)) == 0)
-            return 0;
-    return head;
-}
-
-static int is_text(const msgpack_object *value, const char *text)
-{
-    return value && value->type == MSGPACK_OBJECT_STR && value->via.str.size == strlen(text)
-        && memcmp(value->via.str.ptr, text, value->via.str.size) == 0;
-}
-
-/* The value of a key; null where there is none, or no map. */
-static const msgpack_object *entry(const msgpack_object *map, const char *key)
-{
-    uint32_t i;
-    for (i = 0; map && map->type == MSGPACK_OBJECT_MAP && i < map->via.map.size; i++)
-        if (is_text(&map->via.map.ptr[i].key, key))
-            return &map->via.map.ptr[i].val;
-    return NULL;
-}
-
-/* Whether there is a number under the key, which may be not finite. */
-static int number(const msgpack_object *map, const char *key, double *value)
-{
-    const msgpack_object *found = entry(map, key);
-    if (!found)
-        return 0;
-    if (found->type == MSGPACK_OBJECT_FLOAT64 || found->type == MSGPACK_OBJECT_FLOAT32)
-        *value = found->via.f64;
-    else if (found->type == MSGPACK_OBJECT_POSITIVE_INTEGER && found->via.u64 <= (uint64_t)EXACT)
-        *value = (double)found->via.u64;
-    else if (found->type == MSGPACK_OBJECT_NEGATIVE_INTEGER && found->via.i64 >= -EXACT)
-        *value = (double)found->via.i64;
-    else
-        return 0;
-    return 1;
-}
-
-/* Whether there is a whole number from 0 to 2^53 under the key. */
-static int whole(const msgpack_object *map, const char *key, int64_t *value)
-{
-    const msgpack_object *found = entry(map, key);
-    if (!found || found->type != MSGPACK_OBJECT_POSITIVE_INTEGER || found->via.u64 > (uint64_t)EXACT)
-        return 0;
-    *value = (int64_t)found->via.u64;
-    return 1;
-}
-
-/* --- sending messages ------------------------------------------------------------------------------------------- */
-
-static void put_text(msgpack_packer *to, const char *text)
-{
-    msgpack_pack_str(to, strlen(text));
-    msgpack_pack_str_body(to, text, strlen(text));
-}
-
-static void put_whole(msgpack_packer *to, const char *key, int64_t value)
-{
-    put_text(to, key);
-    msgpack_pack_int64(to, value);
-}
-
-static void put_numbers(msgpack_packer *to, const char *key, const char *const *names, const double *values, int n)
-{
-    int i;
-    put_text(to, key);
-    msgpack_pack_map(to, (size_t)n);
-    for (i = 0; i < n; i++) {
-        put_text(to, names[i]);
-        msgpack_pack_double(to, values[i]);
-    }
-}
+/* --- what it says --------------------------------------------------------------------------------------------- */
 
 /* Begin a message of so many entries beside the header. */
 static msgpack_packer begun(struct robot *robot, size_t entries, int64_t run, int64_t k)
@@ -263,11 +158,13 @@ static int read_setup(struct robot *robot, const msgpack_object *setup, struct r
     const msgpack_object *machine = entry(setup, "machine"), *mode = entry(setup, "mode");
     double step, k, value;
     int i, fits, usable = 1, other = -1;
-    if (!machine || !mode || !inputs || !limits || limits->type != MSGPACK_OBJECT_MAP || !number(setup, "step", &step)
-        || !number(setup, "k", &k) || !number(setup, "speed", &next->speed) || !number(setup, "timeout", &next->timeout))
+    if (!machine || !mode || !inputs || !limits || limits->type != MSGPACK_OBJECT_MAP || !number(setup, "k", &k)
+        || !number(setup, "step", &step) || !number(setup, "speed", &next->speed)
+        || !number(setup, "timeout", &next->timeout))
         return 0;
     next->lockstep = is_text(mode, "lockstep");
-    fits = is_text(machine, SERVONODE_NAME) && inputs->type == MSGPACK_OBJECT_ARRAY && inputs->via.array.size == N_INPUTS;
+    fits = is_text(machine, SERVONODE_NAME) && inputs->type == MSGPACK_OBJECT_ARRAY
+        && inputs->via.array.size == N_INPUTS;
     for (i = 0; fits && i < N_INPUTS; i++)
         fits = is_text(&inputs->via.array.ptr[i], INPUTS[i]);
     for (i = 0; fits && i < N_PARAMETERS; i++) {
@@ -289,7 +186,7 @@ static int read_setup(struct robot *robot, const msgpack_object *setup, struct r
     } else if (step != SERVONODE_STEP_S) {
         snprintf(fault, size, "step must be %g s, for which this program was built", SERVONODE_STEP_S);
     } else if (!(next->timeout > 0.0 && isfinite(next->timeout) && next->speed > 0.0 && next->speed <= MAX_SPEED)) {
-        snprintf(fault, size, "timeout and speed finite and positive, please, and speed at most %g", MAX_SPEED);
+        snprintf(fault, size, "give timeout and speed finite and positive, and speed at most %g", MAX_SPEED);
     } else if (!usable || !(k >= 0.0 && k <= (double)EXACT && floor(k) == k)) {
         snprintf(fault, size, "limits must not be negative, nor k, which is whole");
     } else if (!next->lockstep && next->speed != 1.0 && !robot->any_speed) {
@@ -343,8 +240,8 @@ static void apply(struct robot *robot, const msgpack_object *applied)
     double u[N_INPUTS];
     int i, finite = 1;
     if (!whole(applied, "run", &run) || !whole(applied, "src", &host) || !whole(applied, "seq", &seq)
-        || !whole(applied, "k", &k) || !whole(applied, "until", &until) || !final || final->type != MSGPACK_OBJECT_BOOLEAN
-        || !robot->running || run != robot->run || host != robot->host)
+        || !whole(applied, "k", &k) || !whole(applied, "until", &until) || !final
+        || final->type != MSGPACK_OBJECT_BOOLEAN || !robot->running || run != robot->run || host != robot->host)
         return;
     for (i = 0; i < N_INPUTS; i++) {
         if (!number(input, INPUTS[i], &u[i]))
@@ -417,68 +314,6 @@ static void serve(struct robot *robot)
         if (zmq_poll(&item, 1, realtime ? 1 : 100) > 0)
             receive(robot);
     }
-}
-
-static void quit(const char *text, const char *about)
-{
-    fprintf(stderr, "%s: %s\n", about, text);
-    exit(1);
-}
-
-/* Make a folder that nobody else may enter, unless it is there. */
-static void private_folder(const char *folder)
-{
-    struct stat found;
-    if (mkdir(folder, 0700) && errno != EEXIST)
-        quit(strerror(errno), folder);
-    if (lstat(folder, &found) || !S_ISDIR(found.st_mode) || found.st_uid != getuid() || found.st_mode & 077)
-        quit("belongs to or is open to others; remove it", folder);
-}
-
-/* BASE of the page: where servonode looks without addresses in the launch file. */
-static void base_folder(char *base, size_t size)
-{
-    const char *ours = getenv("SERVONODE_RUNTIME_DIR"), *runtime = getenv("XDG_RUNTIME_DIR"), *other = getenv("TMPDIR");
-    struct stat found;
-    if (ours && *ours && *ours != '/')
-        quit("SERVONODE_RUNTIME_DIR is no absolute path; give one", ours);
-    if (ours && *ours)
-        snprintf(base, size, "%s", ours);
-    else if (runtime && *runtime == '/' && !stat(runtime, &found) && S_ISDIR(found.st_mode) && found.st_uid == getuid())
-        snprintf(base, size, "%s/servonode", runtime);
-    else
-        snprintf(base, size, "%s/servonode-%u", other && *other ? other : "/tmp", (unsigned)getuid());
-}
-
-/* End where another program answers at this path: ZeroMQ would silently take the path away from it. */
-static void check_free(const char *path)
-{
-    struct sockaddr_un to = {.sun_family = AF_UNIX};
-    const int probe = socket(AF_UNIX, SOCK_STREAM, 0);
-    if (strlen(path) >= sizeof to.sun_path)
-        quit("a socket's path has at most 107 bytes; give a shorter one", path);
-    memcpy(to.sun_path, path, strlen(path));
-    if (connect(probe, (struct sockaddr *)&to, sizeof to) == 0)
-        quit("another program of this machine is running; end it first", path);
-    close(probe);
-}
-
-/* Our end: the socket, which ZeroMQ leaves, and the folders, unless somebody else needs them. */
-static void clear(const char *address)
-{
-    char path[300], *slash;
-    const char *given = getenv("SERVONODE_RUNTIME_DIR");
-    if (strncmp(address, "ipc://", 6) != 0 || snprintf(path, sizeof path, "%s", address + 6) >= (int)sizeof path)
-        return;
-    unlink(path);
-    if (!(slash = strrchr(path, '/')))
-        return;
-    *slash = 0;
-    if (!(slash = strrchr(path, '/')) || strcmp(slash, "/devices") != 0 || rmdir(path))
-        return;
-    *slash = 0;
-    if (!given || !*given)
-        rmdir(path);
 }
 
 int main(int count, char **words)

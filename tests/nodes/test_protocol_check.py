@@ -23,6 +23,7 @@ from servonode.cli.main import main
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.nodes.protocol_check import NobodyThere, Plan, ProtocolReport, both_addresses, check_protocol
+from tests.helpers.external_c import external_c
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "external_plant.py"
 LAUNCH = "trailer_pursuit_external"
@@ -236,10 +237,11 @@ def test_nobody_there_is_said_with_both_addresses(folder: Path, closed_loop: Clo
     assert not (folder / "nobody.applied").exists()
 
 
-@pytest.fixture
-def example(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """The example without arguments, in the private folder."""
-    process = subprocess.Popen([sys.executable, str(EXAMPLE)])
+@pytest.fixture(params=["python", "c"])
+def example(request: pytest.FixtureRequest, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """An example without arguments, in the private folder."""
+    program = [sys.executable, str(EXAMPLE)] if request.param == "python" else [external_c()]
+    process = subprocess.Popen(program)
     yield process
     process.kill()
     process.wait()

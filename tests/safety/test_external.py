@@ -36,11 +36,15 @@ class External(Driver):
     name = "external"
     settings = ('plant.driver="external"', "run.speed=1", "plant.safety.limit=1.0")
 
+    def program(self) -> list[str]:
+        """How the robot is started."""
+        return [sys.executable, str(ROBOT)]
+
     @contextmanager
     def machine(self) -> Iterator[Beside]:
         ports = free_ports()
         state, applied = (f"tcp://127.0.0.1:{port}" for port in ports)
-        robot = subprocess.Popen([sys.executable, str(ROBOT), state, applied])
+        robot = subprocess.Popen([*self.program(), state, applied])
         try:
             settings = (f'plant.device.state="{state}"', f'plant.device.applied="{applied}"')
             yield Beside(settings, ports, robot.pid, ports[1:])
