@@ -333,8 +333,7 @@ class Runs:
 
     def start(self, launch: str, *settings: str, **options: Any) -> Process:
         """A run with these settings, as in `--set`, and the options of `Process`."""
-        folder = self.folder / str(len(self.started))
-        folder.mkdir()
+        folder = Path(tempfile.mkdtemp(dir=self.folder))
         self.started.append(Process(folder, launch, *settings, **options))
         return self.started[-1]
 
