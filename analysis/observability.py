@@ -138,7 +138,7 @@ def predicted_residuals(
     states at its end (n_s, n)."""
     settings, observer, step_s = estimation.settings, estimation.observer, closed_loop.launch.step_ns / 1e9
     kalman, n = ExtendedKalmanFilter(observer, settings), observer.n
-    x, z, out = np.zeros(n + 1), np.zeros(observer.n_z), np.zeros(observer.n_z)
+    x, (z, missed, squares) = np.zeros(n + 1), np.zeros((3, observer.n_z))
     P, states, inputs = np.diag(settings.deviation**2), np.array(list(run.state.values())), run.inputs
     effects = closed_loop.sensing.effects if closed_loop.sensing else ()
     number = dict.fromkeys(settings.used, 0)
@@ -151,7 +151,7 @@ def predicted_residuals(
             number[j] = max(number[j] + 1, int(k / effects[j].period) + 1)
         if due:
             observer.measure(k * step_s, x, u, z)
-            kalman.correct(k * step_s, x, u, P, due, z, out)
+            kalman.correct(k * step_s, x, u, P, due, z, missed, squares)
         if i % every == 0 or i + 1 == len(run.t):
             J = _slopes(closed_loop, law, run, i)
             spread.append(np.sqrt(np.maximum(np.einsum("si,ij,sj->s", J, P, J), 0.0)))

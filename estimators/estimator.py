@@ -26,8 +26,7 @@ class Instant:
         self.u = np.zeros(n_tau)
         self.z = np.zeros(n_z)
         self.which: list[int] = []  # sensors with a reading, in order
-        self.innovation = np.zeros(n_z)
-        self.nis = 0.0
+        self.missed, self.squares = np.zeros(n_z), np.zeros(n_z)  # of these, see `Filter.correct`
         self.x, self.P = np.zeros(n_x), np.zeros((n_x - 1, n_x - 1))
 
 
@@ -42,7 +41,7 @@ class Estimator:
         self.settings = settings
         self.counts: Counter[str] = Counter()
         self.innovations: dict[str, float] = {}  # of the readings that came last, by sensor
-        self.nis, self.taken = 0.0, 0  # of the readings at the newest instant that had some: NIS, and how many
+        self.nis, self.taken = 0.0, 0  # of these, the late ones too: NIS, and how many
         self._filter = kalman
         self._number = {settings.sensors[i].name: i for i in settings.used}
         self._sizes = (len(settings.mean), len(settings.input_noise), len(settings.sensors))
@@ -125,11 +124,10 @@ class Estimator:
         for i in range(max(first, 1), len(self._past)):
             before, now = self._past[i - 1], self._past[i]
             now.x[:], now.P[:] = before.x, before.P
-            now.nis = 0.0
             finite = self._filter.predict(before.k, now.k - before.k, now.x, now.u, now.P)
             if finite and now.which:
                 t = now.k * step_s
-                now.nis = self._filter.correct(t, now.x, now.u, now.P, now.which, now.z, now.innovation)
+                self._filter.correct(t, now.x, now.u, now.P, now.which, now.z, now.missed, now.squares)
                 finite = bool(np.isfinite(now.x).all() and np.isfinite(now.P).all())
             if not finite:
                 now.x[:], now.P[:] = before.x, before.P
@@ -139,9 +137,8 @@ class Estimator:
     def _report(self, came: list[tuple[Instant, int]]) -> None:
         """What is told of the readings that came last."""
         sensors = self.settings.sensors
-        self.innovations = {sensors[i].name: float(instant.innovation[i]) for instant, i in came}
-        newest = max((instant for instant, _ in came), key=lambda instant: instant.k, default=None)
-        self.nis, self.taken = (newest.nis, len(newest.which)) if newest is not None else (0.0, 0)
+        self.innovations = {sensors[i].name: float(instant.missed[i]) for instant, i in came}
+        self.nis, self.taken = sum(float(instant.squares[i]) for instant, i in came), len(came)
 
     def _forget(self) -> None:
         """What is older than the horizon goes, and is used again."""
@@ -152,7 +149,7 @@ class Estimator:
 
     def _instant(self, k: int, u: Array) -> Instant:
         instant = self._free.pop() if self._free else Instant(*self._sizes)
-        instant.k, instant.nis = k, 0.0
+        instant.k = k
         instant.u[:] = u
         instant.which = []
         instant.P[:] = 0.0

@@ -16,11 +16,13 @@ class Filter(Protocol):
     def predict(self, k: int, n: int, x: Array, u: Array, P: Array) -> bool:
         """Take them from plant step k on over n steps under held inputs; whether they are still finite."""
 
-    def correct(self, t: float, x: Array, u: Array, P: Array, which: Sequence[int], z: Array, out: Array) -> float:
+    def correct(
+        self, t: float, x: Array, u: Array, P: Array, which: Sequence[int], z: Array, missed: Array, squares: Array
+    ) -> None:
         """Correct them by readings z (n_z,) of the sensors `which` at time t [s], under the inputs that act.
 
-        The innovations of these sensors go into `out` (n_z,). The squared innovations in units of their predicted
-        covariance (NIS), chi-square with as many degrees of freedom as readings, are what comes out.
+        missed (n_z,): the innovation of each of these sensors, its reading less what was foretold. squares (n_z,): the
+        square of what each adds to the ones before it, in units of its predicted variance; their sum is the NIS.
         """
 
 

@@ -40,24 +40,25 @@ class ExtendedKalmanFilter:
     def predict(self, k: int, n: int, x: Array, u: Array, P: Array) -> bool:
         return self._observer.predict(k, n, self._step_ns, x, u, self._S, self._V, P)
 
-    def correct(self, t: float, x: Array, u: Array, P: Array, which: Sequence[int], z: Array, out: Array) -> float:
+    def correct(
+        self, t: float, x: Array, u: Array, P: Array, which: Sequence[int], z: Array, missed: Array, squares: Array
+    ) -> None:
         self._observer.measured(t, x, u, self._z, self._H)
-        moved, nis = self._moved, 0.0
+        moved = self._moved
         moved[:] = 0.0
         for i in which:
             h = self._H[i]
-            missed = float(z[i] - self._z[i])
-            out[i] = wrapped(missed) if self._wraps[i] else missed
+            off = float(z[i] - self._z[i])
+            missed[i] = wrapped(off) if self._wraps[i] else off
             gain = P @ h
             s = float(h @ gain) + self._r[i]
-            nu = float(out[i]) - float(h @ moved)
+            nu = float(missed[i]) - float(h @ moved)
+            squares[i] = nu * nu / s
             gain /= s
             moved += gain * nu
             np.subtract(self._eye, np.outer(gain, h), out=self._joseph)
             np.matmul(self._joseph, P, out=self._work)
             np.matmul(self._work, self._joseph.T, out=P)
             P += np.outer(gain, gain) * self._r[i]
-            nis += nu * nu / s
         x[: len(moved)] += moved
         self._observer.hold(t, x, P)
-        return nis
