@@ -14,6 +14,9 @@ from tests.helpers.packages import WHEELS, install_wheels
 from tests.safety.suite import Beside, Driver, safety_suite
 
 
+pytestmark = pytest.mark.slow  # two at a time in CI
+
+
 class Wheels(Driver):
     name = "wheels"
     settings = ('plant.driver="wheels"', "run.speed=1", "plant.safety.limit=1.0")
