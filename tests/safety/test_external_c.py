@@ -6,7 +6,6 @@ from tests.helpers.external_c import external_c
 from tests.safety.suite import safety_suite
 from tests.safety.test_external import External
 
-
 pytestmark = pytest.mark.slow  # two at a time in CI
 
 

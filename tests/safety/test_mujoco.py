@@ -5,7 +5,6 @@ import pytest
 from tests.helpers.extras import needs_mujoco
 from tests.safety.suite import Driver, safety_suite
 
-
 pytestmark = pytest.mark.slow  # two at a time in CI
 
 

@@ -13,7 +13,6 @@ import pytest
 from tests.helpers.packages import WHEELS, install_wheels
 from tests.safety.suite import Beside, Driver, safety_suite
 
-
 pytestmark = pytest.mark.slow  # two at a time in CI
 
 
