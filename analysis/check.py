@@ -62,7 +62,7 @@ def report(closed_loop: ClosedLoop) -> Report:
         u = law.evaluate(0.0, closed_loop.start, closed_loop.goal(0.0)).inputs
     for text in closed_loop.machine.warnings(0.0, closed_loop.start, u):
         found.add("warn", "start", text)
-    for text in remarks(launch, description.name):
+    for text in remarks(launch, closed_loop.machine, closed_loop.start):
         found.add("warn", "device", text)
     if closed_loop.safety.unlimited:
         found.add("refuse", "limits", closed_loop.safety.unlimited_text)

@@ -28,6 +28,14 @@ class Link(Protocol):
     counts: Counter[str]  # received data that is not a valid message, by reason
 
     @property
+    def lost(self) -> str:
+        """Why nothing can come any more, such as an unplugged cable, with the remedy; empty: it can."""
+
+    @property
+    def hint(self) -> str:
+        """What may keep a machine from answering, as far as the link shows; empty: nothing is known."""
+
+    @property
     def fds(self) -> tuple[int, ...]:
         """Readable when something may have come."""
 
@@ -81,6 +89,8 @@ def _check_path(path: str) -> str | None:
 
 class ExternalLink:
     """A link over sockets, read and written in the calling thread and within bounds; open it after the fork."""
+
+    lost = hint = ""  # sockets of this computer do not tell
 
     def __init__(self, state_address: str, applied_address: str) -> None:
         self.counts: Counter[str] = Counter()

@@ -43,6 +43,7 @@ VERBS = {  # by section of the help, in its order: each verb with the file of cl
         "list": "inspect",
         "show": "inspect",
         "protocol": "protocol",
+        "hil": "hil",
     },
 }
 FILES = {verb: file for verbs in VERBS.values() for verb, file in verbs.items()}

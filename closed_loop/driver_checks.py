@@ -12,7 +12,8 @@ from servonode.bus.run_folder import BusError
 from servonode.closed_loop.launch_file import LaunchError, worded
 from servonode.closed_loop.launch_keys import LaunchFile
 from servonode.plants.drivers import DRIVERS
-from servonode.plants.drivers.driver import Stated
+from servonode.mechanics.machine import Machine
+from servonode.plants.drivers.driver import Array, Stated
 
 CONNECT_S = 1.0
 PASSED_OVER = "device"  # where a machine is met, which the rehearsal of its launch file does not need
@@ -65,20 +66,25 @@ def driver_addresses(launch: LaunchFile, machine: str) -> tuple[str, ...]:
         return DRIVERS[launch.plant.driver].addresses(stated(launch), machine)
 
 
-def remarks(launch: LaunchFile, machine: str) -> list[str]:
-    """A sentence for each address that others on this computer can reach, and for each key that is not used."""
+def remarks(launch: LaunchFile, machine: Machine, start: Array) -> list[str]:
+    """A sentence for each address that others can reach, for what the driver cannot do, for each key that is not used."""
     from servonode.bus import exposure
 
-    found = [text for address in driver_addresses(launch, machine) if (text := exposure(address))]
+    addresses = driver_addresses(launch, machine.description.name)
+    found = [text for address in addresses if (text := exposure(address))]
+    found += DRIVERS[launch.plant.driver].remarks(stated(launch), machine, start)
     return found + [f"plant.{table}.{key} is not used: it {text}" for table, key, text in _unread(launch)]
 
 
 def check_free(launch: LaunchFile, machine: str) -> None:
-    """Refuse to start where another process already serves the address at which servonode is to publish.
+    """Refuse to start where the machine cannot be reached: a serial port is missing, or another process serves the
+    address at which servonode is to publish.
 
     Raises:
-        BusError: it is taken.
+        LaunchError, BusError: that is so.
     """
+    with worded(launch.file, "plant", "driver"):
+        DRIVERS[launch.plant.driver].ready(stated(launch))
     ours = driver_addresses(launch, machine)[-1:]
     if ours and _is_taken(ours[0]):
         text = f"{launch.file} [plant.device] applied: {ours[0]} is taken by another process, such as another run"

@@ -154,6 +154,18 @@ class Device(Section, frozen=True):
     applied: Annotated[
         Text | None, key("where servonode publishes what is applied (absent: MACHINE.applied, a private socket)")
     ] = None
+    port: Annotated[
+        Text | None, key("the serial port of a microcontroller, such as /dev/serial/by-id/NAME or /dev/ttyACM0")
+    ] = None
+    baud: Annotated[
+        Annotated[int, Meta(ge=300, le=12_000_000)], key("the speed of the serial line; any over native USB", "bit/s")
+    ] = 115200
+    address: Annotated[
+        Text | None, key("the numeric address and UDP port of a microcontroller, such as 127.0.0.1:9875")
+    ] = None
+    open_network: Annotated[
+        bool, key("whether that address may be one that other computers reach; packets have no keys")
+    ] = False
     wait: Annotated[Seconds, key("how long to wait for the machine at the start", "s (wall clock)")] = 30.0
     timeout: Annotated[
         OptionalSeconds,

@@ -25,6 +25,7 @@ SAFE_STATES = {
     "lockstep_timeout": SafeState.DAMP,
     "stale_state": SafeState.ZERO,
     "stale_applied": SafeState.ZERO,
+    "link_lost": SafeState.ZERO,
     "implausible_state": SafeState.ZERO,
     "frozen_state": SafeState.ZERO,
     "flooding": SafeState.ZERO,

@@ -71,7 +71,7 @@ class Launcher:
         addresses = driver_addresses(launch, machine)
         with _held(self.name) as folder, devices_folder(addresses, bound=addresses[-1] if addresses else ""):
             check_free(launch, machine)
-            for text in remarks(launch, machine):
+            for text in remarks(launch, self.closed_loop.machine, self.closed_loop.start):
                 say(text)
             previous = self._handle_signals()
             try:

@@ -201,6 +201,8 @@ class DevicePlant:
         if stale is not None:
             self._drain(now)  # a message that waits is no reason to judge
         fault = watch.reported or self._readings.distrust
+        if fault is None and answered and self._link.lost:
+            return "link_lost", self._link.lost
         if fault is not None or stale is None or self.terms.lockstep or not answered:
             return fault
         return watch.stale(now)
@@ -215,8 +217,10 @@ class DevicePlant:
 
     def no_answer_reason(self) -> str:
         """Why the handshake may not have been answered, for people."""
-        listens = self._link.listened()
-        if listens:
+        listens, hint = self._link.listened(), self._link.hint
+        if hint:
+            text = f"no machine answers: {hint}"
+        elif listens:
             text = "the machine listens, but sends no state of this run"
         elif listens is None:
             text = "no machine answers"

@@ -4,6 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
 from servonode.errors import StatementError
 from servonode.mechanics.machine import Machine
 from servonode.plants.plant import Plant
@@ -13,6 +16,8 @@ from servonode.plants.simulated import SimulatedPlant
 if TYPE_CHECKING:  # the bus is loaded by the driver that needs it
     from servonode.plants.drivers.simulated_device import Workings
     from servonode.plants.drivers.terms import Clock, Terms
+
+Array = npt.NDArray[np.float64]
 
 
 class DriverError(StatementError):
@@ -59,7 +64,9 @@ class Driver:
     limit on every input, and may measure more than its state.
 
     check: raises DriverError for what cannot be, before anything is derived. addresses: where a machine of this name is
-    met, the address at which it publishes first, that of servonode last; raises DriverError.
+    met, the address at which it publishes first, that of servonode last; raises DriverError. ready: raises DriverError
+    where the machine cannot be reached now, just before a run. remarks: sentences for whoever starts
+    or checks a run of this machine from this initial state.
     """
 
     name: str
@@ -70,7 +77,16 @@ class Driver:
     outside: bool = False
     check: Callable[[Stated], None] = lambda _: None
     addresses: Callable[[Stated, str], tuple[str, ...]] = lambda *_: ()
+    ready: Callable[[Stated], None] = lambda _: None
+    remarks: Callable[[Stated, Machine, Array], list[str]] = lambda *_: []
 
     def uses(self, table: str, key: str) -> bool:
         """Whether it reads this key of [plant.TABLE]."""
         return table in self.reads or f"{table}.{key}" in self.reads
+
+
+def check_pace(stated: Stated) -> None:
+    """Refuse a speed that hardware does not have, unless it is said to be a simulator."""
+    if not stated.lockstep and stated.speed != 1 and not stated.device["any_speed"]:
+        text = f"{stated.speed:g} is not the pace of an external machine if it is hardware; take 1, or for a simulator"
+        raise DriverError("run", "speed", f"{text} say so with plant.device.any_speed = true")

@@ -1,6 +1,6 @@
 """The external driver: the machine is another process, which publishes at one address and subscribes to a second."""
 
-from servonode.plants.drivers.driver import Driver, DriverContext, DriverError, Stated
+from servonode.plants.drivers.driver import Driver, DriverContext, DriverError, Stated, check_pace
 from servonode.plants.plant import Plant
 
 SECTION = "plant.device"
@@ -13,9 +13,7 @@ def _check(stated: Stated) -> None:
     for key in ("state", "applied"):
         if (address := stated.device[key]) is not None and (problem := check_address(address)):
             raise DriverError(SECTION, key, problem)
-    if not stated.lockstep and stated.speed != 1 and not stated.device["any_speed"]:
-        text = f"{stated.speed:g} is not the pace of an external machine if it is hardware; take 1, or for a simulator"
-        raise DriverError("run", "speed", f"{text} say so with plant.device.any_speed = true")
+    check_pace(stated)
 
 
 def _addresses(stated: Stated, machine: str) -> tuple[str, ...]:
@@ -57,7 +55,7 @@ def _open(context: DriverContext) -> Plant:
 DRIVER = Driver(
     name="external",
     summary="another process",
-    reads=("actuator.limit", "device"),
+    reads=("actuator.limit", *(f"device.{key}" for key in ("state", "applied", "wait", "timeout", "any_speed"))),
     open=_open,
     outside=True,
     check=_check,

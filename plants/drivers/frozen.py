@@ -19,6 +19,7 @@ class Frozen:
 
     def __init__(self, machine: Machine, terms: Terms) -> None:
         self._machine, self._time, self._step_ns = machine, terms.frozen_time, terms.step_ns
+        self._still = max(STILL, terms.resolution)
         self._since = -1  # the machine's step since which its readings are the same; -1: they are not
 
     def forget(self) -> None:
@@ -42,7 +43,7 @@ class Frozen:
             return None
         self._since = state.k  # judged once in this time
         rates = self._machine.derivatives(state.t, x, inputs)[:-1]
-        moved = np.abs(rates) * self._time > STILL * (1.0 + np.abs(x[:-1]))
+        moved = np.abs(rates) * self._time > self._still * (1.0 + np.abs(x[:-1]))
         if not moved.any():
             return None
         name = self._machine.description.state_names[int(np.argmax(moved))]

@@ -21,6 +21,7 @@ class LoopbackLink:
     """
 
     fds: tuple[int, ...] = ()
+    lost = hint = ""
 
     def __init__(
         self,

@@ -28,6 +28,7 @@ class Terms:
     frozen_time: float = float("inf")  # s of plant time for which readings may be the same while inputs should move it
     parameters: Mapping[str, float] = field(default_factory=dict)
     start: Mapping[str, float | list[float]] = field(default_factory=dict)  # state at step 0
+    resolution: float = 0.0  # relative; readings that are nearer to each other may be the same
 
 
 def terms_of(

@@ -130,7 +130,8 @@ def test_who_else_can_reach_an_address_is_said_and_part_of_the_check() -> None:
     assert [each.level for each in found] == ["warn"]
     assert "any user of this computer can connect to tcp://127.0.0.1:9873; there are no keys yet" in found[0].text
     assert report.verdict == "yes"
-    assert remarks(read_launch("trailer_pursuit"), NAME) == []
+    simulated = servonode.load("trailer_pursuit").closed_loop
+    assert remarks(simulated.launch, simulated.machine, simulated.start) == []
 
 
 @pytest.mark.parametrize("speed", [0.5, 2.0])

@@ -1,0 +1,312 @@
+#include "device.h"
+
+#include <math.h>
+#include <string.h>
+
+#define FASTEST_NS INT64_C(1000000) /* between two states, unless the control period is shorter */
+#define LEAP UINT64_C(1000000)      /* steps that one input in lockstep may ask for */
+
+void device_init(struct device *device, const struct machine *machine, uint32_t source,
+                 void (*send)(void *to, const uint8_t *bytes, size_t size), void *to)
+{
+    memset(device, 0, sizeof *device);
+    device->machine = machine;
+    device->source = source ? source : 1;
+    device->send = send;
+    device->to = to;
+    device->taken = PACKET_NONE;
+    machine->write(machine->self, device->u);
+}
+
+int device_has_host(const struct device *device, int64_t now)
+{
+    return device->running && now - device->fresh_ns < device->timeout_ns;
+}
+
+/* sending */
+
+static struct packet header(struct device *device, uint32_t run, uint64_t step)
+{
+    struct packet head = {0};
+    head.run = run;
+    head.source = device->source;
+    head.seq = device->seq++;
+    head.reply = device->taken;
+    head.step = step;
+    return head;
+}
+
+static void send_fault(struct device *device, uint32_t run, uint64_t step, uint32_t code, uint64_t detail)
+{
+    uint8_t bytes[PACKET_SIZE];
+    const struct packet head = header(device, run, step);
+    device->send(device->to, bytes, packet_write_fault(&head, code, detail, bytes));
+}
+
+/* inputs */
+
+/* Let these act, each within its limit; what is not finite becomes zero. */
+static void act(struct device *device, const float *u)
+{
+    for (unsigned i = 0; i < device->machine->n_inputs; i++) {
+        const float most = device->setup.limits[i];
+        const float value = isfinite(u[i]) ? u[i] : 0.0f;
+        device->u[i] = value > most ? most : value < -most ? -most : value;
+    }
+    device->machine->write(device->machine->self, device->u);
+}
+
+/* The safe action at the state x: zero, or what the host sent when the run began, a feedback of the state. */
+static void act_safely(struct device *device)
+{
+    const unsigned n = device->machine->n_states;
+    float u[PACKET_INPUTS];
+    for (unsigned i = 0; i < device->machine->n_inputs; i++) {
+        const float *row = device->setup.safe + i * (n + 1);
+        u[i] = row[n];
+        for (unsigned j = 0; j < n; j++)
+            u[i] += row[j] * device->x[j];
+    }
+    act(device, u);
+}
+
+static void act_zero(struct device *device)
+{
+    const float zero[PACKET_INPUTS] = {0};
+    act(device, zero);
+}
+
+/* This machine has no part in the run any more, for this reason. */
+static void fail(struct device *device, uint32_t code, uint64_t detail)
+{
+    device->running = device->braking = 0;
+    device->fault = code;
+    device->fault_detail = detail;
+    act_zero(device);
+    send_fault(device, device->run, device->k, code, detail);
+}
+
+/* Read the state; whether it is good. The run ends where it is not. */
+static int measure(struct device *device)
+{
+    uint32_t code = device->machine->read(device->machine->self, device->x);
+    for (unsigned i = 0; !code && i < device->machine->n_states; i++)
+        if (!isfinite(device->x[i]))
+            code = FAULT_STATE;
+    if (code)
+        fail(device, code, 0);
+    return code == 0;
+}
+
+/* Send the state that was read last. */
+static void publish(struct device *device)
+{
+    uint8_t bytes[PACKET_SIZE];
+    if (device->seq >= PACKET_NONE - 1) {
+        fail(device, FAULT_COUNTER, 0);
+        return;
+    }
+    struct packet head = header(device, device->run, device->k);
+    head.flags = device->safe ? PACKET_SAFE : 0;
+    device->send(device->to, bytes,
+                 packet_write_state(&head, device->refused, device->x, device->machine->n_states, device->u,
+                                    device->machine->n_inputs, bytes));
+}
+
+/* handshake */
+
+/* Why this machine cannot take part in such a run, or FAULT_NONE. */
+static uint32_t misfit(const struct device *device, const struct setup *setup, int lockstep)
+{
+    const struct machine *machine = device->machine;
+    if (setup->schema != machine->schema || setup->n_states != machine->n_states || setup->n_inputs != machine->n_inputs)
+        return FAULT_SCHEMA;
+    if (setup->step_ns != machine->step_ns || setup->step_ns <= 0 || setup->period_ns < 0)
+        return FAULT_STEP;
+    if (!(setup->speed > 0.0f) || (!lockstep && setup->speed != 1.0f && !machine->any_speed))
+        return FAULT_SPEED;
+    if (setup->timeout_ns <= 0)
+        return FAULT_TIMEOUT;
+    if (lockstep && !machine->simulated)
+        return FAULT_MODE;
+    for (unsigned i = 0; i < machine->n_inputs; i++)
+        if (setup->limits[i] < 0.0f)
+            return FAULT_LIMITS;
+    return FAULT_NONE;
+}
+
+static uint64_t detail_of(const struct device *device, uint32_t code)
+{
+    if (code == FAULT_SCHEMA)
+        return device->machine->schema;
+    return code == FAULT_STEP ? (uint64_t)device->machine->step_ns : 0;
+}
+
+/* How many steps lie between two states. */
+static uint64_t spacing(const struct setup *setup, double step_wall_ns)
+{
+    const double steps = (double)FASTEST_NS / step_wall_ns;
+    uint64_t every = steps < 1.0 ? 1 : (uint64_t)(steps + 0.5);
+    const uint64_t period = (uint64_t)(setup->period_ns / setup->step_ns);
+    if (setup->period_ns > 0 && every > (period ? period : 1))
+        every = period ? period : 1;
+    return every;
+}
+
+static void begin(struct device *device, int64_t now, const struct packet *packet, const struct setup *setup)
+{
+    const struct machine *machine = device->machine;
+    const int lockstep = (packet->flags & PACKET_LOCKSTEP) != 0;
+    const uint32_t code = misfit(device, setup, lockstep);
+    act_zero(device);
+    device->run = packet->run;
+    device->host = packet->source;
+    device->k = device->first = packet->step;
+    device->taken = PACKET_NONE;
+    device->seq = 0;
+    device->safe = device->braking = 0;
+    device->fault = FAULT_NONE;
+    if (code) {
+        fail(device, code, detail_of(device, code));
+        return;
+    }
+    device->setup = *setup;
+    for (unsigned i = 0; i < machine->n_inputs; i++)
+        if (setup->limits[i] > machine->limits[i])
+            device->setup.limits[i] = machine->limits[i];
+    device->timeout_ns = machine->longest_timeout_ns < setup->timeout_ns ? machine->longest_timeout_ns
+                                                                         : setup->timeout_ns;
+    device->lockstep = lockstep;
+    device->step_wall_ns = (double)setup->step_ns / (double)setup->speed;
+    device->every = spacing(setup, device->step_wall_ns);
+    device->begin_ns = device->fresh_ns = now;
+    device->running = 1;
+    if (machine->start && packet->step == 0)
+        machine->start(machine->self, setup->start);
+    if (measure(device))
+        publish(device);
+}
+
+static int take_setup(struct device *device, int64_t now, const struct packet *packet)
+{
+    struct setup setup;
+    if (packet_read_setup(packet, &setup) != PACKET_GOOD)
+        return 0;
+    if (device_has_host(device, now) && packet->source != device->host)
+        return 0; /* the host that began a run keeps it, to its end or its silence */
+    if (packet->run != device->run || packet->source != device->host)
+        begin(device, now, packet, &setup);
+    else if (device->running)
+        publish(device); /* the first answer may have been lost */
+    else if (device->fault)
+        send_fault(device, device->run, device->k, device->fault, device->fault_detail);
+    return 1;
+}
+
+/* a run */
+
+static void take_step(struct device *device)
+{
+    if (device->machine->advance)
+        device->machine->advance(device->machine->self, (double)device->k * (double)device->setup.step_ns * 1e-9);
+    device->k++;
+}
+
+/* In lockstep: to `until` from here; where that has been done, only the state once more. */
+static int go(struct device *device, const struct packet *packet, const struct applied *applied)
+{
+    const uint64_t k = device->k, until = applied->until;
+    if (packet->step == k && until > k && until - k <= LEAP && packet->seq != device->taken) {
+        act(device, applied->inputs);
+        while (device->k < until)
+            take_step(device);
+        device->taken = packet->seq;
+        if (!measure(device))
+            return 1;
+    } else if (until != k) {
+        return 0;
+    }
+    publish(device);
+    return 1;
+}
+
+static int take_applied(struct device *device, int64_t now, const struct packet *packet)
+{
+    struct applied applied;
+    if (!device->running || packet->run != device->run || packet->source != device->host)
+        return 0;
+    if (packet_read_applied(packet, device->machine->n_inputs, &applied) != PACKET_GOOD)
+        return 0;
+    if (packet->flags & PACKET_FINAL) {
+        device->running = 0;
+        device->braking = !device->lockstep;
+        act_zero(device);
+        return 1;
+    }
+    if (device->taken != PACKET_NONE && packet->seq < device->taken)
+        return 0;
+    if (device->lockstep) {
+        device->fresh_ns = now;
+        return go(device, packet, &applied);
+    }
+    if (packet->seq == device->taken)
+        return 0;
+    device->taken = packet->seq;
+    device->fresh_ns = now;
+    device->safe = 0;
+    act(device, applied.inputs);
+    return 1;
+}
+
+int device_receive(struct device *device, int64_t now, const uint8_t *bytes, size_t size)
+{
+    struct packet packet;
+    int taken = 0;
+    device_advance_to(device, now);
+    switch (packet_decode(bytes, size, &packet)) {
+    case PACKET_GOOD:
+        if (packet.type == PACKET_SETUP)
+            taken = take_setup(device, now, &packet);
+        else if (packet.type == PACKET_APPLIED)
+            taken = take_applied(device, now, &packet);
+        break;
+    case PACKET_BAD_VERSION:
+        if (!device_has_host(device, now))
+            send_fault(device, 1, 0, FAULT_VERSION, packet.version);
+        break;
+    default:
+        break;
+    }
+    device->refused += !taken;
+    return taken;
+}
+
+static int64_t time_of(const struct device *device, uint64_t k)
+{
+    return device->begin_ns + (int64_t)((double)(k - device->first) * device->step_wall_ns + 0.5);
+}
+
+int64_t device_due(const struct device *device)
+{
+    const int passes = device->braking || (device->running && !device->lockstep);
+    return passes ? time_of(device, device->k + 1) : INT64_MAX;
+}
+
+void device_advance_to(struct device *device, int64_t now)
+{
+    const uint64_t before = device->k;
+    int64_t at;
+    while ((at = device_due(device)) <= now) {
+        take_step(device);
+        if (device->taken != PACKET_NONE && at - device->fresh_ns >= device->timeout_ns)
+            device->safe = 1;
+        if (device->safe || device->braking) {
+            if (!measure(device))
+                return;
+            act_safely(device);
+        }
+    }
+    const uint64_t passed = (device->k - device->first) / device->every;
+    if (device->running && device->k != before && passed != (before - device->first) / device->every && measure(device))
+        publish(device); /* after a stall the newest state alone */
+}

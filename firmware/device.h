@@ -1,0 +1,57 @@
+/* The machine's side of a run: handshake, inputs, states, and its own watch over a host that falls silent.
+ *
+ * A board calls device_receive with each packet that comes and device_advance_to whenever it has time, at least once a
+ * step, and gives the function that sends bytes. Times are nanoseconds of any clock that only grows.
+ */
+#ifndef SERVONODE_DEVICE_H
+#define SERVONODE_DEVICE_H
+
+#include "machine.h"
+#include "packet.h"
+
+struct device {
+    const struct machine *machine;
+    uint32_t source; /* of this start: another number after each reset, not zero */
+    void (*send)(void *to, const uint8_t *bytes, size_t size);
+    void *to;
+
+    /* the run that goes on, or the last one */
+    uint32_t run, host;
+    int running, lockstep;
+    uint32_t fault; /* why this machine has no part in it; 0: it has */
+    uint64_t fault_detail;
+    uint64_t first, k;  /* steps: at which the run began, and now */
+    int64_t begin_ns;   /* when the first step was */
+    double step_wall_ns;
+    uint64_t every;     /* steps between two states */
+    struct setup setup; /* with its limits made the smaller of the host's and the machine's */
+
+    /* inputs */
+    float u[PACKET_INPUTS], x[PACKET_STATES];
+    uint32_t taken;   /* seq of the newest that was taken; PACKET_NONE: none was */
+    int64_t fresh_ns; /* when that came */
+    int64_t timeout_ns;
+    int safe;    /* no input came in time: the safe action acts */
+    int braking; /* the run is over: the safe action acts until the next one begins */
+
+    uint32_t seq;     /* of the next packet */
+    uint32_t refused; /* packets that were not believed */
+};
+
+/* A machine that knows no run; zero inputs act. */
+void device_init(struct device *device, const struct machine *machine, uint32_t source,
+                 void (*send)(void *to, const uint8_t *bytes, size_t size), void *to);
+
+/* Take what came at the time `now`: 1 if it is from the host of the run, 0 if it is refused and without effect. */
+int device_receive(struct device *device, int64_t now, const uint8_t *bytes, size_t size);
+
+/* Let the machine's own time pass: steps, the safe action where no input came, a state where one is due. */
+void device_advance_to(struct device *device, int64_t now);
+
+/* When to call device_advance_to next [ns]; INT64_MAX where time stands still. */
+int64_t device_due(const struct device *device);
+
+/* Whether a run goes on whose host has not fallen silent: packets of anybody else are refused. */
+int device_has_host(const struct device *device, int64_t now);
+
+#endif

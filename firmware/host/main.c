@@ -1,0 +1,136 @@
+/* The firmware on this computer: a machine of a launch file behind a pseudo-terminal or UDP.
+ *
+ *     robot --pty PATH             a pseudo-terminal, linked to from PATH: plant.device.port = "PATH"
+ *     robot --udp [ADDRESS:]PORT   UDP, on 127.0.0.1 unless told otherwise: plant.device.address = "127.0.0.1:PORT"
+ *
+ * --any-speed: also faster or slower than the wall clock. --corrupt P: the chance that a packet's bytes are changed.
+ */
+#define _GNU_SOURCE /* ppoll */
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../device.h"
+#include "simulated.h"
+#include "wire.h"
+
+struct firmware {
+    struct device device;
+    struct wire wire;
+};
+
+static volatile sig_atomic_t ends;
+
+static void on_signal(int number)
+{
+    (void)number;
+    ends = 1;
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static int same(const struct sockaddr_in *a, const struct sockaddr_in *b)
+{
+    return a->sin_port == b->sin_port && a->sin_addr.s_addr == b->sin_addr.s_addr;
+}
+
+static void take(void *to, uint8_t *bytes, size_t size)
+{
+    struct firmware *firmware = to;
+    struct device *device = &firmware->device;
+    struct wire *wire = &firmware->wire;
+    const struct sockaddr_in before = wire->peer;
+    const int64_t now = now_ns();
+    if (wire->is_udp && device_has_host(device, now) && !same(&wire->from, &wire->peer)) {
+        device->refused++; /* who is not the host is not even read */
+        return;
+    }
+    wire->peer = wire->from; /* to answer a refusal too */
+    if (!device_receive(device, now, bytes, size))
+        wire->peer = before;
+}
+
+static void serve(struct firmware *firmware)
+{
+    sigset_t during, outside;
+    sigemptyset(&during);
+    sigaddset(&during, SIGINT);
+    sigaddset(&during, SIGTERM);
+    sigprocmask(SIG_BLOCK, &during, &outside); /* they come in ppoll alone, so that none is missed */
+    while (!ends) {
+        struct pollfd ready = {firmware->wire.fd, POLLIN, 0};
+        struct timespec wait = {0, 0};
+        const int64_t due = device_due(&firmware->device), now = now_ns();
+        if (due > now) {
+            wait.tv_sec = (time_t)((due - now) / 1000000000);
+            wait.tv_nsec = (long)((due - now) % 1000000000);
+        }
+        if (ppoll(&ready, 1, due == INT64_MAX ? NULL : &wait, &outside) > 0)
+            wire_receive(&firmware->wire, take, firmware);
+        device_advance_to(&firmware->device, now_ns());
+    }
+}
+
+static int usage(void)
+{
+    fprintf(stderr, "usage: robot --pty PATH | --udp [ADDRESS:]PORT [--any-speed] [--corrupt CHANCE]\n");
+    return 2;
+}
+
+static int open_wire(struct wire *wire, const char *path, char *udp)
+{
+    char *colon = udp ? strrchr(udp, ':') : NULL;
+    if (!udp)
+        return wire_open_terminal(wire, path);
+    if (colon)
+        *colon = 0;
+    return wire_open_udp(wire, colon ? udp : "127.0.0.1", (unsigned)strtoul(colon ? colon + 1 : udp, NULL, 10));
+}
+
+int main(int count, char **words)
+{
+    static struct firmware firmware;
+    const char *path = NULL;
+    char *udp = NULL;
+    int any_speed = 0;
+    for (int i = 1; i < count; i++) {
+        if (!strcmp(words[i], "--pty") && i + 1 < count)
+            path = words[++i];
+        else if (!strcmp(words[i], "--udp") && i + 1 < count)
+            udp = words[++i];
+        else if (!strcmp(words[i], "--corrupt") && i + 1 < count)
+            firmware.wire.corrupt = strtod(words[++i], NULL);
+        else if (!strcmp(words[i], "--any-speed"))
+            any_speed = 1;
+        else
+            return usage();
+    }
+    if (!path == !udp)
+        return usage();
+    const struct machine machine = simulated_machine(any_speed);
+    firmware.wire.random = (uint64_t)now_ns() | 1;
+    if (open_wire(&firmware.wire, path, udp))
+        return 1;
+    device_init(&firmware.device, &machine, (uint32_t)(firmware.wire.random ^ (uint64_t)getpid()), wire_send,
+                &firmware.wire);
+    struct sigaction action = {0};
+    action.sa_handler = on_signal;
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    printf("serving at %s\n", path ? path : "udp");
+    fflush(stdout);
+    serve(&firmware);
+    if (path)
+        unlink(path);
+    return 0;
+}

@@ -1,0 +1,65 @@
+#include "simulated.h"
+
+#include MACHINE_HEADER /* of `servonode hil header FILE` */
+
+#ifndef OWN_LIMIT
+#define OWN_LIMIT 2.0f /* N m; this machine's own: a host's act only below it */
+#endif
+#define LONGEST_TIMEOUT_NS INT64_C(500000000)
+
+void HIL_PLANT_STEP(double t, double *x, const double *u);
+
+static double state[HIL_N_STATES + 1]; /* the last is the work, which nobody reads */
+static double inputs[HIL_N_INPUTS];
+static float limits[HIL_N_INPUTS];
+
+static uint32_t read_state(void *self, float *x)
+{
+    (void)self;
+    for (unsigned i = 0; i < HIL_N_STATES; i++)
+        x[i] = (float)state[i];
+    return 0;
+}
+
+static void write_inputs(void *self, const float *u)
+{
+    (void)self;
+    for (unsigned i = 0; i < HIL_N_INPUTS; i++)
+        inputs[i] = (double)u[i];
+}
+
+static void advance(void *self, double t)
+{
+    (void)self;
+    HIL_PLANT_STEP(t, state, inputs);
+}
+
+static void start(void *self, const float *x)
+{
+    (void)self;
+    for (unsigned i = 0; i < HIL_N_STATES; i++)
+        state[i] = (double)x[i];
+    state[HIL_N_STATES] = 0.0;
+}
+
+struct machine simulated_machine(int any_speed)
+{
+    const float start_at[HIL_N_STATES] = HIL_START;
+    struct machine machine = {0};
+    start(0, start_at);
+    for (unsigned i = 0; i < HIL_N_INPUTS; i++)
+        limits[i] = OWN_LIMIT;
+    machine.schema = HIL_SCHEMA;
+    machine.n_states = HIL_N_STATES;
+    machine.n_inputs = HIL_N_INPUTS;
+    machine.step_ns = HIL_STEP_NS;
+    machine.longest_timeout_ns = LONGEST_TIMEOUT_NS;
+    machine.limits = limits;
+    machine.simulated = 1;
+    machine.any_speed = any_speed;
+    machine.read = read_state;
+    machine.write = write_inputs;
+    machine.advance = advance;
+    machine.start = start;
+    return machine;
+}

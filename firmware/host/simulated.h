@@ -1,0 +1,10 @@
+/* The machine of a launch file as a simulation: the plant step that `servonode show FILE --c` prints. */
+#ifndef SERVONODE_SIMULATED_H
+#define SERVONODE_SIMULATED_H
+
+#include "../machine.h"
+
+/* The machine; any_speed: also at speeds other than 1. */
+struct machine simulated_machine(int any_speed);
+
+#endif

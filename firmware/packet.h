@@ -1,0 +1,103 @@
+/* Packets between servonode and a machine: docs/firmware.md has the layout byte by byte.
+ *
+ * A packet is a header of 32 bytes, a payload and a CRC-16, little-endian throughout. Over UDP it is one datagram;
+ * over a serial line it is COBS-encoded and ended by a zero byte. Nothing here allocates, blocks or keeps a state.
+ */
+#ifndef SERVONODE_PACKET_H
+#define SERVONODE_PACKET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define PACKET_MAGIC 0x5653u /* 'S', 'V' on the wire */
+#define PACKET_VERSION 1u
+#define PACKET_HEADER 32u
+#define PACKET_CRC 2u
+#define PACKET_STATES 32u /* most states of a machine */
+#define PACKET_INPUTS 8u  /* most inputs */
+#define PACKET_SETUP_FIXED 36u
+#define PACKET_PAYLOAD (PACKET_SETUP_FIXED + 4u * (PACKET_INPUTS * (PACKET_STATES + 2u) + PACKET_STATES))
+#define PACKET_SIZE (PACKET_HEADER + PACKET_PAYLOAD + PACKET_CRC)
+#define PACKET_FRAME (PACKET_SIZE + PACKET_SIZE / 254u + 2u) /* COBS-encoded, with its zero byte */
+#define PACKET_NONE 0xFFFFFFFFu                            /* a `reply` to nothing */
+#define PACKET_LAST_STEP (UINT64_C(1) << 53)
+
+enum packet_type { PACKET_SETUP = 1, PACKET_APPLIED = 2, PACKET_STATE = 3, PACKET_FAULT = 4 };
+
+enum packet_flag {
+    PACKET_LOCKSTEP = 1, /* setup: time stands still between two inputs */
+    PACKET_FINAL = 1,    /* applied: the run is over */
+    PACKET_SAFE = 1      /* state: the machine's own safe action acts, for no input came in time */
+};
+
+/* Why bytes are not a packet. */
+enum packet_error {
+    PACKET_GOOD = 0,
+    PACKET_BAD_LENGTH = -1,
+    PACKET_BAD_MAGIC = -2,
+    PACKET_BAD_CRC = -3,
+    PACKET_BAD_VERSION = -4,
+    PACKET_BAD_TYPE = -5,
+    PACKET_BAD_RANGE = -6,
+    PACKET_NOT_FINITE = -7
+};
+
+/* Why a machine takes no part in a run. The numbers from 128 on are a board's own. */
+enum fault_code {
+    FAULT_NONE = 0,
+    FAULT_SCHEMA = 1,  /* another machine, or other states or inputs; detail: own schema */
+    FAULT_STEP = 2,    /* a step that it cannot keep; detail: own step [ns] */
+    FAULT_SPEED = 3,   /* a speed that it cannot keep */
+    FAULT_TIMEOUT = 4, /* a timeout that is not positive */
+    FAULT_LIMITS = 5,  /* a limit that is negative */
+    FAULT_MODE = 6,    /* lockstep, which is for simulations */
+    FAULT_VERSION = 7, /* packets of another version; detail: that version */
+    FAULT_STATE = 8,   /* its state is not finite */
+    FAULT_COUNTER = 9, /* the numbers of its packets are used up */
+    FAULT_SENSOR = 10, /* a sensor that fails */
+    FAULT_STOPPED = 11 /* its own emergency stop was pressed */
+};
+
+struct packet {
+    uint8_t version, type;
+    uint16_t flags, length; /* of the payload [bytes] */
+    uint32_t run, source, seq, reply;
+    uint64_t step;
+    const uint8_t *payload; /* within the bytes that were decoded */
+};
+
+struct setup {
+    uint32_t schema;
+    unsigned n_states, n_inputs;
+    int64_t step_ns, period_ns, timeout_ns;
+    float speed;
+    float limits[PACKET_INPUTS];
+    float safe[PACKET_INPUTS * (PACKET_STATES + 1u)]; /* a row for each input: its part of each state, then a constant */
+    float start[PACKET_STATES];
+};
+
+struct applied {
+    uint64_t until;
+    float inputs[PACKET_INPUTS];
+};
+
+/* CRC-16/CCITT-FALSE: 0x29B1 of "123456789". */
+uint16_t packet_crc(const uint8_t *bytes, size_t size);
+
+/* The header of a good packet, or why it is none. Of another version only `version` is read; its CRC is right. */
+enum packet_error packet_decode(const uint8_t *bytes, size_t size, struct packet *out);
+
+/* What is in a good packet of its type, or why it is none. */
+enum packet_error packet_read_setup(const struct packet *packet, struct setup *out);
+enum packet_error packet_read_applied(const struct packet *packet, unsigned n_inputs, struct applied *out);
+
+/* The bytes of a packet, in bytes[PACKET_SIZE]; their number comes out. `refused`: packets refused so far. */
+size_t packet_write_state(const struct packet *head, uint32_t refused, const float *states, unsigned n_states,
+                          const float *inputs, unsigned n_inputs, uint8_t *bytes);
+size_t packet_write_fault(const struct packet *head, uint32_t code, uint64_t detail, uint8_t *bytes);
+
+/* COBS with its zero byte into out[PACKET_FRAME], and back without it: their number, 0 where that cannot be. */
+size_t cobs_encode(const uint8_t *bytes, size_t size, uint8_t *out);
+size_t cobs_decode(const uint8_t *bytes, size_t size, uint8_t *out, size_t room);
+
+#endif

@@ -1,0 +1,231 @@
+"""The link to a microcontroller: the messages of docs/protocol.md as the packets of docs/firmware.md, and back."""
+
+import struct
+import time
+from binascii import crc32
+from collections import Counter
+from typing import Protocol
+
+import numpy as np
+
+from servonode.bus import Applied, Lifecycle, Message, Setup, State, Status
+from servonode.bus.interfaces import BOUND
+from servonode.mechanics.description import packed, unpacked
+from servonode.mechanics.machine import Machine
+from servonode.plants.drivers import packets
+from servonode.plants.drivers.safe_map import Array, safe_map
+from servonode.plants.drivers.terms import Clock, Terms
+
+NODE = "firmware"
+RESOLUTION = 2.0**-22  # relative; readings of 32 bits that are nearer to each other may be the same
+RUNS = 4  # whose packets are still told apart from a stranger's
+LONGEST_NS = 2**63 - 1
+
+
+class Transport(Protocol):
+    """Carries packets, each as it is; no call blocks."""
+
+    counts: Counter[str]  # what came and was not a packet, by reason
+    lost: str  # why nothing can come at present, with the remedy; empty: it can
+    came: int  # bytes so far
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        """Readable when something may have come."""
+
+    @property
+    def hint(self) -> str:
+        """What may keep the machine from answering, as far as it shows; empty: nothing is known."""
+
+    def open(self) -> None:
+        """Open it. Raises BusError where that cannot be."""
+
+    def send(self, packet: bytes) -> None:
+        """Send a packet; it is lost if nobody reads."""
+
+    def receive(self, bound: int) -> list[bytes]:
+        """The packets that have come, at most so many."""
+
+    def reopen(self) -> None:
+        """Try to open it again where it is lost."""
+
+    def close(self) -> None:
+        """Free everything; a second call does nothing."""
+
+
+class PacketLink:
+    """A `Link` over packets. A packet's ids have 32 bits: those of each run stand for the long ones of our messages."""
+
+    def __init__(self, transport: Transport, machine: Machine, start: Array, clock: Clock = time.monotonic_ns) -> None:
+        description = machine.description
+        self.counts: Counter[str] = transport.counts
+        self.schema = packets.schema_of(description.name, description.state_names, description.input_names)
+        found = safe_map(machine, start)
+        self._safe = [[0.0] * (machine.n_state + 1)] * machine.n_inputs if found is None else found.tolist()
+        self._transport, self._clock = transport, clock
+        self._layout, self._inputs = description.layout, description.input_names
+        self._n_states = machine.n_state
+        self._runs: dict[int, int] = {}  # of the newest runs: the id in packets, and ours
+        self._run = 0  # ours, that was asked for last
+        self._step = 0.0  # s, of that run
+        self._said: list[tuple[str, Message]] = []  # what is wrong on this side, as the machine's status
+        self._good = 0  # packets
+
+    def open(self) -> None:
+        """Open the transport; raises BusError."""
+        self._transport.open()
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        """Readable when something may have come."""
+        return self._transport.fds
+
+    @property
+    def lost(self) -> str:
+        """Why nothing can come any more, with the remedy; empty: it can."""
+        return self._transport.lost
+
+    @property
+    def hint(self) -> str:
+        """What may keep the machine from answering, for people; empty: nothing is known."""
+        return self._transport.lost or ("" if self._good else self._transport.hint)
+
+    def due(self) -> int | None:
+        """None: what comes shows."""
+        return None
+
+    def renew(self) -> None:
+        """Open a lost transport again."""
+        self._transport.reopen()
+
+    def listened(self) -> bool | None:
+        """None: a wire does not tell."""
+        return None
+
+    def close(self) -> None:
+        """Close the transport."""
+        self._transport.close()
+
+    # to the machine
+
+    def send(self, topic: str, message: Message) -> None:  # noqa: ARG002
+        """Send a setup or what is applied; what does not fit into a packet is a fault of this run."""
+        try:
+            if type(message) is Setup:
+                self._transport.send(self._setup(message))
+            elif type(message) is Applied:
+                self._transport.send(self._applied(message))
+        except (struct.error, OverflowError) as error:
+            self._report(f"what is to be sent does not fit into a packet ({error})")
+
+    def _setup(self, message: Setup) -> bytes:
+        self._run, self._step = message.run, message.step
+        limits = [message.limits.get(name, packets.LARGEST) for name in self._inputs]
+        content = packets.SetupContent(
+            self.schema, round(message.step * 1e9), _ns(message.period), _ns(message.timeout), message.speed,
+            [_at_most(each) for each in limits], self._safe, unpacked(self._layout, message.start),
+        )  # fmt: skip
+        flags = packets.LOCKSTEP if message.mode == "lockstep" else 0
+        return packets.encode(self._head(packets.SETUP, message, -1, flags), packets.setup_payload(content))
+
+    def _applied(self, message: Applied) -> bytes:
+        values = [message.input[name] for name in self._inputs]
+        flags = packets.FINAL if message.final else 0
+        head = self._head(packets.APPLIED, message, message.state_seq, flags)
+        return packets.encode(head, packets.applied_payload(message.until, values))
+
+    def _head(self, kind: int, message: Message, reply: int, flags: int) -> packets.Head:
+        run, source = self._short_run(message.run), _short(message.src)
+        return packets.Head(kind, run, source, message.seq, packets.NONE if reply < 0 else reply, message.k, flags)
+
+    def _short_run(self, run: int) -> int:
+        """The id of a run in packets, which no other of the newest runs has."""
+        short = _short(run)
+        while self._runs.get(short, run) != run:
+            short = short % packets.NONE + 1
+        self._runs[short] = run
+        if len(self._runs) > RUNS:
+            del self._runs[next(iter(self._runs))]
+        return short
+
+    # from the machine
+
+    def receive(self, bound: int = BOUND) -> list[tuple[str, Message]]:
+        """What has come, oldest first, at most `bound` messages."""
+        taken = []
+        for data in self._transport.receive(bound):
+            try:
+                message = self._message(*packets.decode(data))
+            except packets.PacketError as error:
+                self.counts[error.reason] += 1
+                if error.reason == "version":
+                    text = f"it speaks packets of version {error.version}, and servonode of version {packets.VERSION}"
+                    self._report(f"{text}; flash firmware of this version of servonode, or install the other one")
+                continue
+            if message is not None:
+                taken.append(message)
+        taken += self._said
+        self._said.clear()
+        return taken
+
+    def _message(self, head: packets.Head, payload: bytes) -> tuple[str, Message] | None:
+        """The message of a packet; raises PacketError."""
+        if head.type == packets.STATE:
+            content = packets.read_state(payload, self._n_states, len(self._inputs))
+        elif head.type == packets.FAULT:
+            code, detail = packets.read_fault(payload)
+        else:
+            raise packets.PacketError("type")
+        self._good += 1
+        run = self._runs.get(head.run)
+        if run is None:
+            self.counts["run"] += 1
+            return None
+        header = {
+            "t": head.step * self._step, "seq": head.seq, "run": run, "k": head.step, "mono": self._clock(),
+            "node": NODE, "src": head.source,
+        }  # fmt: skip
+        if head.type == packets.FAULT:
+            text = packets.fault_text(code, detail, self.schema)
+            return "status", Status(**header, lifecycle=Lifecycle.FAULT, fault=text, counts={}, values={})
+        return "state", State(
+            **header, state=packed(self._layout, list(content.states)),
+            input=dict(zip(self._inputs, content.inputs, strict=True)), control=False,
+            applied_seq=-1 if head.reply == packets.NONE else head.reply,
+            extra={"machine_refused": float(content.refused), "machine_safe": float(head.flags & packets.SAFE)},
+        )  # fmt: skip
+
+    def _report(self, text: str) -> None:
+        """Something is wrong with the run that goes on, as if the machine had said so."""
+        if self._run and not self._said:
+            self._said.append(("status", Status(
+                t=0.0, seq=0, run=self._run, k=0, mono=self._clock(), node=NODE, src=1, lifecycle=Lifecycle.FAULT,
+                fault=text, counts={}, values={},
+            )))  # fmt: skip
+
+
+def machine_start(machine: Machine, terms: Terms) -> Array:
+    """The state at step 0 as numbers (n_state,)."""
+    return np.array(unpacked(machine.description.layout, terms.start))
+
+
+def _short(number: int) -> int:
+    """32 bits that stand for a long id; neither 0 nor all of them."""
+    return crc32(number.to_bytes(8, "little")) % (packets.NONE - 1) + 1
+
+
+def _ns(seconds: float) -> int:
+    """In whole ns, as far as 64 bits reach."""
+    return max(min(round(seconds * 1e9), LONGEST_NS), -LONGEST_NS)
+
+
+def _at_most(limit: float) -> float:
+    """A limit that is not larger when it has 32 bits."""
+    if limit >= packets.LARGEST:
+        return packets.LARGEST
+    bits: float = struct.unpack("<f", struct.pack("<f", limit))[0]
+    if bits <= limit:
+        return limit
+    (number,) = struct.unpack("<I", struct.pack("<f", bits))
+    lower: float = struct.unpack("<f", struct.pack("<I", number - 1))[0]
+    return lower

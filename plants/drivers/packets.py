@@ -1,0 +1,236 @@
+"""The packets of docs/firmware.md: bytes that a microcontroller reads and writes, and COBS for a serial line.
+
+`firmware/packet.c` is the same in C; both are held to `firmware/test/vectors.txt`.
+"""
+
+import struct
+from binascii import crc_hqx, crc32
+from collections.abc import Iterable, Sequence
+from math import isfinite
+from typing import NamedTuple
+
+from servonode.errors import ServonodeError
+
+MAGIC, VERSION = 0x5653, 1
+SETUP, APPLIED, STATE, FAULT = 1, 2, 3, 4
+LOCKSTEP = FINAL = SAFE = 1  # the one flag of a setup, of an applied, of a state
+NONE = 0xFFFFFFFF  # a `reply` to nothing
+MOST_STATES, MOST_INPUTS = 32, 8
+LAST_STEP = 2**53
+LARGEST = struct.unpack("<f", b"\xff\xff\x7f\x7f")[0]  # finite number of 32 bits; as a limit: there is none
+
+_HEAD = struct.Struct("<HBBIIIIQHH")
+_SETUP = struct.Struct("<IHHqqqf")
+_UNTIL = struct.Struct("<Q")
+_REFUSED = struct.Struct("<I")
+_FAULT = struct.Struct("<IQ")
+_CRC = struct.Struct("<H")
+HEADER, TRAILER = _HEAD.size, _CRC.size
+SIZE = HEADER + _SETUP.size + 4 * (MOST_INPUTS * (MOST_STATES + 2) + MOST_STATES) + TRAILER  # of the longest packet
+
+FAULTS = {  # what a fault's code says, with the remedy; {} is its detail
+    1: "it is the firmware of another machine or of other states or inputs (its schema is {:#010x}, not {schema:#010x}); "
+    "build it from this launch file, or run the launch file that it was built from",
+    2: "its step is {} ns; set plant.step to that, or build it from this launch file",
+    3: "it runs at speed 1 alone; set run.speed = 1",
+    4: "the timeout is not positive; set plant.safety.command_timeout",
+    5: "a limit is negative; look after plant.safety.limit",
+    6: 'it is hardware, for which time does not stand still; set run.mode = "realtime"',
+    7: "it was sent packets of version {}, and speaks version {version}",
+    8: "its state is not finite",
+    9: "it has sent as many packets as it can number; reset and arm again",
+    10: "a sensor fails; look after the sensors and their wires",
+    11: "its own emergency stop was pressed",
+}
+
+
+class PacketError(ServonodeError, ValueError):
+    """Bytes that are not a packet; `reason` is one word for counting, `version` that of another protocol version."""
+
+    def __init__(self, reason: str, version: int = 0) -> None:
+        super().__init__(f"packet refused ({reason})")
+        self.reason, self.version = reason, version
+
+
+class Head(NamedTuple):
+    """What every packet says."""
+
+    type: int
+    run: int
+    source: int
+    seq: int
+    reply: int
+    step: int
+    flags: int = 0
+
+
+class SetupContent(NamedTuple):
+    """Of a setup: on what terms a run begins. Times in ns; `safe`: a row for each input, its constant last."""
+
+    schema: int
+    step: int
+    period: int
+    timeout: int
+    speed: float
+    limits: Sequence[float]
+    safe: Sequence[Sequence[float]]
+    start: Sequence[float]
+
+
+class StateContent(NamedTuple):
+    """Of a state: packets that the machine has refused so far, its state, the inputs that act."""
+
+    refused: int
+    states: tuple[float, ...]
+    inputs: tuple[float, ...]
+
+
+def schema_of(machine: str, states: Iterable[str], inputs: Iterable[str]) -> int:
+    """The number by which the two sides know that they mean the same machine, states and inputs: a CRC-32."""
+    return crc32("\n".join([machine, "states", *states, "inputs", *inputs]).encode())
+
+
+# bytes of a packet
+
+
+def encode(head: Head, payload: bytes) -> bytes:
+    """The bytes of a packet; struct.error for a number that its field cannot hold."""
+    body = _HEAD.pack(MAGIC, VERSION, *head, len(payload)) + payload
+    return body + _CRC.pack(crc_hqx(body, 0xFFFF))
+
+
+def setup_payload(content: SetupContent) -> bytes:
+    """The payload of a setup."""
+    numbers = [*content.limits, *(each for row in content.safe for each in row), *content.start]
+    sizes = (len(content.start), len(content.limits))
+    return _SETUP.pack(
+        content.schema, *sizes, content.step, content.period, content.timeout, content.speed
+    ) + _floats(numbers)  # fmt: skip
+
+
+def applied_payload(until: int, inputs: Sequence[float]) -> bytes:
+    """The payload of what is applied; OverflowError for an input beyond 32 bits."""
+    return _UNTIL.pack(until) + _floats(inputs)
+
+
+def state_payload(content: StateContent) -> bytes:
+    """The payload of a state."""
+    return _REFUSED.pack(content.refused) + _floats([*content.states, *content.inputs])
+
+
+def fault_payload(code: int, detail: int) -> bytes:
+    """The payload of a fault."""
+    return _FAULT.pack(code, detail)
+
+
+def _floats(values: Sequence[float]) -> bytes:
+    return struct.pack(f"<{len(values)}f", *values)
+
+
+# and back
+
+
+def decode(data: bytes) -> tuple[Head, bytes]:
+    """Header and payload of a good packet; PacketError for anything else, whatever the bytes."""
+    if not HEADER + TRAILER <= len(data) <= SIZE:
+        raise PacketError("length")
+    magic, version, *fields, length = _HEAD.unpack_from(data)
+    if magic != MAGIC:
+        raise PacketError("magic")
+    if _CRC.unpack_from(data, len(data) - TRAILER)[0] != crc_hqx(data[:-TRAILER], 0xFFFF):
+        raise PacketError("crc")
+    if version != VERSION:
+        raise PacketError("version", version)
+    head = Head(*fields)
+    if length != len(data) - HEADER - TRAILER:
+        raise PacketError("length")
+    if not SETUP <= head.type <= FAULT:
+        raise PacketError("type")
+    if 0 in (head.run, head.source) or head.seq == NONE or head.step > LAST_STEP:
+        raise PacketError("limits")
+    if head.flags > (head.type != FAULT):
+        raise PacketError("limits")
+    return head, data[HEADER:-TRAILER]
+
+
+def read_setup(payload: bytes) -> SetupContent:
+    """What a setup says; PacketError."""
+    if len(payload) < _SETUP.size:
+        raise PacketError("length")
+    schema, n_x, n_u, step, period, timeout, speed = _SETUP.unpack_from(payload)
+    if not 0 < n_x <= MOST_STATES or n_u > MOST_INPUTS:
+        raise PacketError("limits")
+    numbers = _finite(payload, _SETUP.size, n_u * (n_x + 2) + n_x)
+    if not isfinite(speed):
+        raise PacketError("non_finite")
+    limits, rest = numbers[:n_u], numbers[n_u:]
+    safe = [rest[i * (n_x + 1) : (i + 1) * (n_x + 1)] for i in range(n_u)]
+    return SetupContent(schema, step, period, timeout, speed, limits, safe, rest[n_u * (n_x + 1) :])
+
+
+def read_applied(payload: bytes, n_inputs: int) -> tuple[int, tuple[float, ...]]:
+    """Until which step in lockstep, and the inputs; PacketError."""
+    inputs = _finite(payload, _UNTIL.size, n_inputs)
+    until: int = _UNTIL.unpack_from(payload)[0]
+    if until > LAST_STEP:
+        raise PacketError("limits")
+    return until, inputs
+
+
+def read_state(payload: bytes, n_states: int, n_inputs: int) -> StateContent:
+    """What a state says; PacketError."""
+    numbers = _finite(payload, _REFUSED.size, n_states + n_inputs)
+    return StateContent(_REFUSED.unpack_from(payload)[0], numbers[:n_states], numbers[n_states:])
+
+
+def read_fault(payload: bytes) -> tuple[int, int]:
+    """Code and detail of a fault; PacketError."""
+    if len(payload) != _FAULT.size:
+        raise PacketError("length")
+    code, detail = _FAULT.unpack(payload)
+    return code, detail
+
+
+def fault_text(code: int, detail: int, schema: int) -> str:
+    """What a fault says, for people, to the host of a machine with this schema."""
+    text = FAULTS.get(code, f"a fault of its own, number {code} (detail {detail})")
+    return text.format(detail, schema=schema, version=VERSION)
+
+
+def _finite(payload: bytes, offset: int, count: int) -> tuple[float, ...]:
+    """So many numbers to the end of a payload."""
+    if len(payload) != offset + 4 * count:
+        raise PacketError("length")
+    values = struct.unpack_from(f"<{count}f", payload, offset)
+    if not all(map(isfinite, values)):
+        raise PacketError("non_finite")
+    return values
+
+
+# packets on a serial line
+
+
+def stuffed(data: bytes) -> bytes:
+    """COBS: the same without zero bytes, then one that ends it."""
+    out = bytearray()
+    for i, part in enumerate(parts := data.split(b"\0")):
+        while len(part) > 254 or (len(part) == 254 and i + 1 < len(parts)):
+            out += b"\xff" + part[:254]
+            part = part[254:]  # noqa: PLW2901
+        out += bytes((len(part) + 1,)) + part
+    return bytes(out) + b"\0"
+
+
+def unstuffed(frame: bytes) -> bytes:
+    """What COBS made of it, without the zero byte at its end; empty where it cannot be."""
+    out, i = bytearray(), 0
+    while i < len(frame):
+        code = frame[i]
+        part = frame[i + 1 : i + code]
+        if code == 0 or len(part) != code - 1 or 0 in part:
+            return b""
+        out += part
+        i += code
+        if code < 0xFF and i < len(frame):
+            out.append(0)
+    return bytes(out)

@@ -1,0 +1,48 @@
+"""The serial driver: the machine is a microcontroller on a serial port, which speaks docs/firmware.md."""
+
+from servonode.mechanics.machine import Machine
+from servonode.plants.drivers.driver import Array, Driver, DriverContext, DriverError, Stated, check_pace
+from servonode.plants.plant import Plant
+
+SECTION = "plant.device"
+
+
+def _check(stated: Stated) -> None:
+    """Refuse a missing port, and a speed that hardware does not have."""
+    if not stated.device["port"]:
+        text = "missing; name the board's serial port, such as /dev/ttyACM0 (python -m serial.tools.list_ports)"
+        raise DriverError(SECTION, "port", text)
+    check_pace(stated)
+
+
+def _ready(stated: Stated) -> None:
+    from servonode.plants.drivers.serial_transport import extra_problem, port_problem
+
+    if problem := extra_problem() or port_problem(stated.device["port"]):
+        raise DriverError(SECTION, "port", problem)
+
+
+def _remarks(stated: Stated, machine: Machine, start: Array) -> list[str]:  # noqa: ARG001
+    from servonode.plants.drivers.safe_map import safe_remarks
+
+    return safe_remarks(machine, start)
+
+
+def _open(context: DriverContext) -> Plant:
+    from servonode.plants.drivers.packet_plant import packet_plant
+    from servonode.plants.drivers.serial_transport import SerialTransport
+
+    device = context.stated.device
+    return packet_plant(context, SerialTransport(device["port"], device["baud"]))
+
+
+DRIVER = Driver(
+    name="serial",
+    summary="a microcontroller on a serial port",
+    reads=("actuator.limit", *(f"device.{key}" for key in ("port", "baud", "wait", "timeout", "any_speed"))),
+    open=_open,
+    outside=True,
+    check=_check,
+    ready=_ready,
+    remarks=_remarks,
+)

@@ -1,0 +1,192 @@
+"""Packets over a serial line, by pyserial: COBS, each ended by a zero byte."""
+
+import grp
+import os
+import select
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from servonode.bus import BusError
+from servonode.plants.drivers.packets import SIZE, stuffed, unstuffed
+
+if TYPE_CHECKING:
+    import serial
+
+FRAME = SIZE + SIZE // 254 + 2  # longest on the wire
+REOPEN_NS = 200_000_000  # between two attempts to open a lost port
+CHUNK, CHUNKS = 4096, 16  # bytes at once, and how often in one look
+HUNG_UP = select.POLLHUP | select.POLLERR | select.POLLNVAL
+GONE = "is it unplugged? Plug it in again, then reset and arm"
+
+
+def port_problem(port: str) -> str:
+    """Why a serial port cannot be used now, with the remedy; empty: it can."""
+    path = Path(port)
+    try:
+        found = path.stat()
+    except OSError:
+        return f"there is no serial port {port}; plug the board in, or take {_list(ports())}"
+    if not path.is_char_device():
+        return f"{port} is no serial port; take {_list(ports())}"
+    if not os.access(path, os.R_OK | os.W_OK):
+        try:
+            group = grp.getgrgid(found.st_gid).gr_name
+        except KeyError:
+            group = str(found.st_gid)
+        return (
+            f"no permission for {port}; become a member of its group: sudo usermod -aG {group} $USER, then log in again"
+        )
+    return ""
+
+
+def extra_problem() -> str:
+    """Why pyserial cannot be used, with the remedy; empty: it can."""
+    try:
+        import serial  # noqa: F401
+    except ImportError:
+        return 'the serial driver needs pyserial; install it: pip install "servonode[hil]"'
+    return ""
+
+
+def ports() -> list[str]:
+    """The serial ports of this computer, by their lasting names where they have one."""
+    if extra_problem():
+        return []
+    from serial.tools.list_ports import comports
+
+    lasting = {str(each.resolve()): str(each) for each in Path("/dev/serial/by-id").glob("*")}
+    return sorted(lasting.get(each.device, each.device) for each in comports())
+
+
+def _list(found: list[str]) -> str:
+    return " or ".join(found) if found else "another one (this computer has none at present)"
+
+
+class SerialTransport:
+    """A serial port, read and written without blocking; open it after the fork."""
+
+    def __init__(self, port: str, baud: int) -> None:
+        self.counts: Counter[str] = Counter()
+        self.lost = ""
+        self.came = 0
+        self._port, self._baud = port, baud
+        self._serial: serial.Serial | None = None
+        self._into = bytearray()
+        self._unsent = b""
+        self._retry_ns = 0
+
+    def open(self) -> None:
+        """Open the port; BusError where it is missing, forbidden or in use."""
+        if problem := extra_problem() or port_problem(self._port):
+            raise BusError(problem)
+        self._open()
+
+    def _open(self) -> None:
+        import serial
+
+        try:
+            self._serial = serial.Serial(self._port, self._baud, timeout=0, write_timeout=0, exclusive=True)
+            self._serial.reset_input_buffer()
+        except (serial.SerialException, OSError, ValueError) as error:
+            text = f"{self._port} cannot be opened at {self._baud} baud ({error})"
+            raise BusError(f"{text}; stop the program that uses it, or look after plant.device.baud") from None
+        self.lost = ""
+        self._poll = select.poll()
+        self._poll.register(self._serial.fileno(), select.POLLIN)
+        self._into.clear()
+        self._unsent = b"\0"  # ends what the machine may have received so far
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        """The port's descriptor."""
+        return () if self._serial is None else (self._serial.fileno(),)
+
+    @property
+    def hint(self) -> str:
+        """Bytes that are no packets mean another baud rate, most likely."""
+        if not self.came:
+            return f"nothing comes over {self._port}; does the board run firmware that speaks docs/firmware.md?"
+        text = f"{self.came} bytes came over {self._port}, but no packet among them; "
+        return f"{text}is plant.device.baud = {self._baud} the speed of the firmware?"
+
+    def send(self, packet: bytes) -> None:
+        """Write a packet, or lose it where the line is still busy with those before."""
+        if self._serial is None:
+            self.reopen()
+            return
+        self._flush()
+        if self._unsent:
+            self.counts["unsent"] += 1
+            return
+        self._unsent = stuffed(packet)
+        self._flush()
+
+    def _flush(self) -> None:
+        """Write what is left, as far as the line takes it."""
+        if not self._unsent or self._serial is None:
+            return
+        try:
+            self._unsent = self._unsent[os.write(self._serial.fileno(), self._unsent) :]
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            self._lose(os.strerror(error.errno or 0))
+
+    def receive(self, bound: int) -> list[bytes]:
+        """The packets that have come, at most so many; the rest stays for the next look."""
+        for _ in range(CHUNKS):
+            data = self._read()
+            self.came += len(data)
+            self._into += data
+            if len(data) < CHUNK:
+                break
+        *frames, rest = self._into.split(b"\0")
+        later = frames[bound:]
+        self._into = bytearray(b"\0".join([*later, rest]))
+        if len(rest) > FRAME:
+            self.counts["length"] += 1
+            del self._into[len(self._into) - len(rest) :]
+        return [unstuffed(bytes(frame)) for frame in frames[:bound] if frame]
+
+    def _read(self) -> bytes:
+        if self._serial is None:
+            return b""
+        events = self._poll.poll(0)
+        if not events:
+            return b""
+        try:
+            data = os.read(self._serial.fileno(), CHUNK)
+        except BlockingIOError:
+            return b""
+        except OSError as error:
+            self._lose(os.strerror(error.errno or 0))
+            return b""
+        if not data and events[0][1] & HUNG_UP:
+            self._lose("hung up")
+        return data
+
+    def _lose(self, why: str) -> None:
+        self.lost = f"the serial port {self._port} is gone ({why}); {GONE}"
+        self.close()
+
+    def reopen(self) -> None:
+        """Open the port again where it is lost and there; tried a few times a second at most."""
+        now = time.monotonic_ns()
+        if self._serial is None and self.lost and now >= self._retry_ns:
+            self._retry_ns = now + REOPEN_NS
+            if not port_problem(self._port):
+                try:
+                    self._open()
+                except BusError as error:
+                    self.lost = str(error)
+
+    def close(self) -> None:
+        """Close the port; a second call does nothing."""
+        opened, self._serial = self._serial, None
+        if opened is not None:
+            try:
+                opened.close()
+            except OSError:
+                self.counts["close"] += 1

@@ -1,0 +1,73 @@
+"""The UDP driver: the machine is a microcontroller on a network, which speaks docs/firmware.md, a packet a datagram."""
+
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+from servonode.mechanics.machine import Machine
+from servonode.plants.drivers.driver import Array, Driver, DriverContext, DriverError, Stated, check_pace
+from servonode.plants.plant import Plant
+
+SECTION = "plant.device"
+
+
+def parsed(text: str) -> tuple[str, int] | None:
+    """Address and port of `127.0.0.1:9875` or `[::1]:9875`; None where it is none."""
+    host, _, port = text.rpartition(":")
+    try:
+        address = ip_address(host[1:-1] if host.startswith("[") and host.endswith("]") else host)
+    except ValueError:
+        return None
+    bracketed = host.startswith("[")
+    if isinstance(address, IPv6Address) != bracketed or not (port.isdecimal() and 0 < int(port) < 65536):
+        return None
+    return str(address), int(port)
+
+
+def _check(stated: Stated) -> None:
+    """Refuse what is no numeric address, one that others reach and that is not said to, and a speed of no hardware."""
+    text = stated.device["address"]
+    if not text:
+        raise DriverError(SECTION, "address", "missing; give the board's address and port, such as 127.0.0.1:9875")
+    place = parsed(text)
+    if place is None:
+        remedy = "give a numeric address and a port, such as 127.0.0.1:9875 or [::1]:9875"
+        raise DriverError(SECTION, "address", f"{text!r} is no address; {remedy}")
+    address = ip_address(place[0])
+    if address.is_unspecified or address.is_multicast or address == IPv4Address("255.255.255.255"):
+        raise DriverError(SECTION, "address", f"{text!r} is not the address of one machine; give the board's own")
+    if not address.is_loopback and not stated.device["open_network"]:
+        text = f"{text!r} may be reached by other computers, and packets have no keys: whoever can send to it can move "
+        remedy = "use a network of the two alone and say plant.device.open_network = true, or a serial line"
+        raise DriverError(SECTION, "address", f"{text}the machine or lie about its state; {remedy}")
+    check_pace(stated)
+
+
+def _remarks(stated: Stated, machine: Machine, start: Array) -> list[str]:
+    """Who else can reach the machine, and what it does when nobody does."""
+    from servonode.plants.drivers.safe_map import safe_remarks
+
+    place = parsed(stated.device["address"])
+    assert place is not None  # else it was refused
+    who = "any user of this computer" if ip_address(place[0]).is_loopback else "every computer of that network"
+    return [f"{who} can send packets to {stated.device['address']}, and in its name; there are no keys"] + safe_remarks(
+        machine, start
+    )
+
+
+def _open(context: DriverContext) -> Plant:
+    from servonode.plants.drivers.packet_plant import packet_plant
+    from servonode.plants.drivers.udp_transport import UdpTransport
+
+    place = parsed(context.stated.device["address"])
+    assert place is not None  # else it was refused
+    return packet_plant(context, UdpTransport(*place))
+
+
+DRIVER = Driver(
+    name="udp",
+    summary="a microcontroller on a network",
+    reads=("actuator.limit", *(f"device.{key}" for key in ("address", "open_network", "wait", "timeout", "any_speed"))),
+    open=_open,
+    outside=True,
+    check=_check,
+    remarks=_remarks,
+)

@@ -1,0 +1,98 @@
+"""Packets over UDP, one a datagram, between one peer and a socket that nobody else is believed on."""
+
+import socket
+from collections import Counter
+
+from servonode.bus import BusError
+from servonode.plants.drivers.packets import SIZE
+
+IP_RECVERR, IPV6_RECVERR = 11, 25  # Linux: an unreachable port is told, by the next call
+
+
+class UdpTransport:
+    """A UDP socket, bound to the address from which the peer is reached; open it after the fork."""
+
+    lost = ""  # a network does not tell
+
+    def __init__(self, address: str, port: int) -> None:
+        self.counts: Counter[str] = Counter()
+        self.came = 0
+        self._peer = (address, port)
+        self._family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        self._socket: socket.socket | None = None
+        self._refused = False  # nobody listens there
+
+    def open(self) -> None:
+        """Bind to the address from which the peer is reached; BusError where there is no way."""
+        opened = socket.socket(self._family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        try:
+            with socket.socket(self._family, socket.SOCK_DGRAM) as probe:
+                probe.connect(self._peer)  # sends nothing
+                own = probe.getsockname()[0]
+            opened.bind((own, 0))
+            if self._family == socket.AF_INET:
+                opened.setsockopt(socket.IPPROTO_IP, IP_RECVERR, 1)
+            else:
+                opened.setsockopt(socket.IPPROTO_IPV6, IPV6_RECVERR, 1)
+        except OSError as error:
+            opened.close()
+            text = f"{self._peer[0]} cannot be reached from this computer ({error.strerror})"
+            raise BusError(f"{text}; look after the network, or give another plant.device.address") from None
+        self._socket = opened
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        """The socket's descriptor."""
+        return () if self._socket is None else (self._socket.fileno(),)
+
+    @property
+    def hint(self) -> str:
+        """Whether somebody is there."""
+        where = f"{self._peer[0]} port {self._peer[1]}"
+        if self._refused:
+            return f"nobody listens at {where}; start the firmware, or give its plant.device.address"
+        return "" if self.came else f"nothing comes from {where}; is the board on, and that its address?"
+
+    def send(self, packet: bytes) -> None:
+        """Send a datagram."""
+        if self._socket is None:
+            return
+        for _ in range(2):  # the first call may only tell that the one before found nobody
+            try:
+                self._socket.sendto(packet, self._peer)
+                return
+            except BlockingIOError:
+                break
+            except OSError:
+                self._refused = True
+        self.counts["unsent"] += 1
+
+    def receive(self, bound: int) -> list[bytes]:
+        """The datagrams of the peer, at most so many; those of others are counted."""
+        taken: list[bytes] = []
+        for _ in range(bound):
+            if self._socket is None:
+                break
+            try:
+                data, sender = self._socket.recvfrom(SIZE + 1)
+            except BlockingIOError:
+                break
+            except OSError:
+                self._refused = True
+                continue
+            if sender[:2] != self._peer:
+                self.counts["peer"] += 1
+                continue
+            self.came += len(data)
+            self._refused = False
+            taken.append(data)
+        return taken
+
+    def reopen(self) -> None:
+        """A socket is never lost."""
+
+    def close(self) -> None:
+        """Close the socket; a second call does nothing."""
+        opened, self._socket = self._socket, None
+        if opened is not None:
+            opened.close()
