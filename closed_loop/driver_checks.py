@@ -11,8 +11,8 @@ from msgspec.structs import asdict, fields
 from servonode.bus.run_folder import BusError
 from servonode.closed_loop.launch_file import LaunchError, worded
 from servonode.closed_loop.launch_keys import LaunchFile
-from servonode.plants.drivers import DRIVERS
 from servonode.mechanics.machine import Machine
+from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.driver import Array, Stated
 
 CONNECT_S = 1.0
@@ -67,7 +67,7 @@ def driver_addresses(launch: LaunchFile, machine: str) -> tuple[str, ...]:
 
 
 def remarks(launch: LaunchFile, machine: Machine, start: Array) -> list[str]:
-    """A sentence for each address that others can reach, for what the driver cannot do, for each key that is not used."""
+    """A sentence for each address that others can reach, each limit of the driver, each key that is not used."""
     from servonode.bus import exposure
 
     addresses = driver_addresses(launch, machine.description.name)

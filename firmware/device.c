@@ -4,6 +4,8 @@
 #include <string.h>
 
 #define FASTEST_NS INT64_C(1000000) /* between two states, unless the control period is shorter */
+#define SLOWEST 1e-3f               /* plant seconds per second, of a simulation */
+#define FASTEST 1e3f
 #define LEAP UINT64_C(1000000)      /* steps that one input in lockstep may ask for */
 
 void device_init(struct device *device, const struct machine *machine, uint32_t source,
@@ -123,7 +125,7 @@ static uint32_t misfit(const struct device *device, const struct setup *setup, i
         return FAULT_SCHEMA;
     if (setup->step_ns != machine->step_ns || setup->step_ns <= 0 || setup->period_ns < 0)
         return FAULT_STEP;
-    if (!(setup->speed > 0.0f) || (!lockstep && setup->speed != 1.0f && !machine->any_speed))
+    if (!(setup->speed >= SLOWEST && setup->speed <= FASTEST) || (!lockstep && setup->speed != 1.0f && !machine->any_speed))
         return FAULT_SPEED;
     if (setup->timeout_ns <= 0)
         return FAULT_TIMEOUT;
@@ -306,7 +308,9 @@ void device_advance_to(struct device *device, int64_t now)
             act_safely(device);
         }
     }
+    if (!device->running || device->k == before)
+        return;
     const uint64_t passed = (device->k - device->first) / device->every;
-    if (device->running && device->k != before && passed != (before - device->first) / device->every && measure(device))
+    if (passed != (before - device->first) / device->every && measure(device))
         publish(device); /* after a stall the newest state alone */
 }

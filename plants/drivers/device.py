@@ -258,6 +258,7 @@ class DevicePlant:
             self.x[:-1] = self._readings.values
             if self.terms.lockstep:
                 self.k = state.k
+                self._watch.was_asked_for()
 
     def _misfit(self, state: State) -> str:
         """Why a state of this run cannot be this machine's next, as it is counted; empty: it can."""

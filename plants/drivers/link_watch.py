@@ -47,6 +47,10 @@ class LinkWatch:
         self._allowed, self.looked_ns = min(self._allowed + grown, BACKLOG) - came, now
         return self._allowed < 0
 
+    def was_asked_for(self) -> None:
+        """One of the messages was the answer to an order, and so no part of a flood, however fast the orders follow."""
+        self._allowed += 1
+
     def good_state(self, now: int) -> None:
         """A good state came."""
         self._good_ns = now

@@ -4,7 +4,7 @@ import struct
 import time
 from binascii import crc32
 from collections import Counter
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -181,7 +181,7 @@ class PacketLink:
         if run is None:
             self.counts["run"] += 1
             return None
-        header = {
+        header: dict[str, Any] = {
             "t": head.step * self._step, "seq": head.seq, "run": run, "k": head.step, "mono": self._clock(),
             "node": NODE, "src": head.source,
         }  # fmt: skip
@@ -223,9 +223,7 @@ def _at_most(limit: float) -> float:
     """A limit that is not larger when it has 32 bits."""
     if limit >= packets.LARGEST:
         return packets.LARGEST
-    bits: float = struct.unpack("<f", struct.pack("<f", limit))[0]
-    if bits <= limit:
+    if np.float32(limit) <= limit:
         return limit
-    (number,) = struct.unpack("<I", struct.pack("<f", bits))
-    lower: float = struct.unpack("<f", struct.pack("<I", number - 1))[0]
-    return lower
+    lower: np.float32 = np.nextafter(np.float32(limit), np.float32(0))
+    return float(lower)

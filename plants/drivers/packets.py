@@ -4,7 +4,7 @@
 """
 
 import struct
-from binascii import crc_hqx, crc32
+from binascii import crc32, crc_hqx
 from collections.abc import Iterable, Sequence
 from math import isfinite
 from typing import NamedTuple
@@ -29,8 +29,8 @@ HEADER, TRAILER = _HEAD.size, _CRC.size
 SIZE = HEADER + _SETUP.size + 4 * (MOST_INPUTS * (MOST_STATES + 2) + MOST_STATES) + TRAILER  # of the longest packet
 
 FAULTS = {  # what a fault's code says, with the remedy; {} is its detail
-    1: "it is the firmware of another machine or of other states or inputs (its schema is {:#010x}, not {schema:#010x}); "
-    "build it from this launch file, or run the launch file that it was built from",
+    1: "it is the firmware of another machine, or of other states or inputs (its schema is {:#010x}, this machine's is "
+    "{schema:#010x}); build it from this launch file, or run the launch file that it was built from",
     2: "its step is {} ns; set plant.step to that, or build it from this launch file",
     3: "it runs at speed 1 alone; set run.speed = 1",
     4: "the timeout is not positive; set plant.safety.command_timeout",
@@ -212,12 +212,14 @@ def _finite(payload: bytes, offset: int, count: int) -> tuple[float, ...]:
 
 def stuffed(data: bytes) -> bytes:
     """COBS: the same without zero bytes, then one that ends it."""
-    out = bytearray()
-    for i, part in enumerate(parts := data.split(b"\0")):
-        while len(part) > 254 or (len(part) == 254 and i + 1 < len(parts)):
-            out += b"\xff" + part[:254]
-            part = part[254:]  # noqa: PLW2901
-        out += bytes((len(part) + 1,)) + part
+    out, parts = bytearray(), data.split(b"\0")
+    for i, part in enumerate(parts):
+        last = i + 1 == len(parts)
+        full = (len(part) - last) // 254 if part else 0  # blocks of 254 bytes that no zero follows
+        for at in range(0, 254 * full, 254):
+            out += b"\xff" + part[at : at + 254]
+        out.append(len(part) - 254 * full + 1)
+        out += part[254 * full :]
     return bytes(out) + b"\0"
 
 

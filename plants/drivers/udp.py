@@ -48,9 +48,8 @@ def _remarks(stated: Stated, machine: Machine, start: Array) -> list[str]:
     place = parsed(stated.device["address"])
     assert place is not None  # else it was refused
     who = "any user of this computer" if ip_address(place[0]).is_loopback else "every computer of that network"
-    return [f"{who} can send packets to {stated.device['address']}, and in its name; there are no keys"] + safe_remarks(
-        machine, start
-    )
+    text = f"{who} can send packets to {stated.device['address']}, and in its name; there are no keys"
+    return [text, *safe_remarks(machine, start)]
 
 
 def _open(context: DriverContext) -> Plant:

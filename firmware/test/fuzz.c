@@ -1,0 +1,216 @@
+/* Random and mutated bytes into the decoder and into a device: nothing is accepted that CRC-16 would not let through.
+ *
+ *     fuzz COUNT [SEED]
+ *
+ * Prints what was accepted. CRC-16/CCITT has a Hamming distance of 4 at these lengths and finds every burst of up to 16
+ * bits: of such mutations none may be accepted; of others one in 65536, to within six standard deviations.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../device.h"
+
+#define STATES 3
+#define INPUTS 2
+
+static uint64_t seed;
+
+static uint64_t rng(void)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return seed >> 16;
+}
+
+static size_t below(size_t most) { return (size_t)(rng() % most); }
+
+static void flip(uint8_t *bytes, size_t bit) { bytes[bit / 8] ^= (uint8_t)(1u << (bit % 8)); }
+
+/* the machine */
+
+static float acting[INPUTS];
+static const float own_limits[INPUTS] = {2.0f, 0.5f};
+
+static void check_inputs(const float *u)
+{
+    for (unsigned i = 0; i < INPUTS; i++)
+        if (!(fabsf(u[i]) <= own_limits[i])) {
+            fprintf(stderr, "an input of %g acts, beyond %g\n", (double)u[i], (double)own_limits[i]);
+            exit(1);
+        }
+}
+
+static uint32_t read_state(void *self, float *x)
+{
+    (void)self;
+    for (unsigned i = 0; i < STATES; i++)
+        x[i] = (float)rng() / 1e12f - 100.0f;
+    return 0;
+}
+
+static void write_inputs(void *self, const float *u)
+{
+    (void)self;
+    check_inputs(u);
+    memcpy(acting, u, sizeof acting);
+}
+
+static uint64_t sent;
+
+static void send_nowhere(void *to, const uint8_t *bytes, size_t size)
+{
+    struct packet packet;
+    (void)to;
+    sent++;
+    if (packet_decode(bytes, size, &packet) != PACKET_GOOD) {
+        fprintf(stderr, "a packet is sent that is none\n");
+        exit(1);
+    }
+}
+
+/* good packets */
+
+static uint8_t *put(uint8_t *at, uint64_t value, unsigned size)
+{
+    for (unsigned i = 0; i < size; i++)
+        *at++ = (uint8_t)(value >> (8 * i) & 0xFFu);
+    return at;
+}
+
+static uint8_t *put_float(uint8_t *at, float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return put(at, bits, 4);
+}
+
+static size_t seal(uint8_t *bytes, size_t size)
+{
+    put(bytes + size, packet_crc(bytes, size), 2);
+    return size + 2;
+}
+
+static uint8_t *head(uint8_t *at, uint8_t type, uint32_t seq, uint64_t step, uint16_t flags, unsigned length)
+{
+    at = put(put(put(at, PACKET_MAGIC, 2), PACKET_VERSION, 1), type, 1);
+    at = put(put(put(put(at, 4242, 4), 99, 4), seq, 4), PACKET_NONE, 4);
+    return put(put(put(at, step, 8), flags, 2), length, 2);
+}
+
+static size_t good_setup(uint8_t *bytes)
+{
+    const unsigned numbers = INPUTS + INPUTS * (STATES + 1) + STATES;
+    uint8_t *at = head(bytes, PACKET_SETUP, 0, 0, below(2) ? PACKET_LOCKSTEP : 0, PACKET_SETUP_FIXED + 4 * numbers);
+    at = put(put(put(at, 7, 4), STATES, 2), INPUTS, 2);
+    at = put_float(put(put(put(at, 1000000, 8), 10000000, 8), 100000000, 8), 1.0f);
+    for (unsigned i = 0; i < numbers; i++)
+        at = put_float(at, (float)below(1000) / 100.0f);
+    return seal(bytes, (size_t)(at - bytes));
+}
+
+static size_t good_applied(uint8_t *bytes, const struct device *device)
+{
+    uint8_t *at = head(bytes, PACKET_APPLIED, (uint32_t)rng(), device->k, below(50) ? 0 : PACKET_FINAL, 8 + 4 * INPUTS);
+    at = put(at, device->k + below(5), 8);
+    for (unsigned i = 0; i < INPUTS; i++)
+        at = put_float(at, (float)rng() / 1e10f - 5.0f);
+    return seal(bytes, (size_t)(at - bytes));
+}
+
+/* mutations */
+
+enum kind { FEW_BITS, BURST, SPOILED, RESIZED, SEALED, RANDOM, KINDS };
+
+static size_t mutated(enum kind kind, uint8_t *bytes, size_t size)
+{
+    size_t begin;
+    switch (kind) {
+    case FEW_BITS:
+        for (size_t i = 1 + below(3); i-- > 0;)
+            flip(bytes, below(8 * size));
+        return size;
+    case BURST:
+        begin = below(8 * size - 16);
+        for (size_t i = 0; i < 16; i++)
+            if (below(2))
+                flip(bytes, begin + i);
+        return size;
+    case SPOILED:
+        begin = below(size);
+        for (size_t i = 0; i < 4 + below(30); i++)
+            bytes[(begin + i) % size] = (uint8_t)rng();
+        return size;
+    case RESIZED:
+        return below(2) ? below(size) : size + below(PACKET_FRAME - size);
+    case SEALED: /* with a good CRC: what the fields say must be judged */
+        for (size_t i = 1 + below(4); i-- > 0;)
+            bytes[2 + below(size - 4)] = below(3) ? (uint8_t)rng() : (uint8_t)(below(2) ? 0 : 255);
+        return seal(bytes, size - 2);
+    default:
+        size = below(PACKET_FRAME);
+        for (size_t i = 0; i < size; i++)
+            bytes[i] = (uint8_t)rng();
+        return size;
+    }
+}
+
+int main(int count, char **words)
+{
+    static const char *const names[KINDS] = {"few bits", "burst", "spoiled", "resized", "sealed", "random"};
+    const uint64_t strings = count > 1 ? strtoull(words[1], NULL, 10) : 100000;
+    uint64_t tried[KINDS] = {0}, let_through[KINDS] = {0}, framed = 0;
+    struct machine machine = {0};
+    struct device device;
+    seed = count > 2 ? strtoull(words[2], NULL, 10) | 1 : 18181818;
+    machine.schema = 7;
+    machine.n_states = STATES;
+    machine.n_inputs = INPUTS;
+    machine.step_ns = 1000000;
+    machine.longest_timeout_ns = 500000000;
+    machine.limits = own_limits;
+    machine.simulated = machine.any_speed = 1;
+    machine.read = read_state;
+    machine.write = write_inputs;
+    device_init(&device, &machine, 5, send_nowhere, NULL);
+    int64_t now = 0;
+    for (uint64_t i = 0; i < strings; i++) {
+        uint8_t *exact, original[PACKET_FRAME] = {0}, bytes[PACKET_FRAME + 8], back[PACKET_FRAME];
+        struct packet packet;
+        const enum kind kind = (enum kind)(i % KINDS);
+        size_t size = below(8) ? good_applied(original, &device) : good_setup(original);
+        const size_t good_size = size;
+        memcpy(bytes, original, sizeof original);
+        size = mutated(kind, bytes, size);
+        exact = malloc(size ? size : 1); /* so that a read beyond the end is found */
+        if (!exact)
+            return 2;
+        memcpy(exact, bytes, size);
+        const int same = size == good_size && memcmp(exact, original, size) == 0;
+        tried[kind] += !same;
+        if (!same && packet_decode(exact, size, &packet) == PACKET_GOOD)
+            let_through[kind]++;
+        now += (int64_t)below(2000000);
+        device_receive(&device, now, exact, size);
+        framed += cobs_decode(exact, size, back, sizeof back) > 0;
+        free(exact);
+        if (below(4) == 0) { /* a good one now and then, so that runs go on */
+            size = below(10) ? good_applied(original, &device) : good_setup(original);
+            device_receive(&device, now, original, size);
+        }
+    }
+    int wrong = 0;
+    for (int kind = 0; kind < KINDS; kind++) {
+        const double chance = (double)tried[kind] / 65536.0, most = chance + 6.0 * sqrt(chance + 1.0);
+        const int proven = kind == FEW_BITS || kind == BURST;
+        const int bad = kind != SEALED && (double)let_through[kind] > (proven ? 0.0 : most);
+        printf("%-9s %8" PRIu64 " tried, %6" PRIu64 " decoded%s\n", names[kind], tried[kind], let_through[kind],
+               bad ? ": more than CRC-16 lets through" : "");
+        wrong += bad;
+    }
+    printf("%" PRIu64 " packets sent, %" PRIu64 " frames, %" PRIu32 " refused\n", sent, framed, device.refused);
+    return wrong || sent == 0;
+}

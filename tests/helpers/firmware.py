@@ -1,0 +1,71 @@
+"""The firmware's host programs, built once for all tests of a session, and started as processes."""
+
+import fcntl
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Self
+
+SOURCES = Path(__file__).parents[2] / "firmware"
+BUILD_S = 120.0
+
+
+@cache
+def built(target: str) -> Path:
+    """The program of this target of firmware/Makefile; a folder of the present sources is shared by all processes."""
+    files = sorted(each for each in SOURCES.rglob("*") if each.is_file() and "build" not in each.parts)
+    digest = sha256(b"".join(each.read_bytes() for each in files)).hexdigest()[:16]
+    folder = Path(tempfile.gettempdir(), f"servonode-firmware-{os.getuid()}-{digest}")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        own = f"SERVONODE={sys.executable} -m servonode.cli.main"
+        command = ["make", "-C", str(SOURCES), f"BUILD={folder}", own, str(folder / target)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_S, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder / target
+
+
+class Firmware:
+    """A host program as a process; a context manager that ends it."""
+
+    def __init__(self, target: str, *words: str) -> None:
+        self._command = [str(built(target)), *words]
+        self.restart()
+
+    def restart(self) -> None:
+        """Start it, and wait until it serves."""
+        self.popen = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True)
+        assert self.popen.stdout is not None
+        assert self.popen.stdout.readline().startswith("serving")
+
+    @property
+    def pid(self) -> int:
+        return self.popen.pid
+
+    def kill(self) -> None:
+        """End it as a pulled cable does: at once."""
+        self.popen.kill()
+        self.popen.wait()
+        if self.popen.stdout is not None:
+            self.popen.stdout.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(ProcessLookupError):
+            self.kill()
+
+
+def free_udp_port() -> int:
+    """A UDP port that nobody uses at present."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as opened:
+        opened.bind(("127.0.0.1", 0))
+        return int(opened.getsockname()[1])
