@@ -6,11 +6,14 @@ import socket
 import subprocess
 import sys
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Self
+
+from tests.safety.suite import Beside, Driver
 
 SOURCES = Path(__file__).parents[2] / "firmware"
 BUILD_S = 120.0
@@ -69,3 +72,32 @@ def free_udp_port() -> int:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as opened:
         opened.bind(("127.0.0.1", 0))
         return int(opened.getsockname()[1])
+
+
+class Udp(Driver):
+    """The robot over UDP; `words` are more of its command line, `firmware` is the one that was started last."""
+
+    name = "udp"
+    settings = ('plant.driver="udp"', "run.speed=1", "plant.safety.limit=1.0")
+    words: tuple[str, ...] = ()
+    firmware: Firmware
+
+    @contextmanager
+    def machine(self) -> Iterator[Beside]:
+        port = free_udp_port()
+        with Firmware("robot", "--udp", str(port), *self.words) as self.firmware:
+            yield Beside((f'plant.device.address="127.0.0.1:{port}"',), pid=self.firmware.pid)
+
+
+class Serial(Udp):
+    """The same on a pseudo-terminal."""
+
+    name = "serial"
+    settings = ('plant.driver="serial"', "run.speed=1", "plant.safety.limit=1.0")
+
+    @contextmanager
+    def machine(self) -> Iterator[Beside]:
+        with tempfile.TemporaryDirectory() as folder:
+            port = Path(folder, "port")
+            with Firmware("robot", "--pty", str(port), *self.words) as self.firmware:
+                yield Beside((f'plant.device.port="{port}"',), pid=self.firmware.pid)

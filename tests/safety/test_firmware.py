@@ -1,0 +1,117 @@
+"""What happens to a microcontroller and its wire, on both drivers: killed, frozen, unplugged, bytes corrupted."""
+
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from servonode.bus import Applied
+from tests.helpers.firmware import Serial, Udp
+from tests.helpers.runs import Process, Runs, Watch, eventually, private_runs, signalled
+from tests.safety.suite import HOST_S, PERIOD, TIMEOUT, WAITS, Stage
+
+DRIVERS = [Serial, Udp]
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Iterator[Runs]:
+    """Runs in a runtime folder of this test's own."""
+    with private_runs(tmp_path) as runs:
+        yield runs
+
+
+def assert_zero_since(watch: Watch, fault: str, begun: int) -> None:
+    """After the fault zero inputs were sent."""
+    applied = next(each for each in watch.of(Applied, begun) if f"fault:{fault}" in each.reasons)
+    assert set(applied.input.values()) == {0.0}
+
+
+def armed_again(run: Process) -> bool:
+    """Whether a reset, if it is still needed, and arming were accepted."""
+    run.ask("reset")
+    return bool(run.ask("arm").get("done"))
+
+
+@pytest.mark.parametrize("kind", DRIVERS)
+def test_firmware_that_dies_is_a_named_fault_and_is_taken_again_after_a_reset(kind: type[Udp], runs: Runs) -> None:
+    driver = kind()
+    stage = Stage(driver, runs)
+    run = stage.start(WAITS)
+    expected = "link_lost" if kind is Serial else "stale_state"  # a network does not tell
+    with Watch(run.name) as watch:
+        before = watch.status("active", time.monotonic_ns())
+        begun = time.monotonic_ns()
+        driver.firmware.kill()
+        status = watch.status("fault", begun)
+        assert (status.fault, status.safe_state) == (expected, "zero")
+        assert status.mono - begun <= (TIMEOUT + PERIOD + HOST_S) * 1e9
+        assert_zero_since(watch, expected, begun)
+        if kind is Serial:
+            text = run.ask("status")["faults"][0]["text"]
+            assert "is gone" in text
+            assert "Plug it in again, then reset and arm" in text
+        driver.firmware.restart()
+        assert eventually(lambda: armed_again(run)), run.ask("status")
+        assert watch.status("active", time.monotonic_ns()).run != before.run
+    run.stop()
+    stage.close()
+
+
+@pytest.mark.parametrize("kind", DRIVERS)
+def test_firmware_that_hangs_is_stale_and_its_own_brake_acts_when_it_goes_on(kind: type[Udp], runs: Runs) -> None:
+    driver = kind()
+    stage = Stage(driver, runs)
+    run = stage.start(WAITS)
+    with Watch(run.name) as watch:
+        watch.status("active", time.monotonic_ns())
+        begun = signalled(driver.firmware.pid, signal.SIGSTOP)
+        status = watch.status("fault", begun)
+        assert (status.fault, status.safe_state) == ("stale_state", "zero")
+        assert status.mono - begun <= (TIMEOUT + PERIOD + HOST_S) * 1e9
+        signalled(driver.firmware.pid, signal.SIGCONT)
+        assert eventually(lambda: armed_again(run)), run.ask("status")
+        watch.status("active", time.monotonic_ns())
+    run.stop()
+    stage.close()
+
+
+@pytest.mark.parametrize("kind", DRIVERS)
+def test_the_firmware_brakes_by_itself_when_the_plant_is_killed(kind: type[Udp], runs: Runs) -> None:
+    driver = kind()
+    stage = Stage(driver, runs)
+    run = stage.start(WAITS, 'supervision.plant="on-failure"')
+    with Watch(run.name) as watch:
+        watch.status("active", time.monotonic_ns())
+        assert eventually(lambda: abs(run.ask("status")["values"]["extra_machine_safe"]) == 0.0)
+        before = run.pids()
+        run.kill("plant")
+        assert eventually(lambda: run.is_open() and run.pids() != before)
+        again = watch.status("inactive", time.monotonic_ns())
+        assert again.values["extra_machine_refused"] >= 0.0
+    run.stop()
+    stage.close()
+
+
+@pytest.mark.parametrize("kind", DRIVERS)
+def test_corrupted_bytes_are_refused_on_both_sides_and_cost_no_more_than_packets(kind: type[Udp], runs: Runs) -> None:
+    driver = kind()
+    driver.words = ("--corrupt", "0.02")
+    stage = Stage(driver, runs)
+    run = stage.start(WAITS)
+    with Watch(run.name) as watch:
+        watch.status("active", time.monotonic_ns())
+
+        def counted() -> bool:
+            stands = run.ask("status")
+            return stands["counts"].get("refused_crc", 0) > 20 and stands["values"]["extra_machine_refused"] > 5
+
+        assert eventually(counted), run.ask("status")
+        stands = run.ask("status")
+        assert (stands["lifecycle"], stands["fault"]) == ("active", "")
+    run.stop()
+    columns = run.columns
+    assert max(abs(columns["X"])) < 10.0
+    assert max(abs(columns["V"])) < 10.0
+    stage.close()
