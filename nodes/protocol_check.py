@@ -14,30 +14,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import zmq
 from msgspec.structs import replace
 
-from servonode.bus import (
-    Applied,
-    BusError,
-    MessageError,
-    Setup,
-    State,
-    Status,
-    check_address,
-    clear_devices_folder,
-    decode,
-    encode,
-    make_devices_folder,
-)
+from servonode.bus import Applied, Message, Setup, State, Status, check_address
 from servonode.bus.messages import EXACT
-from servonode.bus.zmq_io import clear_path, open_socket
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.driver_checks import driver_addresses
 from servonode.closed_loop.launch_file import launch_of_table, read_launch
 from servonode.errors import ServonodeError
 from servonode.mechanics.description import unpacked
 from servonode.mechanics.machine import Machine
+from servonode.nodes.protocol_wires import Misfit, NobodyThere, Wire, ZmqWire
 from servonode.plants.drivers.terms import Terms, terms_of
 
 Array = npt.NDArray[np.float64]
@@ -60,10 +47,6 @@ class NoMachine(ServonodeError, ValueError):
     """It cannot be told which machine is meant, or where it is; the text has the remedy."""
 
 
-class NobodyThere(BusError):
-    """No machine answered, or the addresses cannot be had; the text has the remedy."""
-
-
 @dataclass(frozen=True)
 class Finding:
     """One departure from the page, with its remedy in the text."""
@@ -81,15 +64,21 @@ class Plan:
     settle: float = 0.3  # for what must follow at once
 
 
-@dataclass
-class ProtocolReport:
+@dataclass(kw_only=True)
+class Found:
     """What was found, and what could not be judged."""
+
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[Finding] = field(default_factory=list)
+
+
+@dataclass
+class ProtocolReport(Found):
+    """That of a machine at these two addresses."""
 
     machine: str
     state: str
     applied: str
-    findings: list[Finding] = field(default_factory=list)
-    notes: list[Finding] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self) | {"verdict": "no" if self.findings else "yes"}
@@ -269,7 +258,7 @@ class Host:
     It has many attributes because all parts of the check ask it for the run, for what was sent and for what has come.
     """
 
-    def __init__(self, closed_loop: ClosedLoop, state: str, applied: str) -> None:
+    def __init__(self, closed_loop: ClosedLoop, wire: Wire) -> None:
         launch = closed_loop.launch
         watch = closed_loop.safety.command_timeout or launch.plant.safety.command_timeout_floor
         self.machine = closed_loop.machine
@@ -287,41 +276,16 @@ class Host:
         self.refused: dict[tuple[str, str], int] = {}  # what was no message or no state: subject and text, how often
         self.faults: dict[int, str] = {}  # what the machine said of a run
         self._seq = 0
-        self._addresses = (state, applied)
+        self._wire = wire
 
     def __enter__(self) -> "Host":
-        state, applied = self._addresses
-        make_devices_folder(self._addresses)
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads=1)
-        self._path: Path | None = None
-        self._out, self._into = (open_socket(self._context, kind) for kind in (zmq.PUB, zmq.SUB))
-        for opened in (self._out, self._into):
-            opened.setsockopt(zmq.IPV6, int("[" in state + applied))
-        self._into.setsockopt(zmq.SUBSCRIBE, b"")
-        try:
-            if applied.startswith("ipc://"):
-                clear_path(applied, Path(applied.removeprefix("ipc://")))
-            self._out.bind(applied.replace("//localhost:", "//127.0.0.1:"))
-            if applied.startswith("ipc://"):
-                self._path = Path(applied.removeprefix("ipc://"))
-        except (BusError, zmq.ZMQError) as error:
-            self._free()
-            raise NobodyThere(f"{applied} cannot be bound ({error}); stop the run that uses it") from None
-        self._into.connect(state.replace("//localhost:", "//127.0.0.1:"))
+        self._wire.open()
         return self
 
     def __exit__(self, *raised: object) -> None:
         for _ in range(2):  # nobody answers the last message
             self.apply(0.0, final=True)
-        self._free()
-
-    def _free(self) -> None:
-        self._out.close(linger=100)
-        self._into.close(linger=0)
-        self._context.term()
-        if self._path is not None:
-            self._path.unlink(missing_ok=True)
-        clear_devices_folder()
+        self._wire.close()
 
     def begin(self, run: int, k: int = 0) -> None:
         """From now on this is the run."""
@@ -336,25 +300,26 @@ class Host:
             "speed": terms.speed, "timeout": terms.timeout, "inputs": list(self.names), "limits": dict(terms.limits),
             "parameters": dict(terms.parameters), "start": dict(terms.start), "k": self.k,
         } | changes  # fmt: skip
-        self._send("setup", Setup(**self._header(run, src), **values))
+        self._wire.send("setup", Setup(**self._header(run, src), **values))
 
     def apply(self, value: float, final: bool = False) -> None:
         """Send this value as every input."""
-        inputs = dict.fromkeys(self.names, value)
-        message = Applied(
-            **self._header(self.run, self.src), k=self.k, input=inputs, desired=inputs, re=-1, reasons=[], repeats=0,
-            state_seq=self.samples[-1].state.seq if self.samples else -1, final=final,
-        )  # fmt: skip
+        message = self.applied(value, final=final)
         self.sent.append((message.seq, message.mono))
-        self._send("applied", message)
+        self._wire.send("applied", message)
+
+    def applied(self, value: float, final: bool = False, run: int = 0, src: int = 0) -> Applied:
+        """The next `applied` with this value as every input, of this run and host if no other is given."""
+        inputs = dict.fromkeys(self.names, value)
+        return Applied(
+            **self._header(run or self.run, src or self.src), k=self.k, input=inputs, desired=inputs, re=-1,
+            reasons=[], repeats=0, state_seq=self.samples[-1].state.seq if self.samples else -1, final=final,
+        )  # fmt: skip
 
     def _header(self, run: int, src: int) -> dict[str, Any]:
         self._seq += 1
         t = self.k * self.terms.step_ns / 1e9
         return {"t": t, "seq": self._seq, "run": run, "mono": time.monotonic_ns(), "node": NODE, "src": src}
-
-    def _send(self, topic: str, message: Setup | Applied) -> None:
-        self._out.send_multipart([topic.encode(), encode(message)])
 
     def listen(
         self,
@@ -371,8 +336,8 @@ class Host:
                 each()
                 due = max(due + every, now)
             wait = min(end, due if each is not None else end) - time.monotonic()
-            if self._into.poll(max(int(wait * 1e3), 1)):
-                self._take(self._into.recv_multipart(), time.monotonic_ns())
+            for each_one in self._wire.receive(max(int(wait * 1e3), 1)):
+                self._take(each_one, time.monotonic_ns())
             now = time.monotonic()
         return until()
 
@@ -380,14 +345,10 @@ class Host:
         """Listen with a fresh input each period."""
         return self.listen(seconds, until, lambda: self.apply(value), self.period)
 
-    def _take(self, frames: list[bytes], now: int) -> None:
-        if len(frames) != 2:
-            return self._refuse("frames", f"a message has {len(frames)} frames; send the topic and one msgpack map")
-        try:
-            message = decode(frames[0], frames[1])
-        except MessageError as error:
-            return self._refuse("type", f"{frames[0][:20].decode(errors='replace')}: {error}; see the page's tables")
-        if isinstance(message, Status) and message.lifecycle == "fault":
+    def _take(self, message: Message | Misfit, now: int) -> None:
+        if isinstance(message, Misfit):
+            self._refuse(message.subject, message.text)
+        elif isinstance(message, Status) and message.lifecycle == "fault":
             self.faults[message.run] = message.fault
         elif isinstance(message, State) and message.run != self.run:
             self.others.add(message.run)
@@ -395,7 +356,6 @@ class Host:
             self.samples.append(Sample(now, message))
         elif isinstance(message, State):
             self._refuse("state", problem)
-        return None
 
     def _refuse(self, subject: str, text: str) -> None:
         self.refused[subject, text] = self.refused.get((subject, text), 0) + 1
@@ -481,56 +441,58 @@ def check_protocol(closed_loop: ClosedLoop, addresses: Sequence[str], plan: Plan
     """
     state, applied = addresses
     report = ProtocolReport(closed_loop.machine.description.name, state, applied)
-    with Host(closed_loop, state, applied) as host:
-        _Check(host, report, plan or Plan()).go()
+    with Host(closed_loop, ZmqWire(state, applied)) as host:
+        Check(host, report, plan or Plan(), f"{state} and {applied}").go()
     return report
 
 
-class _Check:
-    """The parts of the check, one after the other."""
+class Check:
+    """The parts of the check, one after the other. where: the place of the machine, with what was found out about it.
 
-    def __init__(self, host: Host, report: ProtocolReport, plan: Plan) -> None:
-        self.host, self.report, self.plan = host, report, plan
+    It has a method for each part, so that what is like a machine in another process can be checked by the same parts.
+    """
+
+    def __init__(self, host: Host, report: Found, plan: Plan, where: str) -> None:
+        self.host, self.report, self.plan, self.where = host, report, plan, where
         self.step = host.terms.step_ns / 1e9
 
     def go(self) -> None:
-        if self._begin():
-            self._observe()
-            self._fall_silent()
-            self._try_second_host()
-            self._begin_again()
-            self._end()
-            self._try_unusable_setup()
+        if self.begin():
+            self.observe()
+            self.fall_silent()
+            self.try_second_host()
+            self.begin_again()
+            self.end()
+            self.try_unusable_setup()
         for (subject, text), times in self.host.refused.items():
-            self._find(subject, f"{text} ({times} times)")
+            self.find(subject, f"{text} ({times} times)")
 
-    def _find(self, subject: str, text: str) -> None:
+    def find(self, subject: str, text: str) -> None:
         self.report.findings.append(Finding(subject, text))
 
-    def _note(self, subject: str, text: str) -> None:
+    def note(self, subject: str, text: str) -> None:
         self.report.notes.append(Finding(subject, text))
 
-    def _reports(self, value: float, after: int) -> bool:
+    def reports(self, value: float, after: int) -> bool:
         """Whether a state that came after this time [monotonic ns] reports this as its inputs."""
         values = (each.state.input.values() for each in reversed(self.host.samples) if each.at > after)
         return any(found and all(abs(u - value) < 0.1 * TINY for u in found) for found in values)
 
-    def _begin(self) -> bool:
+    def begin(self) -> bool:
         """Whether a good state answers the handshake."""
         host, run, src = self.host, self.host.run, self.host.src
         answered = host.listen(
             self.plan.wait, lambda: bool(host.samples) or run in host.faults, lambda: host.setup(run, src)
         )
         if run in host.faults:
-            self._find("status", f"the machine refuses the run: {host.faults[run]}; fix that, or check another machine")
+            self.find("status", f"the machine refuses the run: {host.faults[run]}; fix that, or check another machine")
         elif not answered and not (host.refused or host.others or host.faults):
-            addresses = f"{self.report.state} and {self.report.applied}"
-            raise NobodyThere(f"no machine answers at {addresses} within {self.plan.wait:g} s; start it with these two")
+            raise NobodyThere(f"no machine answers at {self.where} within {self.plan.wait:g} s; start it there")
         elif not answered and host.others:
-            self._find("run", "states come, but of no run that was asked for; echo the run of the last setup")
+            self.find("run", "states come, but of no run that was asked for; echo the run of the last setup")
         return answered and run not in host.faults
 
-    def _observe(self) -> None:
+    def observe(self) -> None:
         """Free motion under zero input: stamps, rate, echo, and the states against the model."""
         host = self.host
         del host.samples[:-1], host.sent[:]
@@ -546,26 +508,26 @@ class _Check:
         ]
         self.report.notes += notes
         if len({each.state.src for each in host.samples}) > 1:
-            self._find("src", "src changes from state to state; take a new number only at the program's start")
+            self.find("src", "src changes from state to state; take a new number only at the program's start")
 
-    def _fall_silent(self) -> None:
+    def fall_silent(self) -> None:
         """Inputs that stop coming: after the timeout they must not act any more."""
         host, settle, timeout = self.host, self.plan.settle, self.host.terms.timeout
         begun = time.monotonic_ns()
-        if not host.drive(TINY, settle + timeout, lambda: self._reports(TINY, begun)):
+        if not host.drive(TINY, settle + timeout, lambda: self.reports(TINY, begun)):
             text = f"inputs of {TINY:g} are not reported as acting (rounded, or measured?); watch it fall silent by eye"
-            return self._note("timeout", text)
+            return self.note("timeout", text)
         silent = time.monotonic_ns()
         host.listen(timeout + settle)
-        if self._reports(TINY, silent + round((timeout + settle / 2) * 1e9)):
+        if self.reports(TINY, silent + round((timeout + settle / 2) * 1e9)):
             text = f"its inputs still act {settle / 2:g} s after the timeout of {timeout:g} s; set them to zero when no"
-            self._find("timeout", f"{text} fresh `applied` comes")
+            self.find("timeout", f"{text} fresh `applied` comes")
         again = time.monotonic_ns()
-        if not host.drive(TINY, settle + timeout, lambda: self._reports(TINY, again)):
-            self._find("timeout", "a fresh `applied` after a silence does not act; the run goes on after a timeout")
+        if not host.drive(TINY, settle + timeout, lambda: self.reports(TINY, again)):
+            self.find("timeout", "a fresh `applied` after a silence does not act; the run goes on after a timeout")
         return None
 
-    def _try_second_host(self) -> None:
+    def try_second_host(self) -> None:
         """A setup of another host while this one drives."""
         host, stranger, src = self.host, new_id(), new_id()
         host.drive(0.0, 2 * host.period)
@@ -575,45 +537,45 @@ class _Check:
         host.drive(0.0, self.plan.settle)
         if stranger in host.others:
             text = "a setup of another src takes the machine over while a run goes on; let the first host keep it"
-            self._find("stranger", f"{text} until `final` or the timeout")
+            self.find("stranger", f"{text} until `final` or the timeout")
         elif not any(each.at > asked + round(self.plan.settle * 5e8) for each in host.samples):
-            self._find("stranger", "a setup of another src ends the states of the run; ignore it while a run goes on")
+            self.find("stranger", "a setup of another src ends the states of the run; ignore it while a run goes on")
 
-    def _begin_again(self) -> None:
+    def begin_again(self) -> None:
         """A new run of the same host, as after each arming; its steps begin elsewhere."""
         host = self.host
         host.begin(new_id(), LATER_K)
         run = host.run
         if not host.listen(self.plan.wait, lambda: bool(host.samples), lambda: host.setup(run, host.src)):
-            return self._find("again", "a new run of the same src is not begun; take each new run of the host")
+            return self.find("again", "a new run of the same src is not begun; take each new run of the host")
         first = host.samples[0].state
         if first.applied_seq != -1:
-            self._find("again", f"a new run begins with applied_seq = {first.applied_seq}; begin with -1")
+            self.find("again", f"a new run begins with applied_seq = {first.applied_seq}; begin with -1")
         if any(first.input.values()):
-            self._find("again", "a new run begins with an input that is not zero; apply zero until `applied` comes")
+            self.find("again", "a new run begins with an input that is not zero; apply zero until `applied` comes")
         if first.k < LATER_K:
             text = f"a run that begins at k = {LATER_K} is answered with k = {first.k}; number the steps from there"
-            self._find("again", text)
+            self.find("again", text)
         return None
 
-    def _end(self) -> None:
+    def end(self) -> None:
         """`final`: nothing acts any more, whatever comes of this run."""
         host, settle = self.host, self.plan.settle
         begun = time.monotonic_ns()
-        if not host.drive(TINY, settle, lambda: self._reports(TINY, begun)):
+        if not host.drive(TINY, settle, lambda: self.reports(TINY, begun)):
             return
         for _ in range(2):
             host.apply(0.0, final=True)
         ended = time.monotonic_ns() + round(settle * 5e8)
         host.drive(TINY, settle)
-        host.listen(settle, lambda: self._reports(TINY, ended), lambda: host.setup(host.run, host.src))
-        if self._reports(TINY, ended):
-            self._find("final", "inputs act after `final`; set them to zero, and wait for the next setup")
+        host.listen(settle, lambda: self.reports(TINY, ended), lambda: host.setup(host.run, host.src))
+        if self.reports(TINY, ended):
+            self.find("final", "inputs act after `final`; set them to zero, and wait for the next setup")
 
-    def _try_unusable_setup(self) -> None:
+    def try_unusable_setup(self) -> None:
         """A setup whose timeout makes no sense."""
         host, settle = self.host, self.plan.settle
         host.begin(new_id())
         host.setup(host.run, host.src, timeout=-1.0)
         if host.listen(settle, lambda: bool(host.samples)):
-            self._find("setup", "takes part in a run with timeout = -1 s; answer unusable numbers with a `status`")
+            self.find("setup", "takes part in a run with timeout = -1 s; answer unusable numbers with a `status`")

@@ -1,0 +1,139 @@
+"""How a host that checks a machine talks to it: over the two addresses of docs/protocol.md, or a link of a driver."""
+
+import select
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import zmq
+
+from servonode.bus import (
+    BusError,
+    Link,
+    Message,
+    MessageError,
+    clear_devices_folder,
+    decode,
+    encode,
+    make_devices_folder,
+)
+from servonode.bus.zmq_io import clear_path, open_socket
+
+
+class NobodyThere(BusError):
+    """No machine answered, or the addresses cannot be had; the text has the remedy."""
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """What came and is no message, with its remedy in the text."""
+
+    subject: str
+    text: str
+
+
+class Wire(Protocol):
+    """Carries messages to a machine and back."""
+
+    def open(self) -> None:
+        """Open it; raises BusError."""
+
+    def send(self, topic: str, message: Message) -> None:
+        """Send one message."""
+
+    def receive(self, wait_ms: int) -> list[Message | Misfit]:
+        """What has come, after a wait of at most so long if nothing has."""
+
+    def close(self) -> None:
+        """Send what is left, and free everything."""
+
+
+class ZmqWire:
+    """Two addresses, by libzmq alone: none of the code that a run uses judges what comes."""
+
+    def __init__(self, state: str, applied: str) -> None:
+        self._addresses = (state, applied)
+
+    def open(self) -> None:
+        """Bind the address of what is applied, connect to that of the states; raises NobodyThere."""
+        state, applied = self._addresses
+        make_devices_folder(self._addresses)
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads=1)
+        self._path: Path | None = None
+        self._out, self._into = (open_socket(self._context, kind) for kind in (zmq.PUB, zmq.SUB))
+        for opened in (self._out, self._into):
+            opened.setsockopt(zmq.IPV6, int("[" in state + applied))
+        self._into.setsockopt(zmq.SUBSCRIBE, b"")
+        try:
+            if applied.startswith("ipc://"):
+                clear_path(applied, Path(applied.removeprefix("ipc://")))
+            self._out.bind(applied.replace("//localhost:", "//127.0.0.1:"))
+            if applied.startswith("ipc://"):
+                self._path = Path(applied.removeprefix("ipc://"))
+        except (BusError, zmq.ZMQError) as error:
+            self.close()
+            raise NobodyThere(f"{applied} cannot be bound ({error}); stop the run that uses it") from None
+        self._into.connect(state.replace("//localhost:", "//127.0.0.1:"))
+
+    def send(self, topic: str, message: Message) -> None:
+        """Publish one message."""
+        self._out.send_multipart([topic.encode(), encode(message)])
+
+    def receive(self, wait_ms: int) -> list[Message | Misfit]:
+        """The next message."""
+        if not self._into.poll(wait_ms):
+            return []
+        frames = self._into.recv_multipart()
+        if len(frames) != 2:
+            return [Misfit("frames", f"a message has {len(frames)} frames; send the topic and one msgpack map")]
+        try:
+            return [decode(frames[0], frames[1])]
+        except MessageError as error:
+            topic = frames[0][:20].decode(errors="replace")
+            return [Misfit("type", f"{topic}: {error}; see the page's tables")]
+
+    def close(self) -> None:
+        """Close the sockets, and remove the path that was bound."""
+        self._out.close(linger=100)
+        self._into.close(linger=0)
+        self._context.term()
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+        clear_devices_folder()
+
+
+class LinkWire:
+    """A link of a driver."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._counted: Counter[str] = Counter()
+
+    def open(self) -> None:
+        """Open the link; raises BusError."""
+        self._link.open()
+
+    def send(self, topic: str, message: Message) -> None:
+        """Send one message."""
+        self._link.send(topic, message)
+
+    def receive(self, wait_ms: int) -> list[Message | Misfit]:
+        """What has come, and what was refused on the link."""
+        if self._link.lost:
+            raise NobodyThere(self._link.lost)
+        poll = select.poll()
+        for fd in self._link.fds:
+            poll.register(fd, select.POLLIN)
+        poll.poll(wait_ms)
+        came: list[Message | Misfit] = [message for _, message in self._link.receive()]
+        for reason in self._link.counts - self._counted:
+            came.append(
+                Misfit("packets", f"what comes is no packet of docs/firmware.md ({reason}); look after the wire")
+            )
+        self._counted = Counter(self._link.counts)
+        return came
+
+    def close(self) -> None:
+        """Close the link."""
+        self._link.close()
