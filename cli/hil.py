@@ -26,3 +26,44 @@ def header(file: str, overrides: tuple[str, ...], no_code: bool) -> None:
     launch = closed_loop.launch
     step = f"{c_prefix(launch.name)}_plant_step"
     click.echo(firmware_header(closed_loop.machine, closed_loop.start, launch.step_ns, step), nl=False)
+
+
+@hil.command(
+    "accept",
+    cls=verb.Verb,
+    examples=(
+        "servonode hil accept trailer_pursuit_udp",
+        "servonode hil accept my_robot.toml --set plant.device.port=/dev/ttyACM0",
+    ),
+    exits={
+        0: "nothing was found",
+        1: "something was found: do not arm it",
+        2: "bad usage or input, or nobody there",
+        **verb.INTERRUPTED,
+    },
+)
+@verb.launch_file
+@click.option(
+    "--wait",
+    type=verb.FiniteRange(min=0, min_open=True, max=3600),
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for the first answer.",
+)
+@verb.as_json
+def accept(file: str, overrides: tuple[str, ...], no_code: bool, wait: float, as_json: bool) -> None:
+    """Prove that firmware is safe by itself, before it is armed for the first time.
+
+    Its timeout and safe action, its limits, and what it must refuse: corrupt packets, other versions, other hosts,
+    numbers that are not finite. The inputs that are sent are 2e-6 at most; keep the wheels in the air all the same.
+    """
+    import json
+    import sys
+
+    from servonode.nodes.hil_accept import accept as accepted
+    from servonode.nodes.protocol_check import Plan
+
+    report = accepted(verb.resolved(file, overrides, no_code, strict=False), Plan(wait=wait))
+    click.echo(json.dumps(report.as_dict()) if as_json else report.text())
+    sys.exit(1 if report.findings else 0)

@@ -14,6 +14,7 @@ from servonode.plants.plausible import Plausible
 from servonode.plants.simulated import SimulatedPlant
 
 if TYPE_CHECKING:  # the bus is loaded by the driver that needs it
+    from servonode.plants.drivers.packet_link import Transport
     from servonode.plants.drivers.simulated_device import Workings
     from servonode.plants.drivers.terms import Clock, Terms
 
@@ -67,6 +68,7 @@ class Driver:
     met, the address at which it publishes first, that of servonode last; raises DriverError. ready: raises DriverError
     where the machine cannot be reached now, just before a run. remarks: sentences for whoever starts
     or checks a run of this machine from this initial state.
+    transport: what carries the packets of docs/firmware.md; None: the machine does not speak them.
     """
 
     name: str
@@ -79,6 +81,7 @@ class Driver:
     addresses: Callable[[Stated, str], tuple[str, ...]] = lambda *_: ()
     ready: Callable[[Stated], None] = lambda _: None
     remarks: Callable[[Stated, Machine, Array], list[str]] = lambda *_: []
+    transport: "Callable[[Stated], Transport] | None" = None
 
     def uses(self, table: str, key: str) -> bool:
         """Whether it reads this key of [plant.TABLE]."""

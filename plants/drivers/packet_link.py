@@ -61,7 +61,7 @@ class PacketLink:
         self.counts: Counter[str] = transport.counts
         self.schema = packets.schema_of(description.name, description.state_names, description.input_names)
         found = safe_map(machine, start)
-        self._safe = [[0.0] * (machine.n_state + 1)] * machine.n_inputs if found is None else found.tolist()
+        self.safe = np.zeros((machine.n_inputs, machine.n_state + 1)) if found is None else found  # as it is sent
         self._transport, self._clock = transport, clock
         self._layout, self._inputs = description.layout, description.input_names
         self._n_states = machine.n_state
@@ -111,19 +111,22 @@ class PacketLink:
     def send(self, topic: str, message: Message) -> None:  # noqa: ARG002
         """Send a setup or what is applied; what does not fit into a packet is a fault of this run."""
         try:
-            if type(message) is Setup:
-                self._transport.send(self._setup(message))
-            elif type(message) is Applied:
-                self._transport.send(self._applied(message))
+            self._transport.send(self.packet_of(message))
         except (struct.error, OverflowError) as error:
             self._report(f"what is to be sent does not fit into a packet ({error})")
 
+    def packet_of(self, message: Message) -> bytes:
+        """The packet of a setup or of what is applied; struct.error or OverflowError where it does not fit into one."""
+        assert isinstance(message, Setup | Applied)  # nothing else goes to a machine
+        return self._setup(message) if isinstance(message, Setup) else self._applied(message)
+
     def _setup(self, message: Setup) -> bytes:
         self._run, self._step = message.run, message.step
+        self._remember(message.run)
         limits = [message.limits.get(name, packets.LARGEST) for name in self._inputs]
         content = packets.SetupContent(
             self.schema, round(message.step * 1e9), _ns(message.period), _ns(message.timeout), message.speed,
-            [_at_most(each) for each in limits], self._safe, unpacked(self._layout, message.start),
+            [_at_most(each) for each in limits], self.safe.tolist(), unpacked(self._layout, message.start),
         )  # fmt: skip
         flags = packets.LOCKSTEP if message.mode == "lockstep" else 0
         return packets.encode(self._head(packets.SETUP, message, -1, flags), packets.setup_payload(content))
@@ -143,10 +146,15 @@ class PacketLink:
         short = _short(run)
         while self._runs.get(short, run) != run:
             short = short % packets.NONE + 1
+        return short
+
+    def _remember(self, run: int) -> None:
+        """A setup asks for this run: its id in packets is known from now on, for as long as it is one of the newest."""
+        short = self._short_run(run)
+        self._runs.pop(short, None)
         self._runs[short] = run
         if len(self._runs) > RUNS:
             del self._runs[next(iter(self._runs))]
-        return short
 
     # from the machine
 
@@ -225,5 +233,4 @@ def _at_most(limit: float) -> float:
         return packets.LARGEST
     if np.float32(limit) <= limit:
         return limit
-    lower: np.float32 = np.nextafter(np.float32(limit), np.float32(0))
-    return float(lower)
+    return float(np.nextafter(np.float32(limit), np.float32(0)))

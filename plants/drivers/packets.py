@@ -17,7 +17,7 @@ LOCKSTEP = FINAL = SAFE = 1  # the one flag of a setup, of an applied, of a stat
 NONE = 0xFFFFFFFF  # a `reply` to nothing
 MOST_STATES, MOST_INPUTS = 32, 8
 LAST_STEP = 2**53
-LARGEST = struct.unpack("<f", b"\xff\xff\x7f\x7f")[0]  # finite number of 32 bits; as a limit: there is none
+LARGEST: float = struct.unpack("<f", b"\xff\xff\x7f\x7f")[0]  # finite number of 32 bits; as a limit: there is none
 
 _HEAD = struct.Struct("<HBBIIIIQHH")
 _SETUP = struct.Struct("<IHHqqqf")

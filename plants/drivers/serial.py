@@ -1,8 +1,13 @@
 """The serial driver: the machine is a microcontroller on a serial port, which speaks docs/firmware.md."""
 
+from typing import TYPE_CHECKING
+
 from servonode.mechanics.machine import Machine
 from servonode.plants.drivers.driver import Array, Driver, DriverContext, DriverError, Stated, check_pace
 from servonode.plants.plant import Plant
+
+if TYPE_CHECKING:  # loaded by what opens it
+    from servonode.plants.drivers.packet_link import Transport
 
 SECTION = "plant.device"
 
@@ -28,12 +33,17 @@ def _remarks(stated: Stated, machine: Machine, start: Array) -> list[str]:  # no
     return safe_remarks(machine, start)
 
 
-def _open(context: DriverContext) -> Plant:
-    from servonode.plants.drivers.packet_plant import packet_plant
+def _transport(stated: Stated) -> "Transport":
     from servonode.plants.drivers.serial_transport import SerialTransport
 
-    device = context.stated.device
-    return packet_plant(context, SerialTransport(device["port"], device["baud"]))
+    device = stated.device
+    return SerialTransport(device["port"], device["baud"])
+
+
+def _open(context: DriverContext) -> Plant:
+    from servonode.plants.drivers.packet_plant import packet_plant
+
+    return packet_plant(context, _transport(context.stated))
 
 
 DRIVER = Driver(
@@ -45,4 +55,5 @@ DRIVER = Driver(
     check=_check,
     ready=_ready,
     remarks=_remarks,
+    transport=_transport,
 )

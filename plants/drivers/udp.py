@@ -1,10 +1,14 @@
 """The UDP driver: the machine is a microcontroller on a network, which speaks docs/firmware.md, a packet a datagram."""
 
 from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import TYPE_CHECKING
 
 from servonode.mechanics.machine import Machine
 from servonode.plants.drivers.driver import Array, Driver, DriverContext, DriverError, Stated, check_pace
 from servonode.plants.plant import Plant
+
+if TYPE_CHECKING:  # loaded by what opens it
+    from servonode.plants.drivers.packet_link import Transport
 
 SECTION = "plant.device"
 
@@ -52,13 +56,18 @@ def _remarks(stated: Stated, machine: Machine, start: Array) -> list[str]:
     return [text, *safe_remarks(machine, start)]
 
 
-def _open(context: DriverContext) -> Plant:
-    from servonode.plants.drivers.packet_plant import packet_plant
+def _transport(stated: Stated) -> "Transport":
     from servonode.plants.drivers.udp_transport import UdpTransport
 
-    place = parsed(context.stated.device["address"])
+    place = parsed(stated.device["address"])
     assert place is not None  # else it was refused
-    return packet_plant(context, UdpTransport(*place))
+    return UdpTransport(*place)
+
+
+def _open(context: DriverContext) -> Plant:
+    from servonode.plants.drivers.packet_plant import packet_plant
+
+    return packet_plant(context, _transport(context.stated))
 
 
 DRIVER = Driver(
@@ -69,4 +78,5 @@ DRIVER = Driver(
     outside=True,
     check=_check,
     remarks=_remarks,
+    transport=_transport,
 )

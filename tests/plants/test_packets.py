@@ -1,0 +1,227 @@
+"""The packets of docs/firmware.md: the vectors that Python and C share, round trips, and what is refused."""
+
+import math
+import random
+import struct
+import subprocess
+from binascii import crc_hqx
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from servonode.plants.drivers import packets
+from servonode.plants.drivers.packets import Head, PacketError, SetupContent, StateContent
+from tests.helpers.firmware import SOURCES, built
+
+VECTORS = SOURCES / "test" / "vectors.txt"
+MANY = 1_000_000
+LINES = [line.partition(" : ") for line in VECTORS.read_text().splitlines() if not line.startswith("#")]
+FLOAT = st.floats(width=32, allow_nan=False, allow_infinity=False)
+IDS, WORDS = st.integers(1, 2**32 - 2), st.integers(0, 2**32 - 1)
+
+
+def fields_of(text: str) -> tuple[str, dict[str, str]]:
+    """Kind and fields of a vector."""
+    kind, *words = text.split(" ")
+    return kind, dict(word.split("=", 1) for word in words if word)
+
+
+def floats(text: str) -> list[float]:
+    return [float(each) for each in text.split(",") if each]
+
+
+def head_of(kind: int, fields: dict[str, str]) -> Head:
+    return Head(kind, *(int(fields[word]) for word in ("run", "source", "seq", "reply", "step", "flags")))
+
+
+def check_vector(kind: str, fields: dict[str, str], data: bytes) -> None:
+    """Assert that these bytes and these fields are the same packet."""
+    head, payload = packets.decode(data)
+    if kind == "setup":
+        n = len(floats(fields["start"])) + 1
+        safe = floats(fields["safe"])
+        rows = [safe[i : i + n] for i in range(0, len(safe), n)]
+        times = (int(fields[word]) for word in ("schema", "step_ns", "period_ns", "timeout_ns"))
+        limits, start = floats(fields["limits"]), floats(fields["start"])
+        content = SetupContent(*times, float(fields["speed"]), limits, rows, start)
+        wanted, made = head_of(packets.SETUP, fields), packets.setup_payload(content)
+        read = packets.read_setup(payload)
+        assert read[:5] == content[:5]
+        assert packets.setup_payload(read) == made
+    elif kind == "applied":
+        inputs = floats(fields["inputs"])
+        wanted, made = head_of(packets.APPLIED, fields), packets.applied_payload(int(fields["until"]), inputs)
+        assert packets.read_applied(payload, len(inputs)) == (int(fields["until"]), tuple(inputs))
+    elif kind == "state":
+        states, inputs = ([each.item() for each in np.array(floats(fields[word]), np.float32)]
+                          for word in ("states", "inputs"))  # fmt: skip
+        content_of_state = StateContent(int(fields["refused"]), tuple(states), tuple(inputs))
+        wanted, made = head_of(packets.STATE, fields), packets.state_payload(content_of_state)
+        assert packets.read_state(payload, len(states), len(inputs)) == content_of_state
+    else:
+        assert kind == "fault"
+        said = int(fields["code"]), int(fields["detail"])
+        wanted, made = head_of(packets.FAULT, fields), packets.fault_payload(*said)
+        assert packets.read_fault(payload) == said
+    assert (head, payload) == (wanted, made)
+    assert packets.encode(wanted, made) == data
+
+
+def read(data: bytes) -> None:
+    """Read a packet as far as it goes, with one input."""
+    head, payload = packets.decode(data)
+    if head.type == packets.SETUP:
+        packets.read_setup(payload)
+    else:
+        packets.read_applied(payload, 1)
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: line[0].split(" ")[0])
+def test_every_vector_holds_in_python(line: tuple[str, str, str]) -> None:
+    kind, fields = fields_of(line[0])
+    data = bytes.fromhex(line[2])
+    if kind == "crc":
+        assert crc_hqx(fields["text"].encode(), 0xFFFF) == int.from_bytes(data, "little")
+    elif kind == "cobs":
+        plain = bytes.fromhex(fields["data"])
+        assert packets.stuffed(plain) == data
+        assert packets.unstuffed(data[:-1]) == plain
+    elif kind == "refuse":
+        with pytest.raises(PacketError) as refused:
+            read(data)
+        assert refused.value.reason == fields["reason"]
+    else:
+        check_vector(kind, fields, data)
+
+
+def test_every_vector_holds_in_c_under_the_sanitizers() -> None:
+    done = subprocess.run([built("vectors"), VECTORS], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{len(LINES)} passed, 0 failed\n"
+
+
+@given(st.binary(max_size=1400))
+def test_cobs_comes_back_and_holds_no_zero(data: bytes) -> None:
+    frame = packets.stuffed(data)
+    assert frame[-1] == 0
+    assert 0 not in frame[:-1]
+    assert packets.unstuffed(frame[:-1]) == data
+    assert len(frame) <= len(data) + len(data) // 254 + 2
+
+
+@given(IDS, IDS, st.integers(0, 2**32 - 2), WORDS, st.integers(0, 2**53), st.integers(0, 1), WORDS,
+       st.lists(FLOAT, max_size=32), st.lists(FLOAT, max_size=8))  # fmt: skip
+def test_a_state_comes_back_as_it_was(
+    run: int, source: int, seq: int, reply: int, step: int, flags: int, refused: int, x: list[float], u: list[float]
+) -> None:
+    head = Head(packets.STATE, run, source, seq, reply, step, flags)
+    content = StateContent(refused, tuple(x), tuple(u))
+    found, payload = packets.decode(packets.encode(head, packets.state_payload(content)))
+    assert found == head
+    assert packets.read_state(payload, len(x), len(u)) == content
+
+
+def test_the_longest_setup_is_as_long_as_both_sides_say() -> None:
+    n, m = packets.MOST_STATES, packets.MOST_INPUTS
+    content = SetupContent(1, 1, 1, 1, 1.0, [0.0] * m, [[0.0] * (n + 1)] * m, [0.0] * n)
+    assert len(packets.encode(Head(1, 1, 1, 0, 0, 0), packets.setup_payload(content))) == packets.SIZE == 1286
+
+
+def test_a_number_beyond_its_field_is_refused_before_it_is_sent() -> None:
+    with pytest.raises(OverflowError):
+        packets.applied_payload(0, [1e39])
+    with pytest.raises(struct.error):
+        packets.encode(Head(packets.APPLIED, 1, 1, 2**32, 0, 0), b"")
+
+
+def test_machines_with_other_names_have_other_schemas() -> None:
+    base = ("robot", ("x", "v"), ("F",))
+    others = [("robot2", ("x", "v"), ("F",)), ("robot", ("v", "x"), ("F",)), ("robot", ("x",), ("v", "F"))]
+    assert len({packets.schema_of(*each) for each in (base, *others)}) == 4
+
+
+# fuzzing
+
+
+def mutations(rng: random.Random, good: list[bytes], count: int) -> list[tuple[str, bytes]]:
+    """So many strings that are not one of the good packets, each with how it was made."""
+    made: list[tuple[str, bytes]] = []
+    while len(made) < count:
+        data, kind = bytearray(rng.choice(good)), rng.choice(["bits", "burst", "spoiled", "resized", "random"])
+        if kind == "bits":
+            for _ in range(rng.randint(1, 3)):
+                data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        elif kind == "burst":
+            at = rng.randrange(len(data) - 1)
+            data[at] ^= rng.randrange(256)
+            data[at + 1] ^= rng.randrange(256)
+        elif kind == "spoiled":
+            for _ in range(rng.randint(4, 30)):
+                data[rng.randrange(len(data))] = rng.randrange(256)
+        elif kind == "resized":
+            data = data[: rng.randrange(len(data))] if rng.random() < 0.5 else data + rng.randbytes(rng.randint(1, 50))
+        else:
+            data = bytearray(rng.randbytes(rng.randrange(100)))
+        if bytes(data) not in good:
+            made.append((kind, bytes(data)))
+    return made
+
+
+def fuzz(count: int) -> None:
+    """Assert that nothing is accepted but what a CRC-16 lets through: no few bits, no burst, of others one in 65536."""
+    good = [bytes.fromhex(line[2]) for line in LINES if line[0].split(" ")[0] in ("setup", "applied", "state", "fault")]
+    rng, tried, accepted = random.Random(18), dict[str, int](), dict[str, int]()
+    for _ in range(count // 10_000):
+        for kind, data in mutations(rng, good, 10_000):
+            tried[kind] = tried.get(kind, 0) + 1
+            packets.unstuffed(data)
+            try:
+                packets.decode(data)
+            except PacketError:
+                continue
+            accepted[kind] = accepted.get(kind, 0) + 1
+            assert crc_hqx(data[:-2], 0xFFFF) == int.from_bytes(data[-2:], "little")
+    assert {"bits", "burst"} & accepted.keys() == set()
+    for kind, number in accepted.items():
+        assert number <= tried[kind] / 65536 + 6 * math.sqrt(tried[kind] / 65536 + 1), (kind, number)
+
+
+def test_random_and_mutated_bytes_are_refused() -> None:
+    fuzz(20_000)
+
+
+def test_sealed_nonsense_is_judged_field_by_field_and_never_raises_anything_else() -> None:
+    rng, reasons = random.Random(19), set[str]()
+    good = [bytes.fromhex(line[2]) for line in LINES if line[0].split(" ")[0] in ("setup", "applied", "state", "fault")]
+    for _ in range(20_000):
+        data = bytearray(rng.choice(good))
+        for _ in range(rng.randint(1, 4)):
+            data[rng.randrange(2, len(data) - 2)] = rng.choice([0, 255, rng.randrange(256)])
+        sealed = bytes(data[:-2]) + struct.pack("<H", crc_hqx(bytes(data[:-2]), 0xFFFF))
+        try:
+            head, payload = packets.decode(sealed)
+            if head.type == packets.STATE:
+                content = packets.read_state(payload, 4, 1)
+                assert all(map(math.isfinite, (*content.states, *content.inputs)))
+            elif head.type == packets.FAULT:
+                packets.fault_text(*packets.read_fault(payload), schema=1)
+            else:
+                read(sealed)
+        except PacketError as error:
+            reasons.add(error.reason)
+    assert reasons == {"length", "version", "type", "limits", "non_finite"}
+
+
+@pytest.mark.slow
+def test_a_million_random_and_mutated_strings_are_refused_in_python() -> None:
+    fuzz(MANY)
+
+
+@pytest.mark.parametrize("count", [60_000, pytest.param(MANY, marks=pytest.mark.slow)])
+def test_random_and_mutated_strings_are_refused_in_c_under_the_sanitizers(count: int) -> None:
+    command = [str(built("fuzz")), str(count)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    assert "more than" not in done.stdout
