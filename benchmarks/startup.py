@@ -71,7 +71,8 @@ def main() -> None:
     if options.all:
         from servonode.closed_loop.launch_file import packaged
 
-        waits = {"trailer_pursuit_external", "trailer_pursuit_loopback"}  # for a plant, for an arming by hand
+        outside = {f"trailer_pursuit_{driver}" for driver in ("external", "serial", "udp")}
+        waits = outside | {"trailer_pursuit_loopback"}  # for a plant, for an arming by hand
         found |= {f"run {file}, cold": cold(file) for file in packaged() if file not in waits}
     if options.json:
         print(json.dumps(found, indent=1))

@@ -7,7 +7,7 @@ from servonode.cli import verb
 
 @verb.group
 def hil() -> None:
-    """Build and accept the firmware of a microcontroller: docs/firmware.md."""
+    """Check the firmware of a microcontroller against docs/firmware.md."""
 
 
 @hil.command(
@@ -18,7 +18,10 @@ def hil() -> None:
 )
 @verb.launch_file
 def header(file: str, overrides: tuple[str, ...], no_code: bool) -> None:
-    """Print what firmware must know of the machine of FILE: a C header for firmware/machine.h."""
+    """Print the C header for firmware of FILE's machine.
+
+    It holds sizes, step, start, and the schema by which the two sides know that they mean the same machine.
+    """
     from servonode.export.c import c_prefix
     from servonode.plants.drivers.firmware_header import firmware_header
 
@@ -53,10 +56,11 @@ def header(file: str, overrides: tuple[str, ...], no_code: bool) -> None:
 )
 @verb.as_json
 def accept(file: str, overrides: tuple[str, ...], no_code: bool, wait: float, as_json: bool) -> None:
-    """Prove that firmware is safe by itself, before it is armed for the first time.
+    """Prove that firmware is safe by itself.
 
-    Its timeout and safe action, its limits, and what it must refuse: corrupt packets, other versions, other hosts,
-    numbers that are not finite. The inputs that are sent are 2e-6 at most; keep the wheels in the air all the same.
+    Do so before it is armed for the first time. Proven are its timeout and safe action, its limits, and that it refuses
+    corrupt packets, other versions, other hosts and numbers that are not finite. The inputs that are sent are 2e-6 at
+    most; keep the wheels in the air all the same.
     """
     import json
     import sys

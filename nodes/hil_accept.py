@@ -68,14 +68,13 @@ def accept(closed_loop: ClosedLoop, plan: Plan | None = None) -> AcceptReport:
         text = f'"{driver.name}" does not reach firmware; take {able} (--set plant.driver=...)'
         raise NoFirmware("plant", "driver", f"{launch.file} [plant] driver: {text}")
     driver.ready(said)
-    place = said.device["port"] if driver.name == "serial" else said.device["address"]
-    return accept_over(driver.transport(said), closed_loop, place, plan or Plan())
+    return accept_over(driver.transport(said), closed_loop, plan or Plan())
 
 
-def accept_over(transport: Transport, closed_loop: ClosedLoop, place: str, plan: Plan) -> AcceptReport:
-    """The same over a transport that leads to this place; raises BusError."""
+def accept_over(transport: Transport, closed_loop: ClosedLoop, plan: Plan) -> AcceptReport:
+    """The same over this transport; raises BusError."""
     link = PacketLink(transport, closed_loop.machine, closed_loop.start)
-    report = AcceptReport(closed_loop.machine.description.name, place)
+    report = AcceptReport(closed_loop.machine.description.name, transport.place)
     with Host(closed_loop, LinkWire(link)) as host:
         FirmwareCheck(host, report, plan, link, transport).go()
     return report

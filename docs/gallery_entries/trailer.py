@@ -414,7 +414,14 @@ ENTRIES = (
         "trailer_pursuit",
         "trailer",
         "Figures 2 and 3: pursuit of a target",
-        ("trailer_pursuit", "trailer_pursuit_lockstep", "trailer_pursuit_external", "trailer_pursuit_loopback"),
+        (
+            "trailer_pursuit",
+            "trailer_pursuit_lockstep",
+            "trailer_pursuit_external",
+            "trailer_pursuit_loopback",
+            "trailer_pursuit_serial",
+            "trailer_pursuit_udp",
+        ),
         ("servonode run trailer_pursuit", "servonode simulate trailer_pursuit --control continuous --json"),
         """
 A target runs along a closed epicycloid with five cusps, and stops for an instant at each. The robot starts at rest, 2 m

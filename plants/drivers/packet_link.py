@@ -28,6 +28,7 @@ class Transport(Protocol):
     counts: Counter[str]  # what came and was not a packet, by reason
     lost: str  # why nothing can come at present, with the remedy; empty: it can
     came: int  # bytes so far
+    place: str  # where the machine is, for people
 
     @property
     def fds(self) -> tuple[int, ...]:

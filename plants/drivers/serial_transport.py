@@ -71,6 +71,7 @@ class SerialTransport:
         self.counts: Counter[str] = Counter()
         self.lost = ""
         self.came = 0
+        self.place = port
         self._port, self._baud = port, baud
         self._serial: serial.Serial | None = None
         self._into = bytearray()

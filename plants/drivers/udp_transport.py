@@ -17,6 +17,7 @@ class UdpTransport:
     def __init__(self, address: str, port: int) -> None:
         self.counts: Counter[str] = Counter()
         self.came = 0
+        self.place = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
         self._peer = (address, port)
         self._family = socket.AF_INET6 if ":" in address else socket.AF_INET
         self._socket: socket.socket | None = None

@@ -593,6 +593,8 @@ EXITS = {  # of each verb: every exit code that it can end with
     "list": {"0", "2"},
     "show": {"0", "2", "130"},
     "protocol check": {"0", "1", "2", "130"},
+    "hil header": {"0", "2", "130"},
+    "hil accept": {"0", "1", "2", "130"},
 }
 
 

@@ -305,7 +305,10 @@ LONG = {
         HEAD + "[controller]\nprogram = 'pursuit'\n[target]\n" + "".join(f"x{i} = 't'\n" for i in range(8000)),
         "unknown name",
     ),
-    "a long name": (HEAD + f"driver = '{'x' * 90_000}'", "is unknown; choose external, loopback or simulated"),
+    "a long name": (
+        HEAD + f"driver = '{'x' * 90_000}'",
+        "is unknown; choose external, loopback, serial, simulated or udp",
+    ),
 }
 
 

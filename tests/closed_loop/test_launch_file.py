@@ -242,7 +242,7 @@ MISTAKES = [
         r'"realtme" is unknown; did you mean realtime\? Choose lockstep or realt',
     ),
     ("run.mode = 3", "run", "mode", r"3 is unknown; choose lockstep or realtime"),
-    ('plant.driver = "serial"', "plant", "driver", r"choose external, loopback or simulated"),
+    ('plant.driver = "parallel"', "plant", "driver", r"choose external, loopback, serial, simulated or udp"),
     ('plant.integrator = "rk5"', "plant", "integrator", r"Choose euler, heun, ralston, rk2 or rk4"),
     ("plant.step = -0.001", "plant", "step", r"-0\.001 is not a number > 0"),
     ("plant.publish_every = 0", "plant", "publish_every", r"0 is not a whole number >= 1"),

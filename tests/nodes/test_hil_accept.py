@@ -24,7 +24,7 @@ from tests.helpers.firmware import Firmware, free_udp_port
 
 LAUNCH = "trailer_pursuit_udp"
 PLAN = Plan(wait=2.0, observe=0.4, settle=0.25)
-AT_ONCE = 4  # acceptances at the same time: they mostly wait
+AT_ONCE = 6  # acceptances at the same time: they mostly wait
 FLAWS = {  # what is wrong with the firmware: what must be found
     "never times out": "timeout",
     "coasts after the timeout": "safe action",
@@ -116,7 +116,7 @@ def reports(closed_loop: ClosedLoop) -> dict[str, AcceptReport]:
     def judged(flaw: str) -> AcceptReport:
         port = free_udp_port()
         with Firmware("robot", "--udp", str(port)):
-            return accept_over(Flawed(port, flaw), closed_loop, f"port {port}", PLAN)
+            return accept_over(Flawed(port, flaw), closed_loop, PLAN)
 
     judged_once = ["", *FLAWS]
     with ThreadPoolExecutor(AT_ONCE) as pool:

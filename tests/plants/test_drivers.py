@@ -57,6 +57,7 @@ class Wire:
         self._intake = Intake({"machine": MACHINE_TOPICS})
         self.counts: Counter[str] = self._intake.counts
         self.fds: tuple[int, ...] = ()
+        self.lost = self.hint = ""
         self.sent: list[Message] = []
         self.waiting: list[tuple[bytes, bytes]] = []
         self.life: list[str] = []

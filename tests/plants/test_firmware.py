@@ -1,0 +1,428 @@
+"""Firmware on a wire: the robot of `make robot` against ours, its safe action, and every error with its remedy."""
+
+import os
+import pty
+import sys
+import time
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import servonode
+from servonode.bus import Applied, BusError, Setup, State, Status
+from servonode.closed_loop.closed_loop import ClosedLoop, resolve
+from servonode.closed_loop.driver_checks import check_free, remarks
+from servonode.closed_loop.launch_file import LaunchError, read_launch
+from servonode.mechanics.description import unpacked
+from servonode.nodes.driver import driven_plant
+from servonode.plants.drivers import packets, serial_transport
+from servonode.plants.drivers.device import DevicePlant
+from servonode.plants.drivers.frozen import Frozen
+from servonode.plants.drivers.packet_link import RESOLUTION, PacketLink
+from servonode.plants.drivers.safe_map import safe_map, safe_remarks
+from servonode.plants.drivers.serial_transport import SerialTransport, port_problem
+from servonode.plants.drivers.terms import terms_of
+from servonode.plants.drivers.udp_transport import UdpTransport
+from tests.helpers.firmware import Firmware, free_udp_port
+
+LAUNCH = "trailer_pursuit_udp"
+WAIT_S = 10.0
+ROUNDING = 2.0**-22  # relative to the largest value of a state: four roundings to 32 bits
+
+
+@pytest.fixture(scope="module")
+def closed_loop() -> ClosedLoop:
+    return resolve(read_launch(LAUNCH), strict=False)
+
+
+@contextmanager
+def robot(kind: str, folder: Path, *words: str) -> Iterator[tuple[Firmware, tuple[str, ...]]]:
+    """The robot on a wire of this kind, and the settings under which it is reached."""
+    if kind == "udp":
+        port = free_udp_port()
+        with Firmware("robot", "--udp", str(port), *words) as started:
+            yield started, (f'plant.device.address="127.0.0.1:{port}"',)
+    else:
+        place = folder / "port"
+        with Firmware("robot", "--pty", str(place), *words) as started:
+            yield started, (f'plant.device.port="{place}"',)
+
+
+def until(plant: DevicePlant, holds: Callable[[], bool]) -> None:
+    """Wait, within bounds, until this holds."""
+    limit = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < limit, plant.no_answer_reason()
+        time.sleep(0.0005)
+
+
+# against ours
+
+
+@pytest.mark.parametrize("kind", ["serial", "udp"])
+def test_in_lockstep_the_robot_moves_as_ours_to_rounding(kind: str, tmp_path: Path) -> None:
+    with robot(kind, tmp_path) as (_, settings):
+        loop = resolve(read_launch(f"trailer_pursuit_{kind}", ["run.mode=lockstep", *settings]), strict=False)
+        plant, own = driven_plant(loop, time.monotonic_ns), loop.plant()
+        assert isinstance(plant, DevicePlant)
+        plant.open()
+        try:
+            plant.connect(4242, 0)
+            until(plant, plant.connected)
+            largest, rng = np.abs(own.x[:-1]), np.random.default_rng(1)
+            for _ in range(200):
+                inputs = rng.uniform(-0.1, 0.3, 2)
+                own.write(inputs.astype(np.float32).astype(float))
+                plant.write(inputs)
+                plant.advance(10)
+                own.advance(10)
+                until(plant, plant.arrived)
+                largest = np.maximum(largest, np.abs(own.x[:-1]))
+                assert plant.k == own.k
+                assert np.all(np.abs(plant.x[:-1] - own.x[:-1]) <= 2.0**-24 * largest + 1e-30)
+            assert largest[0] > 0.1
+            assert plant.link_fault() is None
+        finally:
+            plant.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["serial", "udp"])
+def test_the_whole_pursuit_on_firmware_is_ours_within_rounding_of_32_bits(kind: str, tmp_path: Path) -> None:
+    from tests.helpers.runs import private_runs
+
+    with robot(kind, tmp_path) as (_, settings), private_runs(tmp_path) as runs:
+        run = runs.start(f"trailer_pursuit_{kind}", "run.mode=lockstep", *settings, words=("--arm", "--every", "10"))
+        run.ends_with(0, 200.0)
+        found = run.columns
+    ours = servonode.simulate("trailer_pursuit", every=10)
+    for name in ("X", "Y", "psi", "phi", "V", "Omega", "theta1", "theta2"):
+        difference = np.abs(found[name] - ours.state[name])
+        assert difference.max() <= 4 * ROUNDING * np.abs(ours.state[name]).max(), name
+
+
+# safe by itself
+
+
+class Host:
+    """A host over packets that says what it will. A context manager."""
+
+    def __init__(self, loop: ClosedLoop, port: int, run: int = 4242) -> None:
+        self.link = PacketLink(UdpTransport("127.0.0.1", port), loop.machine, loop.start)
+        self.loop, self.run, self.seq, self.states = loop, run, 0, list[State]()
+        self.faults: list[str] = []
+
+    def __enter__(self) -> "Host":
+        self.link.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.link.close()
+
+    def setup(self, **changes: Any) -> None:
+        terms = terms_of(
+            self.loop.machine, self.loop.start, np.array([0.4, 0.4]), lockstep=False, step_ns=10**6, period=0.01,
+            speed=1.0, timeout=0.1, state_timeout=0.1,
+        )  # fmt: skip
+        values: dict[str, Any] = {
+            "t": 0.0, "seq": 0, "run": self.run, "k": 0, "mono": 0, "node": "plant", "src": self.run + 1,
+            "machine": terms.machine, "mode": "realtime", "step": 1e-3, "period": 0.01, "speed": 1.0, "timeout": 0.1,
+            "inputs": ["U1", "U2"], "limits": dict(terms.limits), "parameters": {}, "start": dict(terms.start),
+        }  # fmt: skip
+        self.link.send("setup", Setup(**(values | changes)))
+
+    def apply(self, *inputs: float, **changes: Any) -> None:
+        self.seq += 1
+        values: dict[str, Any] = {
+            "t": 0.0, "seq": self.seq, "run": self.run, "k": 0, "mono": 0, "node": "plant", "src": self.run + 1,
+            "input": dict(zip(("U1", "U2"), inputs, strict=True)), "desired": {}, "re": -1, "reasons": [], "repeats": 0,
+        }  # fmt: skip
+        self.link.send("applied", Applied(**(values | changes)))
+
+    def listen(self, seconds: float, holds: Callable[[], bool] = lambda: False) -> bool:
+        """Take what comes, until this holds; whether it came to hold."""
+        limit = time.monotonic() + seconds
+        while not holds() and time.monotonic() < limit:
+            for _, message in self.link.receive():
+                if isinstance(message, State):
+                    self.states.append(message)
+                elif isinstance(message, Status):
+                    self.faults.append(message.fault)
+            time.sleep(0.001)
+        return holds()
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """The UDP port of a robot."""
+    found = free_udp_port()
+    with Firmware("robot", "--udp", str(found)):
+        yield found
+
+
+def test_a_robot_whose_host_dies_brakes_by_itself_from_its_own_state(closed_loop: ClosedLoop, port: int) -> None:
+    with Host(closed_loop, port) as host:
+        host.setup(
+            start=dict(zip(closed_loop.machine.description.state_names, [0, 0, 0, 0, 1.0, 0, 0, 0], strict=True))
+        )
+        assert host.listen(WAIT_S, lambda: bool(host.states))
+        host.apply(0.01, 0.01)
+        assert host.listen(WAIT_S, lambda: host.states[-1].extra["machine_safe"] == 1.0)  # type: ignore[index]
+        host.listen(0.5)
+    braking = [each for each in host.states if each.extra["machine_safe"] == 1.0]  # type: ignore[index]
+    for each in braking:
+        x = np.array([*unpacked(closed_loop.machine.description.layout, each.state), 0.0])
+        expected = np.clip(closed_loop.machine.safe_input(each.t, x), -0.4, 0.4)
+        np.testing.assert_allclose(list(each.input.values()), expected, rtol=1e-6)
+    assert max(max(each.input.values()) for each in braking) < -0.01
+    assert braking[-1].state["V"] < 0.7 * braking[0].state["V"]  # type: ignore[operator]
+
+
+def test_a_host_whose_run_goes_on_keeps_the_machine_and_its_peers_packets_are_counted(
+    closed_loop: ClosedLoop, port: int
+) -> None:
+    with Host(closed_loop, port) as first, Host(closed_loop, port, run=777) as second:
+        first.setup()
+        assert first.listen(WAIT_S, lambda: bool(first.states))
+        for _ in range(10):
+            first.apply(0.0, 0.0)
+            second.setup()
+            first.listen(0.02)
+        assert not second.listen(0.1, lambda: bool(second.states or second.faults))
+        refused = first.states[-1].extra["machine_refused"]  # type: ignore[index]
+        assert refused >= 9
+        first.listen(0.2)  # it has fallen silent
+        second.setup()
+        assert second.listen(WAIT_S, lambda: bool(second.states))
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"step": 2e-3}, "its step is 1000000 ns; set plant.step to that"),
+        ({"speed": 2.0}, "it runs at speed 1 alone; set run.speed = 1"),
+        ({"timeout": -1.0}, "the timeout is not positive"),
+        ({"limits": {"U1": -1.0}}, "a limit is negative"),
+    ],
+)
+def test_a_run_that_the_robot_cannot_take_part_in_is_refused_by_reason(
+    closed_loop: ClosedLoop, port: int, changes: dict[str, Any], text: str
+) -> None:
+    with Host(closed_loop, port) as host:
+        host.setup(**changes)
+        assert host.listen(WAIT_S, lambda: bool(host.faults))
+        assert text in host.faults[0]
+        assert host.states == []
+
+
+def test_firmware_of_another_packet_version_is_a_fault_that_names_both(closed_loop: ClosedLoop) -> None:
+    class Newer(UdpTransport):
+        def receive(self, bound: int) -> list[bytes]:  # noqa: ARG002
+            good = packets.encode(packets.Head(packets.FAULT, 1, 1, 0, 0, 0), packets.fault_payload(1, 1))
+            changed = good[:2] + b"\x02" + good[3:-2]
+            return [changed + packets.crc_hqx(changed, 0xFFFF).to_bytes(2, "little")]
+
+    link = PacketLink(Newer("127.0.0.1", free_udp_port()), closed_loop.machine, closed_loop.start)
+    terms = terms_of(closed_loop.machine, closed_loop.start, np.array([1.0, 1.0]), lockstep=False, step_ns=10**6,
+                     period=0.01, speed=1.0, timeout=0.1, state_timeout=0.1)  # fmt: skip
+    plant = DevicePlant(closed_loop.machine, link, terms)
+    plant.connect(4242, 0)
+    assert not plant.connected()
+    fault = plant.link_fault()
+    assert fault is not None
+    assert fault[0] == "device"
+    assert "it speaks packets of version 2, and servonode of version 1; flash firmware" in fault[1]
+    assert plant.counts["refused_version"] > 0
+
+
+# what is sent
+
+
+def test_the_brakes_of_robot_and_sphero_are_found_as_feedbacks_of_the_state(closed_loop: ClosedLoop) -> None:
+    machine = closed_loop.machine
+    found = safe_map(machine, closed_loop.start)
+    assert found is not None
+    c_b, half, radius = (machine.parameters[name] for name in ("c_b", "l", "r"))
+    np.testing.assert_allclose(found[:, 4:6], c_b / radius * np.array([[-1.0, half], [-1.0, -half]]), rtol=1e-9)
+    assert not found[:, [0, 1, 2, 3, 6, 7, 8]].any()
+    sphero = servonode.load("sphero_pursuit").closed_loop
+    of_sphero = safe_map(sphero.machine, sphero.start)
+    assert of_sphero is not None
+    x = np.append(sphero.start[:-1] + np.linspace(-0.2, 0.2, sphero.machine.n_state), 0.0)
+    expected = sphero.machine.safe_input(0.0, x)
+    np.testing.assert_allclose(of_sphero @ [*x[:-1], 1.0], expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("brake", "affine"),
+    [
+        (lambda t, x: -0.5 * x[:1] + 0.25, True),  # noqa: ARG005
+        (lambda t, x: -x[:1] * abs(x[:1]), False),  # noqa: ARG005
+        (lambda t, x: -x[:1] * (1.0 + t), False),
+    ],
+)
+def test_a_safe_action_that_is_no_feedback_is_said_and_zero_is_sent(brake: Callable[..., Any], affine: bool) -> None:
+    description = SimpleNamespace(has_safe_action=True, name="cart")
+    machine: Any = SimpleNamespace(n_state=2, n_inputs=1, description=description, safe_input=brake)
+    found, said = safe_map(machine, np.zeros(3)), safe_remarks(machine, np.zeros(3))
+    if affine:
+        np.testing.assert_allclose(found, [[-0.5, 0.0, 0.25]], atol=1e-12)
+        assert said == []
+    else:
+        assert found is None
+        assert "the safe action of cart is no linear feedback of its state" in said[0]
+
+
+def test_inputs_that_32_bits_cannot_hold_are_a_fault_and_are_not_sent(closed_loop: ClosedLoop, port: int) -> None:
+    with Host(closed_loop, port) as host:
+        host.setup()
+        host.apply(1e300, 0.0)
+        assert host.listen(WAIT_S, lambda: bool(host.faults))
+        assert "does not fit into a packet" in host.faults[0]
+
+
+def test_readings_that_32_bits_cannot_tell_apart_are_not_frozen(closed_loop: ClosedLoop) -> None:
+    terms = terms_of(closed_loop.machine, closed_loop.start, np.array([1.0, 1.0]), lockstep=False, step_ns=10**6,
+                     period=0.01, speed=1.0, timeout=0.1, state_timeout=0.1, frozen_time=0.5)  # fmt: skip
+    x = closed_loop.start.copy()
+    x[0], x[4] = 2.0, 1e-8  # it moves by 5e-9 m, where 32 bits tell 2.4e-7 m
+    state = State(t=1.0, seq=1, run=1, k=1000, mono=0, node="", src=1, state={}, input={}, control=False)
+    inputs = np.array([1e-12, 1e-12])
+    for resolution, frozen in ((0.0, True), (RESOLUTION, False)):
+        judge = Frozen(closed_loop.machine, replace(terms, resolution=resolution))
+        complaint = judge.complaint(state, x[:-1].tolist(), 0, x, inputs, 0)
+        assert (complaint is not None) == frozen
+
+
+# errors with their remedies
+
+
+@contextmanager
+def terminal() -> Iterator[tuple[int, str]]:
+    """A pseudo-terminal: the machine's end, and the name of ours."""
+    theirs, ours = pty.openpty()
+    tty.setraw(ours)
+    try:
+        yield theirs, os.ttyname(ours)
+    finally:
+        os.close(theirs)
+        os.close(ours)
+
+
+def test_bytes_without_a_packet_ask_for_the_baud_rate(closed_loop: ClosedLoop) -> None:
+    with terminal() as (theirs, port):
+        link = PacketLink(SerialTransport(port, 9600), closed_loop.machine, closed_loop.start)
+        link.open()
+        assert f"nothing comes over {port}" in link.hint
+        os.write(theirs, bytes(range(1, 200)) + b"\0" + b"\xff\x80\x80\0" * 20)
+        time.sleep(0.05)
+        assert link.receive() == []
+        assert "but no packet among them; is plant.device.baud = 9600 the speed of the firmware?" in link.hint
+        assert sum(link.counts.values()) == 21
+        link.close()
+
+
+def test_a_port_that_goes_away_is_lost_and_one_that_is_back_is_opened_again(tmp_path: Path) -> None:
+    place = tmp_path / "port"
+    with terminal() as (_, port):
+        place.symlink_to(port)
+        transport = SerialTransport(str(place), 115200)
+        transport.open()
+    transport.receive(10)
+    assert "is gone" in transport.lost
+    assert "Plug it in again, then reset and arm" in transport.lost
+    assert transport.fds == ()
+    with terminal() as (theirs, port):
+        place.unlink()
+        place.symlink_to(port)
+        transport.send(b"lost")
+        assert transport.lost == ""
+        transport.send(b"packet")
+        came = b""
+        while came.count(b"\0") < 2:
+            came += os.read(theirs, 100)
+        assert packets.unstuffed(came.split(b"\0")[1]) == b"packet"
+    transport.close()
+
+
+def test_a_port_in_use_is_refused() -> None:
+    with terminal() as (_, port):
+        first, second = SerialTransport(port, 115200), SerialTransport(port, 115200)
+        first.open()
+        with pytest.raises(BusError, match="stop the program that uses it"):
+            second.open()
+        first.close()
+
+
+def test_a_missing_port_a_forbidden_one_and_a_missing_extra_are_told_before_a_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    launch = read_launch("trailer_pursuit_serial", [f'plant.device.port="{tmp_path}/none"'])
+    with pytest.raises(LaunchError, match=r"\[plant.device\] port: there is no serial port .*none; plug the board in"):
+        check_free(launch, "diff_drive_trailer")
+    assert f"{tmp_path} is no serial port" in port_problem(str(tmp_path))
+    with terminal() as (_, port):
+        monkeypatch.setattr(os, "access", lambda *_: False)
+        assert "sudo usermod -aG" in port_problem(port)
+        monkeypatch.undo()
+        monkeypatch.setitem(sys.modules, "serial", None)
+        with pytest.raises(BusError, match=r'pip install "servonode\[hil\]"'):
+            SerialTransport(port, 9600).open()
+        assert serial_transport.ports() == []
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"plant.driver": "serial"}, r"\[plant.device\] port: missing; name the board's serial port"),
+        ({"plant.driver": "udp"}, r"\[plant.device\] address: missing; give the board's address and port"),
+        ({"plant.device.address": "robot.local:9"}, "is no address; give a numeric address and a port"),
+        ({"plant.device.address": "::1:9875"}, r"or \[::1\]:9875"),
+        ({"plant.device.address": "127.0.0.1:0"}, "is no address"),
+        ({"plant.device.address": "0.0.0.0:9875"}, "is not the address of one machine"),
+        ({"plant.device.address": "255.255.255.255:9875"}, "is not the address of one machine"),
+        ({"plant.device.address": "192.168.4.1:9875"}, r"packets have no keys: .* plant.device.open_network = true"),
+        ({"run.speed": 2.0}, "plant.device.any_speed = true"),
+    ],
+)
+def test_what_a_driver_cannot_take_is_refused_with_the_remedy(given: dict[str, Any], text: str) -> None:
+    overrides = [f"{key}={value if isinstance(value, float) else repr(value)}" for key, value in given.items()]
+    launch = "trailer_pursuit_external" if "plant.driver" in given else LAUNCH
+    with pytest.raises(LaunchError, match=text):
+        resolve(read_launch(launch, overrides), strict=False)
+
+
+def test_a_network_that_others_reach_is_warned_of(closed_loop: ClosedLoop) -> None:
+    said = ["plant.device.address='192.168.4.1:9875'", "plant.device.open_network=true"]
+    wide = resolve(read_launch(LAUNCH, said), strict=False)
+    for loop, who in ((closed_loop, "any user of this computer"), (wide, "every computer of that network")):
+        assert any(f"{who} can send packets to" in each for each in remarks(loop.launch, loop.machine, loop.start))
+
+
+def test_datagrams_of_a_stranger_are_counted_and_not_read(closed_loop: ClosedLoop) -> None:
+    import socket
+
+    port = free_udp_port()
+    transport = UdpTransport("127.0.0.1", port)
+    transport.open()
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as machine,
+    ):
+        machine.bind(("127.0.0.1", port))
+        transport.send(b"hello")
+        _, host = machine.recvfrom(100)
+        assert host[0] == "127.0.0.1"
+        stranger.sendto(b"lie", host)
+        machine.sendto(b"truth", host)
+        time.sleep(0.05)
+        assert transport.receive(10) == [b"truth"]
+        assert transport.counts["peer"] == 1
+    transport.close()
