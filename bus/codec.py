@@ -24,6 +24,7 @@ _WIDER = {
     wire.Vectors: wire.WideVectors,
     wire.Extra: wire.WideExtra,
     wire.Readings: wire.WideReadings,
+    wire.Goal: wire.WideGoal,
 }
 
 

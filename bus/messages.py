@@ -37,12 +37,16 @@ Extra = Annotated[dict[ExtraName, Number], Meta(max_length=MAX_EXTRA)] | UnsetTy
 # step at which it was measured, value, step, value, ...; by sensor
 Readings = Annotated[dict[ExtraName, Numbers], Meta(max_length=MAX_EXTRA)] | UnsetType
 
+# of a law's goal, entry by entry in the law's own order
+Goal = Annotated[list[Number], Meta(max_length=MAX_ITEMS)] | UnsetType
+
 _Integer = Annotated[int, Meta(ge=-EXACT, le=EXACT)]
 _Finite = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 WideNumber = _Integer | _Finite
 WideNumbers = Annotated[list[WideNumber], Meta(max_length=MAX_ITEMS)]
 WideValues = Annotated[dict[Text, WideNumber], Meta(max_length=MAX_ITEMS)]
 WideExtra = Annotated[dict[ExtraName, WideNumber], Meta(max_length=MAX_EXTRA)] | UnsetType
+WideGoal = Annotated[list[_Integer | _Finite], Meta(max_length=MAX_ITEMS)] | UnsetType
 WideReadings = Annotated[dict[ExtraName, WideNumbers], Meta(max_length=MAX_EXTRA)] | UnsetType
 WideVectors = Annotated[dict[Text, _Integer | _Finite | WideNumbers], Meta(max_length=MAX_ITEMS)]
 
@@ -130,6 +134,9 @@ class Command(Message, frozen=True, kw_only=True, gc=False):
     target_seq: Annotated[CountOrNone, what("seq of the target it used; -1: none")]
     input: Annotated[Values, what("asked for, by name", "SI")]
     fault: Annotated[Text, what("not empty: the law failed for this reason, apply zero and stop")] = ""
+    goal: Annotated[
+        Goal, what("the goal that the law used, entry by entry, where a device has the same law; travels only if set")
+    ] = UNSET
 
 
 class Applied(Message, frozen=True, kw_only=True, gc=False):

@@ -20,15 +20,19 @@ def hil() -> None:
 def header(file: str, overrides: tuple[str, ...], no_code: bool) -> None:
     """Print the C header for firmware of FILE's machine.
 
-    It holds sizes, step, start, and the schema by which the two sides know that they mean the same machine.
+    It holds sizes, step, start, and the schema by which the two sides know that they mean the same machine, and the
+    same for a law of its own (plant.device.law).
     """
+    from servonode.closed_loop.device_law import law_header
     from servonode.export.c import c_prefix
     from servonode.plants.drivers.firmware_header import firmware_header
 
     closed_loop = verb.resolved(file, overrides, no_code, strict=False)
     launch = closed_loop.launch
-    step = f"{c_prefix(launch.name)}_plant_step"
-    click.echo(firmware_header(closed_loop.machine, closed_loop.start, launch.step_ns, step), nl=False)
+    prefix = c_prefix(launch.name)
+    law = law_header(launch, closed_loop.control, closed_loop.estimation, f"{prefix}_law")
+    text = firmware_header(closed_loop.machine, closed_loop.start, launch.step_ns, f"{prefix}_plant_step", law)
+    click.echo(text, nl=False)
 
 
 @hil.command(

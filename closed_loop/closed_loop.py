@@ -21,6 +21,7 @@ from servonode.closed_loop.controller_section import (
     program_source,
     resolve_control,
 )
+from servonode.closed_loop.device_law import check_device_law, law_terms
 from servonode.closed_loop.driver_checks import check_driver, driver_addresses, stated
 from servonode.closed_loop.effects import actuator_effects, sensor_effects
 from servonode.closed_loop.estimation import Estimation, Sensing, estimation_of, sensing_of
@@ -48,6 +49,7 @@ from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource
 from servonode.plants.drivers.driver import Driver, MotionContext
 from servonode.plants.drivers.installed import find_driver
+from servonode.plants.drivers.terms import LawTerms
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.prepare import Preparation
 from servonode.plants.sensors import SensorSuite
@@ -88,6 +90,11 @@ class ClosedLoop:
     def source(self) -> MachineSource:
         """Where the machine comes from."""
         return self.derived.source
+
+    @property
+    def device_law(self) -> LawTerms | None:
+        """On what terms the law acts that is in the machine's firmware; None: it does not, or the run only observes."""
+        return None if self.readonly else law_terms(self.launch, self.control, self.safety.limits.value)
 
     @property
     def targets(self) -> Signals:
@@ -272,6 +279,7 @@ def _settled(derived: Derived, plant: _Plant) -> ClosedLoop:
     settled = ClosedLoop(
         launch, derived, machine, control, start, actuator, sensor, safety, Examination(), sensing, estimation
     )
+    check_device_law(launch, control, estimation)
     settled.motion()  # what cannot be moved is refused here, before anything runs
     return settled
 

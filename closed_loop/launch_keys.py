@@ -179,6 +179,12 @@ class Device(Section, frozen=True):
     open_network: Annotated[
         bool, key("whether that address may be one that other computers reach; packets have no keys")
     ] = False
+    law: Annotated[
+        bool, key("whether the law acts that a microcontroller's firmware was built with; the controller goes on")
+    ] = False
+    law_tolerance: Annotated[
+        Share, key("by how much that law may differ from the controller, as a share of each input's limit")
+    ] = 0.1
     wait: Annotated[Seconds, key("how long to wait for the machine at the start", "s (wall clock)")] = 30.0
     timeout: Annotated[
         OptionalSeconds,

@@ -47,13 +47,17 @@ static void send_fault(struct device *device, uint32_t run, uint64_t step, uint3
 
 /* inputs */
 
+static float clamped(float value, float least, float most)
+{
+    return value > most ? most : value < least ? least : value;
+}
+
 /* Let these act, each within its limit; what is not finite becomes zero. */
 static void act(struct device *device, const float *u)
 {
     for (unsigned i = 0; i < device->machine->n_inputs; i++) {
         const float most = device->setup.limits[i];
-        const float value = isfinite(u[i]) ? u[i] : 0.0f;
-        device->u[i] = value > most ? most : value < -most ? -most : value;
+        device->u[i] = clamped(isfinite(u[i]) ? u[i] : 0.0f, -most, most);
     }
     device->machine->write(device->machine->self, device->u);
 }
@@ -63,6 +67,7 @@ static void act_safely(struct device *device)
 {
     const unsigned n = device->machine->n_states;
     float u[PACKET_INPUTS];
+    device->law = 0;
     for (unsigned i = 0; i < device->machine->n_inputs; i++) {
         const float *row = device->setup.safe + i * (n + 1);
         u[i] = row[n];
@@ -75,6 +80,7 @@ static void act_safely(struct device *device)
 static void act_zero(struct device *device)
 {
     const float zero[PACKET_INPUTS] = {0};
+    device->law = 0;
     act(device, zero);
 }
 
@@ -100,6 +106,70 @@ static int measure(struct device *device)
     return code == 0;
 }
 
+/* the machine's own law */
+
+/* Let the host's inputs act or, where the own law has decided, what it asks for as far as that is near them. */
+static void act_as_decided(struct device *device)
+{
+    float u[PACKET_INPUTS];
+    device->clipped = device->law && device->decided < 0;
+    for (unsigned i = 0; i < device->machine->n_inputs; i++) {
+        const float most = device->setup.limits[i];
+        u[i] = clamped(device->asked.inputs[i], -most, most);
+        if (device->law && device->decided > 0) {
+            const float own = clamped(device->own[i], -most, most), near = device->setup.tolerance[i];
+            u[i] = clamped(own, u[i] - near, u[i] + near);
+            device->clipped |= u[i] < own || u[i] > own;
+        }
+    }
+    act(device, u);
+}
+
+/* The goal of the present step: that of the host, moved on by its derivatives. */
+static void goal_now(const struct device *device, double passed, double *y)
+{
+    const struct machine *machine = device->machine;
+    for (unsigned i = 0; i < machine->n_goal; i++) {
+        double term = 1.0;
+        y[i] = (double)device->asked.goal[i];
+        for (unsigned j = 1; j <= machine->goal_orders[i] && i + j < machine->n_goal; j++) {
+            term *= passed / (double)j;
+            y[i] += term * (double)device->asked.goal[i + j];
+        }
+    }
+}
+
+/* At a control instant let the own law answer the newest state; 0 where the run ends, for the state is not good. */
+static int control(struct device *device)
+{
+    const struct machine *machine = device->machine;
+    const double step = (double)device->setup.step_ns * 1e-9;
+    const uint64_t period = (uint64_t)(device->setup.period_ns / device->setup.step_ns);
+    double y[PACKET_GOAL];
+    if (!device->law || device->k % (period ? period : 1) != 0)
+        return 1;
+    if (!measure(device))
+        return 0;
+    const double passed = ((double)device->k - (double)device->asked.goal_at) * step;
+    goal_now(device, passed, y);
+    int good = machine->law(machine->self, (double)device->asked.goal_step * step + passed, device->x, y, device->own) == 0;
+    for (unsigned i = 0; i < machine->n_inputs; i++)
+        good = good && isfinite(device->own[i]);
+    device->decided = good ? 1 : -1;
+    act_as_decided(device);
+    return 1;
+}
+
+/* Take good inputs of the host. What the own law decided before acts on, near them. */
+static void take_inputs(struct device *device, const struct applied *applied)
+{
+    if (!applied->law || !device->law)
+        device->decided = 0;
+    device->asked = *applied;
+    device->law = applied->law;
+    act_as_decided(device);
+}
+
 /* Send the state that was read last. */
 static void publish(struct device *device)
 {
@@ -110,6 +180,8 @@ static void publish(struct device *device)
     }
     struct packet head = header(device, device->run, device->k);
     head.flags = device->safe ? PACKET_SAFE : 0;
+    if (device->law && device->decided)
+        head.flags |= (uint16_t)((device->decided > 0 ? PACKET_LAW : 0) | (device->clipped ? PACKET_CLIPPED : 0));
     device->send(device->to, bytes,
                  packet_write_state(&head, device->refused, device->x, device->machine->n_states, device->u,
                                     device->machine->n_inputs, bytes));
@@ -132,8 +204,10 @@ static uint32_t misfit(const struct device *device, const struct setup *setup, i
     if (lockstep && !machine->simulated)
         return FAULT_MODE;
     for (unsigned i = 0; i < machine->n_inputs; i++)
-        if (setup->limits[i] < 0.0f)
+        if (setup->limits[i] < 0.0f || (setup->law && setup->tolerance[i] < 0.0f))
             return FAULT_LIMITS;
+    if (setup->law && (!machine->law || setup->law_schema != machine->law_schema || setup->period_ns <= 0))
+        return FAULT_LAW;
     return FAULT_NONE;
 }
 
@@ -141,6 +215,8 @@ static uint64_t detail_of(const struct device *device, uint32_t code)
 {
     if (code == FAULT_SCHEMA)
         return device->machine->schema;
+    if (code == FAULT_LAW)
+        return device->machine->law ? device->machine->law_schema : 0;
     return code == FAULT_STEP ? (uint64_t)device->machine->step_ns : 0;
 }
 
@@ -219,9 +295,12 @@ static int go(struct device *device, const struct packet *packet, const struct a
 {
     const uint64_t k = device->k, until = applied->until;
     if (packet->step == k && until > k && until - k <= LEAP && packet->seq != device->taken) {
-        act(device, applied->inputs);
-        while (device->k < until)
+        take_inputs(device, applied);
+        while (device->k < until) {
+            if (!control(device))
+                return 1;
             take_step(device);
+        }
         device->taken = packet->seq;
         if (!measure(device))
             return 1;
@@ -237,7 +316,10 @@ static int take_applied(struct device *device, int64_t now, const struct packet 
     struct applied applied;
     if (!device->running || packet->run != device->run || packet->source != device->host)
         return 0;
-    if (packet_read_applied(packet, device->machine->n_inputs, &applied) != PACKET_GOOD)
+    if ((packet->flags & PACKET_LAW) && !device->setup.law)
+        return 0;
+    const unsigned n_goal = device->machine->law ? device->machine->n_goal : 0;
+    if (packet_read_applied(packet, device->machine->n_inputs, n_goal, &applied) != PACKET_GOOD)
         return 0;
     if (packet->flags & PACKET_FINAL) {
         device->running = 0;
@@ -256,7 +338,7 @@ static int take_applied(struct device *device, int64_t now, const struct packet 
     device->taken = packet->seq;
     device->fresh_ns = now;
     device->safe = 0;
-    act(device, applied.inputs);
+    take_inputs(device, &applied);
     return 1;
 }
 
@@ -306,6 +388,8 @@ void device_advance_to(struct device *device, int64_t now)
             if (!measure(device))
                 return;
             act_safely(device);
+        } else if (!control(device)) {
+            return;
         }
     }
     if (!device->running || device->k == before)

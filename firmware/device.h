@@ -34,6 +34,13 @@ struct device {
     int safe;    /* no input came in time: the safe action acts */
     int braking; /* the run is over: the safe action acts until the next one begins */
 
+    /* the machine's own law */
+    struct applied asked; /* what was taken last: the inputs that the law must keep near, and its goal */
+    int law;             /* the law is to act, and no safe action does */
+    int decided;         /* 1: `own` is what it asks for; 0: no control instant has come yet; -1: it has no answer */
+    int clipped;         /* something else acts than it asks for */
+    float own[PACKET_INPUTS];
+
     uint32_t seq;     /* of the next packet */
     uint32_t refused; /* packets that were not believed */
 };

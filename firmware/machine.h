@@ -22,6 +22,13 @@ struct machine {
     void (*advance)(void *self, double t);
     /* Be at this state. Hardware: a null pointer, for it is where it is. */
     void (*start)(void *self, const float *x);
+
+    /* Its own law, as `servonode show FILE --c` prints it; all zero: the loop closes in servonode alone. It answers
+     * the state x at the time t [s] of the goal y with the inputs u, and returns 0 if they are good. */
+    int (*law)(void *self, double t, const float *x, const double *y, float *u);
+    uint32_t law_schema;        /* of this law: `servonode hil header FILE` prints it and the next two */
+    unsigned n_goal;            /* entries of y */
+    const uint8_t *goal_orders; /* of each entry: how many of the entries behind it are its derivatives */
 };
 
 #endif

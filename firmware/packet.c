@@ -66,6 +66,13 @@ static uint8_t *put_floats(uint8_t *at, const float *values, unsigned count)
     return at;
 }
 
+static const uint16_t most_flags[] = {
+    [PACKET_SETUP] = PACKET_LOCKSTEP | PACKET_LAW,
+    [PACKET_APPLIED] = PACKET_FINAL | PACKET_LAW,
+    [PACKET_STATE] = PACKET_SAFE | PACKET_LAW | PACKET_CLIPPED,
+    [PACKET_FAULT] = 0,
+};
+
 enum packet_error packet_decode(const uint8_t *bytes, size_t size, struct packet *out)
 {
     if (size < PACKET_HEADER + PACKET_CRC || size > PACKET_SIZE)
@@ -92,7 +99,7 @@ enum packet_error packet_decode(const uint8_t *bytes, size_t size, struct packet
         return PACKET_BAD_TYPE;
     if (out->run == 0 || out->source == 0 || out->seq == PACKET_NONE || out->step > PACKET_LAST_STEP)
         return PACKET_BAD_RANGE;
-    if (out->flags > (out->type == PACKET_FAULT ? 0 : 1))
+    if (out->flags > most_flags[out->type])
         return PACKET_BAD_RANGE;
     return PACKET_GOOD;
 }
@@ -109,8 +116,10 @@ enum packet_error packet_read_setup(const struct packet *packet, struct setup *o
     out->n_inputs = (unsigned)get(at + 6, 2);
     if (out->n_states == 0 || out->n_states > PACKET_STATES || out->n_inputs > PACKET_INPUTS)
         return PACKET_BAD_RANGE;
+    out->law = (packet->flags & PACKET_LAW) != 0;
     const unsigned n_safe = out->n_inputs * (out->n_states + 1u);
-    if (packet->length != PACKET_SETUP_FIXED + 4u * (out->n_inputs + n_safe + out->n_states))
+    const unsigned n_law = out->law ? 1u + out->n_inputs : 0u;
+    if (packet->length != PACKET_SETUP_FIXED + 4u * (out->n_inputs + n_safe + out->n_states + n_law))
         return PACKET_BAD_LENGTH;
     out->step_ns = get_signed(at + 8);
     out->period_ns = get_signed(at + 16);
@@ -121,19 +130,32 @@ enum packet_error packet_read_setup(const struct packet *packet, struct setup *o
     at += 4 + 4 * out->n_inputs;
     if (!get_floats(at, n_safe, out->safe) || !get_floats(at + 4 * n_safe, out->n_states, out->start))
         return PACKET_NOT_FINITE;
-    return PACKET_GOOD;
+    at += 4 * (n_safe + out->n_states);
+    out->law_schema = out->law ? (uint32_t)get(at, 4) : 0;
+    return get_floats(at + 4, out->law ? out->n_inputs : 0, out->tolerance) ? PACKET_GOOD : PACKET_NOT_FINITE;
 }
 
-enum packet_error packet_read_applied(const struct packet *packet, unsigned n_inputs, struct applied *out)
+enum packet_error packet_read_applied(const struct packet *packet, unsigned n_inputs, unsigned n_goal,
+                                      struct applied *out)
 {
     if (packet->type != PACKET_APPLIED)
         return PACKET_BAD_TYPE;
-    if (n_inputs > PACKET_INPUTS || packet->length != 8u + 4u * n_inputs)
+    out->law = (packet->flags & PACKET_LAW) != 0;
+    const unsigned size = 8u + 4u * n_inputs;
+    if (n_inputs > PACKET_INPUTS || n_goal > PACKET_GOAL || packet->length != size + (out->law ? 16u + 4u * n_goal : 0u))
         return PACKET_BAD_LENGTH;
     out->until = get(packet->payload, 8);
     if (out->until > PACKET_LAST_STEP)
         return PACKET_BAD_RANGE;
-    return get_floats(packet->payload + 8, n_inputs, out->inputs) ? PACKET_GOOD : PACKET_NOT_FINITE;
+    if (!get_floats(packet->payload + 8, n_inputs, out->inputs))
+        return PACKET_NOT_FINITE;
+    if (!out->law)
+        return PACKET_GOOD;
+    out->goal_at = get(packet->payload + size, 8);
+    out->goal_step = get(packet->payload + size + 8, 8);
+    if (out->goal_at > PACKET_LAST_STEP || out->goal_step > PACKET_LAST_STEP)
+        return PACKET_BAD_RANGE;
+    return get_floats(packet->payload + size + 16, n_goal, out->goal) ? PACKET_GOOD : PACKET_NOT_FINITE;
 }
 
 /* The header with a payload of this length; where the payload begins. */

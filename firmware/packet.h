@@ -15,8 +15,9 @@
 #define PACKET_CRC 2u
 #define PACKET_STATES 32u /* most states of a machine */
 #define PACKET_INPUTS 8u  /* most inputs */
+#define PACKET_GOAL 32u   /* most entries of the goal of a machine's own law */
 #define PACKET_SETUP_FIXED 36u
-#define PACKET_PAYLOAD (PACKET_SETUP_FIXED + 4u * (PACKET_INPUTS * (PACKET_STATES + 2u) + PACKET_STATES))
+#define PACKET_PAYLOAD (PACKET_SETUP_FIXED + 4u * (PACKET_INPUTS * (PACKET_STATES + 3u) + PACKET_STATES + 1u))
 #define PACKET_SIZE (PACKET_HEADER + PACKET_PAYLOAD + PACKET_CRC)
 #define PACKET_FRAME (PACKET_SIZE + PACKET_SIZE / 254u + 2u) /* COBS-encoded, with its zero byte */
 #define PACKET_NONE 0xFFFFFFFFu                            /* a `reply` to nothing */
@@ -27,7 +28,9 @@ enum packet_type { PACKET_SETUP = 1, PACKET_APPLIED = 2, PACKET_STATE = 3, PACKE
 enum packet_flag {
     PACKET_LOCKSTEP = 1, /* setup: time stands still between two inputs */
     PACKET_FINAL = 1,    /* applied: the run is over */
-    PACKET_SAFE = 1      /* state: the machine's own safe action acts, for no input came in time */
+    PACKET_SAFE = 1,     /* state: the machine's own safe action acts, for no input came in time */
+    PACKET_LAW = 2,      /* setup: the machine's own law is to act; applied: a goal for it; state: it acts */
+    PACKET_CLIPPED = 4   /* state: what that law asks for is not what acts, for it is too far from the host's */
 };
 
 /* Why bytes are not a packet. */
@@ -55,7 +58,8 @@ enum fault_code {
     FAULT_STATE = 8,   /* its state is not finite */
     FAULT_COUNTER = 9, /* the numbers of its packets are used up */
     FAULT_SENSOR = 10, /* a sensor that fails */
-    FAULT_STOPPED = 11 /* its own emergency stop was pressed */
+    FAULT_STOPPED = 11, /* its own emergency stop was pressed */
+    FAULT_LAW = 12      /* a law that it does not have; detail: its own law's schema, 0: it has none */
 };
 
 struct packet {
@@ -74,11 +78,17 @@ struct setup {
     float limits[PACKET_INPUTS];
     float safe[PACKET_INPUTS * (PACKET_STATES + 1u)]; /* a row for each input: its part of each state, then a constant */
     float start[PACKET_STATES];
+    int law; /* the machine's own law is to act: */
+    uint32_t law_schema;
+    float tolerance[PACKET_INPUTS]; /* by how much what it asks for may differ from the host's inputs */
 };
 
 struct applied {
     uint64_t until;
     float inputs[PACKET_INPUTS];
+    int law;                      /* the machine's own law is to act, near those inputs: */
+    uint64_t goal_at, goal_step; /* at which step of the machine this is the goal, and which step of the goal it is */
+    float goal[PACKET_GOAL];
 };
 
 /* CRC-16/CCITT-FALSE: 0x29B1 of "123456789". */
@@ -89,7 +99,8 @@ enum packet_error packet_decode(const uint8_t *bytes, size_t size, struct packet
 
 /* What is in a good packet of its type, or why it is none. */
 enum packet_error packet_read_setup(const struct packet *packet, struct setup *out);
-enum packet_error packet_read_applied(const struct packet *packet, unsigned n_inputs, struct applied *out);
+enum packet_error packet_read_applied(const struct packet *packet, unsigned n_inputs, unsigned n_goal,
+                                      struct applied *out);
 
 /* The bytes of a packet, in bytes[PACKET_SIZE]; their number comes out. `refused`: packets refused so far. */
 size_t packet_write_state(const struct packet *head, uint32_t refused, const float *states, unsigned n_states,

@@ -18,6 +18,8 @@ class AskedState(NamedTuple):
     instant: int  # control instant
     sent: int  # when it was published
     measured: int  # when its reading was taken
+    goal_at: int = 0  # the machine's own step of that instant
+    goal_step: int = 0  # that of the goal
 
 
 class Answers:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import UNSET
 
 from servonode.bus import BusFace, Command, Report, State, Target, Wanted
 from servonode.closed_loop.closed_loop import ClosedLoop
@@ -60,6 +61,8 @@ class ControllerNode(EventNode):
         self._y = np.zeros(part.size)
         self._goal, self._signals = self._y[part.targets], self._y[part.signals]
         self._states, self._integrals = self._y[part.states], self._y[part.integrals]
+        device = closed_loop.device_law
+        self._n_goal = device.n_goal if device else None  # of a law in the machine's firmware, which is sent its goal
         self._measured = self.law.answer()  # to a state
         self._foreseen = self.law.answer()  # to the one predicted from it
         self._memory, self._followed = self.law.memory(), 0.0  # s, plant time of the state before
@@ -144,6 +147,7 @@ class ControllerNode(EventNode):
             self.outbox.send(
                 Command, self._answer.k, self._answer.t, seq=self._answer.seq, re=self._answer.re,
                 target_seq=self._answer.target_seq, input=self._answer.input, fault=self._answer.fault,
+                goal=self._answer.goal,
             )  # fmt: skip
             return
         now = self.clock()
@@ -182,6 +186,7 @@ class ControllerNode(EventNode):
         self._answer = self.outbox.send(  # type: ignore[assignment]
             Command, state.k, state.t, re=state.seq, target_seq=goal.seq if goal else -1,
             input=dict(zip(self.input_names, asked, strict=True)), fault=fault,
+            goal=self._y[: self._n_goal].tolist() if self._n_goal is not None else UNSET,
         )  # fmt: skip
         estimate = self._observing.publish(state) if self._observing is not None else ()
         self.record.add(

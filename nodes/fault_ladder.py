@@ -29,6 +29,7 @@ SAFE_STATES = {
     "implausible_state": SafeState.ZERO,
     "frozen_state": SafeState.ZERO,
     "flooding": SafeState.ZERO,
+    "device_law": SafeState.ZERO,
     "device": SafeState.STOP,
     "diverged": SafeState.STOP,
 }

@@ -7,6 +7,8 @@ on no command acts until the latched faults are reset and the plant is armed aga
 import math
 from collections import Counter
 
+from msgspec import UNSET
+
 from servonode.bus import Applied, Command, Lifecycle
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.answers import Answers, AskedState
@@ -66,6 +68,8 @@ class Guard:
         self.preview = Preview(self.limiter, self._is_answered) if closed_loop.readonly else None
         self._timeout_ns = (closed_loop.safety.command_timeout or math.inf) * 1e9
         self._held = HeldCommand(closed_loop.launch.plant.safety.repeats, self.output.delay)
+        law = closed_loop.device_law
+        self._n_goal = law.n_goal if law else None  # entries of the goal of a law in the machine's firmware
         self._plant, self._outbox = plant, outbox
 
     @property
@@ -119,11 +123,25 @@ class Guard:
     def _obey(self, command: Command, state: AskedState, k: int, present: int) -> None:
         """What a command asks for, within all limits, is to act."""
         reasons = self.limiter.limit(command.input, state.instant)
+        as_asked = not reasons and not self.limiter.starting(state.instant)
+        goal = self._goal_of(command, state) if as_asked else None
         self._held.begin(state.instant)
         self.ladder.passing = SafeState.WARN if reasons else SafeState.NOMINAL
-        self.counts["late_commands"] += self.output.schedule(self.limiter.newest, state, k, present)
+        self.counts["late_commands"] += self.output.schedule(self.limiter.newest, state, k, present, goal)
         if self._outbox.heard("applied"):
             self._publish(k, self.limiter.newest, command.input, command.seq, reasons)
+
+    def _goal_of(self, command: Command, state: AskedState) -> list[float] | None:
+        """The goal of a command, for the law in the machine's firmware; None: there is no such law, or no such goal.
+
+        Another controller than ours may send none: what it asks for then acts as it is, which is counted.
+        """
+        if self._n_goal is None:
+            return None
+        if command.goal is UNSET or len(command.goal) != self._n_goal:
+            self.counts["without_goal"] += 1
+            return None
+        return [float(state.goal_at), float(state.goal_step), *command.goal]
 
     def _publish(self, k: int, values: list[float], desired: dict[str, float], re: int, reasons: list[str]) -> None:
         self._outbox.send(

@@ -15,6 +15,7 @@ import numpy as np
 
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.driver_checks import stated
+from servonode.nodes.hil_accept_law import MOST, judge_law
 from servonode.nodes.protocol_check import TINY, Check, Finding, Found, Host, Plan, new_id
 from servonode.nodes.protocol_wires import LinkWire, NobodyThere
 from servonode.plants.drivers import DRIVERS
@@ -74,18 +75,29 @@ def accept(closed_loop: ClosedLoop, plan: Plan | None = None) -> AcceptReport:
 
 def accept_over(transport: Transport, closed_loop: ClosedLoop, plan: Plan) -> AcceptReport:
     """The same over this transport; raises BusError."""
-    link = PacketLink(transport, closed_loop.machine, closed_loop.start)
+    law = closed_loop.device_law
+    link = PacketLink(transport, closed_loop.machine, closed_loop.start, law=law)
     report = AcceptReport(closed_loop.machine.description.name, transport.place)
     with Host(closed_loop, LinkWire(link)) as host:
-        FirmwareCheck(host, report, plan, link, transport).go()
+        goal = closed_loop.goal(0.0)[: law.n_goal].tolist() if law else None
+        FirmwareCheck(host, report, plan, link, transport, goal).go()
     return report
 
 
 class FirmwareCheck(Check):
     """The parts of the acceptance, one after the other; those of `Check` with what only packets show."""
 
-    def __init__(self, host: Host, report: AcceptReport, plan: Plan, link: PacketLink, transport: Transport) -> None:
+    def __init__(
+        self,
+        host: Host,
+        report: AcceptReport,
+        plan: Plan,
+        link: PacketLink,
+        transport: Transport,
+        goal: list[float] | None = None,
+    ) -> None:
         super().__init__(host, report, plan, report.place)
+        self.goal = goal  # of the law in the firmware, where it is to act
         self.accepted, self.link, self.transport = report, link, transport
 
     def begin(self) -> bool:
@@ -100,7 +112,7 @@ class FirmwareCheck(Check):
         if self.begin():
             for part in (
                 self.observe, self.fall_silent, self.keep_limits, self.refuse_packets, self.try_second_host,
-                self.cap_timeout, self.begin_again, self.end, self.try_unusable_setup,
+                self.try_law, self.cap_timeout, self.begin_again, self.end, self.try_unusable_setup,
             ):  # fmt: skip
                 before = len(self.report.findings)
                 part()
@@ -211,6 +223,17 @@ class FirmwareCheck(Check):
                 more = int(later[-1].state.extra["machine_refused"] - counted["machine_refused"])  # type: ignore[index]
                 self.prove(subject, f"{TIMES} sent, none acted, {more} counted as refused")
         return None
+
+    def try_law(self) -> None:
+        """The firmware's own law, where the launch file has it act."""
+        if self.goal is None:
+            return None
+        if not self.new_run(limits=dict.fromkeys(self.host.names, MOST)):
+            return self.find("law", "a run in which it is to act is not begun; take each new run of the host")
+        wrong = judge_law(self.host, self.link, self.goal, self.plan.settle)
+        if wrong:
+            return self.find("law", wrong)
+        return self.prove("law", "acts while packets have a goal, within the limits, and not without one")
 
     def cap_timeout(self) -> None:
         """A host that asks for an absurd timeout and falls silent."""

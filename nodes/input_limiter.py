@@ -33,6 +33,11 @@ class InputLimiter:
         self._counts = counts
         self._rates: Callable[[], Array] = lambda: machine.input_rates(plant.t, plant.x)
 
+    def starting(self, instant: int) -> bool:
+        """Whether a soft start still holds inputs back at this control instant."""
+        passed = instant - self._soft_from + 1
+        return passed < self._soft.ramp or passed <= self._soft.periods
+
     def start_softly(self) -> None:
         """The next command begins a soft start: the machine has been under its safe action for long."""
         self._starts_softly = True

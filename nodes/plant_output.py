@@ -1,6 +1,7 @@
 """What acts on the plant: the inputs of commands, each from its step on, the machine's safe action, or zero input."""
 
 from collections import deque
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,7 @@ from servonode.nodes.answers import AskedState
 from servonode.nodes.durations import Durations
 from servonode.nodes.input_limiter import InputLimiter
 from servonode.nodes.node import Clock
-from servonode.plants.plant import Plant
+from servonode.plants.plant import FollowingPlant, Plant
 
 Array = npt.NDArray[np.float64]
 
@@ -48,7 +49,9 @@ class PlantOutput:
         self.age = Durations()  # of the reading behind a command, when its inputs act
         self.delay = launch.controller.delay if launch.controller else 0  # control periods
         self._steps = launch.steps_per_period or 1
-        self._later: deque[tuple[int, list[float], int]] = deque()  # step from which inputs act, they, their reading
+        # step from which inputs act, they, their reading, the goal of a law in the machine's firmware
+        self._later: deque[tuple[int, list[float], int, list[float] | None]] = deque()
+        self._goal: list[float] | None = None  # that acts
         self._plant, self._limiter, self._clock = plant, limiter, clock
 
     @property
@@ -61,13 +64,15 @@ class PlantOutput:
         """The step from which the next inputs act that wait for it."""
         return self._later[0][0] if self._later else None
 
-    def schedule(self, values: list[float], state: AskedState, k: int, present: int) -> bool:
+    def schedule(
+        self, values: list[float], state: AskedState, k: int, present: int, goal: list[float] | None = None
+    ) -> bool:
         """Have the answer to a state act `delay` periods later, at step `present` at the earliest; whether it is late.
 
-        It is where at plant step k the control period is over in which it was to act.
+        It is where at plant step k the control period is over in which it was to act. goal: see `FollowingPlant`.
         """
         due = (state.instant + self.delay) * self._steps
-        self._later.append((max(due, present), values, state.measured))
+        self._later.append((max(due, present), values, state.measured, goal))
         return due + self._steps <= k
 
     def cancel(self) -> None:
@@ -77,17 +82,17 @@ class PlantOutput:
     def act(self, k: int) -> None:
         """Write the inputs that are due at step k."""
         while self._later and self._later[0][0] <= k:
-            _, values, measured = self._later.popleft()
+            _, values, measured, goal = self._later.popleft()
             if self.delay:  # the machine has moved on since the command came
                 values = self._limiter.limit_power(values)
             self.braking = False
-            self._write(values)
+            self._write(values, goal)
             self.age.add((self._clock() - measured) / 1e9)
 
     def repeat(self) -> None:
         """Write what acts once more: an external machine's own watchdog wants to see that this process lives."""
         if not self._plant.simulated:
-            self._plant.write(self.applied)
+            self._send()
 
     def make_safe(self, zero: bool) -> None:
         """The safe action from now on, and nothing that waits; zero input if wanted, or where none can be computed."""
@@ -106,13 +111,19 @@ class PlantOutput:
     def zero(self) -> None:
         """Zero input, at once and whatever the driver."""
         self.braking, self._limiter.newest = False, [0.0] * len(self.applied)
-        self._hold(self._limiter.newest)
+        self._hold(self._limiter.newest, None)
         self._plant.safe()
 
-    def _write(self, values: list[float]) -> None:
-        self._hold(values)
-        self._plant.write(self.applied)
+    def _write(self, values: list[float], goal: list[float] | None = None) -> None:
+        self._hold(values, goal)
+        self._send()
 
-    def _hold(self, values: list[float]) -> None:
-        self.applied = np.array(values)
+    def _send(self) -> None:
+        if self._goal is None:
+            self._plant.write(self.applied)
+        else:
+            cast(FollowingPlant, self._plant).follow(self.applied, self._goal)
+
+    def _hold(self, values: list[float], goal: list[float] | None) -> None:
+        self.applied, self._goal = np.array(values), goal
         self.by_name = dict(zip(self.by_name, values, strict=True))

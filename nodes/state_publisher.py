@@ -26,6 +26,7 @@ class StatePublisher:
         self._asked: State | None = None  # the newest control state
         self._steps, self._layout = launch.steps, closed_loop.machine.description.layout
         self._wall_ns = 1e9 / launch.run.speed  # ns (wall clock) in a second of plant time
+        self._step = launch.step_ns / 1e9
         self._external = not plant.simulated
         self._machine_step = -1  # of an external machine, in the newest control state
         self._plant = plant
@@ -47,7 +48,9 @@ class StatePublisher:
             self._machine_step = reading.step
         self._asked = message  # type: ignore[assignment]
         measured = message.mono - round(reading.age * self._wall_ns)
-        self._guard.answers.expect(message.seq, AskedState(instant, message.mono, measured), self._guard.lifecycle)
+        goal_at = reading.step + round(reading.age / self._step)
+        asked = AskedState(instant, message.mono, measured, goal_at, self._goal.k)
+        self._guard.answers.expect(message.seq, asked, self._guard.lifecycle)
         if self.asked_ns:
             self.period.add((message.mono - self.asked_ns) / 1e9)
         self.asked_ns = message.mono

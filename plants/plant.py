@@ -135,3 +135,13 @@ class Plant(Protocol):
 
     def close(self) -> None:
         """Give the device back, in the safe state. A second call does nothing."""
+
+
+class FollowingPlant(Plant, Protocol):
+    """A machine that has a law of its own, such as firmware with the controller's law in it."""
+
+    def follow(self, applied: Array, goal: list[float]) -> None:
+        """As `write`, but these inputs are those near which the machine's own law acts until the next write.
+
+        goal: the machine's step at which it is the goal, the goal's own step, then its entries.
+        """

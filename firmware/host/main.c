@@ -4,6 +4,7 @@
  *     robot --udp [ADDRESS:]PORT   UDP, on 127.0.0.1 unless told otherwise: plant.device.address = "127.0.0.1:PORT"
  *
  * --any-speed: also faster or slower than the wall clock. --corrupt P: the chance that a packet's bytes are changed.
+ * --delay S: so many seconds pass before what it sends leaves. --no-law: without the law of the launch file.
  */
 #define _GNU_SOURCE /* ppoll */
 
@@ -70,7 +71,10 @@ static void serve(struct firmware *firmware)
     while (!ends) {
         struct pollfd ready = {firmware->wire.fd, POLLIN, 0};
         struct timespec wait = {0, 0};
-        const int64_t due = device_due(&firmware->device), now = now_ns();
+        int64_t due = device_due(&firmware->device);
+        const int64_t leaves = wire_due(&firmware->wire), now = now_ns();
+        if (leaves < due)
+            due = leaves;
         if (due > now) {
             wait.tv_sec = (time_t)((due - now) / 1000000000);
             wait.tv_nsec = (long)((due - now) % 1000000000);
@@ -78,12 +82,14 @@ static void serve(struct firmware *firmware)
         if (ppoll(&ready, 1, due == INT64_MAX ? NULL : &wait, &outside) > 0)
             wire_receive(&firmware->wire, take, firmware);
         device_advance_to(&firmware->device, now_ns());
+        wire_flush(&firmware->wire, now_ns());
     }
 }
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: robot --pty PATH | --udp [ADDRESS:]PORT [--any-speed] [--corrupt CHANCE]\n");
+    fprintf(stderr, "usage: robot --pty PATH | --udp [ADDRESS:]PORT [--any-speed] [--corrupt CHANCE] [--delay SECONDS] "
+                    "[--no-law]\n");
     return 2;
 }
 
@@ -102,7 +108,7 @@ int main(int count, char **words)
     static struct firmware firmware;
     const char *path = NULL;
     char *udp = NULL;
-    int any_speed = 0;
+    int any_speed = 0, own_law = 1;
     for (int i = 1; i < count; i++) {
         if (!strcmp(words[i], "--pty") && i + 1 < count)
             path = words[++i];
@@ -110,6 +116,10 @@ int main(int count, char **words)
             udp = words[++i];
         else if (!strcmp(words[i], "--corrupt") && i + 1 < count)
             firmware.wire.corrupt = strtod(words[++i], NULL);
+        else if (!strcmp(words[i], "--delay") && i + 1 < count)
+            firmware.wire.delay_ns = (int64_t)(strtod(words[++i], NULL) * 1e9);
+        else if (!strcmp(words[i], "--no-law"))
+            own_law = 0;
         else if (!strcmp(words[i], "--any-speed"))
             any_speed = 1;
         else
@@ -117,7 +127,8 @@ int main(int count, char **words)
     }
     if (!path == !udp)
         return usage();
-    const struct machine machine = simulated_machine(any_speed);
+    const struct machine machine = simulated_machine(any_speed, own_law);
+    firmware.wire.now = now_ns;
     firmware.wire.random = (uint64_t)now_ns() | 1;
     if (open_wire(&firmware.wire, path, udp))
         return 1;

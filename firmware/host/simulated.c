@@ -42,7 +42,35 @@ static void start(void *self, const float *x)
     state[HIL_N_STATES] = 0.0;
 }
 
-struct machine simulated_machine(int any_speed)
+#ifdef HIL_LAW
+int HIL_LAW(double t, const double *x, const double *y, double *out);
+
+static const uint8_t goal_orders[] = HIL_GOAL_ORDERS;
+
+static int answer(void *self, double t, const float *x, const double *y, float *u)
+{
+    double measured[HIL_N_STATES], out[HIL_N_OUT];
+    (void)self;
+    for (unsigned i = 0; i < HIL_N_STATES; i++)
+        measured[i] = (double)x[i];
+    const int status = HIL_LAW(t, measured, y, out);
+    for (unsigned i = 0; status == 0 && i < HIL_N_INPUTS; i++)
+        u[i] = (float)out[i];
+    return status;
+}
+
+static void give_law(struct machine *machine)
+{
+    machine->law = answer;
+    machine->law_schema = HIL_LAW_SCHEMA;
+    machine->n_goal = HIL_N_GOAL;
+    machine->goal_orders = goal_orders;
+}
+#else
+static void give_law(struct machine *machine) { (void)machine; }
+#endif
+
+struct machine simulated_machine(int any_speed, int own_law)
 {
     const float start_at[HIL_N_STATES] = HIL_START;
     struct machine machine = {0};
@@ -61,5 +89,7 @@ struct machine simulated_machine(int any_speed)
     machine.write = write_inputs;
     machine.advance = advance;
     machine.start = start;
+    if (own_law)
+        give_law(&machine);
     return machine;
 }

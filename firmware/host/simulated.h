@@ -4,7 +4,7 @@
 
 #include "../machine.h"
 
-/* The machine; any_speed: also at speeds other than 1. */
-struct machine simulated_machine(int any_speed);
+/* The machine; any_speed: also at speeds other than 1; own_law: with the law of the launch file, where it has one. */
+struct machine simulated_machine(int any_speed, int own_law);
 
 #endif

@@ -87,6 +87,14 @@ static void disturb(struct wire *wire, uint8_t *bytes, size_t size)
 
 /* packets */
 
+static void leave(struct wire *wire, const uint8_t *bytes, size_t size, const struct sockaddr_in *peer)
+{
+    if (!wire->is_udp)
+        (void)!write(wire->fd, bytes, size); /* where nobody reads, it is lost */
+    else if (peer->sin_port)
+        sendto(wire->fd, bytes, size, 0, (const struct sockaddr *)peer, sizeof *peer);
+}
+
 void wire_send(void *to, const uint8_t *bytes, size_t size)
 {
     struct wire *wire = to;
@@ -96,10 +104,30 @@ void wire_send(void *to, const uint8_t *bytes, size_t size)
     else
         size = cobs_encode(bytes, size, out);
     disturb(wire, out, size);
-    if (!wire->is_udp)
-        (void)!write(wire->fd, out, size); /* where nobody reads, it is lost */
-    else if (wire->peer.sin_port)
-        sendto(wire->fd, out, size, 0, (struct sockaddr *)&wire->peer, sizeof wire->peer);
+    if (wire->delay_ns <= 0) {
+        leave(wire, out, size, &wire->peer);
+    } else if (wire->waiting < WIRE_LATE) {
+        struct late *late = &wire->late[(wire->oldest + wire->waiting++) % WIRE_LATE];
+        late->due_ns = wire->now() + wire->delay_ns;
+        late->size = size;
+        late->peer = wire->peer;
+        memcpy(late->bytes, out, size);
+    }
+}
+
+int64_t wire_due(const struct wire *wire)
+{
+    return wire->waiting ? wire->late[wire->oldest].due_ns : INT64_MAX;
+}
+
+void wire_flush(struct wire *wire, int64_t now)
+{
+    while (wire_due(wire) <= now) {
+        const struct late *late = &wire->late[wire->oldest];
+        leave(wire, late->bytes, late->size, &late->peer);
+        wire->oldest = (wire->oldest + 1) % WIRE_LATE;
+        wire->waiting--;
+    }
 }
 
 static void receive_udp(struct wire *wire, void (*take)(void *to, uint8_t *bytes, size_t size), void *to)

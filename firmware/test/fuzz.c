@@ -15,6 +15,7 @@
 
 #define STATES 3
 #define INPUTS 2
+#define GOAL 4
 
 static uint64_t seed;
 
@@ -34,6 +35,7 @@ static void flip(uint8_t *bytes, size_t bit) { bytes[bit / 8] ^= (uint8_t)(1u <<
 
 static float acting[INPUTS];
 static const float own_limits[INPUTS] = {2.0f, 0.5f};
+static const uint8_t orders[GOAL] = {3, 2, 1, 9};
 
 static void check_inputs(const float *u)
 {
@@ -57,6 +59,14 @@ static void write_inputs(void *self, const float *u)
     (void)self;
     check_inputs(u);
     memcpy(acting, u, sizeof acting);
+}
+
+static int answer(void *self, double t, const float *x, const double *y, float *u)
+{
+    (void)self;
+    for (unsigned i = 0; i < INPUTS; i++)
+        u[i] = (float)(y[i] - (double)x[i] + t);
+    return below(20) == 0;
 }
 
 static uint64_t sent;
@@ -104,19 +114,32 @@ static uint8_t *head(uint8_t *at, uint8_t type, uint32_t seq, uint64_t step, uin
 static size_t good_setup(uint8_t *bytes)
 {
     const unsigned numbers = INPUTS + INPUTS * (STATES + 1) + STATES;
-    uint8_t *at = head(bytes, PACKET_SETUP, 0, 0, below(2) ? PACKET_LOCKSTEP : 0, PACKET_SETUP_FIXED + 4 * numbers);
+    const unsigned law = below(3) ? 1 + INPUTS : 0;
+    const unsigned flags = (below(2) ? PACKET_LOCKSTEP : 0u) | (law ? PACKET_LAW : 0u);
+    uint8_t *at = head(bytes, PACKET_SETUP, 0, 0, (uint16_t)flags, PACKET_SETUP_FIXED + 4 * (numbers + law));
     at = put(put(put(at, 7, 4), STATES, 2), INPUTS, 2);
     at = put_float(put(put(put(at, 1000000, 8), 10000000, 8), 100000000, 8), 1.0f);
     for (unsigned i = 0; i < numbers; i++)
         at = put_float(at, (float)below(1000) / 100.0f);
+    if (law)
+        at = put(at, 8, 4);
+    for (unsigned i = 0; law && i < INPUTS; i++)
+        at = put_float(at, (float)below(100) / 100.0f);
     return seal(bytes, (size_t)(at - bytes));
 }
 
 static size_t good_applied(uint8_t *bytes, const struct device *device)
 {
-    uint8_t *at = head(bytes, PACKET_APPLIED, (uint32_t)rng(), device->k, below(50) ? 0 : PACKET_FINAL, 8 + 4 * INPUTS);
+    const unsigned law = device->setup.law && below(2);
+    const unsigned flags = (below(50) ? 0u : PACKET_FINAL) | (law ? PACKET_LAW : 0u);
+    uint8_t *at = head(bytes, PACKET_APPLIED, (uint32_t)rng(), device->k, (uint16_t)flags,
+                       8 + 4 * INPUTS + (law ? 16 + 4 * GOAL : 0));
     at = put(at, device->k + below(5), 8);
     for (unsigned i = 0; i < INPUTS; i++)
+        at = put_float(at, (float)rng() / 1e10f - 5.0f);
+    if (law)
+        at = put(put(at, device->k, 8), below(1000), 8);
+    for (unsigned i = 0; law && i < GOAL; i++)
         at = put_float(at, (float)rng() / 1e10f - 5.0f);
     return seal(bytes, (size_t)(at - bytes));
 }
@@ -175,6 +198,10 @@ int main(int count, char **words)
     machine.simulated = machine.any_speed = 1;
     machine.read = read_state;
     machine.write = write_inputs;
+    machine.law = answer;
+    machine.law_schema = 8;
+    machine.n_goal = GOAL;
+    machine.goal_orders = orders;
     device_init(&device, &machine, 5, send_nowhere, NULL);
     int64_t now = 0;
     for (uint64_t i = 0; i < strings; i++) {

@@ -69,21 +69,27 @@ static int check_setup(const struct packet *packet)
 {
     struct setup setup;
     float limits[PACKET_INPUTS], safe[PACKET_INPUTS * (PACKET_STATES + 1)], start[PACKET_STATES];
+    float tolerance[PACKET_INPUTS];
     const unsigned n_inputs = floats("limits", limits), n_safe = floats("safe", safe), n = floats("start", start);
     return packet_read_setup(packet, &setup) == PACKET_GOOD && head_fits(packet) && setup.schema == number("schema") &&
            setup.n_states == n && setup.n_inputs == n_inputs && setup.step_ns == (int64_t)number("step_ns") &&
            setup.period_ns == (int64_t)number("period_ns") && setup.timeout_ns == strtoll(text("timeout_ns"), NULL, 10) &&
            setup.speed == strtof(text("speed"), NULL) && equal(setup.limits, limits, n_inputs) &&
-           equal(setup.safe, safe, n_safe) && equal(setup.start, start, n);
+           equal(setup.safe, safe, n_safe) && equal(setup.start, start, n) && setup.law == (text("law_schema") != NULL) &&
+           setup.law_schema == number("law_schema") &&
+           equal(setup.tolerance, tolerance, floats("tolerance", tolerance));
 }
 
 static int check_applied(const struct packet *packet)
 {
     struct applied applied;
-    float inputs[PACKET_INPUTS];
-    const unsigned n = floats("inputs", inputs);
-    return packet_read_applied(packet, n, &applied) == PACKET_GOOD && head_fits(packet) &&
-           applied.until == number("until") && equal(applied.inputs, inputs, n);
+    float inputs[PACKET_INPUTS], goal[PACKET_GOAL];
+    const unsigned n = floats("inputs", inputs), n_goal = floats("goal", goal);
+    if (packet_read_applied(packet, n, n_goal, &applied) != PACKET_GOOD || !head_fits(packet) ||
+        applied.until != number("until") || !equal(applied.inputs, inputs, n))
+        return 0;
+    return !applied.law || (applied.goal_at == number("goal_at") && applied.goal_step == number("goal_step") &&
+                            equal(applied.goal, goal, n_goal));
 }
 
 /* Whether what we write of these fields is these bytes. */
@@ -116,7 +122,7 @@ static const char *reason_of(const uint8_t *bytes, size_t size)
     if (error == PACKET_GOOD && packet.type == PACKET_SETUP)
         error = packet_read_setup(&packet, &setup);
     else if (error == PACKET_GOOD)
-        error = packet_read_applied(&packet, 1, &applied);
+        error = packet_read_applied(&packet, 1, 2, &applied);
     return reasons[-(int)error];
 }
 

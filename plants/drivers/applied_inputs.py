@@ -15,6 +15,15 @@ Array = npt.NDArray[np.float64]
 UNTAKEN = 4096  # numbers of sent inputs that are remembered while the machine does not take them
 
 
+class AppliedNearGoal(Applied, frozen=True, kw_only=True, gc=False):
+    """Inputs near which a machine's own law follows a goal; it goes into packets alone, never onto the bus.
+
+    goal: the machine's step at which it is the goal, the goal's own step, then its entries.
+    """
+
+    goal: list[float]
+
+
 class AppliedInputs:
     """The inputs that are held, as they are sent, and those sent that the machine has not yet taken.
 
@@ -23,6 +32,7 @@ class AppliedInputs:
 
     def __init__(self, link: Link, handshake: Handshake, clock: Clock) -> None:
         self.values = np.zeros(len(handshake.inputs))  # one array, reused
+        self.goal: list[float] | None = None  # for the machine's own law, as `AppliedNearGoal` has it
         self.acting_since = -1  # the machine's step since which an input other than zero is held; -1: none is
         self.seq = -1  # of the newest that was sent
         self.sent_ns = 0  # when that was
@@ -43,9 +53,12 @@ class AppliedInputs:
             self.latency.forget()
         self.order = self.due_ns = None
 
-    def hold(self, values: Array, step: int) -> None:
-        """Hold these inputs from now on, when the machine's newest state is that of its step `step`."""
-        self.values[:] = values
+    def hold(self, values: Array, step: int, goal: list[float] | None = None) -> None:
+        """Hold these inputs from now on, when the machine's newest state is that of its step `step`.
+
+        goal: that of the machine's own law, as `AppliedNearGoal` has it; None: they act as they are.
+        """
+        self.values[:], self.goal = values, goal
         if not any(self.values.tolist()):
             self.acting_since = -1
         elif self.acting_since < 0:
@@ -61,10 +74,11 @@ class AppliedInputs:
         handshake, now = self._handshake, self._clock()
         self.seq, self.sent_ns = self.seq + 1, now
         values = dict(zip(handshake.inputs, self.values.tolist(), strict=True))
-        message = Applied(
+        kind, more = (Applied, {}) if self.goal is None else (AppliedNearGoal, {"goal": self.goal})
+        message = kind(
             t=k * handshake.terms.step_ns / 1e9, seq=self.seq, run=handshake.run, k=k, mono=now, node=NODE,
             src=handshake.src, input=values, desired=values, re=-1, reasons=[], repeats=0, until=until,
-            state_seq=self._state_seq, final=final,
+            state_seq=self._state_seq, final=final, **more,
         )  # fmt: skip
         self._link.send("applied", message)
         if len(self._untaken) < UNTAKEN:

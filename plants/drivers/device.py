@@ -16,6 +16,7 @@ from servonode.mechanics.description import unpacked
 from servonode.mechanics.machine import Machine
 from servonode.plants.drivers.applied_inputs import AppliedInputs
 from servonode.plants.drivers.handshake import Handshake
+from servonode.plants.drivers.law_watch import LawWatch
 from servonode.plants.drivers.link_watch import FLOODING, LinkWatch, listed
 from servonode.plants.drivers.readings import Readings
 from servonode.plants.drivers.terms import Clock, Terms
@@ -57,6 +58,7 @@ class DevicePlant:
         self._inputs = AppliedInputs(link, self._handshake, clock)
         self._readings = Readings(machine, terms, plausible)
         self._watch = LinkWatch(link, self._readings, self._inputs, terms.state_timeout)
+        self._law_watch = LawWatch(terms)
         self._closed = False
         self.output = self._inputs.values
 
@@ -101,6 +103,7 @@ class DevicePlant:
         self._inputs.begin()
         self._readings.forget()
         self._watch.begin(now)
+        self._law_watch.forget()
         self._handshake.begin(run, k, now)
 
     def connected(self) -> bool:
@@ -161,7 +164,14 @@ class DevicePlant:
 
     def write(self, applied: Array) -> None:
         """Send inputs that have passed the filter; in lockstep they go with the next advance."""
-        self._inputs.hold(applied, self._readings.step)
+        self._write(applied, None)
+
+    def follow(self, applied: Array, goal: list[float]) -> None:
+        """As `write`, and the machine's own law follows a goal near these inputs."""
+        self._write(applied, goal)
+
+    def _write(self, applied: Array, goal: list[float] | None) -> None:
+        self._inputs.hold(applied, self._readings.step, goal)
         if not self.terms.lockstep and self._handshake.run:
             self._inputs.send(self.k)
 
@@ -260,6 +270,7 @@ class DevicePlant:
             self._watch.counts[reason] += 1
             return
         self._watch.good_state(now)
+        self._watch.reported = self._watch.reported or self._law_watch.take(state)
         if inputs.taken(state, self._readings.measured_ns):
             self.x[:-1] = self._readings.values
             if self.terms.lockstep:

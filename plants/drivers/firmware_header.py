@@ -1,12 +1,17 @@
 """What firmware must know of a machine, as a C header: names, sizes, the schema that both sides must share."""
 
+from collections.abc import Sequence
+
 from servonode.mechanics.machine import Machine
 from servonode.plants.drivers.packets import schema_of
 from servonode.plants.drivers.safe_map import Array
 
 
-def firmware_header(machine: Machine, start: Array, step_ns: int, step_function: str) -> str:
-    """The header's text; `step_function` is the name of the plant step that `servonode show FILE --c` prints."""
+def firmware_header(machine: Machine, start: Array, step_ns: int, step_function: str, law: Sequence[str] = ()) -> str:
+    """The header's text; `step_function` is the name of the plant step that `servonode show FILE --c` prints.
+
+    law: the lines of a law in the same file.
+    """
     description = machine.description
     names, inputs = description.state_names, description.input_names
     lines = [f"/* The machine {description.name}, for firmware/machine.h; SI units and radians.", " *", " * States x:"]
@@ -26,5 +31,6 @@ def firmware_header(machine: Machine, start: Array, step_ns: int, step_function:
         f"#define HIL_STEP_NS INT64_C({step_ns})",
         f"#define HIL_START {{{numbers}}} /* where a simulation begins */",
         f"#define HIL_PLANT_STEP {step_function} /* of the file that servonode show FILE --c prints */",
+        *law,
     ]
     return "\n".join(lines) + "\n"

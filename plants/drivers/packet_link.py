@@ -13,8 +13,10 @@ from servonode.bus.interfaces import BOUND
 from servonode.mechanics.description import packed, unpacked
 from servonode.mechanics.machine import Machine
 from servonode.plants.drivers import packets
+from servonode.plants.drivers.applied_inputs import AppliedNearGoal
+from servonode.plants.drivers.law_watch import CLIPPED, LAW
 from servonode.plants.drivers.safe_map import Array, safe_map
-from servonode.plants.drivers.terms import Clock, Terms
+from servonode.plants.drivers.terms import Clock, LawTerms, Terms
 
 NODE = "firmware"
 RESOLUTION = 2.0**-22  # relative; readings of 32 bits that are nearer to each other may be the same
@@ -57,7 +59,14 @@ class Transport(Protocol):
 class PacketLink:
     """A `Link` over packets. A packet's ids have 32 bits: those of each run stand for the long ones of our messages."""
 
-    def __init__(self, transport: Transport, machine: Machine, start: Array, clock: Clock = time.monotonic_ns) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        machine: Machine,
+        start: Array,
+        clock: Clock = time.monotonic_ns,
+        law: LawTerms | None = None,
+    ) -> None:
         description = machine.description
         self.counts: Counter[str] = transport.counts
         self.schema = packets.schema_of(description.name, description.state_names, description.input_names)
@@ -65,7 +74,7 @@ class PacketLink:
         self.safe = np.zeros((machine.n_inputs, machine.n_state + 1)) if found is None else found  # as it is sent
         self._transport, self._clock = transport, clock
         self._layout, self._inputs = description.layout, description.input_names
-        self._n_states = machine.n_state
+        self._n_states, self._law = machine.n_state, law
         self._runs: dict[int, int] = {}  # of the newest runs: the id in packets, and ours
         self._run = 0  # ours, that was asked for last
         self._step = 0.0  # s, of that run
@@ -128,15 +137,20 @@ class PacketLink:
         content = packets.SetupContent(
             self.schema, round(message.step * 1e9), _ns(message.period), _ns(message.timeout), message.speed,
             [_at_most(each) for each in limits], self.safe.tolist(), unpacked(self._layout, message.start),
+            packets.OwnLaw(self._law.schema, [_at_most(each) for each in self._law.tolerance]) if self._law else None,
         )  # fmt: skip
-        flags = packets.LOCKSTEP if message.mode == "lockstep" else 0
+        flags = (packets.LOCKSTEP if message.mode == "lockstep" else 0) | (packets.LAW if self._law else 0)
         return packets.encode(self._head(packets.SETUP, message, -1, flags), packets.setup_payload(content))
 
     def _applied(self, message: Applied) -> bytes:
         values = [message.input[name] for name in self._inputs]
-        flags = packets.FINAL if message.final else 0
+        goal = None
+        if isinstance(message, AppliedNearGoal):
+            at, step, *entries = message.goal
+            goal = packets.Goal(int(at), int(step), entries)
+        flags = (packets.FINAL if message.final else 0) | (packets.LAW if goal else 0)
         head = self._head(packets.APPLIED, message, message.state_seq, flags)
-        return packets.encode(head, packets.applied_payload(message.until, values))
+        return packets.encode(head, packets.applied_payload(message.until, values, goal))
 
     def _head(self, kind: int, message: Message, reply: int, flags: int) -> packets.Head:
         run, source = self._short_run(message.run), _short(message.src)
@@ -195,13 +209,17 @@ class PacketLink:
             "node": NODE, "src": head.source,
         }  # fmt: skip
         if head.type == packets.FAULT:
-            text = packets.fault_text(code, detail, self.schema)
+            text = packets.fault_text(code, detail, self.schema, self._law.schema if self._law else 0)
             return "status", Status(**header, lifecycle=Lifecycle.FAULT, fault=text, counts={}, values={})
+        extra = {"machine_refused": float(content.refused), "machine_safe": float(head.flags & packets.SAFE)}
+        if self._law:
+            extra[LAW] = float(head.flags & packets.LAW > 0)
+            extra[CLIPPED] = float(head.flags & packets.CLIPPED > 0)
         return "state", State(
             **header, state=packed(self._layout, list(content.states)),
             input=dict(zip(self._inputs, content.inputs, strict=True)), control=False,
             applied_seq=-1 if head.reply == packets.NONE else head.reply,
-            extra={"machine_refused": float(content.refused), "machine_safe": float(head.flags & packets.SAFE)},
+            extra=extra,
         )  # fmt: skip
 
     def _report(self, text: str) -> None:

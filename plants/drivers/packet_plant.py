@@ -12,5 +12,5 @@ def packet_plant(context: DriverContext, transport: Transport) -> DevicePlant:
     """The plant of a run; nothing is opened yet."""
     machine: Machine = context.machine
     terms = replace(context.terms, resolution=RESOLUTION)
-    link = PacketLink(transport, machine, machine_start(machine, terms), context.clock)
+    link = PacketLink(transport, machine, machine_start(machine, terms), context.clock, terms.law)
     return DevicePlant(machine, link, terms, context.clock, context.plausible)

@@ -13,20 +13,24 @@ from servonode.errors import ServonodeError
 
 MAGIC, VERSION = 0x5653, 1
 SETUP, APPLIED, STATE, FAULT = 1, 2, 3, 4
-LOCKSTEP = FINAL = SAFE = 1  # the one flag of a setup, of an applied, of a state
+LOCKSTEP = FINAL = SAFE = 1  # flag of a setup, of an applied, of a state
+LAW, CLIPPED = 2, 4  # of all three: the machine's own law is to act, or acts; of a state: not as it asks
+MOST_FLAGS = {SETUP: LOCKSTEP | LAW, APPLIED: FINAL | LAW, STATE: SAFE | LAW | CLIPPED, FAULT: 0}
 NONE = 0xFFFFFFFF  # a `reply` to nothing
-MOST_STATES, MOST_INPUTS = 32, 8
+MOST_STATES, MOST_INPUTS, MOST_GOAL = 32, 8, 32
 LAST_STEP = 2**53
 LARGEST: float = struct.unpack("<f", b"\xff\xff\x7f\x7f")[0]  # finite number of 32 bits; as a limit: there is none
 
 _HEAD = struct.Struct("<HBBIIIIQHH")
 _SETUP = struct.Struct("<IHHqqqf")
 _UNTIL = struct.Struct("<Q")
+_SCHEMA = struct.Struct("<I")
+_GOAL = struct.Struct("<QQ")
 _REFUSED = struct.Struct("<I")
 _FAULT = struct.Struct("<IQ")
 _CRC = struct.Struct("<H")
 HEADER, TRAILER = _HEAD.size, _CRC.size
-SIZE = HEADER + _SETUP.size + 4 * (MOST_INPUTS * (MOST_STATES + 2) + MOST_STATES) + TRAILER  # of the longest packet
+SIZE = HEADER + _SETUP.size + 4 * (MOST_INPUTS * (MOST_STATES + 3) + MOST_STATES + 1) + TRAILER  # of the longest packet
 
 FAULTS = {  # what a fault's code says, with the remedy; {} is its detail
     1: "it is the firmware of another machine, or of other states or inputs (its schema is {:#010x}, this machine's is "
@@ -41,6 +45,8 @@ FAULTS = {  # what a fault's code says, with the remedy; {} is its detail
     9: "it has sent as many packets as it can number; reset and arm again",
     10: "a sensor fails; look after the sensors and their wires",
     11: "its own emergency stop was pressed",
+    12: "its own law is not that of this launch file (its law's schema is {:#010x}, 0 for none; this launch file's is "
+    "{law:#010x}); build it from this launch file, or leave plant.device.law out",
 }
 
 
@@ -64,6 +70,21 @@ class Head(NamedTuple):
     flags: int = 0
 
 
+class OwnLaw(NamedTuple):
+    """Of a setup, where the machine's own law is to act: its schema, and by how much it may differ from the host's."""
+
+    schema: int
+    tolerance: Sequence[float]
+
+
+class Goal(NamedTuple):
+    """Of an applied, for the machine's own law: the machine's step, the goal's step then, and the goal."""
+
+    at: int
+    step: int
+    values: Sequence[float]
+
+
 class SetupContent(NamedTuple):
     """Of a setup: on what terms a run begins. Times in ns; `safe`: a row for each input, its constant last."""
 
@@ -75,6 +96,7 @@ class SetupContent(NamedTuple):
     limits: Sequence[float]
     safe: Sequence[Sequence[float]]
     start: Sequence[float]
+    law: OwnLaw | None = None
 
 
 class StateContent(NamedTuple):
@@ -90,6 +112,11 @@ def schema_of(machine: str, states: Iterable[str], inputs: Iterable[str]) -> int
     return crc32("\n".join([machine, "states", *states, "inputs", *inputs]).encode())
 
 
+def law_schema_of(program: str, goal: Iterable[str], numbers: Iterable[float]) -> int:
+    """The number by which the two sides know that they mean the same law: program, goal, gains and parameters."""
+    return crc32("\n".join([program, "goal", *goal, "numbers", *(f"{each:.9g}" for each in numbers)]).encode())
+
+
 # bytes of a packet
 
 
@@ -103,14 +130,14 @@ def setup_payload(content: SetupContent) -> bytes:
     """The payload of a setup."""
     numbers = [*content.limits, *(each for row in content.safe for each in row), *content.start]
     sizes = (len(content.start), len(content.limits))
-    return _SETUP.pack(
-        content.schema, *sizes, content.step, content.period, content.timeout, content.speed
-    ) + _floats(numbers)  # fmt: skip
+    head = _SETUP.pack(content.schema, *sizes, content.step, content.period, content.timeout, content.speed)
+    law = _SCHEMA.pack(content.law.schema) + _floats(content.law.tolerance) if content.law else b""
+    return head + _floats(numbers) + law
 
 
-def applied_payload(until: int, inputs: Sequence[float]) -> bytes:
+def applied_payload(until: int, inputs: Sequence[float], goal: Goal | None = None) -> bytes:
     """The payload of what is applied; OverflowError for an input beyond 32 bits."""
-    return _UNTIL.pack(until) + _floats(inputs)
+    return _UNTIL.pack(until) + _floats(inputs) + (_GOAL.pack(*goal[:2]) + _floats(goal.values) if goal else b"")
 
 
 def state_payload(content: StateContent) -> bytes:
@@ -148,33 +175,51 @@ def decode(data: bytes) -> tuple[Head, bytes]:
         raise PacketError("type")
     if 0 in (head.run, head.source) or head.seq == NONE or head.step > LAST_STEP:
         raise PacketError("limits")
-    if head.flags > (head.type != FAULT):
+    if head.flags > MOST_FLAGS[head.type]:
         raise PacketError("limits")
     return head, data[HEADER:-TRAILER]
 
 
-def read_setup(payload: bytes) -> SetupContent:
-    """What a setup says; PacketError."""
+def read_setup(payload: bytes, flags: int = 0) -> SetupContent:
+    """What a setup with these flags says; PacketError."""
     if len(payload) < _SETUP.size:
         raise PacketError("length")
     schema, n_x, n_u, step, period, timeout, speed = _SETUP.unpack_from(payload)
     if not 0 < n_x <= MOST_STATES or n_u > MOST_INPUTS:
         raise PacketError("limits")
-    numbers = _finite(payload, _SETUP.size, n_u * (n_x + 2) + n_x)
+    n_numbers, law = n_u * (n_x + 2) + n_x, None
+    end = _SETUP.size + 4 * n_numbers
+    if flags & LAW:
+        if len(payload) != end + _SCHEMA.size + 4 * n_u:
+            raise PacketError("length")
+        law = OwnLaw(_SCHEMA.unpack_from(payload, end)[0], _finite(payload, end + _SCHEMA.size, n_u))
+        payload = payload[:end]
+    numbers = _finite(payload, _SETUP.size, n_numbers)
     if not isfinite(speed):
         raise PacketError("non_finite")
     limits, rest = numbers[:n_u], numbers[n_u:]
     safe = [rest[i * (n_x + 1) : (i + 1) * (n_x + 1)] for i in range(n_u)]
-    return SetupContent(schema, step, period, timeout, speed, limits, safe, rest[n_u * (n_x + 1) :])
+    return SetupContent(schema, step, period, timeout, speed, limits, safe, rest[n_u * (n_x + 1) :], law)
 
 
-def read_applied(payload: bytes, n_inputs: int) -> tuple[int, tuple[float, ...]]:
-    """Until which step in lockstep, and the inputs; PacketError."""
+def read_applied(
+    payload: bytes, n_inputs: int, flags: int = 0, n_goal: int = 0
+) -> tuple[int, tuple[float, ...], Goal | None]:
+    """Until which step in lockstep, the inputs, and with the flag of a law its goal; PacketError."""
+    end, goal = _UNTIL.size + 4 * n_inputs, None
+    if flags & LAW:
+        if len(payload) != end + _GOAL.size + 4 * n_goal:
+            raise PacketError("length")
+        at, step = _GOAL.unpack_from(payload, end)
+        if max(at, step) > LAST_STEP:
+            raise PacketError("limits")
+        goal = Goal(at, step, _finite(payload, end + _GOAL.size, n_goal))
+        payload = payload[:end]
     inputs = _finite(payload, _UNTIL.size, n_inputs)
     until: int = _UNTIL.unpack_from(payload)[0]
     if until > LAST_STEP:
         raise PacketError("limits")
-    return until, inputs
+    return until, inputs, goal
 
 
 def read_state(payload: bytes, n_states: int, n_inputs: int) -> StateContent:
@@ -191,10 +236,10 @@ def read_fault(payload: bytes) -> tuple[int, int]:
     return code, detail
 
 
-def fault_text(code: int, detail: int, schema: int) -> str:
-    """What a fault says, for people, to the host of a machine with this schema."""
+def fault_text(code: int, detail: int, schema: int, law: int = 0) -> str:
+    """What a fault says, for people, to the host of a machine with this schema and, if asked for, this law's."""
     text = FAULTS.get(code, f"a fault of its own, number {code} (detail {detail})")
-    return text.format(detail, schema=schema, version=VERSION)
+    return text.format(detail, schema=schema, law=law, version=VERSION)
 
 
 def _finite(payload: bytes, offset: int, count: int) -> tuple[float, ...]:

@@ -49,7 +49,10 @@ def _open(context: DriverContext) -> Plant:
 DRIVER = Driver(
     name="serial",
     summary="a microcontroller on a serial port",
-    reads=("actuator.limit", *(f"device.{key}" for key in ("port", "baud", "wait", "timeout", "any_speed"))),
+    reads=(
+        "actuator.limit",
+        *(f"device.{key}" for key in ("port", "baud", "wait", "timeout", "any_speed", "law", "law_tolerance")),
+    ),
     open=_open,
     readonly=True,
     outside=True,

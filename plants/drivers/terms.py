@@ -14,6 +14,15 @@ Clock = Callable[[], int]  # monotonic ns
 
 
 @dataclass(frozen=True)
+class LawTerms:
+    """On what terms the law of a machine's own firmware acts."""
+
+    schema: int
+    n_goal: int  # entries of its goal
+    tolerance: tuple[float, ...]  # by how much it may differ from the inputs that are sent, each in its unit
+
+
+@dataclass(frozen=True)
 class Terms:
     """On what terms a machine takes part in a run."""
 
@@ -30,6 +39,7 @@ class Terms:
     start: Mapping[str, float | list[float]] = field(default_factory=dict)  # state at step 0
     readonly: bool = False  # the run only observes: no input is ever sent
     resolution: float = 0.0  # relative; readings that are nearer to each other may be the same
+    law: LawTerms | None = None  # None: no law of the machine's own acts
 
 
 def terms_of(
@@ -45,6 +55,7 @@ def terms_of(
     state_timeout: float,
     frozen_time: float = float("inf"),
     readonly: bool = False,
+    law: LawTerms | None = None,
 ) -> Terms:
     """The terms for a machine that is known here: its own names and parameters, the start as a kernel state."""
     description = machine.description
@@ -53,4 +64,5 @@ def terms_of(
     return Terms(
         description.name, lockstep, step_ns, period, speed, timeout, state_timeout, finite, frozen_time,
         dict(machine.parameters), packed(description.layout, start[: machine.n_state].tolist()), readonly,
+        law=law,
     )  # fmt: skip

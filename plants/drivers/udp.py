@@ -73,7 +73,13 @@ def _open(context: DriverContext) -> Plant:
 DRIVER = Driver(
     name="udp",
     summary="a microcontroller on a network",
-    reads=("actuator.limit", *(f"device.{key}" for key in ("address", "open_network", "wait", "timeout", "any_speed"))),
+    reads=(
+        "actuator.limit",
+        *(
+            f"device.{key}"
+            for key in ("address", "open_network", "wait", "timeout", "any_speed", "law", "law_tolerance")
+        ),
+    ),
     open=_open,
     readonly=True,
     outside=True,

@@ -39,7 +39,15 @@ def test_the_safe_states_stand_in_this_order() -> None:
 def test_each_fault_has_its_safe_state() -> None:
     assert {safe_state.name: AT[safe_state] for safe_state in SafeState if AT[safe_state]} == {
         "DAMP": ["estop", "host_stall", "law", "lockstep_timeout", "overrun", "stale_command"],
-        "ZERO": ["flooding", "frozen_state", "implausible_state", "link_lost", "stale_applied", "stale_state"],
+        "ZERO": [
+            "device_law",
+            "flooding",
+            "frozen_state",
+            "implausible_state",
+            "link_lost",
+            "stale_applied",
+            "stale_state",
+        ],
         "STOP": ["device", "diverged"],
     }
 

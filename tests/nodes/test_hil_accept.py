@@ -18,7 +18,7 @@ from servonode.closed_loop.launch_file import read_launch
 from servonode.nodes.hil_accept import ABSURD_S, AcceptReport, accept_over
 from servonode.nodes.protocol_check import Plan
 from servonode.plants.drivers import packets
-from servonode.plants.drivers.packets import APPLIED, FINAL, SAFE, SETUP, STATE, Head
+from servonode.plants.drivers.packets import APPLIED, FINAL, LAW, SAFE, SETUP, STATE, Head
 from servonode.plants.drivers.udp_transport import UdpTransport
 from tests.helpers.firmware import Firmware, free_udp_port
 
@@ -129,6 +129,24 @@ def robot() -> Iterator[str]:
     port = free_udp_port()
     with Firmware("robot", "--udp", str(port)):
         yield f"127.0.0.1:{port}"
+
+
+def test_a_law_in_the_firmware_acts_with_a_goal_alone() -> None:
+    loop = resolve(read_launch(LAUNCH, ["plant.device.law=true"]), strict=False)
+
+    class Unasked(UdpTransport):
+        """Firmware whose law acts in every packet."""
+
+        def receive(self, bound: int) -> list[bytes]:
+            found = [packets.decode(data) for data in super().receive(bound)]
+            return [packets.encode(h._replace(flags=h.flags | LAW * (h.type == STATE)), p) for h, p in found]
+
+    for transport, wrong in ((UdpTransport, ""), (Unasked, "acts though no packet had a goal")):
+        port = free_udp_port()
+        with Firmware("robot", "--udp", str(port)):
+            report = accept_over(transport("127.0.0.1", port), loop, PLAN)
+        assert [each.text[: len(wrong)] for each in report.findings] == [wrong] * bool(wrong), report.text()
+        assert ("law" in [each.subject for each in report.proven]) != bool(wrong)
 
 
 def servo(*words: str) -> Any:

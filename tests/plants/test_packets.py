@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from servonode.plants.drivers import packets
-from servonode.plants.drivers.packets import Head, PacketError, SetupContent, StateContent
+from servonode.plants.drivers.packets import Goal, Head, OwnLaw, PacketError, SetupContent, StateContent
 from tests.helpers.firmware import SOURCES, built
 
 VECTORS = SOURCES / "test" / "vectors.txt"
@@ -45,15 +45,19 @@ def check_vector(kind: str, fields: dict[str, str], data: bytes) -> None:
         rows = [safe[i : i + n] for i in range(0, len(safe), n)]
         times = (int(fields[word]) for word in ("schema", "step_ns", "period_ns", "timeout_ns"))
         limits, start = floats(fields["limits"]), floats(fields["start"])
-        content = SetupContent(*times, float(fields["speed"]), limits, rows, start)
+        law = OwnLaw(int(fields["law_schema"]), floats(fields["tolerance"])) if "law_schema" in fields else None
+        content = SetupContent(*times, float(fields["speed"]), limits, rows, start, law)
         wanted, made = head_of(packets.SETUP, fields), packets.setup_payload(content)
-        read = packets.read_setup(payload)
+        read = packets.read_setup(payload, head.flags)
         assert read[:5] == content[:5]
         assert packets.setup_payload(read) == made
     elif kind == "applied":
         inputs = floats(fields["inputs"])
-        wanted, made = head_of(packets.APPLIED, fields), packets.applied_payload(int(fields["until"]), inputs)
-        assert packets.read_applied(payload, len(inputs)) == (int(fields["until"]), tuple(inputs))
+        entries = floats(fields.get("goal", ""))
+        goal = Goal(int(fields["goal_at"]), int(fields["goal_step"]), tuple(entries)) if "goal" in fields else None
+        wanted, made = head_of(packets.APPLIED, fields), packets.applied_payload(int(fields["until"]), inputs, goal)
+        found = packets.read_applied(payload, len(inputs), head.flags, len(entries))
+        assert found == (int(fields["until"]), tuple(inputs), goal)
     elif kind == "state":
         states, inputs = ([each.item() for each in np.array(floats(fields[word]), np.float32)]
                           for word in ("states", "inputs"))  # fmt: skip
@@ -73,9 +77,9 @@ def read(data: bytes) -> None:
     """Read a packet as far as it goes, with one input."""
     head, payload = packets.decode(data)
     if head.type == packets.SETUP:
-        packets.read_setup(payload)
+        packets.read_setup(payload, head.flags)
     else:
-        packets.read_applied(payload, 1)
+        packets.read_applied(payload, 1, head.flags, 2)
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: line[0].split(" ")[0])
@@ -125,8 +129,9 @@ def test_a_state_comes_back_as_it_was(
 
 def test_the_longest_setup_is_as_long_as_both_sides_say() -> None:
     n, m = packets.MOST_STATES, packets.MOST_INPUTS
-    content = SetupContent(1, 1, 1, 1, 1.0, [0.0] * m, [[0.0] * (n + 1)] * m, [0.0] * n)
-    assert len(packets.encode(Head(1, 1, 1, 0, 0, 0), packets.setup_payload(content))) == packets.SIZE == 1286
+    law = OwnLaw(1, [0.0] * m)
+    content = SetupContent(1, 1, 1, 1, 1.0, [0.0] * m, [[0.0] * (n + 1)] * m, [0.0] * n, law)
+    assert len(packets.encode(Head(1, 1, 1, 0, 0, 0), packets.setup_payload(content))) == packets.SIZE == 1322
 
 
 def test_a_number_beyond_its_field_is_refused_before_it_is_sent() -> None:

@@ -1,0 +1,274 @@
+"""The law in the firmware: in lockstep ours to rounding, near the controller's inputs alone, else refused."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import servonode
+from servonode.closed_loop.closed_loop import ClosedLoop, resolve
+from servonode.closed_loop.device_law import law_schema
+from servonode.closed_loop.launch_file import LaunchError, read_launch
+from servonode.nodes.driver import driven_plant
+from servonode.plants.drivers.device import DevicePlant
+from tests.helpers.firmware import Firmware, free_udp_port
+
+LOCKSTEP = ("run.mode=lockstep", "plant.device.law=true")
+WAIT_S = 20.0
+ROUNDING = 2.0**-24  # of a number of 32 bits, relative
+
+
+def until(plant: DevicePlant, holds: Callable[[], bool]) -> None:
+    """Wait, within bounds, until this holds."""
+    limit = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < limit, plant.no_answer_reason()
+        time.sleep(0.0005)
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """The UDP port of a robot with its law."""
+    found = free_udp_port()
+    with Firmware("robot", "--udp", str(found)):
+        yield found
+
+
+def connected(port: int, *settings: str) -> tuple[ClosedLoop, DevicePlant]:
+    """The loop, and its plant after the handshake."""
+    said = [f'plant.device.address="127.0.0.1:{port}"', *LOCKSTEP, *settings]
+    loop = resolve(read_launch("trailer_pursuit_udp", said), strict=False)
+    plant = driven_plant(loop, time.monotonic_ns)
+    assert isinstance(plant, DevicePlant)
+    plant.open()
+    plant.connect(4242, 0)
+    until(plant, lambda: plant.connected() or plant.link_fault() is not None)
+    return loop, plant
+
+
+def acting(plant: DevicePlant) -> np.ndarray:
+    """The inputs that the machine says act."""
+    newest = plant._readings.newest
+    assert newest is not None
+    return np.array(list(newest.input.values()))
+
+
+def asked(loop: ClosedLoop, plant: DevicePlant) -> tuple[np.ndarray, np.ndarray]:
+    """What the law asks for at the plant's state, and the goal."""
+    assert loop.control is not None
+    goal = loop.control.goal(plant.t)
+    return loop.control.law.evaluate(plant.t, plant.x[:-1].copy(), goal).inputs.copy(), goal
+
+
+def test_in_lockstep_the_firmware_acts_by_its_own_law_to_rounding_and_not_by_the_inputs_near_it(port: int) -> None:
+    loop, plant = connected(port)
+    worst, largest = 0.0, 0.0
+    try:
+        for k in range(0, 3000, 10):
+            u, goal = asked(loop, plant)
+            plant.follow(u + 0.01, [float(k), float(k), *goal])  # within the tolerance of 0.04 N m
+            for part in (3, 7):  # the second order of a period decides nothing
+                plant.advance(part)
+                until(plant, plant.arrived)
+                worst = max(worst, float(np.abs(acting(plant) - u).max()))
+            largest = max(largest, float(np.abs(u).max()))
+            assert (plant.extra["machine_law"], plant.extra["machine_law_clipped"]) == (1.0, 0.0)
+        assert plant.link_fault() is None
+    finally:
+        plant.close()
+    assert largest > 0.02
+    assert worst < 4e-6  # N m, of positions of 10 m in 32 bits
+
+
+def test_between_two_goals_the_firmware_goes_on_by_their_derivatives(port: int) -> None:
+    loop, plant = connected(port)
+    assert loop.control is not None
+    try:
+        goal = loop.control.goal(plant.t)
+        plant.follow(asked(loop, plant)[0], [0.0, 0.0, *goal])
+        for k in range(0, 200, 10):
+            dt, moved = k * 1e-3, goal.copy()
+            for i in (0, 3):
+                moved[i] += goal[i + 1] * dt + goal[i + 2] * dt * dt / 2
+                moved[i + 1] += goal[i + 2] * dt
+            u = loop.control.law.evaluate(plant.t, plant.x[:-1].copy(), moved).inputs.copy()
+            plant.advance(10)
+            until(plant, plant.arrived)
+            np.testing.assert_allclose(acting(plant), u, atol=4e-6)
+    finally:
+        plant.close()
+
+
+def test_what_the_law_asks_for_acts_no_farther_from_the_controller_than_the_tolerance_which_is_a_fault(
+    port: int,
+) -> None:
+    loop, plant = connected(port)
+    try:
+        clipped = 0
+        for k in range(0, 1000, 10):
+            u, goal = asked(loop, plant)
+            plant.follow(u + np.array([0.1, -0.1]), [float(k), float(k), *goal])
+            plant.advance(10)
+            until(plant, plant.arrived)
+            np.testing.assert_allclose(acting(plant), u + np.array([0.06, -0.06]), atol=4e-6)
+            clipped += 1
+            if plant.link_fault() is not None:
+                break
+        fault = plant.link_fault()
+    finally:
+        plant.close()
+    assert fault is not None
+    assert fault[0] == "device_law"
+    assert "asks for inputs beyond plant.device.law_tolerance of the controller's: it may have other gains" in fault[1]
+    assert clipped * 0.01 == pytest.approx(loop.launch.plant.safety.command_timeout_floor, abs=0.021)
+
+
+def test_without_a_goal_the_law_does_not_act_and_the_inputs_do(port: int) -> None:
+    loop, plant = connected(port)
+    try:
+        u, goal = asked(loop, plant)
+        plant.follow(u, [0.0, 0.0, *goal])
+        plant.advance(10)
+        until(plant, plant.arrived)
+        assert plant.extra["machine_law"] == 1.0
+        plant.write(np.array([0.03125, -0.0625]))
+        plant.advance(10)
+        until(plant, plant.arrived)
+        assert acting(plant).tolist() == [0.03125, -0.0625]
+        assert plant.extra["machine_law"] == 0.0
+        plant.follow(np.array([0.5, 0.5]), [20.0, 20.0, *goal])  # beyond the limits of 0.4 N m
+        plant.advance(10)
+        until(plant, plant.arrived)
+        assert np.abs(acting(plant)).max() <= np.float32(0.4)
+    finally:
+        plant.close()
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_firmware_with_another_law_or_none_is_refused_at_the_handshake(own: bool) -> None:
+    port = free_udp_port()
+    with Firmware("robot", "--udp", str(port), *([] if own else ["--no-law"])):
+        loop, plant = connected(port, "controller.settings.a=1.5")
+        fault = plant.link_fault()
+        plant.close()
+    assert loop.control is not None
+    assert fault is not None
+    assert fault[0] == "device"
+    assert "its own law is not that of this launch file (its law's schema is 0x" in fault[1]
+    assert ("0x00000000, 0 for none" in fault[1]) != own
+    assert f"this launch file's is {law_schema(loop.control.law):#010x}" in fault[1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        (["controller.delay=1"], "controller.delay = 1, and there it acts at once"),
+        (["controller.predictor=true"], "controller.predictor foresees the state"),
+    ],
+)
+def test_what_cannot_act_in_firmware_is_refused(settings: list[str], text: str) -> None:
+    with pytest.raises(LaunchError, match=text):
+        resolve(read_launch("trailer_pursuit_udp", [*LOCKSTEP, *settings]), strict=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["udp"])
+def test_the_whole_pursuit_by_the_law_in_the_firmware_is_ours_within_rounding_of_32_bits(
+    kind: str, tmp_path: Path
+) -> None:
+    from tests.helpers.runs import private_runs
+
+    port = free_udp_port()
+    settings = (f'plant.device.address="127.0.0.1:{port}"', *LOCKSTEP)
+    with Firmware("robot", "--udp", str(port)), private_runs(tmp_path) as runs:
+        run = runs.start(f"trailer_pursuit_{kind}", *settings, words=("--arm", "--every", "10"))
+        run.ends_with(0, 200.0)
+        found = run.columns
+    ours = servonode.simulate("trailer_pursuit", every=10)
+    for name in ("X", "Y", "psi", "phi", "V", "Omega", "theta1", "theta2"):
+        difference = np.abs(found[name] - ours.state[name])
+        assert difference.max() <= 16 * ROUNDING * np.abs(ours.state[name]).max(), name
+
+
+def rms(residuals: list[np.ndarray]) -> np.ndarray:
+    """The root mean square of each residual: speed [m/s], heading [rad]."""
+    assert len(residuals) > 500
+    return np.sqrt(np.mean(np.square(residuals), axis=0))
+
+
+def residuals_of(loop: ClosedLoop, t: float, x: np.ndarray) -> np.ndarray:
+    assert loop.control is not None
+    return loop.control.law.evaluate(t, x, loop.control.goal(t)).residuals.copy()
+
+
+def late_in_lockstep(port: int, by_firmware: bool, late: int) -> np.ndarray:
+    """The residuals where states reach the controller `late` periods late."""
+    loop, plant = connected(port)
+    assert loop.control is not None
+    found: list[np.ndarray] = []
+    states = [plant.x[:-1].copy()] * (late + 1)
+    try:
+        for k in range(0, 10000, 10):
+            seen = max(k - 10 * late, 0)
+            goal = loop.control.goal(seen * 1e-3)
+            u = loop.control.law.evaluate(seen * 1e-3, states[-1 - late], goal).inputs.copy()
+            if by_firmware:
+                plant.follow(u, [float(seen), float(seen), *goal])
+            else:
+                plant.write(u)
+            plant.advance(10)
+            until(plant, plant.arrived)
+            states.append(plant.x[:-1].copy())
+            found.append(residuals_of(loop, plant.t, states[-1]))
+        assert plant.link_fault() is None
+    finally:
+        plant.close()
+    return rms(found)
+
+
+def test_where_states_come_late_the_loop_in_the_firmware_has_smaller_residuals_than_that_over_the_wire(
+    port: int,
+) -> None:
+    over_the_wire, in_firmware = (late_in_lockstep(port, each, late=6) for each in (False, True))
+    assert in_firmware[0] < 0.2 * over_the_wire[0]
+    assert in_firmware[1] < over_the_wire[1]
+
+
+def late_in_real_time(port: Path, by_firmware: bool, seconds: float) -> np.ndarray:
+    """The residuals over a pseudo-terminal, by the machine's own steps, from its 3rd second on."""
+    said = [f'plant.device.port="{port}"', "plant.device.law=true", "plant.safety.command_timeout=0.4"]
+    loop = resolve(read_launch("trailer_pursuit_serial", said), strict=False)
+    assert loop.control is not None
+    plant = driven_plant(loop, time.monotonic_ns)
+    assert isinstance(plant, DevicePlant)
+    plant.open()
+    plant.connect(4242 + by_firmware, 0)
+    until(plant, plant.connected)
+    found: list[np.ndarray] = []
+    try:
+        while (k := plant.read().step) < seconds * 1000:
+            x, goal = plant.x[:-1].copy(), loop.control.goal(k * 1e-3)
+            u = loop.control.law.evaluate(k * 1e-3, x, goal).inputs.copy()
+            if by_firmware:
+                plant.follow(u, [float(k), float(k), *goal])
+            else:
+                plant.write(u)
+            if k > 3000:
+                found.append(residuals_of(loop, k * 1e-3, x))
+            time.sleep(0.01)
+            plant.advance(10)
+            assert plant.link_fault() is None
+        assert plant.extra["machine_law"] == by_firmware
+    finally:
+        plant.close()
+    return rms(found)
+
+
+@pytest.mark.slow
+def test_in_real_time_too(tmp_path: Path) -> None:
+    with Firmware("robot", "--pty", str(tmp_path / "port"), "--delay", "0.06"):
+        over_the_wire, in_firmware = (late_in_real_time(tmp_path / "port", each, 12.0) for each in (False, True))
+    print(over_the_wire, in_firmware)
+    assert in_firmware[0] < 0.5 * over_the_wire[0]
