@@ -48,7 +48,7 @@ class StatePublisher:
             self._machine_step = reading.step
         self._asked = message  # type: ignore[assignment]
         measured = message.mono - round(reading.age * self._wall_ns)
-        goal_at = reading.step + round(reading.age / self._step)
+        goal_at = max(reading.step + round(reading.age / self._step), 0)
         asked = AskedState(instant, message.mono, measured, goal_at, self._goal.k)
         self._guard.answers.expect(message.seq, asked, self._guard.lifecycle)
         if self.asked_ns:

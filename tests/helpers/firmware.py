@@ -36,10 +36,10 @@ def built(target: str) -> Path:
 
 
 class Firmware:
-    """A host program as a process; a context manager that ends it."""
+    """A host program as a process; a context manager that ends it. target: of the Makefile, or the path of another."""
 
     def __init__(self, target: str, *words: str) -> None:
-        self._command = [str(built(target)), *words]
+        self._command = [target if "/" in target else str(built(target)), *words]
         self.restart()
 
     def restart(self) -> None:

@@ -146,6 +146,31 @@ def test_without_a_goal_the_law_does_not_act_and_the_inputs_do(port: int) -> Non
         plant.close()
 
 
+def test_a_law_without_an_answer_lets_the_controllers_inputs_act_which_is_a_fault(port: int) -> None:
+    _, plant = connected(port)
+    try:
+        for k in range(0, 1000, 10):
+            goal = [plant.x[0], 0.0, 0.0, plant.x[1], 0.0, 0.0]  # inside the radius in which its bearing is not defined
+            plant.follow(np.array([0.03125, 0.0625]), [float(k), float(k), *goal])
+            plant.advance(10)
+            until(plant, plant.arrived)
+            assert acting(plant).tolist() == [0.03125, 0.0625]
+            if plant.link_fault() is not None:
+                break
+        fault = plant.link_fault()
+    finally:
+        plant.close()
+    assert fault is not None
+    assert fault[0] == "device_law"
+    assert "has no answer where the controller has one" in fault[1]
+
+
+def test_a_simulation_of_the_same_launch_file_needs_no_firmware() -> None:
+    said = {"plant__device__law": True, "run__duration": 0.5}
+    found = [servonode.simulate("trailer_pursuit_udp", loop=loop, **said) for loop in ("fused", "nodes")]
+    assert [each.state["X"][-1] > 0.0 for each in found] == [True, True]
+
+
 @pytest.mark.parametrize("own", [True, False])
 def test_firmware_with_another_law_or_none_is_refused_at_the_handshake(own: bool) -> None:
     port = free_udp_port()

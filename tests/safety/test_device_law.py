@@ -1,5 +1,6 @@
 """The promises with firmware that has the law in it, on a pseudo-terminal, and its own brake while it acts."""
 
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.nodes.driver import driven_plant
 from servonode.nodes.topology import PLANT
-from tests.helpers.firmware import Serial
+from tests.helpers.firmware import SOURCES, Firmware, Serial, built, free_udp_port
 from tests.helpers.runs import Runs, Watch, eventually, private_runs, signalled
 from tests.safety.suite import COMMON, WAITS, Stage, safety_suite
 
@@ -51,3 +52,43 @@ def test_firmware_whose_law_acts_brakes_by_itself_when_all_of_servonode_is_kille
     plant.close()
     assert 0.0 <= states["V"] < 0.1 * fast.state["V"]
     stage.close()
+
+
+@pytest.fixture
+def tampered(tmp_path: Path) -> Path:
+    """The robot with ten times the gain of its speed, and the schema of the right one."""
+    folder = built("robot").parent
+    text = (folder / "robot_machine.c").read_text()
+    before, found, after = text.partition("law_K[12] = {\n    /* K0, feedback of f */\n    2.0,")
+    assert found
+    (tmp_path / "machine.c").write_text(before + found.replace("2.0,", "20.0,") + after)
+    sources = [str(SOURCES / each) for each in ("packet.c", "device.c")]
+    sources += [str(SOURCES / "host" / each) for each in ("main.c", "wire.c", "simulated.c")]
+    header = ['-DMACHINE_HEADER="robot_machine.h"', "-I", str(folder)]
+    command = [
+        "cc",
+        "-std=c99",
+        "-O1",
+        *header,
+        *sources,
+        str(tmp_path / "machine.c"),
+        "-lm",
+        "-o",
+        str(tmp_path / "robot"),
+    ]
+    subprocess.run(command, check=True, timeout=60)
+    return tmp_path / "robot"
+
+
+@pytest.mark.parametrize("mode", ["lockstep", "realtime"])
+def test_other_gains_in_the_firmware_are_the_fault_device_law(mode: str, tampered: Path, runs: Runs) -> None:
+    port = free_udp_port()
+    words = (
+        f'plant.device.address="127.0.0.1:{port}"', "plant.device.law=true", f'run.mode="{mode}"', "run.duration=20",
+        "plant.initial.V=0.6", "plant.safety.ramp=0", "plant.safety.arming_time=0.02", "plant.safety.safe_time=0.1",
+    )  # fmt: skip
+    with Firmware(str(tampered), "--udp", str(port)):
+        run = runs.start("trailer_pursuit_udp", *words, words=("--arm",))
+        run.ends_with(1, 60.0)
+    text = run.fault("device_law")["text"]
+    assert "beyond plant.device.law_tolerance of the controller's: it may have other gains" in text
