@@ -1,5 +1,7 @@
 """The law in the firmware: in lockstep ours to rounding, near the controller's inputs alone, else refused."""
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +15,7 @@ from servonode.closed_loop.device_law import law_schema
 from servonode.closed_loop.launch_file import LaunchError, read_launch
 from servonode.nodes.driver import driven_plant
 from servonode.plants.drivers.device import DevicePlant
-from tests.helpers.firmware import Firmware, free_udp_port
+from tests.helpers.firmware import SOURCES, Firmware, free_udp_port
 
 LOCKSTEP = ("run.mode=lockstep", "plant.device.law=true")
 WAIT_S = 20.0
@@ -199,22 +201,39 @@ def test_what_cannot_act_in_firmware_is_refused(settings: list[str], text: str) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["udp"])
-def test_the_whole_pursuit_by_the_law_in_the_firmware_is_ours_within_rounding_of_32_bits(
-    kind: str, tmp_path: Path
-) -> None:
-    from tests.helpers.runs import private_runs
-
-    port = free_udp_port()
-    settings = (f'plant.device.address="127.0.0.1:{port}"', *LOCKSTEP)
-    with Firmware("robot", "--udp", str(port)), private_runs(tmp_path) as runs:
-        run = runs.start(f"trailer_pursuit_{kind}", *settings, words=("--arm", "--every", "10"))
-        run.ends_with(0, 200.0)
-        found = run.columns
-    ours = servonode.simulate("trailer_pursuit", every=10)
-    for name in ("X", "Y", "psi", "phi", "V", "Omega", "theta1", "theta2"):
-        difference = np.abs(found[name] - ours.state[name])
-        assert difference.max() <= 16 * ROUNDING * np.abs(ours.state[name]).max(), name
+@pytest.mark.parametrize("launch", ["trailer_pursuit", "trailer_reverse"])
+def test_a_whole_run_by_the_law_in_the_firmware_is_ours_within_rounding_of_32_bits(launch: str, tmp_path: Path) -> None:
+    own, port = f"SERVONODE={sys.executable} -m servonode.cli.main", free_udp_port()
+    target = ["mine", f"FILE={launch}", f"BUILD={tmp_path}"]
+    subprocess.run(["make", "-s", "-C", str(SOURCES), own, *target], check=True, timeout=120)
+    ours = servonode.simulate(launch, every=10)
+    said = ['plant.driver="udp"', f'plant.device.address="127.0.0.1:{port}"', "plant.device.any_speed=true", *LOCKSTEP]
+    loop = resolve(read_launch(launch, [*said, "plant.safety.limit=2.0"]), strict=False)
+    plant = driven_plant(loop, time.monotonic_ns)
+    assert isinstance(plant, DevicePlant)
+    states, inputs = [], []
+    with Firmware(str(tmp_path / "mine"), "--udp", str(port)):
+        plant.open()
+        plant.connect(4242, 0)
+        until(plant, plant.connected)
+        for k in range(0, loop.launch.steps, 10):
+            u, goal = asked(loop, plant)
+            states.append(plant.x[:-1].copy())
+            plant.follow(u, [float(k), float(k), *goal])
+            plant.advance(10)
+            until(plant, plant.arrived)
+            inputs.append(acting(plant))
+        assert plant.link_fault() is None
+        assert plant.extra["machine_law"] == 1.0
+        plant.close()
+    names = loop.machine.description
+    for i, name in enumerate(names.state_names):
+        expected = ours.state[name][: len(states)]
+        difference = np.abs(np.array(states)[:, i] - expected).max()
+        assert difference <= 16 * ROUNDING * np.abs(expected).max(), name
+    for i, name in enumerate(names.input_names):
+        difference = np.abs(np.array(inputs)[:, i] - ours.inputs[i, : len(inputs)]).max()
+        assert difference < 4e-6, name  # N m
 
 
 def rms(residuals: list[np.ndarray]) -> np.ndarray:
@@ -295,5 +314,4 @@ def late_in_real_time(port: Path, by_firmware: bool, seconds: float) -> np.ndarr
 def test_in_real_time_too(tmp_path: Path) -> None:
     with Firmware("robot", "--pty", str(tmp_path / "port"), "--delay", "0.06"):
         over_the_wire, in_firmware = (late_in_real_time(tmp_path / "port", each, 12.0) for each in (False, True))
-    print(over_the_wire, in_firmware)
     assert in_firmware[0] < 0.5 * over_the_wire[0]
