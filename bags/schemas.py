@@ -70,6 +70,11 @@ def _schema(word: str, closed_loop: ClosedLoop) -> Schema:
             "target_seq": _INTEGER,
             "input": inputs,
             "fault": _TEXT,
+            "goal": {
+                "type": "array",
+                "description": "that the law used, where the machine's firmware has the same law",
+                "items": {"type": "number"},
+            },
         },
         "applied": {
             "input": inputs,
