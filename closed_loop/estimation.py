@@ -12,6 +12,7 @@ from servonode.closed_loop.launch_file import LaunchError, check_names, per_name
 from servonode.closed_loop.launch_keys import Estimator as Keys
 from servonode.closed_loop.launch_keys import LaunchFile
 from servonode.estimators.estimator import Estimator
+from servonode.estimators.filter import Filter
 from servonode.estimators.kalman import ExtendedKalmanFilter
 from servonode.estimators.settings import EstimatorSettings
 from servonode.mechanics.description import MachineDescription, SensorDescription, unpacked
@@ -49,7 +50,14 @@ class Estimation:
 
     def estimator(self) -> Estimator:
         """A fresh estimator at its start."""
-        return Estimator(self.settings, ExtendedKalmanFilter(self.observer, self.settings))
+        return Estimator(self.settings, self._filter())
+
+    def _filter(self) -> Filter:
+        if self.settings.kind == "ekf":
+            return ExtendedKalmanFilter(self.observer, self.settings)
+        from servonode.estimators.unscented import UnscentedKalmanFilter  # which needs scipy
+
+        return UnscentedKalmanFilter(self.observer, self.settings)
 
     @property
     def columns(self) -> list[str]:

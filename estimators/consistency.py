@@ -14,7 +14,7 @@ LEAST = 1e-9  # of the correlations' eigenvalues: in directions below it nothing
 
 def consistency(mean: Array, P: Array, truth: Array) -> tuple[float, int]:
     """NEES of a mean (n,) with covariance P (n, n), and its degrees of freedom: the directions that are uncertain."""
-    deviation = np.sqrt(np.diag(P))
+    deviation = np.sqrt(np.maximum(np.diag(P), 0.0))
     uncertain = deviation > 0
     scale = deviation[uncertain]
     if not len(scale):

@@ -64,8 +64,8 @@ class Estimator:
 
     @property
     def deviations(self) -> Array:
-        """Standard deviations of the states (n,)."""
-        return np.sqrt(np.diag(self.P))
+        """Standard deviations of the states (n,); of what is known exactly rounding may leave less than nothing: 0."""
+        return np.sqrt(np.maximum(np.diag(self.P), 0.0))
 
     def begin(self, k: int) -> None:
         """Forget everything; the start is that of plant step k."""

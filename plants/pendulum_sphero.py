@@ -22,6 +22,7 @@ from servonode.mechanics import (
     input_,
     output,
     parameter,
+    sensor,
     vector,
     velocity,
 )
@@ -60,6 +61,20 @@ def model() -> Model:
     q_vector = Matrix(q[1:])
     turning = Matrix([-omega.dot(q_vector), *(q[0] * omega + omega.cross(q_vector))]) / 2
     joint_rate = Omega - omega
+    qw, qx, qy, qz = q
+    to_shell = Matrix(  # from the fixed axes to the shell's
+        [
+            [1 - 2 * (qy**2 + qz**2), 2 * (qx * qy + qw * qz), 2 * (qx * qz - qw * qy)],
+            [2 * (qx * qy - qw * qz), 1 - 2 * (qx**2 + qz**2), 2 * (qy * qz + qw * qx)],
+            [2 * (qx * qz + qw * qy), 2 * (qy * qz - qw * qx), 1 - 2 * (qx**2 + qy**2)],
+        ]
+    )
+    in_shell = (  # what is fixed to the shell measures in its axes
+        ("gyroscope", "angular velocity of the shell", omega, "rad/s", 0.01),
+        ("tachometer", "angular velocity of the pendulum relative to the shell", joint_rate, "rad/s", 0.02),
+        ("pendulum_direction", "direction of the pendulum's centre of mass", n, "1", 0.01),
+        ("magnetometer", "direction of the fixed x axis", Matrix([1, 0, 0]), "1", 0.02),
+    )
 
     acceleration = Matrix([X.acceleration, Y.acceleration, 0])
     swing = Matrix([each.acceleration for each in n])
@@ -100,6 +115,19 @@ def model() -> Model:
             *(
                 output(f"N_{axis}", f"floor's force on the shell along {axis}", N, "N")
                 for axis, N in zip("xyz", reaction, strict=True)
+            ),
+        ),
+        sensors=(
+            *(
+                sensor(f"{name}_{axis}", f"{text}, along the shell's {axis} axis", entry, unit, noise=noise)
+                for name, text, measured, unit, noise in in_shell
+                for axis, entry in zip("xyz", to_shell * measured, strict=True)
+            ),
+            sensor(
+                "camera_x", "position of the centre along x, seen from outside", X, "m", noise=0.01, rate=20, delay=0.05
+            ),
+            sensor(
+                "camera_y", "position of the centre along y, seen from outside", Y, "m", noise=0.01, rate=20, delay=0.05
             ),
         ),
         faults=(

@@ -47,9 +47,20 @@ def panels_of(run: Run, known: dict[str, Array]) -> list[Panel]:
     """
     columns = {**known, **{f"residual_{name}": np.abs(values) for name, values in run.residual.items()}}
     specs = panel_specs(run.closed_loop.machine.description, list(run.residual))
+    if run.estimate is not None:
+        specs += estimate_specs(list(run.estimate.residual))
+        columns |= {name: np.abs(values) for name, values in run.estimate.columns.items()}
     return [
         (each.label, {name: columns[column] for name, column in each.curves.items()}, each.logarithmic)
         for each in specs
+    ]
+
+
+def estimate_specs(residuals: Sequence[str]) -> list[PanelSpec]:
+    """What the residuals truly were, where the law worked on an estimate, and its squared errors."""
+    return [
+        PanelSpec("|true residual|", {name: f"true_residual_{name}" for name in residuals}, True),
+        PanelSpec("NIS, NEES", {"NIS": "nis", "NEES": "nees"}, True),
     ]
 
 

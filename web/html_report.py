@@ -11,7 +11,7 @@ from servonode.closed_loop.launch_text import launch_text
 from servonode.closed_loop.run import Run
 from servonode.version import VERSION
 from servonode.views.decimation import Decimation
-from servonode.views.panels import panel_specs
+from servonode.views.panels import estimate_specs, panel_specs
 from servonode.views.scene import Scene
 from servonode.web.embedded import escaped, numbers, page
 from servonode.web.recorded_scene import Motion, paths, recorded_views
@@ -74,6 +74,7 @@ def _panels(run: Run, columns: dict[str, Array]) -> dict[str, Any]:
         return {"panels": [], "units": {}}
     description = run.closed_loop.machine.description
     specs = panel_specs(description, list(run.residual))
+    specs += estimate_specs(list(run.estimate.residual)) if run.estimate is not None else []
     quantities = (*description.state, *description.outputs, *description.inputs)
     units = run.units | {each.name: each.unit for each in quantities}
     return {
