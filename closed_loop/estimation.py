@@ -129,7 +129,8 @@ def estimation_of(launch: LaunchFile, control: Control | None, start: Array) -> 
     """The estimator of the launch file's [estimator]; None without that section.
 
     Raises:
-        LaunchError: it has no controller, no sensor, a sensor without error, or a name or number that does not fit.
+        LaunchError: it has no controller or one that is started again, no sensor, a sensor without error, or a name or
+            number that does not fit.
     """
     keys = launch.estimator
     if keys is None:
@@ -137,6 +138,9 @@ def estimation_of(launch: LaunchFile, control: Control | None, start: Array) -> 
     if control is None:
         text = "there is no [controller] that would use the estimate; add one, or leave [estimator] out"
         raise LaunchError(launch.file, "estimator", None, text)
+    if launch.supervision.controller != "never":
+        text = "a controller that is started again has lost its estimate, and would believe the machine to be at its "
+        raise LaunchError(launch.file, "supervision", "controller", f'{text}start; give "never" with [estimator]')
     machine = control.law.machine
     description = machine.description
     sensors = sensors_of(launch, description)

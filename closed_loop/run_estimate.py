@@ -30,6 +30,17 @@ class RunEstimate:
     dimensions: Array
 
     @property
+    def mean_nees(self) -> float:
+        """The mean NEES of a dimension: 1 where it is as sure as right; 0 where the truth is not known."""
+        known = np.isfinite(self.nees) & (self.dimensions > 0)
+        return float(np.sum(self.nees[known]) / max(np.sum(self.dimensions[known]), 1.0))
+
+    @property
+    def mean_nis(self) -> float:
+        """The mean NIS of a reading; 0 where there is none."""
+        return float(np.nansum(self.nis)) / max(float(np.nansum(self.readings)), 1.0)
+
+    @property
     def columns(self) -> Columns:
         """All of it by column."""
         named = {f"estimate_{name}": values for name, values in self.state.items()}

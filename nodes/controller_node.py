@@ -93,6 +93,8 @@ class ControllerNode(EventNode):
         if state is not None and self._has_goals(k := goal_step(state), self._ahead(state)):
             self._waiting = None
             self._respond(state, k)
+            if self._observing is not None:
+                self._observing.take_held()
         return self._watch_plant()
 
     def _watch_plant(self) -> float:
@@ -137,7 +139,7 @@ class ControllerNode(EventNode):
             self._clear_memory()
             self._followed = goal_step(state) * self.closed_loop.launch.step_ns / 1e9
         if self._observing is not None:
-            self._observing.take(state)
+            self._observing.hear(state, self._waiting)
         if not state.control:
             return
         if self._answer is not None and state.seq == self._answer.re:

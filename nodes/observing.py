@@ -36,12 +36,30 @@ class Observing:
         self._layout, self._columns, self._inputs = description.layout, description.columns, description.input_names
         self._outbox, self._counts = outbox, counts
         self._run = 0  # none yet
+        self._held: list[State] = []  # come while another waits for its answer
         self._u = np.zeros(len(self._inputs))
         self._deviations = np.zeros(len(self._columns))
         self._consistency = np.zeros(4)
         self._knows_truth = closed_loop.driver.simulated and closed_loop.sensor.ideal
 
-    def take(self, state: State) -> None:
+    def hear(self, state: State, waiting: State | None) -> None:
+        """Take a state of the plant in; one that comes after the state that still waits for its answer is held back.
+
+        So the answer to a state stands on what was known at that state, however late it is computed.
+        """
+        if waiting is None or state.run != waiting.run or (state.control and state.seq > waiting.seq):
+            self.take_held()
+            self._take(state)
+        else:
+            self._held.append(state)
+
+    def take_held(self) -> None:
+        """Take in what was held back."""
+        for state in self._held:
+            self._take(state)
+        self._held.clear()
+
+    def _take(self, state: State) -> None:
         """A state of the plant: what acted until then, and what was measured. Its state itself is not looked at."""
         estimator = self.estimator
         if not self._run or (state.run != self._run and state.k < estimator.k):  # the plant has started anew

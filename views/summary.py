@@ -38,6 +38,7 @@ def summary_rows(run: Run, name: str, interrupted: bool = False, stopped: str = 
         units = {each.name: each.unit for each in run.closed_loop.residuals}
         shown = "   ".join(f"{key} {value:.2e} {units[key]}" for key, value in run.residual_max.items())
         rows.append(("largest residual", shown))
+    rows += _estimate(run)
     for limit, acted in run.limits.items():
         if acted["instants"]:
             text = f"{limit} acted at {acted['instants']} control instants, first at t = {acted['first']:.2f} s"
@@ -56,6 +57,23 @@ def summary_rows(run: Run, name: str, interrupted: bool = False, stopped: str = 
     rows += [("fault", f"{each['name']} at t = {each['t']:.3f} s: {each['text']}") for each in run.faults]
     rows += [] if run.faults else [("faults", "none")]
     rows += [("stopped", f"the plant was told to stop: {stopped}")] if stopped and not interrupted else []
+    return rows
+
+
+def _estimate(run: Run) -> list[Row]:
+    """What the residuals truly were and how right the estimate was, where a simulation knows it."""
+    estimate, rows = run.estimate, []
+    if estimate is None or not len(run.t):
+        return []
+    if run.closed_loop.driver.simulated:
+        units = {each.name: each.unit for each in run.closed_loop.residuals}
+        largest = {name: float(np.max(np.abs(values))) for name, values in estimate.residual.items()}
+        shown = "   ".join(f"{name} {value:.2e} {units[name]}" for name, value in largest.items())
+        rows.append(("true residual", f"{shown}   (above: as the law saw it, on the estimate)"))
+    nees = f"squared errors {estimate.mean_nees:.3g} times" if np.nansum(estimate.dimensions) else ""
+    nis = f"those of readings {estimate.mean_nis:.3g} times" if np.nansum(estimate.readings) else ""
+    if nees or nis:
+        rows.append(("estimate", f"{', '.join(filter(None, [nees, nis]))} what the filter expected"))
     return rows
 
 

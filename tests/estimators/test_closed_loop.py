@@ -125,6 +125,7 @@ REFUSED = [
     ({"estimator": {"sensors": []}}, "estimator", "none is named; choose from encoder_left"),
     ({"estimator": {"process_noise": {"W": 1.0}}}, "estimator.process_noise", "unknown name"),
     ({"estimator": {"initial": {"phi": [1.0]}}}, "estimator.initial", "not a number; give it so"),
+    ({"supervision": {"controller": "on-failure"}}, "supervision", "started again has lost its estimate"),
     ({"plant": {"sensors": {"lidar": {}}}}, "plant.sensors", "unknown name; choose"),
     ({"plant": {"sensors": {"gyroscope": 3}}}, "plant.sensors.gyroscope", r"3 is not a section; write its keys below"),
     ({"plant": {"sensors": {"gyroscope": {"noise": -1.0}}}}, "plant.sensors.gyroscope", "not a number >= 0"),
