@@ -66,8 +66,7 @@ class Replay:
 def replay(bag: Bag, closed_loop: ClosedLoop) -> Replay:
     """Feed the recorded states and goals to the controller of `closed_loop`, and compare its commands.
 
-    Of the states those are fed that the recorded controller has answered, in the order in which it did; an estimator
-    gets those between them too.
+    Of the states those are fed that the recorded controller has answered, in its order; an estimator gets all.
 
     Raises:
         BagError: the run has no controller, or the bag none of its commands.
@@ -193,12 +192,11 @@ class _Player:
     def _feed_states(self, recorded: Command) -> None:
         """Publish the state that a command answers; where there is an estimator, those before it too."""
         run, last = recorded.run, recorded.re
-        if self._closed_loop.estimation is not None:
-            for seq in range(self._fed.get(run, -1) + 1, last):
-                if (state := self._states.get((run, seq))) is not None:
-                    self._plant.publish("state", state)
+        first = self._fed.get(run, -1) + 1 if self._closed_loop.estimation else last
+        for seq in (*range(first, last), last):
+            if (run, seq) in self._states:
+                self._plant.publish("state", self._states[run, seq])
         self._fed[run] = last
-        self._plant.publish("state", self._states[run, last])
 
     def has_heard(self, recorded: Command) -> bool:
         """Whether the state and the goal that a command answers are in the recording; counts those that are not."""

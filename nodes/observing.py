@@ -17,7 +17,7 @@ Array = npt.NDArray[np.float64]
 
 LOST = (
     "the estimate is no longer finite: the filter has lost the machine; give sensors that observe what drifts, an "
-    "initial state nearer to the truth, or more process_noise"
+    "initial state nearer to the truth, or another process_noise"
 )
 
 

@@ -131,6 +131,7 @@ REFUSED = [
     ({"plant": {"sensors": {"gyroscope": {"noise": -1.0}}}}, "plant.sensors.gyroscope", "not a number >= 0"),
     ({"plant": {"sensors": {"gyroscope": {"noise": 0.0}}}}, "plant.sensors.gyroscope", "neither noise nor quantum"),
     ({"plant": {"sensors": {"gyroscope": {"rate": 5000.0}}}}, "plant.sensors.gyroscope", "faster than the plant's"),
+    ({"plant": {"sensors": {"gyroscope": {"lost_for": 2.0}}}}, "plant.sensors.gyroscope", "nothing without lost_from"),
     (
         {"plant": {"sensors": {"gyroscope": {"delay": 200.0}}}},
         "plant.sensors.gyroscope",
