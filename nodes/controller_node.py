@@ -13,7 +13,7 @@ from servonode.controllers.engine.layout import Answer
 from servonode.mechanics.description import unpacked
 from servonode.nodes.durations import Durations
 from servonode.nodes.node import Clock, EventNode
-from servonode.nodes.observing import LOST, Observing
+from servonode.nodes.observing import Observing
 from servonode.nodes.predictor import Predictor
 from servonode.nodes.row_log import Recorder
 from servonode.nodes.store import Store
@@ -162,10 +162,10 @@ class ControllerNode(EventNode):
             return
         goal = self._goals.get(k)
         answer = self._answer_to(state, k)
-        lost = self._observing is not None and not self._observing.finite
+        lost = self._observing.lost if self._observing is not None else ""
         asked = answer.inputs.tolist() if not (answer.status or lost) else [0.0] * len(self.input_names)
         self.compute_time.add((self.clock() - begin) / 1e9)
-        fault = LOST if lost else self.law.explain(answer) if answer.status else ""
+        fault = lost or (self.law.explain(answer) if answer.status else "")
         if fault and self.failed is None:  # cleared when the plant is armed anew
             self.fail("estimate" if lost else "law", fault, state.t)
         self._answer = self.outbox.send(  # type: ignore[assignment]
