@@ -68,6 +68,7 @@ class ControllerNode(EventNode):
         self._predictor = Predictor(closed_loop) if wanted else None
         self._ahead = self._predictor.delay * (launch.steps_per_period or 1) if self._predictor else 0  # steps
         self._observing = Observing(closed_loop, self.outbox, self.counts) if closed_loop.estimation else None
+        self._observing_ns = 0  # spent on the estimate since the answer before
         self._goals: dict[int, Target] = {}
         self._early: dict[int, Target] = {}  # goals of a run whose first state has not come yet
         self._k = 0  # of the newest state that was answered; `t` is its time
@@ -126,7 +127,9 @@ class ControllerNode(EventNode):
             self._clear_memory()
             self._followed = goal_step(state) * self.closed_loop.launch.step_ns / 1e9
         if self._observing is not None:
+            begin = self.clock()
             self._observing.take(state)
+            self._observing_ns += self.clock() - begin
         if not state.control:
             return
         if self._answer is not None and state.seq == self._answer.re:
@@ -164,7 +167,8 @@ class ControllerNode(EventNode):
         answer = self._answer_to(state, k)
         lost = self._observing.lost if self._observing is not None else ""
         asked = answer.inputs.tolist() if not (answer.status or lost) else [0.0] * len(self.input_names)
-        self.compute_time.add((self.clock() - begin) / 1e9)
+        self.compute_time.add((self.clock() - begin + self._observing_ns) / 1e9)
+        self._observing_ns = 0
         fault = lost or (self.law.explain(answer) if answer.status else "")
         if fault and self.failed is None:  # cleared when the plant is armed anew
             self.fail("estimate" if lost else "law", fault, state.t)
