@@ -214,11 +214,9 @@ def _tell_run(run: Run, found: Examination) -> None:
     estimate = run.estimate
     if estimate is None or not len(run.t):
         return
-    known = np.isfinite(estimate.nees) & (estimate.dimensions > 0)
-    nees = float(np.sum(estimate.nees[known]) / max(np.sum(estimate.dimensions[known]), 1.0))
-    taken = float(np.nansum(estimate.readings))
     numbers: dict[str, Any] = found.numbers["estimator"]
-    numbers["nees"], numbers["nis"] = nees, float(np.nansum(estimate.nis)) / max(taken, 1.0)
+    nees = numbers["nees"] = estimate.nees_mean
+    numbers["nis"] = estimate.nis_mean
     late = slice(-max(len(run.t) // 4, 1), None)
     numbers["true_residual"] = {name: float(np.max(np.abs(v[late]))) for name, v in estimate.residual.items()}
     level: Level = "warn" if nees > SURE else "good"
