@@ -223,8 +223,8 @@ def _tell_run(run: Run, found: Examination) -> None:
     if estimate is None or not len(run.t):
         return
     numbers: dict[str, Any] = found.numbers["estimator"]
-    nees = numbers["nees"] = estimate.mean_nees
-    numbers["nis"] = estimate.mean_nis
+    nees = numbers["nees"] = estimate.nees_mean
+    numbers["nis"] = estimate.nis_mean
     late = slice(-max(len(run.t) // 4, 1), None)
     numbers["true_residual"] = {name: float(np.max(np.abs(v[late]))) for name, v in estimate.residual.items()}
     level: Level = "warn" if nees > SURE else "good"

@@ -28,6 +28,7 @@ BENCHMARKS = (
     "listeners",
     "soak",
     "physics",
+    "drivers",
 )
 USUAL = BENCHMARKS[:5]  # the others take minutes
 

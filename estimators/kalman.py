@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from servonode.estimators.filter import wrapped
+from servonode.estimators.correction import correction_of
 from servonode.estimators.settings import EstimatorSettings
 from servonode.mechanics.observer import Observer
 
@@ -31,11 +31,12 @@ class ExtendedKalmanFilter:
     def __init__(self, observer: Observer, settings: EstimatorSettings) -> None:
         n, n_z = observer.n, observer.n_z
         self._observer, self._step_ns = observer, settings.step_ns
+        self._correct = correction_of(n, n_z).correct
         self._S, self._V = settings.state_noise**2, settings.input_noise**2
-        self._r, self._wraps = settings.variances.tolist(), settings.wraps
-        self._z, self._H = np.zeros(n_z), np.zeros((n_z, n))
-        self._moved = np.zeros(n)
-        self._eye, self._joseph, self._work = np.eye(n), np.zeros((n, n)), np.zeros((n, n))
+        self._r, self._wraps = settings.variances, np.array(settings.wraps, dtype=float)
+        self._y, self._H = np.zeros(n_z), np.zeros((n_z, n))
+        self._which, self._moved = np.zeros(n_z, dtype=np.int64), np.zeros(n)
+        self._g, self._e, self._W = np.zeros(n), np.zeros(n), np.zeros((n, n))
 
     def predict(self, k: int, n: int, x: Array, u: Array, P: Array) -> bool:
         return self._observer.predict(k, n, self._step_ns, x, u, self._S, self._V, P)
@@ -43,22 +44,11 @@ class ExtendedKalmanFilter:
     def correct(
         self, t: float, x: Array, u: Array, P: Array, which: Sequence[int], z: Array, missed: Array, squares: Array
     ) -> None:
-        self._observer.measured(t, x, u, self._z, self._H)
-        moved = self._moved
-        moved[:] = 0.0
-        for i in which:
-            h = self._H[i]
-            off = float(z[i] - self._z[i])
-            missed[i] = wrapped(off) if self._wraps[i] else off
-            gain = P @ h
-            s = float(h @ gain) + self._r[i]
-            nu = float(missed[i]) - float(h @ moved)
-            squares[i] = nu * nu / s
-            gain /= s
-            moved += gain * nu
-            np.subtract(self._eye, np.outer(gain, h), out=self._joseph)
-            np.matmul(self._joseph, P, out=self._work)
-            np.matmul(self._work, self._joseph.T, out=P)
-            P += np.outer(gain, gain) * self._r[i]
-        x[: len(moved)] += moved
+        self._observer.measured(t, x, u, self._y, self._H)
+        self._which[: len(which)] = which
+        self._correct(
+            len(which), self._which, z, self._y, self._r, self._wraps, self._H, P, missed, squares, self._moved,
+            self._g, self._e, self._W,
+        )  # fmt: skip
+        x[: len(self._moved)] += self._moved
         self._observer.hold(t, x, P)

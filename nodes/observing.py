@@ -15,7 +15,7 @@ from servonode.nodes.node import Outbox
 Array = npt.NDArray[np.float64]
 
 
-LOST = (
+NOT_FINITE = (
     "the estimate is no longer finite: the filter has lost the machine; give sensors that observe what drifts, an "
     "initial state nearer to the truth, or another process_noise"
 )
@@ -31,7 +31,13 @@ class Observing:
         estimation = closed_loop.estimation
         assert estimation is not None
         self.estimator = estimation.estimator()
-        self.finite = True  # whether the estimate can be used
+        self.lost = ""  # why the estimate cannot be used; empty: it can
+        settings = estimation.settings
+        used = [settings.sensors[i] for i in settings.used]
+        slowest = max(1e9 / each.rate / settings.step_ns if each.rate else 0.0 for each in used)
+        self._patience = settings.horizon + round(slowest)  # steps within which the first reading must come
+        self._names = ", ".join(each.name for each in used)
+        self._begun, self._heard = 0, False  # at which step it began, and whether a reading has come since
         description = estimation.observer.machine.description
         self._layout, self._columns, self._inputs = description.layout, description.columns, description.input_names
         self._outbox, self._counts = outbox, counts
@@ -64,7 +70,7 @@ class Observing:
         estimator = self.estimator
         if not self._run or (state.run != self._run and state.k < estimator.k):  # the plant has started anew
             estimator.begin(state.k)
-            self.finite = True
+            self.lost, self._begun, self._heard = "", state.k, False
         self._run = state.run
         try:
             self._u[:] = [state.input[name] for name in self._inputs]
@@ -72,7 +78,13 @@ class Observing:
             self._counts["refused_shape"] += 1
             return
         readings = {} if state.readings is UNSET else state.readings
-        self.finite = estimator.advance(state.k, self._u, readings) and self.finite
+        if not estimator.advance(state.k, self._u, readings):
+            self.lost = NOT_FINITE
+        self._heard = self._heard or estimator.taken > 0
+        if not self._heard and state.k - self._begun > self._patience:
+            self.lost = (
+                f"no reading of {self._names} has come since the start; do the machine's state messages have them?"
+            )
         for name, number in estimator.counts.items():
             self._counts[name] = number
 

@@ -32,19 +32,8 @@ MAY_IMPORT = {  # of each room, beside itself and these
     "views": {*ENGINE, "bus", "closed_loop", "nodes", "analysis"},
     "web": {*ENGINE, "bus", "closed_loop", "nodes", "bags", "analysis", "views"},
     "servonode": {*ENGINE, "bus", "closed_loop", "nodes", "analysis", "export", "views", "web"},
-    "cli": {
-        *ENGINE,
-        "plants/drivers",
-        "bus",
-        "closed_loop",
-        "nodes",
-        "analysis",
-        "export",
-        "views",
-        "web",
-        "bags",
-        "servonode",
-    },
+    "cli": {*ENGINE, "plants/drivers", "bus", "closed_loop", "nodes", "analysis", "export", "views", "web"}
+    | {"bags", "servonode"},
 }
 ROOMS = [room for room in MAY_IMPORT if "/" not in room and room != "servonode"]
 FOLDERS = [*ROOMS, "launch"]

@@ -38,7 +38,7 @@ def summary_rows(run: Run, name: str, interrupted: bool = False, stopped: str = 
         units = {each.name: each.unit for each in run.closed_loop.residuals}
         shown = "   ".join(f"{key} {value:.2e} {units[key]}" for key, value in run.residual_max.items())
         rows.append(("largest residual", shown))
-    rows += _estimate(run)
+    rows += _estimated(run)
     for limit, acted in run.limits.items():
         if acted["instants"]:
             text = f"{limit} acted at {acted['instants']} control instants, first at t = {acted['first']:.2f} s"
@@ -60,21 +60,14 @@ def summary_rows(run: Run, name: str, interrupted: bool = False, stopped: str = 
     return rows
 
 
-def _estimate(run: Run) -> list[Row]:
-    """What the residuals truly were and how right the estimate was, where a simulation knows it."""
-    estimate, rows = run.estimate, []
-    if estimate is None or not len(run.t):
+def _estimated(run: Run) -> list[Row]:
+    """What an estimate was worth: residuals that the law did not see, and squared errors for each expected."""
+    if run.estimate is None:
         return []
-    if run.closed_loop.driver.simulated:
-        units = {each.name: each.unit for each in run.closed_loop.residuals}
-        largest = {name: float(np.max(np.abs(values))) for name, values in estimate.residual.items()}
-        shown = "   ".join(f"{name} {value:.2e} {units[name]}" for name, value in largest.items())
-        rows.append(("true residual", f"{shown}   (above: as the law saw it, on the estimate)"))
-    nees = f"squared errors {estimate.mean_nees:.3g} times" if np.nansum(estimate.dimensions) else ""
-    nis = f"those of readings {estimate.mean_nis:.3g} times" if np.nansum(estimate.readings) else ""
-    if nees or nis:
-        rows.append(("estimate", f"{', '.join(filter(None, [nees, nis]))} what the filter expected"))
-    return rows
+    units = {each.name: each.unit for each in run.closed_loop.residuals}
+    truly = "   ".join(f"{key} {value:.2e} {units[key]}" for key, value in run.estimate.residual_max.items())
+    text = f"NEES {run.estimate.nees_mean:.3g}, NIS {run.estimate.nis_mean:.3g}; 1 where it is as good as it says"
+    return [("truly", f"{truly} (the law saw the estimate's)"), ("estimate", text)]
 
 
 def _kept_time(run: Run, times: bool) -> list[Row]:

@@ -26,8 +26,8 @@ from tests.helpers.runs import END_S, Runs, eventually, operator, private_runs
 
 ECHO = ("topic", "echo")
 TOPICS = (
-    "controller/command", "controller/report", "controller/status", "plant/applied", "plant/state", "plant/status",
-    "target/status", "target/target",
+    "controller/command", "controller/estimate", "controller/report", "controller/status", "plant/applied",
+    "plant/state", "plant/status", "target/status", "target/target",
 )  # fmt: skip
 NONE = "no run is going on; start one with servonode run FILE"
 FROZEN_S = 4.0  # in which the plant publishes more than the system's buffers and those of the echo hold
@@ -80,7 +80,7 @@ def test_a_run_is_heard_topic_by_topic_until_it_ends(runs: Runs) -> None:
     }  # fmt: skip
     assert all(' lifecycle="active" ' in line and " t=" in line for line in result.stdout.splitlines())
 
-    choices = "choose applied, command, report, state, status, target, or one node's: target/target, "
+    choices = "choose applied, command, estimate, report, state, status, target, or one node's: target/target, "
     assert f"topic 'plant/command' is not published in this run; {choices}" in refused("plant/command")
     assert refused("nowhere", "state").startswith("no run named 'nowhere' is going on; going on: ")
 

@@ -28,6 +28,7 @@ def probe(x: f64[20001], value: f64[7, 20001]):
         value[3, i], value[4, i] = exp(-a*a), atan2(a, 1.0 + a*a)
         value[5, i], value[6, i] = log(1.0 + a*a), (1.0 + a*a)**0.37
 """
+BY_LAPACK = ("nees", "dimensions")  # columns whose last bits are the linear algebra library's
 NEVER_STARTS = ("ball_refused", "hoop_too_curved", "sphero_refused")
 OURS = [each for each in sorted(packaged()) if DRIVERS[read_launch(each).plant.driver].motion is None]
 COMPARED = [each for each in OURS if each not in NEVER_STARTS]
@@ -56,7 +57,8 @@ def probe() -> str:
 def bits(name: str) -> str:
     """The bits of all that the simulation of a launch file records."""
     run = servonode.simulate(name)
-    return digest(run.k, run.work, *run.columns.values())
+    columns = {each: values for each, values in run.columns.items() if each not in BY_LAPACK}
+    return digest(run.k, run.work, *columns.values())
 
 
 def table() -> dict[str, str]:

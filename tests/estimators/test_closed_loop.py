@@ -120,6 +120,19 @@ def test_without_an_estimator_a_run_has_the_bits_that_it_had() -> None:
     assert a.estimate is None
 
 
+def test_a_machine_that_sends_no_readings_is_a_fault_and_no_dead_reckoning() -> None:
+    names = [each.name for each in closed_loop().machine.description.sensors]
+    mute = {"sensors": {name: {"lost_from": 0.0, "lost_for": 100.0} for name in names}}
+    run = simulated(plant=mute)
+    assert "no reading of encoder_left, encoder_right" in run.fault["text"]
+    assert run.fault["t"] < 0.3
+
+
+def test_an_estimate_that_is_not_finite_is_a_fault() -> None:
+    run = simulated(estimator={"initial": {"V": 1e50, "Omega": 1e50}, "initial_std": 1e50})
+    assert "the estimate is no longer finite" in run.fault["text"]
+
+
 REFUSED = [
     ({"estimator": {"sensors": ["gyro"]}}, "estimator.sensors", "gyro: unknown name; did you mean gyroscope"),
     ({"estimator": {"sensors": []}}, "estimator", "none is named; choose from encoder_left"),

@@ -225,3 +225,22 @@ def test_random_and_mutated_strings_are_refused_in_c_under_the_sanitizers(count:
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert "more than" not in done.stdout
+
+
+# the page
+
+
+def test_the_bytes_of_the_page_are_those_of_the_vectors() -> None:
+    page = (SOURCES.parent / "docs" / "firmware.md").read_text()
+    for kind in ("state", "applied"):
+        block = page.partition(f"<!-- {kind} -->\n```\n")[2].partition("```")[0]
+        vector = next(line for line in LINES if line[0].startswith(f"{kind} run=4242"))
+        assert bytes.fromhex(block) == bytes.fromhex(vector[2])
+
+
+def test_every_fault_of_the_page_has_its_text() -> None:
+    page = (SOURCES.parent / "docs" / "firmware.md").read_text()
+    rows = [line.split("|")[1] for line in page.partition("| code | fault |")[2].partition("\n\n")[0].splitlines()[2:]]
+    codes = {int(each) for row in rows[:-1] for each in row.split(",")}
+    assert codes == set(packets.FAULTS)
+    assert "a fault of its own, number 130 (detail 5)" in packets.fault_text(130, 5, 1)

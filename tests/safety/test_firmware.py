@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from servonode.bus import Applied
+from servonode.bus import Applied, State
+from servonode.closed_loop.closed_loop import resolve
+from servonode.closed_loop.launch_file import read_launch
+from servonode.nodes.driver import driven_plant
+from servonode.nodes.topology import PLANT
 from tests.helpers.firmware import Serial, Udp
 from tests.helpers.runs import Process, Runs, Watch, eventually, private_runs, signalled
-from tests.safety.suite import HOST_S, PERIOD, TIMEOUT, WAITS, Stage
+from tests.safety.suite import COMMON, HOST_S, PERIOD, TIMEOUT, WAITS, Stage
 
 DRIVERS = [Serial, Udp]
 
@@ -78,19 +82,24 @@ def test_firmware_that_hangs_is_stale_and_its_own_brake_acts_when_it_goes_on(kin
 
 
 @pytest.mark.parametrize("kind", DRIVERS)
-def test_the_firmware_brakes_by_itself_when_the_plant_is_killed(kind: type[Udp], runs: Runs) -> None:
+def test_the_firmware_brakes_by_itself_when_all_of_servonode_is_killed(kind: type[Udp], runs: Runs) -> None:
     driver = kind()
     stage = Stage(driver, runs)
-    run = stage.start(WAITS, 'supervision.plant="on-failure"')
-    with Watch(run.name) as watch:
-        watch.status("active", time.monotonic_ns())
-        assert eventually(lambda: abs(run.ask("status")["values"]["extra_machine_safe"]) == 0.0)
-        before = run.pids()
-        run.kill("plant")
-        assert eventually(lambda: run.is_open() and run.pids() != before)
-        again = watch.status("inactive", time.monotonic_ns())
-        assert again.values["extra_machine_refused"] >= 0.0
-    run.stop()
+    run = stage.start(WAITS)
+    with Watch(run.name, {PLANT: ["state", "status"]}) as watch:
+        fast = watch.until(lambda message: type(message) is State and message.state["V"] > 0.2)
+        for pid in [run.popen.pid, *run.pids().values()]:
+            signalled(pid, signal.SIGKILL)
+    time.sleep(2.0)  # coasting it would keep its speed; the brake's time constant is 0.46 s
+    launch = read_launch(driver.launch, [*COMMON, *driver.settings, *stage.beside.settings])
+    plant = driven_plant(resolve(launch, strict=False), time.monotonic_ns)
+    plant.open()
+    plant.connect(4242, fast.k)  # not 0: it stays where it is
+    assert eventually(plant.connected), plant.no_answer_reason()
+    states = dict(zip(plant.machine.description.state_names, plant.read().state, strict=True))  # type: ignore[attr-defined]
+    plant.close()
+    assert states["X"] > fast.state["X"]
+    assert 0.0 <= states["V"] < 0.1 * fast.state["V"]
     stage.close()
 
 

@@ -13,6 +13,8 @@ import pytest
 from tests.helpers.packages import WHEELS, install_wheels
 from tests.safety.suite import Beside, Driver, safety_suite
 
+pytestmark = pytest.mark.slow  # two at a time in CI
+
 
 class Wheels(Driver):
     name = "wheels"

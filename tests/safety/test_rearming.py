@@ -151,13 +151,13 @@ def test_promise_26_holds_for_machines_outside(
         with Watch(run.name) as watch:
             watch.status("active", within_s=START_S)
             for i in range(PROCESS_PAUSES):
-                time.sleep(rng.uniform(1.0, 4.0))
+                time.sleep(rng.uniform(0.5, 2.0))
                 if i % 2:
                     run.order("disarm")
                 else:
                     run.popen.send_signal(signal.SIGQUIT)  # an emergency stop
                     assert eventually(lambda: run.ask("status")["lifecycle"] == "fault")
-                time.sleep(rng.uniform(0.1, 3.0))
+                time.sleep(rng.uniform(0.1, 1.5))
                 if not i % 2:
                     run.order("reset_estop")
                 run.arm(watch)

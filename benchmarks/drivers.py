@@ -1,0 +1,164 @@
+"""Pursuit and reversing onto a line on every machine that servonode drives, in lockstep: one table.
+
+    python benchmarks drivers
+
+Each row is one way to the robot, with the same law: the machine's own equations, the external plant in C, firmware with
+float32 packets over a pseudo-terminal and over UDP, MuJoCo, and an estimate from sensors in place of the state: of the
+wheels' encoders and the gyroscope alone, with the hitch's potentiometer, and with a camera. Residuals are those of the
+states that the plant node read, in the second half of the run; with an estimate the law saw others. Beside them the
+largest distance of the robot, and of its trailer's axle, from where the equations have them at the same time.
+Needs a C compiler, make, and the headers of ZeroMQ and msgpack; a program that cannot be built is named in its row.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import servonode
+from servonode.analysis.comparison import sizes
+
+ROOT = Path(__file__).parent.parent
+SERVONODE = [sys.executable, "-m", "servonode.cli.main"]
+TASKS = {"pursuit": "trailer_pursuit", "reversing": "trailer_reverse"}
+LIMIT = "plant.safety.limit=5"  # N m; machines outside need one, and this one never acts
+WAIT_S = 600
+WHEELS = ("encoder_left", "encoder_right", "gyroscope")
+HITCH, CAMERA = "hitch_potentiometer", ("camera_x", "camera_y")
+
+
+class NotHere(Exception):
+    """Why a machine cannot be had on this computer."""
+
+
+@contextmanager
+def program(folder: str, target: str, settings: tuple[str, ...], *words: str) -> Iterator[tuple[str, ...]]:
+    """A machine's program, built by the Makefile of its folder and started; the settings by which a run meets it."""
+    with tempfile.TemporaryDirectory() as build:
+        own = f"SERVONODE={' '.join(SERVONODE)}"
+        made = ["make", "-C", str(ROOT / folder), f"BUILD={build}", own, f"{build}/{target}"]
+        done = subprocess.run(made, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise NotHere(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "make failed")
+        machine = subprocess.Popen([f"{build}/{target}", *(word.format(build=build) for word in words)],
+                                   stdout=subprocess.DEVNULL)  # fmt: skip
+        try:
+            yield (LIMIT, *(setting.format(build=build) for setting in settings))
+        finally:
+            machine.terminate()
+            machine.wait()
+
+
+@contextmanager
+def nothing(*settings: str) -> Iterator[tuple[str, ...]]:
+    """No program stands beside the run."""
+    yield settings
+
+
+def sensors(*names: str) -> tuple[str, ...]:
+    """Settings by which the law works on an estimate from these sensors."""
+    return (f"estimator.sensors={json.dumps(names)}", "estimator.process_noise=0.001", "estimator.initial_std=0.001")
+
+
+def ways() -> Mapping[str, Any]:
+    """By the name of each row, what makes its machine."""
+    udp, pty = "127.0.0.1:19875", "{build}/robot.pty"
+    ends = ("ipc://{build}/state", "ipc://{build}/applied")
+    return {
+        "equations": nothing(),
+        "C, libzmq": program("examples", "external_plant", (
+            "plant.driver=external", f"plant.device.state={ends[0]}", f"plant.device.applied={ends[1]}"), *ends),
+        "firmware, serial": program("firmware", "robot", (
+            "plant.driver=serial", f"plant.device.port={pty}"), "--pty", pty),
+        "firmware, UDP": program("firmware", "robot", (
+            "plant.driver=udp", f"plant.device.address={udp}"), "--udp", udp),
+        "MuJoCo": nothing("plant.driver=mujoco"),
+        "wheels, gyro": nothing(*sensors(*WHEELS)),
+        "  and hitch": nothing(*sensors(*WHEELS, HITCH)),
+        "  and camera": nothing(*sensors(*WHEELS, HITCH, *CAMERA)),
+        "all on MuJoCo": nothing(*sensors(*WHEELS, HITCH, *CAMERA), "plant.driver=mujoco"),
+    }  # fmt: skip
+
+
+def driven(task: str, settings: tuple[str, ...], duration: float) -> dict[str, np.ndarray]:
+    """The rows of a run in lockstep, by name."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "run.csv")
+        given = ("run.mode=lockstep", f"run.duration={duration:g}", "plant.safety.ramp=0", *settings)
+        command = [*SERVONODE, "run", task, "--arm", "--no-report", "--json", "--out", str(out), "--every", "10"]
+        command += [word for each in given for word in ("--set", each)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
+        if done.returncode:
+            faults = json.loads(done.stdout)["faults"] if done.stdout.strip() else []
+            raise NotHere(f"{faults[0]['name']} {faults[0]['t']:.1f} s" if faults else done.stderr.strip()[-200:])
+        header, *rows = out.read_text().splitlines()
+    table = np.array([row.split(",") for row in rows], dtype=float).T
+    return dict(zip(header.split(","), table, strict=True))
+
+
+def true_residuals(task: str, rows: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The residuals of the law at the states of the rows."""
+    loop = servonode.load(task).closed_loop
+    law = loop.control.law  # type: ignore[union-attr]
+    names = [each.name for each in law.description.residuals]
+    states = np.column_stack([rows[name] for name in loop.machine.description.state_names])
+    answer, found = law.answer(), []
+    for t, x in zip(rows["t"], states, strict=True):
+        law.compute(t, np.ascontiguousarray(x), loop.goal(t), answer)
+        found.append(answer.residuals.copy())
+    return dict(zip(names, np.array(found).T, strict=True))
+
+
+def row(task: str, rows: Mapping[str, np.ndarray], ideal: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """What is shown of a run."""
+    found = {f"{name} rms": sizes(rows["t"], values)["rms_late"] for name, values in true_residuals(task, rows).items()}
+    robot = np.hypot(rows["X"] - ideal["X"], rows["Y"] - ideal["Y"]).max()
+    axles = [(each["X"] - np.cos(angle), each["Y"] - np.sin(angle))  # b = 1 m
+             for each in (rows, ideal) for angle in (each["psi"] + each["phi"],)]  # fmt: skip
+    trailer = np.hypot(axles[0][0] - axles[1][0], axles[0][1] - axles[1][1]).max()
+    return {**found, "robot off [m]": float(robot), "trailer off [m]": float(trailer)}
+
+
+def table(task: str, duration: float) -> dict[str, Any]:
+    """A row of numbers for each machine, or why there is none."""
+    found: dict[str, Any] = {}
+    ideal: dict[str, np.ndarray] = {}
+    for name, way in ways().items():
+        try:
+            with way as settings:
+                rows = driven(task, settings, duration)
+        except NotHere as reason:
+            found[name] = str(reason)
+            continue
+        ideal = ideal or rows
+        found[name] = row(task, rows, ideal)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the tables")
+    parser.add_argument("--duration", type=float, default=24.0, metavar="SECONDS", help="of each run (24)")
+    options = parser.parse_args()
+    tables = {name: table(task, options.duration) for name, task in TASKS.items()}
+    if options.json:
+        print(json.dumps(tables, indent=1))
+        return
+    for task, rows in tables.items():
+        names = next(list(each) for each in rows.values() if isinstance(each, dict))
+        print(f"{task:<18}" + "".join(f"{name:>18}" for name in names))
+        for name, each in rows.items():
+            shown = each if isinstance(each, str) else "".join(f"{value:>18.2e}" for value in each.values())
+            print(f"{name:<18}{shown}")
+        print()
+
+
+if __name__ == "__main__":
+    main()
