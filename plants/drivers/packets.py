@@ -41,6 +41,7 @@ FAULTS = {  # what a fault's code says, with the remedy; {} is its detail
     9: "it has sent as many packets as it can number; reset and arm again",
     10: "a sensor fails; look after the sensors and their wires",
     11: "its own emergency stop was pressed",
+    12: "its clock went backwards; count its time in 64 bits",
 }
 
 
