@@ -370,7 +370,7 @@ def test_what_floods_the_line_is_neither_kept_nor_in_the_way_of_the_newest_packe
 
 def test_nobody_is_told_to_join_a_group_that_would_not_help(monkeypatch: pytest.MonkeyPatch) -> None:
     with terminal() as (_, port):
-        os.chmod(port, 0o600)
+        Path(port).chmod(0o600)
         monkeypatch.setattr(os, "access", lambda *_: False)
         assert "which is for its owner alone" in port_problem(port)
         assert "usermod" not in port_problem(port)
