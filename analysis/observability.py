@@ -1,8 +1,9 @@
 """What an estimator can know along a run, and what that leaves of the residuals.
 
 Readings are slopes of the state at the start: a sensor with slope h at step k sees h Phi of it, Phi the slope of the
-motion up to k. A direction in which all of these together say less than a thousandth of what is known at the start is
-not observed: there the estimate keeps the error that it has, and what acts beside the equations adds to it.
+motion up to k. Only readings count that come within the run, and of those that may be dropped the mean share. A
+direction in which all of these together say less than a thousandth of what is known at the start is not observed: there
+the estimate keeps the error that it has, and what acts beside the equations adds to it.
 """
 
 from collections.abc import Sequence
@@ -95,15 +96,24 @@ def _slopes_by_start(closed_loop: ClosedLoop, estimation: Estimation, run: Run) 
     tangent = observer.along(0.0, closed_loop.start)
     states, inputs = np.array(list(run.state.values())), run.inputs
     z, H, found = np.zeros(observer.n_z), np.zeros((observer.n_z, n)), []
+    readings, came = _readings(closed_loop, run), np.zeros(observer.n_z, dtype=np.int64)
     for i in range(len(run.t)):
         x[:-1], before = states[:, i], u
         if i % every == 0:
             observer.measured(float(run.t[i]), x, before, z, H)
-            found.append(H @ phi @ tangent)
+            found.append((readings[i] > came)[:, None] * (H @ phi @ tangent))
+            came = readings[i]
         u = np.ascontiguousarray(inputs[:, i])
         if i + 1 < len(run.t):
             observer.transition(int(run.k[i]), int(run.k[i + 1] - run.k[i]), step_ns, x, u, phi)
     return np.array(found), phi @ tangent
+
+
+def _readings(closed_loop: ClosedLoop, run: Run) -> Array:
+    """How many readings of each sensor (rows, n_z) were measured up to each row and are expected within the run."""
+    assert closed_loop.sensing is not None
+    last, effects = int(run.k[-1]), closed_loop.sensing.effects
+    return np.array([[each.expected(k, last) for each in effects] for k in run.k.tolist()])
 
 
 def _unseen(rows: Array) -> tuple[Array, int]:
@@ -140,15 +150,13 @@ def predicted_residuals(
     kalman, n = ExtendedKalmanFilter(observer, settings), observer.n
     x, (z, missed, squares) = np.zeros(n + 1), np.zeros((3, observer.n_z))
     P, states, inputs = np.diag(settings.deviation**2), np.array(list(run.state.values())), run.inputs
-    effects = closed_loop.sensing.effects if closed_loop.sensing else ()
-    number = dict.fromkeys(settings.used, 0)
+    readings, came = _readings(closed_loop, run), np.zeros(observer.n_z, dtype=np.int64)
     every, spread, J = max(1, len(run.t) // LOOKS), [], np.zeros((law.n_s, n))
     u = np.zeros(observer.machine.n_inputs)
     for i in range(len(run.t)):
         x[:-1], k = states[:, i], int(run.k[i])
-        due = [j for j in settings.used if effects[j].step_of(number[j]) <= k]
-        for j in due:
-            number[j] = max(number[j] + 1, int(k / effects[j].period) + 1)
+        due = [j for j in settings.used if readings[i, j] > came[j]]
+        came = readings[i]
         if due:
             observer.measure(k * step_s, x, u, z)
             kalman.correct(k * step_s, x, u, P, due, z, missed, squares)
@@ -214,11 +222,9 @@ def _tell_run(run: Run, found: Examination) -> None:
     estimate = run.estimate
     if estimate is None or not len(run.t):
         return
-    known = np.isfinite(estimate.nees) & (estimate.dimensions > 0)
-    nees = float(np.sum(estimate.nees[known]) / max(np.sum(estimate.dimensions[known]), 1.0))
-    taken = float(np.nansum(estimate.readings))
     numbers: dict[str, Any] = found.numbers["estimator"]
-    numbers["nees"], numbers["nis"] = nees, float(np.nansum(estimate.nis)) / max(taken, 1.0)
+    nees = numbers["nees"] = estimate.nees_mean
+    numbers["nis"] = estimate.nis_mean
     late = slice(-max(len(run.t) // 4, 1), None)
     numbers["true_residual"] = {name: float(np.max(np.abs(v[late]))) for name, v in estimate.residual.items()}
     level: Level = "warn" if nees > SURE else "good"

@@ -66,7 +66,7 @@ class Replay:
 def replay(bag: Bag, closed_loop: ClosedLoop) -> Replay:
     """Feed the recorded states and goals to the controller of `closed_loop`, and compare its commands.
 
-    Of the states those are fed that the recorded controller has answered, in the order in which it did.
+    Of the states those are fed that the recorded controller has answered, in its order; an estimator gets all.
 
     Raises:
         BagError: the run has no controller, or the bag none of its commands.
@@ -139,6 +139,7 @@ class _Player:
         self._closed_loop = closed_loop
         self._states: dict[tuple[int, int], State] = {}  # by run and seq
         self._goals: dict[tuple[int, int], Target] = {}
+        self._fed: dict[int, int] = {}  # by run: seq of the state that was answered last
         self._src = self._silent = 0
         self.left_out = 0
         self._done: list[Array] = []  # rows of controllers before
@@ -188,6 +189,15 @@ class _Player:
             self._now += 10**12
             self._node.work()
 
+    def _feed_states(self, recorded: Command) -> None:
+        """Publish the state that a command answers; where there is an estimator, those before it too."""
+        run, last = recorded.run, recorded.re
+        first = self._fed.get(run, -1) + 1 if self._closed_loop.estimation else last
+        for seq in (*range(first, last), last):
+            if (run, seq) in self._states:
+                self._plant.publish("state", self._states[run, seq])
+        self._fed[run] = last
+
     def has_heard(self, recorded: Command) -> bool:
         """Whether the state and the goal that a command answers are in the recording; counts those that are not."""
         state, goal = (recorded.run, recorded.re), (recorded.run, recorded.target_seq)
@@ -201,13 +211,14 @@ class _Player:
             if self._src:
                 self._done.append(self._node.record.rows)
                 self._begin()
+                self._fed[recorded.run] = recorded.re - 1  # it has heard nothing of what was before
                 for goal in self._goals.values():
                     self._feed(goal)
             self._src = recorded.src
         exact = self._goals.get((recorded.run, recorded.target_seq))
         if exact is not None:  # the very one: it may have been published anew since
             self._feed(exact)
-        self._plant.publish("state", self._states[recorded.run, recorded.re])
+        self._feed_states(recorded)
         self._node.work()
         commands = [message for _, message in self._answers.receive() if isinstance(message, Command)]
         return commands[-1] if commands else None

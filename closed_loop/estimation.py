@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.launch_file import LaunchError, check_names, per_name, worded
 from servonode.closed_loop.launch_keys import Estimator as Keys
-from servonode.closed_loop.launch_keys import LaunchFile
+from servonode.closed_loop.launch_keys import LaunchFile, SensorErrors
 from servonode.estimators.estimator import Estimator
 from servonode.estimators.filter import Filter
 from servonode.estimators.kalman import ExtendedKalmanFilter
@@ -113,6 +113,9 @@ def _effects(launch: LaunchFile, sensor: SensorDescription) -> SensorEffects:
     if sensor.delay > LONGEST_PAST * step:
         text = f"{sensor.delay:g} s are more than {LONGEST_PAST} plant steps; give at most {LONGEST_PAST * step:g}"
         raise LaunchError(launch.file, section, "delay", text)
+    if errors is not None and errors.lost_from is None and errors.lost_for != SensorErrors().lost_for:
+        text = "does nothing without lost_from; state from which plant time on the sensor gives nothing"
+        raise LaunchError(launch.file, section, "lost_for", text)
     delay = round(sensor.delay / step)
     if errors is None or errors.lost_from is None:
         return SensorEffects(sensor, period, delay)
@@ -129,7 +132,8 @@ def estimation_of(launch: LaunchFile, control: Control | None, start: Array) -> 
     """The estimator of the launch file's [estimator]; None without that section.
 
     Raises:
-        LaunchError: it has no controller, no sensor, a sensor without error, or a name or number that does not fit.
+        LaunchError: it has no controller or one that is started again, no sensor, a sensor without error, or a name or
+            number that does not fit.
     """
     keys = launch.estimator
     if keys is None:
@@ -137,6 +141,9 @@ def estimation_of(launch: LaunchFile, control: Control | None, start: Array) -> 
     if control is None:
         text = "there is no [controller] that would use the estimate; add one, or leave [estimator] out"
         raise LaunchError(launch.file, "estimator", None, text)
+    if launch.supervision.controller != "never":
+        text = "a controller that is started again has lost its estimate, and would believe the machine to be at its "
+        raise LaunchError(launch.file, "supervision", "controller", f'{text}start; give "never" with [estimator]')
     machine = control.law.machine
     description = machine.description
     sensors = sensors_of(launch, description)

@@ -119,8 +119,16 @@ class Run:
             "energy_error": plain(self.energy_error),
             "limits": self.limits,
             "warnings": self.warnings,
+            **self._estimated(),
             **self.stats,
         }
+
+    def _estimated(self) -> dict[str, Any]:
+        if self.estimate is None:
+            return {}
+        found = self.estimate
+        largest = {name: plain(value) for name, value in found.residual_max.items()}
+        return {"estimate": {"true_residual_max": largest, "nees": found.nees_mean, "nis": found.nis_mean}}
 
     @property
     def units(self) -> dict[str, str]:

@@ -30,12 +30,34 @@ class RunEstimate:
     dimensions: Array
 
     @property
+    def nees_mean(self) -> float:
+        """Squared error of the whole estimate for each dimension, over the run: 1 where it is as good as it says."""
+        return _ratio(self.nees, self.dimensions)
+
+    @property
+    def nis_mean(self) -> float:
+        """Squared innovation for each reading, over the run: 1 where sensors and machine are as stated."""
+        return _ratio(self.nis, self.readings)
+
+    @property
+    def residual_max(self) -> dict[str, float]:
+        """The largest true residuals."""
+        sizes = {name: np.abs(values[np.isfinite(values)]) for name, values in self.residual.items()}
+        return {name: float(np.max(values, initial=0.0)) for name, values in sizes.items()}
+
+    @property
     def columns(self) -> Columns:
         """All of it by column."""
         named = {f"estimate_{name}": values for name, values in self.state.items()}
         named |= {f"std_{name}": values for name, values in self.std.items()}
         named |= {f"true_residual_{name}": values for name, values in self.residual.items()}
         return named | {name: getattr(self, name) for name in COUNTED}
+
+
+def _ratio(squares: Array, numbers: Array) -> float:
+    """The sum of the squares for each of so many, at the rows where both are known."""
+    known = np.isfinite(squares) & (numbers > 0)
+    return float(np.sum(squares[known]) / max(np.sum(numbers[known]), 1.0))
 
 
 def estimate_of(closed_loop: ClosedLoop, held: Columns, t: Array, x: Array, own: Columns) -> RunEstimate | None:

@@ -68,6 +68,8 @@ def _missing(closed_loop: ClosedLoop) -> Iterator[str]:
     launch, safety = closed_loop.launch, closed_loop.safety
     if launch.controller and launch.controller.predictor and launch.controller.delay:
         yield "controller.predictor: the law acts on the measured state, not on the one predicted over the delay."
+    if closed_loop.estimation is not None:
+        yield "The estimator: the law acts on the x that the caller gives, a state or an estimate of it."
     drives = closed_loop.actuator
     if not drives.ideal:
         wanted = ("rate_limit", "lag", "delay", "quantum", "dead_zone")

@@ -40,7 +40,7 @@ def machine_blocks(equations: Equations, short: Abbreviations) -> list[Block]:
     ]
     if equations.model.constraints:
         blocks += [*_constraints(equations), *_full(equations, short)]
-    return [*blocks, *_energy(equations)]
+    return [*blocks, *_energy(equations), *_sensors(equations)]
 
 
 def _symbols(equations: Equations) -> list[Block]:
@@ -207,6 +207,21 @@ def _energy(equations: Equations) -> list[Block]:
         _meaning_of_powers("" if plain else " (generalized, T2 - T0)", other != 0, bool(model.reactions)),
         Lines(tuple(lines)),
         Formula((work, Phrase("T + U = T_0 + U_0 + w", "T + U = T_0 + U_0 + w"))),
+    ]
+
+
+def _sensors(equations: Equations) -> list[Block]:
+    """What can be measured of the machine."""
+    sensors = equations.model.sensors
+    if not sensors:
+        return []
+    entries = (Entry(named(each.quantity.name), each.quantity.description, each.quantity.unit) for each in sensors)
+    return [
+        Heading("Sensors"),
+        Table(Phrase("Sensors", "Sensors"), tuple(entries)),
+        Lines(
+            tuple(Line(named(each.quantity.name), each.expression.xreplace(equations.model.rates)) for each in sensors)
+        ),
     ]
 
 

@@ -1,7 +1,9 @@
 /* The machine's side of a run: handshake, inputs, states, and its own watch over a host that falls silent.
  *
  * A board calls device_receive with each packet that comes and device_advance_to whenever it has time, at least once a
- * step, and gives the function that sends bytes. Times are nanoseconds of any clock that only grows.
+ * step, and gives the function that sends bytes. Times are nanoseconds of any clock that only grows: where one is before
+ * the last, as of a counter of 32 bits that begins anew, the run ends with FAULT_CLOCK. Call all of it from one context,
+ * never from an interrupt while the main loop is in it.
  */
 #ifndef SERVONODE_DEVICE_H
 #define SERVONODE_DEVICE_H
@@ -22,6 +24,7 @@ struct device {
     uint64_t fault_detail;
     uint64_t first, k;  /* steps: at which the run began, and now */
     int64_t begin_ns;   /* when the first step was */
+    int64_t now_ns;     /* the newest time that was given */
     double step_wall_ns;
     uint64_t every;     /* steps between two states */
     struct setup setup; /* with its limits made the smaller of the host's and the machine's */

@@ -6,8 +6,16 @@
 #ifndef SERVONODE_PACKET_H
 #define SERVONODE_PACKET_H
 
+#include <float.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#if FLT_RADIX != 2 || FLT_MANT_DIG != 24 || DBL_MANT_DIG < 53
+#error "float needs 32 bits and double 64 (avr-gcc: -mdouble=64): times in ns are counted in double"
+#endif
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#error "compile without -ffast-math, -Ofast and -ffinite-math-only: with them NaN and infinity are not seen"
+#endif
 
 #define PACKET_MAGIC 0x5653u /* 'S', 'V' on the wire */
 #define PACKET_VERSION 1u
@@ -59,7 +67,8 @@ enum fault_code {
     FAULT_COUNTER = 9, /* the numbers of its packets are used up */
     FAULT_SENSOR = 10, /* a sensor that fails */
     FAULT_STOPPED = 11, /* its own emergency stop was pressed */
-    FAULT_LAW = 12      /* a law that it does not have; detail: its own law's schema, 0: it has none */
+    FAULT_CLOCK = 12,  /* its clock went backwards: a timeout might never come */
+    FAULT_LAW = 13      /* a law that it does not have; detail: its own law's schema, 0: it has none */
 };
 
 struct packet {

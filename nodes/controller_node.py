@@ -14,7 +14,7 @@ from servonode.controllers.engine.layout import Answer
 from servonode.mechanics.description import unpacked
 from servonode.nodes.durations import Durations
 from servonode.nodes.node import Clock, EventNode
-from servonode.nodes.observing import LOST, Observing
+from servonode.nodes.observing import Observing
 from servonode.nodes.predictor import Predictor, link_periods
 from servonode.nodes.row_log import Recorder
 from servonode.nodes.store import Store
@@ -73,6 +73,7 @@ class ControllerNode(EventNode):
         self._predictor = Predictor(closed_loop) if wanted and late else None
         self._steps_per_period = launch.steps_per_period or 1
         self._observing = Observing(closed_loop, self.outbox, self.counts) if closed_loop.estimation else None
+        self._observing_ns = 0  # spent on the estimate since the answer before
         self._goals: dict[int, Target] = {}
         self._early: dict[int, Target] = {}  # goals of a run whose first state has not come yet
         self._k = 0  # of the newest state that was answered; `t` is its time
@@ -96,6 +97,8 @@ class ControllerNode(EventNode):
         if state is not None and self._has_goals(k := goal_step(state), self._ahead(state)):
             self._waiting = None
             self._respond(state, k)
+            if self._observing is not None:
+                self._observing.take_held()
         return self._watch_plant()
 
     def _watch_plant(self) -> float:
@@ -140,7 +143,9 @@ class ControllerNode(EventNode):
             self._clear_memory()
             self._followed = goal_step(state) * self.closed_loop.launch.step_ns / 1e9
         if self._observing is not None:
-            self._observing.take(state)
+            begin = self.clock()
+            self._observing.hear(state, self._waiting)
+            self._observing_ns += self.clock() - begin
         if not state.control:
             return
         if self._answer is not None and state.seq == self._answer.re:
@@ -177,10 +182,11 @@ class ControllerNode(EventNode):
             return
         goal = self._goals.get(k)
         answer = self._answer_to(state, k)
-        lost = self._observing is not None and not self._observing.finite
+        lost = self._observing.lost if self._observing is not None else ""
         asked = answer.inputs.tolist() if not (answer.status or lost) else [0.0] * len(self.input_names)
-        self.compute_time.add((self.clock() - begin) / 1e9)
-        fault = LOST if lost else self.law.explain(answer) if answer.status else ""
+        self.compute_time.add((self.clock() - begin + self._observing_ns) / 1e9)
+        self._observing_ns = 0
+        fault = lost or (self.law.explain(answer) if answer.status else "")
         if fault and self.failed is None:  # cleared when the plant is armed anew
             self.fail("estimate" if lost else "law", fault, state.t)
         self._answer = self.outbox.send(  # type: ignore[assignment]

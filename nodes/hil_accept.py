@@ -161,7 +161,7 @@ class FirmwareCheck(Check):
         if wrong is not None:
             acting, expected = (_listed(each) for each in (wrong.state.input.values(), self._safe_action(wrong.state)))
             text = f"{acting} acts after the timeout, where the safe action is {expected}"
-            self.find("safe action", f"{text}; apply S x + s0 of the setup, within the limits")
+            self.find("safe action", f"{text}; apply S x + s0 of the setup; or are its own limits too small for it?")
         else:
             acting = _listed(after[-1].state.input.values())
             text = f"{delay:.3f} s after the last input, of {timeout:g} s asked for, the safe action acts: {acting}"

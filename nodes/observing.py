@@ -15,9 +15,9 @@ from servonode.nodes.node import Outbox
 Array = npt.NDArray[np.float64]
 
 
-LOST = (
+NOT_FINITE = (
     "the estimate is no longer finite: the filter has lost the machine; give sensors that observe what drifts, an "
-    "initial state nearer to the truth, or more process_noise"
+    "initial state nearer to the truth, or another process_noise"
 )
 
 
@@ -31,22 +31,46 @@ class Observing:
         estimation = closed_loop.estimation
         assert estimation is not None
         self.estimator = estimation.estimator()
-        self.finite = True  # whether the estimate can be used
+        self.lost = ""  # why the estimate cannot be used; empty: it can
+        settings = estimation.settings
+        used = [settings.sensors[i] for i in settings.used]
+        slowest = max(1e9 / each.rate / settings.step_ns if each.rate else 0.0 for each in used)
+        self._patience = settings.horizon + round(slowest)  # steps within which the first reading must come
+        self._names = ", ".join(each.name for each in used)
+        self._begun, self._heard = 0, False  # at which step it began, and whether a reading has come since
         description = estimation.observer.machine.description
         self._layout, self._columns, self._inputs = description.layout, description.columns, description.input_names
         self._outbox, self._counts = outbox, counts
         self._run = 0  # none yet
+        self._held: list[State] = []  # come while another waits for its answer
         self._u = np.zeros(len(self._inputs))
         self._deviations = np.zeros(len(self._columns))
         self._consistency = np.zeros(4)
         self._knows_truth = closed_loop.driver.simulated and closed_loop.sensor.ideal
 
-    def take(self, state: State) -> None:
+    def hear(self, state: State, waiting: State | None) -> None:
+        """Take a state of the plant in; one that comes after the state that still waits for its answer is held back.
+
+        So the answer to a state stands on what was known at that state, however late it is computed.
+        """
+        if waiting is None or state.run != waiting.run or (state.control and state.seq > waiting.seq):
+            self.take_held()
+            self._take(state)
+        else:
+            self._held.append(state)
+
+    def take_held(self) -> None:
+        """Take in what was held back."""
+        for state in self._held:
+            self._take(state)
+        self._held.clear()
+
+    def _take(self, state: State) -> None:
         """A state of the plant: what acted until then, and what was measured. Its state itself is not looked at."""
         estimator = self.estimator
         if not self._run or (state.run != self._run and state.k < estimator.k):  # the plant has started anew
             estimator.begin(state.k)
-            self.finite = True
+            self.lost, self._begun, self._heard = "", state.k, False
         self._run = state.run
         try:
             self._u[:] = [state.input[name] for name in self._inputs]
@@ -54,7 +78,13 @@ class Observing:
             self._counts["refused_shape"] += 1
             return
         readings = {} if state.readings is UNSET else state.readings
-        self.finite = estimator.advance(state.k, self._u, readings) and self.finite
+        if not estimator.advance(state.k, self._u, readings):
+            self.lost = NOT_FINITE
+        self._heard = self._heard or estimator.taken > 0
+        if not self._heard and state.k - self._begun > self._patience:
+            self.lost = (
+                f"no reading of {self._names} has come since the start; do the machine's state messages have them?"
+            )
         for name, number in estimator.counts.items():
             self._counts[name] = number
 

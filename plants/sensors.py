@@ -32,6 +32,16 @@ class SensorEffects:
         """The plant step at which the reading of this number is taken."""
         return round(number * self.period)
 
+    def expected(self, k: int, last: int) -> int:
+        """How many of the readings measured up to step k are there by step `last`; of dropped ones the mean share."""
+        until = min(k, last - self.delay) + 1
+        lost = self._before(min(until, self.lost_to)) - self._before(min(until, self.lost_from))
+        return int((self._before(until) - lost) * (1 - self.description.drop))
+
+    def _before(self, step: float) -> int:
+        """How many readings are due before a step."""
+        return max(math.ceil(step / self.period), 0)
+
 
 class Device:
     """One sensor at work. Its random numbers are its own: another sensor more or less changes nothing of it."""

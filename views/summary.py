@@ -38,6 +38,7 @@ def summary_rows(run: Run, name: str, interrupted: bool = False, stopped: str = 
         units = {each.name: each.unit for each in run.closed_loop.residuals}
         shown = "   ".join(f"{key} {value:.2e} {units[key]}" for key, value in run.residual_max.items())
         rows.append(("largest residual", shown))
+    rows += _estimated(run)
     for limit, acted in run.limits.items():
         if acted["instants"]:
             text = f"{limit} acted at {acted['instants']} control instants, first at t = {acted['first']:.2f} s"
@@ -57,6 +58,16 @@ def summary_rows(run: Run, name: str, interrupted: bool = False, stopped: str = 
     rows += [] if run.faults else [("faults", "none")]
     rows += [("stopped", f"the plant was told to stop: {stopped}")] if stopped and not interrupted else []
     return rows
+
+
+def _estimated(run: Run) -> list[Row]:
+    """What an estimate was worth: residuals that the law did not see, and squared errors for each expected."""
+    if run.estimate is None:
+        return []
+    units = {each.name: each.unit for each in run.closed_loop.residuals}
+    truly = "   ".join(f"{key} {value:.2e} {units[key]}" for key, value in run.estimate.residual_max.items())
+    text = f"NEES {run.estimate.nees_mean:.3g}, NIS {run.estimate.nis_mean:.3g}; 1 where it is as good as it says"
+    return [("truly", f"{truly} (the law saw the estimate's)"), ("estimate", text)]
 
 
 def _kept_time(run: Run, times: bool) -> list[Row]:

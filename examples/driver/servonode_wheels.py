@@ -32,6 +32,8 @@ class Keys(Struct, frozen=True):
 class WheelsLink:
     """Sends messages to the robot and receives its messages; no call blocks. Nothing is sent that was not asked for."""
 
+    lost = hint = ""  # a datagram that nobody takes tells nothing of why
+
     def __init__(self, host: str, port: int) -> None:
         self.counts: Counter[str] = Counter()  # what was received and is no message of the robot's, by reason
         self._address, self._socket = (host, port), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -95,12 +95,18 @@ static int usage(void)
 
 static int open_wire(struct wire *wire, const char *path, char *udp)
 {
-    char *colon = udp ? strrchr(udp, ':') : NULL;
+    char *colon = udp ? strrchr(udp, ':') : NULL, *end;
     if (!udp)
         return wire_open_terminal(wire, path);
+    const char *port = colon ? colon + 1 : udp;
+    const long number = strtol(port, &end, 10);
+    if (end == port || *end || number < 1 || number > 65535) {
+        fprintf(stderr, "'%s' is no port; give a number from 1 to 65535\n", port);
+        return -1;
+    }
     if (colon)
         *colon = 0;
-    return wire_open_udp(wire, colon ? udp : "127.0.0.1", (unsigned)strtoul(colon ? colon + 1 : udp, NULL, 10));
+    return wire_open_udp(wire, colon ? udp : "127.0.0.1", (unsigned)number);
 }
 
 int main(int count, char **words)
@@ -142,6 +148,6 @@ int main(int count, char **words)
     fflush(stdout);
     serve(&firmware);
     if (path)
-        unlink(path);
+        wire_unlink(&firmware.wire, path);
     return 0;
 }

@@ -23,15 +23,26 @@ static int complain(const char *what)
 /* Make `path` a link to the terminal, in the place of a link that a killed program left. */
 static int link_to(const char *name, const char *path)
 {
+    static const char terminals[] = "/dev/pts/";
+    char target[sizeof terminals] = {0};
     struct stat found;
     if (lstat(path, &found) == 0) {
-        if (!S_ISLNK(found.st_mode)) {
-            fprintf(stderr, "%s is there and is no link; give another path\n", path);
+        if (readlink(path, target, sizeof target - 1) < 0 || strcmp(target, terminals)) {
+            fprintf(stderr, "%s is there and is no link to a pseudo-terminal; give another path\n", path);
             return -1;
         }
         unlink(path);
     }
     return symlink(name, path) ? complain(path) : 0;
+}
+
+void wire_unlink(const struct wire *wire, const char *path)
+{
+    const char *name = ptsname(wire->fd);
+    char found[64];
+    const ssize_t length = readlink(path, found, sizeof found);
+    if (name && length == (ssize_t)strlen(name) && !memcmp(found, name, (size_t)length))
+        unlink(path);
 }
 
 int wire_open_terminal(struct wire *wire, const char *path)

@@ -32,6 +32,9 @@ struct wire {
 /* Open a pseudo-terminal whose name is linked to from `path`. 0, or -1 after a message. */
 int wire_open_terminal(struct wire *wire, const char *path);
 
+/* Take that link away, if it is still ours. */
+void wire_unlink(const struct wire *wire, const char *path);
+
 /* Bind a UDP socket to a numeric address and a port. 0, or -1 after a message. */
 int wire_open_udp(struct wire *wire, const char *address, unsigned port);
 

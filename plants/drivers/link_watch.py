@@ -74,7 +74,7 @@ class LinkWatch:
         return None
 
     def _stale_state(self, now: int, waited: int) -> Fault:
-        if now - self._good_ns <= self._timeout_ns:
+        if now - self._good_ns <= self._timeout_ns / 2:  # one that has just stopped has sent its last before that
             text = f"the newest state is {waited / 1e6:.0f} ms old by the machine's own step stamps, though states come"
             return "stale_state", f"{text}; does its time pass as fast as stated, do its states wait on the way?"
         refused = self.all_counts() - _named(*self._refused_before)

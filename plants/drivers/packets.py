@@ -45,7 +45,8 @@ FAULTS = {  # what a fault's code says, with the remedy; {} is its detail
     9: "it has sent as many packets as it can number; reset and arm again",
     10: "a sensor fails; look after the sensors and their wires",
     11: "its own emergency stop was pressed",
-    12: "its own law is not that of this launch file (its law's schema is {:#010x}, 0 for none; this launch file's is "
+    12: "its clock went backwards; count its time in 64 bits",
+    13: "its own law is not that of this launch file (its law's schema is {:#010x}, 0 for none; this launch file's is "
     "{law:#010x}); build it from this launch file, or leave plant.device.law out",
 }
 

@@ -3,6 +3,7 @@
 import grp
 import os
 import select
+import stat
 import time
 from collections import Counter
 from pathlib import Path
@@ -26,19 +27,22 @@ def port_problem(port: str) -> str:
     path = Path(port)
     try:
         found = path.stat()
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a name with a zero byte
         return f"there is no serial port {port}; plug the board in, or take {_list(ports())}"
     if not path.is_char_device():
         return f"{port} is no serial port; take {_list(ports())}"
-    if not os.access(path, os.R_OK | os.W_OK):
-        try:
-            group = grp.getgrgid(found.st_gid).gr_name
-        except KeyError:
-            group = str(found.st_gid)
-        return (
-            f"no permission for {port}; become a member of its group: sudo usermod -aG {group} $USER, then log in again"
-        )
-    return ""
+    return "" if os.access(path, os.R_OK | os.W_OK) else _permission_problem(port, found)
+
+
+def _permission_problem(port: str, found: os.stat_result) -> str:
+    both = stat.S_IRGRP | stat.S_IWGRP
+    if found.st_mode & both != both or found.st_gid == 0:  # to be a member would not help, or give far more than a port
+        return f"no permission for {port}, which is for its owner alone; give it a group by a udev rule (dialout, 0660)"
+    try:
+        group = grp.getgrgid(found.st_gid).gr_name
+    except KeyError:
+        group = str(found.st_gid)
+    return f"no permission for {port}; become a member of its group: sudo usermod -aG {group} $USER, then log in again"
 
 
 def extra_problem() -> str:
@@ -136,20 +140,24 @@ class SerialTransport:
             self._lose(os.strerror(error.errno or 0))
 
     def receive(self, bound: int) -> list[bytes]:
-        """The packets that have come, at most so many; the rest stays for the next look."""
+        """The packets that have come, the newest so many; older ones are lost and counted (`unread`).
+
+        None are kept for the next look: what floods the line would make each look longer than the one before.
+        """
         for _ in range(CHUNKS):
             data = self._read()
             self.came += len(data)
             self._into += data
             if len(data) < CHUNK:
                 break
-        *frames, rest = self._into.split(b"\0")
-        later = frames[bound:]
-        self._into = bytearray(b"\0".join([*later, rest]))
-        if len(rest) > FRAME:
+        *frames, self._into = self._into.split(b"\0")
+        if len(self._into) > FRAME:
             self.counts["length"] += 1
-            del self._into[len(self._into) - len(rest) :]
-        return [unstuffed(bytes(frame)) for frame in frames[:bound] if frame]
+            self._into.clear()
+        frames = [frame for frame in frames if frame]
+        if len(frames) > bound:
+            self.counts["unread"] += len(frames) - bound
+        return [unstuffed(bytes(frame)) for frame in frames[-bound:]]
 
     def _read(self) -> bytes:
         if self._serial is None:

@@ -21,7 +21,9 @@ def parsed(text: str) -> tuple[str, int] | None:
     except ValueError:
         return None
     bracketed = host.startswith("[")
-    if isinstance(address, IPv6Address) != bracketed or not (port.isdecimal() and 0 < int(port) < 65536):
+    if isinstance(address, IPv6Address) != bracketed or not (
+        port.isascii() and port.isdecimal() and 0 < int(port) < 65536
+    ):
         return None
     return str(address), int(port)
 

@@ -52,7 +52,11 @@ class UdpTransport:
         where = f"{self._peer[0]} port {self._peer[1]}"
         if self._refused:
             return f"nobody listens at {where}; start the firmware, or give its plant.device.address"
-        return "" if self.came else f"nothing comes from {where}; is the board on, and that its address?"
+        return (
+            ""
+            if self.came
+            else f"nothing comes from {where}; is the board on, is that its address, does no other host drive it?"
+        )
 
     def send(self, packet: bytes) -> None:
         """Send a datagram."""

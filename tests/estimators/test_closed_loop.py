@@ -120,16 +120,31 @@ def test_without_an_estimator_a_run_has_the_bits_that_it_had() -> None:
     assert a.estimate is None
 
 
+def test_a_machine_that_sends_no_readings_is_a_fault_and_no_dead_reckoning() -> None:
+    names = [each.name for each in closed_loop().machine.description.sensors]
+    mute = {"sensors": {name: {"lost_from": 0.0, "lost_for": 100.0} for name in names}}
+    run = simulated(plant=mute)
+    assert "no reading of encoder_left, encoder_right" in run.fault["text"]
+    assert run.fault["t"] < 0.3
+
+
+def test_an_estimate_that_is_not_finite_is_a_fault() -> None:
+    run = simulated(estimator={"initial": {"V": 1e50, "Omega": 1e50}, "initial_std": 1e50})
+    assert "the estimate is no longer finite" in run.fault["text"]
+
+
 REFUSED = [
     ({"estimator": {"sensors": ["gyro"]}}, "estimator.sensors", "gyro: unknown name; did you mean gyroscope"),
     ({"estimator": {"sensors": []}}, "estimator", "none is named; choose from encoder_left"),
     ({"estimator": {"process_noise": {"W": 1.0}}}, "estimator.process_noise", "unknown name"),
     ({"estimator": {"initial": {"phi": [1.0]}}}, "estimator.initial", "not a number; give it so"),
+    ({"supervision": {"controller": "on-failure"}}, "supervision", "started again has lost its estimate"),
     ({"plant": {"sensors": {"lidar": {}}}}, "plant.sensors", "unknown name; choose"),
     ({"plant": {"sensors": {"gyroscope": 3}}}, "plant.sensors.gyroscope", r"3 is not a section; write its keys below"),
     ({"plant": {"sensors": {"gyroscope": {"noise": -1.0}}}}, "plant.sensors.gyroscope", "not a number >= 0"),
     ({"plant": {"sensors": {"gyroscope": {"noise": 0.0}}}}, "plant.sensors.gyroscope", "neither noise nor quantum"),
     ({"plant": {"sensors": {"gyroscope": {"rate": 5000.0}}}}, "plant.sensors.gyroscope", "faster than the plant's"),
+    ({"plant": {"sensors": {"gyroscope": {"lost_for": 2.0}}}}, "plant.sensors.gyroscope", "nothing without lost_from"),
     (
         {"plant": {"sensors": {"gyroscope": {"delay": 200.0}}}},
         "plant.sensors.gyroscope",

@@ -7,6 +7,7 @@ import pytest
 
 import servonode
 from servonode.analysis.check import Report
+from servonode.views.summary import summary_rows
 
 ENCODERS = ["encoder_left", "encoder_right"]
 
@@ -43,6 +44,23 @@ def test_a_camera_and_encoders_see_everything() -> None:
     assert last < 0.1 * first
 
 
+@pytest.mark.parametrize(
+    "errors",
+    [{"delay": 50.0}, {"drop": 0.999}, {"lost_from": 0.0, "lost_for": 100.0}],
+    ids=lambda each: next(iter(each)),
+)
+def test_a_camera_whose_pictures_do_not_come_observes_nothing(errors: dict[str, float]) -> None:
+    report = checked(plant__sensors={"camera_x": errors, "camera_y": errors})
+    assert report.numbers["estimator"]["unobserved"] == [["X"], ["Y"], ["psi"]]
+    first, last = report.numbers["estimator"]["residual_std"]["heading"]
+    assert last > 0.5 * first
+
+
+def test_one_picture_tells_the_position_and_not_the_heading() -> None:
+    report = checked(plant__sensors={"camera_x": {"rate": 1e-6}, "camera_y": {"rate": 1e-6}})
+    assert report.numbers["estimator"]["unobserved"] == [["psi"]]
+
+
 def test_an_unobserved_position_does_not_matter_to_a_goal_of_speeds() -> None:
     launch = {
         "run": {"duration": 5.0},
@@ -68,6 +86,12 @@ def test_a_robot_that_is_sure_of_a_straight_hitch_folds_its_trailer_and_sees_not
     assert max(abs(sure.residual["phi"][-100:])) < 0.01  # as far as the law can see
     assert abs(sure.state["phi"][-1]) > 3.0
     assert max(abs(sure.estimate.residual["phi"][-100:])) > 3.0
+
+
+def test_the_table_of_a_run_tells_what_the_law_did_not_see(sure: Any) -> None:
+    told = dict(summary_rows(sure, "sure"))
+    assert "phi 3.84e-01" in told["largest residual"]
+    assert "phi 3.29" in told["truly"]
 
 
 def test_a_robot_that_doubts_it_finds_the_hitch_by_its_wheels_and_backs_on() -> None:

@@ -2,6 +2,7 @@
 
 import os
 import pty
+import subprocess
 import sys
 import time
 import tty
@@ -30,7 +31,7 @@ from servonode.plants.drivers.safe_map import safe_map, safe_remarks
 from servonode.plants.drivers.serial_transport import SerialTransport, port_problem
 from servonode.plants.drivers.terms import terms_of
 from servonode.plants.drivers.udp_transport import UdpTransport
-from tests.helpers.firmware import Firmware, free_udp_port
+from tests.helpers.firmware import Firmware, built, free_udp_port
 
 LAUNCH = "trailer_pursuit_udp"
 WAIT_S = 10.0
@@ -352,6 +353,51 @@ def test_a_port_that_goes_away_is_lost_and_one_that_is_back_is_opened_again(tmp_
     transport.close()
 
 
+@pytest.mark.parametrize("flood", [b"\0", b"a\0", b"a"])
+def test_what_floods_the_line_is_neither_kept_nor_in_the_way_of_the_newest_packets(flood: bytes) -> None:
+    with terminal() as (theirs, port):
+        transport = SerialTransport(port, 115200)
+        transport.open()
+        good = packets.stuffed(b"packet")
+        for _ in range(40):
+            os.write(theirs, flood * (1000 // len(flood)) + b"\0" + good * 3)
+            time.sleep(0.001)
+            assert transport.receive(2) == [b"packet"] * 2
+            assert len(transport._into) == 0
+        assert transport.counts["unread"] >= 40
+        transport.close()
+
+
+def test_nobody_is_told_to_join_a_group_that_would_not_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    with terminal() as (_, port):
+        Path(port).chmod(0o600)
+        monkeypatch.setattr(os, "access", lambda *_: False)
+        assert "which is for its owner alone" in port_problem(port)
+        assert "usermod" not in port_problem(port)
+    assert "there is no serial port a" in port_problem("a\0b")
+
+
+@pytest.mark.parametrize(
+    "words", [("--udp", "abc"), ("--udp", "99999"), ("--udp", "127.0.0.1:"), ("--pty", "/dev/null")]
+)
+def test_the_host_program_refuses_what_it_cannot_serve(words: tuple[str, ...]) -> None:
+    done = subprocess.run([built("robot"), *words], capture_output=True, text=True, timeout=WAIT_S, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert words[1].rpartition(":")[2] in done.stderr
+    assert "give" in done.stderr
+
+
+def test_a_host_program_that_ends_leaves_the_link_of_its_successor_alone(tmp_path: Path) -> None:
+    place = tmp_path / "port"
+    with Firmware("robot", "--pty", str(place)) as first, Firmware("robot", "--pty", str(place)) as second:
+        first.popen.terminate()
+        assert first.popen.wait(WAIT_S) == 0
+        assert place.is_char_device()
+        second.popen.terminate()
+        assert second.popen.wait(WAIT_S) == 0
+        assert not place.is_symlink()
+
+
 def test_a_port_in_use_is_refused() -> None:
     with terminal() as (_, port):
         first, second = SerialTransport(port, 115200), SerialTransport(port, 115200)
@@ -370,6 +416,8 @@ def test_a_missing_port_a_forbidden_one_and_a_missing_extra_are_told_before_a_ru
     assert f"{tmp_path} is no serial port" in port_problem(str(tmp_path))
     with terminal() as (_, port):
         monkeypatch.setattr(os, "access", lambda *_: False)
+        dialout = os.stat_result((0o020660, 0, 0, 1, 0, 20, 0, 0, 0, 0))
+        monkeypatch.setattr(Path, "stat", lambda *_, **__: dialout)
         assert "sudo usermod -aG" in port_problem(port)
         monkeypatch.undo()
         monkeypatch.setitem(sys.modules, "serial", None)
@@ -386,6 +434,7 @@ def test_a_missing_port_a_forbidden_one_and_a_missing_extra_are_told_before_a_ru
         ({"plant.device.address": "robot.local:9"}, "is no address; give a numeric address and a port"),
         ({"plant.device.address": "::1:9875"}, r"or \[::1\]:9875"),
         ({"plant.device.address": "127.0.0.1:0"}, "is no address"),
+        ({"plant.device.address": "127.0.0.1:\u0663"}, "is no address"),
         ({"plant.device.address": "0.0.0.0:9875"}, "is not the address of one machine"),
         ({"plant.device.address": "255.255.255.255:9875"}, "is not the address of one machine"),
         ({"plant.device.address": "192.168.4.1:9875"}, r"packets have no keys: .* plant.device.open_network = true"),

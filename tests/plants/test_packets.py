@@ -106,6 +106,11 @@ def test_every_vector_holds_in_c_under_the_sanitizers() -> None:
     assert done.stdout == f"{len(LINES)} passed, 0 failed\n"
 
 
+def test_a_device_whose_clock_jumps_neither_drives_on_nor_makes_up_for_lost_steps() -> None:
+    done = subprocess.run([built("clock")], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
 @given(st.binary(max_size=1400))
 def test_cobs_comes_back_and_holds_no_zero(data: bytes) -> None:
     frame = packets.stuffed(data)

@@ -1,0 +1,127 @@
+/* A device whose clock jumps: ahead, as after a debugger held it, and back, as a counter of 32 bits does.
+ *
+ * Prints what is wrong, and exits with 1 then.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../device.h"
+
+#define STEP_NS INT64_C(1000000)
+
+static const float own_limit[1] = {2.0f};
+static float acting;
+static uint32_t code;
+static unsigned reads, states, wrong;
+
+static uint32_t read_state(void *self, float *x)
+{
+    (void)self;
+    reads++;
+    x[0] = 0.5f;
+    return 0;
+}
+
+static void write_input(void *self, const float *u)
+{
+    (void)self;
+    acting = u[0];
+}
+
+static void take_packet(void *to, const uint8_t *bytes, size_t size)
+{
+    struct packet packet;
+    (void)to;
+    if (packet_decode(bytes, size, &packet) != PACKET_GOOD)
+        wrong++;
+    else if (packet.type == PACKET_FAULT)
+        code = packet.payload[0];
+    else
+        states++;
+}
+
+static void expect(int holds, const char *what)
+{
+    if (!holds) {
+        printf("not so: %s\n", what);
+        wrong++;
+    }
+}
+
+static uint8_t *put(uint8_t *at, uint64_t value, unsigned size)
+{
+    for (unsigned i = 0; i < size; i++)
+        *at++ = (uint8_t)(value >> (8 * i) & 0xFFu);
+    return at;
+}
+
+static uint8_t *put_float(uint8_t *at, float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return put(at, bits, 4);
+}
+
+static void give(struct device *device, int64_t now, uint8_t type, uint32_t run, const uint8_t *payload, unsigned length)
+{
+    uint8_t bytes[PACKET_SIZE];
+    uint8_t *at = put(put(put(bytes, PACKET_MAGIC, 2), PACKET_VERSION, 1), type, 1);
+    at = put(put(put(put(at, run, 4), 99, 4), 0, 4), PACKET_NONE, 4);
+    at = put(put(put(at, 0, 8), 0, 2), length, 2);
+    memcpy(at, payload, length);
+    put(at + length, packet_crc(bytes, PACKET_HEADER + length), PACKET_CRC);
+    expect(device_receive(device, now, bytes, PACKET_HEADER + length + PACKET_CRC), "a good packet is taken");
+}
+
+/* A run of hardware with one state and one input; its safe action is -2 x. An input of 1 acts. */
+static void begin(struct device *device, int64_t now, uint32_t run)
+{
+    uint8_t payload[64];
+    uint8_t *at = put(put(put(payload, 7, 4), 1, 2), 1, 2);
+    at = put(put(put(at, (uint64_t)STEP_NS, 8), 10000000, 8), 100000000, 8);
+    at = put_float(put_float(at, 1.0f), 1.5f);
+    at = put_float(put_float(put_float(at, -2.0f), 0.0f), 0.0f);
+    give(device, now, PACKET_SETUP, run, payload, (unsigned)(at - payload));
+    at = put_float(put(payload, 0, 8), 1.0f);
+    give(device, now, PACKET_APPLIED, run, payload, (unsigned)(at - payload));
+    expect(fabsf(acting - 1.0f) < 1e-6f, "the input acts");
+}
+
+int main(void)
+{
+    struct machine machine = {0};
+    struct device device;
+    int64_t now = INT64_C(4294967295) * 1000 - 50 * STEP_NS; /* soon a counter of microseconds begins anew */
+    machine.schema = 7;
+    machine.n_states = machine.n_inputs = 1;
+    machine.step_ns = STEP_NS;
+    machine.longest_timeout_ns = 500 * STEP_NS;
+    machine.limits = own_limit;
+    machine.read = read_state;
+    machine.write = write_input;
+    device_init(&device, &machine, 5, take_packet, NULL);
+    begin(&device, now, 1);
+
+    now += 50 * STEP_NS;
+    device_advance_to(&device, now);
+    expect(fabsf(acting - 1.0f) < 1e-6f, "the input still acts before the timeout");
+    device_advance_to(&device, 0);
+    expect(code == FAULT_CLOCK && fabsf(acting) < 1e-6f, "a clock that begins anew ends the run with zero input");
+    begin(&device, 10 * STEP_NS, 2);
+    device_advance_to(&device, 150 * STEP_NS);
+    expect(fabsf(acting + 1.0f) < 1e-6f, "the next run has its timeout and its safe action");
+
+    reads = states = 0;
+    now = INT64_C(3600000) * STEP_NS;
+    device_advance_to(&device, now);
+    expect(device.k == 3600000 - 10, "an hour's steps are counted");
+    expect(reads <= 2 && states == 1, "sensors are read for the present alone, and one state is sent");
+
+    now = INT64_C(50) * 86400 * 1000 * STEP_NS; /* a counter of milliseconds with 32 bits would have begun anew */
+    begin(&device, now, 3);
+    now += 150 * STEP_NS;
+    device_advance_to(&device, now);
+    expect(fabsf(acting + 1.0f) < 1e-6f && device.k == 150, "after 50 days all is as on the first");
+    return wrong != 0;
+}
