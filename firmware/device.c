@@ -146,10 +146,12 @@ static int control(struct device *device)
     const double step = (double)device->setup.step_ns * 1e-9;
     const uint64_t period = (uint64_t)(device->setup.period_ns / device->setup.step_ns);
     double y[PACKET_GOAL];
-    if (!device->law || device->k % (period ? period : 1) != 0)
+    const uint64_t instant = device->k / (period ? period : 1); /* its own step may be left out after a stall */
+    if (!device->law || (device->decided && instant == device->instant))
         return 1;
     if (!measure(device))
         return 0;
+    device->instant = instant;
     const double passed = ((double)device->k - (double)device->asked.goal_at) * step;
     goal_now(device, passed, y);
     int good = machine->law(machine->self, (double)device->asked.goal_step * step + passed, device->x, y, device->own) == 0;

@@ -40,8 +40,9 @@ struct device {
     /* the machine's own law */
     struct applied asked; /* what was taken last: the inputs that the law must keep near, and its goal */
     int law;             /* the law is to act, and no safe action does */
-    int decided;         /* 1: `own` is what it asks for; 0: no control instant has come yet; -1: it has no answer */
+    int decided;         /* 1: `own` is what it asks for; 0: it has not been asked yet; -1: it has no answer */
     int clipped;         /* something else acts than it asks for */
+    uint64_t instant; /* the control period in which that was */
     float own[PACKET_INPUTS];
 
     uint32_t seq;     /* of the next packet */
