@@ -68,7 +68,7 @@ class Guard:
         self.preview = Preview(self.limiter, self._is_answered) if closed_loop.readonly else None
         self._timeout_ns = (closed_loop.safety.command_timeout or math.inf) * 1e9
         self._held = HeldCommand(closed_loop.launch.plant.safety.repeats, self.output.delay)
-        law = None if plant.simulated else closed_loop.device_law
+        law = closed_loop.device_law if hasattr(plant, "follow") else None  # a machine in its place may have none
         self._n_goal = law.n_goal if law else None  # entries of the goal of a law in the machine's firmware
         self._plant, self._outbox = plant, outbox
 

@@ -176,7 +176,7 @@ def test_promise_15_the_filter_does_not_ask_for_the_driver(module: ModuleType) -
     # two places, neither of which spares a simulation a check: the state of a device is not known before it has
     # answered, and it is told once more what it holds already, so that it knows that somebody lives
     found = {ast.unparse(each) for each in (*asked, *(statement for each in branches for statement in each.body))}
-    assert found <= {"self.state_unknown = not plant.simulated", "self._plant.write(self.applied)"}
+    assert found <= {"self.state_unknown = not plant.simulated", "self._send()"}
     assert words.count("simulated") == len(asked) + len(branches) == (2 if module is plant_output else 0)
 
 
