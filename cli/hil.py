@@ -50,14 +50,7 @@ def header(file: str, overrides: tuple[str, ...], no_code: bool) -> None:
     },
 )
 @verb.launch_file
-@click.option(
-    "--wait",
-    type=verb.FiniteRange(min=0, min_open=True, max=3600),
-    default=5.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to wait for the first answer.",
-)
+@verb.wait
 @verb.as_json
 def accept(file: str, overrides: tuple[str, ...], no_code: bool, wait: float, as_json: bool) -> None:
     """Prove that firmware is safe by itself.

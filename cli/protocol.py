@@ -31,14 +31,7 @@ def protocol() -> None:
 @click.argument("addresses", metavar="[ADDRESS | STATE APPLIED]", nargs=-1)
 @click.option("--launch", "file", metavar="FILE", help="The launch file whose machine, names and times are used.")
 @click.option("--machine", metavar="NAME", help="The machine, where there is no launch file.")
-@click.option(
-    "--wait",
-    type=verb.FiniteRange(min=0, min_open=True, max=3600),
-    default=5.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to wait for the first answer.",
-)
+@verb.wait
 @verb.overrides
 @verb.as_json
 def check(

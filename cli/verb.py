@@ -99,6 +99,14 @@ class Address(click.ParamType[str]):
 overrides = click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a launch-file key (repeatable)."
 )
+wait = click.option(
+    "--wait",
+    type=FiniteRange(min=0, min_open=True, max=3600),
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for the first answer.",
+)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 out = click.option("--out", type=click.Path(path_type=Path), metavar="FILE.csv", help="Write the whole run.")
 every = click.option("--every", type=click.IntRange(min=1), help="Plant steps per recorded row.")

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from servonode import mechanics
 from servonode.mechanics import cache
@@ -25,6 +25,7 @@ PLANTS: dict[str, str] = {
     "snowboarder": "two-link snowboarder on an inclined plane",
 }
 ENTRY_POINTS = "servonode.machines"
+Stated = TypeVar("Stated")
 
 
 @dataclass(frozen=True)
@@ -76,13 +77,7 @@ class MachineSource:
         Raises:
             ModelError: it is no Preparation.
         """
-        if not self.definition.states("PREPARE"):  # then sympy need not be imported
-            return None
-        stated = self.definition.attribute("PREPARE")
-        if not isinstance(stated, Preparation):
-            text = f"{self.definition.file.name}: PREPARE is no Preparation"
-            raise ModelError(f"{text}; state it as PREPARE = Preparation(function)")
-        return stated
+        return self._beside("PREPARE", Preparation, "function")
 
     def physics(self) -> PhysicalModel | None:
         """The machine as bodies, joints and contacts: the `PHYSICS` beside its function, if any.
@@ -90,12 +85,16 @@ class MachineSource:
         Raises:
             ModelError: it is no PhysicalModel.
         """
-        if not self.definition.states("PHYSICS"):  # then sympy need not be imported
+        return self._beside("PHYSICS", PhysicalModel, "...")
+
+    def _beside(self, name: str, kind: type[Stated], arguments: str) -> Stated | None:
+        """What is stated under this name beside its function, if anything; ModelError where it is not of this kind."""
+        if not self.definition.states(name):  # then sympy need not be imported
             return None
-        stated = self.definition.attribute("PHYSICS")
-        if not isinstance(stated, PhysicalModel):
-            text = f"{self.definition.file.name}: PHYSICS is no PhysicalModel"
-            raise ModelError(f"{text}; state it as PHYSICS = PhysicalModel(...)")
+        stated = self.definition.attribute(name)
+        if not isinstance(stated, kind):
+            text = f"{self.definition.file.name}: {name} is no {kind.__name__}"
+            raise ModelError(f"{text}; state it as {name} = {kind.__name__}({arguments})")
         return stated
 
     def views(self) -> tuple[View, ...]:
