@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help test slow lint types bench ci
+.PHONY: help test slow lint types docs links bench pictures ci
 
 help:  ## print these targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -16,8 +16,17 @@ lint:  ## formatter and linter
 types:  ## mypy and pyright
 	uv run mypy && uv run pyright
 
+docs:  ## the documentation site, in docs/_build/html; each warning is an error
+	uv run sphinx-build -b html -W --keep-going docs docs/_build/html
+
+links:  ## the links of the site to other sites; needs a network, so CI does not
+	uv run sphinx-build -b linkcheck docs docs/_build/links
+
 bench:  ## speed as ratios against C and bare pyzmq
 	uv run python benchmarks
+
+pictures:  ## the pictures of README, pages and gallery, minutes of computation
+	uv run python docs/validation/pictures.py && uv run python docs/validation/gallery.py
 
 ci:  ## everything CI runs, from scratch
 	bash .ci/run

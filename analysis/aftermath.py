@@ -42,12 +42,12 @@ def after_fault(closed_loop: ClosedLoop, run: Run, usual: float, found: Examinat
             f"the machine gains speed after a fault at t = {t:.4g} s: from {before:.3g} J its kinetic energy grows to "
         )
         text += f"{largest:.3g} J within {within:.3g} s, in the run it is at most {usual:.3g} J; {what} not hold it, "
-        found.add("warn", "safe action", f"{text}state a brake, safe= of its Model, that does")
+        found.add("warn", "safe action", f"{text}give a brake, safe= of its Model, that does")
     return {"kinetic_max": largest, "kinetic_before": before, "kinetic_run": usual, "t": t, "within": within}
 
 
 def _largest_kinetic(closed_loop: ClosedLoop, k: int, x: Array, steps: int) -> float:
-    """The largest kinetic energy [J] while the safe action acts for so many steps from step k and state x on."""
+    """The largest kinetic energy [J] while the safe action acts for this many steps from step k and state x on."""
     machine, step = closed_loop.machine, closed_loop.launch.step_ns
     advance, limits = machine.advancer(closed_loop.launch.plant.integrator), np.array(closed_loop.safety.limits.value)
     held = closed_loop.safety.brake_steps if machine.description.has_safe_action else max(steps // LOOKS, 1)

@@ -1,4 +1,4 @@
-"""`servonode check`: the report an engineer wants before power-on."""
+"""`servonode check`: the report on a closed loop before power-on."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -8,17 +8,22 @@ import numpy as np
 
 from servonode.analysis.aftermath import actions
 from servonode.analysis.dry_run import dry_run
+from servonode.analysis.unit_checks import judge_units
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.driver_checks import remarks
 from servonode.closed_loop.static_checks import Examination, Finding
+from servonode.controllers import ServoLaw
+from servonode.tables import Row, Tabular, several
+
+MOST_TOLD = 4  # findings of one kind, and residuals, in a report's short table
 
 
-@dataclass(frozen=True)
-class Report:
-    """What would run, and what servonode thinks of it. Times in s, rates in 1/s.
+@dataclass(frozen=True, repr=False)
+class Report(Tabular):
+    """The report of `check`: the resolved closed loop and the findings. Times in s, rates in 1/s.
 
-    verdict: "yes" or "no"; findings: level, subject and sentence each; numbers: margins, conditions, peaks,
-    judgement of the zero dynamics, by name.
+    verdict: "yes" if the check passed, else "no". findings: level, subject and sentence of each. numbers: margins,
+    conditions, peaks and the result for the zero dynamics, by name.
     """
 
     file: str
@@ -32,6 +37,7 @@ class Report:
     degrees_of_freedom: int
     program: str | None
     residuals: dict[str, dict[str, float]]
+    extension: dict[str, Any]  # of a law that has one: steps, integrators, left_free, determinant
     settings: dict[str, float]  # of the program
     options: dict[str, Any]  # of the machine
     targets: tuple[str, ...]
@@ -48,7 +54,37 @@ class Report:
     numbers: dict[str, Any]
 
     def as_dict(self) -> dict[str, Any]:
+        """All fields by name, as `servonode check --json` prints them."""
         return asdict(self)
+
+    def table(self) -> tuple[str, list[Row]]:
+        """The verdict, the reasons for it, the residuals with their margins, warnings."""
+        told = {level: [each for each in self.findings if each.level == level] for level in ("refuse", "warn", "good")}
+        rows = [("refused", f"{each.subject}: {each.text}") for each in told["refuse"][:MOST_TOLD]]
+        rows += [("machine", self.machine), ("program", self.program or "none")]
+        rows += [(name, self._residual(name)) for name in list(self.residuals)[:MOST_TOLD]]
+        simulated = self.numbers.get("simulated", {})
+        if simulated.get("input_max"):
+            rows += [
+                (
+                    "largest inputs (SI)",
+                    several(f"{name} {value:.4g}" for name, value in simulated["input_max"].items()),
+                )
+            ]
+        if "condition_max" in simulated:
+            at = f"at t = {simulated['condition_max_t']:.4g} s"
+            rows += [("condition of W", f"at most {simulated['condition_max']:.4g} along the run, {at}")]
+        rows += [("warning", f"{each.subject}: {each.text}") for each in told["warn"][:MOST_TOLD]]
+        counts = {"refused": told["refuse"], "warnings": told["warn"], "good": told["good"]}
+        rows += [("findings", ", ".join(f"{len(found)} {word}" for word, found in counts.items()))]
+        return f"Check of {self.file}: {'passed' if self.verdict == 'yes' else 'FAILED'}", rows
+
+    def _residual(self, name: str) -> str:
+        """Relative degree, convergence rate and the margin of the sampled law of one residual."""
+        numbers, margin = self.residuals[name], self.numbers.get("margins", {}).get(name)
+        text = f"relative degree {numbers['relative_degree']:.0f}, "
+        text += f"convergence rate {numbers['convergence_rate']:.4g} 1/s" if numbers["held"] else "only watched"
+        return text + (f", lambda T = {margin['value']:.3g} of at most {margin['limit']:.3g}" if margin else "")
 
 
 def report(closed_loop: ClosedLoop) -> Report:
@@ -66,7 +102,8 @@ def report(closed_loop: ClosedLoop) -> Report:
         found.add("warn", "device", text)
     if closed_loop.safety.unlimited:
         found.add("refuse", "limits", closed_loop.safety.unlimited_text)
-    if not [each for each in found.refusals if each.subject != "limits"]:
+    judge_units(closed_loop, found)
+    if not [each for each in found.refusals if each.subject not in ("limits", "units")]:
         dry_run(closed_loop, found)
     return Report(
         file=launch.file,
@@ -77,9 +114,10 @@ def report(closed_loop: ClosedLoop) -> Report:
         constraints=description.constraints,
         reactions=description.reactions,
         stabilised=tuple(each.name for each in description.stabilised),
-        degrees_of_freedom=len(description.velocities),
+        degrees_of_freedom=len(description.velocities) - len(description.first_order),
         program=law.description.name if law else None,
         residuals=_residuals(closed_loop),
+        extension=_extension(law),
         settings=dict(law.parameters) if law else {},
         options=dict(closed_loop.source.settings),
         targets=closed_loop.targets.names,
@@ -97,8 +135,21 @@ def report(closed_loop: ClosedLoop) -> Report:
     )
 
 
+def _extension(law: ServoLaw | None) -> dict[str, Any]:
+    """The extension of a law whose inputs do not reach the residuals directly; empty without extension."""
+    extension = law.description.extension if law else None
+    if extension is None:
+        return {}
+    return {
+        "steps": list(extension.steps),
+        "integrators": [each.name for each in extension.integrators],
+        "left_free": extension.left_free,
+        "determinant": extension.determinant,
+    }
+
+
 def _safety(closed_loop: ClosedLoop) -> dict[str, Any]:
-    """What stands between the law and the machine. Limits only where there are any."""
+    """The settings of the safety filter between law and machine; only limits that exist."""
     launch, limits, names = closed_loop.launch, closed_loop.safety.limits, closed_loop.machine.description.input_names
     return {
         "driver": launch.plant.driver,
@@ -122,15 +173,19 @@ def _finite(limits: Sequence[float], names: Sequence[str]) -> dict[str, float]:
     return {name: most for name, most in zip(names, limits, strict=True) if np.isfinite(most)}
 
 
-def _residuals(closed_loop: ClosedLoop) -> dict[str, dict[str, float]]:
-    """Degree and gains of each residual; the rate is that of f' = -rate f or f'' = -2 rate f' - rate^2 f."""
+def _residuals(closed_loop: ClosedLoop) -> dict[str, dict[str, Any]]:
+    """Relative degree and convergence rate of each residual: f' = -rate f or f'' = -2 rate f' - rate^2 f.
+
+    `held`: whether the law brings it to zero; a program that gives its inputs only monitors its residuals.
+    """
     control = closed_loop.control
     if control is None:
         return {}
-    found: dict[str, dict[str, float]] = {}
+    found: dict[str, dict[str, Any]] = {}
     description = control.law.description
     for i, (quantity, r) in enumerate(zip(description.residuals, description.relative_degrees, strict=True)):
         K0, K1 = float(control.gains.K0[i, i]), float(control.gains.K1[i, i])
-        rate = K0 if r == 1 else K1 / 2
-        found[quantity.name] = {"relative_degree": r, "convergence_rate": rate, "K0": K0, "K1": K1}
+        rate = float(control.gains.rates[i])
+        numbers = {"relative_degree": r, "convergence_rate": rate, "K0": K0, "K1": K1}
+        found[quantity.name] = numbers | {"held": not description.explicit}
     return found

@@ -79,7 +79,9 @@ def read_csv(file: Path) -> dict[str, Array]:
         with file.open(encoding="utf-8") as stream:
             names = stream.readline().strip().split(",")
             if names[0] != "t" or len(set(names)) != len(names):
-                raise CompareError(f"{file}: its first line has no columns t, ...; give a file that --out has written")
+                raise CompareError(
+                    f"{file}: the first line does not name the columns t, ...; give a file that --out has written"
+                )
             lines = [line for line in stream if line.strip()]
     except OSError as error:
         raise CompareError(f"{file}: cannot be read ({error.strerror or error})") from error

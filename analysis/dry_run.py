@@ -1,6 +1,7 @@
 """What a launch file will do, found by simulating it: peaks, conditions, steady residuals, the zero dynamics."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -8,31 +9,38 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.analysis.aftermath import after_fault
+from servonode.analysis.arrival import judge_arrival, judge_limits
+from servonode.analysis.continuous_loop import ContinuousLoop
+from servonode.analysis.extended_law import left_by_held_inputs, noise_of_demand
+from servonode.analysis.internal_motion import Linearised
 from servonode.analysis.observability import judge_estimate
+from servonode.analysis.sampled_loop import judge_sampling
 from servonode.analysis.simulate import SimulationError, can_fuse, simulate_fused
 from servonode.analysis.zero_dynamics import judge
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.run import Run, default_every
 from servonode.closed_loop.static_checks import Examination, Level, total_delay
+from servonode.controllers import ServoLaw
 from servonode.mechanics import discrete
 from servonode.mechanics.stabilize import UnstableGains
+from servonode.mechanics.stiffness import stiffness
 
 Array = npt.NDArray[np.float64]
 GROWTH = 3.0  # perturbations that grow more than this are warned of
+FEW_ROWS = 10  # of a run whose eigenvalues are looked at
+NO_ENERGY = 1e-12  # J, below which the balance is rounding
 STEP_ERROR = 1e-3  # share of the energy turned over that the integrator may lose before it is warned of
-MISSED = 100.0  # times the residual that the zero-order hold explains: more than that at the end is a goal not reached
 ROWS = 400  # rows of the run at which W and the drift are looked at
 MOST_STEPS = 2_000_000  # of a run that are simulated here, a second or two
 MOST_SINGLE_STEPS = 200_000  # the same where drives, sensors or limits keep the loop from being compiled as a whole
-BAND = 3.0  # standard deviations of what an estimator knows of a residual, at start or end, that it may be
 JUDGED = 500.0  # s over which the zero dynamics is judged at most
 
 
 def dry_run(closed_loop: ClosedLoop, found: Examination) -> None:
     """Simulate the sampled run and the zero dynamics; add findings and numbers to the examination.
 
-    Of a long run only the beginning is looked at, which is said.
+    Of a long run only the beginning is looked at, which is reported.
     """
     whole = closed_loop.launch.duration_ns / 1e9
     closed_loop = _beginning(closed_loop)
@@ -48,17 +56,21 @@ def dry_run(closed_loop: ClosedLoop, found: Examination) -> None:
         found.add("refuse", "run", f"ends by a fault at t = {run.fault['t']:.4g} s: {run.fault['text']}")
     for text, t in run.warnings.items():
         found.add("warn", "run", f"{text} (from t = {t:.2f} s)")
-    _judge_peaks(closed_loop, found)
+    judge_limits(closed_loop, run, found)
+    _judge_arming(closed_loop, found)
     _judge_energy(run, found)
     if closed_loop.machine.n_inputs:
         found.numbers["after_fault"] = after_fault(closed_loop, run, _largest_kinetic(run), found)
     control = closed_loop.control
-    if control is None or control.law.description.explicit:
+    if control is None:
         return
-    _along(closed_loop, control, run, found)
-    _noise(closed_loop, control, found)
-    _arrival(control, run, found)
-    _judge_zero_dynamics(closed_loop, found)
+    description = control.law.description
+    if not description.explicit:
+        _along(closed_loop, control, run, found)
+        _noise(closed_loop, control, found)
+    judge_arrival(closed_loop, control, run, found)
+    if description.feeds_back:
+        _judge_zero_dynamics(closed_loop, found)
 
 
 def _beginning(closed_loop: ClosedLoop) -> ClosedLoop:
@@ -92,12 +104,8 @@ def _peaks(closed_loop: ClosedLoop, run: Run) -> dict[str, Any]:
     }
 
 
-def _judge_peaks(closed_loop: ClosedLoop, found: Examination) -> None:
+def _judge_arming(closed_loop: ClosedLoop, found: Examination) -> None:
     peaks = found.numbers["simulated"]["input_max"]
-    for name, limit in zip(closed_loop.machine.description.input_names, closed_loop.safety.limits.value, strict=True):
-        if np.isfinite(limit) and peaks[name] >= limit * (1 - 1e-12):
-            text = f"reaches its limit {limit:g}: while it is limited the residuals do not follow their equations"
-            found.add("warn", name, text)
     soft = closed_loop.safety.soft_start
     if soft.at_first and not soft.periods and closed_loop.control is not None:
         twice = ", ".join(f"{name} = {2 * peak:.2g}" for name, peak in peaks.items())
@@ -107,14 +115,32 @@ def _judge_peaks(closed_loop: ClosedLoop, found: Examination) -> None:
 
 def _judge_energy(run: Run, found: Examination) -> None:
     """Whether the step is small enough: the energy balance is integrated beside the motion."""
+    if run.fault:
+        return
     scale = float(np.max(np.abs(run.work), initial=0.0)) + _largest_kinetic(run)
-    if not run.fault and run.energy_error > STEP_ERROR * scale:
+    stiff = _stiff(run)
+    if run.energy_error > max(STEP_ERROR * scale, NO_ENERGY):
         text = f"the energy check is off by {run.energy_error:.2g} J of {scale:.3g} J turned over: "
         if run.closed_loop.driver.motion is not None:
             found.add("warn", "contact", f"{text}contacts take it, which slip; give more friction, or a gentler goal")
             return
-        text += f"the step of {run.closed_loop.launch.step_ns / 1e9:g} s is too long for this motion; shorten it"
-        found.add("warn", "step", text)
+        text += f"the step of {run.closed_loop.launch.step_ns / 1e9:g} s is too long for this motion; "
+        found.add("warn", "step", text + (stiff or "shorten it"))
+    elif stiff:
+        found.add("warn", "step", f"a motion of this machine decays faster than the steps follow: {stiff}")
+
+
+def _stiff(run: Run) -> str:
+    """The stiffest motion along the run that its steps do not follow; empty where they follow all."""
+    loop, states, found = run.closed_loop, np.array(list(run.state.values())), []
+    if loop.driver.motion is not None:
+        return ""
+    method, step = loop.launch.plant.integrator, loop.launch.step_ns / 1e9
+    for i in range(0, len(run.t), max(1, len(run.t) // FEW_ROWS)):
+        x, u = np.append(states[:, i], 0.0), np.ascontiguousarray(run.inputs[:, i])
+        found.append(stiffness(loop.machine, method, step, float(run.t[i]), x, u))
+    worst = max((each for each in found if each), key=lambda each: each.size / each.limit, default=None)
+    return str(worst) if worst else ""
 
 
 def _largest_kinetic(run: Run) -> float:
@@ -128,14 +154,16 @@ def _largest_kinetic(run: Run) -> float:
 
 
 def _along(closed_loop: ClosedLoop, control: Control, run: Run, found: Examination) -> None:
-    """Condition of W along the run, and how fast the demand drifts under the zero-order hold."""
+    """Condition of W along the run, and what the zero-order hold leaves of the residuals."""
     law, launch, machine = control.law, closed_loop.launch, closed_loop.machine
     assert launch.steps_per_period is not None
     assert launch.period_ns is not None
     period = launch.period_ns / 1e9
     advance = machine.advancer(launch.plant.integrator)
     states, inputs = np.array(list(run.state.values())), run.inputs
-    answer, conditions, drift = law.answer(), [], np.zeros(law.n_s)
+    answer, conditions, largest = law.answer(), [], np.zeros(law.n_s)
+    limits = np.array(closed_loop.safety.limits.value) * (1 - 1e-9)
+    signs: list[tuple[float, float]] = []
     for i in range(0, len(run.t) - 1, max(1, len(run.t) // ROWS)):
         x, u = np.append(states[:, i], 0.0), np.ascontiguousarray(inputs[:, i])
         t = float(run.t[i])
@@ -144,22 +172,61 @@ def _along(closed_loop: ClosedLoop, control: Control, run: Run, found: Examinati
         if law.compute(t, x, y, answer):
             continue
         conditions.append((answer.condition, t))
-        before = _top_derivative(law, t, x, u, y)
+        if law.description.extension is not None:
+            signs.append((t, float(np.sign(np.linalg.det(law.terms(t, x, y)["W"])))))
+        before = _Held(t, x.copy(), u, y, answer.inputs.copy())
         own = own + period * law.state_rates(t, x, y)
         advance(int(run.k[i]), launch.steps_per_period, launch.step_ns, x, u, machine.c)
-        after = _top_derivative(law, t + period, x, u, closed_loop.goal(t + period, own))
-        if run.t[i] > run.t[-1] / 2:  # what starts off the program is over by then
-            drift = np.maximum(drift, np.abs(after - before) / period)
+        if run.t[i] > run.t[-1] / 2 and (np.abs(u) < limits).all():  # what starts off the program is over by then
+            y = closed_loop.goal(t + period, own)
+            law.compute(t + period, x, y, answer)
+            after = _Held(t + period, x, u, y, answer.inputs)
+            largest = np.maximum(largest, _hold_effect(closed_loop, control, before, after))
+    _judge_crossing(law, signs, found)
     if not conditions:
         return
     worst, when = max(conditions)
     found.numbers["simulated"] |= {"condition_max": worst, "condition_max_t": when}
     try:
-        steady = discrete.steady_hold_residual(control.gains, period, total_delay(launch), drift)
+        steady = largest
+        if law.description.extension is None:
+            steady = discrete.steady_hold_residual(control.gains, period, total_delay(launch), largest)
     except (UnstableGains, np.linalg.LinAlgError):
         return
     names = [each.name for each in law.description.residuals]
     found.numbers["steady_residual"] = dict(zip(names, map(float, np.abs(steady)), strict=True))
+
+
+def _judge_crossing(law: ServoLaw, signs: list[tuple[float, float]], found: Examination) -> None:
+    """Whether the determinant of the decoupling matrix changes its sign between two of the instants."""
+    for (before, one), (after, other) in pairwise(signs):
+        if one * other < 0:
+            names = " and ".join(each.name for each in law.description.residuals)
+            text = f"crosses a singular set between t = {before:.4g} s and {after:.4g} s, where the inputs cannot move "
+            found.add("refuse", "run", f"{text}{names} independently; keep the goal away from it")
+            return
+
+
+@dataclass(frozen=True)
+class _Held:
+    """One of two instants a period apart, under the same held inputs u; `wanted` are the law's."""
+
+    t: float
+    x: Array
+    u: Array
+    y: Array
+    wanted: Array
+
+
+def _hold_effect(closed_loop: ClosedLoop, control: Control, before: _Held, after: _Held) -> Array:
+    """How fast f^(r) drifts under the held inputs; of a law with an extension what they leave of the residuals."""
+    law = control.law
+    if law.description.extension is not None:
+        late = (after.wanted - before.wanted) * (0.5 + total_delay(closed_loop.launch))
+        return left_by_held_inputs(control, closed_loop.machine, before.t, before.x, before.y, late)
+    ends = [_top_derivative(law, each.t, each.x, each.u, each.y) for each in (before, after)]
+    assert closed_loop.launch.period_ns is not None
+    return np.abs(ends[1] - ends[0]) / (closed_loop.launch.period_ns / 1e9)
 
 
 def _top_derivative(law: Any, t: float, x: Array, u: Array, y: Array) -> Array:
@@ -167,21 +234,6 @@ def _top_derivative(law: Any, t: float, x: Array, u: Array, y: Array) -> Array:
     terms = law.terms(t, x, y)
     result: Array = terms["W"] @ u + terms["b"]
     return result
-
-
-def _arrival(control: Control, run: Run, found: Examination) -> None:
-    """Whether the last quarter's residuals are small beside the initial ones and what sampling and noise leave."""
-    if run.fault:
-        return
-    spread = found.numbers.get("estimator", {}).get("residual_std", {})
-    for i, (name, values) in enumerate((run.estimate or run).residual.items()):
-        explained = found.numbers.get("steady_residual", {}).get(name, 0.0)
-        explained += found.numbers.get("noise_residual", {}).get(name, 0.0)
-        late = float(np.max(np.abs(values[-max(len(values) // 4, 1) :])))
-        if late > max(abs(float(values[0])), MISSED * explained, 1e-6, BAND * min(spread.get(name, [0.0]))):
-            level: Level = "warn" if i in control.gains.plain else "refuse"
-            text = f"the residual is still {late:.3g} in the last quarter of the run: the goal is not reached"
-            found.add(level, name, f"{text}; look at the limits, the drives and the rate")
 
 
 def _noise(closed_loop: ClosedLoop, control: Control, found: Examination) -> None:
@@ -192,6 +244,13 @@ def _noise(closed_loop: ClosedLoop, control: Control, found: Examination) -> Non
     law, launch = control.law, closed_loop.launch
     assert launch.period_ns is not None
     y, slopes = closed_loop.goal(0.0), []
+    period, delay = launch.period_ns / 1e9, total_delay(launch)
+    names = [each.name for each in law.description.residuals]
+    if law.description.extension is not None:
+        s_f = noise_of_demand(control, closed_loop.start, y, noise)
+        sigma = discrete.held_noise(control.gains, period, delay, s_f)
+        found.numbers["noise_residual"] = dict(zip(names, map(float, sigma), strict=True))
+        return
     for i in range(len(noise)):
         values = []
         for side in (1e-6, -1e-6):
@@ -201,9 +260,7 @@ def _noise(closed_loop: ClosedLoop, control: Control, found: Examination) -> Non
             values.append(np.append(answer.residuals, answer.rates))
         slopes.append((values[0] - values[1]) / 2e-6)
     s_f, s_f_dot = np.sqrt((np.array(slopes).T ** 2) @ noise**2).reshape(2, -1)
-    period, delay = launch.period_ns / 1e9, total_delay(launch)
     sigma = discrete.held_noise(control.gains, period, delay, s_f, s_f_dot)
-    names = [each.name for each in law.description.residuals]
     found.numbers["noise_residual"] = dict(zip(names, map(float, sigma), strict=True))
 
 
@@ -219,8 +276,20 @@ def _judge_zero_dynamics(closed_loop: ClosedLoop, found: Examination) -> None:
         "internal": list(judgement.internal),
         "rate": judgement.rate,
         "time": judgement.time,
+        "equilibria": [_numbers(each) for each in judgement.equilibria],
+        "along": [_numbers(each) for each in judgement.along],
     }
     level: Level = "refuse"
     if judgement.judgement == "bounded":
-        level = "warn" if judgement.growth > GROWTH else "good"
-    found.add(level, "zero dynamics", judgement.text)
+        departs = judgement.growth > GROWTH and not judgement.settled
+        level = "warn" if departs or judgement.drifts else "good"
+    explicit = closed_loop.control is not None and closed_loop.control.law.description.explicit
+    found.add(level, "closed loop" if explicit else "zero dynamics", judgement.text)
+    if explicit and judgement.near:
+        judge_sampling(ContinuousLoop(closed_loop), judgement.near[-1], judgement.passive, found)
+
+
+def _numbers(at: Linearised) -> dict[str, Any]:
+    """Time [s], eigenvalues [1/s] as pairs, and the states at which they were found."""
+    eigenvalues = [[float(mu.real), float(mu.imag)] for mu in at.eigenvalues]
+    return {"t": at.time, "eigenvalues": eigenvalues, "state": dict(zip(at.names, at.values, strict=True))}

@@ -65,6 +65,7 @@ def judge_estimate(closed_loop: ClosedLoop, ideal: Run, run: Run, found: Examina
     for i, name in enumerate(names):
         _tell_spread(name, spread[:, i], abs(float(ideal.residual[name][0])), found)
     _tell_unobserved(unobserved, names, J, found)
+    _tell_limits(closed_loop, unobserved, run, found)
     _tell_run(run, found)
 
 
@@ -187,7 +188,7 @@ def _slopes(closed_loop: ClosedLoop, law: ServoLaw, run: Run, i: int) -> Array:
 def _tell_spread(name: str, spread: Array, begins: float, found: Examination) -> None:
     """How well a residual that begins with this size is known along the run."""
     first, last = float(spread[0]), float(spread[-1])
-    text = f"known to {last:.2g} at the end of the run by what the filter says of itself, {first:.2g} at the start"
+    text = f"known to {last:.2g} at the end of the run according to the filter, {first:.2g} initially"
     if last > max(GROWS * first, begins):
         text += ": along the run that is wanted the readings say too little of it, so an error grows until the machine "
         found.add("warn", name, f"{text}leaves that run; add a sensor, or have it move so that its sensors see more")
@@ -215,6 +216,29 @@ def _tell_unobserved(unobserved: Unobserved, names: Sequence[str], J: Array, fou
     remedy = f"; {', '.join(unobserved.remedies)} would see some of them" if unobserved.remedies else ""
     what = f"the goal ({', '.join(needed)}) depends on them: it is met only as well as the start is known"
     found.add("warn", "estimator", f"{text}, and {what}{remedy}")
+
+
+def _tell_limits(closed_loop: ClosedLoop, unobserved: Unobserved, run: Run, found: Examination) -> None:
+    """What the limits on the standard deviations do, where the plant's safety stands on the estimate."""
+    terms = closed_loop.device_estimate
+    if terms is None:
+        return
+    limits = dict(zip(terms.columns, terms.most, strict=True))
+    drifting = [name for group in unobserved.groups for name in group if limits[name] == np.inf]
+    if drifting:
+        text = (
+            f"std_limit defines none for {', '.join(drifting)}, of which an error stays: the plant stays armed however "
+        )
+        found.add("warn", "estimator", f"{text}little is known of them; state how well the machine must know its place")
+    if run.estimate is None:
+        return
+    for name, most in limits.items():
+        beyond = np.flatnonzero(run.estimate.std[name] > most)
+        if len(beyond):
+            t, last = run.t[beyond[0]], float(np.nanmax(run.estimate.std[name]))
+            text = f"{name} is known worse than its std_limit of {most:g} from t = {t:.3g} s on (at worst {last:.2g}): "
+            text += "the run ends there by a fault; add a sensor that observes it, or raise std_limit"
+            found.add("refuse", "estimator", text)
 
 
 def _tell_run(run: Run, found: Examination) -> None:

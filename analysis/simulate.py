@@ -30,7 +30,7 @@ MOST_STEPS = 500_000_000  # plant steps of a simulation, which take some ten min
 
 
 class SimulationError(ServonodeError, RuntimeError):
-    """The integration cannot go on; the text says where and why."""
+    """The integration cannot continue; the text says where and why."""
 
     exit_code = 1
 
@@ -74,7 +74,7 @@ def simulate_nodes(closed_loop: ClosedLoop, every: int) -> Run:
     answers, more = np.zeros((0, 1)), {}
     if closed_loop.control:
         target = TargetNode(closed_loop, MemoryBus(switchboard, TARGET), listeners)
-        controller = ControllerNode(closed_loop, MemoryBus(switchboard, CONTROLLER), listeners)
+        controller = ControllerNode(closed_loop, MemoryBus(switchboard, CONTROLLER), listeners, simulated=True)
         bus.peers = (target, controller)
     bus.give_up = lambda: setattr(plant, "stop", True)
     if prepare(plant, arm=True, timeout_s=0.0):
@@ -134,7 +134,7 @@ def simulate_continuous(closed_loop: ClosedLoop, every: int, rtol: float, atol: 
     """The law inside the right-hand side, integrated by DOP853: the papers' mathematics.
 
     Raises:
-        SimulationError: the law fails on the way, or the integrator cannot go on.
+        SimulationError: the law fails on the way, or the integrator cannot continue.
         LaunchError: the machine is not moved by its equations.
     """
     from scipy.integrate import solve_ivp
@@ -152,7 +152,8 @@ def simulate_continuous(closed_loop: ClosedLoop, every: int, rtol: float, atol: 
             "the continuous mode knows limits only: delays, other effects of drives and sensors, and an estimator "
             "are left out"
         )
-    closed_loop = replace(closed_loop, estimation=None)
+    control = control.continuous() if control else None
+    closed_loop = replace(closed_loop, control=control, estimation=None)
     u = np.zeros(machine.n_inputs)
     dx = np.zeros(len(closed_loop.start))
     steps = np.unique(np.append(np.arange(0, launch.steps, every), launch.steps))

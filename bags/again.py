@@ -30,11 +30,11 @@ def run_again(bag: Bag, closed_loop: ClosedLoop) -> Replay:
     """
     if bag.about["mode"] != "lockstep":
         remedy = "record one with --set run.mode=lockstep, or replay its controller without --again"
-        raise BagError(f"{bag.file}: recorded in real time, where no run is as another; {remedy}")
+        raise BagError(f"{bag.file}: recorded in real time, where no two runs are equal; {remedy}")
     if closed_loop.launch.run.mode != "lockstep":
         raise BagError(f"{bag.file}: only a run in lockstep can be compared; leave --set run.mode out")
     if not closed_loop.driver.simulated:
-        raise BagError(f"{bag.file}: its machine is no simulation, and cannot be run again; leave --again out")
+        raise BagError(f"{bag.file}: its machine is not a simulation, so it cannot be run again; leave --again out")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "again.mcap"
         name, every = f"{bag.about['run']}_again", int(bag.about["every"])

@@ -1,4 +1,4 @@
-"""What is read of a bag, whole or cut off, or of the spool that a killed run has left in its place."""
+"""Reading a bag, complete or truncated, or the spool that a killed run left."""
 
 import json
 import stat
@@ -19,10 +19,11 @@ from servonode.closed_loop.run import Run
 from servonode.nodes.recording import SUFFIX, runs_of
 from servonode.nodes.spool import MAGIC as SPOOL_MAGIC
 from servonode.nodes.spool import Pieces, SpoolError
+from servonode.tables import Row, Tabular
 
 
-@dataclass
-class Bag:
+@dataclass(repr=False)
+class Bag(Tabular):
     """A recording. about, ending: its metadata, texts by name; ending is empty where the run was killed.
 
     launch: the launch file's table, path and name. spool: it is no bag yet. damage: what is not whole, in words.
@@ -35,6 +36,19 @@ class Bag:
     ending: dict[str, str] = field(default_factory=dict)
     spool: bool = False
     damage: list[str] = field(default_factory=list)
+
+    def table(self) -> tuple[str, list[Row]]:
+        """What was recorded, how it ended, what of it is damaged."""
+        about, ended = self.about, "killed: how it ended was not recorded"
+        if self.ending:
+            ended = " ".join(json.loads(self.ending.get("ended", '""')).split()) or "not recorded"
+        rows = [
+            ("run", about["run"]),
+            ("machine", about.get("machine", "")),
+            ("program", about.get("program") or "none"),
+        ]
+        rows += [("mode", about["mode"]), ("ended", ended)] + [("damage", text) for text in self.damage[:3]]
+        return f"Recording {self.file}{' (a spool)' if self.spool else ''}", rows
 
     def messages(self, topics: Collection[str] = ()) -> Iterator[Recorded]:
         """All messages, or those of some topics `NODE/WORD`: the sender's monotonic clock [ns], topic, map."""
@@ -55,7 +69,7 @@ class Bag:
         return int(self.about["wall_ns"]) - int(self.about["mono_ns"])
 
     def closed_loop(self, overrides: Collection[str] = (), code: bool = True, strict: bool = False) -> ClosedLoop:
-        """What was run, resolved anew, with `overrides` (KEY=VALUE); see `resolve`.
+        """What was run, resolved again, with `overrides` (KEY=VALUE); see `resolve`.
 
         Raises LaunchError, CacheError: it cannot be made again, as of a machine whose file has gone.
         """
@@ -64,7 +78,7 @@ class Bag:
         return resolve(launch, strict=strict, code=code)
 
     def runs(self, closed_loop: ClosedLoop) -> list[Run]:
-        """The run with all its rows, those of a plant that died and was started again before it.
+        """The run with all its rows, those of a plant that died and was restarted before it.
 
         Raises BagError where none was recorded.
         """
@@ -80,7 +94,7 @@ def read_bag(file: Path) -> Bag:
     """A recording by its file; by a bag's name also the spool of a run that was killed before it was made.
 
     Raises:
-        BagError, SpoolError: it is none, or of another version; OSError: it cannot be read.
+        BagError, SpoolError: it is not one, or of another version; OSError: it cannot be read.
     """
     spool = Path(f"{file}{SUFFIX}")
     try:
@@ -95,7 +109,7 @@ def read_bag(file: Path) -> Bag:
     if magic.startswith(SPOOL_MAGIC):
         return _of_spool(file)
     if magic != MAGIC:
-        raise BagError(f"{file}: no recording; give an .mcap file, or the .spool file that a killed run has left")
+        raise BagError(f"{file}: not a recording; give an .mcap file, or the .spool file that a killed run left")
     check_library()
     return _of_mcap(file)
 
@@ -104,7 +118,7 @@ def _of_spool(file: Path) -> Bag:
     run = read_frames(file)
     if "clock" not in run.about:
         remedy = f"its CSV file is made by servonode recover {file}"
-        raise SpoolError(f"{file}: holds the rows of a run alone, no messages; {remedy}")
+        raise SpoolError(f"{file}: contains only the rows of a run, no messages; {remedy}")
     damage = [f"{run.pieces.damaged} bytes are damaged or cut off"] if run.pieces.damaged else []
     damage += [f"{size} bytes of messages of the {node} are lost in between" for node, size in run.missing.items()]
     return Bag(file, described(run.about), run.about["launch"], run.pieces, spool=True, damage=damage)
@@ -140,6 +154,6 @@ def _messages(records: Records, wall_less_mono: int) -> Iterator[Recorded]:
         try:
             message = message_of(topic, data)
         except ValueError as error:
-            records.damaged(f"{topic}: a message is none of servonode ({error}); such ones are left out")
+            records.damaged(f"{topic}: a message does not come from servonode ({error}); such ones are left out")
             continue
         yield log_time - wall_less_mono, topic, message

@@ -1,4 +1,4 @@
-"""What a recording's file says, checked before it is believed: it may be damaged, or of a stranger."""
+"""Checks of the contents of a recording before they are used: the file may be damaged, or from someone else."""
 
 import io
 import re
@@ -53,7 +53,7 @@ _ENDING: dict[str, Any] = {
 
 
 def launch_of(data: bytes) -> dict[str, Any]:
-    """The launch file's table, path and name. Raises ValueError where it is none."""
+    """The launch file's table, path and name. Raises ValueError where it is not one."""
     launch: dict[str, Any] = _plain(data)
     msgspec.convert(launch, _Launch)
     return launch
@@ -65,7 +65,7 @@ def check_about(about: dict[str, str]) -> None:
         raise ValueError("its run has no name")
     for name in _NUMBERS:
         if not re.fullmatch("[0-9]{1,19}", about.get(name, "")):
-            raise ValueError(f"{name} = {about.get(name)!r} is no number")
+            raise ValueError(f"{name} = {about.get(name)!r} is not a number")
     msgspec.convert(_plain(about.get("kernels", "{}").encode()), dict[str, Any])
 
 
@@ -78,7 +78,7 @@ def ending_of(ending: dict[str, str]) -> dict[str, str]:
 
 
 def message_of(topic: str, data: bytes) -> dict[str, Any]:
-    """A message as a map with all that every message has. Raises ValueError where it is none."""
+    """A message as a map with all that every message has. Raises ValueError where it is not one."""
     message: dict[str, Any] = _plain(data)
     msgspec.convert(message, _Event if topic == EVENTS else _Header)
     return message
@@ -107,7 +107,7 @@ def _pieces(arrays: dict[str, Any]) -> Pieces:
 
 
 def _plain(data: bytes) -> Any:
-    """What a JSON text says. Raises ValueError where it is none."""
+    """What a JSON text says. Raises ValueError where it is not one."""
     try:
         return _decode(data)
     except RecursionError as error:

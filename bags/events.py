@@ -1,4 +1,4 @@
-"""What happened in a run, as its statuses show it: lifecycles, faults, safe states, restarts."""
+"""The events of a run, from its status messages: lifecycles, faults, safe states, restarts."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -23,7 +23,7 @@ class Events:
         before = self._starts.get(node)
         self._starts[node] = message["src"]
         if before not in (None, message["src"]):
-            found.append(_event(message, "restart", f"the {node} was started again"))
+            found.append(_event(message, "restart", f"the {node} was restarted"))
         if word == "status":
             stood = self._stood.get(node, {})
             for name in _WATCHED:

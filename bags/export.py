@@ -97,7 +97,7 @@ FORMATS: dict[str, Callable[[Columns, Mapping[str, str], Path], None]] = {
 def check_format(file: Path) -> None:
     """BagError where no export is written to a file of this name, or a library for it is missing."""
     if file.suffix not in FORMATS:
-        raise BagError(f"{file}: is no format of exports; name it {', '.join(f'FILE{each}' for each in FORMATS)}")
+        raise BagError(f"{file}: is not a format of exports; name it {', '.join(f'FILE{each}' for each in FORMATS)}")
     if file.suffix == ".parquet":
         try:
             import pyarrow  # noqa: F401

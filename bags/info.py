@@ -1,4 +1,4 @@
-"""What a recording holds, for people and programs."""
+"""The contents of a recording, for people and programs."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""A recording of a run that is going on already, by listening to it as any viewer does."""
+"""A recording of a run that is already in progress, by subscribing to it as a viewer does."""
 
 import contextlib
 import os

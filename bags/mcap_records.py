@@ -1,4 +1,4 @@
-"""The records of an MCAP file, read one behind the other, so that one that was cut off or damaged gives what it has."""
+"""The records of an MCAP file, read sequentially, so that a truncated or damaged file yields its intact part."""
 
 import struct
 import zlib
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from mcap.records import Attachment, Chunk, McapRecord
     from mcap.writer import Writer
 
-LARGEST = 1 << 30  # bytes of a record that is believed
+LARGEST = 1 << 30  # bytes of a record that is accepted
 _ATTACHMENT_BYTES = 8 + 8 + 4 + 4 + 8 + 4  # of its record beside texts and data: times, sizes, checksum
 
 

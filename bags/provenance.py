@@ -1,4 +1,4 @@
-"""What a recording was made by: versions of servonode and its libraries, the processor, digests of the kernels."""
+"""The provenance of a recording: versions of servonode and its libraries, the processor, digests of the kernels."""
 
 import platform
 import sys

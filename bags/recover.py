@@ -1,4 +1,4 @@
-"""A bag made of what is left of one: of the spool of a killed run, or of an MCAP file that was cut off or damaged."""
+"""Recovery of a bag from the spool of a killed run, or from a truncated or damaged MCAP file."""
 
 import json
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def recover(bag: Bag, out: Path | None) -> list[str]:
         raise BagError(f"{bag.file}: is whole; there is nothing to recover")
     file = out or _named(bag)
     if file.exists():
-        raise BagError(f"{file} is there already; name another with --out, or remove it")
+        raise BagError(f"{file} exists already; name another with --out, or remove it")
     write: Callable[[Path], int] = _of_spool(bag) if bag.spool else _of_mcap(bag)
     try:
         written = write(file)

@@ -1,4 +1,4 @@
-"""The controller run again on the states of a recording: every command is computed anew and compared bit by bit."""
+"""The controller run again on the states of a recording: every command is computed again and compared bit by bit."""
 
 import struct
 from collections import Counter
@@ -26,7 +26,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 @dataclass(frozen=True)
 class Difference:
-    """Where a command that was computed anew differs from the recorded one. k: plant step of the state it answers."""
+    """Where a command that was computed again differs from the recorded one. k: plant step of the state it answers."""
 
     k: int
     t: float
@@ -38,7 +38,7 @@ class Difference:
         return asdict(self)
 
     def __str__(self) -> str:
-        return f"step {self.k}, t = {self.t:.9g} s: {self.name} is {self.recorded!r}, computed anew {self.computed!r}"
+        return f"step {self.k}, t = {self.t:.9g} s: {self.name} is {self.recorded!r}, computed again {self.computed!r}"
 
 
 @dataclass
@@ -99,7 +99,7 @@ def play(bag: Bag, closed_loop: ClosedLoop) -> Iterator[tuple[int, Array]]:
 
 def _controlled(bag: Bag, closed_loop: ClosedLoop) -> ClosedLoop:
     if closed_loop.control is None:
-        raise BagError(f"{bag.file}: the run has no controller, so there are no commands to compute anew")
+        raise BagError(f"{bag.file}: the run has no controller, so there are no commands to compute again")
     return closed_loop
 
 
@@ -113,7 +113,7 @@ def _answers(bag: Bag, player: "_Player") -> Iterator[tuple[Command, Command | N
             player.goal(message)
         elif isinstance(message, Status):
             player.status(message)
-        elif isinstance(message, Command) and player.has_heard(message):
+        elif isinstance(message, Command) and player.received_all(message):
             yield message, player.answer(message)
 
 
@@ -133,7 +133,7 @@ def _other(bag: Bag, name: str, texts: dict[str, str]) -> bool:
 
 
 class _Player:
-    """A controller node, and what it is fed; one that was started again is made anew."""
+    """A controller node, and what it is fed; one that was restarted is made again."""
 
     def __init__(self, closed_loop: ClosedLoop) -> None:
         self._closed_loop = closed_loop
@@ -198,12 +198,12 @@ class _Player:
                 self._plant.publish("state", self._states[run, seq])
         self._fed[run] = last
 
-    def has_heard(self, recorded: Command) -> bool:
+    def received_all(self, recorded: Command) -> bool:
         """Whether the state and the goal that a command answers are in the recording; counts those that are not."""
         state, goal = (recorded.run, recorded.re), (recorded.run, recorded.target_seq)
-        heard = state in self._states and (recorded.target_seq < 0 or goal in self._goals)
-        self.left_out += not heard
-        return heard
+        complete = state in self._states and (recorded.target_seq < 0 or goal in self._goals)
+        self.left_out += not complete
+        return complete
 
     def answer(self, recorded: Command) -> Command | None:
         """What the controller answers to the state that a recorded command answers; None where it does not."""
@@ -211,12 +211,12 @@ class _Player:
             if self._src:
                 self._done.append(self._node.record.rows)
                 self._begin()
-                self._fed[recorded.run] = recorded.re - 1  # it has heard nothing of what was before
+                self._fed[recorded.run] = recorded.re - 1  # it received nothing from before
                 for goal in self._goals.values():
                     self._feed(goal)
             self._src = recorded.src
         exact = self._goals.get((recorded.run, recorded.target_seq))
-        if exact is not None:  # the very one: it may have been published anew since
+        if exact is not None:  # the very one: it may have been published again since
             self._feed(exact)
         self._feed_states(recorded)
         self._node.work()

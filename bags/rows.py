@@ -1,7 +1,7 @@
 """The rows of a run made of its messages, where none were recorded: by listening, or of a bag that another has cut.
 
 States are those that the plant published, measured and as often as it did. What the controller computed is computed
-anew. The work of the inputs is not in the messages, so there is no energy check.
+again. The work of the inputs is not in the messages, so there is no energy check.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ from servonode.plants.record_layout import PlantRecordLayout
 
 
 def runs_in(bag: Bag, closed_loop: ClosedLoop) -> list[Run]:
-    """The run of a bag, after those of a plant that died and was started again; from its rows, else its messages.
+    """The run of a bag, after those of a plant that died and was restarted; from its rows, else its messages.
 
     Raises BagError where it holds neither.
     """
@@ -30,7 +30,9 @@ def runs_in(bag: Bag, closed_loop: ClosedLoop) -> list[Run]:
         runs = runs_of(closed_loop, _pieces(bag, closed_loop))
     except (KeyError, ValueError, TypeError) as error:  # of a state with other names
         machine = closed_loop.machine.description.name
-        raise BagError(f"{bag.file}: holds a {STATES} that is none of the machine {machine} ({error})") from error
+        raise BagError(
+            f"{bag.file}: holds a {STATES} that does not belong to the machine {machine} ({error})"
+        ) from error
     if not runs:
         raise BagError(f"{bag.file}: holds no rows and no {STATES} of which they can be made")
     return runs

@@ -1,4 +1,4 @@
-"""What a recording says of itself, read in a moment whatever its size: rows and messages are passed over unread."""
+"""The metadata of a recording, read quickly whatever its size: rows and messages are skipped."""
 
 import io
 import json
@@ -41,7 +41,7 @@ def summary(file: Path) -> dict[str, Any]:
     check_library()
     with _opened(file) as (descriptor, size):
         if os.pread(descriptor, len(MAGIC), 0) != MAGIC:
-            raise BagError(f"{file}: no recording; give an .mcap file of run --record")
+            raise BagError(f"{file}: not a recording; give an .mcap file of run --record")
         found = _found(descriptor, size)
     about = recognised(file, found.metadata.get(ABOUT), found.library)
     ending = found.metadata.get(ENDING, {})
@@ -65,7 +65,7 @@ def recognised(file: Path, about: dict[str, str] | None, library: str, damage: s
     if about is None:
         made_by = f" ({library})" if library else ""
         raise BagError(
-            f"{file}: an MCAP file, but no recording of servonode{made_by}; give one of run --record{damage}"
+            f"{file}: an MCAP file, but not a recording of servonode{made_by}; give one of run --record{damage}"
         )
     if about.get("format") != str(FORMAT):
         made_by = f"servonode {about.get('servonode', '?')} in format {about.get('format', '?')}"
@@ -80,7 +80,7 @@ def _opened(file: Path) -> Iterator[tuple[int, int]]:
     try:
         about = os.fstat(descriptor)
         if not stat.S_ISREG(about.st_mode):
-            raise BagError(f"{file}: is no file; give an .mcap file of run --record")
+            raise BagError(f"{file}: does not exist; give an .mcap file of run --record")
         yield descriptor, about.st_size
     finally:
         os.close(descriptor)

@@ -20,6 +20,7 @@ BENCHMARKS = (
     "ball",
     "startup",
     "chain",
+    "derivation",
     "gallery",
     "window",
     "page",

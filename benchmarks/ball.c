@@ -1,6 +1,6 @@
 /* A ball on a turning plate, written by hand: Runge-Kutta steps of position, angular velocity and quaternion.
  *
- * The yardstick of ball.py. Formulas and signs: docs/machines/ball_on_turntable.md. What depends on parameters alone is
+ * The yardstick of ball.py. Formulas and signs: docs/systems/ball_on_turntable.md. What depends on parameters alone is
  * computed once, in plate(). The work of the friction force is integrated too, and each step ends with one step of
  * Newton's method for |q| = 1, as it does in servonode.
  */

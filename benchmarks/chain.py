@@ -3,7 +3,7 @@
     python benchmarks/chain.py            the tables, for 1 to 8 and 16 links
     python benchmarks/chain.py --json     the same numbers for machines
 
-The same chain of rods with torques in its joints is stated twice: by the angles of its links to the vertical, as a
+The same chain of rods with torques in its joints is given twice: by the angles of its links to the vertical, as a
 textbook does, and by the angles in its joints, as a roboticist does. Each case runs in a process of its own with an
 empty kernel cache and ends after LIMIT seconds. Before anything is timed, the accelerations are compared with a mass
 matrix that is assembled numerically.

@@ -4,8 +4,9 @@
 
 Each row is one way to the robot, with the same law: the machine's own equations, the external plant in C, firmware with
 float32 packets over a pseudo-terminal and over UDP, MuJoCo, and an estimate from sensors in place of the state: of the
-wheels' encoders and the gyroscope alone, with the hitch's potentiometer, and with a camera. Residuals are those of the
-states that the plant node read, in the second half of the run; with an estimate the law saw others. Beside them the
+wheels' encoders and the gyroscope alone, with the hitch's potentiometer, and with a camera; then the same of firmware
+that sends readings alone, from which the plant node estimates. Residuals are those of the true states (of firmware that
+sends readings: as it writes them), in the second half of the run; with an estimate the law saw others. Beside them the
 largest distance of the robot, and of its trailer's axle, from where the equations have them at the same time.
 Needs a C compiler, make, and the headers of ZeroMQ and msgpack; a program that cannot be built is named in its row.
 """
@@ -18,7 +19,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,40 +32,55 @@ TASKS = {"pursuit": "trailer_pursuit", "reversing": "trailer_reverse"}
 LIMIT = "plant.safety.limit=5"  # N m; machines outside need one, and this one never acts
 WAIT_S = 600
 WHEELS = ("encoder_left", "encoder_right", "gyroscope")
+TRUTH = ("--truth", "{build}/truth")
 HITCH, CAMERA = "hitch_potentiometer", ("camera_x", "camera_y")
 
 
+class Met(NamedTuple):
+    """The settings by which a run meets its machine, and the file into which that writes its true states, if any."""
+
+    settings: tuple[str, ...]
+    truth: Path | None = None
+
+
 class NotHere(Exception):
-    """Why a machine cannot be had on this computer."""
+    """Why a machine is not available on this computer."""
 
 
 @contextmanager
-def program(folder: str, target: str, settings: tuple[str, ...], *words: str) -> Iterator[tuple[str, ...]]:
-    """A machine's program, built by the Makefile of its folder and started; the settings by which a run meets it."""
+def program(folder: str, target: str, settings: tuple[str, ...], *words: str) -> Iterator[Met]:
+    """A machine's program, built by the Makefile of its folder and started."""
     with tempfile.TemporaryDirectory() as build:
         own = f"SERVONODE={' '.join(SERVONODE)}"
         made = ["make", "-C", str(ROOT / folder), f"BUILD={build}", own, f"{build}/{target}"]
         done = subprocess.run(made, capture_output=True, text=True, check=False)
         if done.returncode:
             raise NotHere(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "make failed")
-        machine = subprocess.Popen([f"{build}/{target}", *(word.format(build=build) for word in words)],
+        machine = subprocess.Popen([f"{build}/{target}", *(word.replace("{build}", build) for word in words)],
                                    stdout=subprocess.DEVNULL)  # fmt: skip
         try:
-            yield (LIMIT, *(setting.format(build=build) for setting in settings))
+            truth = Path(build, "truth") if TRUTH[1] in words else None
+            yield Met((LIMIT, *(setting.replace("{build}", build) for setting in settings)), truth)
         finally:
             machine.terminate()
             machine.wait()
 
 
 @contextmanager
-def nothing(*settings: str) -> Iterator[tuple[str, ...]]:
+def nothing(*settings: str) -> Iterator[Met]:
     """No program stands beside the run."""
-    yield settings
+    yield Met(settings)
 
 
 def sensors(*names: str) -> tuple[str, ...]:
     """Settings by which the law works on an estimate from these sensors."""
     return (f"estimator.sensors={json.dumps(names)}", "estimator.process_noise=0.001", "estimator.initial_std=0.001")
+
+
+def alone(pty: str, *names: str) -> Any:
+    """The firmware that sends the readings of its sensors alone, of which these are used."""
+    settings = ("plant.driver=serial", f"plant.device.port={pty}", "plant.device.sends=readings", *sensors(*names))
+    return program("firmware", "robot", settings, "--pty", pty, "--readings", *TRUTH)
 
 
 def ways() -> Mapping[str, Any]:
@@ -83,15 +99,18 @@ def ways() -> Mapping[str, Any]:
         "wheels, gyro": nothing(*sensors(*WHEELS)),
         "  and hitch": nothing(*sensors(*WHEELS, HITCH)),
         "  and camera": nothing(*sensors(*WHEELS, HITCH, *CAMERA)),
+        "wheels, firmware": alone(pty, *WHEELS),
+        "  with hitch": alone(pty, *WHEELS, HITCH),
+        "  with camera": alone(pty, *WHEELS, HITCH, *CAMERA),
         "all on MuJoCo": nothing(*sensors(*WHEELS, HITCH, *CAMERA), "plant.driver=mujoco"),
     }  # fmt: skip
 
 
-def driven(task: str, settings: tuple[str, ...], duration: float) -> dict[str, np.ndarray]:
-    """The rows of a run in lockstep, by name."""
+def driven(task: str, met: Met, duration: float) -> dict[str, np.ndarray]:
+    """The rows of a run in lockstep, by name, with the true states where the machine's program writes them."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "run.csv")
-        given = ("run.mode=lockstep", f"run.duration={duration:g}", "plant.safety.ramp=0", *settings)
+        given = ("run.mode=lockstep", f"run.duration={duration:g}", "plant.safety.ramp=0", *met.settings)
         command = [*SERVONODE, "run", task, "--arm", "--no-report", "--json", "--out", str(out), "--every", "10"]
         command += [word for each in given for word in ("--set", each)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
@@ -100,7 +119,17 @@ def driven(task: str, settings: tuple[str, ...], duration: float) -> dict[str, n
             raise NotHere(f"{faults[0]['name']} {faults[0]['t']:.1f} s" if faults else done.stderr.strip()[-200:])
         header, *rows = out.read_text().splitlines()
     table = np.array([row.split(",") for row in rows], dtype=float).T
-    return dict(zip(header.split(","), table, strict=True))
+    found = dict(zip(header.split(","), table, strict=True))
+    return found if met.truth is None else found | true_states(task, met.truth, len(rows))
+
+
+def true_states(task: str, file: Path, rows: int) -> dict[str, np.ndarray]:
+    """What a machine's program has written of its last run, as many rows by state, ten steps apart."""
+    written = np.loadtxt(file, delimiter=",", ndmin=2)
+    begin = np.flatnonzero(written[:, 0] == 0)[-1]
+    names = servonode.load(task).machine.description.state_names
+    assert np.array_equal(written[begin:, 0], 10 * np.arange(rows)), "the program's rows are those of the run"
+    return dict(zip(names, written[begin:, 1:].T, strict=True))
 
 
 def true_residuals(task: str, rows: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -127,13 +156,13 @@ def row(task: str, rows: Mapping[str, np.ndarray], ideal: Mapping[str, np.ndarra
 
 
 def table(task: str, duration: float) -> dict[str, Any]:
-    """A row of numbers for each machine, or why there is none."""
+    """A row of numbers for each machine, or the reason why not."""
     found: dict[str, Any] = {}
     ideal: dict[str, np.ndarray] = {}
     for name, way in ways().items():
         try:
-            with way as settings:
-                rows = driven(task, settings, duration)
+            with way as met:
+                rows = driven(task, met, duration)
         except NotHere as reason:
             found[name] = str(reason)
             continue

@@ -188,7 +188,7 @@ def main() -> None:
     formatter = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
-    parser.add_argument("--realtime", type=float, metavar="S", help="at most so many seconds of each in real time")
+    parser.add_argument("--realtime", type=float, metavar="S", help="at most this many seconds of each in real time")
     parser.add_argument("word", nargs="?", default="", help="only launch files whose name contains it")
     arguments = parser.parse_args()
     names = [name for name in packaged() if arguments.word in name]

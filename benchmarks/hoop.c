@@ -1,6 +1,6 @@
 /* The hoop on its default profile, written by hand: midpoint steps and the rates.
  *
- * The yardstick of hoop.py. Formulas and signs: docs/machines/hoop_on_profile.md. U stands alone; the rolling gives Q in
+ * The yardstick of hoop.py. Formulas and signs: docs/systems/hoop_on_profile.md. U stands alone; the rolling gives Q in
  * R_x, R_z, which two equations then determine.
  */
 

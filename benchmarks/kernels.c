@@ -1,6 +1,6 @@
 /* The robot with trailer, written by hand: one Runge-Kutta step, and one evaluation of the pursuit law.
  *
- * The yardstick of kernels.py. Formulas and signs: docs/machines/diff_drive_trailer.md. The reduced mass matrix is
+ * The yardstick of kernels.py. Formulas and signs: docs/systems/diff_drive_trailer.md. The reduced mass matrix is
  * diagonal, so nothing is solved; what depends on parameters alone is computed once, in robot() and pursuit().
  */
 

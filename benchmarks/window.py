@@ -26,6 +26,7 @@ from servonode.bus.interfaces import subscriptions_expected
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.mechanics.description import derivative_name, packed
+from servonode.nodes.find_runs import Found
 from servonode.nodes.node import Outbox
 from servonode.nodes.topology import CONTROLLER, PLANT, TARGET, publishers
 from servonode.views.shown_run import ShownRun
@@ -59,10 +60,9 @@ class _Given(ShownRun):
         self.closed_loop, self._folder, self.alive = closed_loop, folder, True
 
     def look(self, now: float) -> bool:  # noqa: ARG002
-        if self._bus is not None:
+        if self._inbox is not None:
             return False
-        self._bus = Bus(self._folder, "window")
-        self._inbox = self._bus.subscriber(publishers(TOPICS))
+        self._inbox = self._connected(Found(self._folder, os.getuid(), {}, {}), publishers(TOPICS))
         return True
 
 

@@ -25,6 +25,7 @@ _WIDER = {
     wire.Extra: wire.WideExtra,
     wire.Readings: wire.WideReadings,
     wire.Goal: wire.WideGoal,
+    wire.Std: wire.WideStd,
 }
 
 

@@ -1,6 +1,6 @@
 """Default addresses of an external plant: two sockets in a private folder of the user.
 
-docs/protocol.md states the rule, so that a program without servonode's code finds the same addresses.
+docs/reference/protocol.md states the rule, so that a program without servonode's code finds the same addresses.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """The link to a machine that is another process: two addresses, one publisher on each.
 
 Publishers bind, subscribers connect: the machine binds the address of its states, servonode that of the applied inputs.
-Whoever can reach an address can also send to it, so both must be local; see docs/protocol.md.
+Whoever can reach an address can also send to it, so both must be local; see docs/reference/protocol.md.
 """
 
 import os
@@ -49,10 +49,10 @@ class Link(Protocol):
         """What has come, oldest first, at most `bound` messages."""
 
     def due(self) -> int | None:
-        """The monotonic time [ns] at which to call `receive` although no fd is readable; None: there is none."""
+        """The monotonic time [ns] at which to call `receive` although no fd is readable, or None."""
 
     def renew(self) -> None:
-        """Connect anew to the machine's publisher; messages in transit may be lost."""
+        """Connect again to the machine's publisher; messages in transit may be lost."""
 
     def listened(self) -> bool | None:
         """Whether a machine has subscribed to what is sent; None: not known."""
@@ -148,7 +148,7 @@ class ExternalLink:
         return None if self._subscriber is None else self._subscriber.due()
 
     def renew(self) -> None:
-        """Connect anew, at once."""
+        """Connect again, at once."""
         if self._subscriber is not None:
             self._subscriber.renew()
 

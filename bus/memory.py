@@ -29,7 +29,7 @@ class Switchboard:
         Raises TimeoutError if the node takes no requests, as `Requester.ask` does.
         """
         if node not in self.requests:
-            raise TimeoutError(f"node {node!r} is not there; is it part of the run?")
+            raise TimeoutError(f"node {node!r} does not exist; check that it is part of the run")
         return self.requests[node].put(request)
 
 

@@ -37,6 +37,8 @@ Extra = Annotated[dict[ExtraName, Number], Meta(max_length=MAX_EXTRA)] | UnsetTy
 # step at which it was measured, value, step, value, ...; by sensor
 Readings = Annotated[dict[ExtraName, Numbers], Meta(max_length=MAX_EXTRA)] | UnsetType
 
+Std = Values | UnsetType  # by entry of a state, or by sensor
+
 # of a law's goal, entry by entry in the law's own order
 Goal = Annotated[list[Number], Meta(max_length=MAX_ITEMS)] | UnsetType
 
@@ -47,6 +49,7 @@ WideNumbers = Annotated[list[WideNumber], Meta(max_length=MAX_ITEMS)]
 WideValues = Annotated[dict[Text, WideNumber], Meta(max_length=MAX_ITEMS)]
 WideExtra = Annotated[dict[ExtraName, WideNumber], Meta(max_length=MAX_EXTRA)] | UnsetType
 WideGoal = Annotated[list[_Integer | _Finite], Meta(max_length=MAX_ITEMS)] | UnsetType
+WideStd = WideValues | UnsetType
 WideReadings = Annotated[dict[ExtraName, WideNumbers], Meta(max_length=MAX_EXTRA)] | UnsetType
 WideVectors = Annotated[dict[Text, _Integer | _Finite | WideNumbers], Meta(max_length=MAX_ITEMS)]
 
@@ -68,7 +71,7 @@ def plain(kind: Any) -> Any:
 
 
 class Lifecycle(StrEnum):
-    """Where a node stands; of a plant, also whether commands may act."""
+    """The lifecycle state of a node; for a plant it also says whether commands may act."""
 
     UNCONFIGURED = "unconfigured"  # the machine has not answered yet
     INACTIVE = "inactive"
@@ -84,13 +87,13 @@ class Lifecycle(StrEnum):
 
     @property
     def published(self) -> "Lifecycle":
-        """What a status says."""
+        """The state that a status message shows."""
         return Lifecycle.INACTIVE if self is Lifecycle.ARMING else self
 
 
 # gc=False: a message holds only numbers, texts and maps of them, so it can never be part of a cycle.
 class Message(Struct, frozen=True, kw_only=True, gc=False):
-    """The header that every message carries; the values sit beside it in nested maps."""
+    """The header of every message; the values follow it in nested maps."""
 
     t: Annotated[Number, what("plant time", "s")]
     seq: Annotated[Count, what("number of this message at its sender, per topic")]
@@ -102,112 +105,128 @@ class Message(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class State(Message, frozen=True, kw_only=True, gc=False):
-    """What the plant measured at step `k`."""
+    """The state of the plant, measured at step `k`."""
 
-    state: Annotated[Vectors, what("by the sheets' names; vectors as lists", "SI")]
-    input: Annotated[Values, what("what was applied in the step that led here", "SI")]
-    control: Annotated[bool, what("a control instant: a command is expected")]
-    final: Annotated[bool, what("the explicit end of the run")] = False
-    applied_seq: Annotated[CountOrNone, what("of a device: seq of the newest `applied` it took; -1: none")] = -1
+    state: Annotated[Vectors, what("by name; vectors as lists", "SI")]
+    input: Annotated[Values, what("the inputs that were applied in the step up to here", "SI")]
+    control: Annotated[bool, what("whether this is a control instant, at which a command is expected")]
+    final: Annotated[bool, what("whether this is the last state of the run")] = False
+    applied_seq: Annotated[CountOrNone, what("from a device: seq of the newest `applied` that it took; -1: none")] = -1
     goal_k: Annotated[
-        CountOrNone, what("the step of the goal that belongs to it: goal time stands while no command acts; -1: k")
+        CountOrNone, what("the step of the goal at this state: goal time stops while no command acts; -1: k")
     ] = -1
-    age: Annotated[Number, what("how old the measured values are at `t`, in plant time", "s")] = 0.0
+    age: Annotated[Number, what("age of the measured values at `t`, in plant time", "s")] = 0.0
     latency: Annotated[
-        Number, what("how long an input takes from `t` until it acts, as measured, in plant time; 0: not measured", "s")
+        Number, what("measured latency from `t` until an input acts, in plant time; 0: not measured", "s")
     ] = 0.0
     extra: Annotated[
-        Extra, what("of a device: what else it measures, such as battery or temperature; travels only if set")
+        Extra, what("from a device: other measured values, such as battery or temperature; sent only if set")
     ] = UNSET
     readings: Annotated[
         Readings,
+        what("new sensor readings, by name: step of measurement, value, step, ...; sent only if set"),
+    ] = UNSET
+    std: Annotated[
+        Std,
         what(
-            "of sensors, new since the state before, by name: step of measuring, value, step, ...; travels only if set"
+            "standard deviation of each state, entry by entry, from a plant that estimates its state; sent only if set",
+            "SI",
         ),
+    ] = UNSET
+    innovation: Annotated[
+        Std, what("with `std`: the innovation of the readings since the previous state, by sensor")
+    ] = UNSET
+    consistency: Annotated[
+        Std,
+        what("with `std`: `nis`, the squared innovations in units of their covariance, and the number of `readings`"),
     ] = UNSET
 
 
 class Command(Message, frozen=True, kw_only=True, gc=False):
-    """What the law asks for, as the answer to one state."""
+    """The inputs that the law commands, as the answer to one state."""
 
     re: Annotated[Count, what("seq of the state it answers")]
     target_seq: Annotated[CountOrNone, what("seq of the target it used; -1: none")]
-    input: Annotated[Values, what("asked for, by name", "SI")]
-    fault: Annotated[Text, what("not empty: the law failed for this reason, apply zero and stop")] = ""
+    input: Annotated[Values, what("the commanded inputs, by name", "SI")]
+    fault: Annotated[Text, what("the reason if the law failed: apply zero and stop; empty: none")] = ""
     goal: Annotated[
-        Goal, what("the goal that the law used, entry by entry, where a device has the same law; travels only if set")
+        Goal, what("the goal that the law used, entry by entry, for a device with the same law; sent only if set")
     ] = UNSET
 
 
 class Applied(Message, frozen=True, kw_only=True, gc=False):
-    """What the safety filter let through, beside what was asked."""
+    """The inputs that the safety filter applied, and the commanded ones."""
 
-    input: Annotated[Values, what("applied, by name", "SI")]
-    desired: Annotated[Values, what("asked for, by name", "SI")]
+    input: Annotated[Values, what("the applied inputs, by name", "SI")]
+    desired: Annotated[Values, what("the commanded inputs, by name", "SI")]
     re: Annotated[CountOrNone, what("seq of the command it came from; -1: none")]
-    reasons: Annotated[Texts, what("why applied differs from desired; empty: it does not")]
-    repeats: Annotated[Count, what("periods in a row for which the command before was held")]
-    until: Annotated[Count, what("to a device in lockstep: the step to which it is to integrate under this input")] = 0
-    state_seq: Annotated[CountOrNone, what("to a device: seq of its newest state that had been taken; -1: none")] = -1
-    final: Annotated[bool, what("to a device: the run is over, be safe and wait for the next `setup`")] = False
+    reasons: Annotated[Texts, what("the reasons why `input` differs from `desired`; empty: it does not")]
+    repeats: Annotated[Count, what("the number of consecutive periods for which the previous command was held")]
+    until: Annotated[Count, what("to a device in lockstep: the step up to which it integrates under this input")] = 0
+    state_seq: Annotated[CountOrNone, what("to a device: seq of its newest state that was received; -1: none")] = -1
+    final: Annotated[bool, what("to a device: the run is over, take the safe action and wait for the next `setup`")] = (
+        False
+    )
 
 
 class Setup(Message, frozen=True, kw_only=True, gc=False):
-    """What a device must know about the run that begins at plant step `k` of the header; docs/protocol.md."""
+    """The description of the run that begins at plant step `k`, for a device; docs/reference/protocol.md."""
 
     machine: Annotated[Text, what("the machine's name")]
     mode: Annotated[Literal["realtime", "lockstep"], what("the clock of the run")]
-    step: Annotated[Number, what("one plant step", "s")]
+    step: Annotated[Number, what("the length of a plant step", "s")]
     period: Annotated[Number, what("the time between two control instants; 0: there is no controller", "s")]
-    speed: Annotated[Number, what("plant seconds per wall second")]
+    speed: Annotated[Number, what("plant seconds per second of wall-clock time")]
     timeout: Annotated[
         Number,
-        what("how long without a fresh `applied` the device stays in use: then it is safe by itself; wall clock", "s"),
+        what("the time without a fresh `applied` after which the device takes its safe action; wall clock", "s"),
     ]
-    inputs: Annotated[Texts, what("their names, in order")]
-    limits: Annotated[Values, what("largest magnitude that is sent, of the inputs that have one")]
-    parameters: Annotated[Values, what("of the machine, by name")]
-    start: Annotated[Vectors, what("the state at step 0; for simulations")]
+    inputs: Annotated[Texts, what("the names of the inputs, in order")]
+    limits: Annotated[Values, what("the largest magnitude that is sent, for the inputs that have a limit")]
+    parameters: Annotated[Values, what("the parameters of the machine, by name")]
+    start: Annotated[Vectors, what("the initial state, for simulations")]
 
 
 class Target(Message, frozen=True, kw_only=True, gc=False):
-    """Where to be: position, velocity and acceleration by name (`x`, `x_dot`, `x_ddot`); `k` and `t` are goal time."""
+    """The goal at goal time, by name, with the derivatives in use (`x`, `x_dot`, `x_d3`, ...)."""
 
     target: Annotated[Values, what("the goal, by name, with its derivatives", "SI")]
 
 
 class Report(Message, frozen=True, kw_only=True, gc=False):
-    """How the law was evaluated at one state. A singular law sends `condition = LARGEST`: infinity is refused."""
+    """The evaluation of the law at one state. A singular law sends `condition = LARGEST`: infinity is refused."""
 
-    residual: Annotated[Values, what("how far each servo-constraint is missed, by name", "SI")]
-    condition: Annotated[Number, what("condition number of the matrix it solved with")]
+    residual: Annotated[Values, what("the residual of each servo-constraint, by name", "SI")]
+    condition: Annotated[Number, what("condition number of the matrix W")]
     saturated: Annotated[bool, what("whether a limit of the program acts")]
-    compute_s: Annotated[Number, what("wall time the law took", "s")]
+    compute_s: Annotated[Number, what("computing time of the law, wall clock", "s")]
     re: Annotated[CountOrNone, what("seq of the state; -1: none")]
-    scale: Annotated[Values, what("of each limit of the program: below 1 while it acts")] = {}
+    scale: Annotated[Values, what("the scale of each limit of the program: below 1 while it acts")] = {}
 
 
 class Estimate(Message, frozen=True, kw_only=True, gc=False):
-    """What the controller's estimator makes of the readings so far: the state on which the law worked."""
+    """The estimate of the controller's estimator: the state that the law used."""
 
-    state: Annotated[Vectors, what("the mean, by the sheets' names; vectors as lists", "SI")]
+    state: Annotated[Vectors, what("the estimated state, by name; vectors as lists", "SI")]
     std: Annotated[Values, what("standard deviation of each state, entry by entry", "SI")]
-    innovation: Annotated[Values, what("of the readings that came: what was not foretold of each, by sensor", "SI")]
-    nis: Annotated[Number, what("their squares in units of their predicted covariance; chi-square if all is as stated")]
-    readings: Annotated[Count, what("how many that were: the degrees of freedom of `nis`")]
-    nees: Annotated[
-        Number, what("of the whole estimate against the true state, where that is known, as in `nis`; else 0")
+    innovation: Annotated[Values, what("the innovation of the new readings, by sensor", "SI")]
+    nis: Annotated[
+        Number, what("the squared innovations in units of their predicted covariance; chi-square if the model holds")
     ]
-    dimensions: Annotated[Count, what("the degrees of freedom of `nees`; 0: the true state is not known")]
+    readings: Annotated[Count, what("the number of new readings: the degrees of freedom of `nis`")]
+    nees: Annotated[
+        Number, what("the squared error of the whole estimate, scaled as in `nis`, if the true state is known; else 0")
+    ]
+    dimensions: Annotated[Count, what("the degrees of freedom of `nees`; 0: the true state is unknown")]
     re: Annotated[CountOrNone, what("seq of the state; -1: none")]
 
 
 class Status(Message, frozen=True, kw_only=True, gc=False):
     """A node's lifecycle state, its fault, and its counters."""
 
-    lifecycle: Annotated[Lifecycle, what("where the node stands")]
+    lifecycle: Annotated[Lifecycle, what("the lifecycle state of the node")]
     fault: Annotated[Text, what("the name of the fault; empty: none")] = ""
-    safe_state: Annotated[Text, what("of a plant: the stage of the fault ladder")] = ""
+    safe_state: Annotated[Text, what("from a plant: the safe state of the fault ladder")] = ""
     counts: Annotated[Counts, what("events since the start, by name")]
     values: Annotated[Values, what("measured times and other values, by name; times in s")]
-    goal_k: Annotated[CountOrNone, what("of a plant: the step of the goal at present; -1: k")] = -1
+    goal_k: Annotated[CountOrNone, what("from a plant: the present step of the goal; -1: k")] = -1

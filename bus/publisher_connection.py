@@ -115,7 +115,7 @@ class PublisherConnection(Generic[T]):
             self._end(self._next_pause())
 
     def is_connected(self) -> bool:
-        """Whether there is a connection, or one is being made; when one has ended there is none until the next read."""
+        """Whether a connection exists or is being made; after one has ended, the next read makes a new one."""
         return self._connection is not None or self._connecting is not None
 
     def due(self) -> int | None:
@@ -123,7 +123,7 @@ class PublisherConnection(Generic[T]):
         return 0 if self._more else self.wake_ns or None
 
     def renew(self) -> None:
-        """Connect anew, at once."""
+        """Connect again, at once."""
         self._end(0)
         self._connect(time.monotonic_ns())
 

@@ -146,8 +146,8 @@ class Requester:
                     raise self._no_answer(timeout_s) from None
                 time.sleep(RECONNECT_MS / 1e3)
         raise TimeoutError(
-            f"node {self.node!r} is not there after {timeout_s:g} s (nothing listens at {self._address}); "
-            "is the run going on?"
+            f"node {self.node!r} does not answer after {timeout_s:g} s (nothing listens at {self._address}); "
+            "check that the run is in progress"
         )
 
     def close(self) -> None:

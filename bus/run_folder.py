@@ -30,7 +30,7 @@ class BusError(ServonodeError, RuntimeError):
 
 
 class RunNameTaken(BusError):
-    """Another run of this name is going on; `pid` holds it (0: not known)."""
+    """Another run of this name is in progress; `pid` holds it (0: not known)."""
 
     def __init__(self, name: str, pid: int) -> None:
         holder = f"process {pid} (or a child it left behind)" if pid else "another process"

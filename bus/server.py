@@ -115,7 +115,7 @@ class Server:
         self._epoll.close()
 
     def forget(self) -> None:
-        """In a forked child: close its copies of the descriptors; the parent's connections go on."""
+        """In a forked child: close its copies of the descriptors; the parent's connections continue."""
         self._listening.close()
         for connection in self._connections.values():
             connection.close()

@@ -1,4 +1,4 @@
-"""The one table of topics: what each carries. `nodes/topology.py` says who publishes and who subscribes."""
+"""The table of topics and their message types. `nodes/topology.py` has the publishers and subscribers."""
 
 from servonode.bus.messages import Applied, Command, Estimate, Message, Report, Setup, State, Status, Target
 
@@ -16,7 +16,7 @@ TOPICS: dict[str, type[Message]] = {
 
 
 def topic_named(word: str) -> type[Message]:
-    """What topic `word` carries; ValueError naming the choices if there is none."""
+    """What topic `word` carries; ValueError naming the choices if none exists."""
     try:
         return TOPICS[word]
     except KeyError:

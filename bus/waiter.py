@@ -77,7 +77,7 @@ class Waiter:
     def wait_served(self, deadline_ns: int, fds: Iterable[int] = ()) -> None:
         """Sleep to the deadline, a request or one of `fds`, whatever else arrives.
 
-        The sockets are looked at: a subscriber whose publisher was started again says anew what it wants only when its
+        The sockets are looked at: a subscriber whose publisher was restarted says again what it wants only when its
         own thread comes by, and until then the publisher waits for it.
         """
         readers: dict[int, Reader | PublisherConnection[Any]] = {

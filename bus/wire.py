@@ -180,7 +180,7 @@ class Connection:
             return False
 
     def keep_unread(self, size: int) -> None:
-        """Have the system keep so many bytes that the peer has not read yet, as far as it allows."""
+        """Have the system keep this many bytes that the peer has not read yet, as far as it allows."""
         with contextlib.suppress(OSError):
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
 

@@ -1,4 +1,4 @@
-"""What the sockets of servonode share: limits, safe binding, bounded reading."""
+"""Common functions of servonode's sockets: limits, safe binding, bounded reading."""
 
 import contextlib
 import socket
@@ -12,7 +12,7 @@ from servonode.bus.messages import MAX_PAYLOAD
 from servonode.bus.run_folder import BusError
 
 RECONNECT_MS = 2  # a peer that starts or restarts is found within milliseconds
-RECONNECT_MAX_MS = 20  # and one that stays away costs little
+RECONNECT_MAX_MS = 20  # and one that does not arrive costs little
 CONNECT_S = 1.0  # s, to learn whether an endpoint is alive
 BACKLOG = 512  # connections that wait to be accepted
 DRAIN_NS = 500_000  # of one drain: a peer that floods cannot pin the loop

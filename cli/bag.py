@@ -1,4 +1,4 @@
-"""`servonode bag`: what a recording holds, what is left of one, its data in other formats."""
+"""`servonode bag`: inspect, recover and export recordings."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ _bag = click.argument("file", type=click.Path(path_type=Path), metavar="BAG")
 
 @verb.group
 def bag() -> None:
-    """Look into recordings, draw, export, recover them."""
+    """Inspect, export, plot and recover recordings."""
 
 
 @bag.command(
@@ -24,9 +24,9 @@ def bag() -> None:
 @_bag
 @verb.as_json
 def info(file: Path, as_json: bool) -> None:
-    """Show what BAG holds: run, times, topics, gaps, events, damage.
+    """Show the contents of BAG: run, times, topics, gaps, events, damage.
 
-    BAG may be cut off, or the .spool file that a killed run has left.
+    BAG is a recording, also a truncated one, or the .spool file that a killed run left.
     """
     from servonode.bags.bag import read_bag
     from servonode.bags.info import info as found_in
@@ -42,14 +42,19 @@ def info(file: Path, as_json: bool) -> None:
         "servonode bag recover trailer_pursuit.mcap.spool",
         "servonode bag recover damaged.mcap --out whole.mcap",
     ),
-    exits={0: "what is intact is written", **verb.BAD_USAGE, **verb.INTERRUPTED},
+    exits={0: "the intact data were written", **verb.BAD_USAGE, **verb.INTERRUPTED},
 )
 @_bag
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE.mcap", help="Default: named after BAG.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE.mcap",
+    help="Where to write the recording (default: named after BAG).",
+)
 def recover(file: Path, out: Path | None) -> None:
-    """Make a whole recording of what is intact of BAG.
+    """Write a complete recording from the intact data of BAG.
 
-    BAG is the .spool file of a run that was killed, or an MCAP file that is cut off or damaged. It is not touched.
+    BAG is the .spool file of a run that was killed, or a truncated or damaged MCAP file. It is not changed.
     """
     from servonode.bags.bag import read_bag
     from servonode.bags.recover import recover as recovered
@@ -69,13 +74,13 @@ def recover(file: Path, out: Path | None) -> None:
 )
 @_bag
 @click.argument("out", type=click.Path(path_type=Path), metavar="FILE")
-@click.option("--topic", metavar="NODE/TOPIC", help="The messages of a topic in place of the run's rows.")
+@click.option("--topic", metavar="NODE/TOPIC", help="Export the messages of this topic instead of the run's rows.")
 @verb.no_code
 def export(file: Path, out: Path, topic: str | None, no_code: bool) -> None:
     """Write the data of BAG as FILE.csv, FILE.parquet or FILE.npz.
 
-    Without --topic: the rows of the run, as --out of servonode run writes them. With it: a column for each number of
-    the topic's messages.
+    Without --topic, FILE gets the rows of the run, as servonode run --out writes them. With --topic, it gets a column
+    for each number in the messages of that topic.
     """
     from servonode.bags.bag import read_bag
     from servonode.bags.export import check_format, export_run, export_topic
@@ -85,7 +90,7 @@ def export(file: Path, out: Path, topic: str | None, no_code: bool) -> None:
     check_format(out)
     check_writable(out)
     if out.exists():
-        raise click.UsageError(f"{out} is there already; name another file, or remove it")
+        raise click.UsageError(f"{out} exists already; name another file, or remove it")
     read = read_bag(file)
     if topic:
         click.echo(f"{out} ({export_topic(read, topic, out)} messages)")
@@ -118,12 +123,13 @@ def report(
     movie: Path | None,
     fps: float | None,
     speed: float | None,
+    panels: tuple[str, ...],
     as_json: bool,
     no_code: bool,
 ) -> None:
-    """Draw the report and the movie of BAG.
+    """Make the report and the movie of BAG.
 
-    They are those of run and simulate, of what was recorded.
+    They look like those of run and simulate, and show the recorded data.
     """
     from servonode.bags.bag import read_bag
     from servonode.bags.rows import runs_in
@@ -134,6 +140,6 @@ def report(
     closed_loop = read.closed_loop(code=not no_code)
     reports = reports or (Path(f"{file.stem}.png"),)
     check_reports(reports, closed_loop)
-    film = filming(movie, fps, speed, closed_loop)
+    film = filming(movie, fps, speed, panels, closed_loop)
     run = runs_in(read, closed_loop)[-1]
     sys.exit(delivered(run, read.about["run"], as_json, None, reports, movie, film))

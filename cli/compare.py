@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from servonode.cli import verb
+from servonode.cli import complete, verb
 
 if TYPE_CHECKING:
     from servonode.analysis.compared import Compared
@@ -30,24 +30,26 @@ OVERRIDE = re.compile(r":(?=[^\W\d][\w.]*=)")  # before KEY=VALUE
         "servonode compare measured.csv@my_robot.toml my_robot.toml:plant.parameters.m1=5",
     ),
     exits={
-        0: "compared, whatever the runs did",
-        1: "a picture that could not be made",
-        2: "bad usage or input, nothing in common",
+        0: "compared, even if a run ended with a fault",
+        1: "the picture could not be made",
+        2: "bad usage or input, or the runs have nothing in common",
     }
     | verb.INTERRUPTED,
 )
-@click.argument("sources", metavar="SOURCE SOURCE...", nargs=-1, required=True)
+@click.argument("sources", metavar="SOURCE SOURCE...", nargs=-1, required=True, shell_complete=complete.launch_files)
 @verb.overrides
 @verb.no_code
 @verb.as_json
-@click.option("--panel", "panels", multiple=True, metavar="NAME,NAME", help="A panel with these (repeatable).")
+@click.option(
+    "--panel", "panels", multiple=True, metavar="NAME,NAME", help="Add a panel that shows these signals (repeatable)."
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     default=Path("compare.png"),
     show_default=True,
     metavar="FILE.png|.html",
-    help="Where the picture goes.",
+    help="Where to write the picture.",
 )
 def compare(
     sources: tuple[str, ...],
@@ -59,10 +61,10 @@ def compare(
 ) -> None:
     """Compare runs: curves in one picture, numbers in a table.
 
-    SOURCE is a launch file, which is simulated, a recording, or a CSV file that --out has written. After a launch file
-    may stand overrides of its own, each after a colon: FILE:KEY=VALUE:KEY=VALUE; --set overrides all launch files. A
-    CSV file alone has names and numbers; CSV@FILE says of which launch file it is: its units, inputs, target and
-    picture are then known too.
+    SOURCE is a launch file, which is simulated, a recording, or a CSV file that --out has written. Overrides for one
+    launch file follow it, each after a colon: FILE:KEY=VALUE:KEY=VALUE. --set changes all launch files. A CSV file
+    contains only names and numbers; write CSV@FILE to name its launch file, which provides units, inputs, target
+    and outline.
     """
     from servonode.analysis.comparison import measures
     from servonode.cli import comparison_text
@@ -84,7 +86,7 @@ def compare(
 
 
 def _made(write: Callable[[], None]) -> str:
-    """Why the picture could not be made; empty where it was."""
+    """The reason why the picture could not be made; empty if it was made."""
     try:
         write()
     except OSError as error:
@@ -175,4 +177,5 @@ def _simulated(closed_loop: "ClosedLoop") -> "Run":
     from servonode.analysis.simulate import simulate_fused
     from servonode.closed_loop.run import default_every
 
+    closed_loop.check_known_goals()
     return simulate_fused(closed_loop, default_every(closed_loop))

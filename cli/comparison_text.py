@@ -27,7 +27,7 @@ def answer(sources: Sequence[Compared], numbers: Sequence[Measures]) -> dict[str
 
 
 def _numbers(values: Sequence[float]) -> list[float | str | None]:
-    """What JSON has of them: null where there is none, a text where it is not finite."""
+    """What JSON has of them: null if absent, a text where it is not finite."""
     return [None if np.isnan(each) else plain(each) for each in values]
 
 

@@ -1,4 +1,4 @@
-"""Output of the command line for a person: the live status line and the tables."""
+"""Output of the command line for people: the live status line and the tables."""
 
 import sys
 import time
@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 from servonode.bus import Status
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.run import Run
+from servonode.nodes.durations import EXTRA
 from servonode.nodes.fault_ladder import ESTOP, FINAL
 from servonode.nodes.topology import CONTROLLER, PLANT
+from servonode.plants.drivers.applied_inputs import CLAMPED
 from servonode.views.summary import summary_rows, unsafe_text
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ TERMINAL_PERIOD_S, LOG_PERIOD_S = 0.2, 5.0
 
 
 class StatusLine:
-    """One live line on stderr: rewritten in place on a terminal, one now and then in a log."""
+    """The live status line on stderr: rewritten in place on a terminal, repeated every few seconds in a log."""
 
     def __init__(self, closed_loop: ClosedLoop, name: str, stream: TextIO | None = None) -> None:
         self.stream = stream or sys.stderr
@@ -65,6 +67,7 @@ class StatusLine:
         standing = self._standing(plant)
         if standing:
             return "  ".join([*parts, standing])
+        parts += ["THE MACHINE CLAMPS ITS INPUTS"] if plant.values.get(f"{EXTRA}{CLAMPED}") else []
         parts.append(f"{rate:.3g}x")
         if plant.values.get("round_trip"):
             parts.append(f"round trip {plant.values['round_trip'] * 1e3:.2f} ms")
@@ -75,7 +78,7 @@ class StatusLine:
         return "  ".join(parts)
 
     def _standing(self, plant: Status) -> str:
-        """Why the plant is not active, and the remedy; empty where it is active."""
+        """Why the plant is not active, and what to do; empty if it is active."""
         if plant.lifecycle == "inactive":
             if self.readonly:
                 return ""
@@ -99,7 +102,7 @@ class StatusLine:
 
 
 def table(run: Run, name: str, interrupted: bool = False, stopped: str = "") -> str:
-    """The table at the end of a run or simulation. stopped: who told the plant to stop before its time."""
+    """The table at the end of a run or simulation. stopped: who stopped the plant early."""
     rows = summary_rows(run, name, interrupted, stopped)
     return "\n".join(f"  {key:<17} {text}" if key else text for key, text in rows)
 
@@ -122,6 +125,7 @@ def check_text(report: "Report") -> str:
     rows.append(("program", report.program or ("none: zero input" if report.inputs else "none")))
     for name, values in report.residuals.items():
         rows.append((f"  {name}", _residual(values)))
+    rows += [("extension", text) for text in _extension(report.extension)]
     if report.program:
         rows += [("settings", ", ".join(f"{n} = {v:g}" for n, v in report.settings.items()) or "none")]
     if report.targets:
@@ -140,8 +144,26 @@ def check_text(report: "Report") -> str:
     return "\n".join(f"{key:<16} {text}" for key, text in rows)
 
 
-def _residual(values: dict[str, float]) -> str:
-    return f"relative degree {values['relative_degree']:.0f}, convergence rate {values['convergence_rate']:.4g} 1/s"
+def _residual(values: dict[str, Any]) -> str:
+    held = (
+        f"convergence rate {values['convergence_rate']:.4g} 1/s"
+        if values["held"]
+        else "monitored only: the program gives the inputs directly"
+    )
+    return f"relative degree {values['relative_degree']:.0f}, {held}"
+
+
+def _extension(extension: dict[str, Any]) -> list[str]:
+    """How the law controls residuals that the inputs do not reach directly."""
+    if not extension:
+        return []
+    free = extension["left_free"]
+    rows = [
+        *extension["steps"],
+        f"{free} of the states and integrators are left free" if free else "nothing is left free",
+    ]
+    where = extension["determinant"]
+    return [*rows, f"singular where {where} is 0" if where else "singular where the condition below is infinite"]
 
 
 def _safety(safety: dict[str, Any]) -> str:

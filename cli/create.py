@@ -1,6 +1,7 @@
-"""`servonode new`: commented files that run as they are, for a user to change."""
+"""`servonode new`: commented files that run unchanged, and copies of packaged folders, to start from."""
 
 import re
+import shutil
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -9,30 +10,44 @@ import click
 
 from servonode.cli import verb
 from servonode.errors import ServonodeError
+from servonode.version import TOP
 
 SCHEMA = "schema"
+COPIES = ("examples", "launch", "firmware")  # folders of a checkout, which an installed package holds as well
 FILES = {"machine": ("machine.py", "machine.toml"), "program": ("program.py", "program.toml"), "run": ("run.toml",)}
 
 
 class NotMade(ServonodeError, ValueError):
-    """A file that cannot be made; the text says why and how to fix it."""
+    """A file cannot be written; the text says why and how to fix it."""
 
 
 @click.command(
     cls=verb.Verb,
-    examples=("servonode new machine crane", "servonode new program chase", "servonode new run serpentine"),
+    examples=(
+        "servonode new machine crane",
+        "servonode new program chase",
+        "servonode new run serpentine",
+        "servonode new examples my_examples",
+        "servonode new launch my_launch_files",
+        "servonode new firmware my_board",
+    ),
     exits={0: "done", **verb.BAD_USAGE},
 )
-@click.argument("kind", type=click.Choice([*FILES, SCHEMA]))
+@click.argument("kind", type=click.Choice([*FILES, SCHEMA, *COPIES]))
 @click.argument("name")
 def new(kind: str, name: str) -> None:
-    """Write files that run as they are: a machine, a program, a run.
+    """Write commented files for a machine, a program or a run.
 
-    They are commented, for you to change. run: a launch file alone. schema: the JSON Schema of the launch file, for
-    editors.
+    The files run unchanged; edit them for your own purpose. A machine and a program come with a launch file; run
+    writes only a launch file; schema writes the JSON Schema of launch files, for editors; examples,
+    launch and firmware copy the examples, the packaged launch files, or the sources of the firmware in C, into a
+    new folder NAME.
     """
+    if kind in COPIES:
+        click.echo(f"wrote {copy(kind, Path(name))}")
+        return
     made = make(kind, name, Path())
-    click.echo("\n".join(f"made {file}" for file in made))
+    click.echo("\n".join(f"wrote {file}" for file in made))
     click.echo(
         f"name it in a launch file: #:schema ./{made[0]}" if kind == SCHEMA else f"now: servonode run {made[-1]}"
     )
@@ -42,17 +57,32 @@ def make(kind: str, name: str, folder: Path) -> list[Path]:
     """Write the files of `kind` (a key of FILES, or SCHEMA) called `name` into a folder; their paths.
 
     Raises:
-        NotMade: the name is no identifier, or a file is there already.
+        NotMade: the name is not an identifier, or a file is there already.
     """
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
-        raise NotMade(f"{name!r} is no name; use ASCII letters, digits and _, beginning with a letter")
+        raise NotMade(f"{name!r} is not a valid name; use ASCII letters, digits and _, beginning with a letter")
     texts = {folder / f"{name}{suffix}": text for suffix, text in _contents(kind, name)}
     for file in texts:
         if file.exists():
-            raise NotMade(f"{file} is there already; choose another name, or move it away")
+            raise NotMade(f"{file} exists already; choose another name, or move the file away")
     for file, text in texts.items():
         file.write_text(text, encoding="utf-8")
     return list(texts)
+
+
+def copy(kind: str, folder: Path) -> Path:
+    """Copy the examples, the launch files or the firmware's sources (one of COPIES) into a new folder; the folder.
+
+    Raises:
+        NotMade: the folder is there already.
+    """
+    if folder.exists():
+        raise NotMade(f"{folder} is there already; choose another name, or move it away")
+    installed = Path(str(files("servonode"))) / kind
+    shutil.copytree(
+        installed if installed.is_dir() else TOP / kind, folder, ignore=shutil.ignore_patterns("build", "__pycache__")
+    )
+    return folder
 
 
 def _contents(kind: str, name: str) -> Iterator[tuple[str, str]]:

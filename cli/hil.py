@@ -1,13 +1,19 @@
-"""`servonode hil`: microcontrollers in the loop."""
+"""`servonode hil`: commands for hardware in the loop with a microcontroller."""
+
+from typing import TYPE_CHECKING
 
 import click
 
 from servonode.cli import verb
 
+if TYPE_CHECKING:
+    from servonode.closed_loop.closed_loop import ClosedLoop
+    from servonode.closed_loop.estimation import Sensing
+
 
 @verb.group
 def hil() -> None:
-    """Check the firmware of a microcontroller against docs/firmware.md."""
+    """Check the firmware of a microcontroller, and print its C header."""
 
 
 @hil.command(
@@ -20,19 +26,56 @@ def hil() -> None:
 def header(file: str, overrides: tuple[str, ...], no_code: bool) -> None:
     """Print the C header for firmware of FILE's machine.
 
-    It holds sizes, step, start, and the schema by which the two sides know that they mean the same machine, and the
-    same for a law of its own (plant.device.law).
+    It defines the sizes, the step, the initial state, and the schema number by which servonode and firmware check that
+    they have the same machine. With plant.device.law it defines the same for the law in the firmware.
     """
     from servonode.closed_loop.device_law import law_header
     from servonode.export.c import c_prefix
+    from servonode.export.c_sensors import sensors_header
     from servonode.plants.drivers.firmware_header import firmware_header
 
     closed_loop = verb.resolved(file, overrides, no_code, strict=False)
     launch = closed_loop.launch
     prefix = c_prefix(launch.name)
-    law = law_header(launch, closed_loop.control, closed_loop.estimation, f"{prefix}_law")
-    text = firmware_header(closed_loop.machine, closed_loop.start, launch.step_ns, f"{prefix}_plant_step", law)
+    lines = law_header(launch, closed_loop.control, closed_loop.estimation, f"{prefix}_law")
+    sensing = _sensing(closed_loop)
+    lines += sensors_header(sensing, prefix) if sensing else []
+    text = firmware_header(closed_loop.machine, closed_loop.start, launch.step_ns, f"{prefix}_plant_step", lines)
     click.echo(text, nl=False)
+
+
+@hil.command(
+    "sensors",
+    cls=verb.Verb,
+    examples=("servonode hil sensors trailer_pursuit > sensors.c",),
+    exits={0: "done", **verb.BAD_USAGE, **verb.INTERRUPTED},
+)
+@verb.launch_file
+def sensors(file: str, overrides: tuple[str, ...], no_code: bool) -> None:
+    """Print the sensor models of FILE's machine as C functions.
+
+    They are for firmware that simulates the machine and sends only readings (plant.device.sends).
+    """
+    from servonode.export.c import c_prefix
+    from servonode.export.c_sensors import c_sensors
+
+    closed_loop = verb.resolved(file, overrides, no_code, strict=False)
+    sensing, name = _sensing(closed_loop), closed_loop.machine.description.name
+    nothing = f"/* {name} has no simulated sensors: it defines none, or its motion cannot be linearised. */\n"
+    click.echo(c_sensors(sensing, c_prefix(closed_loop.launch.name)) if sensing else nothing, nl=False)
+
+
+def _sensing(closed_loop: "ClosedLoop") -> "Sensing | None":
+    """The sensors of the machine; None where it defines none, or they cannot be simulated."""
+    from servonode.closed_loop.estimation import all_sensing
+    from servonode.closed_loop.launch_file import LaunchError
+
+    if not closed_loop.machine.description.sensors:
+        return None
+    try:
+        return all_sensing(closed_loop.launch, closed_loop.source, closed_loop.machine)
+    except LaunchError:
+        return None
 
 
 @hil.command(
@@ -43,9 +86,9 @@ def header(file: str, overrides: tuple[str, ...], no_code: bool) -> None:
         "servonode hil accept my_robot.toml --set plant.device.port=/dev/ttyACM0",
     ),
     exits={
-        0: "nothing was found",
-        1: "something was found: do not arm it",
-        2: "bad usage or input, or nobody there",
+        0: "all checks passed",
+        1: "a check failed: do not arm the machine",
+        2: "bad usage or input, or no answer",
         **verb.INTERRUPTED,
     },
 )
@@ -53,11 +96,11 @@ def header(file: str, overrides: tuple[str, ...], no_code: bool) -> None:
 @verb.wait
 @verb.as_json
 def accept(file: str, overrides: tuple[str, ...], no_code: bool, wait: float, as_json: bool) -> None:
-    """Prove that firmware is safe by itself.
+    """Test that firmware is safe without the host.
 
-    Do so before it is armed for the first time. Proven are its timeout and safe action, its limits, and that it refuses
-    corrupt packets, other versions, other hosts and numbers that are not finite. The inputs that are sent are 2e-6 at
-    most; keep the wheels in the air all the same.
+    Run this before you arm the machine for the first time. It tests the timeout and the safe action, the limits, and
+    that the firmware refuses corrupt packets, other versions, other hosts and numbers that are not finite. The inputs
+    that are sent are at most 2e-6; keep the wheels off the ground all the same.
     """
     import json
     import sys

@@ -20,7 +20,7 @@ KINDS = {"machines": "machines", "programs": "programs, by machine", "launch": "
 @click.argument("what", required=False, type=click.Choice(list(KINDS)))
 @verb.as_json
 def list_(what: str | None, as_json: bool) -> None:
-    """List machines, programs, launch files and drivers: all, or one kind."""
+    """List machines, programs, launch files and drivers."""
     if what is not None:
         click.echo(json.dumps(_found(what)) if as_json else _text(what, _found(what)))
     elif as_json:
@@ -87,8 +87,10 @@ def _installed(group: str) -> dict[str, str]:
     exits={0: "done", **verb.BAD_USAGE, **verb.INTERRUPTED},
 )
 @verb.launch_file
-@click.option("--latex", "form", flag_value="latex", help="A LaTeX document that needs amsmath only.")
-@click.option("--c", "form", flag_value="c", help="C99 of plant step, limits and controller, without allocation.")
+@click.option("--latex", "form", flag_value="latex", help="Print a LaTeX document; it needs only amsmath.")
+@click.option(
+    "--c", "form", flag_value="c", help="Print plant step, limits and controller as C99 that allocates no memory."
+)
 def show(file: str, overrides: tuple[str, ...], no_code: bool, form: Literal["latex", "c"] | None) -> None:
     """Print the equations of FILE: mass matrix, bias, constraints, law."""
     from servonode.loop import Loop

@@ -1,4 +1,4 @@
-"""What the commands that listen to a run share: how a topic is named, connections, output that may be cut off."""
+"""Common parts of the commands that subscribe to a run: names of topics, connections, output to a pipe."""
 
 import os
 import sys
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from servonode.nodes.listener import RawListener
 
 WHICH = (
-    "TOPIC is applied, command, report, state, status or target, or NODE/TOPIC for one node's. RUN is the name of a "
-    "run, or its folder; without it the one run of this user that is going on."
+    "TOPIC is applied, command, report, state, status or target, or NODE/TOPIC for that of one node. RUN is the name "
+    "or the folder of a run in progress. Without RUN, the command takes your only run."
 )
 
 
 class NothingCame(ServonodeError):
-    """A topic was silent for longer than was to be waited."""
+    """No message came on a topic within the timeout."""
 
     exit_code = 1
 
@@ -31,7 +31,7 @@ class NothingCame(ServonodeError):
 def run_and(what: str, words: Sequence[str]) -> tuple[str | None, str]:
     """The run, if one is named, and the topic or node."""
     if len(words) > 2:
-        raise click.UsageError(f"give one {what}, and before it at most one run")
+        raise click.UsageError(f"give one {what}, with at most one run before it")
     return (words[0] if len(words) == 2 else None), words[-1]
 
 
@@ -39,7 +39,7 @@ def run_and(what: str, words: Sequence[str]) -> tuple[str | None, str]:
 def followed(words: Sequence[str], poll_s: float | None = None) -> "Iterator[RawListener]":
     """A listener that is connected to the topic of the run that `[RUN] TOPIC` means.
 
-    poll_s: as of RawInbox. It takes only processor time that nobody else wants.
+    poll_s: as for RawInbox. The listener runs at the lowest priority, so that it takes only idle processor time.
     """
     from servonode.nodes.find_runs import find_run
     from servonode.nodes.listener import POLLS, RawListener, give_way, named
@@ -81,7 +81,7 @@ def _decoded(listener: "RawListener", word: str, timeout: float | None) -> "Iter
 
 @contextmanager
 def printing() -> Iterator[None]:
-    """Output that may be cut off, as by `head`, which ends it without a word."""
+    """A context for output to a pipe: when the reader closes it, as `head` does, the command ends silently."""
     try:
         yield
     except BrokenPipeError:  # the interpreter writes nothing more at its end either

@@ -1,4 +1,4 @@
-"""The command line `servonode`: its verbs by section, and the line and exit code of every error."""
+"""The command line `servonode`: its commands by section, and the message and exit code of every error."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from servonode.cli import heed_interrupts
 from servonode.errors import ServonodeError, did_you_mean
 from servonode.version import VERSION
 
-VERBS = {  # by section of the help, in its order: each verb with the file of cli/ that holds the command of its name
+VERBS = {  # the sections of the help in their order; for each command, the file of cli/ that defines it
     "Run, simulate, check": {
         "run": "run",
         "simulate": "simulate",
@@ -38,6 +38,7 @@ VERBS = {  # by section of the help, in its order: each verb with the file of cl
     },
     "Create": {
         "new": "create",
+        "completion": "completion",
     },
     "Inspect": {
         "list": "inspect",
@@ -72,7 +73,7 @@ def _one_line() -> Iterator[None]:
 
 
 class Verbs(click.Group):
-    """The verbs of the table; a file is loaded when one of its verbs is asked for."""
+    """The commands of the table; the file of a command is loaded when the command is needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(FILES)
@@ -120,7 +121,7 @@ class Verbs(click.Group):
 def main(ctx: click.Context) -> None:
     """Turn equations into a running control system.
 
-    FILE is the path of a launch file or the bare name of a packaged one (servonode list launch).
+    FILE is the path of a launch file, or the name of a packaged one (servonode list launch).
     """
     from servonode.nodes.terminal import fill_closed
 

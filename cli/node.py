@@ -5,15 +5,15 @@ import sys
 
 import click
 
-from servonode.cli import verb
+from servonode.cli import complete, verb
 from servonode.cli.listening import printing, run_and
 
-WHICH = "RUN is the name of a run, or its folder; without it the one run of this user that is going on."
+WHICH = "RUN is the name or the folder of a run in progress. Without RUN, the command takes your only run."
 
 
 @verb.group
 def node() -> None:
-    """Look at the nodes of a run."""
+    """List and describe the nodes of a run."""
 
 
 @node.command(
@@ -24,7 +24,7 @@ def node() -> None:
     exits={0: "shown", 2: "bad usage, or no such run", **verb.INTERRUPTED},
     help=f"Show the nodes of a run.\n\n{WHICH}",
 )
-@click.argument("name", metavar="[RUN]", required=False)
+@click.argument("name", metavar="[RUN]", required=False, shell_complete=complete.runs)
 @verb.as_json
 def list_(name: str | None, as_json: bool) -> None:
     from servonode.nodes.find_runs import find_run
@@ -38,8 +38,8 @@ def list_(name: str | None, as_json: bool) -> None:
     cls=verb.Verb,
     logs=False,
     examples=("servonode node info plant", "servonode node info trailer_pursuit controller --json"),
-    exits={0: "shown", 1: "the node does not answer", 2: "bad usage, no such run or node", **verb.INTERRUPTED},
-    help=f"Show a node: its process, lifecycle, topics, and what it may be asked.\n\n{WHICH}",
+    exits={0: "shown", 1: "the node does not answer", 2: "bad usage, or no such run or node", **verb.INTERRUPTED},
+    help=f"Show a node: its process, lifecycle, topics and requests.\n\n{WHICH}",
 )
 @click.argument("words", metavar="[RUN] NODE", nargs=-1, required=True)
 @verb.as_json

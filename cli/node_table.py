@@ -1,4 +1,4 @@
-"""What there is to know of one node of a run that is going on."""
+"""The description of one node of a run in progress."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ class NoSuchNode(BusError):
 
 
 def node_info(run: str | None, node: str) -> dict[str, Any]:
-    """A node of a run (absent: of the one going on): process, lifecycle, topics with their types, requests.
+    """A node of a run (absent: of the only one in progress): process, lifecycle, topics with their types, requests.
 
     Raises:
         NoSuchNode: the run has no such node; BusError: there is no such run.
@@ -27,7 +27,7 @@ def node_info(run: str | None, node: str) -> dict[str, Any]:
     answer = status(str(found.path))["nodes"][node]
     process = found.process(node)
     entry = NODES[node]
-    heard = [f"{other}/{topic}" for other, topics in entry.subscribes.items() for topic in topics if other in nodes]
+    topics_in = [f"{other}/{topic}" for other, topics in entry.subscribes.items() for topic in topics if other in nodes]
     return {
         "node": node,
         "run": found.name,
@@ -36,18 +36,18 @@ def node_info(run: str | None, node: str) -> dict[str, Any]:
         "fault": answer.get("fault", ""),
         "error": answer.get("error", ""),
         "publishes": {f"{node}/{topic}": TOPICS[topic].__name__ for topic in entry.publishes},
-        "subscribes": {name: TOPICS[name.partition("/")[2]].__name__ for name in heard},
+        "subscribes": {name: TOPICS[name.partition("/")[2]].__name__ for name in topics_in},
         "requests": list(entry.words),
     }
 
 
 def node_text(info: dict[str, Any]) -> str:
     """The same as text."""
-    stands = f"no answer: {info['error']}" if info["error"] else info["lifecycle"]
+    lifecycle = f"no answer: {info['error']}" if info["error"] else info["lifecycle"]
     lines = [
         info["node"],
-        f"  Process: {info['pid'] or 'not known'}",
-        f"  Lifecycle: {stands}" + (f", fault {info['fault']}" if info["fault"] else ""),
+        f"  Process: {info['pid'] or 'unknown'}",
+        f"  Lifecycle: {lifecycle}" + (f", fault {info['fault']}" if info["fault"] else ""),
     ]
     for title, names in (("Subscribers", info["subscribes"]), ("Publishers", info["publishes"])):
         lines += [f"  {title}:", *(f"    {name}: {kind}" for name, kind in names.items())]

@@ -6,17 +6,17 @@ from functools import partial
 
 import click
 
-from servonode.cli import verb
+from servonode.cli import complete, verb
 
 EXITS = {
     0: "done",
-    1: "refused by the plant, or not answered",
-    2: "bad usage, no such run, or not clear which",
+    1: "the plant refused, or did not answer",
+    2: "bad usage, no such run, or several runs match",
     **verb.INTERRUPTED,
 }
-WHICH = "RUN is the name of a run, or its folder; without it the one run of this user that is going on."
+WHICH = "RUN is the name or the folder of a run in progress. Without RUN, the command takes your only run."
 _command = partial(click.command, cls=verb.Verb, logs=False)
-_run = click.argument("name", metavar="[RUN]", required=False)
+_run = click.argument("name", metavar="[RUN]", required=False, shell_complete=complete.runs)
 
 
 def _order(word: str, name: str | None) -> None:
@@ -30,7 +30,7 @@ def _order(word: str, name: str | None) -> None:
 @_command(
     examples=("servonode arm", "servonode arm trailer_pursuit"),
     exits=EXITS,
-    help=f"Arm a run: from now on commands reach its machine.\n\n{WHICH}",
+    help=f"Arm a run, so that commands reach its machine.\n\n{WHICH}",
 )
 @_run
 def arm(name: str | None) -> None:
@@ -40,7 +40,8 @@ def arm(name: str | None) -> None:
 @_command(
     examples=("servonode disarm", "servonode disarm trailer_pursuit"),
     exits=EXITS,
-    help=f"Disarm a run: its machine takes the safe action.\n\nIt ignores commands until it is armed. {WHICH}",
+    help=f"Disarm a run: its machine takes the safe action.\n\n"
+    f"The machine ignores commands until the run is armed again. {WHICH}",
 )
 @_run
 def disarm(name: str | None) -> None:
@@ -51,10 +52,10 @@ def disarm(name: str | None) -> None:
     examples=("servonode reset", "servonode reset trailer_pursuit", "servonode reset --estop trailer_pursuit"),
     exits=EXITS,
     help="Clear a run's latched faults, but not an emergency stop.\n\n"
-    f"The machine stays safe until it is armed. {WHICH}",
+    f"The machine stays in its safe state until the run is armed. {WHICH}",
 )
 @_run
-@click.option("--estop", "estop_too", is_flag=True, help="Release an emergency stop as well.")
+@click.option("--estop", "estop_too", is_flag=True, help="Clear an emergency stop as well.")
 def reset(name: str | None, estop_too: bool) -> None:
     _order("reset_estop" if estop_too else "reset", name)
 
@@ -62,19 +63,19 @@ def reset(name: str | None, estop_too: bool) -> None:
 @_command(
     examples=("servonode estop", "servonode estop trailer_pursuit", "servonode estop left_arm right_arm --json"),
     exits={
-        0: "every run has confirmed",
-        1: "a run has not",
+        0: "every run confirmed the stop",
+        1: "a run did not confirm",
         2: "bad usage, or no such run",
         **verb.INTERRUPTED,
     },
 )
-@click.argument("names", metavar="[RUN ...]", nargs=-1)
+@click.argument("names", metavar="[RUN ...]", nargs=-1, shell_complete=complete.runs)
 @verb.as_json
 def estop(names: tuple[str, ...], as_json: bool) -> None:
     """Emergency stop: the machine takes its safe action at once.
 
-    It stays so until servonode reset --estop. Without a name: every run of this user that is going on, wherever it was
-    started. A signal goes to each plant's process first; then the plant is asked to confirm.
+    The stop is latched until servonode reset --estop. Without RUN, the command stops every run of this user, wherever
+    it was started. It sends a signal to the process of each plant and then asks the plant to confirm.
     """
     from servonode.nodes.find_runs import distrusted
     from servonode.nodes.operator_requests import stop_all
@@ -98,8 +99,8 @@ def estop(names: tuple[str, ...], as_json: bool) -> None:
 
 @_command(
     examples=("servonode status", "servonode status trailer_pursuit --json"),
-    exits={**EXITS, 0: "every node has answered", 1: "a node has not"},
-    help=f"Show how a run stands: its nodes, faults, times and counts.\n\n{WHICH}",
+    exits={**EXITS, 0: "every node answered", 1: "a node did not answer"},
+    help=f"Show the status of a run: its nodes, faults, times and counts.\n\n{WHICH}",
 )
 @_run
 @verb.as_json

@@ -1,10 +1,10 @@
-"""`servonode page`: a page in the browser on a run that is going on."""
+"""`servonode page`: a browser page that shows a run in progress."""
 
 from pathlib import Path
 
 import click
 
-from servonode.cli import verb
+from servonode.cli import complete, verb
 
 
 @click.command(
@@ -15,27 +15,30 @@ from servonode.cli import verb
         "ssh -L 8642:localhost:8642 robot servonode page",
     ),
     exits={
-        2: "bad usage, a library is missing, or neither such a run nor recordings",
+        2: "bad usage, a missing library, or neither a run nor a recording to show",
         **verb.INTERRUPTED,
         143: "ended by SIGTERM",
     },
 )
-@click.argument("run_or_file", metavar="[RUN|FILE]", required=False)
+@click.argument("run_or_file", metavar="[RUN|FILE]", required=False, shell_complete=complete.runs_or_launch_files)
 @click.option(
-    "--port", type=click.IntRange(1, 65535), metavar="PORT", help="Port of the page (default: 8642, or free)."
+    "--port",
+    type=click.IntRange(1, 65535),
+    metavar="PORT",
+    help="Port of the page (default: 8642, or a free port if that is taken).",
 )
 def page(run_or_file: str | None, port: int | None) -> None:
-    """Serve a page on a run for browsers, with an emergency stop.
+    """Show a run in the browser, with an emergency stop.
 
-    It shows machine, curves, residuals, times and faults, and lists the recordings (.mcap files) in the working
-    directory: a click opens the report of one.
+    The page shows machine, curves, residuals, times and faults. It also lists the recordings (.mcap files) in the
+    working directory; click on a recording to open its report.
 
-    RUN is the name of a run that is going on, FILE a launch file, which means the run of its name; without either the
-    one run that is going on. Where none is, but recordings are, the page shows these, and the next run that begins.
-    The page is served until Ctrl-C. It stays when the run has ended, and shows the next run of the same name when that
-    begins.
+    RUN is the name of a run in progress; FILE is the launch file of such a run. Without either, the page shows the
+    only run in progress. If no run is in progress, it lists the recordings and shows the next run that begins. The
+    page is served until Ctrl-C. After the end of a run it waits for the next run of the same name.
 
-    Only this computer reaches it, and only with the link that is printed. From another computer: ssh -L, as above.
+    Only this computer can open the page, and only with the printed link. From another computer, use ssh -L as in the
+    example.
     """
     from servonode.web.page_process import check_libraries
 

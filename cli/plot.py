@@ -1,11 +1,11 @@
-"""`servonode plot`: a window on a run that is going on."""
+"""`servonode plot`: a window that shows a run in progress."""
 
 import sys
 from pathlib import Path
 
 import click
 
-from servonode.cli import verb
+from servonode.cli import complete, verb
 
 
 @click.command(
@@ -17,13 +17,13 @@ from servonode.cli import verb
     ),
     exits={0: "the window was closed", 2: "bad usage, no display, or no such run", **verb.INTERRUPTED},
 )
-@click.argument("run_or_file", metavar="[RUN|FILE]", required=False)
+@click.argument("run_or_file", metavar="[RUN|FILE]", required=False, shell_complete=complete.runs_or_launch_files)
 @verb.window
 def plot(run_or_file: str | None, panels: tuple[str, ...], window: float | None, save: Path | None) -> None:
-    """Open a window on a run: machine, target, states, inputs, times.
+    """Show a run in a window: machine, target, states, inputs, times.
 
-    RUN is the name of a run that is going on, FILE a launch file, which means the run of its name; without either the
-    one run that is going on. Keys: space pauses, s saves the picture, q closes.
+    RUN is the name of a run in progress; FILE is the launch file of such a run. Without either, the window shows the
+    only run in progress. Keys: space pauses, s saves the picture, q closes the window.
     """
     from servonode.cli.start_checks import window_options
 

@@ -1,30 +1,35 @@
-"""`servonode record`: a recording of a run that is going on already."""
+"""`servonode record`: record a run that is already in progress."""
 
 from pathlib import Path
 
 import click
 
-from servonode.cli import verb
+from servonode.cli import complete, verb
 
 
 @click.command(
     cls=verb.Verb,
     examples=("servonode record", "servonode record trailer_pursuit --out pursuit.mcap"),
     exits={
-        0: "the run has ended, or Ctrl-C, and the recording is whole",
-        1: "messages are missing, or the recording ended before the run",
+        0: "the run ended, or Ctrl-C; the recording is complete",
+        1: "messages are missing, or the recording ended before the run did",
         2: "bad usage or input, or no such run",
         143: verb.BROKEN_OFF[143],
     },
 )
-@click.argument("name", metavar="[RUN]", required=False)
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE.mcap", help="Default: RUN.mcap.")
+@click.argument("name", metavar="[RUN]", required=False, shell_complete=complete.runs)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE.mcap",
+    help="Where to write the recording (default: RUN.mcap).",
+)
 def record(name: str | None, out: Path | None) -> None:
-    """Record what a run publishes from now on, until it ends or Ctrl-C.
+    """Record the messages of a run until it ends, or until Ctrl-C.
 
-    RUN is the name of a run, or its folder; without it the one run of this user that is going on. The run never waits
-    for this command; what it sends faster than this is read is missing, which is counted. servonode run --record
-    misses nothing.
+    RUN is the name or the folder of a run in progress. Without RUN, the command takes your only run. The run never
+    waits for this command: messages that come faster than they can be read are lost and counted. servonode run
+    --record loses none.
     """
     import sys
 

@@ -1,4 +1,4 @@
-"""`servonode recover`: the CSV file of a run that could not write it."""
+"""`servonode recover`: write the CSV file of a run that could not write it itself."""
 
 from pathlib import Path
 
@@ -14,16 +14,23 @@ from servonode.cli import verb
         "servonode recover my_robot.csv.spool --out recovered.csv",
         "servonode recover my_robot.csv.spool --raw --out recovered.csv",
     ),
-    exits={0: "what is intact is written", **verb.BAD_USAGE, **verb.INTERRUPTED},
+    exits={0: "the intact data were written", **verb.BAD_USAGE, **verb.INTERRUPTED},
 )
 @click.argument("spool", type=click.Path(path_type=Path), metavar="SPOOL")
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE.csv", help="Default: SPOOL without .spool.")
-@click.option("--raw", is_flag=True, help="What was recorded alone, without machine and program: one file a node.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE.csv",
+    help="Where to write the data (default: SPOOL without .spool).",
+)
+@click.option(
+    "--raw", is_flag=True, help="Write only the recorded data, one file per node; needs no machine and program."
+)
 def recover(spool: Path, out: Path | None, raw: bool) -> None:
-    """Make the CSV file of a run that could not make it itself.
+    """Write the CSV file of a run that could not write it itself.
 
-    It is made of SPOOL, which the run wrote beside that file while it went on. What is damaged is left out, and told.
-    Neither SPOOL nor a file that is there is touched.
+    The data come from SPOOL, which the run wrote beside its CSV file. Damaged parts are left out and reported. SPOOL
+    and existing files are not changed.
     """
     from servonode.nodes.recover import recovered
 

@@ -1,4 +1,4 @@
-"""`servonode replay`: the controller of a recording run again on its states."""
+"""`servonode replay`: run the controller of a recording again on the recorded states."""
 
 import json
 import sys
@@ -22,13 +22,13 @@ from servonode.cli import verb
 @verb.overrides
 @verb.no_code
 @verb.as_json
-@click.option("--diff", is_flag=True, help="Name the first difference of each field.")
-@click.option("--again", is_flag=True, help="Run the whole again, in lockstep, and compare all messages.")
+@click.option("--diff", is_flag=True, help="Show the first difference of each field.")
+@click.option("--again", is_flag=True, help="Run all nodes again in lockstep, and compare all messages.")
 def replay(bag: Path, overrides: tuple[str, ...], no_code: bool, as_json: bool, diff: bool, again: bool) -> None:
     """Run the controller of BAG again on its recorded states.
 
-    Every command is computed anew and compared with the recorded one, bit by bit. --set changes the launch file that
-    was recorded, to see what another gain would have commanded.
+    Every command is computed again and compared with the recorded one bit by bit. --set changes the recorded launch
+    file, for example to see the commands of another gain.
     """
     from servonode.bags.again import run_again
     from servonode.bags.bag import read_bag

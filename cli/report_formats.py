@@ -56,7 +56,7 @@ def _is_page(file: Path) -> bool:
 def _check(file: Path) -> None:
     check_writable(file)
     if file.suffix.lower() not in (*PICTURES, *PAGES):
-        raise StartError(f"{file}: no report ends like this; choose {', '.join((*PICTURES, PAGES[0]))}")
+        raise StartError(f"{file}: unknown ending of a report; choose {', '.join((*PICTURES, PAGES[0]))}")
     if not _is_page(file):
         from servonode.views.display import check_backend
 

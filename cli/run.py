@@ -1,4 +1,4 @@
-"""`servonode run`: a launch file's nodes as processes."""
+"""`servonode run`: run the nodes of a launch file as processes."""
 
 import json
 import sys
@@ -36,7 +36,7 @@ RECOVER = {"data": "recover", "recording": "bag recover"}  # the verb that makes
     ),
     exits={
         0: "completed",
-        1: "a fault, a plant that was told to stop, or an output that could not be made",
+        1: "a fault, a plant that was stopped, or an output that could not be written",
         **verb.BAD_USAGE,
         **verb.BROKEN_OFF,
     },
@@ -45,13 +45,13 @@ RECOVER = {"data": "recover", "recording": "bag recover"}  # the verb that makes
 @verb.as_json
 @verb.out
 @verb.every
-@click.option("--name", help="Name of the run (default: the file's stem).")
+@click.option("--name", metavar="NAME", help="Name of the run (default: the file name without its ending).")
 @verb.reports
-@click.option("--no-report", is_flag=True, help="Write no report (default: a picture, NAME.png).")
+@click.option("--no-report", is_flag=True, help="Write no report (the default is the picture NAME.png).")
 @click.option(
     "--record", is_flag=False, flag_value="", metavar="[FILE.mcap]", help="Record all messages (default: NAME.mcap)."
 )
-@click.option("--plot", is_flag=True, help="Open a window on the run (servonode plot).")
+@click.option("--plot", is_flag=True, help="Show the run in a window (servonode plot).")
 @click.option(
     "--telemetry",
     is_flag=False,
@@ -61,8 +61,10 @@ RECOVER = {"data": "recover", "recording": "bag recover"}  # the verb that makes
     help=f"Publish all topics at a tcp address of this computer, for viewers ({TELEMETRY}); overrides run.telemetry.",
 )
 @verb.page
-@click.option("--arm", is_flag=True, help="Arm hardware at the start; else it waits for servonode arm.")
-@click.option("--readonly", is_flag=True, help="Observe and compute, never command; servonode status shows the inputs.")
+@click.option("--arm", is_flag=True, help="Arm hardware at once; without it the run waits for servonode arm.")
+@click.option(
+    "--readonly", is_flag=True, help="Never command the machine, only compute; servonode status shows the inputs."
+)
 @verb.window
 def run(
     file: str,
@@ -84,7 +86,7 @@ def run(
     window: float | None,
     save: Path | None,
 ) -> None:
-    """Run FILE: its nodes as processes over ZeroMQ."""
+    """Run FILE: start its nodes as processes, connected by ZeroMQ."""
     from servonode.cli.console import StatusLine
     from servonode.cli.deliver import Signals
     from servonode.cli.report_formats import check_reports
@@ -104,7 +106,9 @@ def run(
     from servonode.web.page_process import check_libraries, page_process
 
     if arm and readonly:
-        raise click.UsageError("--readonly never commands a machine, so it cannot be armed; leave out one of them.")
+        raise click.UsageError(
+            "--readonly never commands a machine, so the run cannot be armed; leave out --readonly or --arm."
+        )
     check_descriptors(click.get_current_context().obj or [], as_json)
     options = window_options(plot, panels, window, save)
     if options:

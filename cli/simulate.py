@@ -1,4 +1,4 @@
-"""`servonode simulate` and `servonode check`: a launch file in one process, and before power-on."""
+"""`servonode simulate`: run a launch file in one process; `servonode check`: check it before power-on."""
 
 import json
 import sys
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     ),
     exits={
         0: "completed",
-        1: "a fault, or an output that could not be made",
+        1: "a fault, or an output that could not be written",
         **verb.BAD_USAGE,
         **verb.BROKEN_OFF,
     },
@@ -40,17 +40,31 @@ if TYPE_CHECKING:
     type=click.Choice(["sampled", "continuous"]),
     default="sampled",
     show_default=True,
-    help="Zero-order hold as in a run, or the law inside the right-hand side (DOP853).",
+    help="Zero-order hold as in a run, or the continuous closed loop (DOP853).",
 )
 @click.option(
     "--loop",
     type=click.Choice(["fused", "nodes"]),
     default="fused",
     show_default=True,
-    help="Sampled control as one compiled loop or as nodes on a bus in memory: the same bits.",
+    help="Sampled control as one compiled loop, or as nodes in one process; the results are identical.",
 )
-@click.option("--rtol", type=verb.FiniteRange(min=1e-14, max=0.1), default=1e-12, show_default=True)
-@click.option("--atol", type=verb.FiniteRange(min=1e-300, max=0.1), default=1e-12, show_default=True)
+@click.option(
+    "--rtol",
+    type=verb.FiniteRange(min=1e-14, max=0.1),
+    default=1e-12,
+    show_default=True,
+    metavar="NUMBER",
+    help="Relative tolerance with --control continuous.",
+)
+@click.option(
+    "--atol",
+    type=verb.FiniteRange(min=1e-300, max=0.1),
+    default=1e-12,
+    show_default=True,
+    metavar="NUMBER",
+    help="Absolute tolerance with --control continuous.",
+)
 @verb.reports
 @verb.movie
 def simulate(
@@ -68,8 +82,9 @@ def simulate(
     movie: Path | None,
     fps: float | None,
     speed: float | None,
+    panels: tuple[str, ...],
 ) -> None:
-    """Simulate FILE in one process, at full speed."""
+    """Simulate FILE in one process, as fast as possible."""
     from servonode.analysis.simulate import simulate_continuous, simulate_fused, simulate_nodes
     from servonode.cli.report_formats import check_reports
     from servonode.cli.start_checks import check_writable
@@ -77,8 +92,9 @@ def simulate(
 
     check_writable(out)
     closed_loop = verb.resolved(file, overrides, no_code)
+    closed_loop.check_known_goals()
     check_reports(reports, closed_loop)
-    film = filming(movie, fps, speed, closed_loop)
+    film = filming(movie, fps, speed, panels, closed_loop)
     rows = every or (1 if out else default_every(closed_loop))
     if control == "continuous":
         result = simulate_continuous(closed_loop, rows, rtol, atol)
@@ -95,7 +111,7 @@ def simulate(
 @verb.launch_file
 @verb.as_json
 def check(file: str, overrides: tuple[str, ...], no_code: bool, as_json: bool) -> None:
-    """Check FILE before power-on: whether it passes, and why."""
+    """Check FILE before power-on, and explain the result."""
     from servonode.analysis.check import report
     from servonode.cli.console import check_text
     from servonode.closed_loop.controller_section import ProgramRefused
@@ -114,11 +130,13 @@ def check(file: str, overrides: tuple[str, ...], no_code: bool, as_json: bool) -
 Film = Callable[["Run"], str]
 
 
-def filming(file: Path | None, fps: float | None, speed: float | None, closed_loop: "ClosedLoop") -> Film | None:
+def filming(
+    file: Path | None, fps: float | None, speed: float | None, panels: tuple[str, ...], closed_loop: "ClosedLoop"
+) -> Film | None:  # fmt: skip
     """The function that films a run and returns its line of the table; None without a movie. May refuse the movie."""
     if file is None:
-        if fps or speed:
-            raise click.UsageError("--fps and --speed are of a movie; give --movie FILE.mp4 as well")
+        if fps or speed or panels:
+            raise click.UsageError("--fps, --speed and --panel belong to a movie; give --movie FILE.mp4 as well")
         return None
     from servonode.cli.start_checks import check_views
     from servonode.views.display import check_backend
@@ -126,7 +144,7 @@ def filming(file: Path | None, fps: float | None, speed: float | None, closed_lo
     check_backend()
     from servonode.views.movie import plan, write_movie
 
-    planned = plan(file, fps, speed, closed_loop)
+    planned = plan(file, fps, speed, closed_loop, panels)
     check_views(closed_loop)
 
     def film(result: "Run") -> str:

@@ -1,4 +1,4 @@
-"""Checks before anything else is done: a command's file descriptors, output files and display."""
+"""Checks at the beginning of a command: file descriptors, output files, display."""
 
 import os
 import resource
@@ -22,13 +22,13 @@ PICTURES = (".png", ".pdf", ".svg", ".jpg")
 
 
 class StartError(ServonodeError, ValueError):
-    """A run cannot be started like this; the text says how it can."""
+    """A run cannot be started; the text says why and how to fix it."""
 
 
 def check_descriptors(closed: Sequence[int], as_json: bool) -> None:
     """Refuse a process that may open too few files; raise its limit to what it is allowed.
 
-    closed: standard descriptors that were closed, which is told; it is refused where the result was to go there.
+    closed: standard descriptors that were closed, which is reported; it is refused where the result was to go there.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < LEAST_DESCRIPTORS:
@@ -37,15 +37,15 @@ def check_descriptors(closed: Sequence[int], as_json: bool) -> None:
     if soft != resource.RLIM_INFINITY and soft < LEAST_DESCRIPTORS:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if 1 in closed and as_json:
-        raise StartError("standard output is closed, so --json has nowhere to go; redirect it: > FILE")
+        raise StartError("standard output is closed, so --json cannot be printed; redirect it: > FILE")
     for descriptor in closed:
-        sys.stderr.write(f"servonode: {STANDARD[descriptor]} is closed; /dev/null stands in for it\n")
+        sys.stderr.write(f"servonode: {STANDARD[descriptor]} is closed; /dev/null takes its place\n")
 
 
 def check_writable(file: Path | None) -> None:
     """Refuse a file that cannot be written before the run, not after it."""
     if file is not None and not (file.parent.is_dir() and os.access(file.parent, os.W_OK)):
-        raise StartError(f"{file}: the folder {file.parent} is not there or cannot be written; name another")
+        raise StartError(f"{file}: the folder {file.parent} does not exist or cannot be written; name another")
     if file is not None and file.is_dir():
         raise StartError(f"{file} is a folder; give the name of a file")
 
@@ -53,18 +53,18 @@ def check_writable(file: Path | None) -> None:
 def check_views(closed_loop: "ClosedLoop") -> None:
     """Refuse a machine of the user's whose views cannot be drawn."""
     if not closed_loop.source.packaged:
-        from servonode.views.report import check_view
+        from servonode.views.view_checks import check_view
 
         check_view(closed_loop)
 
 
 def window_options(wanted: bool, panels: tuple[str, ...], window: float | None, save: Path | None) -> "Options | None":
-    """The options of the window, None where there is to be none."""
+    """The options of the window; None without a window."""
     from servonode.views.window_process import Options
 
     if not wanted:
         if panels or window or save:
-            raise click.UsageError("--panel, --window and --save are of the window; give --plot as well")
+            raise click.UsageError("--panel, --window and --save belong to the window; give --plot as well")
         return None
     if save is not None:
         check_writable(save)
@@ -74,7 +74,7 @@ def window_options(wanted: bool, panels: tuple[str, ...], window: float | None, 
 
 def _check_ending(picture: Path) -> None:
     if picture.suffix.lower() not in PICTURES:
-        raise StartError(f"{picture}: no picture ends like this; choose {', '.join(PICTURES)}")
+        raise StartError(f"{picture}: unknown ending of a picture; choose {', '.join(PICTURES)}")
 
 
 def bag_file(given: str, run: str, option: str = "--record") -> Path:
@@ -88,7 +88,7 @@ def bag_file(given: str, run: str, option: str = "--record") -> Path:
     if file.suffix != ".mcap":
         raise click.UsageError(f"{option} {given}: a recording is an MCAP file; name it FILE.mcap, or give no name")
     if file.exists():
-        raise click.UsageError(f"{option} {given}: is there already; name another file, or remove it")
+        raise click.UsageError(f"{option} {given}: the file exists already; name another file, or remove it")
     if spool_of(file).exists():
         remedy = "name another file, or if that run is over: servonode bag recover"
         raise click.UsageError(f"{option} {given}: another run records there, or was killed; {remedy} {spool_of(file)}")
@@ -97,7 +97,7 @@ def bag_file(given: str, run: str, option: str = "--record") -> Path:
 
 
 def spool_of(file: Path) -> Path:
-    """Where a recording is written while its run goes on."""
+    """Where a recording is written while its run continues."""
     return file.with_name(f"{file.name}.spool")
 
 

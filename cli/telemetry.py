@@ -45,7 +45,7 @@ def telemetry_beside(address: str | None, name: str, line: Progress) -> Iterator
         nonlocal alive
         if alive and not process.look():
             alive = False
-            say(f"the telemetry at {address} has ended early; the run goes on without")
+            say(f"the telemetry at {address} has ended early; the run continues without")
         line(status)
 
     try:

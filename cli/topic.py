@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from servonode.cli import topic_rates, verb
+from servonode.cli import complete, topic_rates, verb
 from servonode.cli.listening import WHICH, messages, printing, run_and
 
 if TYPE_CHECKING:
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 SHOWN = {0: "shown", **verb.BAD_USAGE, **verb.INTERRUPTED}
 EXITS = {
     0: "the run has ended, or COUNT messages were printed",
-    1: "nothing came for SECONDS",
-    2: "bad usage, no such run, topic or field",
+    1: "no message within the timeout",
+    2: "bad usage, or no such run, topic or field",
     **verb.INTERRUPTED,
 }
 
 
 @verb.group
 def topic() -> None:
-    """Look at what the nodes of a run publish."""
+    """List, describe and print the topics of a run."""
 
 
 @topic.command(
@@ -33,12 +33,12 @@ def topic() -> None:
     logs=False,
     examples=("servonode topic list", "servonode topic list trailer_pursuit -t", "servonode topic list -v"),
     exits=SHOWN,
-    help="Show the topics of a run; without a run, all that there are.\n\n"
-    "RUN is the name of a run, or its folder; without it the one run of this user that is going on.",
+    help="Show the topics of a run, or all topics if no run is in progress.\n\n"
+    "RUN is the name or the folder of a run in progress. Without RUN, the command takes your only run.",
 )
-@click.argument("name", metavar="[RUN]", required=False)
-@click.option("-t", "--show-types", is_flag=True, help="With the type of their messages.")
-@click.option("-v", "--verbose", is_flag=True, help="With types, publishers, subscribers and what they carry.")
+@click.argument("name", metavar="[RUN]", required=False, shell_complete=complete.runs)
+@click.option("-t", "--show-types", is_flag=True, help="Show the type of the messages.")
+@click.option("-v", "--verbose", is_flag=True, help="Show types, publishers, subscribers and contents.")
 @verb.as_json
 def list_(name: str | None, show_types: bool, verbose: bool, as_json: bool) -> None:
     from servonode.cli.topic_table import summary, table
@@ -60,7 +60,8 @@ def list_(name: str | None, show_types: bool, verbose: bool, as_json: bool) -> N
     logs=False,
     examples=("servonode topic info state", "servonode topic info trailer_pursuit plant/status --json"),
     exits=SHOWN,
-    help=f"Show what a topic carries, its publishers and its subscribers.\n\n{WHICH} Without a run: of any run.",
+    help=f"Show the contents, the publishers and the subscribers of a topic.\n\n"
+    f"{WHICH} If no run is in progress, the command describes the topics of any run.",
 )
 @click.argument("words", metavar="[RUN] TOPIC", nargs=-1, required=True)
 @verb.as_json
@@ -92,15 +93,19 @@ def info(words: tuple[str, ...], as_json: bool) -> None:
         "servonode topic echo trailer_pursuit plant/status -n 1 --json",
     ),
     exits=EXITS,
-    help=f"Print what a run publishes on a topic, a message a line.\n\n{WHICH} The run never waits for this command.",
+    help=f"Print the messages of a topic, one per line.\n\n{WHICH} The run never waits for this command.",
 )
 @click.argument("words", metavar="[RUN] TOPIC", nargs=-1, required=True)
-@click.option("--field", "fields", multiple=True, metavar="FIELD", help="Only this, such as state.V (repeatable).")
-@click.option("--csv", "as_csv", is_flag=True, help="Print a line of names, then a line of values each.")
-@click.option("--json", "as_json", is_flag=True, help="Print each message as a JSON object in a line of its own.")
-@click.option("-n", "count", type=click.IntRange(min=1), metavar="COUNT", help="End after so many messages.")
+@click.option(
+    "--field", "fields", multiple=True, metavar="FIELD", help="Print only this field, such as state.V (repeatable)."
+)
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV: a line of names, then a line of values per message.")
+@click.option("--json", "as_json", is_flag=True, help="Print each message as a JSON object on one line.")
+@click.option("-n", "count", type=click.IntRange(min=1), metavar="COUNT", help="End after this many messages.")
 @click.option("--once", is_flag=True, help="End after one message.")
-@click.option("--timeout", type=verb.FiniteRange(min=0), metavar="SECONDS", help="End when nothing comes for so long.")
+@click.option(
+    "--timeout", type=verb.FiniteRange(min=0), metavar="SECONDS", help="End when no message comes for this long."
+)
 def echo(
     words: tuple[str, ...],
     fields: tuple[str, ...],
@@ -123,11 +128,11 @@ def echo(
 
 
 def _run(name: str | None) -> "Found | None":
-    """The run that is meant; None, which is told, where none is named and none is going on."""
+    """The named run, else the only one in progress; None, with a message, if no run is in progress."""
     from servonode.nodes.find_runs import find_run, find_runs
 
     if name is None and not find_runs():
-        click.echo("servonode: no run is going on; this is what any run publishes", err=True)
+        click.echo("servonode: no run is in progress; these are the topics of any run", err=True)
         return None
     return find_run(name)
 

@@ -17,19 +17,20 @@ if TYPE_CHECKING:
     from servonode.nodes.raw_inbox import Raw
 
 REPORT_S = 1.0  # s (wall clock) between two reports
-EXITS = {0: "the run has ended", 2: "bad usage, no such run or topic", **verb.INTERRUPTED}
+EXITS = {0: "the run has ended", 2: "bad usage, or no such run or topic", **verb.INTERRUPTED}
 _command = partial(click.command, cls=verb.Verb, logs=False, exits=EXITS)
 _words = click.argument("words", metavar="[RUN] TOPIC", nargs=-1, required=True)
 
 
 def _window(default: int) -> Callable[[Any], Any]:
-    text = f"Compute over so many messages, the newest ({default})."
+    text = f"Compute over this many of the newest messages (default: {default})."
     return click.option("--window", "-w", type=click.IntRange(min=2), default=default, metavar="N", help=text)
 
 
 @_command(
     examples=("servonode topic hz state", "servonode topic hz trailer_pursuit plant/state --window 500"),
-    help=f"Show the rate at which messages are published, once a second.\n\nBy the clock of the sender. {WHICH}",
+    help=f"Show the rate of the messages of a topic, once a second.\n\n"
+    f"The times are those of the sender's clock. {WHICH}",
 )
 @_words
 @_window(10000)
@@ -40,7 +41,7 @@ def hz(words: tuple[str, ...], window: int) -> None:
 
 @_command(
     examples=("servonode topic bw state", "servonode topic bw plant/state --window 1000"),
-    help=f"Show how many bytes a second are published, once a second.\n\n{WHICH}",
+    help=f"Show the bandwidth of a topic, once a second.\n\n{WHICH}",
 )
 @_words
 @_window(100)
@@ -51,8 +52,10 @@ def bw(words: tuple[str, ...], window: int) -> None:
 
 @_command(
     examples=("servonode topic delay state", "servonode topic delay controller/command --window 500"),
-    help="Show how long messages travel, once a second.\n\nFrom the sender's monotonic clock to this process's, on the "
-    f"same computer. It takes only idle processor time: of a busy computer it shows more. {WHICH}",
+    help="Show the delay of the messages of a topic, once a second.\n\n"
+    "The delay is measured from the sender's monotonic clock "
+    "to that of this process, on the same computer. This command takes only idle processor time, so it shows longer "
+    f"delays on a busy computer. {WHICH}",
 )
 @_words
 @_window(10000)

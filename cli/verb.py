@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from servonode.cli import complete
+
 if TYPE_CHECKING:
     from servonode.closed_loop.closed_loop import ClosedLoop
 
 F = TypeVar("F", bound=Callable[..., Any])
 BAD_USAGE = {2: "bad usage or input"}
 INTERRUPTED = {130: "interrupted (Ctrl-C)"}
-BROKEN_OFF = {129: "broken off by SIGHUP", 130: "broken off by Ctrl-C", 143: "broken off by SIGTERM"}
+BROKEN_OFF = {129: "interrupted by SIGHUP", 130: "interrupted by Ctrl-C", 143: "interrupted by SIGTERM"}
 
 
 class Verb(click.Command):
     """A command whose help begins with examples and ends with its exit codes.
 
-    exits: what each exit code means that it can end with. logs: what the libraries log goes to standard error; else
-    nothing is loaded for it.
+    exits: the meaning of each exit code of the command. logs: whether messages that the libraries log go to standard
+    error; without it the logging module is not loaded.
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class Verb(click.Command):
 
 
 def group(function: Callable[[], None]) -> click.Group:
-    """A command that is made of others; alone it shows its help."""
+    """A command with subcommands; without a subcommand it shows its help."""
 
     @wraps(function)
     def alone(ctx: click.Context) -> None:
@@ -63,7 +65,7 @@ def group(function: Callable[[], None]) -> click.Group:
 
 
 class FiniteRange(click.FloatRange):
-    """A number within bounds; neither nan nor inf is one, whatever the bounds."""
+    """A number within bounds; nan and inf are refused whatever the bounds are."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         number = super().convert(value, param, ctx)
@@ -73,31 +75,36 @@ class FiniteRange(click.FloatRange):
 
 
 class Port(click.IntRange):
-    """A port, whose name in an error says how to write it."""
+    """A port number; the error for a bad one says how to write the option."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter:
-            self.fail(f"{value!r} is not a port from 1 to 65535; write --page behind FILE, or --page=8642", param, ctx)
+            self.fail(f"{value!r} is not a port from 1 to 65535; write --page after FILE, or --page=8642", param, ctx)
 
 
 class Address(click.ParamType[str]):
-    """An address, whose name in an error says how to write it: FILE behind the option would be taken for it."""
+    """An address; the error says how to write the option, because a FILE after it would be taken for its value."""
 
     name = "address"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if "://" not in value:
             said = f"{value!r} is not an address such as tcp://127.0.0.1:9872"
-            self.fail(f"{said}; write --telemetry behind FILE, or --telemetry=ADDRESS", param, ctx)
+            self.fail(f"{said}; write --telemetry after FILE, or --telemetry=ADDRESS", param, ctx)
         return value
 
 
 # options
 
 overrides = click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a launch-file key (repeatable)."
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    shell_complete=complete.keys,
+    help="Override a launch-file key (repeatable).",
 )
 wait = click.option(
     "--wait",
@@ -105,46 +112,68 @@ wait = click.option(
     default=5.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long to wait for the first answer.",
+    help="Wait this long for the first answer.",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
-out = click.option("--out", type=click.Path(path_type=Path), metavar="FILE.csv", help="Write the whole run.")
-every = click.option("--every", type=click.IntRange(min=1), help="Plant steps per recorded row.")
+out = click.option(
+    "--out", type=click.Path(path_type=Path), metavar="FILE.csv", help="Write all signals of the run to this CSV file."
+)
+every = click.option("--every", type=click.IntRange(min=1), metavar="N", help="Number of plant steps per recorded row.")
 reports = click.option(
     "--report",
     "reports",
     type=click.Path(path_type=Path),
     multiple=True,
     metavar="FILE.png|.html",
-    help="Write the report, a picture or a page by its ending (repeatable).",
+    help="Write a report: a picture or, with the ending .html, a page (repeatable).",
 )
-_file = click.argument("file", metavar="FILE")
+_file = click.argument("file", metavar="FILE", shell_complete=complete.launch_files)
 no_code = click.option(
-    "--no-code", is_flag=True, help="Refuse a FILE that names Python code: it would run with all your rights."
+    "--no-code", is_flag=True, help="Refuse a FILE that names Python code, which would run with your rights."
 )
 _panels = click.option(
-    "--panel", "panels", multiple=True, metavar="NAME,NAME", help="A panel of the window with these (repeatable)."
+    "--panel", "panels", multiple=True, metavar="NAME,NAME", help="Add a panel that shows these signals (repeatable)."
 )
 _window = click.option(
-    "--window", type=FiniteRange(min=0, min_open=True), metavar="SECONDS", help="Plant time that the window shows."
+    "--window",
+    type=FiniteRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Length of plant time that the window shows.",
 )
-_save = click.option("--save", type=click.Path(path_type=Path), metavar="FILE.png", help="Where the window's s saves.")
-_movie = click.option("--movie", type=click.Path(path_type=Path), metavar="FILE.mp4|.gif", help="Film the run.")
-_fps = click.option("--fps", type=FiniteRange(min=1, max=120), help="Frames per second of the movie (default: 30).")
+_save = click.option(
+    "--save", type=click.Path(path_type=Path), metavar="FILE.png", help="File that the key s of the window writes."
+)
+_movie = click.option(
+    "--movie", type=click.Path(path_type=Path), metavar="FILE.mp4|.gif", help="Write a movie of the run."
+)
+_fps = click.option(
+    "--fps", type=FiniteRange(min=1, max=120), metavar="RATE", help="Frames per second of the movie (default: 30)."
+)
 _speed = click.option(
     "--speed",
     type=FiniteRange(min=0, min_open=True),
-    help="Plant seconds per second of the movie (default: run.speed, or faster if that takes long).",
+    metavar="FACTOR",
+    help="Plant seconds per second of the movie (default: run.speed, or more for a long run).",
+)
+
+
+_movie_panels = click.option(
+    "--panel", "panels", multiple=True, metavar="NAME,NAME", help="A panel of the movie with these (repeatable)."
 )
 
 
 def movie(function: F) -> F:
-    """The arguments of a movie: --movie, --fps, --speed."""
-    return _movie(_fps(_speed(function)))
+    """The arguments of a movie: --movie, --fps, --speed, --panel."""
+    return _movie(_fps(_speed(_movie_panels(function))))
 
 
 page = click.option(
-    "--page", is_flag=False, flag_value=0, type=Port(0, 65535), metavar="[PORT]", help="Serve a page on the run."
+    "--page",
+    is_flag=False,
+    flag_value=0,
+    type=Port(0, 65535),
+    metavar="[PORT]",
+    help="Serve a browser page that shows the run.",
 )
 
 
@@ -159,7 +188,7 @@ def window(function: F) -> F:
 
 
 def resolved(file: str, overrides: Sequence[str], no_code: bool, strict: bool = True) -> "ClosedLoop":
-    """The resolved launch file; without `strict` also one that would be refused at the start of a run."""
+    """The resolved launch file; with `strict` false it may be one that a run would refuse to start."""
     if file.endswith(".mcap"):  # the launch file in a recording
         from servonode.bags.bag import read_bag
 

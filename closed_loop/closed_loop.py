@@ -22,11 +22,16 @@ from servonode.closed_loop.controller_section import (
     resolve_control,
 )
 from servonode.closed_loop.device_law import check_device_law, law_terms
+from servonode.closed_loop.device_readings import check_device_readings, estimate_terms, sends_readings
 from servonode.closed_loop.driver_checks import check_driver, driver_addresses, stated
 from servonode.closed_loop.effects import actuator_effects, sensor_effects
 from servonode.closed_loop.estimation import Estimation, Sensing, estimation_of, sensing_of
+from servonode.closed_loop.goals import jumps
+from servonode.closed_loop.inversion import inverted
+from servonode.closed_loop.inversion_findings import examine_inversion
 from servonode.closed_loop.launch_file import LaunchError, with_values, worded
 from servonode.closed_loop.launch_keys import Actuator, LaunchFile
+from servonode.closed_loop.live_goals import LiveGoal
 from servonode.closed_loop.machine_section import (
     check_safe_action,
     initial_states,
@@ -48,6 +53,7 @@ from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource
 from servonode.plants.drivers.driver import Driver, MotionContext
+from servonode.plants.drivers.estimated import EstimateTerms
 from servonode.plants.drivers.installed import find_driver
 from servonode.plants.drivers.terms import LawTerms
 from servonode.plants.effects import ActuatorEffects, SensorEffects
@@ -97,9 +103,25 @@ class ClosedLoop:
         return None if self.readonly else law_terms(self.launch, self.control, self.safety.limits.value)
 
     @property
+    def device_estimate(self) -> EstimateTerms | None:
+        """On what terms the plant node estimates the state of a machine that sends readings alone, else None."""
+        return estimate_terms(self.launch, self.estimation)
+
+    @property
     def targets(self) -> Signals:
         """What [target] states of what the program asks for."""
         return self.control.targets if self.control else no_targets()
+
+    @property
+    def live(self) -> tuple[LiveGoal, ...]:
+        """The targets that come over a topic."""
+        return self.control.live if self.control else ()
+
+    def check_known_goals(self) -> None:
+        """Raise LaunchError where a goal comes over a topic, which a simulation has not."""
+        for each in self.live:
+            text = "comes over a topic while a real-time run is in progress; for a simulation give it another way, as "
+            raise LaunchError(self.launch.file, f"target.{each.name}", "topic", f'{text}--set target.{each.name}="t"')
 
     @property
     def driver(self) -> Driver:
@@ -209,10 +231,10 @@ def observing(closed_loop: ClosedLoop) -> ClosedLoop:
     """
     launch, driver = closed_loop.launch, closed_loop.driver
     if not driver.readonly:
-        text = f"{driver.name!r} does not say that it can observe a machine without commanding it; run it without "
-        raise LaunchError(launch.file, "plant", "driver", f"{text}--readonly, or have the driver state readonly=True")
+        text = f"{driver.name!r} does not support observing a machine without commanding it; run it without "
+        raise LaunchError(launch.file, "plant", "driver", f"{text}--readonly, or give the driver readonly=True")
     if launch.run.mode == "lockstep" and not driver.simulated:
-        text = "in lockstep a machine moves only when it is sent an input, which --readonly never does; take realtime"
+        text = "in lockstep a machine moves only after it receives an input, which --readonly never sends; use realtime"
         raise LaunchError(launch.file, "run", "mode", text)
     return replace(closed_loop, readonly=True)
 
@@ -232,7 +254,9 @@ def varied(
     launch = with_values(derived.stated, initial, parameters, targets)
     for name in parameters:
         if isinstance(launch.plant.parameters[name], str) or name in derived.source.changes.varying:
-            text = "the machine would have to be derived again; give a number in place of a number, or load the launch "
+            text = (
+                "this change needs a new derivation of the machine; replace a number by a number, or load the launch "
+            )
             text += "file with it"
             raise LaunchError(launch.file, "plant.parameters", name, text)
     plant = _plant(launch, derived.source, derived.preparation, derived.machine)
@@ -240,7 +264,7 @@ def varied(
     if changed.control is not None:
         answer = _checked_start(changed.launch, changed.control, changed.start)
         if answer.status:
-            text = f"at the start {changed.control.law.explain(answer)}"
+            text = f"at the initial state {changed.control.law.explain(answer)}"
             raise ProgramRefused(launch.file, "plant.initial", None, text)
     return replace(changed, examination=closed_loop.examination)
 
@@ -271,11 +295,14 @@ def _settled(derived: Derived, plant: _Plant) -> ClosedLoop:
     actuator, sensor = actuator_effects(launch, machine), sensor_effects(launch, machine)
     if control is not None:
         control, start = program_start(launch, control, start)
+        if launch.controller and launch.controller.inversion is not None:
+            control, start = inverted(launch, control, start)
     safety = safety_settings(launch, machine, actuator)
     start = possible_initial_state(launch, machine, start)
     check_safe_action(launch, machine, start, np.array(safety.limits.value), safety.brake_steps)
     sensing = sensing_of(launch, derived.source, machine)
-    estimation = estimation_of(launch, control, start)
+    estimation = estimation_of(launch, control, start, sends_readings(launch))
+    check_device_readings(launch, estimation)
     settled = ClosedLoop(
         launch, derived, machine, control, start, actuator, sensor, safety, Examination(), sensing, estimation
     )
@@ -289,12 +316,14 @@ def _check_unused(launch: LaunchFile, control: Control | None) -> None:
     again = {name: getattr(launch.supervision, name) for name in ("controller", "target")}
     if control is None and set(again.values()) != {"never"}:
         name = next(name for name, policy in again.items() if policy != "never")
-        raise LaunchError(launch.file, "supervision", name, "there is no [controller], so no such node; leave it out")
+        raise LaunchError(
+            launch.file, "supervision", name, "there is no [controller], so there is no such node; leave it out"
+        )
     if launch.target and control is None:
         text = "there is no [controller] that would use it"
         raise LaunchError(launch.file, "target", next(iter(launch.target)), text)
     if wants_program_start(launch) and not (control and control.law.n_s):
-        text = "there is no program with residuals to start on; remove it"
+        text = "there is no program with residuals that could set the initial state; remove it"
         raise LaunchError(launch.file, "plant.initial", "on_program", text)
 
 
@@ -313,7 +342,7 @@ def _checked_start(launch: LaunchFile, control: Control, start: Array) -> Answer
     """The law's answer to the initial state, which no guard of the program refuses."""
     answer = control.law.evaluate(0.0, start, control.goal(0.0))
     if answer.status > 0:
-        raise LaunchError(launch.file, "plant.initial", None, f"at the start {control.law.explain(answer)}")
+        raise LaunchError(launch.file, "plant.initial", None, f"at the initial state {control.law.explain(answer)}")
     with worded(launch.file, "controller.settings"):
         control.law.check_parameters()
     return answer
@@ -325,9 +354,15 @@ def _examined(closed_loop: ClosedLoop) -> Examination:
     if control is None:
         return Examination()
     answer = _checked_start(launch, control, start)
+    if control.inversion is not None:
+        return examine_inversion(launch, control, np.array(closed_loop.safety.limits.value))
     found = examine(launch, control.law, control.gains, start, control.goal(0.0))
     if answer.status and not found.refusals:  # what is refused everywhere is the better reason
         rank = [each.text for each in found.findings if each.subject == "rank" and each.level != "good"]
-        text = "; ".join([f"at the start {control.law.explain(answer)}", *rank])
+        text = "; ".join([f"at the initial state {control.law.explain(answer)}", *rank])
         raise ProgramRefused(launch.file, "plant.initial", None, text)
+    for each in control.live:
+        found.add("good", "goal", each.remark)
+    for text in jumps(launch, control.targets):
+        found.add("warn", "goal", text)
     return found

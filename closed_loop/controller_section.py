@@ -1,7 +1,7 @@
 """The controller's half of a launch file: program, options, parameters, signals, gains, all checked."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -9,8 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.closed_loop.gains import resolve_gains, wants_integral
+from servonode.closed_loop.goals import stated_goals
 from servonode.closed_loop.launch_file import LaunchError, check_names, worded
 from servonode.closed_loop.launch_keys import Controller, LaunchFile
+from servonode.closed_loop.live_goals import LiveGoal, live_goals
 from servonode.closed_loop.machine_section import believed_source, chosen, load, with_given
 from servonode.closed_loop.static_checks import total_delay
 from servonode.controllers import (
@@ -23,9 +25,10 @@ from servonode.controllers import (
     load_law,
     programs_of,
 )
-from servonode.controllers.engine.signals import Signals, load_signals
+from servonode.controllers.engine.signals import Signals, Stated, load_signals
+from servonode.controllers.inversion.facts import Inverted
+from servonode.controllers.inversion.feedforward import Feedforward
 from servonode.errors import did_you_mean
-from servonode.mechanics.description import ProgramDescription
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.stabilize import Gains
 from servonode.plants import PLANTS, MachineSource
@@ -43,10 +46,12 @@ class Control:
     options: dict[str, Any]
     believed: MachineSource
     law: ServoLaw
-    signals: Signals
+    signals: Signals | Feedforward
     targets: Signals
     gains: Gains
-    given: frozenset[str]  # the program's parameters that the launch file states
+    given: frozenset[str]  # the program's parameters that the launch file specifies
+    live: tuple[LiveGoal, ...] = ()  # targets that come over a topic, and stand at their start in `targets`
+    inversion: Inverted | None = None  # the bounded solution that it follows, where it follows one
 
     def goal(self, t: float, own: Array | None = None) -> Array:
         """y at time t [s] with the program's own states (absent: their initial values), the integrals zero."""
@@ -57,9 +62,13 @@ class Control:
         y[part.states] = self.law.start_states if own is None else own
         return y
 
+    def continuous(self) -> "Control":
+        """The control for a law that acts at once, without a period."""
+        return replace(self, signals=self.signals.continuous()) if isinstance(self.signals, Feedforward) else self
+
 
 class ProgramRefused(LaunchError):
-    """The program is stated well, but it cannot or must not run on this machine."""
+    """The program is given well, but it cannot or must not run on this machine."""
 
 
 @cache
@@ -88,15 +97,15 @@ def program_source(launch: LaunchFile) -> ProgramSource | None:
 
 def _inline(launch: LaunchFile, controller: Controller) -> InlineProgram:
     if len(controller.residuals) > MOST_RESIDUALS:
-        text = f"{len(controller.residuals)} residuals are stated; give as many as inputs, at most {MOST_RESIDUALS}"
+        text = f"{len(controller.residuals)} residuals are given; give as many as inputs, at most {MOST_RESIDUALS}"
         raise LaunchError(launch.file, "controller.residuals", None, text)
     for name in controller.residuals:
         if not (name.isascii() and name.isidentifier()):
-            text = "is no name for a residual; use ASCII letters, digits and _, beginning with a letter"
+            text = "is not a valid name of a residual; use ASCII letters, digits and _, beginning with a letter"
             raise LaunchError(launch.file, "controller", f"residuals.{name}", text)
     wrong = next((name for name, value in controller.settings.items() if isinstance(value, bool | list)), None)
     if wrong is not None:
-        text = f"{controller.settings[wrong]!r} is neither a number nor an expression of t; give one"
+        text = f"{controller.settings[wrong]!r} is neither a number nor an expression of t; give one of them"
         raise LaunchError(launch.file, "controller.settings", wrong, text)
     numbers = tuple(name for name, value in controller.settings.items() if isinstance(value, int | float))
     texts = {name: str(value) for name, value in controller.settings.items() if isinstance(value, str)}
@@ -119,7 +128,7 @@ def _check_fits(launch: LaunchFile, name: str) -> None:
 
 @dataclass(frozen=True)
 class DerivedLaw:
-    """What [controller] needs to be derived: program, options, and the law on the machine that it believes in.
+    """What [controller] needs to be derived: program, options, and the law on the machine that it assumes.
 
     Machine and law have their default parameters.
     """
@@ -147,7 +156,7 @@ def derived_law(launch: LaunchFile, source: ProgramSource, plant: MachineSource,
 
 
 def _believed(launch: LaunchFile, source: MachineSource, machine: Machine) -> Machine:
-    """The machine with the parameters that the law believes in."""
+    """The machine with the parameters that the law assumes."""
     assert launch.controller is not None
     parameters = launch.plant.parameters | launch.controller.parameters
     return with_given(launch, source, machine, "controller.parameters", parameters)
@@ -182,18 +191,23 @@ def resolve_control(launch: LaunchFile, derived: DerivedLaw) -> Control:
     defaults = dict(zip(signal_names, description.signal_defaults, strict=True))
     texts = {name: _text(launch, "controller.settings", name, settings.get(name, defaults[name])) for name in defaults}
     signals = _signals(launch, "controller.settings", texts, description.signal_order)
-    targets = _targets(launch, description)
+    targets = _signals(launch, "target", stated_goals(launch, description), description.target_order)
     delay = total_delay(launch)
     if description.states and controller.predictor:
-        text = f"program {description.name} has states of its own, which the predictor cannot foretell; set it to false"
+        text = (
+            f"program {description.name} has states of its own, which the predictor does not compute; set it to false"
+        )
         raise LaunchError(path, "controller", "predictor", text)
     if delay > LONGEST_DELAY or controller.delay > LONGEST_DELAY:
-        text = f"{max(delay, controller.delay):g} periods from sample to action are too many; at most {LONGEST_DELAY}"
+        text = (
+            f"{max(delay, controller.delay):g} periods from sample to action are too many; give at most {LONGEST_DELAY}"
+        )
         raise LaunchError(path, "controller", "delay", text)
     gains = resolve_gains(launch, description, delay)
     law.use(gains)
     given = frozenset(settings) & frozenset(parameter_names)
-    return Control(source, options, derived.believed, law, signals, targets, gains, given)
+    live = live_goals(launch, description)
+    return Control(source, options, derived.believed, law, signals, targets, gains, given, live)
 
 
 def _law(
@@ -205,17 +219,6 @@ def _law(
         return load_law(
             source, machine, believed.key, believed.build, options, {}, controller.damping, wants_integral(launch)
         )
-
-
-def _targets(launch: LaunchFile, description: ProgramDescription) -> Signals:
-    """The targets that the program asks for, each stated in [target]."""
-    check_names(launch.file, "target", launch.target, description.targets)
-    for name in description.targets:
-        if name not in launch.target:
-            text = f'is missing: program {description.name} needs it; give an expression of t, for example "0.3*t"'
-            raise LaunchError(launch.file, "target", name, text)
-    ordered = {name: launch.target[name] for name in description.targets}
-    return _signals(launch, "target", ordered, description.target_order)
 
 
 def _unpacked(launch: LaunchFile, settings: Mapping[str, Any], parameters: Collection[str]) -> dict[str, Any]:
@@ -252,11 +255,11 @@ def _numbers(launch: LaunchFile, given: Mapping[str, Any]) -> dict[str, float]:
 
 def _text(launch: LaunchFile, section: str, name: str, value: Any) -> str | float:
     if isinstance(value, (bool, list)):
-        raise LaunchError(launch.file, section, name, f"{value!r} is no expression; give a number or a text of t")
+        raise LaunchError(launch.file, section, name, f"{value!r} is not an expression; give a number or a text of t")
     result: str | float = value
     return result
 
 
-def _signals(launch: LaunchFile, section: str, texts: Mapping[str, str | float], order: int) -> Signals:
+def _signals(launch: LaunchFile, section: str, stated: Mapping[str, Stated], order: int) -> Signals:
     with worded(launch.file, section):
-        return load_signals(texts, order)
+        return load_signals(stated, order)

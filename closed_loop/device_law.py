@@ -1,4 +1,4 @@
-"""The law that acts in a microcontroller's firmware: whether the launch file's can, and on what terms."""
+"""The law in a microcontroller's firmware: whether the law of the launch file can act there, and its terms."""
 
 from collections.abc import Iterator, Sequence
 
@@ -41,7 +41,7 @@ def law_terms(launch: LaunchFile, control: Control | None, limits: Sequence[floa
 
 
 def law_header(launch: LaunchFile, control: Control | None, estimation: Estimation | None, function: str) -> list[str]:
-    """Lines of the C header for firmware with this law, whose function has this name; why there is none."""
+    """Lines of the C header for firmware with this law, whose function has this name; the reason if it has none."""
     obstacle = next(_obstacles(launch, control, estimation), None)
     if obstacle is not None or control is None:
         return [f"/* Its law cannot act in firmware: {obstacle}. */"]
@@ -79,13 +79,13 @@ def _obstacles(launch: LaunchFile, control: Control | None, estimation: Estimati
         return
     yield from _memory(control)
     if launch.controller.delay:
-        yield f"controller.delay = {launch.controller.delay}, and there it acts at once"
+        yield f"controller.delay = {launch.controller.delay}, but in firmware a command acts at once"
     if launch.controller.predictor:
-        yield "controller.predictor foresees the state, and there it is known"
+        yield "controller.predictor predicts the state, but the firmware knows it"
     if estimation is not None:
-        yield "[estimator] is not in the firmware"
+        yield "the firmware has no [estimator]"
     if (size := len(goal_orders(control.law))) > MOST_GOAL:
-        yield f"its goal has {size} entries, and a packet holds {MOST_GOAL}"
+        yield f"its goal has {size} entries, but a packet holds {MOST_GOAL}"
 
 
 def _memory(control: Control) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What a launch file states must be for its driver; where an external plant is met, and that the place is free."""
+"""Checks of a launch file against its driver, and of the addresses of an external plant."""
 
 import errno
 import socket
@@ -22,7 +22,7 @@ PASSED_OVER = "device"  # where a machine is met, which the rehearsal of its lau
 
 
 def check_driver(launch: LaunchFile) -> None:
-    """Refuse what the launch file states and its driver would pass over, and what the driver cannot take.
+    """Refuse what the launch file specifies and its driver would pass over, and what the driver cannot take.
 
     Raises:
         LaunchError: such as link faults without a loopback, imperfections or disturbances of a machine that has its
@@ -38,7 +38,7 @@ def check_driver(launch: LaunchFile) -> None:
 
 
 def stated(launch: LaunchFile) -> Stated:
-    """What the launch file states for its driver.
+    """What the launch file specifies for its driver.
 
     Raises:
         DriverError: there is no such driver, or it cannot take its own keys.
@@ -50,7 +50,7 @@ def stated(launch: LaunchFile) -> Stated:
 
 
 def _unread(launch: LaunchFile) -> Iterator[tuple[str, str, str]]:
-    """Table and key of [plant] for each that is stated and that only other drivers read, with a sentence."""
+    """Table and key of [plant] for each that is given and that only other drivers read, with a sentence."""
     own = find_driver(launch.plant.driver)
     for table in dict.fromkeys(each.partition(".")[0] for driver in DRIVERS.values() for each in driver.reads):
         for key in _stated_keys(getattr(launch.plant, table)):
@@ -80,7 +80,7 @@ def known_drivers() -> dict[str, dict[str, str]]:
 
 
 def driver_addresses(launch: LaunchFile, machine: str) -> tuple[str, ...]:
-    """Where the machine of this name publishes its states and hears what is applied; none of one that is not outside.
+    """The addresses at which an external plant of this name publishes its states and receives inputs; else none.
 
     Raises:
         LaunchError: an address is absent and the machine's name gives none that can be used, or both are the same.
@@ -110,8 +110,8 @@ def check_free(launch: LaunchFile, machine: str) -> None:
         find_driver(launch.plant.driver).ready(stated(launch))
     ours = driver_addresses(launch, machine)[-1:]
     if ours and _is_taken(ours[0]):
-        text = f"{launch.file} [plant.device] applied: {ours[0]} is taken by another process, such as another run"
-        raise BusError(f"{text}; stop that one, or give this run addresses of its own")
+        text = f"{launch.file} [plant.device] applied: {ours[0]} is in use by another process, such as another run"
+        raise BusError(f"{text}; stop that process, or give this run other addresses")
 
 
 def _is_taken(address: str) -> bool:

@@ -1,4 +1,4 @@
-"""What drives and sensors do to inputs and states, by [plant.actuator] and [plant.sensor]."""
+"""The effects of drives on inputs and of sensors on states, from [plant.actuator] and [plant.sensor]."""
 
 import numpy as np
 
@@ -37,7 +37,7 @@ def sensor_effects(launch: LaunchFile, machine: Machine) -> SensorEffects:
     """What the sensors make of the state.
 
     Raises:
-        LaunchError: a name that is no state, or a delay of too many steps.
+        LaunchError: a name that is not a state, or a delay of too many steps.
     """
     sensor, names = launch.plant.sensor, machine.description.state_names
 

@@ -43,7 +43,7 @@ class Sensing:
 
 @dataclass(frozen=True)
 class Estimation:
-    """The estimator of a run: the observer of the machine that the law believes in, and its settings."""
+    """The estimator of a run: the observer of the controller's model of the machine, and its settings."""
 
     observer: Observer
     settings: EstimatorSettings
@@ -74,6 +74,15 @@ def sensing_of(launch: LaunchFile, source: MachineSource, machine: Machine) -> S
     """
     if launch.estimator is None and not launch.plant.sensors:
         return None
+    return all_sensing(launch, source, machine)
+
+
+def all_sensing(launch: LaunchFile, source: MachineSource, machine: Machine) -> Sensing:
+    """The sensors of the machine as the launch file specifies them, whether or not anybody reads them.
+
+    Raises:
+        LaunchError: as `sensing_of`, or the machine defines no sensors, or its motion cannot be linearised.
+    """
     stated = sensors_of(launch, machine.description)
     return Sensing(
         _observer(launch, source, machine), tuple(_effects(launch, each) for each in stated), launch.run.seed
@@ -81,7 +90,7 @@ def sensing_of(launch: LaunchFile, source: MachineSource, machine: Machine) -> S
 
 
 def sensors_of(launch: LaunchFile, machine: MachineDescription) -> tuple[SensorDescription, ...]:
-    """The sensors of a machine with what the launch file states of them.
+    """The sensors of a machine with what the launch file specifies of them.
 
     Raises:
         LaunchError: the machine has none, or none of a name.
@@ -89,7 +98,7 @@ def sensors_of(launch: LaunchFile, machine: MachineDescription) -> tuple[SensorD
     names = [each.name for each in machine.sensors]
     section = "plant.sensors" if launch.plant.sensors else "estimator"
     if not names:
-        text = f"machine {machine.name} states no sensors; give its Model sensors=(...), or leave this section out"
+        text = f"machine {machine.name} defines no sensors; give its Model sensors=(...), or leave this section out"
         raise LaunchError(launch.file, section, None, text)
     check_names(launch.file, "plant.sensors", launch.plant.sensors, names)
     return tuple(_stated(launch, each) for each in machine.sensors)
@@ -105,7 +114,7 @@ def _stated(launch: LaunchFile, sensor: SensorDescription) -> SensorDescription:
 
 def _effects(launch: LaunchFile, sensor: SensorDescription) -> SensorEffects:
     step, errors = launch.step_ns / 1e9, launch.plant.sensors.get(sensor.name)
-    period = 1 / (sensor.rate * step) if sensor.rate else float(launch.steps_per_period or launch.plant.publish_every)
+    period = 1 / (sensor.rate * step) if sensor.rate else float(control_steps(launch))
     section = f"plant.sensors.{sensor.name}"
     if period < 1:
         text = f"{sensor.rate:g} Hz is faster than the plant's steps of {step:g} s; give at most {1 / step:g}"
@@ -114,7 +123,7 @@ def _effects(launch: LaunchFile, sensor: SensorDescription) -> SensorEffects:
         text = f"{sensor.delay:g} s are more than {LONGEST_PAST} plant steps; give at most {LONGEST_PAST * step:g}"
         raise LaunchError(launch.file, section, "delay", text)
     if errors is not None and errors.lost_from is None and errors.lost_for != SensorErrors().lost_for:
-        text = "does nothing without lost_from; state from which plant time on the sensor gives nothing"
+        text = "has no effect without lost_from; give the plant time at which the sensor fails"
         raise LaunchError(launch.file, section, "lost_for", text)
     delay = round(sensor.delay / step)
     if errors is None or errors.lost_from is None:
@@ -123,16 +132,25 @@ def _effects(launch: LaunchFile, sensor: SensorDescription) -> SensorEffects:
     return SensorEffects(sensor, period, delay, begin, begin + errors.lost_for / step)
 
 
+def control_steps(launch: LaunchFile) -> int:
+    """Plant steps from one control instant to the next, or between states where there is no controller."""
+    return launch.steps_per_period or launch.plant.publish_every
+
+
 def _observer(launch: LaunchFile, source: MachineSource, machine: Machine) -> Observer:
     with worded(launch.file, "estimator" if launch.estimator else "plant.sensors"):
         return load_observer(machine, source.key, source.build, launch.plant.integrator)
 
 
-def estimation_of(launch: LaunchFile, control: Control | None, start: Array) -> Estimation | None:
+def estimation_of(
+    launch: LaunchFile, control: Control | None, start: Array, plant_estimates: bool
+) -> Estimation | None:
     """The estimator of the launch file's [estimator]; None without that section.
 
+    plant_estimates: it works in the plant node, and no controller has an estimate to lose.
+
     Raises:
-        LaunchError: it has no controller or one that is started again, no sensor, a sensor without error, or a name or
+        LaunchError: it has no controller or one that is restarted, no sensor, a sensor without error, or a name or
             number that does not fit.
     """
     keys = launch.estimator
@@ -141,9 +159,9 @@ def estimation_of(launch: LaunchFile, control: Control | None, start: Array) -> 
     if control is None:
         text = "there is no [controller] that would use the estimate; add one, or leave [estimator] out"
         raise LaunchError(launch.file, "estimator", None, text)
-    if launch.supervision.controller != "never":
-        text = "a controller that is started again has lost its estimate, and would believe the machine to be at its "
-        raise LaunchError(launch.file, "supervision", "controller", f'{text}start; give "never" with [estimator]')
+    if launch.supervision.controller != "never" and not plant_estimates:
+        text = "a controller that is restarted has lost its estimate, and would take the machine to be at its initial "
+        raise LaunchError(launch.file, "supervision", "controller", f'{text}state; give "never" with [estimator]')
     machine = control.law.machine
     description = machine.description
     sensors = sensors_of(launch, description)
@@ -176,7 +194,7 @@ def _used(launch: LaunchFile, keys: Keys, sensors: tuple[SensorDescription, ...]
     used = tuple(i for i, name in enumerate(names) if name in wanted)
     for i in used:
         if not sensors[i].noise and not sensors[i].quantum:
-            text = "has neither noise nor quantum, and an estimator would believe it entirely; state one of them"
+            text = "has neither noise nor quantum, so an estimator would treat it as exact; give one of them"
             raise LaunchError(launch.file, f"plant.sensors.{names[i]}", "noise", text)
     return used
 
@@ -194,7 +212,7 @@ def _by_state(launch: LaunchFile, key: str, value: float | Mapping[str, float], 
 
 
 def _mean(launch: LaunchFile, keys: Keys, machine: Machine, start: Array) -> Array:
-    """The initial mean (n_x,): that of the plant, but for what is stated; on what the machine holds."""
+    """The initial mean (n_x,): that of the plant, but for what is given; on what the machine holds."""
     description = machine.description
     sizes = dict(description.layout)
     check_names(launch.file, "estimator.initial", keys.initial, sizes)

@@ -19,7 +19,8 @@ import msgspec
 from msgspec import Struct, inspect
 from msgspec.structs import FieldInfo, asdict, fields, replace
 
-from servonode.closed_loop.launch_keys import LARGEST, LaunchFile, Sections
+from servonode.closed_loop.launch_keys import LARGEST, Goal, LaunchFile, Sections
+from servonode.closed_loop.samples import read_samples
 from servonode.errors import StatementError, did_you_mean
 from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.installed import driver_names
@@ -34,8 +35,11 @@ S = TypeVar("S", bound=Struct)
 class LaunchError(StatementError):
     """One line: `file [section] key: what is wrong; how to fix it`.
 
-    Where the value came from the command line, `option` is named instead: `file --set option: ...`.
+    Where the value came from the command line, `option` is named instead: `file --set option: ...`; where it was an
+    argument of a Python function, `argument` is: `file, argument: ...`.
     """
+
+    argument: str | None = None
 
     def __init__(
         self, file: str | Path, section: str | None, key: str | None, text: str, option: str | None = None
@@ -45,7 +49,8 @@ class LaunchError(StatementError):
 
     def __str__(self) -> str:
         section = f"[{self.section}]" if self.section else None
-        place = (f"--set {self.option}",) if self.option is not None else (section, self.key)
+        option = self.argument or f"--set {self.option}"
+        place = (option,) if self.option is not None else (section, self.key)
         line = " ".join([self.file or '""', *(_cut(part) for part in place if part)]) + f": {_cut(self.text)}"
         return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
 
@@ -82,12 +87,17 @@ def read_launch(file: str | Path, overrides: Sequence[str] = ()) -> LaunchFile:
 
     Raises LaunchError, and nothing else, whatever the file and the overrides hold.
     """
-    path = _packaged_paths().get(str(file), Path(file))
+    path = launch_path(file)
     table = _load(str(file), path)
     reader = _Reader(str(file))
     for text in overrides:
         reader.override(table, text)
     return reader.launch(path, table)
+
+
+def launch_path(file: str | Path) -> Path:
+    """The path of the packaged launch file of this bare name, else the path that was given."""
+    return _packaged_paths().get(str(file), Path(file))
 
 
 def packaged() -> dict[str, str]:
@@ -143,9 +153,9 @@ def _load(file: str, path: Path) -> dict[str, Any]:
         problem = str(error).replace("at end of document", f"at line {last}, the last")
         text = f"bad TOML: {problem}; write key = value lines below [section] lines, with texts in quotes"
     except RecursionError:
-        text = "nested too deeply; write fewer brackets"
+        text = "the brackets are nested too deeply; use fewer"
     except ValueError:
-        text = "a whole number has thousands of digits; write a decimal such as 1e18"
+        text = "an integer has thousands of digits; write a decimal such as 1e18"
     raise LaunchError(file, None, None, text)
 
 
@@ -157,7 +167,7 @@ def _read(file: str, path: Path) -> str:
             return data.decode("utf-8-sig")
         text = "longer than 100 kB; give the path of a TOML file"
     except _NotRegular:
-        text = "neither a file nor a folder, but a pipe or a device; give the path of a TOML file"
+        text = "a pipe or a device, not a file; give the path of a TOML file"
     except FileNotFoundError:
         near = did_you_mean(path.stem, _packaged_paths(), most=3)
         text = f"no such file; {near}give the path of a TOML file, or a name that servonode list launch shows"
@@ -242,7 +252,7 @@ def with_values(
             initial=reader.table("plant", plant, "initial", initial),
             parameters=reader.table("plant", plant, "parameters", parameters),
         ),
-        target=reader.table("", launch, "target", targets),
+        target=reader.targets(launch, targets),
     )
 
 
@@ -287,12 +297,25 @@ class _Reader:
         parts = self._struct(Sections, "", table)
         controller = parts.controller
         if controller and controller.program is None and not controller.residuals:
-            text = 'missing; name a program, or state residuals = {speed = "V - 0.4"} instead'
+            text = 'missing; name a program, or give residuals = {speed = "V - 0.4"} instead'
             raise self._error("controller", "program", text)
         if controller and controller.program is not None and controller.residuals:
-            raise self._error("controller", "residuals", "a program and residuals are stated; give one of them")
+            raise self._error(
+                "controller", "residuals", "there are both a program and residuals; give only one of them"
+            )
         times = self.times(parts, parts.plant.step)
-        return LaunchFile(**asdict(parts), path=path, file=self.file, name=path.stem, **times)
+        stated = asdict(parts) | {"target": self._with_points(path, parts.target)}
+        return LaunchFile(**stated, path=path, file=self.file, name=path.stem, **times)
+
+    def _with_points(self, path: Path, goals: Mapping[str, Any]) -> dict[str, Any]:
+        """The goals, each with the points of its samples: read once, so that a recording holds them."""
+        return {name: self._sampled(path, name, each) if _reads(each) else each for name, each in goals.items()}
+
+    def _sampled(self, path: Path, name: str, goal: Goal) -> Goal:
+        section = f"target.{name}"
+        with worded(self.file, section, "samples"):
+            points = read_samples(path.parent / (goal.samples or ""), goal.column or name)
+        return replace(goal, points=points)
 
     def table(self, section: str, of: Struct, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """The table of this name in a struct that has been read, with other entries."""
@@ -302,13 +325,19 @@ class _Reader:
         table: dict[str, Any] = self._value(section, field, {**getattr(of, name), **_copied(given)})
         return table
 
+    def targets(self, launch: LaunchFile, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The goals of a launch file that has been read, with other entries."""
+        return self._with_points(launch.path, self.table("", launch, "target", given))
+
     def times(self, parts: Sections, step_s: float | str) -> dict[str, Any]:
         """The times of a launch file in ns and steps; a step that is still to be chosen counts as 1 ns."""
         step = 1 if isinstance(step_s, str) else self._nanoseconds("plant", "step", step_s)
         duration = self._whole("run", "duration", parts.run.duration, step)
         if duration // step > MOST_STEPS and not isinstance(step_s, str):
-            text = f"{_seconds(duration)} s are {duration // step:.3g} plant steps of {_seconds(step)} s, at most "
-            remedy = f"{MOST_STEPS:.0e} can be had; give at most {_seconds(MOST_STEPS * step)}, or a longer plant.step"
+            text = f"{_seconds(duration)} s are {duration // step:.3g} plant steps of {_seconds(step)} s; at most "
+            remedy = (
+                f"{MOST_STEPS:.0e} are possible: give at most {_seconds(MOST_STEPS * step)}, or a longer plant.step"
+            )
             raise self._error("run", "duration", text + remedy)
         period = self._whole("controller", "period", parts.controller.period, step) if parts.controller else None
         return {
@@ -338,17 +367,21 @@ class _Reader:
         """The value of one key: a struct, a table by name, or a leaf."""
         inside = f"{section}.{field.name}" if section else field.name
         by_name, struct = _part(field.type, dict), _part(field.type, Struct)
-        if struct and by_name and isinstance(value, dict):
-            return {name: self._section(struct, f"{inside}.{name}", item) for name, item in value.items()}
-        if struct:
+        if struct and by_name is None:
             return self._section(struct, inside, value)
         if by_name is None or not isinstance(value, dict):
             key = field.name if section else None
             return self._leaf(section or field.name, key, field, field.type, value)
-        entry = get_args(by_name)[1]
-        if get_args(field.type)[0] == by_name:  # always a table, so a section of its own
-            return {name: self._leaf(inside, name, field, entry, item) for name, item in value.items()}
-        return {name: self._leaf(section, f"{field.name}.{name}", field, entry, item) for name, item in value.items()}
+        entry, always = get_args(by_name)[1], get_args(field.type)[0] == by_name  # a table, so a section of its own
+        section, before = (inside, "") if always else (section, f"{field.name}.")
+        return {name: self._entry(section, f"{before}{name}", field, entry, item) for name, item in value.items()}
+
+    def _entry(self, section: str, key: str, field: FieldInfo, kind: Any, item: object) -> Any:
+        """An entry of a table by name: a section, or a leaf where it is or may be one."""
+        struct = _part(kind, Struct)
+        if struct and (kind == struct or isinstance(item, dict)):
+            return self._section(struct, f"{section}.{key}", item)
+        return self._leaf(section, key, field, kind, item)
 
     def _section(self, kind: type[S], inside: str, value: object) -> S:
         """The struct of a section, which must be a table."""
@@ -369,10 +402,12 @@ class _Reader:
             if isinstance(number, int | float) and not abs(number) < math.inf:
                 raise self._error(section, key, f"{_shown(value)} is not finite; {_remedy(field)}")
             if isinstance(number, int) and abs(number) > 2**53:
-                raise self._error(section, key, f"{_shown(value)} is above 2**53; give a smaller number")
+                raise self._error(
+                    section, key, f"the magnitude of {_shown(value)} is above 2**53; give a smaller number"
+                )
             own = section == "controller.settings"  # of the program, which may bound them
             if isinstance(number, float) and abs(number) > LARGEST and not own:
-                text = f"{_shown(value)} is beyond what can be computed with, -{LARGEST:g} to {LARGEST:g}"
+                text = f"{_shown(value)} is outside the range of numbers, -{LARGEST:g} to {LARGEST:g}"
                 raise self._error(section, key, f"{text}; {_remedy(field)}")
         return result
 
@@ -408,6 +443,11 @@ class _Reader:
             if f"{dotted}.".startswith(f"{option}.") or option.startswith(f"{dotted}."):
                 return LaunchError(self.file, section, key, text, option)
         return LaunchError(self.file, section or None, key, text)
+
+
+def _reads(goal: object) -> bool:
+    """Whether a goal is in a file that has not been read."""
+    return isinstance(goal, Goal) and goal.samples is not None and goal.points is None
 
 
 def _flat(value: object) -> Iterator[object]:
@@ -451,7 +491,8 @@ def _remedy(field: FieldInfo) -> str:
     assert isinstance(info, inspect.Metadata)
     sentence, unit = (info.extra_json_schema or {})["description"], (info.extra or {})["unit"]
     default = f" (default {_shown(field.default)})" if isinstance(field.default, str | int | float) else ""
-    return f"give {sentence}{unit and ', in ' + unit}{default}"
+    verb = "say" if sentence.startswith("whether") else "give"
+    return f"{verb} {sentence}{unit and ', in ' + unit}{default}"
 
 
 def _bare(info: inspect.Type) -> inspect.Type:
@@ -466,7 +507,7 @@ def _words(info: inspect.Type) -> str:
             bounds = " and ".join(f"{sign} {bound:g}" for sign, bound in signs.items() if bound is not None)
             return f"a {'whole ' if isinstance(number, inspect.IntType) else ''}number {bounds}".rstrip()
         case inspect.StrType(min_length=length):
-            return "a text that is not empty" if length else "a text"
+            return "a nonempty text" if length else "a text"
         case inspect.LiteralType(values=values):
             return _choices(_shown(value) for value in values)
         case inspect.UnionType(types=types):
@@ -474,7 +515,7 @@ def _words(info: inspect.Type) -> str:
         case other:
             texts = isinstance(other, inspect.ListType) and isinstance(other.item_type, inspect.StrType)
             names = {
-                inspect.BoolType: "a truth value",
+                inspect.BoolType: "a boolean (true or false)",
                 inspect.ListType: f"a list of {'texts' if texts else 'numbers'}",
             }
             return names.get(type(other), "a table by name")
@@ -487,7 +528,7 @@ def _unknown(problem: str, name: str, valid: Collection[str]) -> str:
 
 
 def _choices(names: Iterable[str]) -> str:
-    *most, last = list(names) or ["nothing: none is known here"]
+    *most, last = list(names) or ["nothing: there are no names here"]
     return f"{', '.join(most)} or {last}" if most else last
 
 

@@ -1,4 +1,4 @@
-"""The keys of a launch file as frozen structs: default, bounds, unit and one sentence each.
+"""The keys of a launch file as frozen structs: each with its default, bounds, unit and description.
 
 `msgspec.inspect.type_info` of these structs is the reference of the keys (`reference.py` prints it).
 """
@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from servonode.controllers.engine.curves import LEAST_DEGREE, MOST_DEGREE
 from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.link_keys import Impairments
 from servonode.plants.drivers.mujoco_keys import Contact
@@ -20,6 +21,7 @@ OptionalSeconds = Seconds | None
 Pace = Annotated[float, Meta(ge=1e-6, le=1e6)]
 Size = Annotated[float, Meta(ge=0)]
 Chance = Annotated[float, Meta(ge=0, lt=1)]
+Tolerance = Annotated[float, Meta(ge=1e-13, le=1e-3)]
 Whole = Annotated[int, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=1)]
 Text = Annotated[str, Meta(min_length=1)]
@@ -27,43 +29,50 @@ Numbers = float | dict[str, float] | None  # one for all names, or by name; None
 Sizes = Size | dict[str, Size] | None
 Waits = Wait | dict[str, Wait] | None
 Setting = float | int | str | bool | list[float]
-Integrator = Literal["euler", "rk2", "heun", "ralston", "rk4"]
+Integrator = Literal["euler", "rk2", "heun", "ralston", "rk4", "radau"]
 Restart = Literal["never", "on-failure", "always"]
 # Installed packages add more; whether a name is one of theirs is seen when a launch file has it.
 DriverName = Annotated[str, Meta(extra_json_schema={"enum": sorted(DRIVERS)})]
 
 
 class Section(Struct, frozen=True, forbid_unknown_fields=True):
-    """A section of a launch file; each key has its unit and sentence in its annotation."""
+    """A section of a launch file; the annotation of each key has its unit and description."""
 
 
 class Run(Section, frozen=True):
-    """[run]: how long and against which clock."""
+    """[run]: the duration and the clock."""
 
     duration: Annotated[Seconds, key("the plant time after which the run ends", "s")]
-    mode: Annotated[Literal["realtime", "lockstep"], key("the clock: the wall's, or wait for answers")] = "realtime"
-    speed: Annotated[Pace, key("plant seconds per wall second in real time")] = 1.0
-    seed: Annotated[Whole, key("the number every random effect derives from")] = 1
+    mode: Annotated[
+        Literal["realtime", "lockstep"],
+        key("the clock: real time, or lockstep, in which the plant waits for each answer"),
+    ] = "realtime"
+    speed: Annotated[Pace, key("plant seconds per second of wall-clock time in real time")] = 1.0
+    seed: Annotated[Whole, key("the seed of all random effects")] = 1
     lockstep_timeout: Annotated[
-        Seconds, key("how long an answer may take in lockstep, the first one in real time too", "s (wall clock)")
+        Seconds,
+        key("the longest wait for an answer in lockstep, and for the first answer in real time", "s (wall clock)"),
     ] = 5.0
-    lock_memory: Annotated[bool, key("whether the nodes' memory is kept from being swapped out, where permitted")] = (
-        True
-    )
+    lock_memory: Annotated[
+        bool, key("whether the memory of the nodes is locked against swapping, if the system permits it")
+    ] = True
     priority: Annotated[
-        Annotated[int, Meta(ge=0, le=98)], key("the SCHED_FIFO priority of plant and controller; 0: ordinary")
+        Annotated[int, Meta(ge=0, le=98)], key("the SCHED_FIFO priority of plant and controller; 0: normal scheduling")
     ] = 0
-    pin: Annotated[bool, key("whether in real time plant and controller get a core each")] = False
+    pin: Annotated[bool, key("whether plant and controller each get a processor core of their own in real time")] = (
+        False
+    )
     telemetry: Annotated[
         Text | None,
         key(
-            "where all topics are published for viewers, such as tcp://127.0.0.1:9872; this computer only (absent: not)"
+            "the address on this computer at which all topics are published for viewers, such as "
+            "tcp://127.0.0.1:9872 (absent: none)"
         ),
     ] = None
 
 
 class Actuator(Section, frozen=True):
-    """[plant.actuator]: the physics of the drives; a number for all inputs or a table by input."""
+    """[plant.actuator]: the imperfections of the drives; one number for all inputs, or a table by input."""
 
     limit: Annotated[Sizes, key("the largest magnitude of an input", "its unit")] = None
     rate_limit: Annotated[Sizes, key("the fastest change of an input", "its unit per s")] = None
@@ -74,7 +83,7 @@ class Actuator(Section, frozen=True):
 
 
 class Sensor(Section, frozen=True):
-    """[plant.sensor]: how a published state differs from the true one; numbers for all states or by state."""
+    """[plant.sensor]: the errors of the published state; one number for all states, or a table by state."""
 
     noise: Annotated[Sizes, key("the standard deviation of white noise", "its unit")] = None
     bias: Annotated[Numbers, key("the constant error", "its unit")] = None
@@ -84,145 +93,183 @@ class Sensor(Section, frozen=True):
 
 
 class SensorErrors(Section, frozen=True):
-    """[plant.sensors.NAME]: the errors of a sensor of the machine; what is absent is as the machine states it."""
+    """[plant.sensors.NAME]: the errors of one sensor of the machine; absent keys have the machine's own values."""
 
     noise: Annotated[Size | None, key("the standard deviation of white noise", "its unit")] = None
     quantum: Annotated[Size | None, key("the step to which a reading is rounded", "its unit")] = None
     rate: Annotated[
-        Annotated[float, Meta(gt=0, le=1e9)] | None, key("readings per second (absent: one each control instant)", "Hz")
+        Annotated[float, Meta(gt=0, le=1e9)] | None,
+        key("the readings per second (absent: one at each control instant)", "Hz"),
     ] = None
-    delay: Annotated[Wait | None, key("from measuring to the state message that brings it", "s")] = None
+    delay: Annotated[
+        Wait | None, key("the time from the measurement to the state message that carries the reading", "s")
+    ] = None
     drop: Annotated[Chance | None, key("the probability that a reading is lost")] = None
-    lost_from: Annotated[Wait | None, key("the plant time from which on it gives nothing (absent: never)", "s")] = None
-    lost_for: Annotated[Wait, key("for how long it then gives nothing", "s")] = 1.0
+    lost_from: Annotated[Wait | None, key("the plant time at which the sensor fails (absent: never)", "s")] = None
+    lost_for: Annotated[Wait, key("the duration of that failure", "s")] = 1.0
 
 
 class Safety(Section, frozen=True):
-    """[plant.safety]: what the filter in front of the plant enforces; absent limits are the actuator's."""
+    """[plant.safety]: what the plant node enforces on commands and readings; absent limits are the actuator's."""
 
-    limit: Annotated[Sizes, key("the largest magnitude let through", "its unit")] = None
-    rate_limit: Annotated[Sizes, key("the fastest change let through", "its unit per s")] = None
+    limit: Annotated[Sizes, key("the largest magnitude of an input that may reach the machine", "its unit")] = None
+    rate_limit: Annotated[Sizes, key("the fastest change of an input that may reach the machine", "its unit per s")] = (
+        None
+    )
     power_limit: Annotated[
         Size | None,
-        key("the most power the inputs may put into the machine together, when a command starts to act", "W"),
+        key("the largest total power of the inputs at the moment a command begins to act", "W"),
     ] = None
     command_timeout: Annotated[
         Annotated[float, Meta(ge=0, le=MAX_SECONDS)] | None,
-        key("the longest wait for a command (absent: 3 periods, at least the floor; 0: none, needs unsafe)", "s"),
+        key(
+            "the longest wait for a command (absent: 3 periods, but at least command_timeout_floor; 0: no watchdog, "
+            "which needs unsafe)",
+            "s",
+        ),
     ] = None
     unsafe: Annotated[
-        bool, key("whether watches may be off or longer than 10 s of wall time, and inputs of a machine without limit")
+        bool,
+        key(
+            "whether timeouts may be off or over 10 s (wall clock), and an external plant may have inputs without limit"
+        ),
     ] = False
     ramp: Annotated[
         Annotated[float, Meta(ge=0, le=600)],
-        key("how long after an arming the inputs grow, with its square, to what is asked", "s"),
+        key("the time after arming over which the inputs grow to the commanded values, as the square of time", "s"),
     ] = 0.5
     arming_limit: Annotated[
-        Sizes, key("the largest magnitude let through in the time after an arming (absent: the limit)", "its unit")
+        Sizes, key("the largest magnitude of an input during arming_time after arming (absent: limit)", "its unit")
     ] = None
-    arming_time: Annotated[Seconds, key("how long after an arming that holds", "s")] = 10.0
+    arming_time: Annotated[Seconds, key("the time after arming during which arming_limit holds", "s")] = 10.0
     state_limit: Annotated[
-        Sizes, key("the largest magnitude of a reading that is believed (absent: the machine's)", "its unit")
+        Sizes,
+        key("the largest plausible magnitude of a state; beyond it is a fault (absent: the machine's)", "its unit"),
     ] = None
     state_rate_limit: Annotated[
-        Sizes, key("the fastest change of a reading that is believed (absent: the machine's)", "its unit per s")
+        Sizes,
+        key("the fastest plausible change of a state; beyond it is a fault (absent: the machine's)", "its unit per s"),
     ] = None
     frozen_time: Annotated[
-        Seconds, key("how long a machine's readings may be the same, bit by bit, while inputs should move it", "s")
+        Seconds,
+        key("the longest time for which readings may stay identical although the inputs should move the machine", "s"),
     ] = 0.5
     repeats: Annotated[
         Whole | None,
-        key("how long the last command is held when none comes (absent: to the command timeout)", "periods"),
+        key(
+            "the periods for which the last command is held if no new one comes (absent: up to command_timeout)",
+            "periods",
+        ),
     ] = None
     lateness_limit: Annotated[
         Annotated[float, Meta(ge=0.001, le=MAX_SECONDS)] | None,
         key(
-            "the plant's own lateness that is a fault (absent: 1 if simulated, else the command timeout)",
+            "the lateness of the plant node that is a fault (absent: 1 if simulated, else command_timeout)",
             "s (wall clock)",
         ),
     ] = None
-    command_timeout_floor: Annotated[Seconds, key("the least wait where the timeout is absent", "s (wall clock)")] = (
-        0.02
-    )
-    faults: Annotated[bool, key("whether the machine's own faults (tilt, fall, contact lost) end the run")] = True
+    command_timeout_floor: Annotated[
+        Seconds, key("the lower bound of command_timeout if that is absent", "s (wall clock)")
+    ] = 0.02
+    faults: Annotated[
+        bool, key("whether the machine's own faults, such as tilt, a fall or a lost contact, end the run")
+    ] = True
     safe_time: Annotated[
         Annotated[float, Meta(ge=0, le=MAX_SECONDS)] | None,
-        key("how long a fault is followed by the safe action (absent: 5 where the machine brakes)", "s"),
+        key("the duration of the safe action after a fault (absent: 5 if the machine has a safe action)", "s"),
     ] = None
     on_fault: Annotated[
         Literal["auto", "stop", "wait", "resume"],
         key(
-            "what follows a fault: the end, waiting for a reset (auto: where nodes are started again), or going on "
-            "when commands come again"
+            "the reaction to a fault: stop ends the run, wait waits for a reset, resume continues when commands come "
+            "again; auto waits if nodes are restarted, else stops"
         ),
     ] = "auto"
 
 
 class Device(Section, frozen=True):
-    """[plant.device]: a machine that is another process or hardware."""
+    """[plant.device]: the connection to a machine that is another process or hardware."""
 
     state: Annotated[
-        Text | None, key("where the external machine publishes its states (absent: MACHINE.state, a private socket)")
+        Text | None,
+        key("the address at which the machine publishes its states (absent: the private socket MACHINE.state)"),
     ] = None
     applied: Annotated[
-        Text | None, key("where servonode publishes what is applied (absent: MACHINE.applied, a private socket)")
+        Text | None,
+        key("the address at which servonode publishes the applied inputs (absent: the private socket MACHINE.applied)"),
     ] = None
     port: Annotated[
         Text | None, key("the serial port of a microcontroller, such as /dev/serial/by-id/NAME or /dev/ttyACM0")
     ] = None
     baud: Annotated[
-        Annotated[int, Meta(ge=300, le=12_000_000)], key("the speed of the serial line; any over native USB", "bit/s")
+        Annotated[int, Meta(ge=300, le=12_000_000)], key("the speed of the serial line; native USB ignores it", "bit/s")
     ] = 115200
     address: Annotated[
         Text | None, key("the numeric address and UDP port of a microcontroller, such as 127.0.0.1:9875")
     ] = None
     open_network: Annotated[
-        bool, key("whether that address may be one that other computers reach; packets have no keys")
+        bool, key("whether the address may be one that other computers can reach; the packets are not authenticated")
     ] = False
+    sends: Annotated[
+        Literal["state", "readings"],
+        key(
+            "what the machine sends: its state, or only sensor readings, from which the plant node estimates the state"
+        ),
+    ] = "state"
     law: Annotated[
-        bool, key("whether the law acts that a microcontroller's firmware was built with; the controller goes on")
+        bool,
+        key("whether the control law in the microcontroller's firmware acts; the controller keeps running as a check"),
     ] = False
     law_tolerance: Annotated[
-        Share, key("by how much that law may differ from the controller, as a share of each input's limit")
+        Share, key("the largest deviation of that law from the controller, as a fraction of each input's limit")
     ] = 0.1
-    wait: Annotated[Seconds, key("how long to wait for the machine at the start", "s (wall clock)")] = 30.0
+    wait: Annotated[Seconds, key("the longest wait for the machine when the run starts", "s (wall clock)")] = 30.0
     timeout: Annotated[
         OptionalSeconds,
-        key("the longest wait for a state of the machine (absent: the command timeout)", "s (wall clock)"),
+        key("the longest wait for a state of the machine (absent: command_timeout)", "s (wall clock)"),
     ] = None
-    settings: Annotated[dict[str, Setting], key("the keys that a driver of an installed package has of its own")] = {}
+    settings: Annotated[dict[str, Setting], key("the settings of a driver from an installed package")] = {}
     any_speed: Annotated[
-        bool, key("whether an external machine may be run at a speed other than 1: a simulator, never hardware")
+        bool, key("whether run.speed may differ from 1, because the external machine is a simulator and not hardware")
     ] = False
 
 
 class Plant(Section, frozen=True):
-    """[plant]: the machine, how it is integrated, and its imperfections."""
+    """[plant]: the machine, its integration, and its imperfections."""
 
-    machine: Annotated[Text, key("the machine; `servonode list machines`")]
+    machine: Annotated[Text, key("the machine; `servonode list machines` lists them")]
     driver: Annotated[
         DriverName,
-        key(f"what stands behind the plant node: {', '.join(each.summary for each in DRIVERS.values())}"),
+        key(f"the connection between plant node and machine: {', '.join(each.summary for each in DRIVERS.values())}"),
     ] = "simulated"
     step: Annotated[
-        Seconds | Literal["auto"], key('the integrator step; "auto": the machine chooses, where it can', "s")
+        Seconds | Literal["auto"], key('the integrator step; "auto": the machine chooses it, if it can', "s")
     ] = 0.001
-    integrator: Annotated[Integrator, key("the integration rule; rk2 is the midpoint rule")] = "rk4"
-    publish_every: Annotated[Count, key("steps per state message; control instants always have one", "steps")] = 1
+    integrator: Annotated[
+        Integrator,
+        key("the integration method; rk2 is the midpoint rule, radau is implicit (Radau IIA), for stiff machines"),
+    ] = "rk4"
+    publish_every: Annotated[
+        Count, key("the steps per state message; every control instant has one in any case", "steps")
+    ] = 1
     parameters: Annotated[
-        dict[str, float | str], key("what differs from the machine's defaults, a function of t, or auto", "SI")
+        dict[str, float | str],
+        key("the values that differ from the machine's defaults: numbers, functions of t, or auto", "SI"),
     ] = {}
-    settings: Annotated[dict[str, str | float | bool], key("the machine's named options")] = {}
+    settings: Annotated[dict[str, str | float | bool], key("the options of the machine")] = {}
     disturbance: Annotated[
-        dict[str, str | float], key("forces by coordinate or input, expressions of t and states", "N or N m")
+        dict[str, str | float],
+        key("the disturbing forces by coordinate or input, as expressions of t and the states", "N or N m"),
     ] = {}
     initial: Annotated[
         dict[str, float | list[float] | bool | str],
-        key("state values at t = 0, or what the machine starts from", "SI"),
+        key("the states at t = 0, or other quantities from which the machine computes them", "SI"),
     ] = {}
     actuator: Actuator = Actuator()
     sensor: Sensor = Sensor()
-    sensors: Annotated[dict[str, SensorErrors], key("errors by sensor; `servonode show FILE` lists them")] = {}
+    sensors: Annotated[
+        dict[str, SensorErrors], key("the errors by sensor; `servonode show FILE` lists the sensors")
+    ] = {}
     safety: Safety = Safety()
     device: Device = Device()
     link: Impairments = Impairments()
@@ -230,57 +277,141 @@ class Plant(Section, frozen=True):
 
 
 class Supervision(Section, frozen=True):
-    """[supervision]: whether the launcher starts a node again that has ended early."""
+    """[supervision]: whether the launcher restarts a node that ended early."""
 
     plant: Annotated[
         Literal["never", "on-failure"],
-        key("when the plant node is started again; a fault of the run ends it for good"),
+        key("when the plant node is restarted; after a fault that ends the run it never is"),
     ] = "never"
-    controller: Annotated[Restart, key("when the controller node is started again")] = "never"
-    target: Annotated[Restart, key("when the target node is started again")] = "never"
-    attempts: Annotated[Count, key("the most restarts of a node within the window")] = 5
-    window: Annotated[Seconds, key("the time over which restarts are counted", "s (wall clock)")] = 60.0
+    controller: Annotated[Restart, key("when the controller node is restarted")] = "never"
+    target: Annotated[Restart, key("when the target node is restarted")] = "never"
+    attempts: Annotated[Count, key("the largest number of restarts of a node within window")] = 5
+    window: Annotated[Seconds, key("the time over which the restarts are counted", "s (wall clock)")] = 60.0
     backoff: Annotated[
-        Wait, key("the wait before a second restart in the window, doubled for each more", "s (wall clock)")
+        Wait,
+        key("the wait before the second restart within window; each further wait is twice as long", "s (wall clock)"),
     ] = 0.1
 
 
-class Controller(Section, frozen=True):
-    """[controller]: the program and how often it runs; without it, zero input and no command watchdog."""
+class Inversion(Section, frozen=True):
+    """[controller.inversion]: track the bounded solution of the goal; without this section the servo law alone acts."""
 
-    program: Annotated[Text | None, key("the program; `servonode list programs`")] = None
+    tail: Annotated[
+        OptionalSeconds,
+        key("the time by which the solution extends beyond the run on both sides (absent: as long as needed)", "s"),
+    ] = None
+    tolerance: Annotated[
+        Tolerance, key("the largest error in an interval of the solution, relative to 1 plus the size of the states")
+    ] = 1e-10
+    weights: Annotated[
+        dict[str, float],
+        key(
+            "the weights of states and inputs in the cost function of the feedback (absent: from the range of each)",
+            "1 per unit squared",
+        ),
+    ] = {}
+
+
+class Controller(Section, frozen=True):
+    """[controller]: the program and its period; without this section the inputs are zero and there is no watchdog."""
+
+    program: Annotated[Text | None, key("the program; `servonode list programs` lists them")] = None
     residuals: Annotated[
-        dict[str, str | float], key("instead of a program: expressions of t, states, parameters, targets, settings")
+        dict[str, str | float],
+        key("the residuals, instead of a program: expressions of t, states, parameters, targets, settings"),
     ] = {}
     period: Annotated[Seconds, key("the time between control instants", "s")] = 0.01
-    delay: Annotated[Whole, key("the time after which a command acts", "periods")] = 0
-    predictor: Annotated[bool, key("whether the law computes from the state predicted over the delay")] = False
+    delay: Annotated[Whole, key("the time from a sample to the instant at which its command acts", "periods")] = 0
+    predictor: Annotated[bool, key("whether the law uses the state predicted over the delay")] = False
     damping: Annotated[
-        Share, key("0: stop where the goal is singular; else damped least squares, with this share of W")
+        Share,
+        key("the damping of the least squares as a fraction of W (0: none, the law stops where the goal is singular)"),
     ] = 0.0
-    parameters: Annotated[dict[str, float], key("what differs in the model the law believes", "SI")] = {}
-    gains: Annotated[dict[str, float | str | list[list[float]]], key('rates, "auto", or matrices', "1/s")] = {}
-    settings: Annotated[dict[str, Setting], key("the program's own options")] = {}
+    parameters: Annotated[
+        dict[str, float], key("the values that differ between the controller's model and the plant", "SI")
+    ] = {}
+    gains: Annotated[
+        dict[str, float | str | list[list[float]]], key('the gains: convergence rates, "auto", or matrices', "1/s")
+    ] = {}
+    settings: Annotated[dict[str, Setting], key("the options of the program")] = {}
+    inversion: Inversion | None = None
 
 
 class Estimator(Section, frozen=True):
-    """[estimator]: the law works on an estimate from readings of sensors; without it, on the plant's state."""
+    """[estimator]: the law uses a state estimated from sensor readings; without this section, the plant's state."""
 
-    kind: Annotated[Literal["ekf", "ukf"], key("the filter: extended or unscented Kalman")] = "ekf"
-    sensors: Annotated[list[str] | None, key("which of the machine's sensors it uses (absent: all)")] = None
+    kind: Annotated[Literal["ekf", "ukf"], key("the kind of Kalman filter: extended or unscented")] = "ekf"
+    sensors: Annotated[list[str] | None, key("the sensors of the machine that the filter uses (absent: all)")] = None
     process_noise: Annotated[
         Size | dict[str, Size],
         key(
-            "root spectral density of white noise on states' rates and on inputs, by name; a number: on all velocities",
+            "the root spectral density of white noise on the derivatives of states and on inputs, by name; one number: "
+            "on the derivatives of all velocities",
             "unit of the rate, or input, per root Hz",
         ),
     ] = 0.05
     initial: Annotated[
-        dict[str, float | list[float]], key("what it believes at t = 0 (absent: the plant's own initial state)", "SI")
+        dict[str, float | list[float]], key("the estimated state at t = 0 (absent: the plant's initial state)", "SI")
     ] = {}
     initial_std: Annotated[
-        Size | dict[str, Size], key("the standard deviation of that; by name: others are known exactly", "its unit")
+        Size | dict[str, Size],
+        key("the standard deviation of the initial estimate; in a table, absent states are known exactly", "its unit"),
     ] = 0.1
+    std_limit: Annotated[
+        dict[str, Size],
+        key(
+            "the standard deviation by state above which a plant that estimates its state refuses to arm, or ends",
+            "its unit",
+        ),
+    ] = {}
+    sensor_timeout: Annotated[
+        dict[str, Seconds],
+        key(
+            "the longest time without a reading, by sensor, in such a plant (absent: the period of the sensor plus "
+            "the wait for a state)",
+            "s",
+        ),
+    ] = {}
+
+
+class Goal(Section, frozen=True):
+    """[target.NAME]: a goal through points, or one received over a topic, instead of an expression of t."""
+
+    points: Annotated[
+        list[Annotated[list[float], Meta(min_length=2, max_length=2)]] | None,
+        key("the points: pairs of time and value, `[[0, 0.0], [2, 1.5]]`", "s, unit of the target"),
+    ] = None
+    samples: Annotated[
+        Text | None,
+        key("the CSV file with the points, relative to the launch file; it has a column `t` and one of the target"),
+    ] = None
+    column: Annotated[Text | None, key("the column of the target in that file (absent: the name of the target)")] = None
+    degree: Annotated[
+        Annotated[int, Meta(ge=LEAST_DEGREE, le=MOST_DEGREE)] | None,
+        key("the degree of the polynomials between points, an odd number (absent: as high as the law needs)"),
+    ] = None
+    ends: Annotated[
+        Literal["rest", "free"] | None,
+        key(
+            "the ends of the goal: rest makes (degree - 1)/2 derivatives zero there, free does not (absent: rest for "
+            "points, free for samples)"
+        ),
+    ] = None
+    stops: Annotated[bool, key("whether the goal comes to rest at each point")] = False
+    topic: Annotated[Text | None, key("the topic that delivers the value during the run, instead of points")] = None
+    address: Annotated[Text | None, key("the address of that topic: ipc:///PATH or tcp://127.0.0.1:PORT")] = None
+    field: Annotated[
+        Text | None,
+        key("the field of these messages that holds the value, such as `pose.x` (absent: the name of the target)"),
+    ] = None
+    bandwidth: Annotated[
+        Annotated[float, Meta(gt=0, le=1e6)] | None,
+        key("the bandwidth of the filter that computes the derivatives", "rad/s"),
+    ] = None
+    start: Annotated[float, key("the value until the first message comes", "unit of the target")] = 0.0
+    timeout: Annotated[
+        Seconds, key("the longest wait for the next message; after it the run ends", "s (wall clock)")
+    ] = 1.0
 
 
 class Sections(Section, frozen=True):
@@ -291,7 +422,10 @@ class Sections(Section, frozen=True):
     controller: Controller | None = None
     estimator: Estimator | None = None
     supervision: Supervision = Supervision()
-    target: Annotated[dict[str, str | float], key("expressions of t by name", "SI")] = {}
+    target: Annotated[
+        dict[str, str | float | Goal],
+        key("the goals by name: expressions of t, goals through points, or goals over a topic", "SI"),
+    ] = {}
 
 
 class LaunchFile(Sections, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from servonode.closed_loop.launch_file import LaunchError, check_names, worded
 from servonode.closed_loop.launch_keys import AUTO, LaunchFile
 from servonode.controllers.engine.signals import load_signals
 from servonode.mechanics.changes import Changes
+from servonode.mechanics.closure import closed
 from servonode.mechanics.expression import parse
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.references import Option
@@ -36,7 +37,7 @@ def plant_source(launch: LaunchFile) -> MachineSource:
 
 
 def believed_source(launch: LaunchFile, plant: MachineSource) -> MachineSource:
-    """The machine that the law believes in: without disturbances, with its own functions of time."""
+    """The machine that the law assumes: without disturbances, with its own functions of time."""
     assert launch.controller is not None
     own = launch.controller.parameters
     varying = {name: text for name, text in plant.changes.varying.items() if name not in own}
@@ -110,7 +111,7 @@ def initial_states(launch: LaunchFile, machine: Machine, more: Collection[str] =
     """The states that [plant.initial] gives, vectors entry by entry; names in `more` are left to the machine.
 
     Raises:
-        LaunchError: a name that is no state, or a value that it cannot have.
+        LaunchError: a name that is not a state, or a value that it cannot have.
     """
     sizes, vectors = dict(machine.description.layout), machine.description.vectors
     check_names(launch.file, "plant.initial", launch.plant.initial, {*sizes, *more, "on_program"})
@@ -147,7 +148,10 @@ def possible_initial_state(launch: LaunchFile, machine: Machine, start: Array) -
     start = _on_constraints(launch, machine, start)
     fault = machine.fault(0.0, start) if launch.plant.safety.faults else None
     if fault:
-        text = f"the start is beyond a fault: {fault}; start elsewhere, or set plant.safety.faults = false"
+        text = (
+            f"the initial state violates a fault condition: {fault}; choose another one, or set "
+            f"plant.safety.faults = false"
+        )
         raise LaunchError(launch.file, "plant.initial", None, text)
     rates = machine.derivatives(0.0, start, np.zeros(machine.n_inputs))
     if np.isfinite(rates).all():
@@ -160,8 +164,9 @@ def possible_initial_state(launch: LaunchFile, machine: Machine, start: Array) -
         launch.file,
         "plant.initial",
         None,
-        f"at this start the machine has no finite motion ({wrong}); {place}: a division by zero or the root of a "
-        "negative number there; correct it, or start elsewhere",
+        f"at this initial state the machine has no finite motion ({wrong}); {place}: a division by "
+        f"zero or the root of a "
+        "negative number there; correct it, or choose another initial state",
     )
 
 
@@ -196,7 +201,7 @@ def check_safe_action(launch: LaunchFile, machine: Machine, start: Array, limits
         if not energy_after(x, u) <= max(kinetic + potential, free) + 1e-9 * kinetic:
             text = f"the safe action of {description.name}, held over {steps * step / 1e9:g} s, adds energy instead of "
             raise LaunchError(
-                launch.file, "plant", "step", f"{text}taking it out; shorten the step or soften the brake"
+                launch.file, "plant", "step", f"{text}removing it; shorten the step or reduce the brake's coefficient"
             )
 
 
@@ -251,18 +256,39 @@ def _on_constraints(launch: LaunchFile, machine: Machine, start: Array) -> Array
     missed = machine.position_residual(0.0, start)
     if not np.max(np.abs(missed), initial=0.0) > 0.0:
         return start
+    if machine.description.independent:
+        return _closed_loops(launch, machine, start)
     near = machine.projected(0.0, start)
     reached = np.max(np.abs(machine.position_residual(0.0, near))) < 1e-9
     if reached and np.max(np.abs(near - start)) <= ROUNDED:
         return near
     names = machine.description.held
     worst = int(np.argmax(np.abs(missed)))
-    there = "; nothing near by satisfies it, start elsewhere"
+    there = "; no state nearby satisfies it, choose another initial state"
     if reached:
         shown = zip(machine.description.state_names, near, start, strict=False)
-        there = "; near by holds " + ", ".join(f"{name} = {a:.6g}" for name, a, b in shown if abs(a - b) > 1e-12)
-    text = f"the start violates the constraint {names[worst]}, whose expression is {missed[worst]:.4g} instead of 0"
+        there = "; nearby holds " + ", ".join(f"{name} = {a:.6g}" for name, a, b in shown if abs(a - b) > 1e-12)
+    text = (
+        f"the initial state violates the constraint {names[worst]}, whose expression is "
+        f"{missed[worst]:.4g} instead of 0"
+    )
     raise LaunchError(launch.file, "plant.initial", None, text + there)
+
+
+def _closed_loops(launch: LaunchFile, machine: Machine, start: Array) -> Array:
+    """The start with its loops closed: the dependent coordinates that are given are where the search begins."""
+    found = closed(machine, 0.0, start)
+    if found is not None:
+        return found
+    description, values = machine.description, dict(zip(machine.description.state_names, start, strict=False))
+    kept, begun = (
+        ", ".join(f"{q} = {values[q]:.6g}" for q in description.coordinates if (q in description.independent) == wanted)
+        for wanted in (True, False)
+    )
+    text = (
+        f"with {kept} the loops ({', '.join(description.held)}) cannot be closed, looked for from {begun}; give these"
+    )
+    raise LaunchError(launch.file, "plant.initial", None, f"{text} near the closed loop, or other lengths or {kept}")
 
 
 def _functions(launch: LaunchFile, section: str, given: Mapping[str, float | str]) -> dict[str, str | float]:

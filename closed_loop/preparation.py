@@ -83,7 +83,7 @@ def _complaint(machine: Machine, preparation: Preparation, wanted: Wanted, found
             if name not in names:
                 return f"{word} {name!r}, which the machine does not have"
             if isinstance(value, bool | str) or not np.isfinite(value):
-                return f"{name} = {value!r}, which is no finite number"
+                return f"{name} = {value!r}, which is not a finite number"
     missing = [name for name in preparation.auto if name not in {*wanted.given, *found.parameters}]
     if missing:
         return f"no {missing[0]}, which was left to it"

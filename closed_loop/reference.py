@@ -18,6 +18,8 @@ from servonode.closed_loop.launch_keys import (
     Controller,
     Device,
     Estimator,
+    Goal,
+    Inversion,
     Plant,
     Run,
     Safety,
@@ -35,74 +37,86 @@ from servonode.plants.drivers.mujoco_keys import Contact
 HEAD = """\
 # The launch file
 
-A launch file is TOML. Its first line, `# Watch for: ...`, says what to look at. Unknown keys, wrong types, non-finite
-and impossible values are refused with one line that names file, section and key. This page is made from the code.
+A launch file is a TOML file. Its first line, `# Watch for: ...`, says what to look at. Unknown keys, wrong types,
+non-finite and impossible values are errors: one line names the file, the section and the key. This page is generated
+from the code.
 
 Times are rounded to nanoseconds; `step` must divide `period` and `duration` exactly. Plant time is
-`k * step` with a whole k, computed anew at each step.
+`k * step` with an integer k, so that no rounding errors accumulate.
 
-Expressions (in `[target]`, and in settings that are functions of time) know numbers, `t`, `pi`, `+ - * / **`,
-parentheses and the functions `abs atan2 cos exp max min sin sqrt tan tanh wrap` (`wrap` brings an angle to -pi..pi).
-They are differentiated symbolically as often as the program needs; what has no such derivative (`abs`, `min`, `max`)
-is refused there.
+Expressions (in `[target]`, and in settings that are functions of time) consist of numbers, `t`, `pi`, `+ - * / **`,
+parentheses and the functions `abs atan2 cos exp max min sin sqrt tan tanh wrap` (`wrap` maps an angle to -pi..pi).
+servonode differentiates them symbolically as often as the program needs; a function without such a derivative (`abs`,
+`min`, `max`) is an error there.
 
-Editors complete and check launch files with the JSON Schema beside this page,
-[launch_file.schema.json](launch_file.schema.json): `servonode new schema launch` writes it, and a comment
-`#:schema ./launch.json` in the launch file names it.
+Editors complete and check launch files with the JSON Schema
+[launch_file.schema.json](launch_file.schema.json): `servonode new schema launch` writes it, and the comment
+`#:schema ./launch.json` in the launch file refers to it.
 
-From the command line `--set section.key=value` overrides any key.
+On the command line, `--set section.key=value` overrides any key.
 """
 TAIL = """
 ## plant.machine, controller.program
 
 A name from `servonode list machines` or `list programs` (packages add to them by entry points in the groups
 `servonode.machines` and `servonode.programs`), `"package.module:function"`, or `"./file.py:function"` beside the launch
-file. The function returns a `Model` or, of a model, a `Program`. Its arguments with defaults are options, set in
-`[plant.settings]` or `[controller.settings]`.
+file. The function of a machine returns a `Model`; that of a program takes a model and returns a `Program`. Arguments
+with defaults are options; `[plant.settings]` and `[controller.settings]` set them.
 
-**A launch file is to be trusted like code.** It may name Python code, and that code runs with all the rights of
-whoever runs the file, in `run`, `simulate`, `check` and `show` alike. With `--no-code` (`code=False` in Python) a file
-that names code, in a file or a module, is refused before anything of it runs: what remains are machines and programs
-that came with servonode or that installed packages have registered. Expressions are data, never executed. Code is not
-read from a folder in which every user of the computer can put files.
+**Trust a launch file only as far as you would trust code.** It may name Python code, which runs with your rights, in
+`run`, `simulate`, `check` and `show` alike. With `--no-code` (`code=False` in Python), servonode refuses a file that
+names code before any of that code runs; only machines and programs of servonode and of installed packages are allowed.
+Expressions are data and are never executed. servonode reads no code from a folder in which every user of the computer
+can write.
 
 ## [plant.parameters], [plant.initial], [controller.parameters]
 
-Values by the machine's names, in SI units and radians; see the machine's page or `servonode show FILE`.
-`[controller.parameters]` is what the law believes where that differs from the plant's.
+These sections give values by name, in SI units and radians; the names are on the machine's page and in the output of
+`servonode show FILE`. `[controller.parameters]` gives the parameters of the controller's model that differ from the
+plant's.
 
-A parameter may be a function of time, `l = "1 + 0.1*sin(t)"`. It is put into the Lagrangian before the derivation, so
-its derivatives act as well: a growing mass brakes, for what is added was at rest. It must be twice differentiable.
+A parameter may be a function of time, `l = "1 + 0.1*sin(t)"`, which must be twice differentiable. servonode puts it
+into the Lagrangian before the derivation, so that its derivatives act as well: a growing mass decelerates, because the
+added mass was at rest.
 
-`on_program = true` in `[plant.initial]` lets servonode choose the states that are not given, so that residuals vanish.
+With `on_program = true` in `[plant.initial]`, servonode chooses the states that are not given so that the residuals
+vanish.
 
 ## [plant.disturbance]
 
-Forces that act on the plant and that the law does not know: `x = "0.5*sin(2*t)"` is a generalized force on the
-coordinate x, `U1 = "-0.02"` acts beside the input U1. Expressions of t, states and parameters; `abs`, `min`, `max` are
-welcome here. Their work is part of the energy check.
+These forces act on the plant and are unknown to the law: `x = "0.5*sin(2*t)"` is a generalized force on the
+coordinate x, and `U1 = "-0.02"` adds to the input U1. They are expressions of t, states and parameters, which may
+contain `abs`, `min` and `max`. The energy check includes their work.
 
 ## controller.residuals
 
-A goal without a Python file: `residuals = { speed = "V - v", phi = "phi - 0.1*t" }`. Each expression of t, states,
-rates (`X_dot`), the machine's parameters, `[target]` names and `[controller.settings]` is to become zero. Numbers in
-the settings are constants, texts are functions of time. As many residuals as inputs; a program file can do more
-(relations between inputs, guards, least norm).
+This key defines a goal without a Python file: `residuals = { speed = "V - v", phi = "phi - 0.1*t" }`. The law brings
+each expression to zero; it may contain t, states, rates (`X_dot`), parameters of the machine, names in `[target]` and
+names in `[controller.settings]`. Numbers in the settings are constants, texts are functions of time. Give as many
+residuals as inputs; a program file can do more (relations between inputs, guards, least norm).
 
 ## [controller.gains]
 
-`lambda = 2.0` stabilises all residuals at that rate [1/s], `lambda_NAME` one of them; 0 switches the stabilisation
-off, `"auto"` lets servonode choose. Defaults are the program's. Instead: matrices `K0`, `K1`, or `inertia`,
-`dissipation`, `stiffness`. `integral`, `integral_NAME` add integral action. See [check.md](check.md).
+`lambda = 2.0` is the convergence rate of all residuals [1/s], `lambda_NAME` that of one residual; 0 switches the
+stabilisation off, and `"auto"` lets servonode choose. The program has the defaults. Instead of rates, give the matrices
+`K0` and `K1`, or `inertia`, `dissipation` and `stiffness`. `integral` and `integral_NAME` add integral action. See
+[check.md](../explanation/check.md).
+
+## [controller.inversion], in words
+
+This section is for a goal that is known in advance and has unstable zero dynamics. servonode computes the bounded
+solution before the run and tracks it with feedback of the whole state. The section may be empty. See
+[stable inversion](../how_to/stable_inversion.md).
 
 ## [controller.settings]
 
-The program's own: options, parameters and functions of time, on the machine's page. What has no default (such as
-`rho0` of `pursuit`) is computed from the initial state.
+The settings of a program are its options, parameters and functions of time; the machine's page lists them. A parameter
+without default, such as `rho0` of `pursuit`, is computed from the initial state.
 
 ## [target]
 
-One expression of t for each name that the program asks for.
+Each name that the program needs gets an expression of t, or a table: a goal through points, through samples in a CSV
+file, or over a topic, see [goals.md](goals.md). A goal must have as many derivatives as the law uses, at most 8.
 """
 SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("run", Run),
@@ -116,21 +130,24 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("plant.mujoco", Contact),
     ("supervision", Supervision),
     ("controller", Controller),
+    ("controller.inversion", Inversion),
     ("estimator", Estimator),
+    ("target.NAME", Goal),
 )
 COLUMNS = "| key | default | unit | what it is |\n|---|---|---|---|\n"
 DRIVER_HEAD = f"""
 ## plant.driver
 
-What only other drivers read is refused. In `[plant.{PASSED_OVER}]` it is passed over, and `run` and `check` say so: the
-launch file of a machine can be rehearsed with a simulation. Installed packages add drivers, with keys of their own in
-`[plant.{PASSED_OVER}.settings]`: `servonode list drivers` shows them, [drivers.md](drivers.md) says how to write one.
+Keys that only other drivers read are errors, except in `[plant.{PASSED_OVER}]`, where `run` and `check` only report
+that they are ignored: the launch file of a real machine can be tried with a simulation. Installed packages add drivers,
+with their own keys in `[plant.{PASSED_OVER}.settings]`: `servonode list drivers` lists them, and
+[own drivers](../how_to/drivers.md) explains how to write one.
 
-| driver | what stands behind the plant node | what it reads, where drivers differ |
+| driver | connection between plant node and machine | keys that this driver reads |
 |---|---|---|
 """
 _TABLES = {"parameters", "initial", "settings", "disturbance", "residuals", "gains"}
-_TABLES |= {"actuator", "sensor", "sensors", "safety", "device", "link", "mujoco"}
+_TABLES |= {"actuator", "sensor", "sensors", "safety", "device", "link", "mujoco", "inversion"}
 
 
 def launch_reference() -> str:
@@ -145,6 +162,18 @@ def launch_reference() -> str:
     }  # fmt: skip
     parts += [DRIVER_HEAD, *map(_driver_row, DRIVERS.values())]
     return "".join([*parts, TAIL])
+
+
+def keys_of_launch_files() -> dict[str, str]:
+    """Every key that has a name of its own, dotted as in `--set`, with what it is."""
+    return {
+        f"{section}.{field.name}": str(
+            (getattr(inspect.type_info(field.type), "extra_json_schema", None) or {}).get("description", "")
+        )
+        for section, struct in SECTIONS
+        for field in fields(struct)
+        if field.name not in _TABLES and "NAME" not in section
+    }
 
 
 def _driver_row(driver: Driver) -> str:
@@ -164,13 +193,15 @@ def _default(field: Any) -> str:
     value = field.default
     if value is None:
         return "absent"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
     return f'`"{value}"`' if isinstance(value, str) else f"`{value}`"
 
 
 def _choices(kind: Any, schema: Mapping[str, Any]) -> str:
     inner = getattr(kind, "type", kind)
     values = getattr(inner, "values", None) or schema.get("enum")
-    return f": {', '.join(map(str, values))}" if values else ""
+    return f"; one of {', '.join(f'`{each}`' for each in values)}" if values else ""
 
 
 def launch_schema(installed: bool = False) -> str:

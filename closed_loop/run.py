@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +12,22 @@ import numpy.typing as npt
 
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.run_estimate import RunEstimate, estimate_of
+from servonode.errors import NotInstalled
 from servonode.mechanics import rows
 from servonode.mechanics.description import Quantity, packed
 from servonode.mechanics.fault_time import located
 from servonode.mechanics.machine import Machine
 from servonode.plants.record_layout import PlantRecordLayout
+from servonode.tables import Row, Tabular, several, valued
 
 Array = npt.NDArray[np.float64]
 Steps = npt.NDArray[np.int64]
 ROWS = 20_000  # rows a run keeps unless asked for more
 
 
-@dataclass
-class Run:
-    """What a run gave. Arrays have one entry a recorded row; `t` [s] is the time of the rows.
+@dataclass(repr=False)
+class Run(Tabular):
+    """The result of a run. Arrays have one entry per recorded row; `t` [s] is the time of the rows.
 
     state, input, residual: arrays by name. energy [J]: kinetic plus potential. energy_error [J]: change of
     energy less the work of inputs and losses, at the end. fault: None, or name, text, t, node of the first one.
@@ -61,6 +64,38 @@ class Run:
         if not len(self.goal_t):
             self.goal_t = self.t
 
+    def table(self) -> tuple[str, list[Row]]:
+        """What was run, how it ended, its largest residuals, where the machine stands at the end."""
+        launch, described = self.closed_loop.launch, self.closed_loop.machine.description
+        program = self.closed_loop.control.law.description.name if self.closed_loop.control else "no program"
+        end = float(self.t[-1]) if len(self.t) else 0.0
+        last = [(each, self.state[each.name][-1]) for each in described.state if len(self.t)]
+        rows = [("end", f"t = {end:.6g} s; took {self.wall_s:.3g} s (wall clock)"), ("fault", self._fault_text())]
+        rows += self._residual_rows()
+        rows += [("state at the end", several((valued(each.name, value, each.unit) for each, value in last), 8))]
+        rows += [("warning", f"{text} (from t = {t:.4g} s)") for text, t in list(self.warnings.items())[:3]]
+        if len(self.energy) and not np.isnan(self.work).all():  # the work of an external plant is not measured
+            rows += [("energy check", f"{self.energy_error:.1e} J between energy and work")]
+        rows += [("columns", f"{several(self.columns, most=8)}; {len(self.t)} rows")]
+        return f"Run {launch.name}: {described.name}, {program}, {self.control}", rows
+
+    def _fault_text(self) -> str:
+        if self.fault is None:
+            return "none"
+        more = f" ({len(self.faults) - 1} more in run.faults)" if len(self.faults) > 1 else ""
+        return f"{self.fault['name']} at t = {self.fault['t']:.4g} s: {self.fault['text']}{more}"
+
+    def _residual_rows(self) -> list[Row]:
+        """The largest residuals, as the law saw them, and as they truly were where it saw an estimate."""
+        units = {each.name: each.unit for each in self.closed_loop.residuals}
+        found = {"largest residual": self.residual_max}
+        found |= {"true residual": self.estimate.residual_max} if self.estimate is not None else {}
+        return [
+            (word, several(valued(name, value, units[name]) for name, value in largest.items()))
+            for word, largest in found.items()
+            if largest
+        ]
+
     @property
     def fault(self) -> dict[str, Any] | None:
         return self.faults[0] if self.faults else None
@@ -87,10 +122,24 @@ class Run:
         table = rows.monitored(machine, self.t, x, np.ascontiguousarray(self.inputs.T))
         return {name: table[:, j] for j, name in enumerate(names)}
 
+    @cached_property
+    def watched(self) -> dict[str, Array]:
+        """What the program watches, at every row, by name."""
+        control = self.closed_loop.control
+        if control is None or not control.law.description.watches:
+            return {}
+        own = np.array(list(self.program_state.values())).reshape(len(self.program_state), len(self.t)).T
+        states = np.array(list(self.state.values())).T
+        rows_of_it = zip(self.goal_t.tolist(), states, own, strict=True)
+        table = np.array([control.law.watched(t, x.copy(), control.goal(t, y)) for t, x, y in rows_of_it])
+        names = [each.name for each in control.law.description.watches]
+        return {name: table[:, j] for j, name in enumerate(names)}
+
     def targets(self) -> dict[str, Array]:
-        """Position of each target at every row, by name."""
+        """Position of each target at every row, by name; not a number where it came over a topic."""
         signals = self.closed_loop.targets
         table = signals.table(self.goal_t)[:, signals.positions]
+        table[:, [signals.names.index(each.name) for each in self.closed_loop.live]] = np.nan
         return {name: table[:, j] for j, name in enumerate(signals.names)}
 
     def final(self) -> dict[str, Any]:
@@ -111,6 +160,7 @@ class Run:
             "residual": last(self.residual),
             "output": outputs,
             "program_state": last(self.program_state),
+            **({"watched": last(self.watched)} if self.watched else {}),
             "energy": plain(self.energy[-1]),
             "fault": self.fault,
             "steps": self.steps,
@@ -140,6 +190,7 @@ class Run:
         if control:
             quantities |= {f"scale_{each.name}": "1" for each in control.law.description.limits}
             quantities |= {each.name: each.unit for each in control.law.description.states}
+            quantities |= {each.name: each.unit for each in control.law.description.watches}
         quantities |= self._estimate_units()
         return {"t": "s", **quantities, "energy": "J", **dict.fromkeys(self._stamps, "s")}
 
@@ -154,14 +205,20 @@ class Run:
 
     @property
     def columns(self) -> dict[str, Array]:
-        """All recorded rows by column: t, states, inputs, `residual_NAME`, `scale_LIMIT`, program states, energy.
+        """All rows by column: t, states, inputs, `residual_NAME`, `scale_LIMIT`, program states, watches, energy.
 
         Then `goal_t` where goal time stood for a while, and `state_age` of a machine behind a link.
         """
         residuals = {f"residual_{name}": values for name, values in self.residual.items()}
         states = dict(zip(self.closed_loop.machine.description.columns, self.state.values(), strict=True))
         scales = {f"scale_{name}": values for name, values in self.scale.items()}
-        more = {**residuals, **scales, **self.program_state, **(self.estimate.columns if self.estimate else {})}
+        more = {
+            **residuals,
+            **scales,
+            **self.program_state,
+            **self.watched,
+            **(self.estimate.columns if self.estimate else {}),
+        }
         return {"t": self.t, **states, **self.input, **more, "energy": self.energy, **self._stamps}
 
     @property
@@ -174,12 +231,12 @@ class Run:
         """The columns as a pandas DataFrame with index t [s]; `.attrs["units"]` has the units.
 
         Raises:
-            ImportError: pandas is not installed.
+            NotInstalled (an ImportError): pandas is not installed.
         """
         try:
             import pandas as pd
-        except ImportError as error:
-            raise ImportError("to_dataframe() needs pandas: pip install pandas, or use run.columns") from error
+        except ImportError:
+            raise NotInstalled("to_dataframe() needs pandas: pip install pandas, or use run.columns") from None
         frame = pd.DataFrame(self.columns).set_index("t")
         frame.attrs["units"] = self.units
         return frame
@@ -246,7 +303,8 @@ def run_of_rows(closed_loop: ClosedLoop, control: str, table: Array, answers: Ar
         recorded = dict(zip(closed_loop.answer_columns, answers.T, strict=True))
         known = _held(k, answers, {name: recorded[name] for name in closed_loop.estimation.columns})
         goal_t, own = more.get("goal_t", t), _held(k, answers, states)
-        more["estimate"] = estimate_of(closed_loop, known, goal_t, np.ascontiguousarray(x), own)
+        truth = None if closed_loop.device_estimate and control != "sampled" else np.ascontiguousarray(x)
+        more["estimate"] = estimate_of(closed_loop, known, goal_t, truth, own)
     more.setdefault("warnings", _warnings(machine, t, x, u) | _faults_let_pass(closed_loop, k, x, u))
     return Run(
         closed_loop=closed_loop,

@@ -17,8 +17,9 @@ class RunEstimate:
     """An estimate at the rows of a run; arrays by name, one entry a row, NaN before the first answer.
 
     state, std: mean and standard deviation of each state, by column. residual: what the program's residuals truly were,
-    at the plant's states; `Run.residual` is what the law saw. nis with `readings`, nees with `dimensions`: squared
-    errors in units of the covariance that the estimator claims, and their degrees of freedom.
+    at the plant's states; empty where these are estimated too. `Run.residual` is what the law saw. nis with `readings`,
+    nees with `dimensions`: squared errors in units of the covariance that the estimator claims, and their degrees of
+    freedom.
     """
 
     state: Columns
@@ -55,15 +56,15 @@ class RunEstimate:
 
 
 def _ratio(squares: Array, numbers: Array) -> float:
-    """The sum of the squares for each of so many, at the rows where both are known."""
+    """The sum of the squares for each of this many, at the rows where both are known."""
     known = np.isfinite(squares) & (numbers > 0)
     return float(np.sum(squares[known]) / max(np.sum(numbers[known]), 1.0))
 
 
-def estimate_of(closed_loop: ClosedLoop, held: Columns, t: Array, x: Array, own: Columns) -> RunEstimate | None:
-    """The estimate in the controller's columns `held` at rows of time t [s], goal time, with kernel states x.
+def estimate_of(closed_loop: ClosedLoop, held: Columns, t: Array, x: Array | None, own: Columns) -> RunEstimate | None:
+    """The estimate in the controller's columns `held` at rows of time t [s], goal time.
 
-    own: the program's own states. None where there is no estimator.
+    x: the true kernel states; None: nobody knows them. own: the program's own states. None where there is no estimator.
     """
     if closed_loop.estimation is None:
         return None
@@ -71,7 +72,7 @@ def estimate_of(closed_loop: ClosedLoop, held: Columns, t: Array, x: Array, own:
     return RunEstimate(
         state={name: held[f"estimate_{name}"] for name in columns},
         std={name: held[f"std_{name}"] for name in columns},
-        residual=true_residuals(closed_loop, t, x, own),
+        residual={} if x is None else true_residuals(closed_loop, t, x, own),
         **{name: held[name] for name in COUNTED},
     )
 

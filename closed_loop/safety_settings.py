@@ -14,8 +14,8 @@ from servonode.plants.effects import ActuatorEffects
 from servonode.plants.limits import Limits, SoftStart
 from servonode.plants.plausible import Plausible, StateLimits
 
-BRAKE_HELD_NS = 1_000_000  # the safe action is computed anew this often, or at each step where that is longer
-BRAKING = 5.0  # s of the safe action after a fault, where the machine states one
+BRAKE_HELD_NS = 1_000_000  # the safe action is computed again this often, or at each step where that is longer
+BRAKING = 5.0  # s of the safe action after a fault, where the machine defines one
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class SafetySettings:
     unlimited: tuple[str, ...]
     unsafe: tuple[str, ...]
     stated_readings: StateLimits  # as the launch file limits readings
-    known_readings: StateLimits  # the same, by the machine's own limits where it states none
+    known_readings: StateLimits  # the same, by the machine's own limits where it defines none
     least: float  # s, see `Plausible`
 
     def plausible(self, own: bool) -> Plausible | None:
-        """What judges readings; None where nothing is limited. `own`: by the machine's limits where none is stated."""
+        """What judges readings; None where nothing is limited. `own`: by the machine's limits where none is given."""
         limits = self.known_readings if own else self.stated_readings
         return Plausible(limits, self.least) if limits.any else None
 
@@ -58,8 +58,8 @@ class SafetySettings:
     def unlimited_text(self) -> str:
         """Why an external plant is not armed without limits, and the remedy."""
         example = ", ".join(f"{name} = 0.5" for name in self.unlimited)
-        text = f"there is none for {', '.join(self.unlimited)}, and one wrong reading of an external plant may ask for "
-        text += f"any torque; give limit = {{ {example} }} with what the machine stands, or say plant.safety.unsafe"
+        text = f"missing for {', '.join(self.unlimited)}: one wrong reading of an external plant could demand "
+        text += f"any torque; give limit = {{ {example} }} that the machine tolerates, or set plant.safety.unsafe"
         return f"{text} = true"
 
 
@@ -123,7 +123,7 @@ def _soft_start(launch: LaunchFile, machine: Machine, usual: Limits) -> SoftStar
 
 
 def _on_fault(launch: LaunchFile) -> str:
-    """What follows a fault; where nodes are started again the run waits."""
+    """What follows a fault; where nodes are restarted the run waits."""
     chosen, policies = launch.plant.safety.on_fault, launch.supervision
     again = {policies.plant, policies.controller, policies.target} != {"never"}
     return chosen if chosen != AUTO else "wait" if again else "stop"
@@ -136,7 +136,7 @@ def _safe_steps(launch: LaunchFile, machine: Machine) -> int:
 
 
 def _readings(launch: LaunchFile, machine: Machine, own: bool) -> StateLimits:
-    """What a believable reading keeps; `own`: the machine's limits where the launch file states none."""
+    """What a plausible reading keeps; `own`: the machine's limits where the launch file defines none."""
     safety, described, names = launch.plant.safety, machine.description.state, machine.description.state_names
 
     def limits(key: str, stated: Any, of_machine: list[float | None]) -> tuple[float, ...]:

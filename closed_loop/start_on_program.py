@@ -1,7 +1,8 @@
 """The initial condition on the program: states that a launch file leaves open are chosen so that residuals vanish."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ from servonode.controllers import ServoLaw
 from servonode.errors import StatementError
 
 Array = npt.NDArray[np.float64]
-ITERATIONS, TOLERANCE, DIFFERENCE = 50, 1e-13, 1e-6
+ITERATIONS, TOLERANCE, DIFFERENCE, TRIES = 50, 1e-13, 1e-6, 5
 
 
 class NoStart(StatementError):
@@ -46,6 +47,10 @@ def program_start(launch: LaunchFile, control: Control, x: Array) -> tuple[Contr
     if not wants_program_start(launch):
         return control, x
     given = list(initial_states(launch, law.machine))
+    if law.description.extension:
+        with worded(launch.file, "plant.initial", "on_program", ProgramRefused):
+            x, own = start_extended(law, x, control.goal(0.0), given)
+        return replace(control, law=law.with_start_states(0.0, x, control.goal(0.0), own)), x
     for _ in range(2):  # the program's own initial states depend on the machine's
         with worded(launch.file, "plant.initial", "on_program", ProgramRefused):
             x = start_on_program(law, x, control.goal(0.0), given)
@@ -62,31 +67,89 @@ def start_on_program(law: ServoLaw, start: Array, goal: Array, given: Collection
     Raises:
         NoStart: the residuals do not vanish within the given states.
     """
-    names = law.machine.description.state_names
+    return _solved(law, partial(_residuals, law, goal=goal), start, given)
+
+
+def start_extended(law: ServoLaw, start: Array, goal: Array, given: Collection[str]) -> tuple[Array, Array]:
+    """The same for a law with an extension: f and all derivatives below the relative degree vanish at t = 0.
+
+    The law's own integrators, whose starts come second, are free too; states of the program itself are not.
+
+    Raises:
+        NoStart: as `start_on_program`.
+    """
+    part, n_x = law.goal_layout.states, len(start)
+    fixed = len(law.description.states) - len(law.description.extension.integrators)  # type: ignore[union-attr]
+    held = [each.name for each in law.description.states[:fixed]]
+
+    def residuals(z: Array) -> Array:
+        y = goal.copy()
+        y[part] = z[n_x:]
+        x = np.ascontiguousarray(z[:n_x])
+        return np.concatenate([*law.chains(0.0, x, y), law.machine.position_residual(0.0, x)])
+
+    own = np.where(np.isfinite(goal[part]), goal[part], 0.0)  # singular where the machine stands
+    found = _solved_from_near(law, residuals, np.concatenate([start, own]), [*given, *held, "work"])
+    return np.ascontiguousarray(found[:n_x]), found[n_x:]
+
+
+def _solved_from_near(
+    law: ServoLaw, residuals: Callable[[Array], Array], start: Array, given: Collection[str]
+) -> Array:
+    """`_solved`, from states beside the start too where it fails: a rope of length 0 has no direction."""
+    rng = np.random.default_rng(0)
+    for beside in [np.zeros(len(start)), *rng.uniform(0.2, 0.8, (TRIES, len(start)))]:
+        try:
+            return _solved(law, residuals, start, given, beside)
+        except NoStart as error:
+            last = error
+    raise last
+
+
+def _solved(
+    law: ServoLaw,
+    residuals: Callable[[Array], Array],
+    start: Array,
+    given: Collection[str],
+    beside: Array | None = None,
+) -> Array:
+    """The zero of the residuals that is nearest to `start`: states of machine and law, and the work between.
+
+    It is looked for from `beside` away.
+    """
+    own = [each.name for each in law.description.states] if len(start) > law.machine.n_state + 1 else []
+    names = [*law.machine.description.state_names, *(["work", *own] if own else [])]
     free = [i for i, name in enumerate(names) if name not in given]
     x = start.copy()
+    if beside is not None:
+        x[free] += beside[free]
     for _ in range(ITERATIONS):
-        f = _residuals(law, x, goal)
+        f = residuals(x)
         if np.max(np.abs(f), initial=0.0) < TOLERANCE:
             return x
-        slope = _slope(law, x, goal, free)
+        slope = _slope(residuals, x, free)
         if not (np.isfinite(f).all() and np.isfinite(slope).all()):
             raise NoStart(_not_finite(law, x, names, given))
         step, *_ = np.linalg.lstsq(slope, -f, rcond=1e-10)
         x[free] += step
-    worst = float(np.max(np.abs(_residuals(law, x, goal))))
+    worst = float(np.max(np.abs(residuals(x))))
     if worst < 1e-9:
         return x
+    given = [name for name in given if name in law.machine.description.state_names]
+    never = f"; {law.description.unreachable}" if law.description.unreachable else ""
     raise NoStart(
-        f"no start on the program was found with {', '.join(given) or 'nothing'} given "
-        f"(the residuals come down to {worst:.2g}); give fewer states, or other values"
+        f"no initial state on the program was found with {', '.join(given) or 'nothing'} given "
+        f"(the residuals only decrease to {worst:.2g}){never}; give fewer states, or other values"
     )
 
 
 def _not_finite(law: ServoLaw, x: Array, names: Collection[str], given: Collection[str]) -> str:
     at = ", ".join(f"{name} = {value:.4g}" for name, value in zip(names, x, strict=False) if name not in given)
     residuals = ", ".join(each.name for each in law.description.residuals)
-    return f"no start on the program was found: {residuals} or their slopes are not finite at {at}; give states near it"
+    return (
+        f"no initial state on the program was found: {residuals} or their derivatives are not finite at "
+        f"{at}; give states near it"
+    )
 
 
 def _residuals(law: ServoLaw, x: Array, goal: Array) -> Array:
@@ -96,12 +159,12 @@ def _residuals(law: ServoLaw, x: Array, goal: Array) -> Array:
     return np.concatenate([answer.residuals, answer.rates[finite], law.machine.position_residual(0.0, x)])
 
 
-def _slope(law: ServoLaw, x: Array, goal: Array, free: list[int]) -> Array:
+def _slope(residuals: Callable[[Array], Array], x: Array, free: list[int]) -> Array:
     """Derivative of the residuals by the free states, by central differences."""
     columns = []
     for i in free:
         ahead, behind = x.copy(), x.copy()
         ahead[i] += DIFFERENCE
         behind[i] -= DIFFERENCE
-        columns.append((_residuals(law, ahead, goal) - _residuals(law, behind, goal)) / (2 * DIFFERENCE))
+        columns.append((residuals(ahead) - residuals(behind)) / (2 * DIFFERENCE))
     return np.array(columns).T

@@ -1,4 +1,4 @@
-"""What servonode finds out about a closed loop before it moves: gains, margins, realisability."""
+"""The static checks of a closed loop: gains, margins, realisability."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -28,7 +28,7 @@ class Finding:
 
 @dataclass
 class Examination:
-    """All that was found; `numbers` hold what a report prints."""
+    """The findings of the static checks; `numbers` hold the values that a report prints."""
 
     findings: list[Finding] = field(default_factory=list)
     numbers: dict[str, Any] = field(default_factory=dict)
@@ -56,11 +56,12 @@ def examine(launch: LaunchFile, law: ServoLaw, gains: Gains, start: Array, goal:
     """Stability of the residuals, margins of the sampled law, rank and condition of W near the initial state."""
     found = Examination()
     if law.description.explicit:
-        found.add("good", "program", "states its inputs itself: nothing is fed back, residuals are only watched")
+        how = "the state is fed back" if law.description.feeds_back else "nothing is fed back"
+        found.add("good", "program", f"gives its inputs directly: {how}, residuals are only monitored")
         return found
     _gains(found, law, gains)
     _sampling(found, launch, law, gains)
-    _rank(found, law, start, goal)
+    _rank(found, launch, law, start, goal)
     _conditions(found, launch, law, start, goal)
     return found
 
@@ -108,8 +109,7 @@ def _sampling(found: Examination, launch: LaunchFile, law: ServoLaw, gains: Gain
     simple = not coupled and all(_is_rate(gains, i) for i in range(law.n_s))
     if simple:
         for i, (name, r) in enumerate(zip(_names(law), gains.relative_degrees, strict=True)):
-            rate = float(gains.K0[i, i]) if r == 1 else float(gains.K1[i, i]) / 2
-            _margin(found, name, discrete.margin(r, rate, period, delay), period, delay, r)
+            _margin(found, name, discrete.margin(r, float(gains.rates[i]), period, delay), period, delay, r)
     elif not gains.plain and stabilize.is_stable(gains):
         _margin(found, "coupled gains", discrete.margin_of(gains, period, delay), period, delay, None)
 
@@ -117,7 +117,7 @@ def _sampling(found: Examination, launch: LaunchFile, law: ServoLaw, gains: Gain
 def _is_rate(gains: Gains, i: int) -> bool:
     """Whether a residual's gains are those of one rate, f'' = -2 lambda f' - lambda^2 f."""
     double = np.isclose(gains.K0[i, i], (gains.K1[i, i] / 2) ** 2, rtol=1e-12, atol=0)
-    return gains.relative_degrees[i] == 1 or bool(double)
+    return gains.relative_degrees[i] != 2 or bool(double)  # those of higher relative degree have rates alone
 
 
 def _margin(found: Examination, name: str, margin: discrete.Margin, period: float, delay: float, r: int | None) -> None:
@@ -142,13 +142,13 @@ def _margin(found: Examination, name: str, margin: discrete.Margin, period: floa
 
 
 def _where(law: ServoLaw, found: realize.Realisability) -> str:
-    """Where the residuals that cannot be realised are stated, if in a file."""
+    """Where the residuals that cannot be realised are given, if in a file."""
     named = zip(_names(law), law.description.places, strict=True)
     places = [place for name, place in named if place and found.about in (None, name)]
     return f" (stated in {', '.join(places)})" if places and not found.realisable else ""
 
 
-def _rank(found: Examination, law: ServoLaw, start: Array, goal: Array) -> None:
+def _rank(found: Examination, launch: LaunchFile, law: ServoLaw, start: Array, goal: Array) -> None:
     """Rank and condition of W at random admissible states around the initial one."""
     rng = np.random.default_rng(0)
     machine = law.machine
@@ -157,7 +157,12 @@ def _rank(found: Examination, law: ServoLaw, start: Array, goal: Array) -> None:
     if holonomic:  # random states leave the constraints, and so would the search for worse ones
         states = np.array([machine.projected(0.0, x) for x in states])
     n, description = len(states), law.description
-    survey = realize.survey(law, states, np.zeros(n), np.tile(goal, (n, 1)), search=not holonomic)
+    goals = np.tile(goal, (n, 1))
+    if description.extension is not None:  # its integrators are states too
+        part = law.goal_layout.states
+        of_law = slice(part.stop - len(description.extension.integrators), part.stop)
+        goals[:, of_law] += rng.uniform(-SPREAD, SPREAD, goals[:, of_law].shape)
+    survey = realize.survey(law, states, np.zeros(n), goals, search=not holonomic)
     try:
         judged = realize.realisability(survey, law.n_s, machine.n_inputs, description.relations, description.completion)
     except ValueError as error:
@@ -167,6 +172,9 @@ def _rank(found: Examination, law: ServoLaw, start: Array, goal: Array) -> None:
     if survey.worst is not None:
         worst = dict(zip(survey.states, map(float, survey.worst.state), strict=False))
         found.numbers |= {"rank": survey.lowest_rank, "worst_condition": survey.worst.condition, "worst_state": worst}
-    text = judged.text + (f"; {judged.remedy}" if judged.remedy else "") + _where(law, judged)
-    somewhere = judged.case == "singular" and survey.highest_rank > survey.lowest_rank
+    never = f"; {description.unreachable}, so that no integrators help" if description.unreachable else ""
+    if launch.controller and launch.controller.damping and survey.highest_rank < law.n_s == machine.n_inputs:
+        never = "; with controller.damping no integrators are looked for that may help: leave it out"
+    text = judged.text + never + (f"; {judged.remedy}" if judged.remedy else "") + _where(law, judged)
+    somewhere = judged.case == "singular" and (survey.crossing is not None or survey.highest_rank > survey.lowest_rank)
     found.add("good" if judged.realisable else "warn" if somewhere else "refuse", "rank", text)

@@ -28,6 +28,7 @@ def refuse_code(launch: LaunchFile) -> None:
     for section, key, reference in (("plant", "machine", launch.plant.machine), ("controller", "program", program)):
         if reference is not None and named_code(reference, None):
             text = (
-                f"{reference!r} is Python code, which --no-code (code=False) refuses; read it and run it without, or "
+                f"{reference!r} is Python code, which --no-code (code=False) refuses; read the code and "
+                f"run it without --no-code, or "
             )
             raise LaunchError(launch.file, section, key, f"{text}name one of `servonode list {key}s`")

@@ -1,4 +1,4 @@
-"""The times after which a lost command, machine or node is noticed, and which of them plant.safety.unsafe allows."""
+"""The timeouts after which a lost command, machine or node is noticed, and those that plant.safety.unsafe allows."""
 
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.closed_loop.launch_keys import LaunchFile
@@ -28,8 +28,8 @@ def check_watches(launch: LaunchFile) -> None:
         if value is not None and value > longest:
             raise _unwatched(launch, section, key, value, longest)
     if not plant.safety.faults:
-        text = "false takes the watch over tilt, fall and lost contact away from a machine; leave it out, "
-        raise LaunchError(launch.file, "plant.safety", "faults", f"{text}or say so with plant.safety.unsafe = true")
+        text = "false disables the detection of tilt, fall and lost contact on a real machine; leave it out, "
+        raise LaunchError(launch.file, "plant.safety", "faults", f"{text}or set plant.safety.unsafe = true")
 
 
 def command_timeout(launch: LaunchFile) -> float | None:
@@ -86,5 +86,5 @@ def long_watches(launch: LaunchFile, timeout: float | None) -> list[str]:
 def _unwatched(
     launch: LaunchFile, section: str, key: str, value: float, longest: float = LONGEST_TIMEOUT
 ) -> LaunchError:
-    text = f"{value:g} s would leave the machine without a watch; give more than 0 and at most {longest:g} s, "
-    return LaunchError(launch.file, section, key, f"{text}or say so with plant.safety.unsafe = true")
+    text = f"{value:g} s would leave the machine without a watchdog; give more than 0 and at most {longest:g} s, "
+    return LaunchError(launch.file, section, key, f"{text}or set plant.safety.unsafe = true")

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgspec
 
@@ -12,24 +12,46 @@ from servonode.controllers import engine
 from servonode.controllers.engine.inline_program import InlineProgram
 from servonode.controllers.engine.kernels import LawKernel
 from servonode.controllers.engine.law import ServoLaw
+from servonode.errors import did_you_mean
 from servonode.mechanics import cache
 from servonode.mechanics.derivation import derivation
 from servonode.mechanics.description import ModelError, ProgramDescription
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.references import Definition, FunctionDefinition, Option, find
 
-_WORDS = ("Program", "late", "limit", "residual", "setpoint", "signal", "state", "target")
+if TYPE_CHECKING:
+    from servonode.controllers.engine.program import (
+        Program,
+        late,
+        limit,
+        residual,
+        setpoint,
+        signal,
+        state,
+        target,
+        watch,
+    )
+
 __all__ = [
     "PROGRAMS",
     "InlineProgram",
+    "Program",
     "ProgramEntry",
     "ProgramSource",
     "ServoLaw",
     "StatedProgram",
+    "late",
+    "limit",
     "load_law",
     "programs_of",
-    *_WORDS,
+    "residual",
+    "setpoint",
+    "signal",
+    "state",
+    "target",
+    "watch",
 ]
+_WORDS = {"Program", "late", "limit", "residual", "setpoint", "signal", "state", "target", "watch"}  # they need sympy
 
 ENTRY_POINTS = "servonode.programs"
 
@@ -96,7 +118,7 @@ PROGRAMS: tuple[ProgramEntry, ...] = (
         {
             "carve": "along a wavy path, leaning into the turns",
             "curve": "along a curve of given curvature, any heading",
-            "literal": "the paper's constraints word for word",
+            "literal": "the paper's constraints exactly as printed",
             "slalom": "along a wavy path or a line, upright",
         },
     ),
@@ -126,7 +148,7 @@ def find_program(reference: str, folder: Path, machine: str | None) -> Definitio
 
 
 class ProgramSource(Protocol):
-    """Where a Program comes from: its name, what identifies it in the cache, its options, and how it is made."""
+    """The source of a Program: its name, its identity in the cache, its options, and the function that builds it."""
 
     @property
     def name(self) -> str: ...
@@ -141,7 +163,7 @@ class ProgramSource(Protocol):
 
 @dataclass(frozen=True)
 class StatedProgram:
-    """A program that a Python source states."""
+    """A program from a Python source."""
 
     definition: Definition
 
@@ -203,15 +225,22 @@ def load_law(
         key,
         lambda: _build(program, machine_key, build_model, options, damping, integral),
         f"the law of program {program.name}",
+        numbers=isinstance(program, InlineProgram) or cache.has_numbers(machine.kernel.__name__),
     )
     decoded = msgspec.json.decode(description, type=ProgramDescription)
     return ServoLaw(decoded, cast(LawKernel, kernel), machine, parameters)
 
 
 def derive_program(
-    program: ProgramSource, machine_key: str, build_model: Callable[[], Any], options: Mapping[str, Any]
+    program: ProgramSource,
+    machine_key: str,
+    build_model: Callable[[], Any],
+    options: Mapping[str, Any],
+    damped: bool = False,
 ) -> Any:
     """The symbolic Servo of a program on a machine; its `equations` are the machine's (this takes seconds).
+
+    `damped`: see `derive_servo`.
 
     Raises:
         ModelError: machine or program cannot be derived.
@@ -219,7 +248,7 @@ def derive_program(
     from servonode.controllers.engine.servo import derive_servo
 
     machine = derivation(machine_key, build_model)
-    return derive_servo(machine.equations, program.build(machine.model, options))
+    return derive_servo(machine.equations, program.build(machine.model, options), damped)
 
 
 def _build(
@@ -232,7 +261,7 @@ def _build(
 ) -> tuple[str, bytes]:
     from servonode.controllers.engine.law_source import describe_program, law_source
 
-    servo = derive_program(program, machine_key, build_model, options)
+    servo = derive_program(program, machine_key, build_model, options, damped=damping > 0)
     return law_source(servo, damping, integral), msgspec.json.encode(describe_program(servo, integral))
 
 
@@ -241,4 +270,9 @@ def __getattr__(name: str) -> Any:
         from servonode.controllers.engine import program
 
         return getattr(program, name)
-    raise AttributeError(f"module 'servonode.controllers' has no attribute {name!r}")
+    near = "" if name.startswith("_") else did_you_mean(name, __all__)
+    raise AttributeError(f"module 'servonode.controllers' has no attribute {name!r}{near and '; ' + near.rstrip()}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -1,4 +1,4 @@
-"""Hitch angle of the robot with trailer as a function of time (docs/machines/diff_drive_trailer.md, Hitch angle).
+"""Hitch angle of the robot with trailer as a function of time (docs/systems/diff_drive_trailer.md, Hitch angle).
 
 phi = g(t) is one servo-constraint of relative degree 2 for two motors, so it must be completed, and the motion
 depends on how.
@@ -25,9 +25,9 @@ def program(
     the program is incomplete.
     """
     phi, V, Omega = machine["phi"], machine["V"], machine["Omega"]
-    g = signal("g", "wanted hitch angle", "rad", default="pi/4*sin(0.1*t)")
-    v = signal("v", "wanted forward speed", "m/s", default="0.4")
-    Omega_d = signal("Omega_d", "wanted yaw rate", "rad/s", default="0")
+    g = signal("g", "reference hitch angle", "rad", default="pi/4*sin(0.1*t)")
+    v = signal("v", "reference forward speed", "m/s", default="0.4")
+    Omega_d = signal("Omega_d", "reference yaw rate", "rad/s", default="0")
     V_max = parameter("V_max", "the law stops at this speed", "m/s", default=10.0, above=0)
     hitch = residual("phi", phi - g, "hitch angle less g(t)", "rad", rate=2.0)
     second = {

@@ -1,4 +1,4 @@
-"""A point ahead of the robot with trailer follows a target (docs/machines/diff_drive_trailer.md, Look-ahead point).
+"""A point ahead of the robot with trailer follows a target (docs/systems/diff_drive_trailer.md, Look-ahead point).
 
 The axle's middle itself cannot be put on a curve by servo-constraints of relative degree 2: both of its
 components are moved by one combination of the torques. A point L ahead of it can.

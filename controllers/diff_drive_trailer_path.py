@@ -1,4 +1,4 @@
-"""The trailer drives along a line or a circle, forward or backward (docs/machines/diff_drive_trailer.md, Path).
+"""The trailer drives along a line or a circle, forward or backward (docs/systems/diff_drive_trailer.md, Path).
 
 Open loop backwards jackknifes. Here the hitch angle is given a program of the trailer's own pose, phi = arctan F,
 which steers the trailer's offset y and heading error eta onto the path as a double root exp(-mu distance).

@@ -1,4 +1,4 @@
-"""Pursuit of a target by the robot with trailer (docs/machines/diff_drive_trailer.md, section Pursuit).
+"""Pursuit of a target by the robot with trailer (docs/systems/diff_drive_trailer.md, section Pursuit).
 
 The heading points at the target p(t) = (x, y), and the speed is V = a (rho - rho0): approach when farther than
 rho0, back off when nearer. Both are servo-constraints: the speed of relative degree 1, the heading finite,
@@ -24,7 +24,7 @@ def program(machine: Model, variant: Literal["finite", "differential", "plain", 
     x = target("x", "position of the target along x", "m")
     y = target("y", "position of the target along y", "m")
     a = parameter("a", "approach speed per metre of distance", "1/s", default=1.0, above=0)
-    rho0 = parameter("rho0", "distance to keep (default: the distance at the start)", "m", above=0)
+    rho0 = parameter("rho0", "distance to keep (default: the initial distance)", "m", above=0)
     guard = parameter("rho_min", "the law stops when the target is nearer", "m", default=0.05, above=0)
     dx, dy = x - X, y - Y
     rho = sqrt(dx**2 + dy**2)

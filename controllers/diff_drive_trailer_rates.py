@@ -6,8 +6,8 @@ from servonode.mechanics import Model
 
 def program(machine: Model) -> Program:
     """V = v(t) and Omega = Omega_d(t), both of relative degree 1."""
-    v = signal("v", "wanted forward speed", "m/s", default="0.4")
-    Omega_d = signal("Omega_d", "wanted yaw rate", "rad/s", default="0")
+    v = signal("v", "reference forward speed", "m/s", default="0.4")
+    Omega_d = signal("Omega_d", "reference yaw rate", "rad/s", default="0")
     return Program(
         name="rates",
         description="forward speed and yaw rate follow functions of time",

@@ -1,4 +1,4 @@
-"""What the pendulum sphero's programs share: settings, limits, refusals (docs/machines/pendulum_sphero.md, Programs).
+"""Common parts of the pendulum sphero's programs: settings, limits, checks (docs/systems/pendulum_sphero.md, Programs).
 
 A program states what its centre is to do; the engine finds the torque. What the residuals leave free is the pendulum,
 an undamped swing where A > m l R and a runaway otherwise; hence the internal damping kappa and most refusals.
@@ -74,8 +74,8 @@ class Drive:
         """v = W: the residuals v_x and v_y."""
         v = self.robot.v
         return [
-            self.row("v_x", v[0] - W[0], (1, 0), "velocity along x less the one wanted", "m/s"),
-            self.row("v_y", v[1] - W[1], (0, 1), "velocity along y less the one wanted", "m/s"),
+            self.row("v_x", v[0] - W[0], (1, 0), "velocity along x less its reference", "m/s"),
+            self.row("v_y", v[1] - W[1], (0, 1), "velocity along y less its reference", "m/s"),
         ]
 
     def program(
@@ -182,7 +182,7 @@ class Approach:
     def __init__(self, robot: Sphero, targets: Sequence[Target]) -> None:
         self.robot, self.targets = robot, targets
         self.alpha = parameter("alpha", "approach speed per metre of distance", "1/s", default=1.0, above=0)
-        self.rho0 = parameter("rho0", "distance to keep (default: the distance at the start)", "m", above=0)
+        self.rho0 = parameter("rho0", "distance to keep (default: the initial distance)", "m", above=0)
         text = "least distance, the radii of shell and target (default: the shell's)"
         self.h = parameter("h", text, "m", at_least=0)
         text = "the target's largest speed, to refuse gains that may run into it; 0: not stated"
@@ -231,7 +231,7 @@ class Approach:
 def tilt_rows(robot: Sphero, wanted: Sequence[Expr], rate: float) -> list[Residual]:
     """n_h as wanted: the residuals tilt_x and tilt_y."""
     return [
-        residual(f"tilt_{axis}", n - n_d, f"part of n along {axis} less the one wanted", rate=rate)
+        residual(f"tilt_{axis}", n - n_d, f"part of n along {axis} less its reference", rate=rate)
         for axis, n, n_d in zip("xy", robot.n_h, wanted, strict=True)
     ]
 

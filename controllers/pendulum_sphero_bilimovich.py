@@ -1,4 +1,4 @@
-"""Bilimovich's servo-constraint on the pendulum sphero (docs/machines/pendulum_sphero.md, section bilimovich).
+"""Bilimovich's servo-constraint on the pendulum sphero (docs/systems/pendulum_sphero.md, section bilimovich).
 
 omega_x = g_B(t) omega_y prescribes where the shell rolls, v_y = -g_B v_x, and not how fast. The torque is along the
 constraint's own covector, (1, -g_B, 0), and does no work on the shell once the constraint holds.
@@ -38,7 +38,7 @@ def program(
         )
     if rule == "spin":
         text = 'rule = "spin" asks for Q_z, and bilimovich with a free speed sets Q_z = 0; leave rule out'
-        raise ModelError(text + ", or state a speed V")
+        raise ModelError(text + ", or give a speed V")
     omega, Q = machine["omega"], robot.torques
     across = (-g_B / robot.R, -1 / robot.R)  # f' for a unit acceleration
     heading = residual(

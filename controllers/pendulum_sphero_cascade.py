@@ -1,4 +1,4 @@
-"""Pursuit in two loops, for any pendulum (docs/machines/pendulum_sphero.md, section cascade).
+"""Pursuit in two loops, for any pendulum (docs/systems/pendulum_sphero.md, section cascade).
 
 The outer loop is `pursuit` and wants an acceleration of the centre; the inner one tilts the pendulum to the angle that
 holds this acceleration steadily, taking it as constant. The program is followed approximately.

@@ -1,4 +1,4 @@
-"""The pendulum sphero rolls along a circle (docs/machines/pendulum_sphero.md, section circle)."""
+"""The pendulum sphero rolls along a circle (docs/systems/pendulum_sphero.md, section circle)."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""The pendulum sphero rolls along a line (docs/machines/pendulum_sphero.md, section line)."""
+"""The pendulum sphero rolls along a line (docs/systems/pendulum_sphero.md, section line)."""
 
 from typing import Literal
 
@@ -33,5 +33,5 @@ def program(machine: Model, rule: Literal["min_norm", "spin"] = "min_norm") -> P
         parameters=(*place, *entries),
         signals=(V,),
         finite=(offset,),
-        requirements=(condition(length > 0, "direction is [0, 0], which is no direction; give for example [1, 0]"),),
+        requirements=(condition(length > 0, "direction is [0, 0], which is not a direction; give for example [1, 0]"),),
     )

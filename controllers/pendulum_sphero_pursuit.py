@@ -1,4 +1,4 @@
-"""Pursuit of a target by the pendulum sphero (docs/machines/pendulum_sphero.md, section pursuit).
+"""Pursuit of a target by the pendulum sphero (docs/systems/pendulum_sphero.md, section pursuit).
 
 Two servo-constraints on the velocity of the centre: v = W = alpha (1 - rho0/rho) (P - r), straight at the target,
 slower the nearer it is to the distance rho0, and back off when it is nearer.

@@ -1,4 +1,4 @@
-"""The pendulum sphero comes to a stop (docs/machines/pendulum_sphero.md, section stop)."""
+"""The pendulum sphero comes to a stop (docs/systems/pendulum_sphero.md, section stop)."""
 
 from typing import Literal
 

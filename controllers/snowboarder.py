@@ -1,4 +1,4 @@
-"""What the snowboarder's programs share: actuation, paths, the pitch programme (docs/machines/snowboarder.md)."""
+"""Common parts of the snowboarder's programs: actuation, paths, the pitch program (docs/systems/snowboarder.md)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -72,11 +72,11 @@ class Path:
 
 
 def path_with_pitch(machine: Model, kind: str) -> Path:
-    """The path "sine" or "line" with the pitch programme Theta(x0) on it."""
+    """The path "sine" or "line" with the pitch program Theta(x0) on it."""
     x = machine["x0"]
     theta_c = parameter("theta_c", "mean pitch", "rad", default=0.0)
-    delta = parameter("delta", "amplitude of the pitch programme", "rad", default=0.1)
-    text = "wave number of the pitch programme"
+    delta = parameter("delta", "amplitude of the pitch program", "rad", default=0.1)
+    text = "wave number of the pitch program"
     if kind == "line":
         y_c = parameter("y_c", "where the line begins: its y0 at x0 = 0", "m", default=0.0)
         chi0 = parameter("chi0", "direction of the line from the fall line", "rad", default=0.0)
@@ -115,8 +115,8 @@ def graph_guard(machine: Model) -> Any:
 def body_residuals(machine: Model, lean: Expr, pitch: Expr) -> tuple[Residual, Residual]:
     """f2 and f3: lean and pitch less their wanted values."""
     return (
-        residual("lean", machine["sigma"] - lean, "lean less the one wanted", "rad", rate=RATE),
-        residual("pitch", machine["theta"] - pitch, "pitch less the one wanted", "rad", rate=RATE),
+        residual("lean", machine["sigma"] - lean, "lean less its reference", "rad", rate=RATE),
+        residual("pitch", machine["theta"] - pitch, "pitch less its reference", "rad", rate=RATE),
     )
 
 

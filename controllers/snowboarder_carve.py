@@ -1,4 +1,4 @@
-"""Slalom of the snowboarder that leans into its turns (docs/machines/snowboarder.md, section carve).
+"""Slalom of the snowboarder that leans into its turns (docs/systems/snowboarder.md, section carve).
 
 The lean Sigma(x0) balances the lateral load of path, speed and slope, the body's own inertia at the wave number of
 the path included; the speed is that of a free run down the slope.
@@ -30,7 +30,7 @@ def program(
     refuse_absolute(machine)
     _refuse_paper_gravity(machine)
     shape, c_y = path_with_pitch(machine, path), offset_pull()
-    V0 = parameter("V0", "speed at x_ref (default: the speed at the start)", "m/s", at_least=0)
+    V0 = parameter("V0", "speed at x_ref (default: the initial speed)", "m/s", at_least=0)
     x_ref = parameter("x_ref", "where the speed is V0, down the fall line", "m", default=0.0)
 
     x, g, alpha = machine["x0"], machine["g"], machine["alpha"]

@@ -1,4 +1,4 @@
-"""The snowboarder on a curve of given curvature, any heading (docs/machines/snowboarder.md, section curve).
+"""The snowboarder on a curve of given curvature, any heading (docs/systems/snowboarder.md, section curve).
 
 The curve has curvature kappa(s) = kappa0 + kappa1 cos(2 pi s/Lambda). Arc length s and offset n of the blade to the
 left of it are states of the program, so the curve begins where the run does and needs no place.
@@ -26,8 +26,8 @@ def program(machine: Model, actuation: Literal["physical", "ideal"] = "physical"
     V_d = parameter("V_d", "speed for which the lean balances; 0: no lean", "m/s", default=0.0, at_least=0)
     Omega_d = parameter("Omega_d", "rate of the lean's change for which it balances", "rad/s", default=0.0)
     theta_c = parameter("theta_c", "constant pitch", "rad", default=0.0)
-    s0 = parameter("s0", "arc length at the start", "m", default=0.0)
-    n0 = parameter("n0", "offset to the left of the curve at the start", "m", default=0.0)
+    s0 = parameter("s0", "initial arc length", "m", default=0.0)
+    n0 = parameter("n0", "initial offset to the left of the curve", "m", default=0.0)
     s = state("s", "arc length along the curve", "m", start=s0)
     n = state("n", "offset to the left of the curve", "m", start=n0)
 

@@ -1,4 +1,4 @@
-"""The paper's servo-constraints word for word, in absolute angles (docs/machines/snowboarder.md, section literal).
+"""The paper's servo-constraints exactly as printed, in absolute angles (docs/systems/snowboarder.md, section literal).
 
 They are singular with the body upright, where the paper's own example passes; this program needs a body that leans
 forward all the time.
@@ -28,7 +28,7 @@ def program(machine: Model, actuation: Literal["physical", "ideal"] = "physical"
         residual(
             "pitch",
             asin(E[2]) - psi_c - delta * cos(k * x),
-            "elevation of the body less the one wanted",
+            "elevation of the body less its reference",
             "rad",
             rate=RATE,
         ),
@@ -41,7 +41,7 @@ def program(machine: Model, actuation: Literal["physical", "ideal"] = "physical"
     ]
     return Program(
         name="literal",
-        description="the paper's constraints word for word, singular with the body upright",
+        description="the paper's constraints exactly as printed, singular with the body upright",
         parameters=(psi_c, A, k, delta),
         requirements=(
             condition(

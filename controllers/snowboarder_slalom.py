@@ -1,4 +1,4 @@
-"""Slalom of the snowboarder along y0 = f(x0), the body in step (docs/machines/snowboarder.md, section slalom).
+"""Slalom of the snowboarder along y0 = f(x0), the body in step (docs/systems/snowboarder.md, section slalom).
 
 The paper's program in a form that is regular with the body upright: heading along the path, constant lean, and a
 pitch that swings with the way down.

@@ -26,7 +26,7 @@ def consistency(mean: Array, P: Array, truth: Array) -> tuple[float, int]:
 
 
 def band(dimensions: int, runs: int, chance: float = 0.95) -> tuple[float, float]:
-    """The band in which the mean of so many independent chi-square values lies with this chance."""
+    """The band in which the mean of this many independent chi-square values lies with this chance."""
     from scipy.stats import chi2
 
     tail = (1 - chance) / 2

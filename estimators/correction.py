@@ -28,7 +28,7 @@ _TEXT = '''\
 
 {sizes}
 {definition}\
-    """m readings z of the sensors `which`, foretold as y with slopes H; see kalman.py."""
+    """m readings z of the sensors `which`, predicted as y with slopes H; see kalman.py."""
     for i in range(n_state):
         moved[i] = 0.0
     for a in range(m):

@@ -1,13 +1,14 @@
 """The estimate of a run: a filter along a bounded past, so that a reading that comes late is taken where it belongs.
 
 The past is a row of instants, each with the inputs that acted up to it, the readings that were measured there, and mean
-and covariance after them. A reading of an earlier step is put at its instant, which is made where there is none, and
+and covariance after them. A reading of an earlier step is put at its instant, which is made if none exists, and
 the filter goes from there to the present once more: the estimate is that of a filter that had the reading in time, bit
 by bit, for a prediction over many steps is that over each of them.
 """
 
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,14 @@ from servonode.estimators.filter import Filter
 from servonode.estimators.settings import EstimatorSettings
 
 Array = npt.NDArray[np.float64]
+
+
+class Told(NamedTuple):
+    """What is told of readings: the innovation of the last of each sensor, the NIS of all, how many they were."""
+
+    innovations: dict[str, float]
+    nis: float
+    taken: int
 
 
 class Instant:
@@ -40,8 +49,11 @@ class Estimator:
     def __init__(self, settings: EstimatorSettings, kalman: Filter) -> None:
         self.settings = settings
         self.counts: Counter[str] = Counter()
-        self.innovations: dict[str, float] = {}  # of the readings that came last, by sensor
-        self.nis, self.taken = 0.0, 0  # of these, the late ones too: NIS, and how many
+        self.surprises: dict[
+            str, float
+        ] = {}  # of the readings that came last, by sensor: squares, see `Filter.correct`
+        self._innovations: dict[str, float] = {}  # of the readings that have not been told yet
+        self._nis, self._taken = 0.0, 0  # of these, the late ones too
         self._filter = kalman
         self._number = {settings.sensors[i].name: i for i in settings.used}
         self._sizes = (len(settings.mean), len(settings.input_noise), len(settings.sensors))
@@ -76,7 +88,28 @@ class Estimator:
         np.fill_diagonal(first.P, self.settings.deviation**2)
         self._past.append(first)
         self._oldest = k  # step from which on readings are taken
-        self.innovations, self.nis, self.taken = {}, 0.0, 0
+        self.surprises = {}
+        self.tell()
+
+    def go_on(self, k: int, spread: Array) -> None:
+        """Mean and covariance of now are those of plant step k, wider by what may have happened unseen.
+
+        spread (m, n): independent ways in which the state may have moved, each to a standard deviation. The past is
+        forgotten.
+        """
+        x, P = self.x.copy(), self.P.copy()
+        self._free += self._past
+        self._past.clear()
+        first = self._instant(k, np.zeros(self._sizes[1]))
+        first.x[:], first.P[:] = x, P + spread.T @ spread
+        self._past.append(first)
+        self._oldest = k
+
+    def tell(self) -> Told:
+        """What the readings were worth that came since this was asked last."""
+        told = Told(self._innovations, self._nis, self._taken)
+        self._innovations, self._nis, self._taken = {}, 0.0, 0
+        return told
 
     def advance(self, k: int, u: Array, readings: Mapping[str, Sequence[float]]) -> bool:
         """Go on to step k, up to which the inputs u acted, with readings NAME -> (step, value, step, value, ...).
@@ -135,10 +168,12 @@ class Estimator:
         return True
 
     def _report(self, came: list[tuple[Instant, int]]) -> None:
-        """What is told of the readings that came last."""
+        """Keep what is to be told of the readings that came last."""
         sensors = self.settings.sensors
-        self.innovations = {sensors[i].name: float(instant.missed[i]) for instant, i in came}
-        self.nis, self.taken = sum(float(instant.squares[i]) for instant, i in came), len(came)
+        self._innovations |= {sensors[i].name: float(instant.missed[i]) for instant, i in came}
+        self.surprises = {sensors[i].name: float(instant.squares[i]) for instant, i in came}
+        self._nis += sum(float(instant.squares[i]) for instant, i in came)
+        self._taken += len(came)
 
     def _forget(self) -> None:
         """What is older than the horizon goes, and is used again."""

@@ -21,7 +21,7 @@ class Filter(Protocol):
     ) -> None:
         """Correct them by readings z (n_z,) of the sensors `which` at time t [s], under the inputs that act.
 
-        missed (n_z,): the innovation of each of these sensors, its reading less what was foretold. squares (n_z,): the
+        missed (n_z,): the innovation of each of these sensors, its reading less what was predicted. squares (n_z,): the
         square of what each adds to the ones before it, in units of its predicted variance; their sum is the NIS.
         """
 

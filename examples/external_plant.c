@@ -1,4 +1,4 @@
-/* A machine that is a process of its own: the robot with trailer in C, the other side of docs/protocol.md.
+/* A machine that is a process of its own: the robot with trailer in C, the other side of docs/reference/protocol.md.
  *
  *     make -C examples                      (needs libzmq and msgpack-c: libzmq3-dev and libmsgpack-dev on Debian)
  *     examples/build/external_plant [STATE_ADDRESS APPLIED_ADDRESS] [--any-speed]
@@ -67,7 +67,7 @@ static double seconds(void)
     return (double)nanoseconds()/1e9;
 }
 
-/* --- what it says --------------------------------------------------------------------------------------------- */
+/* --- what it sends ------------------------------------------------------------------------------------------- */
 
 /* Begin a message of so many entries beside the header. */
 static msgpack_packer begun(struct robot *robot, size_t entries, int64_t run, int64_t k)
@@ -148,7 +148,7 @@ static void catch_up(struct robot *robot)
         publish(robot);
 }
 
-/* --- what a host asks ------------------------------------------------------------------------------------------- */
+/* --- what a host sends ----------------------------------------------------------------------------------------- */
 
 /* Whether a setup holds all that the page says; `fault`: why this machine takes no part in its run, empty: it does. */
 static int read_setup(struct robot *robot, const msgpack_object *setup, struct robot *next, char *fault, size_t size)
@@ -186,11 +186,11 @@ static int read_setup(struct robot *robot, const msgpack_object *setup, struct r
     } else if (step != SERVONODE_STEP_S) {
         snprintf(fault, size, "step must be %g s, for which this program was built", SERVONODE_STEP_S);
     } else if (!(next->timeout > 0.0 && isfinite(next->timeout) && next->speed > 0.0 && next->speed <= MAX_SPEED)) {
-        snprintf(fault, size, "give timeout and speed finite and positive, and speed at most %g", MAX_SPEED);
+        snprintf(fault, size, "send timeout and speed finite and positive, speed at most %g", MAX_SPEED);
     } else if (!usable || !(k >= 0.0 && k <= (double)EXACT && floor(k) == k)) {
-        snprintf(fault, size, "limits must not be negative, nor k, which is whole");
+        snprintf(fault, size, "limits must not be negative, and k must be a whole number of 0 or more");
     } else if (!next->lockstep && next->speed != 1.0 && !robot->any_speed) {
-        snprintf(fault, size, "this machine runs at speed 1; started with --any-speed it takes others");
+        snprintf(fault, size, "this machine runs at speed 1; start it with --any-speed for other speeds");
     } else if (other >= 0) {
         number(parameters, PARAMETERS[other], &value);
         snprintf(fault, size, "parameter %s is %g, but this program was built with %g; build it from your launch file",
@@ -246,7 +246,7 @@ static void apply(struct robot *robot, const msgpack_object *applied)
     for (i = 0; i < N_INPUTS; i++) {
         if (!number(input, INPUTS[i], &u[i]))
             return;
-        finite = finite && isfinite(u[i]); /* before the clamp, which would make a full torque of what is no number */
+        finite = finite && isfinite(u[i]); /* before the clamp, which would turn NaN into the full torque */
         u[i] = u[i] < -robot->limits[i] ? -robot->limits[i] : u[i] > robot->limits[i] ? robot->limits[i] : u[i];
     }
     if (final->via.boolean) {
@@ -353,13 +353,14 @@ int main(int count, char **words)
     zmq_setsockopt(robot.out, ZMQ_LINGER, &none, sizeof none);
     zmq_setsockopt(robot.into, ZMQ_MAXMSGSIZE, &most_bytes, sizeof most_bytes);
     zmq_setsockopt(robot.into, ZMQ_SUBSCRIBE, "", 0); /* setup and applied */
+    /* before the socket is there: what others see is cleared away at the end */
+    sigaction(SIGINT, &ending, NULL);
+    sigaction(SIGTERM, &ending, NULL);
+    sigaction(SIGHUP, &ending, NULL);
     if (zmq_bind(robot.out, addresses[0])) /* publishers bind, subscribers connect */
         quit(zmq_strerror(zmq_errno()), addresses[0]);
     if (zmq_connect(robot.into, addresses[1]))
         quit(zmq_strerror(zmq_errno()), addresses[1]);
-    sigaction(SIGINT, &ending, NULL);
-    sigaction(SIGTERM, &ending, NULL);
-    sigaction(SIGHUP, &ending, NULL);
     serve(&robot);
     zmq_close(robot.out);
     zmq_close(robot.into);

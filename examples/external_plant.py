@@ -1,4 +1,4 @@
-"""A machine that is a process of its own: the robot with trailer by hand, the other side of docs/protocol.md.
+"""A machine that is a process of its own: the robot with trailer by hand, the other side of docs/reference/protocol.md.
 
     python examples/external_plant.py [STATE_ADDRESS APPLIED_ADDRESS] [--any-speed]
 
@@ -92,9 +92,9 @@ class Robot:
         if not (1e-5 <= setup["step"] <= 1 and 0 < setup["timeout"] < math.inf and 0 < setup["speed"] < math.inf):
             return "step must be 1e-5 to 1 s, timeout and speed finite and positive"
         if not all(each >= 0 for each in (*setup["limits"].values(), setup["k"])) or int(setup["k"]) != setup["k"]:
-            return "limits must not be negative, nor k, which is whole"
+            return "limits must not be negative, and k must be a whole number of 0 or more"
         if setup["mode"] == "realtime" and setup["speed"] != 1 and not self.any_speed:
-            return "this machine runs at speed 1; started with --any-speed it takes others"
+            return "this machine runs at speed 1; start it with --any-speed for other speeds"
         return ""
 
     def apply(self, applied):
@@ -103,7 +103,7 @@ class Robot:
         u, seq, until = [float(applied["input"][name]) for name in LIMITS], applied["seq"], applied["until"]
         if applied["final"]:
             self.running, self.u = False, ZERO
-        elif all(map(math.isfinite, u)):  # before the clamp, which would make a full torque of what is no number
+        elif all(map(math.isfinite, u)):  # before the clamp, which would turn NaN into the full torque
             u = [max(-most, min(most, each)) for each, most in zip(u, self.limits, strict=True)]
             if self.setup["mode"] == "realtime" and seq > self.taken:
                 self.u, self.taken, self.fresh = u, seq, time.monotonic()

@@ -1,4 +1,4 @@
-/* The messages of docs/protocol.md as msgpack maps: looked into without a crash whatever the bytes, and made. */
+/* The messages of docs/reference/protocol.md as msgpack maps: looked into without a crash whatever the bytes, and made. */
 
 #ifndef MESSAGES_H
 #define MESSAGES_H

@@ -5,6 +5,7 @@ Both forms show the same document, in the notation of mechanics/README.md.
 
 from servonode.controllers.engine.servo import Servo
 from servonode.export.blocks import Block
+from servonode.export.definitions import with_definitions
 from servonode.export.latex import LINE, latex_document
 from servonode.export.machine import machine_blocks
 from servonode.export.neat import Abbreviations
@@ -34,4 +35,6 @@ def _document(equations: Equations, servo: Servo | None, gains: Gains | None, no
     printer = MathPrinter(notation)
     short = Abbreviations(notation.names, lambda term: width(printer.doprint(term)) > _TERM)
     blocks = machine_blocks(equations, short)
-    return blocks if servo is None else [*blocks, *program_blocks(servo, gains, short)]
+    if servo is not None:
+        blocks += program_blocks(servo, gains, short)
+    return with_definitions(blocks, notation.names)

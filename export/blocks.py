@@ -52,7 +52,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Table:
-    """Symbols with meaning and unit; `value` heads the fourth column, empty: there is none."""
+    """Symbols with meaning and unit; `value` heads the fourth column, empty if there is no such column."""
 
     title: Phrase
     entries: tuple[Entry, ...]
@@ -61,7 +61,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Line:
-    """`left relation right`; a `tail` goes on, as in `(1): x - y > 0`."""
+    """`left relation right`; a `tail` continues, as in `(1): x - y > 0`."""
 
     left: Phrase | Expr
     right: Expr
@@ -121,7 +121,7 @@ def symbol_table(text: str, latex: str, symbols: Iterable[Any], value: str = "")
 
 
 def abbreviations(definitions: Mapping[Expr, Expr]) -> list[Block]:
-    """The definitions of abbreviations, nothing where there are none."""
+    """The definitions of abbreviations, nothing if none exists."""
     if not definitions:
         return []
     return [Words("Abbreviations:"), Lines(tuple(Line(name, value) for name, value in definitions.items()))]

@@ -74,7 +74,7 @@ def _safe(e: Exported, prefix: str) -> Function:
     if stated:
         kernel, call = _of_machine(e, "safe_input", "u")
         helpers, inputs = [*helpers, kernel], f"    {call}"
-    what = "the machine's own" if stated else "zero, for the machine states none"
+    what = "the machine's own" if stated else "zero, for the machine defines none"
     does = f"The safe action at the time t [s] and the state x into u: {what}, within the limits; zero if not finite."
     prototype = f"void {prefix}_safe(double t, const double *x, double *u)"
     return Function.of("SAFE", prototype, does, text.SAFE.format(inputs=inputs), *helpers)
@@ -112,9 +112,11 @@ def _goal(e: Exported, prefix: str) -> Function:
             helpers += array(f"{name}_values", f"constant {name}s", {"": signals.table(np.zeros(1))[0]})
             lines.append(text.CONSTANTS.format(n=len(signals.entries), first=first, values=f"{name}_values"))
         else:
-            found = _translated(signals, name)
+            found, pieces = _translated(signals, name), f"{name}_pieces"
+            helpers += array(pieces, f"times and coefficients of {name}s that are curves", {"": signals.pieces})
             helpers.append(found.text.rstrip())
-            lines.append(f"    {found.name}(t, y + {first});")
+            given = f"{pieces}, " if signals.pieces.size else ""
+            lines.append(f"    {found.name}(t, {given}y + {first});")
     if not any("i++" in each for each in lines):
         del lines[0]
     does = "The launch file's own targets and signals at the time t [s] into y, SERVONODE_N_GOAL entries."
@@ -159,7 +161,7 @@ def _start(e: Exported, prefix: str) -> Function:
         body = f"    int i;\n{body}{text.START_STATES.format(memory=len(memory), own=len(own), first=first)}"
     helpers = array("law_memory", "the program's own states at the start, then their rates", {"": memory})
     prototype = f"void {prefix}_controller_start(struct {prefix}_controller *self)"
-    does = "Begin anew, before the first update and after each arming: no fault, no integrals, nothing waits to act."
+    does = "Begin again, before the first update and after each arming: no fault, no integrals, nothing waits to act."
     return Function.of("CONTROLLER_START", prototype, does, body, *helpers)
 
 

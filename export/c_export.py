@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.launch_file import LaunchError
 from servonode.closed_loop.launch_keys import LaunchFile
 from servonode.controllers import ServoLaw
 from servonode.controllers.engine.signals import Signals, load_signals
@@ -40,8 +41,16 @@ class Exported:
 
     @classmethod
     def of(cls, closed_loop: ClosedLoop, name: str | None = None) -> "Exported":
-        """That of a resolved launch file; name: what it is called in the C file, absent: as the launch file."""
+        """That of a resolved launch file; name: what it is called in the C file, absent: as the launch file.
+
+        Raises:
+            LaunchError: its law follows a bounded solution.
+        """
         launch, control = closed_loop.launch, closed_loop.control
+        signals = control.signals if control else load_signals({}, 0)
+        if not isinstance(signals, Signals):
+            text = "the bounded solution is a table of the run, which C does not get; leave the section out"
+            raise LaunchError(launch.file, "controller.inversion", None, text)
         return cls(
             machine=closed_loop.machine,
             law=control.law if control else None,
@@ -54,7 +63,7 @@ class Exported:
             soft_start=closed_loop.safety.soft_start if closed_loop.safety.soft_start.at_first else None,
             delay=launch.controller.delay if launch.controller else 0,
             targets=closed_loop.targets,
-            signals=control.signals if control else load_signals({}, 0),
+            signals=signals,
             missing=tuple(_missing(closed_loop)),
         )
 
@@ -68,6 +77,8 @@ def _missing(closed_loop: ClosedLoop) -> Iterator[str]:
     launch, safety = closed_loop.launch, closed_loop.safety
     if launch.controller and launch.controller.predictor and launch.controller.delay:
         yield "controller.predictor: the law acts on the measured state, not on the one predicted over the delay."
+    for goal in closed_loop.live:
+        yield f"target.{goal.name}.topic: the goal's own function keeps its start; the caller gives y with what comes."
     if closed_loop.estimation is not None:
         yield "The estimator: the law acts on the x that the caller gives, a state or an estimate of it."
     drives = closed_loop.actuator

@@ -8,7 +8,7 @@ from servonode.export.c_export import Exported
 from servonode.export.c_public import PublicFunction
 from servonode.kernels.c99 import WIDTH, c_number, comment
 from servonode.mechanics.description import Quantity, derivative_name, derivatives
-from servonode.mechanics.integrate import INTEGRATORS
+from servonode.mechanics.integrate import METHODS
 from servonode.version import VERSION
 
 
@@ -32,7 +32,7 @@ def head(e: Exported) -> list[str]:
         "Not in here:",
         *(f"  {each}" for each in e.missing),
         "",
-        f"Plant: {plant.name}, {plant.description}; {INTEGRATORS[e.integrator].title}, step {e.step_s!r} s.",
+        f"Plant: {plant.name}, {plant.description}; {METHODS[e.integrator].title}, step {e.step_s!r} s.",
         "",
         "State x, for the law without the work:",
         *_rows([*plant.state, Quantity("work", "work of inputs and losses since the start, only in the plant", "J")]),
@@ -78,7 +78,7 @@ def _law_head(law: ServoLaw, period_s: float | None) -> list[str]:
         "   -2  an input is not finite",
         "At any other status than 0 do not use the inputs.",
         "",
-        "Parameters that the law believes, already in law_c:",
+        "Parameters that the law assumes, already in law_c:",
         *_rows(
             [*law.machine.description.parameters, *program.parameters],
             [*law.machine.parameters.values(), *law.parameters.values()],

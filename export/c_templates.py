@@ -25,7 +25,7 @@ LIMIT = """\
     double asked[SERVONODE_N_INPUTS];
     int i, changed = 0;
     for (i = 0; i < SERVONODE_N_INPUTS; i++) {{
-        if (!isfinite(u[i]) || !isfinite(before[i])) {{ /* a clamp would make a full input of what is no number */
+        if (!isfinite(u[i]) || !isfinite(before[i])) {{ /* a clamp would make a full input of what is not a number */
             {safe}(t, x, u);
             return -2;
         }}

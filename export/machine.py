@@ -23,9 +23,11 @@ from servonode.export.blocks import (
 from servonode.export.neat import Abbreviations, contracted
 from servonode.export.notation import latex_name
 from servonode.export.reactions import reaction_blocks
+from servonode.mechanics.differentiate import diff
 from servonode.mechanics.equations import Equations
+from servonode.mechanics.model import Model
+from servonode.mechanics.model_checks import reduced
 from servonode.mechanics.symbols import Velocity
-from servonode.mechanics.trig_reduce import trig_reduce
 
 Expr = Any
 
@@ -48,7 +50,12 @@ def _symbols(equations: Equations) -> list[Block]:
     return [
         Heading(f"Machine {model.name}: {model.description}", major=True),
         symbol_table("Coordinates q", "Coordinates $q$", model.coordinates),
-        symbol_table("Velocities v", "Velocities $v$", model.velocities),
+        symbol_table("Velocities v", "Velocities $v$", model.own_motions),
+        *(
+            [symbol_table("First-order states, also of v", "First-order states, also of $v$", model.first_order)]
+            if model.first_order
+            else []
+        ),
         symbol_table("Inputs tau", r"Inputs $\tau$", model.inputs),
         *([symbol_table("Reactions N", "Reactions $N$", model.reactions)] if model.reactions else []),
         symbol_table("Parameters", "Parameters", model.parameters, "default"),
@@ -56,7 +63,7 @@ def _symbols(equations: Equations) -> list[Block]:
 
 
 def _kinematics(equations: Equations) -> list[Block]:
-    own = {v.of for v in equations.model.velocities}
+    own = {v.of for v in equations.model.own_motions}
     lines = tuple(Line(q.rate, equations.rates[q]) for q in equations.model.coordinates if q not in own)
     named = [Words("The other velocities are the rates of their coordinates.")] if own - {None} and lines else []
     return [
@@ -183,20 +190,19 @@ def _full(equations: Equations, short: Abbreviations) -> list[Block]:
 
 
 def _energy(equations: Equations) -> list[Block]:
-    model, constants = equations.model, set(equations.model.parameters)
-    supplied = trig_reduce(
-        sympy.Add(*(u * sympy.sympify(on) for u, on in model.inputs.items())).xreplace(model.rates), constants
+    model = equations.model
+    supplied = reduced(
+        sympy.Add(*(u * sympy.sympify(on) for u, on in model.inputs.items())).xreplace(model.rates), model
     )
-    motions = [*(q.rate for q in model.coordinates), *model.velocities]
-    lost = sympy.Add(*(each * sympy.diff(model.dissipation, each) for each in motions)).xreplace(model.rates)
-    other = trig_reduce(equations.power - supplied + lost, constants)
+    lost = sympy.Add(*(each * diff(model.dissipation, each) for each in model.motions)).xreplace(model.rates)
+    other = reduced(equations.power - supplied + lost, model)
     stated = sympy.Add(model.kinetic, *(each.kinetic for each in model.bodies)).xreplace(model.rates)
-    plain = trig_reduce(stated - equations.kinetic, constants) == 0
+    plain = reduced(stated - equations.kinetic, model) == 0
     lines = [
         Line(Phrase("T", "T"), equations.kinetic),
         Line(Phrase("U", "U"), equations.potential),
         Line(Phrase("P", "P"), supplied),
-        Line(Phrase("D", "D"), trig_reduce(lost, constants)),
+        Line(Phrase("D", "D"), reduced(lost, model)),
     ]
     work = Phrase("w' = P - D", r"\dot{w} = P - D")
     if other != 0:
@@ -204,7 +210,7 @@ def _energy(equations: Equations) -> list[Block]:
         work = Phrase("w' = P - D + E", r"\dot{w} = P - D + E")
     return [
         Heading("Energy and power"),
-        _meaning_of_powers("" if plain else " (generalized, T2 - T0)", other != 0, bool(model.reactions)),
+        _meaning_of_powers("" if plain else " (generalized, T2 - T0)", other != 0, _others(model)),
         Lines(tuple(lines)),
         Formula((work, Phrase("T + U = T_0 + U_0 + w", "T + U = T_0 + U_0 + w"))),
     ]
@@ -225,8 +231,11 @@ def _sensors(equations: Equations) -> list[Block]:
     ]
 
 
-def _meaning_of_powers(kind: str, other: bool, reactions: bool) -> Words:
-    others = "reactions, " if reactions else ""
+def _others(model: Model) -> str:
+    return ("reactions, " if model.reactions else "") + ("known forces, " if model.forces else "")
+
+
+def _meaning_of_powers(kind: str, other: bool, others: str) -> Words:
     rest = f"; power {{}} of {others}moving constraints, disturbances and explicit time" if other else ""
     energies, powers = f"Kinetic energy{kind} {{}}, potential energy {{}}", "power {} of the inputs, {} of the losses"
     text = f"{energies}; {powers}{rest}; work {{}}:"

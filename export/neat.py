@@ -8,7 +8,8 @@ import sympy
 from sympy.simplify.fu import TR10i
 
 from servonode.mechanics.equations import Equations
-from servonode.mechanics.trig_reduce import trig_reduce
+from servonode.mechanics.straight_line import auxiliaries_of
+from servonode.mechanics.trig_reduce import is_large, trig_reduce
 
 Expr = Any
 LONG = 160  # characters of sympy's own text, beyond which repeated sums get a name
@@ -25,6 +26,8 @@ def neat(expression: Expr) -> Expr:
 def contracted(expression: Expr, constants: Collection[Expr]) -> Expr:
     """The shortest of the expression, its canonical sum, and that sum in angle sums, with and without factors."""
     expression = sympy.sympify(expression)
+    if auxiliaries_of(expression) or is_large(expression, constants):
+        return expression
     canonical = trig_reduce(expression, constants)
     angles = TR10i(canonical)
     forms = [angles, canonical, expression]

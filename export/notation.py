@@ -6,6 +6,7 @@ a sum begins with its constants and, where there is one, with a positive term. I
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import sympy
@@ -14,13 +15,12 @@ from sympy.printing.str import StrPrinter
 
 from servonode.controllers.engine.program import Signal
 from servonode.controllers.engine.servo import Servo
-from servonode.mechanics.description import derivative_name
+from servonode.mechanics.description import MOST_DERIVATIVES, derivative_name
 from servonode.mechanics.equations import Equations
 
 Expr = Any
 Rank = tuple[Any, ...]
 _NUMBER, _CONSTANT, _CONSTANT_SUM, _MOVING, _MOVING_SUM, _FUNCTION, _RATE = range(7)
-_ORDERS = 9  # derivatives of a signal that have a name
 _SMALL = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi"
 _GREEK = {*_SMALL.split(" "), "omega", "Gamma", "Delta", "Theta", "Lambda", "Xi", "Pi", "Sigma", "Upsilon", "Phi"}
 _GREEK |= {"Psi", "Omega"}
@@ -46,9 +46,10 @@ class Notation:
         self.multipliers = {each.multiplier.name for each in model.constraints}
         self._rank: dict[str, Rank] = {symbol.name: (_CONSTANT, i) for i, symbol in enumerate(constants)}
         self._rank |= {symbol.name: (_MOVING, i) for i, symbol in enumerate(moving)}
+        self._found: dict[tuple[str, Expr], Rank] = {}
         self.derivatives: dict[str, tuple[str, int]] = {}
         for i, symbol in enumerate(moving):
-            for order in range(1, _ORDERS):
+            for order in range(1, MOST_DERIVATIVES + 1):
                 name = derivative_name(symbol.name, order)
                 self.derivatives[name] = symbol.name, order
                 self._rank[name] = (_RATE, i, order)
@@ -78,13 +79,21 @@ class Notation:
                 below.append(base**-exponent)
             elif factor != 1:
                 above.append(factor)
-        return number, sorted(above, key=self._factor_rank), sorted(below, key=self._factor_rank)
+        by_rank = partial(self._known, self._factor_rank)
+        return number, sorted(above, key=by_rank), sorted(below, key=by_rank)
 
     def terms(self, expression: Expr) -> list[Expr]:
         """The terms of a sum in a writer's order; anything else is its own only term."""
-        terms = sorted(sympy.Add.make_args(expression), key=self._term_rank)
+        terms = sorted(sympy.Add.make_args(expression), key=partial(self._known, self._term_rank))
         first = next((i for i, term in enumerate(terms) if not is_negative(term)), 0)
         return [terms[first], *terms[:first], *terms[first + 1 :]]
+
+    def _known(self, rank: Callable[[Expr], Rank], expression: Expr) -> Rank:
+        """A rank, found once: it takes the text of the expression."""
+        key = rank.__name__, expression
+        if key not in self._found:
+            self._found[key] = rank(expression)
+        return self._found[key]
 
     def _factor_rank(self, factor: Expr) -> Rank:
         base = factor.as_base_exp()[0]
@@ -101,7 +110,7 @@ class Notation:
     def _term_rank(self, term: Expr) -> Rank:
         """Constants by their length; what moves by its last factors, so that one rate's terms stand together."""
         _, above, below = self.factors(term)
-        ranks = sorted(self._factor_rank(factor) for factor in (*above, *below))
+        ranks = sorted(self._known(self._factor_rank, factor) for factor in (*above, *below))
         highest = ranks[-1][0] if ranks else _NUMBER
         length = len(ranks) if highest <= _CONSTANT_SUM else 0
         return (highest, length, [rank for rank in ranks if rank[0] == highest], len(ranks), ranks, str(term))
@@ -160,6 +169,10 @@ class TextPrinter(_Sums, StrPrinter):  # type: ignore[misc]
 
     def _print_root(self, expr: Expr) -> str:
         return f"sqrt({self._print(expr.args[0])})"
+
+    def _print_choose(self, expr: Expr) -> str:
+        margin, a, b = map(self._print, expr.args)
+        return f"({a} if {margin} >= 0 else {b})"
 
     def _print_Float(self, expr: Expr) -> str:
         return f"{float(expr):g}"
@@ -220,6 +233,10 @@ class MathPrinter(_Sums, LatexPrinter):  # type: ignore[misc]
 
     def _print_root(self, expr: Expr) -> str:
         return rf"\sqrt{{{self._print(expr.args[0])}}}"
+
+    def _print_choose(self, expr: Expr) -> str:
+        margin, a, b = map(self._print, expr.args)
+        return rf"\begin{{cases}} {a} & {margin} \ge 0 \\ {b} & \text{{else}} \end{{cases}}"
 
     def _print_Function(self, expr: Expr, exp: Any = None) -> str:  # noqa: ARG002  (sympy calls it so)
         name = expr.func.__name__

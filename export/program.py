@@ -21,6 +21,7 @@ from servonode.export.blocks import (
     abbreviations,
     symbol_table,
 )
+from servonode.export.extension import extension_blocks
 from servonode.export.neat import LONG, Abbreviations, input_matrix, neat
 from servonode.mechanics.stabilize import Gains
 
@@ -36,6 +37,8 @@ def program_blocks(servo: Servo, gains: Gains | None, short: Abbreviations) -> l
     blocks += [*_program_tables(program), *states_blocks(servo, short)]
     if program.inputs:
         blocks += [*_watched(servo, short), *_stated_inputs(servo, short)]
+    elif servo.extension:
+        blocks += [*_watched(servo, short), *extension_blocks(servo, servo.extension, gains)]
     else:
         goal, W = _goal(servo, short)
         damping = damping_blocks(servo, short)
@@ -61,7 +64,7 @@ def _program_tables(program: Program) -> list[Block]:
         )
     if program.start:
         lines = tuple(Line(parameter, sympy.sympify(value)) for parameter, value in program.start.items())
-        tables += [Words("Parameters without a default take these values at the start:"), Lines(lines)]
+        tables += [Words("Parameters without a default take these initial values:"), Lines(lines)]
     return tables
 
 
@@ -83,7 +86,7 @@ def _residual(i: int, order: int) -> Phrase:
 
 
 def _watched(servo: Servo, short: Abbreviations) -> list[Block]:
-    """The residuals of a program that states its inputs."""
+    """The residuals themselves, of a program whose law is shown otherwise."""
     if not servo.f:
         return []
     definitions, f = _stated(servo, short)

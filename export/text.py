@@ -51,7 +51,7 @@ def _table(table: Table, printer: TextPrinter) -> list[str]:
     rows = [[_said(each.symbol, printer), each.meaning, f"[{each.unit}]"] for each in table.entries]
     if table.value:
         for row, each in zip(rows, table.entries, strict=True):
-            row.append("at the start" if each.value is None else f"{each.value:g}")
+            row.append("initial" if each.value is None else f"{each.value:g}")
     title = f"{table.title.text} (symbol, meaning, unit{', ' + table.value if table.value else ''})"
     return [title, *(_INDENT + line for line in _columns(rows))]
 

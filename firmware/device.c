@@ -62,12 +62,18 @@ static void act(struct device *device, const float *u)
     device->machine->write(device->machine->self, device->u);
 }
 
-/* The safe action at the state x: zero, or what the host sent when the run began, a feedback of the state. */
+/* The safe action: what the host sent when the run began, a feedback of the state; of a machine that knows none its
+ * own brake, where it has one. */
 static void act_safely(struct device *device)
 {
     const unsigned n = device->machine->n_states;
-    float u[PACKET_INPUTS];
+    float u[PACKET_INPUTS] = {0};
     device->law = 0;
+    if (!device->machine->read && device->machine->brake) {
+        device->machine->brake(device->machine->self, u);
+        act(device, u);
+        return;
+    }
     for (unsigned i = 0; i < device->machine->n_inputs; i++) {
         const float *row = device->setup.safe + i * (n + 1);
         u[i] = row[n];
@@ -94,9 +100,11 @@ static void fail(struct device *device, uint32_t code, uint64_t detail)
     send_fault(device, device->run, device->k, code, detail);
 }
 
-/* Read the state; whether it is good. The run ends where it is not. */
+/* Read the state; whether it is good. The run ends where it is not. A machine that knows none reads when it sends. */
 static int measure(struct device *device)
 {
+    if (!device->machine->read)
+        return 1;
     uint32_t code = device->machine->read(device->machine->self, device->x);
     for (unsigned i = 0; !code && i < device->machine->n_states; i++)
         if (!isfinite(device->x[i]))
@@ -172,10 +180,37 @@ static void take_inputs(struct device *device, const struct applied *applied)
     act_as_decided(device);
 }
 
-/* Send the state that was read last. */
+/* Take the sensors' new readings, each of this run; of one step the same once more. Whether they are good. */
+static int sense(struct device *device)
+{
+    const struct machine *machine = device->machine;
+    struct reading *readings = device->readings;
+    uint32_t code = 0;
+    if (device->sensed == device->k)
+        return 1;
+    unsigned count = machine->sense(machine->self, readings, &code), kept = 0;
+    if (count > PACKET_READINGS)
+        code = FAULT_SENSOR;
+    for (unsigned i = 0; !code && i < count; i++) {
+        if (readings[i].sensor >= machine->n_sensors || !isfinite(readings[i].value))
+            code = FAULT_SENSOR;
+        else if (readings[i].ago <= device->k - device->first)
+            readings[kept++] = readings[i];
+    }
+    if (code)
+        fail(device, code, 0);
+    device->n_readings = kept;
+    device->sensed = device->k;
+    return code == 0;
+}
+
+/* Send the state that was read last, or what the sensors have read. */
 static void publish(struct device *device)
 {
     uint8_t bytes[PACKET_SIZE];
+    const struct machine *machine = device->machine;
+    if (!machine->read && !sense(device))
+        return;
     if (device->seq >= PACKET_NONE - 1) {
         fail(device, FAULT_COUNTER, 0);
         return;
@@ -185,8 +220,10 @@ static void publish(struct device *device)
     if (device->law && device->decided)
         head.flags |= (uint16_t)((device->decided > 0 ? PACKET_LAW : 0) | (device->clipped ? PACKET_CLIPPED : 0));
     device->send(device->to, bytes,
-                 packet_write_state(&head, device->refused, device->x, device->machine->n_states, device->u,
-                                    device->machine->n_inputs, bytes));
+                 machine->read ? packet_write_state(&head, device->refused, device->x, machine->n_states, device->u,
+                                                    machine->n_inputs, bytes)
+                               : packet_write_readings(&head, device->refused, device->u, machine->n_inputs,
+                                                       device->readings, device->n_readings, bytes));
 }
 
 /* handshake */
@@ -208,7 +245,7 @@ static uint32_t misfit(const struct device *device, const struct setup *setup, i
     for (unsigned i = 0; i < machine->n_inputs; i++)
         if (setup->limits[i] < 0.0f || (setup->law && setup->tolerance[i] < 0.0f))
             return FAULT_LIMITS;
-    if (setup->law && (!machine->law || setup->law_schema != machine->law_schema || setup->period_ns <= 0))
+    if (setup->law && (!machine->read || !machine->law || setup->law_schema != machine->law_schema || setup->period_ns <= 0))
         return FAULT_LAW;
     return FAULT_NONE;
 }
@@ -241,7 +278,9 @@ static void begin(struct device *device, int64_t now, const struct packet *packe
     act_zero(device);
     device->run = packet->run;
     device->host = packet->source;
+    device->setup_seq = packet->seq;
     device->k = device->first = packet->step;
+    device->sensed = UINT64_MAX;
     device->taken = PACKET_NONE;
     device->seq = 0;
     device->safe = device->braking = 0;
@@ -274,6 +313,8 @@ static int take_setup(struct device *device, int64_t now, const struct packet *p
         return 0;
     if (device_has_host(device, now) && packet->source != device->host)
         return 0; /* the host that began a run keeps it, to its end or its silence */
+    if (packet->source == device->host && packet->run != device->run && packet->seq <= device->setup_seq)
+        return 0; /* it was under way for long: that run is over */
     if (packet->run != device->run || packet->source != device->host)
         begin(device, now, packet, &setup);
     else if (device->running)

@@ -19,6 +19,7 @@ struct device {
 
     /* the run that goes on, or the last one */
     uint32_t run, host;
+    uint32_t setup_seq; /* of the setup that began it */
     int running, lockstep;
     uint32_t fault; /* why this machine has no part in it; 0: it has */
     uint64_t fault_detail;
@@ -36,6 +37,10 @@ struct device {
     int64_t timeout_ns;
     int safe;    /* no input came in time: the safe action acts */
     int braking; /* the run is over: the safe action acts until the next one begins */
+
+    struct reading readings[PACKET_READINGS]; /* that were sent last; of step `sensed` */
+    unsigned n_readings;
+    uint64_t sensed;
 
     /* the machine's own law */
     struct applied asked; /* what was taken last: the inputs that the law must keep near, and its goal */

@@ -71,6 +71,7 @@ static const uint16_t most_flags[] = {
     [PACKET_APPLIED] = PACKET_FINAL | PACKET_LAW,
     [PACKET_STATE] = PACKET_SAFE | PACKET_LAW | PACKET_CLIPPED,
     [PACKET_FAULT] = 0,
+    [PACKET_READING] = PACKET_SAFE,
 };
 
 enum packet_error packet_decode(const uint8_t *bytes, size_t size, struct packet *out)
@@ -95,7 +96,7 @@ enum packet_error packet_decode(const uint8_t *bytes, size_t size, struct packet
     out->payload = bytes + PACKET_HEADER;
     if (out->length != size - PACKET_HEADER - PACKET_CRC)
         return PACKET_BAD_LENGTH;
-    if (out->type < PACKET_SETUP || out->type > PACKET_FAULT)
+    if (out->type < PACKET_SETUP || out->type > PACKET_READING)
         return PACKET_BAD_TYPE;
     if (out->run == 0 || out->source == 0 || out->seq == PACKET_NONE || out->step > PACKET_LAST_STEP)
         return PACKET_BAD_RANGE;
@@ -158,6 +159,28 @@ enum packet_error packet_read_applied(const struct packet *packet, unsigned n_in
     return get_floats(packet->payload + size + 16, n_goal, out->goal) ? PACKET_GOOD : PACKET_NOT_FINITE;
 }
 
+enum packet_error packet_read_readings(const struct packet *packet, unsigned n_inputs, unsigned n_sensors,
+                                       struct reading *out, unsigned *n_readings)
+{
+    float inputs[PACKET_INPUTS];
+    int fits = 1;
+    if (packet->type != PACKET_READING)
+        return PACKET_BAD_TYPE;
+    const unsigned size = 4u + 4u * n_inputs, length = packet->length;
+    if (n_inputs > PACKET_INPUTS || length < size || (length - size) % 8u || (length - size) / 8u > PACKET_READINGS)
+        return PACKET_BAD_LENGTH;
+    *n_readings = (length - size) / 8u;
+    int finite = get_floats(packet->payload + 4, n_inputs, inputs);
+    for (unsigned i = 0; i < *n_readings; i++) {
+        const uint8_t *at = packet->payload + size + 8u * i;
+        out[i].sensor = (uint16_t)get(at, 2);
+        out[i].ago = (uint16_t)get(at + 2, 2);
+        finite = get_floats(at + 4, 1, &out[i].value) && finite;
+        fits = fits && out[i].sensor < n_sensors && out[i].ago <= packet->step;
+    }
+    return !finite ? PACKET_NOT_FINITE : fits ? PACKET_GOOD : PACKET_BAD_RANGE;
+}
+
 /* The header with a payload of this length; where the payload begins. */
 static uint8_t *write_header(const struct packet *head, enum packet_type type, unsigned length, uint8_t *bytes)
 {
@@ -188,6 +211,18 @@ size_t packet_write_state(const struct packet *head, uint32_t refused, const flo
     at = put(at, refused, 4);
     at = put_floats(at, states, n_states);
     return write_crc(bytes, put_floats(at, inputs, n_inputs));
+}
+
+size_t packet_write_readings(const struct packet *head, uint32_t refused, const float *inputs, unsigned n_inputs,
+                             const struct reading *readings, unsigned n_readings, uint8_t *bytes)
+{
+    uint8_t *at = write_header(head, PACKET_READING, 4u + 4u * n_inputs + 8u * n_readings, bytes);
+    at = put_floats(put(at, refused, 4), inputs, n_inputs);
+    for (unsigned i = 0; i < n_readings; i++) {
+        at = put(put(at, readings[i].sensor, 2), readings[i].ago, 2);
+        at = put_floats(at, &readings[i].value, 1);
+    }
+    return write_crc(bytes, at);
 }
 
 size_t packet_write_fault(const struct packet *head, uint32_t code, uint64_t detail, uint8_t *bytes)

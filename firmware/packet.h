@@ -1,4 +1,4 @@
-/* Packets between servonode and a machine: docs/firmware.md has the layout byte by byte.
+/* Packets between servonode and a machine: docs/reference/firmware.md has the layout byte by byte.
  *
  * A packet is a header of 32 bytes, a payload and a CRC-16, little-endian throughout. Over UDP it is one datagram;
  * over a serial line it is COBS-encoded and ended by a zero byte. Nothing here allocates, blocks or keeps a state.
@@ -24,6 +24,7 @@
 #define PACKET_STATES 32u /* most states of a machine */
 #define PACKET_INPUTS 8u  /* most inputs */
 #define PACKET_GOAL 32u   /* most entries of the goal of a machine's own law */
+#define PACKET_READINGS 32u /* most readings of sensors in a packet */
 #define PACKET_SETUP_FIXED 36u
 #define PACKET_PAYLOAD (PACKET_SETUP_FIXED + 4u * (PACKET_INPUTS * (PACKET_STATES + 3u) + PACKET_STATES + 1u))
 #define PACKET_SIZE (PACKET_HEADER + PACKET_PAYLOAD + PACKET_CRC)
@@ -31,12 +32,12 @@
 #define PACKET_NONE 0xFFFFFFFFu                            /* a `reply` to nothing */
 #define PACKET_LAST_STEP (UINT64_C(1) << 53)
 
-enum packet_type { PACKET_SETUP = 1, PACKET_APPLIED = 2, PACKET_STATE = 3, PACKET_FAULT = 4 };
+enum packet_type { PACKET_SETUP = 1, PACKET_APPLIED = 2, PACKET_STATE = 3, PACKET_FAULT = 4, PACKET_READING = 5 };
 
 enum packet_flag {
     PACKET_LOCKSTEP = 1, /* setup: time stands still between two inputs */
     PACKET_FINAL = 1,    /* applied: the run is over */
-    PACKET_SAFE = 1,     /* state: the machine's own safe action acts, for no input came in time */
+    PACKET_SAFE = 1,     /* state, readings: the machine's own safe action acts, for no input came in time */
     PACKET_LAW = 2,      /* setup: the machine's own law is to act; applied: a goal for it; state: it acts */
     PACKET_CLIPPED = 4   /* state: what that law asks for is not what acts, for it is too far from the host's */
 };
@@ -100,6 +101,12 @@ struct applied {
     float goal[PACKET_GOAL];
 };
 
+/* What a sensor has measured. */
+struct reading {
+    uint16_t sensor, ago; /* its number; how many steps before now it was measured */
+    float value;
+};
+
 /* CRC-16/CCITT-FALSE: 0x29B1 of "123456789". */
 uint16_t packet_crc(const uint8_t *bytes, size_t size);
 
@@ -110,10 +117,15 @@ enum packet_error packet_decode(const uint8_t *bytes, size_t size, struct packet
 enum packet_error packet_read_setup(const struct packet *packet, struct setup *out);
 enum packet_error packet_read_applied(const struct packet *packet, unsigned n_inputs, unsigned n_goal,
                                       struct applied *out);
+/* Readings come out in out[PACKET_READINGS]; a machine only writes them, this is for hosts and tests. */
+enum packet_error packet_read_readings(const struct packet *packet, unsigned n_inputs, unsigned n_sensors,
+                                       struct reading *out, unsigned *n_readings);
 
 /* The bytes of a packet, in bytes[PACKET_SIZE]; their number comes out. `refused`: packets refused so far. */
 size_t packet_write_state(const struct packet *head, uint32_t refused, const float *states, unsigned n_states,
                           const float *inputs, unsigned n_inputs, uint8_t *bytes);
+size_t packet_write_readings(const struct packet *head, uint32_t refused, const float *inputs, unsigned n_inputs,
+                             const struct reading *readings, unsigned n_readings, uint8_t *bytes);
 size_t packet_write_fault(const struct packet *head, uint32_t code, uint64_t detail, uint8_t *bytes);
 
 /* COBS with its zero byte into out[PACKET_FRAME], and back without it: their number, 0 where that cannot be. */

@@ -1,30 +1,78 @@
 """From the text of a kernel to machine code. Where the code is kept, none of this is imported."""
 
+import re
+import struct
 from collections.abc import Callable
+from dataclasses import replace
 
 from servonode.kernels import elf, ir
 from servonode.kernels.adapter import ADAPTER_TEXT, PYTHON_FUNCTIONS
-from servonode.kernels.compile import host_target, object_code
-from servonode.kernels.contents import Argument, Contents, Entry
+from servonode.kernels.contents import NUMBERS, Argument, Contents, Entry, Target
 from servonode.kernels.ir import Array, Scalar, Signature, Type
 from servonode.kernels.language import parse
 from servonode.kernels.llvm import llvm_text
 
+TextOf = Callable[[str], str]
+Made = tuple[bytes, Target]
+Keeps = Callable[[str, Callable[[], Made]], Made]
 
-def built(text: str, text_of: Callable[[str], str]) -> tuple[bytes, Contents]:
+
+def built(text: str, text_of: TextOf) -> tuple[bytes, Contents]:
     """Machine code of a kernel and what it holds; `text_of` gives the text of one that it takes functions from.
 
     Raises:
         KernelError: the text is outside of the kernel language.
     """
     module = parse(text, text_of)
-    code, writes = object_code(llvm_text(module) + ADAPTER_TEXT), ir.written(module)
-    entries = tuple(_entry(each.signature, writes[each.signature.symbol]) for each in module.own)
-    target = host_target()
+    code, target = _object(llvm_text(module) + ADAPTER_TEXT)
+    if elf.fits(code):
+        return _of_image(module, elf.image_of(code), target)
+    outside = dict.fromkeys([*PYTHON_FUNCTIONS, *ir.LIBM], 0)
+    return code, Contents(target, _entries(module), module.constants, {}, outside)
+
+
+def built_for_numbers(text: str, text_of: TextOf, kept: Keeps) -> tuple[bytes, Contents]:
+    """The same, from code that is compiled once for all texts that differ in their numbers only.
+
+    kept: gives the object code of LLVM IR and what it is for, from where they are kept or made.
+
+    Raises:
+        KernelError: the text is outside of the kernel language.
+    """
+    module, numbers = parse(text, text_of), list[float]()
+    text_for_all = _without_keys(llvm_text(module, numbers)) + ADAPTER_TEXT
+    code, target = kept(text_for_all, lambda: _object(text_for_all))
     if not elf.fits(code):
-        return code, Contents(target, entries, module.constants, {}, dict.fromkeys([*PYTHON_FUNCTIONS, *ir.LIBM], 0))
+        return built(text, text_of)
     image = elf.image_of(code)
-    return image.code, Contents(target, entries, module.constants, image.functions, image.outside)
+    filled, at = bytearray(image.code), image.arrays.get(NUMBERS, 0)
+    filled[at : at + 8 * len(numbers)] = struct.pack(f"<{len(numbers)}d", *numbers)
+    return _of_image(module, replace(image, code=bytes(filled)), target)
+
+
+def _object(text: str) -> Made:
+    """The object code of LLVM IR, and what it is for. LLVM is not loaded where such code is kept already."""
+    from servonode.kernels.compile import host_target, object_code
+
+    return object_code(text), host_target()
+
+
+def _without_keys(text: str) -> str:
+    """LLVM IR in which other kernels have numbers for their keys, for a key goes by the numbers in a text."""
+    keys = {key: f"kernel_{i}" for i, key in enumerate(dict.fromkeys(_KEY.findall(text)))}
+    return _KEY.sub(lambda found: keys[found[0]], text)
+
+
+_KEY = re.compile(r"kernel_[0-9a-f]{32}")
+
+
+def _of_image(module: ir.Module, image: elf.Image, target: Target) -> tuple[bytes, Contents]:
+    return image.code, Contents(target, _entries(module), module.constants, image.functions, image.outside)
+
+
+def _entries(module: ir.Module) -> tuple[Entry, ...]:
+    writes = ir.written(module)
+    return tuple(_entry(each.signature, writes[each.signature.symbol]) for each in module.own)
 
 
 def _entry(signature: Signature, written: frozenset[str]) -> Entry:

@@ -5,6 +5,7 @@ import msgspec
 from servonode.kernels.host import Host
 
 ENTRY, ADAPTER = "entry.", "adapter"  # symbols of what Python calls: entry.NAME, by way of the adapter
+NUMBERS = "numbers.in.text"  # the symbol of the numbers of a text, where the code does not hold them
 
 
 class Argument(msgspec.Struct, frozen=True):

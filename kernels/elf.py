@@ -12,6 +12,7 @@ from typing import NamedTuple
 _LOADED, _PROGRESS, _SYMBOLS, _RELOCATIONS, _NO_BITS = 0x2, 1, 2, 4, 8
 _R_PC32, _R_PLT32 = 2, 4
 _X86_64 = 62
+_ARRAY, _FUNCTION = 1, 2  # kinds of symbols
 _STUB = 8  # bytes: jmp *offset(%rip), and two of padding
 ALIGNMENT = 64
 
@@ -26,6 +27,7 @@ class Image:
 
     code: bytes
     functions: dict[str, int]  # offset of each exported function
+    arrays: dict[str, int]  # and of each exported array
     outside: dict[str, int]  # offset at which the address of each function from outside is to stand
 
 
@@ -76,12 +78,12 @@ def image_of(code: bytes) -> Image:
     for section in sections:
         if section.type == _RELOCATIONS and section.info in places:
             _relocate(code, section, places[section.info], image, at)
-    functions = {
-        each.name: places[each.section] + each.value
-        for each in symbols
-        if each.section in places and each.info >> 4 == 1 and each.info & 15 == 2
-    }
-    return Image(bytes(image), functions, slots)
+    exported = [each for each in symbols if each.section in places and each.info >> 4 == 1]
+    arrays, functions = (
+        {each.name: places[each.section] + each.value for each in exported if each.info & 15 == kind}
+        for kind in (_ARRAY, _FUNCTION)
+    )
+    return Image(bytes(image), functions, arrays, slots)
 
 
 def _symbols(code: bytes, sections: list[_Section]) -> list[_Symbol]:

@@ -219,7 +219,7 @@ class _Reader:
         _refuse(node, "the statement")
 
     def branches(self, test: ast.expr, body: list[ast.stmt], other: list[ast.stmt]) -> If:
-        """Set after it is what both branches set, or the one that goes on."""
+        """Set after it is what both branches set, or the one that continues."""
         condition, before = self.truth(test), self.set.copy()
         first = self.block(body)
         after, self.set = self.set, before
@@ -276,7 +276,7 @@ class _Reader:
         step = bounds[2] if len(bounds) == 3 else Number(1, I64)
         step = Number(-step.a.value, I64) if isinstance(step, Unary) and isinstance(step.a, Number) else step
         if not isinstance(step, Number) or not step.value:
-            _refuse(node, "a step that is no number")
+            _refuse(node, "a step that is not a number")
         before = self.set.copy()
         variable = self._kept(node, name, I64)
         self.loops.add(name)
@@ -374,7 +374,7 @@ class _Reader:
         """An element of an array, or a row of one of two indices."""
         array = self.locals.get(node.value.id) if isinstance(node.value, ast.Name) else None
         if array is None or not isinstance(array.type, Array):
-            _refuse(node, "what is no element of an array")
+            _refuse(node, "what is not an element of an array")
         nodes = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         indices = tuple(self._index(each, n) for each, n in zip(nodes, array.type.shape, strict=False))
         if len(nodes) == len(array.type.shape):
@@ -386,7 +386,7 @@ class _Reader:
     def _index(self, node: ast.expr, length: int | None) -> Expr:
         index = self.value(node)
         if index.type != I64:
-            _refuse(node, "an index that is no whole number")
+            _refuse(node, "an index that is not a whole number")
         if isinstance(index, Number) and not (index.value >= 0 and (length is None or index.value < length)):
             _refuse(node, f"an index outside of 0 to {length}")
         return index

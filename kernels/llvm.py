@@ -9,7 +9,7 @@ import struct
 from collections import Counter
 from collections.abc import Iterable
 
-from servonode.kernels.contents import ENTRY
+from servonode.kernels.contents import ENTRY, NUMBERS
 from servonode.kernels.ir import (
     BOOL,
     F64,
@@ -54,16 +54,26 @@ _WHOLE_TESTS = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!
 _INTRINSICS = {name: f"llvm.{name}.f64" for name in ("fabs", "floor", "sqrt", "sin", "cos", "exp", "log")}
 
 
-def llvm_text(module: Module) -> str:
+def llvm_text(module: Module, numbers: list[float] | None = None) -> str:
     """LLVM IR of a module: each function under its name, and under `entry.NAME` for calls with a list of slots.
 
     An entry takes the address of slots of 8 bytes, one an argument (f64, i64, or an address), and returns what the
     function returns as 8 bytes; a result that is an array goes to the address in one slot more.
+
+    With a list of `numbers` all floating-point literals go there, and the IR reads them from the array NUMBERS, in
+    which they are still to be put: the same operations whatever the numbers are. Exponents stay, for a power with
+    another exponent may be another operation.
     """
     used: set[str] = set()
-    bodies = [_Emitter(each, used).text() for each in module.functions.values()]
+    bodies = [_Emitter(each, used, numbers).text() for each in module.functions.values()]
     entries = [_entry(each.signature) for each in module.own]
-    return "\n\n".join([*sorted(used), *bodies, *entries, _ATTRIBUTES]) + "\n"
+    table = [_table(len(numbers))] if numbers else []
+    return "\n\n".join([*sorted(used), *table, *bodies, *entries, _ATTRIBUTES]) + "\n"
+
+
+def _table(n: int) -> str:
+    """The array NUMBERS, which LLVM takes for one that others may change, but not while the code runs."""
+    return f"@{NUMBERS} = dso_local global [{n} x i64] [{', '.join(['i64 -1'] * n)}], align 8\n!0 = !{{}}"
 
 
 _ATTRIBUTES = "attributes #0 = { nounwind }\nattributes #1 = { nounwind willreturn memory(none) }"
@@ -111,8 +121,8 @@ class _Emitter:
     It has a method for each kind of statement and expression, hence so many.
     """
 
-    def __init__(self, function: Function, used: set[str]) -> None:
-        self.function, self.used = function, used
+    def __init__(self, function: Function, used: set[str], numbers: list[float] | None) -> None:
+        self.function, self.used, self.numbers = function, used, numbers
         self.head: list[str] = []  # of the entry block: the stack
         self.lines: list[str] = []
         self._count = 0
@@ -289,7 +299,7 @@ class _Emitter:
     def value(self, each: Expr) -> str:
         match each:
             case Number():
-                return _number(each)
+                return _number(each) if each.type != F64 or self.numbers is None else self._entry_of(each)
             case Local(name, kind):
                 if name in self._places:
                     return self._new(f"load {_llvm_type(kind)}, ptr {self._places[name]}, align 8")
@@ -328,8 +338,16 @@ class _Emitter:
                 return self._call(each)
         raise AssertionError(each)
 
+    def _entry_of(self, literal: Number) -> str:
+        """A literal as the next entry of NUMBERS."""
+        assert self.numbers is not None
+        self.numbers.append(float(literal.value))
+        at = f"getelementptr inbounds (double, ptr @{NUMBERS}, i64 {len(self.numbers) - 1})"
+        return self._new(f"load double, ptr {at}, align 8, !invariant.load !0")
+
     def _binary(self, each: Binary) -> str:
-        a, b = self.value(each.a), self.value(each.b)
+        power = each.op == "**" and isinstance(each.b, Number)
+        a, b = self.value(each.a), _number(each.b) if power and isinstance(each.b, Number) else self.value(each.b)
         if each.op == "**":
             self.used.add("declare double @llvm.pow.f64(double, double) #1")
             return self._new(f"call double @llvm.pow.f64(double {a}, double {b})")

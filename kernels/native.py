@@ -71,7 +71,7 @@ def _address(name: str) -> int:
     """The address of a function of the C library or of Python.
 
     Raises:
-        AttributeError: there is none of this name.
+        AttributeError: no such name.
     """
     library = next((each for each in _libraries() if hasattr(each, name)), ctypes.pythonapi)
     return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0

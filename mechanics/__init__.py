@@ -3,9 +3,37 @@
 The public functions are loaded on first use: a process that finds its kernels in the cache never imports sympy.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-_SYMBOLS = (
+from servonode.errors import did_you_mean
+
+if TYPE_CHECKING:
+    from servonode.mechanics.description import ModelError
+    from servonode.mechanics.functions import wrap
+    from servonode.mechanics.join import together
+    from servonode.mechanics.model import Model
+    from servonode.mechanics.sensors import sensor
+    from servonode.mechanics.symbols import (
+        before,
+        body,
+        condition,
+        constraint,
+        coordinate,
+        derivative,
+        first_order,
+        input_,
+        jump,
+        output,
+        parameter,
+        reaction,
+        stabilised,
+        time,
+        vector,
+        velocity,
+    )
+
+__all__ = [
+    "Model",
     "ModelError",
     "before",
     "body",
@@ -13,34 +41,31 @@ _SYMBOLS = (
     "constraint",
     "coordinate",
     "derivative",
+    "first_order",
     "input_",
     "jump",
     "output",
     "parameter",
     "reaction",
+    "sensor",
     "stabilised",
     "time",
+    "together",
     "vector",
     "velocity",
-)
-__all__ = ["Model", *_SYMBOLS, "sensor", "wrap"]
+    "wrap",
+]
+_ELSEWHERE = {"Model": "model", "sensor": "sensors", "together": "join", "wrap": "functions"}  # all others: symbols
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Model":
-        from servonode.mechanics.model import Model
+    from importlib import import_module
 
-        return Model
-    if name in _SYMBOLS:
-        from servonode.mechanics import symbols
+    if name in __all__:
+        return getattr(import_module(f"servonode.mechanics.{_ELSEWHERE.get(name, 'symbols')}"), name)
+    near = "" if name.startswith("_") else did_you_mean(name, __all__)
+    raise AttributeError(f"module 'servonode.mechanics' has no attribute {name!r}{near and '; ' + near.rstrip()}")
 
-        return getattr(symbols, name)
-    if name == "sensor":
-        from servonode.mechanics.sensors import sensor
 
-        return sensor
-    if name == "wrap":
-        from servonode.mechanics.functions import wrap
-
-        return wrap
-    raise AttributeError(f"module 'servonode.mechanics' has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

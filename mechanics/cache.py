@@ -19,19 +19,22 @@ import fcntl
 import hashlib
 import logging
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from time import monotonic
 
 import msgspec
 
 from servonode import kernels
 from servonode.errors import ServonodeError
-from servonode.kernels.contents import Contents
+from servonode.kernels.contents import Contents, Target
 from servonode.kernels.host import this_host, version_of
 from servonode.kernels.native import Kernel
 from servonode.mechanics.ownership import exposed, not_mine
+from servonode.mechanics.progress import doing, done, progress_of
 
 _TEXT, _DESCRIPTION, _MANIFEST = "kernel.txt", "description.json", "manifest.json"
 _CODE, _CONTENTS = "code.bin", "code.json"
@@ -42,6 +45,8 @@ _PATIENCE = 1.0  # s, after which it is said what is made or waited for
 _C_PRINTER = ("c99", "c_")  # sources of kernels/ that have no part in machine code
 _log = logging.getLogger(__name__)
 _loaded: dict[str, tuple[Kernel, bytes]] = {}  # with their descriptions, by name
+_with_numbers: set[str] = set()  # names of those whose text holds numbers of a launch file
+_TAKEN = re.compile(r"^from (kernel_\w+) import", re.MULTILINE)
 
 Build = Callable[[], tuple[str, bytes]]
 Files = dict[str, bytes]
@@ -108,22 +113,57 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def load(key: str, build: Build, what: str = "") -> tuple[Kernel, bytes]:
+def load(key: str, build: Build, what: str = "", numbers: bool = False) -> tuple[Kernel, bytes]:
     """The compiled kernel and the description of a key, from the cache or built by `build`; once per process.
 
     `build` returns the text (see `kernels.language`) and the description. What takes longer than a second to make is
-    said, by the name `what`. Where others can write into the cache it is
-    not used, which is said once.
+    said, with `what`. Where others can write into the cache it is
+    not used, which is reported once.
+
+    numbers: the text holds numbers of a launch file. It is compiled once for all texts that differ in numbers only,
+    with the bits of each, and so is each kernel that takes functions from it.
 
     Raises:
         CacheError: the cache cannot be read or written.
     """
     name = f"kernel_{key}"
     if name not in _loaded:
-        files = _files(cache_root() / key, lambda: _compiled(build, what or name))
+        files = _files(cache_root() / key, lambda: _compiled(build, what or "a kernel of the loop", numbers))
         kernel = Kernel(name, files[_TEXT].decode(), files[_CODE], Contents.of(files[_CONTENTS]))
         _loaded[name] = kernel, files[_DESCRIPTION]
+        if numbers or _takes_numbers(kernel.text):
+            _with_numbers.add(name)
     return _loaded[name]
+
+
+def has_numbers(name: str) -> bool:
+    """Whether the text of a kernel that this process has loaded holds numbers of a launch file."""
+    return name in _with_numbers
+
+
+def _takes_numbers(text: str) -> bool:
+    return any(each in _with_numbers for each in _TAKEN.findall(text))
+
+
+def kept_text(key: str, make: Callable[[], str]) -> str:
+    """The text of a key that took long to find, from the cache or made.
+
+    Raises:
+        CacheError: the cache cannot be read or written.
+    """
+    return _files(cache_root() / key, lambda: _no_kernel(make().encode()))[_TEXT].decode()
+
+
+def _kept_code(ir: str, make: Callable[[], tuple[bytes, Target]]) -> tuple[bytes, Target]:
+    """Object code of LLVM IR that several kernels share, and what it is for, from the cache or made."""
+    files = _files(cache_root() / key_of("code", ir), lambda: _no_kernel(b"", *make()))
+    return files[_CODE], Contents.of(files[_CONTENTS]).target
+
+
+def _no_kernel(text: bytes, code: bytes = b"", target: Target | None = None) -> Files:
+    """What is kept beside kernels, in the form of one."""
+    contents = Contents(target or Target("", "", this_host()), (), {}, {}, {})
+    return {_TEXT: text, _DESCRIPTION: b"{}", _CODE: code, _CONTENTS: contents.as_json()}
 
 
 def text_of(name: str) -> str:
@@ -136,12 +176,18 @@ def loaded_digests() -> dict[str, str]:
     return {name: _digest(kernel.text.encode()) for name, (kernel, _) in _loaded.items()}
 
 
-def _compiled(build: Build, what: str) -> Files:
-    from servonode.kernels.build import built
+def _compiled(build: Build, what: str, numbers: bool) -> Files:
+    from servonode.kernels.build import built, built_for_numbers
 
-    with _saying(f"deriving and compiling {what}, once"):
+    with _saying(f"deriving and compiling {what}, once"), progress_of(what):
+        begin = monotonic()
         text, description = build()
-        code, content = built(text, text_of)
+        lines, derived = text.count("\n"), monotonic()
+        doing("compiling", f"{lines} lines")
+        shared = numbers or _takes_numbers(text)
+        code, content = built_for_numbers(text, text_of, _kept_code) if shared else built(text, text_of)
+        times = f"derived in {derived - begin:.1f} s, {lines} lines compiled in {monotonic() - derived:.1f} s"
+        done(f"{what}: {times}")
     return {_TEXT: text.encode(), _DESCRIPTION: description, _CODE: code, _CONTENTS: content.as_json()}
 
 
@@ -181,14 +227,14 @@ def _danger(folder: Path) -> str | None:
     if problem is None:
         return None
     inside = problem.startswith(str(own))
-    remedy = f"remove {own}, to have it made anew, private" if inside else "let nobody but you write there"
+    remedy = f"remove {own}, to have it made again, private" if inside else "let nobody but you write there"
     return f"{problem}; {remedy}, or set XDG_CACHE_HOME to a folder of your own"
 
 
 @cache
 def _say_unused(problem: str) -> None:
     _log.warning(
-        "the kernel cache is not used: %s. Until then each process derives and compiles its kernels anew", problem
+        "the kernel cache is not used: %s. Until then each process derives and compiles its kernels again", problem
     )
 
 
@@ -383,7 +429,7 @@ def _unlock(lock: int) -> None:
 
 
 def _found_again(folder: Path, work: Path) -> Files | None:
-    """What another process has made while this one waited. What cannot be loaded is removed, which is said."""
+    """What another process has made while this one waited. What cannot be loaded is removed, which is reported."""
     try:
         return entry(folder)
     except Unusable as reason:

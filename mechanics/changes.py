@@ -1,4 +1,4 @@
-"""What a launch file changes in a machine: parameters that are functions of time, and disturbances.
+"""Changes of a machine by a launch file: parameters that are functions of time, and disturbances.
 
 Both enter the Lagrangian before the derivation, so that l(t) brings l' and l'' into the equations, and a disturbance
 does its work in the energy balance.

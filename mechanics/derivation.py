@@ -1,4 +1,4 @@
-"""A machine is derived once where its kernels and those of its laws are made one after the other."""
+"""A derivation that is shared while the kernels of a machine and those of its laws are made."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Derivation:
-    """A Model as it is stated, for programs on it, and its equations of motion, derived when first asked for."""
+    """A Model as it is given, for programs on it, and its equations of motion, derived when first asked for."""
 
     def __init__(self, model: "Model") -> None:
         self.model = model

@@ -5,15 +5,19 @@ Minimal form, in the velocities v (README eq. 3): M_r v' + h_r = B_r tau with q'
 M_r = G^T M G, h_r = G^T [M (G' v + g0') + h], B_r = G^T B (Maggi's projection).
 """
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import sympy
 
-from servonode.mechanics.body_terms import momenta
+from servonode.mechanics.body_terms import by_motions, momenta, motions
 from servonode.mechanics.description import ModelError
-from servonode.mechanics.differentiate import diff, gradient
+from servonode.mechanics.differentiate import along, diff, gradient
 from servonode.mechanics.equations import Equations, column, drift_of_kinematics
+from servonode.mechanics.first_order_states import check_first_order, drifts
+from servonode.mechanics.force_terms import check_forces, generalized
 from servonode.mechanics.model import Model
 from servonode.mechanics.model_checks import (
     check_constraints_hold,
@@ -24,60 +28,84 @@ from servonode.mechanics.model_checks import (
     check_symbols,
     place_of,
 )
+from servonode.mechanics.progress import counted, doing
 from servonode.mechanics.reactions import check_reactions, check_rows
+from servonode.mechanics.straight_line import exact, in_parts, named
 from servonode.mechanics.symbols import Input, Rate, time
-from servonode.mechanics.trig_reduce import trig_reduce, trig_reduce_matrix
+from servonode.mechanics.trig_reduce import is_large, trig_reduce
 
 Matrix = Any  # sympy.Matrix
 Expr = Any
+Tidy = Callable[[Expr], Expr]  # how an entry of the equations is written
 
 
 def derive(model: Model) -> Equations:
     """The equations of motion of a model.
+
+    Those of a machine whose kinetic energy is large (`trig_reduce.is_large`) are straight-line programs: their entries
+    contain auxiliary symbols (`straight_line`).
 
     Raises:
         ModelError: the kinetic energy is not quadratic in the rates, the kinematics are not linear in the
             velocities, a constraint is not linear in the rates or is not satisfied by the kinematics, or the
             constraints are redundant.
     """
+    large = _is_large(model)
+    if large:
+        model = model.mapped(in_parts)  # before anything goes through its expressions by recursion
     model = _with_bodies_in_rates(model.mapped(lambda expression: _with_exact_numbers(_at_rest(model, expression))))
-    constants = set(model.parameters)
-    rates = [q.rate for q in model.coordinates]
+    if large:
+        model = replace(model, kinetic=in_parts(model.kinetic))
     check_symbols(model)
     check_reactions(model)
+    check_first_order(model)
     check_speaks_in_rates(model)
-    M, h = _euler_lagrange(model, rates)
-    works_on = [sympy.sympify(on) for on in model.forces.values()]
+    check_forces(model)
+    tidy: Tidy = named if large else partial(trig_reduce, constants=set(model.parameters))
+    rates = [q.rate for q in model.coordinates]
+    M, h = _euler_lagrange(model, rates, tidy)
+    works_on = [sympy.sympify(on) for on in model.acting.values()]
     by_forces = sympy.Matrix(len(rates), len(works_on), [diff(on, rate) for rate in rates for on in works_on])
     n_tau = len(model.inputs)
     B = by_forces[:, :n_tau]
     A, b, gamma = _constraint_rows(model, rates)
     G, g0 = _kinematics(model)
+    doing("deriving", "constraints")
     check_independent(model, A)
     check_constraints_hold(model, A, b, G, g0)
     v = column(model.velocities)
-    in_velocities = dict(zip(rates, G * v + g0, strict=True))
-    along = {time: sympy.Integer(1), **dict(zip(model.coordinates, in_velocities.values(), strict=True))}
-    check_identities_hold(model, along)
-    extra = momenta(model, along, in_velocities)
+    in_velocities = model.rates if large else dict(zip(rates, G * v + g0, strict=True))
+    motion = {time: sympy.Integer(1), **dict(zip(model.coordinates, in_velocities.values(), strict=True))}
+    check_identities_hold(model, motion)
+    doing("deriving", "minimal form")
+    extra = momenta(model, motion, in_velocities)
     if model.speaks_in_velocities and any(entry != 0 for entry in g0):
         text = (
             f"machine {model.name}: coordinates that move by themselves (q' = G v + g0 with g0 not zero) need energies,"
         )
-        raise ModelError(f"{text} losses and inputs in rates; state them so", place_of(model, "kinematics"))
-    M_r = trig_reduce_matrix(G.T * M * G + extra.M, constants)
-    check_inertia(model, M_r)
+        raise ModelError(f"{text} losses and inputs in rates; write them so", place_of(model, "kinematics"))
+    if model.independent and not large:
+        tidy = _as_stated  # quotients would only grow
     h_moving = M * drift_of_kinematics(model, G, g0, v) + h
-    substituted = h_moving.xreplace(in_velocities)
+    squares = motions(model) if large else None
+    if squares is None:
+        inertia, bias = G.T * M * G, G.T * h_moving.xreplace(in_velocities)
+    else:
+        inertia, bias = by_motions(squares, list(v), motion, in_velocities)
+        bias += G.T * sympy.Matrix(_static_forces(model, rates)).xreplace(in_velocities)
+    M_r = (inertia + extra.M).applyfunc(tidy)
+    check_inertia(model, M_r)
     pushed = sympy.Matrix(len(model.inputs), 1, [model.disturbances.get(u, sympy.Integer(0)) for u in model.inputs])
-    Q = _disturbances(model, B, pushed)
-    Q_v = extra.B[:, :n_tau] * pushed  # where inputs work on velocities themselves
+    Q = _disturbances(model, B, pushed) + generalized(model, rates)
+    Q_v = extra.B[:, :n_tau] * pushed + generalized(model, list(v))  # where they work on velocities themselves
     _check_moved_by_reactions(model, M, h - Q, by_forces)
     moving = _moving_constraints(model, M, h_moving - Q, by_forces, G, g0) + _explicit_time(model)
     power = _input_power(model, rates) + extra.power + moving
-    h_r = trig_reduce_matrix(G.T * substituted + extra.h, constants) - (G.T * Q).xreplace(in_velocities) - Q_v
-    disturbed = _disturbance_power(rates, Q).xreplace(in_velocities) + _disturbance_power(list(v), Q_v)
-    forces_r = trig_reduce_matrix(G.T * by_forces + extra.B, constants)
+    h_r = (bias + extra.h).applyfunc(tidy) - (G.T * Q).xreplace(in_velocities) - Q_v
+    h_r -= drifts(model).xreplace(in_velocities)
+    on_motions = [force if each in model.own_motions else 0 for each, force in zip(v, Q_v, strict=True)]
+    disturbed = _disturbance_power(rates, Q).xreplace(in_velocities) + _disturbance_power(list(v), on_motions)
+    forces_r = (G.T * by_forces + extra.B).applyfunc(tidy).xreplace(in_velocities)
     equations = Equations(
         model=model,
         M=M,
@@ -92,12 +120,16 @@ def derive(model: Model) -> Equations:
         h_r=h_r,
         B_r=forces_r[:, :n_tau],
         N_r=forces_r[:, n_tau:],
-        kinetic=trig_reduce(_generalized_kinetic(model, rates).xreplace(in_velocities) + extra.kinetic, constants),
+        kinetic=tidy(_generalized_kinetic(model, rates).xreplace(in_velocities) + extra.kinetic),
         potential=sympy.sympify(model.potential),
-        power=trig_reduce(power.xreplace(in_velocities), constants) + disturbed,
+        power=tidy(power.xreplace(in_velocities)) + disturbed,
     )
     check_rows(equations)
     return equations
+
+
+def _as_stated(expression: Expr) -> Expr:
+    return expression
 
 
 def _check_moved_by_reactions(model: Model, M: Matrix, h: Matrix, by_forces: Matrix) -> None:
@@ -105,7 +137,7 @@ def _check_moved_by_reactions(model: Model, M: Matrix, h: Matrix, by_forces: Mat
     for i, q in enumerate(model.coordinates):
         if q in model.moved_by_reactions and (any(M[i, :]) or h[i] != 0 or any(by_forces[i, :])):
             text = f"machine {model.name}: {q.name} moves with a reaction, so energies, powers and forces must not"
-            raise ModelError(f"{text} contain it; state them without {q.name}", model.place_of_kinematics(q))
+            raise ModelError(f"{text} contain it; give them without {q.name}", model.place_of_kinematics(q))
 
 
 def _with_bodies_in_rates(model: Model) -> Model:
@@ -115,6 +147,20 @@ def _with_bodies_in_rates(model: Model) -> Model:
     return replace(model, kinetic=sympy.Add(model.kinetic, *(each.kinetic for each in known)), bodies=rest)
 
 
+def _is_large(model: Model) -> bool:
+    """Whether one of the energies, or a rate, is large; the kinetic energy in velocities is what grows fastest."""
+    stated = [_stated_kinetic(model), model.potential, model.dissipation, *model.kinematics.values()]
+    constants = set(model.parameters)
+    if any(is_large(sympy.sympify(each), constants) for each in stated):
+        return True
+    return is_large(_stated_kinetic(model).xreplace(model.rates), constants)
+
+
+def _stated_kinetic(model: Model) -> Expr:
+    """The kinetic energy of all bodies, as it is given."""
+    return sympy.Add(model.kinetic, *(each.kinetic for each in model.bodies))
+
+
 def _at_rest(model: Model, expression: Expr) -> Expr:
     """The expression with the rates of parameters zero: those that vary have been replaced already."""
     return expression.xreplace({Rate(p.name, order): sympy.Integer(0) for p in model.parameters for order in (1, 2)})
@@ -122,13 +168,13 @@ def _at_rest(model: Model, expression: Expr) -> Expr:
 
 def _with_exact_numbers(expression: Expr) -> Expr:
     """Decimal numbers as fractions, so that 0.5*m*v**2 cancels as m*v**2/2 does; compiled they are what was typed."""
-    numbers = {each: sympy.Rational(repr(float(each))) for each in expression.atoms(sympy.Float)}
+    numbers = {each: exact(each) for each in expression.atoms(sympy.Float)}
     return expression.xreplace(numbers)
 
 
 def _input_power(model: Model, rates: list[Expr]) -> Expr:
     """Power of inputs and reactions, losses taken off [W]."""
-    power = sympy.Add(*(u * sympy.sympify(on) for u, on in model.forces.items()))
+    power = sympy.Add(*(u * sympy.sympify(on) for u, on in model.acting.items()))
     return power - sympy.Add(*(rate * diff(model.dissipation, rate) for rate in rates))
 
 
@@ -156,8 +202,8 @@ def _moving_constraints(model: Model, M: Matrix, bias: Matrix, by_forces: Matrix
         return sympy.Integer(0)
     accelerations = column([v.rate for v in model.velocities])
     force = M * G * accelerations + bias
-    if model.forces:
-        force -= by_forces * column(model.forces)
+    if model.acting:
+        force -= by_forces * column(model.acting)
     return (g0.T * force)[0]
 
 
@@ -174,12 +220,12 @@ def _disturbance_power(rates: list[Expr], Q: Matrix) -> Expr:
     return sympy.Add(*(rate * force for rate, force in zip(rates, Q, strict=True)))
 
 
-def _euler_lagrange(model: Model, rates: list[Expr]) -> tuple[Matrix, Matrix]:
+def _euler_lagrange(model: Model, rates: list[Expr], tidy: Tidy) -> tuple[Matrix, Matrix]:
     """M (n_q, n_q) and h (n_q,) with d/dt dT/dq' - dT/dq + dU/dq + dR/dq' = M q'' + h."""
-    constants = set(model.parameters)
-    T, U, R = map(sympy.sympify, (model.kinetic, model.potential, model.dissipation))
+    T = sympy.sympify(model.kinetic)
     momenta = gradient(T, rates)
-    M = trig_reduce_matrix(sympy.Matrix([gradient(p, rates) for p in momenta]), constants)
+    rows = [gradient(p, rates) for p in counted("deriving", "row of the mass matrix", momenta)]
+    M = sympy.Matrix(rows).applyfunc(tidy)
     unwanted = M.free_symbols & set(rates)
     if unwanted:
         raise ModelError(
@@ -188,13 +234,18 @@ def _euler_lagrange(model: Model, rates: list[Expr]) -> tuple[Matrix, Matrix]:
             "of inertia times products of two rates (potential energy and losses have arguments of their own)",
             place_of(model, "kinetic"),
         )
-    pairs = list(zip(model.coordinates, rates, strict=True))
-    bias = []
-    for q, rate, p in zip(model.coordinates, rates, momenta, strict=True):
-        transport = sympy.Add(*(diff(p, other) * other_rate for other, other_rate in pairs))
-        force = -diff(T, q) + diff(U, q) + diff(R, rate) + diff(p, time)
-        bias.append(trig_reduce(transport + force, constants))
+    moving = {time: sympy.Integer(1), **dict(zip(model.coordinates, rates, strict=True))}
+    parts = list(zip(momenta, gradient(T, model.coordinates), _static_forces(model, rates), strict=True))
+    bias = [
+        tidy(along(p, moving) - slope + force) for p, slope, force in counted("deriving", "row of the full form", parts)
+    ]
     return M, sympy.Matrix(bias)
+
+
+def _static_forces(model: Model, rates: list[Expr]) -> list[Expr]:
+    """dU/dq + dR/dq' (n_q,)."""
+    slopes = zip(gradient(model.potential, model.coordinates), gradient(model.dissipation, rates), strict=True)
+    return [slope + loss for slope, loss in slopes]
 
 
 def _constraint_rows(model: Model, rates: list[Expr]) -> tuple[Matrix, Matrix, Matrix]:
@@ -206,7 +257,7 @@ def _constraint_rows(model: Model, rates: list[Expr]) -> tuple[Matrix, Matrix, M
         if any(entry.free_symbols & set(rates) for entry in row):
             raise ModelError(
                 f"machine {model.name}, constraint {each.quantity.name}: the row must be linear in the rates; "
-                "a constraint on coordinates is stated without rates, it is differentiated for you",
+                "a constraint on coordinates is given without rates, it is differentiated for you",
                 each.place,
             )
         A[i, :] = sympy.Matrix([row])
@@ -227,7 +278,7 @@ def _kinematics(model: Model) -> tuple[Matrix, Matrix]:
             raise ModelError(text, model.place_of_kinematics(q))
         strange = sorted(symbol.name for symbol in rate.free_symbols if isinstance(symbol, Rate))
         if strange:
-            text = f"machine {model.name}: the rate of {q.name} contains {strange[0]}; state it in velocities"
+            text = f"machine {model.name}: the rate of {q.name} contains {strange[0]}; write it in velocities"
             raise ModelError(text, model.place_of_kinematics(q))
         rows.append(row)
     still = dict.fromkeys(model.velocities, sympy.Integer(0))

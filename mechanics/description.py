@@ -18,7 +18,7 @@ T = TypeVar("T")
 class ModelError(StatementError):
     """A machine or program that cannot be derived; the text names the object and the remedy.
 
-    `place` is where in the user's source it is stated (a source_location.Place), None where unknown.
+    `place` is where in the user's source it is given (a source_location.Place), None where unknown.
     """
 
     def __init__(self, text: str, place: object = None) -> None:
@@ -38,8 +38,8 @@ class Quantity(msgspec.Struct, frozen=True):
     default: float | None = None
     above: float | None = None  # must be greater than
     at_least: float | None = None  # must be greater than or equal to
-    limit: float | None = None  # of a state: the largest magnitude that a reading is believed to have
-    rate_limit: float | None = None  # of a state: the fastest believable change [unit per s]
+    limit: float | None = None  # of a state: the largest magnitude that a reading is accepted to have
+    rate_limit: float | None = None  # of a state: the fastest plausible change [unit per s]
 
     def complaint(self, value: float) -> str | None:
         """Why `value` is not valid for this quantity, or None where it is."""
@@ -53,7 +53,7 @@ class Quantity(msgspec.Struct, frozen=True):
 
 
 class SensorDescription(msgspec.Struct, frozen=True):
-    """A sensor of a machine: what it measures, and its errors where a launch file states no others."""
+    """A sensor of a machine: what it measures, and its errors where a launch file defines no others."""
 
     quantity: Quantity
     noise: float = 0.0  # standard deviation
@@ -126,7 +126,7 @@ class MachineDescription(msgspec.Struct, frozen=True):
     description: str
     state: tuple[Quantity, ...]
     coordinates: tuple[str, ...]
-    velocities: tuple[str, ...]
+    velocities: tuple[str, ...]  # and first-order states
     inputs: tuple[Quantity, ...]
     parameters: tuple[Quantity, ...]
     outputs: tuple[Quantity, ...]
@@ -134,12 +134,14 @@ class MachineDescription(msgspec.Struct, frozen=True):
     requirements: tuple[Requirement, ...]
     warnings: tuple[Requirement, ...]
     faults: tuple[Requirement, ...]  # conditions whose violation ends a run
-    has_safe_action: bool  # whether the machine states a safe action of its own
+    has_safe_action: bool  # whether the machine defines a safe action of its own
     panels: tuple[tuple[str, ...], ...]
     vectors: dict[str, tuple[str, ...]] = {}  # states that go as one list outside: n -> n_0, n_1, n_2
     reactions: tuple[str, ...] = ()  # unknowns that the machine itself determines; outputs too
     stabilised: tuple[Quantity, ...] = ()  # constraints that reactions hold, by their residuals
     jumps: bool = False  # whether states are set at the end of a step
+    independent: tuple[str, ...] = ()  # coordinates that a start keeps, where it closes loops
+    first_order: tuple[str, ...] = ()  # of the velocities: those that are no motion
     held: tuple[str, ...] = ()  # holonomic constraints and identities, restored by every step
     safe: dict[str, str] = {}  # the safe action of each input that has one, as an expression of the state
     sensors: tuple[SensorDescription, ...] = ()
@@ -164,6 +166,11 @@ class MachineDescription(msgspec.Struct, frozen=True):
         )
 
     @property
+    def rolls(self) -> bool:
+        """Whether constraints on rates hold the machine, such as wheels that roll: fewer velocities than places."""
+        return len(self.velocities) < len(self.coordinates) - len(self.held)
+
+    @property
     def input_names(self) -> tuple[str, ...]:
         return tuple(quantity.name for quantity in self.inputs)
 
@@ -180,6 +187,15 @@ class MachineDescription(msgspec.Struct, frozen=True):
 
 
 Completion = Literal["none", "least_norm", "ideal"]  # what chooses among the inputs where there are fewer rows
+
+
+class ExtensionDescription(msgspec.Struct, frozen=True):
+    """What a law does where its inputs do not reach the residuals at once."""
+
+    steps: tuple[str, ...]  # sentences: what comes too early, and how it is demanded
+    integrators: tuple[Quantity, ...]  # states of the law, after those of the program
+    left_free: int  # states of machine, program and integrators that the residuals do not determine
+    determinant: str = ""  # of the decoupling matrix, factored, where it is short
 
 
 class ProgramDescription(msgspec.Struct, frozen=True):
@@ -200,12 +216,16 @@ class ProgramDescription(msgspec.Struct, frozen=True):
     completion: Completion
     integral: bool  # y ends with the integrals of the residuals
     explicit: bool  # the program states the inputs itself; residuals are only watched
-    places: tuple[str, ...] = ()  # where in the source each residual is stated
+    places: tuple[str, ...] = ()  # where in the source each residual is given
     required: tuple[str, ...] = ()  # parameters that the launch file must give
-    states: tuple[Quantity, ...] = ()  # of the program itself
+    states: tuple[Quantity, ...] = ()  # of the program itself, and of the law's integrators
     limits: tuple[Quantity, ...] = ()
+    watches: tuple[Quantity, ...] = ()
     requirements: tuple[Requirement, ...] = ()  # of the start
     warnings: tuple[Requirement, ...] = ()
+    extension: "ExtensionDescription | None" = None
+    unreachable: str = ""  # why no extension makes the inputs reach the residuals, where W is singular at all states
+    feeds_back: bool = True  # whether the inputs depend on the machine's state
 
     @property
     def found(self) -> tuple[str, ...]:
@@ -216,6 +236,9 @@ class ProgramDescription(msgspec.Struct, frozen=True):
 def values_by_name(quantities: Sequence[Quantity], given: Mapping[str, float]) -> tuple[float, ...]:
     """The value of each quantity: the given one, else its default (names are checked by the caller)."""
     return tuple(float(given.get(quantity.name, quantity.default or 0.0)) for quantity in quantities)
+
+
+MOST_DERIVATIVES = 8  # of a target or a signal
 
 
 def derivatives(things: Iterable[T], order: int) -> list[tuple[T, int]]:

@@ -6,17 +6,20 @@ period T. With d = n + delta, n whole, the first delta T of period k is under u_
     f_{k+1} = f_k + T [delta u_{k-n-1} + (1 - delta) u_{k-n}]
     f_{k+1} = f_k + T f'_k + T^2 [(delta - delta^2 / 2) u_{k-n-1} + (1 - delta)^2 / 2 u_{k-n}]
 
-exactly, the first for relative degree 1 (and for f' of relative degree 2), the second for relative degree 2, and
-s_{k+1} = s_k + T f_k. The state is X = (f; f' where the relative degree is 2; s; u_{k-1}; u_{k-2}; ...), residuals in
-the program's order. Limits follow from the spectral radius of its map; nothing is looked up. Numbers without unit are
-in periods: x = lambda T. A model that is integrated over the torques already sent (predictor) has the limits of d = 0.
-A law that is evaluated in every stage of an integrator has `integrator_limit`; frozen over a step it is a sampled law.
+exactly, the first for relative degree 1 (and for f' of relative degree 2), the second for relative degree 2, and so on:
+T^m/m! [(1 - (1 - delta)^m) u_{k-n-1} + (1 - delta)^m u_{k-n}] for a derivative that is m below the demanded one. Also
+s_{k+1} = s_k + T f_k. The state is X = (f; f' where the relative degree is above 1; f'' where it is above 2; ...; s;
+u_{k-1}; u_{k-2}; ...), residuals in the program's order. Limits follow from the spectral radius of its map; nothing is
+looked up. Numbers without unit are in periods: x = lambda T. A model that is integrated over the torques already sent
+(predictor) has the limits of d = 0. A law that is evaluated in every stage of an integrator has `integrator_limit`;
+frozen over a step it is a sampled law.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from math import factorial
 from typing import Literal
 
 import numpy as np
@@ -40,18 +43,30 @@ def sampled(gains: Gains, period: float, delay: float) -> tuple[Array, Array, Ar
     if not 0.0 < period < math.inf:
         raise ValueError(f"period is {period:g} s; it must be above 0")
     whole, delta = _split(delay)
-    n, n_u = len(gains.relative_degrees), whole + (delta > 0.0)
-    n_2, n_I = len(gains.two), len(gains.integrated)
-    motion = np.eye(n + n_2 + n_I)
-    motion[gains.two, n + np.arange(n_2)] = period
-    motion[n + n_2 + np.arange(n_I), gains.integrated] = period
-    effect = {whole: (1 - delta, (1 - delta) ** 2 / 2), whole + 1: (delta, delta - delta**2 / 2)}
-    columns = [_entry(gains, period, *effect.get(age, (0.0, 0.0))) for age in range(n_u + 1)]
+    n, n_u, places = len(gains.relative_degrees), whole + (delta > 0.0), _places(gains)
+    motion = np.eye(len(places) + len(gains.integrated))
+    for (i, order), row in places.items():
+        for m in range(1, gains.relative_degrees[i] - order):
+            motion[row, places[i, order + m]] = period**m / factorial(m)
+    motion[len(places) + np.arange(len(gains.integrated)), gains.integrated] = period
+    columns = [_entry(gains, period, age - whole, delta) for age in range(n_u + 1)]
     past = np.hstack([*columns[1:], np.zeros((len(motion), 0))])
     shift = np.eye(n * n_u, n * (n_u + 1), 0)  # u_k becomes u_{k-1}, and so on
     A = np.block([[motion, past], [np.zeros((n * n_u, len(motion))), shift[:, n:]]])
-    L = np.hstack([gains.K0, gains.K1[:, gains.two], gains.KI[:, gains.integrated], np.zeros((n, n * n_u))])
+    fed = [gains.K[order][:, gains.above(order)] for order in range(_most(gains))]
+    L = np.hstack([*fed, gains.KI[:, gains.integrated], np.zeros((n, n * n_u))])
     return A, np.vstack([columns[0], shift[:, :n]]), L
+
+
+def _most(gains: Gains) -> int:
+    """The highest relative degree."""
+    return max(gains.relative_degrees, default=1)
+
+
+def _places(gains: Gains) -> dict[tuple[int, int], int]:
+    """Residual and order of each derivative in X -> its place."""
+    entries = [(i, order) for order in range(_most(gains)) for i in gains.above(order)]
+    return {each: place for place, each in enumerate(entries)}
 
 
 def _split(delay: float) -> tuple[int, float]:
@@ -62,11 +77,21 @@ def _split(delay: float) -> tuple[int, float]:
     return whole, delay - whole if delay - whole > _WHOLE else 0.0
 
 
-def _entry(gains: Gains, period: float, rate: float, value: float) -> Array:
-    """How a demand enters f, f', s: `rate` T is its integral over the period, `value` T^2 its double integral."""
-    eye, relative_degrees = period * rate * np.eye(len(gains.relative_degrees)), np.array(gains.relative_degrees)
-    f = np.where(relative_degrees == 2, period**2 * value * np.eye(len(relative_degrees)), eye)
-    return np.vstack([f, eye[gains.two], np.zeros((len(gains.integrated), len(relative_degrees)))])
+def _entry(gains: Gains, period: float, late: int, delta: float) -> Array:
+    """How a demand enters the derivatives and s; `late`: 0 for u_{k-n}, 1 for u_{k-n-1}, else it does not."""
+    rows = np.zeros((len(_places(gains)) + len(gains.integrated), len(gains.relative_degrees)))
+    for (i, order), row in _places(gains).items():
+        m = gains.relative_degrees[i] - order
+        rows[row, i] = period**m * _share(m, late, delta)
+    return rows
+
+
+def _share(m: int, late: int, delta: float) -> float:
+    """What a demand leaves in its m-fold integral over the period, in units of T^m."""
+    if late == 0:
+        return (1 - delta) ** m / factorial(m)
+    terms = (-((-delta) ** k) / (factorial(k) * factorial(m - k)) for k in range(1, m + 1))
+    return sum(terms) if late == 1 else 0.0
 
 
 def sampled_map(gains: Gains, period: float, delay: float) -> Array:
@@ -83,7 +108,7 @@ def spectral_radius(gains: Gains, period: float, delay: float) -> float:
 def _radii(gains: Gains, delay: float) -> Callable[[Array], Array]:
     """The spectral radii as a function of many periods at once: in units of T only the gains depend on it."""
     A, B, L = sampled(gains, 1.0, delay)
-    units = np.repeat([0, -1, 1], [len(gains.relative_degrees), len(gains.two), len(gains.integrated)])
+    units = np.array([*(-order for _, order in _places(gains)), *(1 for _ in gains.integrated)])
     powers = np.array(gains.relative_degrees)[:, None] + np.pad(units, (0, L.shape[1] - len(units)))
 
     def radii(periods: Array) -> Array:
@@ -202,7 +227,7 @@ def held_noise(gains: Gains, period: float, delay: float, s_f: npt.ArrayLike, s_
     """
     power = _stable_map(gains, period, delay)
     _, B, L = sampled(gains, period, delay)
-    s = np.concatenate([_each(s_f, gains), _each(s_f_dot, gains)[gains.two]])
+    s = np.concatenate([_each(s_f, gains), _each(s_f_dot, gains)[gains.above(1)]])
     G = B @ L[:, : len(s)] * s
     total = G @ G.T
     while np.abs(power).max(initial=0.0) > 1e-18:  # doubling: the first 2^i terms of the sum of Phi^k G G^T Phi^kT
@@ -221,10 +246,14 @@ def steady_hold_residual(gains: Gains, period: float, delay: float, drift_rate: 
     Raises UnstableGains where the sampled law is not stable, and as `sampled`.
     """
     Phi, (whole, delta), w = _stable_map(gains, period, delay), _split(delay), _each(drift_rate, gains)
-    once = period**2 * (whole + delta + 0.5) * w  # the disturbance's integral over a period
-    twice = period**3 * (1 / 6 + whole / 2 + delta - delta**2 / 2) * w  # its double integral
-    lag = np.concatenate([np.where(np.array(gains.relative_degrees) == 2, twice, once), once[gains.two]])
+    degrees = gains.relative_degrees
+    lag = np.array([_lag(degrees[i] - order, whole, delta, period) * w[i] for i, order in _places(gains)])
     return np.linalg.solve(np.eye(len(Phi)) - Phi, np.pad(lag, (0, len(Phi) - len(lag))))[: len(w)]
+
+
+def _lag(m: int, whole: int, delta: float, period: float) -> float:
+    """The m-fold integral over a period of the disturbance by inputs that are held, for a drift of 1."""
+    return period ** (m + 1) * (1 / factorial(m + 1) + whole / factorial(m) + _share(m, 1, delta))
 
 
 def _stable_map(gains: Gains, period: float, delay: float) -> Array:

@@ -4,7 +4,7 @@ The text is of the kernel language (see `kernels.language`). Powers are printed 
 its digits, so that the same expression has the same bits wherever it is compiled.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -12,10 +12,10 @@ from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.pycode import PythonCodePrinter
 
 from servonode.mechanics.description import ModelError
-from servonode.mechanics.differentiate import symbols_of
-from servonode.mechanics.functions import COMPILED
+from servonode.mechanics.functions import COMPILED, TO_STATE, choose
 from servonode.mechanics.kernels import MachineKernel
 from servonode.mechanics.signatures import Signature
+from servonode.mechanics.straight_line import Auxiliary, by_addition, leaves_of, ordered, symbols_of
 from servonode.mechanics.symbols import nodes_of
 
 Expr = Any
@@ -90,7 +90,7 @@ class _Printer(PythonCodePrinter):  # type: ignore[misc]
         if name not in COMPILED:
             raise ModelError(
                 f"the expression contains {expr}, which cannot be compiled (a derivative that does not exist, "
-                f"or an unknown function); use {', '.join(sorted(COMPILED))} or a smooth form"
+                f"or an unknown function); use {TO_STATE} or a smooth form"
             )
         return f"{COMPILED[name]}({', '.join(map(self._print, expr.args))})"
 
@@ -102,6 +102,10 @@ class _Printer(PythonCodePrinter):  # type: ignore[misc]
 
     def _print_Max(self, expr: Expr) -> str:
         return f"max({', '.join(map(self._print, expr.args))})"
+
+    def _print_choose(self, expr: Expr) -> str:
+        margin, a, b = map(self._print, expr.args)
+        return f"({a} if {margin} >= 0.0 else {b})"
 
     _print_Abs = _print_sign = _print_Function
     _print_sin = _print_cos = _print_tan = _print_asin = _print_acos = _print_atan = _print_Function
@@ -131,7 +135,7 @@ class Constants:
         symbols = symbols_of(expression)
         if not symbols and expression.is_number:
             return expression
-        if symbols <= self._fixed:
+        if self.is_fixed(expression):
             return self._constant(expression)
         if expression.is_Add or expression.is_Mul:
             return self._split(expression)
@@ -141,7 +145,7 @@ class Constants:
         fixed: list[Expr] = []
         moving: list[Expr] = []
         for part in expression.args:
-            (fixed if symbols_of(part) <= self._fixed else moving).append(part)
+            (fixed if self.is_fixed(part) else moving).append(part)
         keeps_sign = expression.is_Mul and expression.args[0] == -1  # so that -x and x share their constant
         if keeps_sign:
             fixed.remove(sympy.Integer(-1))
@@ -154,6 +158,10 @@ class Constants:
         if expression not in self.table:
             self.table[expression] = Name(f"c{len(self.table)}", real=True)
         return self.table[expression]
+
+    def is_fixed(self, expression: Expr) -> bool:
+        """Whether it contains parameters alone, if any symbol."""
+        return symbols_of(expression) <= self._fixed
 
     def source(self) -> str:
         """The generated function `constants(p, c)` and its size `n_constants`."""
@@ -175,6 +183,7 @@ class Block:
         self.lines: list[str] = []
         self._count = 0
         self._loaded: set[str] = set()
+        self._named: dict[Expr, Expr] = {}  # the names of auxiliary symbols that are assigned
 
     def let(self, text: str) -> str:
         """Assign a new name to `text` and return the name."""
@@ -184,19 +193,37 @@ class Block:
         return name
 
     def evaluate(self, expressions: Sequence[Expr]) -> list[str]:
-        """Emit the expressions with common subexpressions shared; the text (a name or number) of each."""
+        """Emit the expressions with common subexpressions shared; the text (a name or number) of each.
+
+        Auxiliary symbols in them are assigned before, each once in this block.
+        """
         sympified = [sympy.sympify(each) for each in expressions]
-        for each in sympified:
+        if ordered(sympified):
+            rule = by_addition(sympified)
+            sympified = [each.xreplace(rule) for each in sympified]
+        auxiliary = [each for each in ordered(sympified) if each not in self._named and not self._is_constant(each)]
+        wanted = [each.definition for each in auxiliary] + sympified
+        for each in wanted:
             _refuse_unknown_functions(each)
         if self.constants is not None:
-            sympified = [self.constants.hoist(each) for each in sympified]
-            self._load(sympified)
-        shared, reduced = sympy.cse(sympified, symbols=sympy.numbered_symbols("s_", Name, real=True), order="none")
-        renamed: dict[Expr, Expr] = {}
-        for symbol, expression in shared:
-            text = self._print(expression.xreplace(renamed))
+            wanted = [self.constants.hoist(each) for each in wanted]
+            self._load(wanted)
+        shared, reduced = sympy.cse(wanted, symbols=sympy.numbered_symbols("s_", Name, real=True), order="none")
+        waiting, renamed = dict(shared), dict(self._named)
+        for each, definition in zip(auxiliary, reduced, strict=False):
+            self._share(_needed(definition, waiting), waiting, renamed)
+            renamed[each] = self._named[each] = Name(self._text(definition.xreplace(renamed)), real=True)
+        self._share(list(waiting), waiting, renamed)
+        return [self._text(each.xreplace(renamed)) for each in reduced[len(auxiliary) :]]
+
+    def _is_constant(self, auxiliary: Auxiliary) -> bool:
+        return self.constants is not None and self.constants.is_fixed(auxiliary)
+
+    def _share(self, symbols: Iterable[Expr], waiting: dict[Expr, Expr], renamed: dict[Expr, Expr]) -> None:
+        """Emit common subexpressions, which then wait no longer; their names are put into `renamed`."""
+        for symbol in symbols:
+            text = self._print(waiting.pop(symbol).xreplace(renamed))
             renamed[symbol] = Name(self.let(text), real=True)
-        return [self._text(each.xreplace(renamed)) for each in reduced]
 
     def _text(self, expression: Expr) -> str:
         text = self._print(expression)
@@ -235,6 +262,14 @@ class Block:
         """Give a symbol the value of an emitted text."""
         self.lines.append(f"    {local(symbol)} = {text}")
 
+    def define(self, symbol: Expr, expression: Expr) -> None:
+        """Give a symbol the value of an expression, as it stands: subexpressions are not looked for."""
+        _refuse_unknown_functions(expression)
+        if self.constants is not None:
+            expression = self.constants.hoist(expression)
+            self._load([expression])
+        self.bind(symbol, self._print(expression))
+
     def store(self, array: str, texts: Iterable[str], start: int = 0) -> None:
         """Emit `array[i] = text` for each text."""
         self.lines += [f"    {array}[{start + i}] = {text}" for i, text in enumerate(texts)]
@@ -252,10 +287,30 @@ class Block:
         return "\n".join(self.lines)
 
 
+def _needed(expression: Expr, waiting: Mapping[Expr, Expr]) -> list[Expr]:
+    """The common subexpressions that an expression needs, each after those that it needs itself."""
+    found: dict[Expr, None] = {}
+    left = [(each, False) for each in _in_order(expression, waiting)]
+    while left:
+        each, complete = left.pop()
+        if complete:
+            found[each] = None
+        elif each not in found:
+            left.append((each, True))
+            left += [(below, False) for below in _in_order(waiting[each], waiting) if below not in found]
+    return list(found)
+
+
+def _in_order(expression: Expr, waiting: Mapping[Expr, Expr]) -> list[Expr]:
+    """The common subexpressions that stand in an expression, by name."""
+    return sorted(leaves_of(expression) & waiting.keys(), key=lambda symbol: str(symbol.name))
+
+
 def _refuse_unknown_functions(expression: Expr) -> None:
     """sympy's printer knows functions that the generated module does not; refuse what is not in our table."""
     for each in nodes_of(expression):
-        if isinstance(each, sympy.Function) and type(each).__name__ not in COMPILED:
+        known = type(each).__name__ in COMPILED or isinstance(each, choose)
+        if isinstance(each, sympy.Function) and not known:
             _printer._print_Function(each)
 
 

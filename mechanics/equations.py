@@ -5,16 +5,17 @@ from typing import Any
 
 import sympy
 
-from servonode.mechanics.differentiate import diff_matrix
+from servonode.mechanics.differentiate import along_matrix
 from servonode.mechanics.model import Model
 from servonode.mechanics.symbols import time
+from servonode.tables import Row, Tabular
 
 Matrix = Any  # sympy.Matrix
 Expr = Any
 
 
-@dataclass(frozen=True)
-class Equations:
+@dataclass(frozen=True, repr=False)
+class Equations(Tabular):
     """Symbolic equations of motion of a model, ready to be compiled.
 
     Shapes: M, h, B full (n_q, n_q), (n_q,), (n_q, n_tau); A (n_c, n_q); b, gamma (n_c,); G (n_q, n_v);
@@ -42,6 +43,21 @@ class Equations:
     potential: Expr
     power: Expr  # [W]; where constraints move it contains the accelerations v'
 
+    def table(self) -> tuple[str, list[Row]]:
+        """The coordinates, velocities and forms, with the shapes of their matrices."""
+
+        def sizes(*names: str) -> str:
+            return ", ".join(f"{name} {tuple(getattr(self, name).shape)}" for name in names)
+
+        return f"Equations of {self.model.name}", [
+            ("coordinates", ", ".join(map(str, self.model.coordinates))),
+            ("velocities", ", ".join(map(str, self.model.velocities)) or "none"),
+            ("kinematics", f"q' = G v + g0: {sizes('G', 'g0')}"),
+            ("minimal form", f"M_r v' + h_r = B_r tau: {sizes('M_r', 'h_r', 'B_r')}"),
+            ("full form", f"M q'' + h = B tau + A^T Lambda: {sizes('M', 'h', 'B', 'A')}"),
+            ("energies", "kinetic, potential, power"),
+        ]
+
     @property
     def tau(self) -> Matrix:
         """The inputs as a column (n_tau, 1)."""
@@ -67,8 +83,4 @@ def column(entries: Any) -> Matrix:
 
 def drift_of_kinematics(model: Model, G: Matrix, g0: Matrix, v: Matrix) -> Matrix:
     """G' v + g0' (n_q,), the part of q'' that is not G v', in the rates."""
-    qdot = G * v + g0
-    change = diff_matrix(qdot, time)
-    for q in model.coordinates:
-        change += diff_matrix(qdot, q) * q.rate
-    return change
+    return along_matrix(G * v + g0, {time: sympy.Integer(1), **{q: q.rate for q in model.coordinates}})

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import filterfalse
 from typing import Any
 
 from servonode.errors import StatementError
@@ -307,9 +308,14 @@ class _Builder:
         return self._error(f"unknown name {_shown(name)}", node, hint + self._grammar())
 
     def _grammar(self) -> str:
-        names = ", ".join([*sorted(self.names), "pi"])
+        names = ", ".join([*sorted(filterfalse(self._is_high_derivative, self.names)), "pi"])
         functions = ", ".join(FUNCTIONS)
         return f"an expression may use {names}, numbers, + - * / **, parentheses and the functions {functions}"
+
+    def _is_high_derivative(self, name: str) -> bool:
+        """Whether it is x_d3, x_d4, ... of an x that has a name too: so many names would hide the others."""
+        base, _, order = name.rpartition("_d")
+        return order.isdigit() and base in self.names
 
     def _error(self, problem: str, where: ast.expr | int, remedy: str) -> ExpressionError:
         position = where if isinstance(where, int) else self.indent + where.col_offset

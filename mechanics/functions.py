@@ -7,10 +7,17 @@ import sympy
 COMPILED = {  # functions in generated code: sympy's name -> the name in the text
     name: name for name in ("acos", "asin", "atan", "atan2", "cos", "cosh", "exp", "log", "sin", "sinh", "tan", "tanh")
 } | {"Abs": "fabs", "sign": "sign", "wrap": "wrap", "Min": "min", "Max": "max", "root": "sqrt"}
+TO_STATE = ", ".join(sorted(COMPILED))  # for the texts of errors
 
 
 class wrap(sympy.Function):  # type: ignore[misc]
-    """An angle brought to [-pi, pi); its derivative is 1 (the jump at +-pi is not differentiated)."""
+    """An angle brought to [-pi, pi); its derivative is 1 (the jump at +-pi is not differentiated).
+
+    >>> from servonode.mechanics import coordinate, wrap
+    >>> psi = coordinate("psi", "heading", "rad")
+    >>> wrap(psi - 1).diff(psi)
+    1
+    """
 
     nargs = 1
 
@@ -37,6 +44,20 @@ class root(sympy.Function):  # type: ignore[misc]
 
     def fdiff(self, argindex: int = 1) -> Any:  # noqa: ARG002  (sympy calls it so)
         return 1 / (2 * self)
+
+    def _eval_is_real(self) -> bool:
+        return True
+
+
+class choose(sympy.Function):  # type: ignore[misc]
+    """choose(margin, a, b): a where the margin is not negative, else b; differentiated on each side by itself."""
+
+    nargs = 3
+
+    def _eval_derivative(self, symbol: Any) -> Any:
+        margin, a, b = self.args
+        slopes = a.diff(symbol), b.diff(symbol)
+        return choose(margin, *slopes) if any(slopes) else sympy.Integer(0)
 
     def _eval_is_real(self) -> bool:
         return True

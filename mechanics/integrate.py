@@ -1,4 +1,4 @@
-"""The fixed-step integrators: explicit Runge-Kutta methods as tableaus, and the module that steps a machine by one.
+"""The fixed-step integrators: Runge-Kutta methods as tableaus, and the module that steps a machine by one.
 
 A machine's steps are a module of their own, made when an integrator is first asked for: compiling all five would take
 a third of the time of the first run.
@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from servonode.kernels.native import Kernel
-from servonode.mechanics import cache
+from servonode.mechanics import cache, radau
 from servonode.mechanics.kernels import StepsKernel, WatchKernel
 from servonode.mechanics.signatures import Signature
 
 
 @dataclass(frozen=True)
 class Tableau:
-    """An explicit Runge-Kutta method: stage rows `a`, weights `b`, abscissae `c`, and its order."""
+    """A Runge-Kutta method: stage rows `a` (explicit: up to the stage), weights `b`, abscissae `c`, its order."""
 
     name: str
     title: str
@@ -43,6 +43,10 @@ INTEGRATORS = {
         ),
     )
 }
+RADAU = Tableau(
+    "radau", "Radau IIA", 3, ((5 / 12, -1 / 12), (3 / 4, 1 / 4)), (3 / 4, 1 / 4), (1 / 3, 1.0)
+)  # implicit, L-stable: for stiff machines (Hairer and Wanner, Solving ODEs II, IV.5)
+METHODS = INTEGRATORS | {RADAU.name: RADAU}  # all that a launch file may name
 
 
 @functools.cache
@@ -54,7 +58,7 @@ def steps_of(kernel: str, n: int, n_inputs: int, projects: bool, jumps: bool, in
     Raises:
         CacheError: the kernel cache cannot be read or written.
     """
-    source = steps_source(kernel, n, n_inputs, projects, jumps, INTEGRATORS[integrator])
+    source = steps_source(kernel, n, n_inputs, projects, jumps, METHODS[integrator])
     return cache.load(cache.key_of("steps", source), lambda: (source, b"{}"))[0]
 
 
@@ -96,7 +100,10 @@ def steps_source(kernel: str, n: int, n_inputs: int, projects: bool, jumps: bool
 from {kernel} import n_x, n_tau, n_constants, {", ".join(used)}
 '''
     advance = Signature.of(StepsKernel, "advance").definition() + _ADVANCE
-    return "\n\n".join([header, _step(tableau, n, [f"u{i}" for i in range(n_inputs)], projects, jumps), advance])
+    inputs = [f"u{i}" for i in range(n_inputs)]
+    if tableau is RADAU:
+        return "\n\n".join([header, radau.source(tableau.a, n, inputs, _ends(n, projects, jumps)), advance])
+    return "\n\n".join([header, _step(tableau, n, inputs, projects, jumps), advance])
 
 
 def _step(tableau: Tableau, n: int, inputs: Sequence[str], projects: bool, jumps: bool) -> str:
@@ -113,11 +120,16 @@ def _step(tableau: Tableau, n: int, inputs: Sequence[str], projects: bool, jumps
         lines.append(f"    k{stage} = rhs({', '.join([time, *at, arguments])})")
     lines += [f"    x[{i}] = x{i}" + _increment(tableau.b, i) for i in range(n)]
     lines.append(f"    x[{n}] = x[{n}]" + _increment(tableau.b, n))
-    if projects:
-        lines.append("    project(t + h, x, c)")
+    lines += _ends(n, projects, jumps)
+    return Signature.of(StepsKernel, "step").definition() + "\n".join(lines) + "\n"
+
+
+def _ends(n: int, projects: bool, jumps: bool) -> list[str]:
+    """What a step ends with: what the machine holds, its jumps from the state x0, x1, ... before."""
+    lines = ["    project(t + h, x, c)"] if projects else []
     if jumps:
         lines.append(f"    jump({', '.join(['t + h', *(f'x{i}' for i in range(n)), 'x', 'c'])})")
-    return Signature.of(StepsKernel, "step").definition() + "\n".join(lines) + "\n"
+    return lines
 
 
 _ADVANCE = '''\

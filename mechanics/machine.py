@@ -15,6 +15,7 @@ from servonode.mechanics.description import MachineDescription, values_by_name
 from servonode.mechanics.integrate import steps_of, watch_of
 from servonode.mechanics.kernels import Advance, MachineKernel, Step, StepsKernel, Watch, WatchKernel
 from servonode.mechanics.signatures import Signature
+from servonode.tables import Row, Tabular, named, several, valued
 
 Array = npt.NDArray[np.float64]
 _OUTPUTS, _MATRICES = (Signature.of(MachineKernel, name) for name in ("outputs", "matrices"))
@@ -39,7 +40,7 @@ class Matrices:
     gamma: Array  # (n_c,)
 
 
-class Machine:
+class Machine(Tabular):
     """Kernels of one machine for one parameter set.
 
     State arrays `x` have the description's state entries and, last, the work [J] of inputs and losses since the
@@ -55,6 +56,21 @@ class Machine:
         kernel.constants(np.array(list(self.parameters.values())), self.c)
         outputs = _OUTPUTS.arrays(self.sizes, "S", "y", "out")
         self._S, self._y, self._out = outputs.values()
+
+    def table(self) -> tuple[str, list[Row]]:
+        """States, inputs, parameters with their values, contact forces, outputs, each with its unit."""
+        described = self.description
+        parameters = (valued(each.name, self.parameters[each.name], each.unit) for each in described.parameters)
+        rows = [
+            ("state", several((named(each.name, each.unit) for each in described.state), 8)),
+            ("inputs", several(named(each.name, each.unit) for each in described.inputs)),
+            ("parameters", several(parameters, 8)),
+            ("contact forces", several((*described.constraints, *described.reactions))),
+            ("outputs", several(named(each.name, each.unit) for each in described.outputs)),
+            ("faults", several(dict.fromkeys(each.name for each in described.faults))),
+        ]
+        kept = [row for row in rows if row[1] != "none" or row[0] in ("state", "inputs", "parameters")]
+        return f"Machine {described.name}: {described.description}", kept
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -185,7 +201,7 @@ class Machine:
         """Full form with multipliers: q'' (n_q,) and the contact forces Lambda (n_c,).
 
         Raises:
-            ValueError: it is singular here, or the machine is stated in velocities.
+            ValueError: it is singular here, or the machine is given in velocities.
         """
         self._check_full()
         n_q = len(self.description.coordinates)
@@ -203,8 +219,8 @@ class Machine:
 
     def _check_full(self) -> None:
         if not hasattr(self.kernel, "full"):
-            text = f"machine {self.description.name} is stated in velocities and has no full form in rates"
-            raise ValueError(f"{text}; use its derivatives, or state bodies, losses and inputs in rates")
+            text = f"machine {self.description.name} is given in velocities and has no full form in rates"
+            raise ValueError(f"{text}; use its derivatives, or give bodies, losses and inputs in rates")
 
     def monitor(self, t: float, x: Array, u: Array) -> Array:
         """Outputs, then the margins of the warnings. One array, reused."""
@@ -224,17 +240,19 @@ class Machine:
         ]
 
 
-def load_machine(key: str, build_model: Callable[[], Any], parameters: Mapping[str, float], name: str = "") -> Machine:
+def load_machine(
+    key: str, build_model: Callable[[], Any], parameters: Mapping[str, float], name: str = "", numbers: bool = False
+) -> Machine:
     """The machine of a cache key with these parameters; `build_model` is only called when it is not cached.
 
-    `name`: what it is called where its derivation takes long.
+    `name`: what it is called where its derivation takes long. numbers: a launch file's numbers are in its equations.
 
     Raises:
         CacheError: the kernel cache cannot be read or written.
         ModelError: the model cannot be derived.
         ParameterError: a parameter is out of its bounds.
     """
-    kernel, description = cache.load(key, lambda: _build(key, build_model), f"machine {name}".strip())
+    kernel, description = cache.load(key, lambda: _build(key, build_model), f"machine {name}".strip(), numbers)
     decoded = msgspec.json.decode(description, type=MachineDescription)
     return Machine(decoded, cast(MachineKernel, kernel), parameters)
 

@@ -4,7 +4,6 @@ All functions take the state array x (n + 1,) in the description's state order w
 losses as last entry, the inputs u, and the constants c computed from the parameters p by `constants(p, c)`.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,44 +15,13 @@ from servonode.mechanics.differentiate import gradient
 from servonode.mechanics.emit import Block, Constants, local
 from servonode.mechanics.equations import Equations
 from servonode.mechanics.kernels import MachineKernel
+from servonode.mechanics.linear_solve import solves
 from servonode.mechanics.model import Model
+from servonode.mechanics.progress import doing
 from servonode.mechanics.signatures import Argument, Signature, sizes_text
 from servonode.mechanics.symbols import before, margins_and_sides
 
 Expr = Any
-
-_SOLVE = '''\
-def solve_{n}(S: f64[{n}, {n}], y: f64[{n}]) -> i64:
-    """Solve S y = y by elimination with partial pivoting; 0 where S is singular to working precision."""
-    for j in range({n}):
-        best = j
-        for i in range(j + 1, {n}):
-            if fabs(S[i, j]) > fabs(S[best, j]):
-                best = i
-        if not fabs(S[best, j]) > 0.0:
-            return 0
-        if best != j:
-            for k in range(j, {n}):
-                S[j, k], S[best, k] = S[best, k], S[j, k]
-            y[j], y[best] = y[best], y[j]
-        for i in range(j + 1, {n}):
-            factor = S[i, j] / S[j, j]
-            if factor != 0.0:
-                for k in range(j + 1, {n}):
-                    S[i, k] -= factor * S[j, k]
-                y[i] -= factor * y[j]
-    for i in range({n} - 1, -1, -1):
-        for k in range(i + 1, {n}):
-            y[i] -= S[i, k] * y[k]
-        y[i] /= S[i, i]
-    return 1
-'''
-
-
-def solves(*texts: str) -> list[str]:
-    """The functions `solve_N(S, y)` that these texts call."""
-    sizes = {int(n) for text in texts for n in re.findall(r"\bsolve_(\d+)\(", text)}
-    return [_SOLVE.format(n=n) for n in sorted(sizes)]
 
 
 def describe(model: Model) -> MachineDescription:
@@ -76,6 +44,8 @@ def describe(model: Model) -> MachineDescription:
         panels=tuple(tuple(panel) for panel in model.panels),
         vectors={name: tuple(entry.name for entry in entries) for name, entries in model.vectors.items()},
         held=tuple(model.held),
+        independent=tuple(q.name for q in model.independent),
+        first_order=tuple(each.name for each in model.first_order),
         reactions=tuple(each.name for each in model.reactions),
         stabilised=tuple(each.quantity for each in model.stabilised),
         jumps=bool(model.jumps),
@@ -99,6 +69,7 @@ def _output_quantities(model: Model) -> tuple[Quantity, ...]:
 def machine_source(equations: Equations) -> str:
     """The text of the generated module of a machine."""
     model = equations.model
+    doing("deriving", "text of its functions")
     constants = Constants(model.parameters)
     body = [
         _rhs(equations, constants),

@@ -10,15 +10,20 @@ from typing import Any
 
 import sympy
 
+from servonode.errors import plain, plain_class
 from servonode.mechanics.description import ModelError
+from servonode.mechanics.forces import stated_forces
+from servonode.mechanics.independent import solved
 from servonode.mechanics.sensors import Sensor
 from servonode.mechanics.source_location import Place, here
+from servonode.mechanics.switches import PIECEWISE, settled, without_signs
 from servonode.mechanics.symbols import (
     Body,
     Condition,
     Constraint,
     Coordinate,
     Expr,
+    FirstOrder,
     Input,
     Jump,
     Named,
@@ -31,48 +36,79 @@ from servonode.mechanics.symbols import (
     listed,
     refuse_uncompilable,
 )
+from servonode.tables import Row, Tabular, named, several
 
 WORDS = True  # lines of this module are not a user's, see source_location.here
 _ENERGIES = ("kinetic", "potential", "dissipation")
+_SWITCHING = ("potential", "dissipation", "output", "first_order")  # may contain Piecewise
+_COUPLING = {*_ENERGIES, "bodies", "parameters", "coordinates", "independent", "kinematics", "velocities", "inputs"}
+_COUPLING |= {"forces", "first_order", "constraints", "identities", "outputs", "sensors", "requirements", "warnings"}
+_COUPLING |= {"faults", "safe", "panels"}
 _MAPPINGS = {
     "kinematics": "{x: v * cos(psi)}",
     "inputs": "{F: x.rate}",
     "reactions": "{R: x.rate}",
+    "first_order": "{i: (u - R*i)/L}",
     "identities": '{"norm": q.dot(q) - 1}',
     "safe": "{F: -c_b * x.rate}",
 }
 
 
-@dataclass(frozen=True)
-class Model:
+@plain_class
+@dataclass(frozen=True, repr=False)
+class Model(Tabular):
     """A machine: kinetic energy T(q, q', t), potential U(q, t), losses, constraints A q' = b, inputs, outputs.
 
-    `coordinates` may be left out where `kinematics` lists them all. `kinematics` gives coordinates' rates as linear
-    expressions of the velocities, q' = G v + g0, so that the constraints hold identically (the minimal form); a
-    coordinate without kinematics has its own rate as velocity, called `q_dot`. `inputs` gives for each input the
-    rate on which it does work: the power is the sum of input times rate. `dissipation` is a Rayleigh function
-    R(q, q') with generalized forces -dR/dq'. `requirements` bound the parameters, `warnings` watch the run. `faults`
-    are conditions of the state whose violation ends a run; `safe` gives inputs as expressions of the state that then
-    act, such as a brake's (default: zero input). `panels`
-    name the quantities worth a plot, one tuple an axis. `order` is the order of the state (default: coordinates, then
-    velocities).
+    `coordinates` may be left out if `kinematics` lists them all. `kinematics` maps each coordinate to its rate, a
+    linear expression of the velocities, q' = G v + g0, so that the constraints hold identically (the minimal form); a
+    coordinate without kinematics has its own rate as velocity, called `q_dot`. `inputs` maps each input to the rate on
+    which it does work: its power is input times rate. `forces` maps known forces, such as a thrust as an expression of
+    state and time, to the rates on which they do work. `first_order` maps states that are not motions, such as the
+    current of a motor, to their rates, which are linear in the inputs. `dissipation` is a Rayleigh function R(q, q')
+    with the generalized forces -dR/dq'. `requirements` are conditions on the parameters, `warnings` are conditions that
+    are monitored during a run. `faults` are conditions on the state; a violation ends the run. `safe` maps inputs to
+    expressions of the state that then act, such as a brake (default: zero input). `panels` has the names of the
+    quantities to plot, one tuple per axis. `order` is the order of the state (default: coordinates, then velocities).
 
-    `bodies` add their kinetic energies; where one is stated in velocities, momentum takes the place of Lagrange's
-    equations, which is how motions that are the rate of no coordinate enter. Such a machine has no multipliers: state
-    contact forces as outputs. `identities` are expressions of coordinates that the kinematics keep at zero and rounding
-    does not, such as the norm of a quaternion less one; each step restores them.
+    With `independent` coordinates instead of `kinematics`, closed loops are possible: the constraints are solved for
+    the rates of all other coordinates. At a dead point, where this is impossible, a run ends with a fault.
 
-    `reactions` are unknowns, each with the rate on which it does work (0: none), that the rows of `stabilised`
-    determine: constraints that are not built into the kinematics but held by a stable equation of their residuals.
+    `bodies` add their kinetic energies. If a body is given in velocities, the balance of momentum replaces Lagrange's
+    equations; this allows motions that are not the rate of a coordinate. Such a machine has no multipliers: define
+    contact forces as outputs. `identities` are expressions of coordinates that are zero except for rounding, such as
+    the norm of a quaternion less one; each step restores them.
+
+    `reactions` maps unknown forces to the rates on which they do work (0: none). The rows of `stabilised` determine
+    them: constraints that are not part of the kinematics but hold by a stable equation of their residuals.
     `jumps` set states at the end of a step.
 
-    `sensors` say what can be measured of it, and how well; they have no effect on the motion.
+    `sensors` are the measured quantities with their errors; they have no effect on the motion.
 
-    `varying` are parameters that a launch file states as functions of time, `disturbances` the generalized forces
+    `varying` are parameters that a launch file specifies as functions of time, `disturbances` the generalized forces
     it adds, by coordinate or input; see `servonode.mechanics.changes`.
 
     Raises:
         ModelError: a name is used twice, a parameter has no default, or `order` leaves out a state.
+
+    >>> from sympy import cos
+    >>> from servonode.mechanics import Model, coordinate, input_, parameter
+    >>> theta = coordinate("theta", "angle from below", "rad")
+    >>> m, l = parameter("m", "mass", "kg", default=1.0, above=0), parameter("l", "length", "m", default=0.5, above=0)
+    >>> N = input_("N", "torque", "N m")
+    >>> Model(
+    ...     name="pendulum",
+    ...     description="a pendulum with a motor",
+    ...     coordinates=(theta,),
+    ...     parameters=(m, l),
+    ...     kinetic=m * (l * theta.rate) ** 2 / 2,
+    ...     potential=-m * 9.81 * l * cos(theta),
+    ...     inputs={N: theta.rate},
+    ... )
+    Model pendulum: a pendulum with a motor
+      coordinates  theta [rad]
+      velocities   theta_dot [rad/s]
+      inputs       N [N m]
+      parameters   m [kg], l [m]
     """
 
     name: str
@@ -99,14 +135,33 @@ class Model:
     safe: Mapping[Input, Expr] = field(default_factory=dict)
     panels: Sequence[Sequence[str]] = ()
     order: Sequence[Any] = field(default=())
+    forces: Mapping[Expr, Expr] | Sequence[tuple[Expr, Expr]] = ()
+    first_order: Mapping[FirstOrder, Expr] = field(default_factory=dict)
+    independent: Sequence[Coordinate] = ()
     varying: Mapping[Parameter, Expr] = field(default_factory=dict)
     disturbances: Mapping[Any, Expr] = field(default_factory=dict)
     place: Place = field(default_factory=here)
-    kinematics_order: Sequence[Coordinate] = ()  # as they were stated, for the lines of errors
+    kinematics_order: Sequence[Coordinate] = ()  # as they were given, for the lines of errors
+
+    def table(self) -> tuple[str, list[Row]]:
+        """Coordinates, velocities, parameters, inputs, constraints and what can be measured, each with its unit."""
+        groups: dict[str, Sequence[Any]] = {
+            "coordinates": self.coordinates,
+            "velocities": self.velocities,
+            "inputs": (*self.inputs,),
+        }
+        groups |= {"parameters": self.parameters, "constraints": self.constraints, "stabilised": self.stabilised}
+        groups |= {"outputs": self.outputs, "sensors": self.sensors}
+        quantities = {word: [each.quantity for each in entries] for word, entries in groups.items()}
+        rows = [(word, several(named(q.name, q.unit) for q in found)) for word, found in quantities.items() if found]
+        bodies = [("bodies", several(each.name for each in self.bodies))] if self.bodies else []
+        return f"Model {self.name}: {self.description}", [*rows, *bodies]
 
     def __post_init__(self) -> None:
         self._check_kinds()
+        object.__setattr__(self, "forces", stated_forces(self.name, self.forces, self.place))
         self._check_expressions()
+        self._settle()
         self._complete_kinematics()
         self._check_names()
         if set(self.state) != {*self.coordinates, *self.velocities}:
@@ -119,6 +174,18 @@ class Model:
                 text = f"machine {self.name}: the entries of the vector {name} must follow each other in the state"
                 raise ModelError(text, self.place.argument("order"))
 
+    def _settle(self) -> None:
+        """Bring expressions that may switch into one form."""
+        for word in ("potential", "dissipation"):
+            object.__setattr__(self, word, settled(getattr(self, word)))
+        rates = {state: without_signs(rate) for state, rate in self.first_order.items()}
+        object.__setattr__(self, "first_order", rates)
+        outputs = tuple(
+            replace(each, expression=settled(each.expression)) if each.expression.has(*PIECEWISE) else each
+            for each in self.outputs
+        )
+        object.__setattr__(self, "outputs", outputs)
+
     def _complete_kinematics(self) -> None:
         """Give each coordinate its rate: the stated one, or a velocity of its own."""
         coordinates = tuple(self.coordinates) or tuple(self.kinematics)
@@ -126,6 +193,8 @@ class Model:
         if unlisted:
             text = f"machine {self.name}: kinematics of {unlisted[0]!r}, which coordinates= does not list; add it there"
             raise ModelError(text, self.place.argument("coordinates"))
+        if self.independent:
+            self._solve_loops(coordinates)
         if not self.kinematics_order:
             object.__setattr__(self, "kinematics_order", tuple(self.kinematics))
         known = {q.name: q for q in self.velocities}
@@ -135,22 +204,49 @@ class Model:
             if self.kinematics.get(q, q.rate) == q.rate
         }
         kinematics = {q: sympy.sympify(self.kinematics.get(q, q.rate)).xreplace(own) for q in coordinates}
-        velocities = (*self.velocities, *(v for v in own.values() if v not in self.velocities))
+        more = (*own.values(), *self.first_order)
+        velocities = (*self.velocities, *(v for v in more if v not in self.velocities))
         order = tuple(own.get(each, each) for each in self.order)
         completed = {"coordinates": coordinates, "kinematics": kinematics, "velocities": velocities, "order": order}
         for name, value in completed.items():
             object.__setattr__(self, name, value)
+
+    def _solve_loops(self, coordinates: Sequence[Coordinate]) -> None:
+        """Find the kinematics of the dependent coordinates, and what ends a run at their dead points."""
+        what, place = f"machine {self.name}", self.place.argument("independent")
+        own = [v for v in self.velocities if v.of is not None or isinstance(v, FirstOrder)]
+        if len(own) < len(self.velocities) or (self.kinematics and not self.velocities):
+            text = f"{what}: independent= finds the kinematics; leave out velocities= and kinematics=, or independent="
+            raise ModelError(text, place)
+        found = solved(what, coordinates, self.independent, self.constraints, self.place)
+        rates = {q.rate: next((v for v in own if v.of == q), None) or q.own_velocity() for q in self.independent}
+        kinematics = {q: rate.xreplace(rates) for q, rate in found.rates.items()}
+        faults = tuple(each for each in self.faults if each.requirement.name != "dead_point")
+        object.__setattr__(self, "kinematics", kinematics)
+        object.__setattr__(self, "velocities", (*rates.values(), *(v for v in own if v not in rates.values())))
+        object.__setattr__(self, "faults", (*faults, *found.dead_points))
 
     def _check_kinds(self) -> None:
         """Check that each entry was made by the function of its kind."""
         what = f"machine {self.name}"
         for keyword in _MAPPINGS:
             if not isinstance(getattr(self, keyword), Mapping):
-                text = f"{what}: {keyword}= is not a mapping; state it as {_MAPPINGS[keyword]}"
+                text = f"{what}: {keyword}= is not a mapping; write it as {_MAPPINGS[keyword]}"
                 raise ModelError(text, self.place.argument(keyword))
-        kinds: dict[str, type] = {"coordinates": Coordinate, "kinematics": Coordinate, "velocities": Velocity}
+        kinds: dict[str, type] = {
+            "coordinates": Coordinate,
+            "independent": Coordinate,
+            "kinematics": Coordinate,
+            "velocities": Velocity,
+        }
         kinds |= {"parameters": Parameter, "inputs": Input, "bodies": Body, "constraints": Constraint}
-        kinds |= {"outputs": Output, "requirements": Condition, "warnings": Condition, "faults": Condition}
+        kinds |= {
+            "first_order": FirstOrder,
+            "outputs": Output,
+            "requirements": Condition,
+            "warnings": Condition,
+            "faults": Condition,
+        }
         kinds |= {"sensors": Sensor, "safe": Input, "reactions": Reaction, "stabilised": Stabilised, "jumps": Jump}
         unknown = next((u for u in self.safe if u not in self.inputs), None) if isinstance(self.safe, Mapping) else None
         if unknown is not None:
@@ -176,7 +272,8 @@ class Model:
         conditions = (*self.requirements, *self.warnings, *self.faults)
         stated += [("a condition", each.margin, each.place) for each in conditions]
         for what, expression, place in stated:
-            refuse_uncompilable(f"machine {self.name}: {what}", expression, place)
+            switches = what.startswith(_SWITCHING)
+            refuse_uncompilable(f"machine {self.name}: {what}", expression, place, switches=switches)
 
     def _check_names(self) -> None:
         seen: dict[str, object] = {}
@@ -207,7 +304,7 @@ class Model:
         return named + [(each.quantity.name, each.place) for each in self.outputs]
 
     def place_of_kinematics(self, q: Coordinate) -> Place:
-        """Where the kinematics of a coordinate are stated."""
+        """Where the kinematics of a coordinate are given."""
         entry = list(self.kinematics_order).index(q) if q in self.kinematics_order else None
         return self.place.argument("kinematics", entry)
 
@@ -221,7 +318,7 @@ class Model:
         return (*self.state, *self.inputs, *self.reactions, *self.parameters)
 
     @property
-    def forces(self) -> dict[Any, Expr]:
+    def acting(self) -> dict[Any, Expr]:
         """Inputs, then reactions, with the rates on which they do work."""
         return {**self.inputs, **self.reactions}
 
@@ -233,9 +330,20 @@ class Model:
 
     @property
     def speaks_in_velocities(self) -> bool:
-        """Whether energies, losses or powers are stated in velocities, so that the full form does not know them."""
-        stated = [sympy.sympify(each) for each in (self.dissipation, *self.forces.values())]
-        return any(each.free_symbols & set(self.velocities) for each in (*self.bodies, *stated))
+        """Whether energies, losses or powers are given in velocities, so that the full form does not know them."""
+        stated = [sympy.sympify(each) for each in (self.dissipation, *self.acting.values())]
+        stated += [on for _, on in self.forces]
+        return any(each.free_symbols & set(self.own_motions) for each in (*self.bodies, *stated))
+
+    @property
+    def own_motions(self) -> tuple[Velocity, ...]:
+        """The velocities that are motions, first-order states left out."""
+        return tuple(v for v in self.velocities if v not in self.first_order)
+
+    @property
+    def motions(self) -> list[Expr]:
+        """All symbols of motions: rates of coordinates, velocities."""
+        return [*(q.rate for q in self.coordinates), *self.own_motions]
 
     @property
     def moved_by_reactions(self) -> tuple[Coordinate, ...]:
@@ -245,7 +353,7 @@ class Model:
 
     @property
     def has_full_form(self) -> bool:
-        """Whether its motion can also be had with multipliers, in rates alone."""
+        """Whether the machine also has the full form, in rates with multipliers."""
         return not self.speaks_in_velocities and not self.reactions
 
     def mapped(self, change: Callable[[Expr], Expr]) -> "Model":
@@ -264,6 +372,8 @@ class Model:
             kinematics={q: changed(rate) for q, rate in self.kinematics.items()},
             inputs={u: changed(on) for u, on in self.inputs.items()},
             reactions={N: changed(on) for N, on in self.reactions.items()},
+            first_order={state: changed(rate) for state, rate in self.first_order.items()},
+            forces=tuple((changed(force), changed(on)) for force, on in self.forces),
             stabilised=tuple(
                 replace(each, residual=changed(each.residual), row=changed(each.row)) for each in self.stabilised
             ),
@@ -279,6 +389,47 @@ class Model:
             safe={u: changed(each) for u, each in self.safe.items()},
         )
 
+    @plain
+    def coupled(self, **more: Any) -> "Model":
+        """The machine with additions, by arguments of Model: energies are added, sequences and mappings are extended.
+
+        The arguments `independent`, or `kinematics` and `velocities`, replace the present ones, as a constraint between
+        two parts requires.
+
+        Raises:
+            ModelError: there is no such argument, or the result is not a valid machine.
+
+        >>> from servonode.mechanics import Model, coordinate, parameter, together
+        >>> x = coordinate("x", "place", "m")
+        >>> cart = Model(name="cart", description="a cart", coordinates=(x,), kinetic=x.rate**2 / 2)
+        >>> pair = together("pair", "two carts", left=cart, right=cart)
+        >>> c = parameter("c", "stiffness of the spring between", "N/m", default=3.0)
+        >>> coupled = pair.coupled(potential=c * (pair["left_x"] - pair["right_x"]) ** 2 / 2, parameters=(c,))
+        >>> coupled.potential
+        c*(left_x - right_x)**2/2
+        """
+        added: dict[str, Any] = {"place": here()}
+        for word, stated in more.items():
+            present = getattr(self, word, None) if word in _COUPLING else None
+            if present is None:
+                text = f"machine {self.name}: coupled({word}=...) is not known; give {', '.join(sorted(_COUPLING))}"
+                raise ModelError(text, here())
+            if word in _ENERGIES:
+                refuse_uncompilable(f"machine {self.name}: {word}", stated, here(), switches=word in _SWITCHING)
+                added[word] = present + sympy.sympify(stated)
+            elif word in ("independent", "kinematics", "velocities"):
+                added[word] = stated
+            elif isinstance(present, Mapping):
+                added[word] = {**present, **stated}
+            else:
+                more_of_it = stated.items() if isinstance(stated, Mapping) else stated
+                added[word] = (*present, *listed(f"machine {self.name}", word, more_of_it, here()))
+        if added.keys() & {"independent", "kinematics"}:
+            added = {"kinematics": {}, "velocities": tuple(self.first_order)} | added
+        if added.keys() & {"independent", "kinematics", "coordinates", "first_order"}:
+            added["order"] = ()
+        return replace(self, kinematics_order=(), **added)
+
     @property
     def vectors(self) -> dict[str, tuple[Named, ...]]:
         """The vectors among the states, with their entries."""
@@ -289,13 +440,26 @@ class Model:
         return found
 
     def __getitem__(self, name: str) -> Any:
-        """The symbol of this name, for programs: `machine["psi"]`; a column for a vector."""
-        by_name: dict[str, Any] = {symbol.name: symbol for symbol in self.symbols}
+        """The symbol of this name, for programs: `machine["psi"]`; a column for a vector, an output's expression."""
+        by_name: dict[str, Any] = {each.quantity.name: each.expression for each in self.outputs}
+        by_name |= {symbol.name: symbol for symbol in self.symbols}
         by_name |= {vector: sympy.Matrix(entries) for vector, entries in self.vectors.items()}
         if name not in by_name:
             known = ", ".join(sorted(by_name))
             raise ModelError(f"machine {self.name} has no symbol {name!r}; it has {known}", here())
         return by_name[name]
+
+    def not_served(self, expression: Expr) -> str:
+        """Why no goal can contain this expression; empty where one can."""
+        kinds: dict[str, Any] = {"input": self.inputs, "reaction": self.reactions}
+        kinds |= {"contact force": {each.multiplier for each in self.constraints}}
+        kinds |= {"acceleration": {q.acceleration for q in self.coordinates} | {v.rate for v in self.velocities}}
+        found = ((kind, each) for kind, symbols in kinds.items() for each in symbols if each in expression.free_symbols)
+        kind, symbol = next(found, ("", None))
+        if not kind:
+            return ""
+        text = f"it contains the {kind} {symbol}, which the inputs change at once, so that nothing of it can decay"
+        return f"{text}; use only states, rates, parameters and time"
 
     @property
     def rates(self) -> dict[Expr, Expr]:

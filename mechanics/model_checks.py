@@ -7,12 +7,13 @@ import numpy.typing as npt
 import sympy
 
 from servonode.mechanics.description import ModelError
-from servonode.mechanics.differentiate import diff
-from servonode.mechanics.evaluate import at_states
+from servonode.mechanics.differentiate import along
+from servonode.mechanics.evaluate import are_zero, at_states
 from servonode.mechanics.model import Model
 from servonode.mechanics.source_location import Place
+from servonode.mechanics.straight_line import auxiliaries_of
 from servonode.mechanics.symbols import Body, before, time
-from servonode.mechanics.trig_reduce import trig_reduce, trig_reduce_matrix
+from servonode.mechanics.trig_reduce import is_large, trig_reduce
 
 Matrix = Any  # sympy.Matrix
 Expr = Any
@@ -27,7 +28,10 @@ def check_symbols(model: Model) -> None:
     later -= {q.acceleration for q in model.moved_by_reactions}  # the rate of a reaction is not known
     known -= {*model.reactions, *(q.rate for q in model.moved_by_reactions)}
     stated = [(f"the constraint {each.quantity.name}", each.row, known, each.place) for each in model.constraints]
-    stated += [*_energies(model), *_input_rates(model), *_bodies(model)]
+    stated += [*_energies(model), *_input_rates(model), *_bodies(model), *_force_rates(model)]
+    stated += [
+        (f"the force on {on}", force, known, place_of(model, "forces", i)) for i, (force, on) in enumerate(model.forces)
+    ]
     coordinates = {*model.coordinates, *model.parameters, time}
     identities = enumerate(model.identities.items())
     stated += [
@@ -36,6 +40,8 @@ def check_symbols(model: Model) -> None:
     kinematics = model.kinematics.items()
     moving = known | set(model.reactions)
     stated += [(f"the rate of {q.name}", rate, moving, model.place_of_kinematics(q)) for q, rate in kinematics]
+    growing, first_order = known | set(model.inputs), enumerate(model.first_order.items())
+    stated += [(f"the rate of {x.name}", e, growing, place_of(model, "first_order", i)) for i, (x, e) in first_order]
     for each in model.stabilised:
         what = f"the constraint {each.quantity.name}"
         stated += [(what, each.residual, known, each.place), (what, each.row, later, each.place)]
@@ -54,13 +60,13 @@ def check_symbols(model: Model) -> None:
     stated += [(f"the safe action of {u.name}", e, known, place_of(model, "safe", i)) for i, (u, e) in safe]
     for what, expression, symbols, place in stated:
         if what.startswith(("the fault", "the safe")) and sympy.sympify(expression).free_symbols & set(model.inputs):
-            text = f"machine {model.name}: {what} contains an input; state it in states, rates and parameters"
+            text = f"machine {model.name}: {what} contains an input; use only states, rates and parameters"
             raise ModelError(text, place)
         free = expression.free_symbols if isinstance(expression, Body) else sympy.sympify(expression).free_symbols
         unknown = sorted(symbol.name for symbol in free - symbols)
         if unknown and unknown[0] in {each.name for each in (*model.inputs, *model.reactions)}:
             text = f"machine {model.name}: {what} contains {unknown[0]}, which is not known there"
-            text += "; state it in states, rates and parameters"
+            text += "; use only states, rates and parameters"
             if what.startswith("the fault"):
                 text += "; faults may contain reactions where the machine has no inputs"
             raise ModelError(text, place)
@@ -82,7 +88,7 @@ def place_of(model: Model, keyword: str, entry: int | None = None) -> Place:
 
 
 def _energies(model: Model) -> list[Stated]:
-    """The energies with the symbols they may contain and where they are stated."""
+    """The energies with the symbols they may contain and where they are given."""
     known = {*model.state, *model.parameters, time, *(each.rate for each in (*model.coordinates, *model.parameters))}
     words = {"kinetic": "the kinetic energy", "potential": "the potential", "dissipation": "the dissipation"}
     return [(text, getattr(model, word), known, place_of(model, word)) for word, text in words.items()]
@@ -97,6 +103,11 @@ def _input_rates(model: Model) -> list[Stated]:
     known = {*model.symbols, time, *(q.rate for q in model.coordinates)}
     inputs = enumerate(model.inputs.items())
     return [(f"the rate of input {u.name}", on, known, place_of(model, "inputs", i)) for i, (u, on) in inputs]
+
+
+def _force_rates(model: Model) -> list[Stated]:
+    known = {*model.state, *model.parameters, time, *(q.rate for q in model.coordinates)}
+    return [("the rate of a force", on, known, place_of(model, "forces", i)) for i, (_, on) in enumerate(model.forces)]
 
 
 def _reaction_rates(model: Model) -> list[Stated]:
@@ -115,34 +126,36 @@ def _jumps(model: Model) -> list[Stated]:
         what = f"the jump {each.description!r}"
         strange = [symbol for symbol in each.changes if symbol not in model.state]
         if strange:
-            text = f"machine {model.name}: {what} sets {strange[0]}, which is no state; choose from "
+            text = f"machine {model.name}: {what} sets {strange[0]}, which is not a state; choose from "
             raise ModelError(text + ", ".join(symbol.name for symbol in model.state), each.place)
         stated += [(what, expression, known, each.place) for expression in (each.margin, *each.changes.values())]
     return stated
 
 
 def check_speaks_in_rates(model: Model) -> None:
-    """Energies and constraints must be stated in rates: a velocity in them would count as a constant.
+    """Energies and constraints must be given in rates: a velocity in them would count as a constant.
 
     Bodies, losses and inputs may contain velocities where there is no constraint whose multiplier would miss them.
     """
     rows: list[Stated]
     rows = [(f"the constraint {each.quantity.name}", each.row, set(), each.place) for each in model.constraints]
-    others = [*_bodies(model), _energies(model)[2], *_input_rates(model)] if model.constraints else []
+    others = [*_bodies(model), _energies(model)[2], *_input_rates(model), *_force_rates(model)]
+    others = others if model.constraints else []
     for what, expression, _, place in [*_energies(model)[:2], *rows, *others]:
         stated = expression if isinstance(expression, Body) else sympy.sympify(expression)
-        wrong = stated.free_symbols & set(model.velocities)
+        wrong = stated.free_symbols & set(model.own_motions)
         if wrong:
             name = min(symbol.name for symbol in wrong)
             raise ModelError(
-                f"machine {model.name}: {what} contains the velocity {name}; state it in rates of coordinates "
+                f"machine {model.name}: {what} contains the velocity {name}; write it in rates of coordinates "
                 "such as x.rate (the kinematics say what these are in velocities)",
                 place,
             )
-    rates = {*(q.rate for q in model.coordinates), *model.velocities}
+    growing = set().union(*(rate.free_symbols for rate in model.first_order.values()))
     for i, (u, on) in enumerate(model.inputs.items()):
-        if not sympy.sympify(on).free_symbols & rates:
-            text = f"machine {model.name}: input {u.name} does work on no coordinate's rate; state one such as x.rate"
+        if not sympy.sympify(on).free_symbols & set(model.motions) and not (on == 0 and u in growing):
+            text = f"machine {model.name}: input {u.name} does work on no coordinate's rate; give one such as x.rate"
+            text += f", or 0 for one that acts in first_order= alone ({{{u.name}: 0}})" if model.first_order else ""
             raise ModelError(text, place_of(model, "inputs", i))
 
 
@@ -160,11 +173,31 @@ def check_independent(model: Model, A: Matrix) -> None:
 def check_identities_hold(model: Model, rates: dict[Expr, Expr]) -> None:
     """The kinematics must keep each identity; `rates`: time and coordinates -> their rates along the motion."""
     for i, (name, expression) in enumerate(model.identities.items()):
-        change = sympy.Add(*(diff(expression, symbol) * rate for symbol, rate in rates.items()))
-        leftover = trig_reduce(change, set(model.parameters))
-        if leftover != 0 and sympy.simplify(leftover) != 0:
+        change = along(expression, rates)
+        leftover = left_over(change, model)
+        if leftover != 0:
             text = f"machine {model.name}: the kinematics do not keep the identity {name} (its rate is {leftover})"
             raise ModelError(f"{text}; correct one of them", place_of(model, "identities", i))
+
+
+def left_over(expression: Expr, model: Model) -> Expr:
+    """What is left of an expression that is meant to vanish."""
+    left = reduced(expression, model)
+    known = left == 0 or is_straight_line(left, model)
+    return left if known or sympy.simplify(left) != 0 else sympy.Integer(0)
+
+
+def reduced(expression: Expr, model: Model) -> Expr:
+    """`trig_reduce`; what is too large for it is kept, or 0 where it vanishes (see `are_zero`)."""
+    expression = sympy.sympify(expression)
+    if not is_straight_line(expression, model):
+        return trig_reduce(expression, set(model.parameters))
+    return sympy.Integer(0) if are_zero([expression]) else expression
+
+
+def is_straight_line(expression: Expr, model: Model) -> bool:
+    """Whether an expression contains auxiliary symbols, or ought to."""
+    return bool(auxiliaries_of(expression)) or is_large(expression, set(model.parameters))
 
 
 def check_inertia(model: Model, M_r: Matrix) -> None:
@@ -176,7 +209,7 @@ def check_inertia(model: Model, M_r: Matrix) -> None:
     names = ", ".join(v.name for v, part in zip(model.velocities, weakest, strict=True) if abs(part) > 1e-6)
     raise ModelError(
         f"machine {model.name}: a velocity among {names} has no inertia (the mass matrix is singular): no kinetic "
-        "energy belongs to it, or no coordinate moves with it; give it mass, state kinematics= in which it moves "
+        "energy belongs to it, or no coordinate moves with it; give it mass, give kinematics= in which it moves "
         "a coordinate, or leave it out",
         place_of(model, "kinetic"),
     )
@@ -194,18 +227,17 @@ def at_generic_states(model: Model, matrix: Matrix) -> list[npt.NDArray[np.float
 
 
 def check_constraints_hold(model: Model, A: Matrix, b: Matrix, G: Matrix, g0: Matrix) -> None:
-    constants = set(model.parameters)
-    for i in range(len(model.constraints)):
-        leftover = trig_reduce_matrix(A[i, :] * G, constants), trig_reduce_matrix(A[i, :] * g0 - b[i, :], constants)
-        for entry in (*leftover[0], *leftover[1]):
-            if entry != 0 and sympy.simplify(entry) != 0:
-                raise _broken(model, i, A, entry)
+    for i in range(0 if model.independent else len(model.constraints)):  # kinematics that were solved for satisfy them
+        for entry in (*(A[i, :] * G), *(A[i, :] * g0 - b[i, :])):
+            leftover = left_over(entry, model)
+            if leftover != 0:
+                raise _broken(model, i, A, leftover)
     expected = len(model.coordinates) - len(model.constraints)
-    if model.constraints and len(model.velocities) != expected:
+    if model.constraints and len(model.own_motions) != expected:
         raise ModelError(
             f"machine {model.name}: {len(model.coordinates)} coordinates less {len(model.constraints)} "
-            f"constraints leave {expected} velocities, but {len(model.velocities)} are stated "
-            f"({', '.join(v.name for v in model.velocities)}): a constraint is redundant or missing",
+            f"constraints leave {expected} velocities, but {len(model.own_motions)} are given "
+            f"({', '.join(v.name for v in model.own_motions)}): a constraint is redundant or missing",
             place_of(model, "constraints"),
         )
 
@@ -217,7 +249,7 @@ def _broken(model: Model, i: int, A: Matrix, leftover: Expr) -> ModelError:
     if free:
         wanted = len(model.coordinates) - len(model.constraints)
         return ModelError(
-            f"machine {model.name}: no kinematics are stated for {', '.join(free)}, so their rates are free, which the "
+            f"machine {model.name}: no kinematics are given for {', '.join(free)}, so their rates are free, which the "
             f"constraint {each.quantity.name} forbids; state kinematics={{{free[0]}: ..., ...}}, the rates as linear "
             f"expressions of {wanted} velocities, q' = G v, for which every constraint holds",
             each.place,

@@ -127,6 +127,11 @@ class Observer:
         self._by_input = np.zeros((n, n_tau))
         self._normals = np.zeros((len(machine.description.held), n))
 
+    @property
+    def constants(self) -> Array:
+        """What its kernels compute from the parameters alone."""
+        return self._c
+
     def measure(self, t: float, x: Array, u: Array, z: Array) -> None:
         """What the sensors measure without error at a kernel state, into z (n_z,)."""
         self.kernel.measure(t, x, u, self._c, z)

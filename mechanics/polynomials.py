@@ -44,7 +44,7 @@ class Polynomials:
         """The polynomial of an expression.
 
         Raises:
-            NotPolynomial: it is none in generators, their inverses and rational numbers.
+            NotPolynomial: it is not one in generators, their inverses and rational numbers.
         """
         if node not in self._known:
             self._known[node] = self._converted(node)

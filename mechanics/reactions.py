@@ -32,22 +32,22 @@ def check_reactions(model: Model) -> None:
     """
     what = f"machine {model.name}"
     if len(model.stabilised) != len(model.reactions):
-        text = f"{what}: {len(model.reactions)} reactions and {len(model.stabilised)} stabilised constraints; state"
+        text = f"{what}: {len(model.reactions)} reactions and {len(model.stabilised)} stabilised constraints; give"
         raise ModelError(f"{text} one for each reaction", model.place.argument("stabilised"))
     if model.reactions and model.constraints:
-        text = f"{what}: constraints and reactions are stated, but the multipliers of the former would not know the "
+        text = f"{what}: constraints and reactions are given, but the multipliers of the former would not know the "
         raise ModelError(f"{text}latter; hold all by reactions", model.place.argument("constraints"))
     rates = {*(q.rate for q in model.coordinates), *model.velocities}
     for i, (N, on) in enumerate(model.reactions.items()):
         stated = sympy.sympify(on)
         slopes = gradient(stated, list(rates))
         if stated != 0 and (not any(slopes) or any(slope.free_symbols & rates for slope in slopes)):
-            text = f"{what}: reaction {N.name} does work on {stated}, which is not linear in rates; state one such as"
+            text = f"{what}: reaction {N.name} does work on {stated}, which is not linear in rates; give one such as"
             raise ModelError(f"{text} x.rate, or 0 for none", model.place.argument("reactions", i))
     for each in model.stabilised:
         if each.residual.free_symbols & {*model.reactions, *(v.rate for v in model.velocities)}:
             text = f"{what}, constraint {each.quantity.name}: its residual contains a reaction or an acceleration"
-            raise ModelError(f"{text}; state it in states, rates, parameters and time", each.place)
+            raise ModelError(f"{text}; use only states, rates, parameters and time", each.place)
 
 
 def check_rows(equations: Equations) -> None:
@@ -66,7 +66,7 @@ def check_rows(equations: Equations) -> None:
             raise ModelError(text, each.place)
         if not any(entries):
             text = f"{what}, constraint {each.quantity.name}: its row contains neither a reaction nor an acceleration"
-            raise ModelError(f"{text}; state row = derivative(f) + lam*f or the like", each.place)
+            raise ModelError(f"{text}; give row = derivative(f) + lam*f or the like", each.place)
     if not model.reactions:
         return
     S, _ = _system(equations, *_eliminated(equations))
@@ -78,7 +78,7 @@ def check_rows(equations: Equations) -> None:
     if tried and all(np.linalg.matrix_rank(each) < len(each) for each in tried):
         names = ", ".join(each.quantity.name for each in model.stabilised)
         text = f"{what}: the rows of {names} depend on each other, so they leave the reactions undetermined"
-        raise ModelError(f"{text}; state rows that differ", model.place.argument("stabilised"))
+        raise ModelError(f"{text}; give rows that differ", model.place.argument("stabilised"))
 
 
 def rows_in_velocities(equations: Equations) -> list[Expr]:

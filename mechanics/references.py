@@ -21,12 +21,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
 
-from servonode.errors import StatementError, did_you_mean
+from servonode.errors import ServonodeError, StatementError, did_you_mean
 from servonode.mechanics.description import ModelError
 from servonode.mechanics.ownership import open_to_all
 from servonode.mechanics.source_location import Place
 
 _SITE = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib"))
+_INSTALLED = {"site-packages", "dist-packages"}  # the same, of another environment on PYTHONPATH
 _OURS = "servonode"
 _DEFINED_IN = ("controllers", "plants")  # the rooms with machines and programs
 
@@ -225,7 +226,7 @@ def find(reference: str, packaged: Mapping[str, str], group: str, folder: Path, 
         return _in_module(reference, place, function, word)
     near = did_you_mean(reference, [*packaged, *named], most=3)
     raise NotFound(
-        f"{reference!r} is unknown; {near}take a name that servonode list {word}s shows, or state your own as "
+        f"{reference!r} is unknown; {near}choose a name that servonode list {word}s shows, or give your own as "
         f'"./my_{word}.py:{_usual(word)}" beside the launch file'
     )
 
@@ -303,7 +304,7 @@ def _options(tree: ast.Module, definition: Definition) -> Iterator[Option]:
         except ValueError:
             default = None
         if not isinstance(default, str | int | float | bool):
-            text = f"the default of option {argument.arg!r} is not a number, a text or a truth value; state one"
+            text = f"the default of option {argument.arg!r} is not a number, a text or a truth value; give one"
             raise ModelError(text, place)
         yield Option(argument.arg, default, _literal(argument.annotation))
 
@@ -325,6 +326,8 @@ def _reached(file: Path) -> set[Path]:
         if file in found:
             continue
         found.add(file)
+        if not file.is_file():  # what was typed into an interpreter or a notebook
+            continue
         waiting += [each for name in _imports(file.read_bytes()) for each in _sources(name, file)]
     return found
 
@@ -390,7 +393,7 @@ def _roots(top: str) -> tuple[Path, ...]:
     if spec is None or not spec.origin or not spec.origin.endswith(".py"):
         return ()
     origin = Path(spec.origin).resolve()
-    if any(origin.is_relative_to(site) for site in _SITE):
+    if any(origin.is_relative_to(site) for site in _SITE) or _INSTALLED.intersection(origin.parts):
         return ()
     return (origin.parent.parent if origin.name == "__init__.py" else origin.parent,)
 
@@ -413,7 +416,7 @@ def _files(folder: Path, dotted: str) -> list[Path]:
 def _beside(definition: Definition) -> Iterator[None]:
     """Let a file import its neighbours, and them only: others of the same names leave sys.modules meanwhile.
 
-    So two folders may use the same names, and an edited neighbour is read anew.
+    So two folders may use the same names, and an edited neighbour is read again.
     """
     if definition.module is not None:
         yield
@@ -450,6 +453,8 @@ def _run(definition: Definition, work: Callable[[], Any]) -> Any:
         place = _last_place(error, _reached(definition.file.resolve())) or definition.place
         if isinstance(error, SyntaxError) and error.filename:
             place = Place(error.filename, error.lineno or 1)
+        if isinstance(error, ServonodeError):  # which says how to correct it
+            raise ModelError(str(error), place) from error
         raise ModelError(f"{type(error).__name__}: {error}; correct this line", place) from error
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import sympy
 
+from servonode.errors import checked
 from servonode.mechanics.description import ModelError, Quantity, SensorDescription
 from servonode.mechanics.source_location import Place, here
 from servonode.mechanics.symbols import check_name, refuse_uncompilable
@@ -31,6 +32,7 @@ class Sensor:
         return replace(self, expression=expression)
 
 
+@checked
 def sensor(
     name: str,
     description: str,
@@ -53,6 +55,12 @@ def sensor(
 
     Raises:
         ModelError: the name is not valid, the expression cannot be compiled, or a number is out of its range.
+
+    >>> from servonode.mechanics import coordinate, sensor
+    >>> theta = coordinate("theta", "angle", "rad")
+    >>> encoder = sensor("encoder", "angle of the shaft", theta, "rad", quantum=0.001)
+    >>> encoder.expression, encoder.description.quantum
+    (theta, 0.001)
     """
     check_name("sensor", name)
     refuse_uncompilable(f"sensor {name}", expression, here())

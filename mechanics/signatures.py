@@ -1,6 +1,6 @@
 """Signatures of the functions in generated modules: their arguments with types and shapes, read from a Protocol.
 
-What a module holds is stated once, as a Protocol: mypy sees the module by it, the compiler takes types and names of
+What a module holds is given once, as a Protocol: mypy sees the module by it, the compiler takes types and names of
 arguments from it, the C export the shapes of arrays. Arrays are `Annotated[Array, ...]` with their shape: numbers, and
 names of sizes.
 """
@@ -48,7 +48,7 @@ class Signature:
 
     name: str
     arguments: tuple[Argument, ...]
-    result: str = ""  # its type; empty: there is none
+    result: str = ""  # its type; empty: none
 
     @classmethod
     @functools.cache

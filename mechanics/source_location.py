@@ -1,4 +1,4 @@
-"""Where in a user's file something was stated, so that an error can name the line.
+"""Where in a user's file something was given, so that an error can name the line.
 
 A word such as `parameter(...)` remembers the place that calls it. For an argument of a longer call, such as
 `kinetic=` of `Model(...)`, the place is looked up in the source when an error needs it.
@@ -9,23 +9,24 @@ import linecache
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType
 
 
 @dataclass(frozen=True)
 class Place:
-    """A line of a source file, as `my_robot.py line 12`; false where there is none."""
+    """A line of a source file, as `my_robot.py line 12`; false if none exists."""
 
     file: str
     line: int
 
     def __str__(self) -> str:
-        return f"{Path(self.file).name} line {self.line}" if self else ""
+        return f"{_cell(self.file) or Path(self.file).name} line {self.line}" if self else ""
 
     def __bool__(self) -> bool:
         return bool(self.file)
 
     def argument(self, keyword: str, entry: int | None = None, follow: bool = True) -> "Place":
-        """Where the argument `keyword` of the call at this place is stated, or its entry of that number.
+        """Where the argument `keyword` of the call at this place is given, or its entry of that number.
 
         A name is followed to its last assignment above the call, if wanted. Without a source, the place of the call.
         """
@@ -39,6 +40,26 @@ class Place:
             stated = _entry(stated, entry) or stated
         return Place(self.file, stated.lineno)
 
+    def entries(self, keyword: str) -> int | None:
+        """How many entries the mapping `keyword` has in the source; None where that is not written there."""
+        source = _source(self.file)
+        call = source.calls.get(self.line) if source else None
+        value = next((each.value for each in call.keywords if each.arg == keyword), None) if call else None
+        stated = source.followed(value, self.line) if source and value else None
+        return len(stated.keys) if isinstance(stated, ast.Dict) and None not in stated.keys else None
+
+
+def _is_generated(code: CodeType) -> bool:
+    """Whether it is what `dataclass` has made."""
+    return code.co_filename == "<string>" and code.co_name == "__init__"
+
+
+def _cell(file: str) -> str:
+    """What IPython calls a file that is a cell of a notebook or session, `Cell In[3]`; empty for all others."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    named = getattr(getattr(shell, "compile", None), "format_code_name", lambda _: None)(file)
+    return " ".join(named) if named else ""
+
 
 NOWHERE = Place("", 0)
 
@@ -46,7 +67,7 @@ NOWHERE = Place("", 0)
 def here() -> Place:
     """The line that calls one of the defining functions, outside their own modules, which have a global WORDS."""
     frame = sys._getframe(1)
-    while frame.f_back and ("WORDS" in frame.f_globals or frame.f_code.co_filename == "<string>"):
+    while frame.f_back and ("WORDS" in frame.f_globals or _is_generated(frame.f_code)):
         frame = frame.f_back
     return Place(frame.f_code.co_filename, frame.f_lineno)
 

@@ -2,7 +2,7 @@
 
 The law asks, with rows and columns in the order of the program's residuals (mechanics/README.md, eq. 7),
 
-    f_i^(r_i) = - sum_j K1[i, j] f_j' - sum_j K0[i, j] f_j ,      r_i = 1 or 2,
+    f_i^(r_i) = - ... - sum_j K1[i, j] f_j' - sum_j K0[i, j] f_j ,      r_i = 1, 2, ...
 
 r_i the relative degree. f_j' counts for finite residuals (r = 2) only: a differential one (r = 1) enters by its value,
 through K0, and the law takes its rate as 0. Constraint perturbation equations (Gorshkov 2008, corrected) use z, the m
@@ -20,6 +20,7 @@ against delay; s winds up while an input is at its limit, so it must rest then. 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import comb
 from typing import Any, Self
 
 import numpy as np
@@ -41,32 +42,32 @@ class UnstableGains(ServonodeError, ValueError):
 
 
 def y_order(relative_degrees: Sequence[int]) -> list[int]:
-    """The residual of each entry of y = (z'; zeta): those of relative degree 2, then those of relative degree 1."""
+    """The residual of each entry of y: those of the highest relative degree first, those of relative degree 1 last."""
     return sorted(range(len(relative_degrees)), key=lambda i: -relative_degrees[i])
 
 
 @dataclass(frozen=True, eq=False)
 class Gains:
-    """Feedback f^(r) = -K1 f' - K0 f - KI s, s' = f, of n_s residuals in the program's order.
+    """Feedback f^(r) = ... - K2 f'' - K1 f' - K0 f - KI s, s' = f, of n_s residuals in the program's order.
 
     K0, K1, KI (n_s, n_s); row i of K0, K1 has the unit of f_i^(r_i) over that of f_j, f_j'. Columns of K1 that
-    belong to relative degree 1 are 0. The arrays are copies and cannot be written.
+    belong to relative degree 1 are 0. `higher` are K2, K3, ..., of relative degrees above 2. The arrays are copies and
+    cannot be written.
 
     Raises:
-        ValueError: a relative degree is neither 1 nor 2, a shape does not fit, a gain is not finite or multiplies the
-            rate of a residual of relative degree 1.
+        ValueError: a relative degree is below 1, a shape does not fit, a gain is not finite or multiplies the rate of
+            a residual of relative degree 1.
     """
 
     K0: Array  # of f
     K1: Array  # of f'
     relative_degrees: tuple[int, ...]
     KI: Array  # of the integral of f
+    higher: tuple[Array, ...] = ()  # of f'' and so on
 
     def __post_init__(self) -> None:
-        for i in (i for i, r in enumerate(self.relative_degrees) if r not in (1, 2)):
-            raise ValueError(
-                f"residual {i} has relative degree {self.relative_degrees[i]}; choose 1 (differential) or 2 (finite)"
-            )
+        for i in (i for i, r in enumerate(self.relative_degrees) if r < 1):
+            raise ValueError(f"residual {i} has relative degree {self.relative_degrees[i]}; it must be 1 or more")
         for name in ("K0", "K1", "KI"):
             array = _matrix(name, getattr(self, name), len(self.relative_degrees))
             array.setflags(write=False)
@@ -80,14 +81,21 @@ class Gains:
     @classmethod
     def from_rates(cls, rates: Sequence[float], relative_degrees: Sequence[int]) -> Self:
         """Gains of a finite rate lambda [1/s] for each: (d/dt + lambda)^r f = 0; rate 0 is the plain law f^(r) = 0."""
-        each = _one_each("rates", rates, relative_degrees)
-        power, twice = np.array(relative_degrees, dtype=float), 2.0 * (np.array(relative_degrees) == 2)
-        return cls.from_matrices(np.diag(each**power), np.diag(twice * each), relative_degrees)
+        each, r = _one_each("rates", rates, relative_degrees), np.array(relative_degrees, dtype=float)
+        K0 = np.diag(each**r)
+        more = [_binomial_gains(each, r, order) for order in range(1, max(2, *relative_degrees, 0))]
+        return cls(K0, more[0], tuple(relative_degrees), np.zeros_like(K0), tuple(more[1:]))
 
     @classmethod
     def from_matrices(cls, K0: Matrix, K1: Matrix, relative_degrees: Sequence[int]) -> Self:
-        """Gains of coupled residuals, K0 and K1 (n_s, n_s) in the program's order; signs and errors as `Gains`."""
+        """Gains of coupled residuals, K0 and K1 (n_s, n_s) in the program's order; signs and errors as `Gains`.
+
+        Raises ValueError also where a relative degree is above 2.
+        """
         n = len(relative_degrees)
+        for i in (i for i, r in enumerate(relative_degrees) if r > 2):
+            text = f"residual {i} has relative degree {relative_degrees[i]}, and matrices are for 1 and 2"
+            raise ValueError(f"{text}; give convergence rates, lambda")
         return cls(np.array(K0, float), np.array(K1, float), tuple(relative_degrees), np.zeros((n, n)))
 
     @classmethod
@@ -109,9 +117,18 @@ class Gains:
         return cls.from_matrices(K0, np.where(finite, C, 0.0), relative_degrees)
 
     @property
-    def two(self) -> list[int]:
-        """Residuals of relative degree 2."""
-        return [i for i, r in enumerate(self.relative_degrees) if r == 2]
+    def K(self) -> tuple[Array, ...]:
+        """K0, K1, K2, ..., of f, f', f'', ..."""
+        return (self.K0, self.K1, *self.higher)
+
+    @property
+    def rates(self) -> Array:
+        """The convergence rate [1/s] of each residual; of coupled ones what a diagonal entry alone would be."""
+        return np.array([self.K[r - 1][i, i] / r for i, r in enumerate(self.relative_degrees)])
+
+    def above(self, order: int) -> list[int]:
+        """Residuals of a relative degree above `order`: the derivatives of that order are states."""
+        return [i for i, r in enumerate(self.relative_degrees) if r > order]
 
     @property
     def integrated(self) -> list[int]:
@@ -126,8 +143,15 @@ class Gains:
     def without_plain(self) -> Self:
         """The gains of the residuals that have feedback."""
         keep = [i for i in range(len(self.relative_degrees)) if i not in self.plain]
-        K0, K1, KI = (each[np.ix_(keep, keep)] for each in (self.K0, self.K1, self.KI))
-        return replace(self, K0=K0, K1=K1, KI=KI, relative_degrees=tuple(self.relative_degrees[i] for i in keep))
+        K0, K1, KI, *higher = (each[np.ix_(keep, keep)] for each in (self.K0, self.K1, self.KI, *self.higher))
+        kept = tuple(self.relative_degrees[i] for i in keep)
+        return replace(self, K0=K0, K1=K1, KI=KI, relative_degrees=kept, higher=tuple(higher))
+
+
+def _binomial_gains(rates: Array, relative_degrees: Array, order: int) -> Array:
+    """The gains of the derivatives of this order in (d/dt + lambda)^r f = 0."""
+    factors = np.array([comb(int(r), order) if r > order else 0 for r in relative_degrees], dtype=float)
+    return np.diag(factors * rates ** np.maximum(relative_degrees - order, 0))
 
 
 def with_integral(gains: Gains, rates: Sequence[float]) -> Gains:
@@ -145,13 +169,27 @@ def with_integral(gains: Gains, rates: Sequence[float]) -> Gains:
 
 
 def system_matrix(gains: Gains) -> Array:
-    """The matrix of xi' = K xi, xi = (z; y; s): size m + n_s, and one more for each integrated residual."""
-    order, two, n, m = y_order(gains.relative_degrees), gains.two, len(gains.relative_degrees), len(gains.two)
-    one, integrated = order[m:], gains.integrated
-    top = np.hstack([np.zeros((m, m)), np.eye(m, n), np.zeros((m, len(integrated)))])
-    columns = [gains.K0[:, two], gains.K1[:, two], gains.K0[:, one], gains.KI[:, integrated]]
-    values = np.hstack([np.eye(n)[:, two], np.zeros((n, m)), np.eye(n)[:, one], np.zeros((n, len(integrated)))])  # f
-    return np.vstack([top, -np.hstack(columns)[order], values[integrated]])
+    """The matrix of xi' = K xi, xi = (z; y; s): size sum of r, and one more for each integrated residual."""
+    at = _places(gains)
+    K = np.zeros((len(at) + len(gains.integrated),) * 2)
+    for (i, order), row in at.items():
+        if order < gains.relative_degrees[i] - 1:
+            K[row, at[i, order + 1]] = 1.0
+            continue
+        for (k, other), column in at.items():
+            K[row, column] = -gains.K[other][i, k]
+        K[row, len(at) :] = -gains.KI[i, gains.integrated]
+    for row, i in enumerate(gains.integrated, len(at)):
+        K[row, at[i, 0]] = 1.0
+    return K
+
+
+def _places(gains: Gains) -> dict[tuple[int, int], int]:
+    """Residual and order of each derivative in xi -> its place: f, f', ... but the last ones, then these in y."""
+    most = max(gains.relative_degrees, default=0)
+    lower = [(i, order) for order in range(most) for i in gains.above(order + 1)]
+    top = [(i, gains.relative_degrees[i] - 1) for i in y_order(gains.relative_degrees)]
+    return {each: place for place, each in enumerate([*lower, *top])}
 
 
 def eigenvalues(gains: Gains) -> npt.NDArray[np.complex128]:
@@ -216,8 +254,8 @@ def lyapunov(K: Array) -> Array:
 def _unstable(gains: Gains, names: Sequence[str]) -> UnstableGains:
     """The refusal, with the eigenvalue and the residual that shows it most."""
     mu, vectors = np.linalg.eig(system_matrix(gains))
-    worst, m, order = int(np.argmax(mu.real)), len(gains.two), y_order(gains.relative_degrees)
-    share = np.abs(vectors[[*range(m), *range(2 * m, m + len(order))], worst])  # of f itself: z and zeta
+    worst, order, at = int(np.argmax(mu.real)), y_order(gains.relative_degrees), _places(gains)
+    share = np.abs(vectors[[at[i, 0] for i in order], worst])  # of f itself
     value = complex(mu[worst]) + 0.0  # not -0
     text = f"{value.real:+.4g}" + (f" ± {abs(value.imag):.4g}j" if value.imag else "")
     return UnstableGains(

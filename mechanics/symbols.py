@@ -9,17 +9,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sympy
+from sympy.functions.elementary.piecewise import ExprCondPair
 from sympy.printing.str import StrPrinter
 
+from servonode.errors import checked
 from servonode.mechanics.description import ModelError, Quantity, Requirement, derivative_name
 from servonode.mechanics.differentiate import diff
-from servonode.mechanics.functions import COMPILED
+from servonode.mechanics.functions import COMPILED, TO_STATE, choose
 from servonode.mechanics.source_location import Place, here
+from servonode.mechanics.stated import Stated
 
 WORDS = True  # lines of this module are not a user's, see source_location.here
 LONGEST_SIDE = 120  # characters of an expression that an error shows
 time = sympy.Symbol("t", real=True)
 _WITHOUT_VALUE = {sympy.I, sympy.nan, sympy.zoo, sympy.oo, -sympy.oo}
+_SWITCHES = (sympy.Piecewise, sympy.Heaviside, ExprCondPair, sympy.logic.boolalg.Boolean)
 Expr = Any  # sympy ships no types; every expression is a sympy.Expr
 
 
@@ -48,29 +52,33 @@ def check_kinds(what: str, keyword: str, entries: Iterable[Any], kind: type, pla
     """
     for i, each in enumerate(entries):
         if not isinstance(each, kind):
-            word = kind.__name__.lower() + ("_" if kind.__name__ == "Input" else "")
+            word = {"Input": "input_", "FirstOrder": "first_order"}.get(kind.__name__, kind.__name__.lower())
             text = f"{what}: {each!r} in {keyword}= was not made by {word}(...); make it so"
             raise ModelError(text, place.argument(keyword, i))
 
 
-def refuse_uncompilable(what: str, expression: Any, place: Place) -> None:
+def refuse_uncompilable(what: str, expression: Any, place: Place, *, switches: bool = False) -> None:
     """An expression must consist of numbers, symbols, sums, products, powers and functions that can be compiled.
+
+    With `switches` it may also contain Piecewise and Heaviside, which `switches.settled` brings into a form of ours.
 
     Raises:
         ModelError: it is a text or None, has no real value, or contains something else.
     """
     if expression is None or isinstance(expression, str | bool):
-        raise ModelError(f"{what}: {expression!r} is no expression; state it in symbols and numbers", place)
+        raise ModelError(f"{what}: {expression!r} is not an expression; state it in symbols and numbers", place)
     stated = sympy.sympify(expression)
     if not isinstance(stated, sympy.Expr):
-        raise ModelError(f"{what}: {expression!r} is no expression; state one", place)
+        raise ModelError(f"{what}: {expression!r} is not an expression; give one", place)
     nodes = nodes_of(stated)
     if not _WITHOUT_VALUE.isdisjoint(nodes):
         raise ModelError(f"{what}: {expression} has no finite real value; correct it", place)
     for node in nodes:
         known = isinstance(node, sympy.Add | sympy.Mul | sympy.Pow | sympy.Number | sympy.NumberSymbol | sympy.Symbol)
+        known = known or isinstance(node, choose) or (switches and isinstance(node, _SWITCHES))
         if not known and type(node).__name__ not in COMPILED:
-            text = f"{what} contains {node}, which cannot be compiled; use {', '.join(sorted(COMPILED))}"
+            text = f"{what} contains {node}, which cannot be compiled; use {TO_STATE}"
+            text += ", Piecewise, Heaviside" if switches else ""
             raise ModelError(text, place)
 
 
@@ -154,6 +162,10 @@ class Velocity(Named):
         return self.of.acceleration if self.of is not None else Rate(self.name, 1)
 
 
+class FirstOrder(Velocity):
+    """A state of the machine that is no motion, such as a current; enters like a velocity of unit mass."""
+
+
 class Parameter(Named):
     """A constant of the machine or of a program.
 
@@ -172,7 +184,7 @@ class Reaction(Named):
 class Constraint:
     """A passive constraint, its multiplier a force: `row = 0` linear in the rates, the row of A q' - b.
 
-    A holonomic one is stated as `finite = 0`, an expression of coordinates and time; its row is the derivative.
+    A holonomic one is given as `finite = 0`, an expression of coordinates and time; its row is the derivative.
     """
 
     def __init__(self, quantity: Quantity, stated: Expr) -> None:
@@ -192,7 +204,7 @@ class Constraint:
     def _derivative(self, finite: Expr) -> Expr:
         coordinates = sorted((q for q in finite.free_symbols if isinstance(q, Coordinate)), key=lambda q: q.name)
         if not coordinates:
-            text = f"constraint {self.quantity.name}: it contains no coordinate and no rate; state what it holds"
+            text = f"constraint {self.quantity.name}: it contains no coordinate and no rate; say what it holds"
             raise ModelError(text, self.place)
         return sympy.Add(*(diff(finite, q) * q.rate for q in coordinates), diff(finite, time))
 
@@ -248,6 +260,7 @@ class Body:
         return replace(self, mass=change(self.mass), **changed)
 
 
+@checked
 def coordinate(
     name: str,
     description: str,
@@ -257,14 +270,23 @@ def coordinate(
     limit: float | None = None,
     rate_limit: float | None = None,
 ) -> Coordinate:
-    """A generalized coordinate; its rate is `.rate`. `start` is its value at t = 0 unless the launch file says else.
+    """A generalized coordinate; its rate is `.rate`. `start` is the default of its initial value.
 
-    limit: the largest magnitude that a machine's reading of it is believed to have, rate_limit: its fastest believable
-    change [unit per s]; beyond them a machine behind a driver is in fault (`plant.safety.state_limit` overrides).
+    limit: the largest plausible magnitude of a measured value. rate_limit: its fastest plausible change [unit per s].
+    Beyond them, a machine behind a driver is in fault (`plant.safety.state_limit` overrides).
+
+    Raises:
+        ModelError: the name is no ASCII identifier, or a limit is not a positive number.
+
+    >>> from servonode.mechanics import coordinate
+    >>> theta = coordinate("theta", "angle from below", "rad", start=0.1)
+    >>> theta.rate, theta.acceleration
+    (theta_dot, theta_ddot)
     """
     return Coordinate(Quantity(name, description, unit, start, **_reading(name, limit, rate_limit)))
 
 
+@checked
 def velocity(
     name: str,
     description: str,
@@ -274,8 +296,48 @@ def velocity(
     limit: float | None = None,
     rate_limit: float | None = None,
 ) -> Velocity:
-    """An independent quasi-velocity; its rate (an acceleration, for outputs) is `.rate`. Else as a coordinate."""
+    """An independent quasi-velocity; its rate, an acceleration for outputs, is `.rate`. Arguments: as `coordinate`.
+
+    >>> from servonode.mechanics import velocity
+    >>> velocity("v", "forward speed", "m/s").rate
+    v_dot
+    """
     return Velocity(Quantity(name, description, unit, start, **_reading(name, limit, rate_limit)))
+
+
+@checked
+def first_order(
+    name: str,
+    description: str,
+    unit: str = "1",
+    *,
+    start: float = 0.0,
+    limit: float | None = None,
+    rate_limit: float | None = None,
+) -> FirstOrder:
+    """A state of the machine that is not a motion, such as the current of a motor; `Model(first_order=)` has its rate.
+
+    Its rate, for use in outputs, is `.rate`. Arguments: as `coordinate`.
+
+    >>> from servonode.mechanics import Model, coordinate, first_order, input_, parameter
+    >>> x, i = coordinate("x", "place", "m"), first_order("i", "current", "A")
+    >>> m = parameter("m", "mass", "kg", default=1.0, above=0)
+    >>> R, L, k = (parameter(name, name, default=1.0, above=0) for name in ("R", "L", "k"))
+    >>> u = input_("u", "voltage", "V")
+    >>> motor = Model(
+    ...     name="motor",
+    ...     description="a mass that a linear motor pulls",
+    ...     coordinates=(x,),
+    ...     parameters=(m, R, L, k),
+    ...     kinetic=m * x.rate**2 / 2,
+    ...     forces={k * i: x.rate},
+    ...     first_order={i: (u - R * i - k * x.rate) / L},
+    ...     inputs={u: 0},
+    ... )
+    >>> [each.name for each in motor.state]
+    ['x', 'x_dot', 'i']
+    """
+    return FirstOrder(Quantity(name, description, unit, start, **_reading(name, limit, rate_limit)))
 
 
 def _reading(name: str, limit: float | None, rate_limit: float | None) -> dict[str, Any]:
@@ -290,12 +352,17 @@ def _reading(name: str, limit: float | None, rate_limit: float | None) -> dict[s
     return {"limit": limit, "rate_limit": rate_limit}
 
 
+@checked
 def vector(
     word: Callable[..., Any], name: str, description: str, unit: str = "1", *, start: Sequence[float] = (0, 0, 0)
 ) -> sympy.MatrixBase:
-    """A column of coordinates or velocities called name_0, name_1, ...; outside they go as one list `name`.
+    """A column of coordinates or velocities name_0, name_1, ...; files and messages have them as one list `name`.
 
     `word` is `coordinate` or `velocity`; `start` has as many entries as the vector.
+
+    >>> from servonode.mechanics import coordinate, vector
+    >>> list(vector(coordinate, "p", "place", "m"))
+    [p_0, p_1, p_2]
     """
     entries = [word(f"{name}_{i}", f"{description}, entry {i}", unit, start=float(s)) for i, s in enumerate(start)]
     for entry in entries:
@@ -303,6 +370,7 @@ def vector(
     return sympy.Matrix(entries)
 
 
+@checked
 def body(
     name: str,
     *,
@@ -313,22 +381,34 @@ def body(
 ) -> Body:
     """A rigid body: `velocity` of its centre of mass, `angular_velocity`, both in axes that do not turn.
 
-    Plane bodies have one angular velocity, others three. `inertia` is a number, or a 3 by 3 matrix that turns with the
-    body. Stated in rates alone it is the same as its kinetic energy; in velocities it also serves motions that are the
-    rate of no coordinate, such as the spin of a ball.
+    Plane bodies have one angular velocity, others three. `inertia` is a number, or a 3 by 3 matrix (of sympy, numpy or
+    lists) that turns with the body. In rates, a body is equivalent to its kinetic energy; in velocities, it also allows
+    motions that are not the rate of a coordinate, such as the spin of a ball.
 
     Raises:
-        ModelError: the inertia does not fit the angular velocity.
+        ModelError: the velocity is no sequence, or the inertia does not fit the angular velocity.
+
+    >>> from servonode.mechanics import body, coordinate, parameter
+    >>> x, phi = coordinate("x", "place", "m"), coordinate("phi", "angle", "rad")
+    >>> m, J = parameter("m", "mass", "kg", default=1.0), parameter("J", "inertia", "kg m^2", default=0.1)
+    >>> body("wheel", mass=m, velocity=(x.rate,), inertia=J, angular_velocity=phi.rate).kinetic
+    J*phi_dot**2/2 + m*x_dot**2/2
     """
     spin = sympy.Matrix(list(angular_velocity) if isinstance(angular_velocity, Sequence | sympy.MatrixBase)
                         else [angular_velocity])  # fmt: skip
-    N = inertia if isinstance(inertia, sympy.MatrixBase) else sympy.sympify(inertia) * sympy.eye(len(spin))
+    stated = sympy.Matrix(inertia) if hasattr(inertia, "__len__") else inertia
+    N = stated if isinstance(stated, sympy.MatrixBase) else sympy.sympify(stated) * sympy.eye(len(spin))
     if N.shape != (len(spin), len(spin)):
         text = f"body {name}: an inertia of {N.shape[0]} by {N.shape[1]} for {len(spin)} angular velocities"
-        raise ModelError(f"{text}; state a number, or as many rows as angular velocities", here())
-    return Body(name, sympy.sympify(mass), sympy.Matrix(list(velocity)), N, spin)
+        raise ModelError(f"{text}; give a number, or as many rows as angular velocities", here())
+    moves = velocity if isinstance(velocity, sympy.MatrixBase) else listed(f"body {name}", "velocity", velocity, here())
+    for word, entries in (("mass", [mass]), ("velocity", moves), ("angular velocity", spin), ("inertia", N)):
+        for entry in entries:
+            refuse_uncompilable(f"body {name}: {word}", entry, here())
+    return Body(name, sympy.sympify(mass), sympy.Matrix(list(moves)), N, spin)
 
 
+@checked
 def parameter(
     name: str,
     description: str,
@@ -338,7 +418,16 @@ def parameter(
     above: float | None = None,
     at_least: float | None = None,
 ) -> Parameter:
-    """A constant with its default [unit] and bounds (`above`: strict, `at_least`: inclusive)."""
+    """A constant with its default [unit] and bounds (`above`: strict, `at_least`: inclusive).
+
+    Raises:
+        ModelError: the name is no ASCII identifier, or the default is out of the bounds.
+
+    >>> from servonode.mechanics import parameter
+    >>> m = parameter("m", "mass", "kg", default=2.0, above=0)
+    >>> m.quantity.default, m.quantity.unit
+    (2.0, 'kg')
+    """
     quantity = Quantity(name, description, unit, default, above, at_least)
     complaint = None if default is None else quantity.complaint(default)
     if complaint:
@@ -346,41 +435,74 @@ def parameter(
     return Parameter(quantity)
 
 
+@checked
 def input_(name: str, description: str, unit: str = "1") -> Input:
-    """A commanded generalized force; the model's `inputs` say on which rate it does work."""
+    """A commanded generalized force; `Model(inputs=)` has the rate on which it does work.
+
+    >>> from servonode.mechanics import input_
+    >>> input_("N", "torque of the motor", "N m").quantity.unit
+    'N m'
+    """
     return Input(Quantity(name, description, unit))
 
 
+@checked
 def reaction(name: str, description: str, unit: str = "N") -> Reaction:
     """An unknown that the `stabilised` rows of the machine determine at every evaluation of the right-hand side.
 
-    The model's `reactions` say on which rate it does work, 0 for none. It may be the rate of a coordinate.
+    `Model(reactions=)` has the rate on which it does work, 0 for none. It may be the rate of a coordinate.
     """
     return Reaction(Quantity(name, description, unit))
 
 
+@checked
 def constraint(name: str, description: str, stated: Expr, unit: str = "N") -> Constraint:
-    """A passive constraint `stated` = 0; `name`, `description`, `unit` are its multiplier's.
+    """A passive constraint `stated` = 0; `name`, `description` and `unit` belong to its multiplier, a force.
 
-    Holonomic if `stated` contains no rate, such as x**2 + y**2 - l**2; else linear in the rates. Its right-hand side
-    may move: terms of time and coordinates alone, such as alpha.rate - w*time.
+    It is holonomic if `stated` contains no rate, such as x**2 + y**2 - l**2; else it must be linear in the rates. It
+    may contain terms of time and coordinates, such as alpha.rate - w*time.
+
+    Raises:
+        ModelError: the name is not valid, or `stated` contains neither a coordinate nor a rate.
+
+    >>> from sympy import cos, sin
+    >>> from servonode.mechanics import constraint, coordinate
+    >>> x, y, psi = coordinate("x", "", "m"), coordinate("y", "", "m"), coordinate("psi", "heading", "rad")
+    >>> constraint("N", "side force of the blade", y.rate * cos(psi) - x.rate * sin(psi)).row
+    -x_dot*sin(psi) + y_dot*cos(psi)
+    >>> constraint("S", "force of the rod", x**2 + y**2 - 1).row
+    2*x*x_dot + 2*y*y_dot
     """
     return Constraint(Quantity(name, description, unit), stated)
 
 
 @dataclass(frozen=True)
-class Output:
-    """A monitored value: an expression of states, rates, accelerations, inputs and multipliers."""
+class Output(Stated):
+    """A monitored value: an expression of states, rates, accelerations, inputs and multipliers.
+
+    In other expressions it stands for its own.
+    """
 
     quantity: Quantity
     expression: Expr
     place: Place = field(default_factory=here)
 
 
+@checked
 def output(name: str, description: str, expression: Expr, unit: str = "1") -> Output:
-    """A monitored value, never fed back."""
+    """A monitored value. A goal may contain it if it consists of states, rates, parameters and time.
+
+    Raises:
+        ModelError: the name is not valid, or the expression cannot be compiled.
+
+    >>> from sympy import sin
+    >>> from servonode.mechanics import coordinate, output
+    >>> theta = coordinate("theta", "angle", "rad")
+    >>> output("height", "height of the tip", 1 - sin(theta), "m").expression
+    1 - sin(theta)
+    """
     check_name("output", name)
-    refuse_uncompilable(f"output {name}", expression, here())
+    refuse_uncompilable(f"output {name}", expression, here(), switches=True)
     return Output(Quantity(name, description, unit), sympy.sympify(expression))
 
 
@@ -397,10 +519,19 @@ class Condition:
     place: Place = field(default_factory=here)
 
 
+@checked
 def condition(relation: Expr, text: str, name: str = "machine") -> Condition:
-    """A condition from a sympy relation such as `I1 >= m1 * d1**2`; `text` says what a violation means.
+    """A condition from a sympy relation such as `I1 >= m1 * d1**2`; `text` explains a violation.
 
-    name: what the fault is called, where a violation is one: "fallen", "contact_lost".
+    name: the name of the fault if a violation is a fault: "fallen", "contact_lost".
+
+    Raises:
+        ModelError: it is no relation, or the name is not valid.
+
+    >>> from servonode.mechanics import condition, coordinate
+    >>> theta = coordinate("theta", "lean", "rad")
+    >>> condition(theta < 1.2, "the rider has fallen", "fallen").margin
+    1.2 - theta
     """
     check_name("fault", name)
     if not isinstance(relation, (sympy.Ge, sympy.Gt, sympy.Le, sympy.Lt)):
@@ -462,6 +593,7 @@ class Stabilised:
     place: Place = field(default_factory=here)
 
 
+@checked
 def stabilised(name: str, description: str, residual: Expr, row: Expr, unit: str = "1") -> Stabilised:
     """A constraint that is held by reactions, themselves determined by a stable equation of its residual.
 
@@ -478,8 +610,19 @@ def stabilised(name: str, description: str, residual: Expr, row: Expr, unit: str
     return Stabilised(Quantity(name, description, unit), sympy.sympify(residual), sympy.sympify(row))
 
 
+@checked
 def derivative(expression: Expr) -> Expr:
-    """The total time derivative in rates: q -> q.rate, q.rate -> q.acceleration, v -> v.rate, p -> p.rate, and of t."""
+    """The total time derivative in rates: q -> q.rate, q.rate -> q.acceleration, v -> v.rate, p -> p.rate, and of t.
+
+    Raises:
+        ModelError: the expression contains something without a rate, such as an input.
+
+    >>> from sympy import sin
+    >>> from servonode.mechanics import coordinate, derivative
+    >>> theta = coordinate("theta", "angle", "rad")
+    >>> derivative(sin(theta))
+    theta_dot*cos(theta)
+    """
     refuse_uncompilable("derivative", expression, here())
     stated = sympy.sympify(expression)
     result = diff(stated, time)
@@ -508,19 +651,25 @@ class Jump:
     place: Place = field(default_factory=here)
 
 
+@checked
 def jump(relation: Expr, changes: Mapping[Any, Expr], description: str) -> Jump:
-    """States that are set at the end of each plant step where `relation` holds, such as at an impact.
+    """New values of states at the end of each plant step at which `relation` holds, for example at an impact.
 
-    Its expressions see the states at the end of the step, and by `before(symbol)` those at its beginning.
+    The expressions contain the states at the end of the step, and as `before(symbol)` those at its beginning.
 
     Raises:
-        ModelError: `relation` is no inequality.
+        ModelError: `relation` is not an inequality, or no state is set.
+
+    >>> from servonode.mechanics import coordinate, jump
+    >>> z = coordinate("z", "height", "m")
+    >>> jump(z <= 0, {z.own_velocity(): -0.8 * z.rate}, "the ball bounces").margin
+    -z
     """
     if not isinstance(relation, (sympy.Ge, sympy.Gt, sympy.Le, sympy.Lt)):
         raise ModelError(f"jump {relation!r}: state when it happens as a relation, for example z <= 0", here())
     strict = isinstance(relation, (sympy.Gt, sympy.Lt))
     if not changes:
-        raise ModelError(f"jump {description!r}: it sets no state; state some, such as {{v: -e*v}}", here())
+        raise ModelError(f"jump {description!r}: it sets no state; give some, such as {{v: -e*v}}", here())
     for symbol, value in changes.items():
         refuse_uncompilable(f"jump {description!r}: the value of {symbol}", value, here())
     set_to = {symbol: sympy.sympify(value) for symbol, value in changes.items()}
@@ -535,6 +684,7 @@ class Before(sympy.Symbol):  # type: ignore[misc]
         return symbol
 
 
+@checked
 def before(state: Named) -> Expr:
     """The value that a state had at the beginning of the step, for the expressions of a `jump`."""
     if not isinstance(state, Coordinate | Velocity):

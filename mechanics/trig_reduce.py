@@ -5,8 +5,9 @@ vanish (a plane machine's mass matrix does not contain its heading). sympy's sim
 polynomial remainder modulo s^2 + c^2 - 1 takes milliseconds, because those relations are a Groebner basis.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import sympy
@@ -15,12 +16,15 @@ from sympy.polys.matrices import DomainMatrix
 from sympy.polys.orderings import lex
 from sympy.polys.rings import ring, sring
 
+from servonode.mechanics.polynomials import LARGEST as LARGEST_POWER
 from servonode.mechanics.polynomials import NotPolynomial, Polynomial, Polynomials, rational
+from servonode.mechanics.straight_line import arguments_first
 
 Expr = Any
 Terms = Iterable[tuple[tuple[int, ...], Expr]]  # exponents and coefficient of each term
 Collected = dict[tuple[int, ...], list[tuple[tuple[int, ...], Expr]]]  # exponents of what moves -> constants, numbers
 SHORT_SUM = 3  # angles in a sum that is always taken apart; of four, an entry has hundreds of products
+LARGEST, DEEPEST = 20_000, 3  # products, and functions in each other, of an expression that is multiplied out
 
 
 def trig_reduce(expression: Expr, constants: Collection[sympy.Symbol]) -> Expr:
@@ -42,11 +46,49 @@ def trig_reduce_matrix(matrix: Expr, constants: Collection[sympy.Symbol]) -> Exp
     return matrix.applyfunc(lambda entry: trig_reduce(entry, constants))
 
 
+def is_large(expression: Expr, constants: Collection[sympy.Symbol]) -> bool:
+    """Whether an expression has too many products, multiplied out, or functions of functions, for its sum to be short.
+
+    This is the one bound that parts machines: those whose energies are not large have equations of motion that are
+    multiplied out and reduced, those of the others are straight-line programs.
+    """
+    trigonometric, sums = _parts(expression, frozenset(constants))
+    if _depth(expression) > DEEPEST:
+        return True
+    apart = _in_few_angles(frozenset(node.args[0] for node in trigonometric)) | _in_few_sums(frozenset(sums))[0]
+    return _products(expression, {node: _products(stated, {}) for node, stated in apart.items()}) > LARGEST
+
+
+def _depth(expression: Expr) -> int:
+    """How deep functions stand in each other."""
+    depths: dict[Expr, int] = {}
+    for node in arguments_first(expression):
+        depths[node] = max((depths[each] for each in node.args), default=0) + bool(node.is_Function)
+    return depths[expression]
+
+
+def _products(expression: Expr, known: Mapping[Expr, int]) -> int:
+    """How many products an expression has when it is multiplied out; those of some nodes are `known`."""
+    counts = dict(known)
+    for node in arguments_first(expression):
+        if node in counts:
+            continue
+        if node.is_Add:
+            counts[node] = sum(counts[each] for each in node.args)
+        elif node.is_Mul:
+            counts[node] = prod(counts[each] for each in node.args)
+        elif node.is_Pow and node.exp.is_Integer and 0 < node.exp <= LARGEST_POWER:
+            counts[node] = counts[node.base] ** int(node.exp)
+        else:
+            counts[node] = 1
+    return counts[expression]
+
+
 def _reduced_polynomial(expression: Expr, constants: frozenset[Expr]) -> Expr:
     """`trig_reduce` of a polynomial in symbols, their inverses, sines and cosines.
 
     Raises:
-        NotPolynomial: it is none.
+        NotPolynomial: it is not one.
     """
     trigonometric, sums = _parts(expression, constants)
     angles = frozenset(node.args[0] for node in trigonometric)

@@ -1,4 +1,4 @@
-"""Which control states wait for an answer, and which commands are one: what shows that a controller lives."""
+"""The control states that wait for an answer, and the commands that answer them; they show that a controller lives."""
 
 from collections import Counter
 from collections.abc import Iterable

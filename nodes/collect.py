@@ -1,4 +1,4 @@
-"""What a launch gave: the record that the nodes left, faults, times, counts, and how the run ended."""
+"""The outcome of a launch: the record of the nodes, faults, times, counts, and how the run ended."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -26,9 +26,9 @@ SHOWN = (
 
 @dataclass
 class Outcome:
-    """What a launch gave: the run as far as it was recorded, and how it ended.
+    """The outcome of a launch: the run as far as it was recorded, and how it ended.
 
-    earlier: the runs of a plant that died and was started again. faults: of nodes. signal: the first one by which the
+    earlier: the runs of a plant that died and was restarted. faults: of nodes. signal: the first one by which the
     launcher was told to end. stopped: who told the plant itself to stop before its time; empty where nobody did.
     """
 

@@ -30,7 +30,10 @@ def goal_step(state: State) -> int:
 
 
 class ControllerNode(EventNode):
-    """Event-driven: `work` handles what has arrived and returns; only the newest control state is answered."""
+    """Event-driven: `work` handles what has arrived and returns; only the newest control state is answered.
+
+    simulated: the plant is a simulation in this process, whatever the driver; it takes the time it takes.
+    """
 
     def __init__(
         self,
@@ -39,6 +42,7 @@ class ControllerNode(EventNode):
         listeners: Sequence[Wanted],
         clock: Clock = time.monotonic_ns,
         store: Store | None = None,
+        simulated: bool = False,
     ) -> None:
         super().__init__(CONTROLLER, bus, listeners, clock)
         assert closed_loop.control is not None
@@ -65,14 +69,17 @@ class ControllerNode(EventNode):
         self._n_goal = device.n_goal if device else None  # of a law in the machine's firmware, which is sent its goal
         self._measured = self.law.answer()  # to a state
         self._foreseen = self.law.answer()  # to the one predicted from it
-        self._memory, self._followed = self.law.memory(), 0.0  # s, plant time of the state before
+        self._memory = self.law.memory()
+        self._followed: float | None = None  # s, plant time of the state that was answered before; None: of none yet
         self._measured_k = -1  # step of the goal in the newest answer, whose residuals are still to be integrated
         self._period = (launch.period_ns or 0) / 1e9
         wanted = launch.controller is not None and launch.controller.predictor
         late = launch.controller is not None and (launch.controller.delay > 0 or link_periods(closed_loop) > 0)
         self._predictor = Predictor(closed_loop) if wanted and late else None
         self._steps_per_period = launch.steps_per_period or 1
-        self._observing = Observing(closed_loop, self.outbox, self.counts) if closed_loop.estimation else None
+        self._observing = (
+            Observing(closed_loop, self.outbox, self.counts, simulated) if closed_loop.estimation else None
+        )
         self._observing_ns = 0  # spent on the estimate since the answer before
         self._goals: dict[int, Target] = {}
         self._early: dict[int, Target] = {}  # goals of a run whose first state has not come yet
@@ -80,7 +87,9 @@ class ControllerNode(EventNode):
         self._waiting: State | None = None  # a state whose target has not arrived yet
         self._answer: Command | None = None
         self._run = 0  # none yet
-        in_real_time = launch.run.mode == "realtime" and closed_loop.safety.command_timeout is not None
+        in_real_time = (
+            launch.run.mode == "realtime" and not simulated and closed_loop.safety.command_timeout is not None
+        )
         self._silence_ns = round((closed_loop.safety.command_timeout or 0.0) * 1e9) if in_real_time else None
         self._heard = 0  # clock of the newest control state
 
@@ -118,8 +127,8 @@ class ControllerNode(EventNode):
         return np.inf
 
     def _clear_memory(self) -> None:
-        """The program's own states and integrals begin anew."""
-        self._memory, self._followed = self.law.memory(), 0.0
+        """The program's own states and integrals begin again."""
+        self._memory, self._followed = self.law.memory(), None
         self._integrals[:], self._measured_k = 0.0, -1
 
     def _ahead(self, state: State) -> int:
@@ -135,16 +144,15 @@ class ControllerNode(EventNode):
         return k in self._goals and before in self._goals and after in self._goals
 
     def _on_state(self, state: State) -> None:
-        if state.run != self._run:  # the plant has started, or started anew
+        if state.run != self._run:  # the plant has started, or restarted
             self._run = self.outbox.run = state.run
             self._goals = {k: goal for k, goal in self._early.items() if goal.run == state.run}
             self._early = {}
             self._answer = self.failed = None
             self._clear_memory()
-            self._followed = goal_step(state) * self.closed_loop.launch.step_ns / 1e9
         if self._observing is not None:
             begin = self.clock()
-            self._observing.hear(state, self._waiting)
+            self._observing.receive(state, self._waiting)
             self._observing_ns += self.clock() - begin
         if not state.control:
             return
@@ -187,7 +195,7 @@ class ControllerNode(EventNode):
         self.compute_time.add((self.clock() - begin + self._observing_ns) / 1e9)
         self._observing_ns = 0
         fault = lost or (self.law.explain(answer) if answer.status else "")
-        if fault and self.failed is None:  # cleared when the plant is armed anew
+        if fault and self.failed is None:  # cleared when the plant is armed again
             self.fail("estimate" if lost else "law", fault, state.t)
         self._answer = self.outbox.send(  # type: ignore[assignment]
             Command, state.k, state.t, re=state.seq, target_seq=goal.seq if goal else -1,
@@ -204,11 +212,9 @@ class ControllerNode(EventNode):
 
     def _know_state(self, state: State) -> bool:
         """Put the state on which the law works into x: the estimate, else what the plant has measured."""
-        if self._observing is not None:
-            self._x[:] = self._observing.estimator.x[:-1]
-            return True
         try:
-            self._x[:] = unpacked(self._layout, state.state)
+            observing = self._observing
+            self._x[:] = observing.mean(state) if observing else unpacked(self._layout, state.state)
         except (KeyError, ValueError):  # a name is missing, or has a list for its value
             return False
         return True
@@ -238,7 +244,8 @@ class ControllerNode(EventNode):
         if len(self._signals):
             self.control.signals.evaluate(t, self._signals)
         if follow and len(self._states):
-            self.law.follow(t, x, self._y, t - self._followed, self._memory)
+            passed = 0.0 if self._followed is None else t - self._followed
+            self.law.follow(t, x, self._y, passed, self._memory)
             self._followed = t
         return self.law.compute(t, x, self._y, answer)
 

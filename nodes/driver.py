@@ -20,7 +20,7 @@ def driven_plant(closed_loop: ClosedLoop, clock: Clock) -> Plant:
         lockstep=launch.run.mode == "lockstep", step_ns=launch.step_ns, period=(launch.period_ns or 0) / 1e9,
         speed=launch.run.speed, timeout=watch, state_timeout=launch.plant.device.timeout or watch,
         frozen_time=launch.plant.safety.frozen_time, readonly=closed_loop.readonly,
-        law=closed_loop.device_law,
+        law=closed_loop.device_law, estimate=closed_loop.device_estimate,
     )  # fmt: skip
     context = DriverContext(
         machine,
@@ -33,5 +33,6 @@ def driven_plant(closed_loop: ClosedLoop, clock: Clock) -> Plant:
         stated=stated(launch),
         addresses=driver_addresses(launch, machine.description.name),
         clock=clock,
+        transport=closed_loop.driver.transport,
     )
     return closed_loop.driver.open(context)

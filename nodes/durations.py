@@ -51,7 +51,7 @@ class Durations:
         elif seconds >= MOST:
             self._buckets[_ABOVE] += 1
         else:
-            seconds = seconds if seconds > 0.0 else 0.0  # also what is no number
+            seconds = seconds if seconds > 0.0 else 0.0  # also what is not a number
             self._buckets[0] += 1
         self._newest[self.count % KEPT] = seconds
         self.count += 1
@@ -61,7 +61,7 @@ class Durations:
             self._minimum = seconds
 
     def recent(self, n: int = KEPT) -> float:
-        """The median of the last n, at most 256 [s]; 0 when there are none."""
+        """The median of the last n, at most 256 [s]; 0 if none were measured."""
         n = min(n, self.count, KEPT)
         if n < 1:
             return 0.0

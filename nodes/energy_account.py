@@ -1,4 +1,4 @@
-"""Energy that comes from nowhere: a simulation of a motion that its model does not describe, as after a fall."""
+"""The energy balance of a simulation: it shows motions that the model does not describe, as after a fall."""
 
 from servonode.plants.plant import Plant
 

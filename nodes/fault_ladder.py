@@ -28,6 +28,9 @@ SAFE_STATES = {
     "link_lost": SafeState.ZERO,
     "implausible_state": SafeState.ZERO,
     "frozen_state": SafeState.ZERO,
+    "estimate": SafeState.ZERO,
+    "sensor_lost": SafeState.ZERO,
+    "sensor_misfit": SafeState.ZERO,
     "flooding": SafeState.ZERO,
     "device_law": SafeState.ZERO,
     "device": SafeState.STOP,
@@ -35,7 +38,7 @@ SAFE_STATES = {
 }
 MACHINE = SafeState.DAMP  # a fault condition of the machine, named by its author: fallen, tilt
 ESTOP = "estop"  # has a latch of its own
-STAYS = "estop stays latched; release it with servonode reset --estop"
+STAYS = "the emergency stop stays latched; clear it with servonode reset --estop"
 FINAL = frozenset(
     name for name, safe_state in SAFE_STATES.items() if safe_state == SafeState.STOP
 )  # faults that end the run in any case
@@ -44,7 +47,7 @@ FINAL = frozenset(
 class Ladder:
     """The faults of a run. `faults` keeps all of them, `latched` those since the last reset.
 
-    waits: the run goes on after a fault, unless it is final, and waits for a reset; estop_waits: it does so at least
+    waits: the run continues after a fault, unless it is final, and waits for a reset; estop_waits: it does so at least
     after an emergency stop.
     """
 

@@ -41,7 +41,7 @@ class Found:
     def described(self) -> dict[str, Any]:
         """The registry; BusError where it cannot be read."""
         if not self.registry:
-            raise BusError(f"run {self.name!r} is going on, but {self.path / REGISTRY} cannot be read; stop the run")
+            raise BusError(f"run {self.name!r} is in progress, but {self.path / REGISTRY} cannot be read; stop the run")
         return self.registry
 
     def plant(self) -> Named | None:
@@ -63,7 +63,7 @@ class Found:
         return named if named is not None and named.lives(self.owner) else None
 
     def lives(self) -> bool:
-        """Whether the run is going on: its launcher or its plant lives, or a process holds its request socket."""
+        """Whether the run is in progress: its launcher or its plant lives, or a process holds its request socket."""
         launcher = Named.read(self.registry)
         if launcher is not None and launcher.lives(self.owner):
             return True
@@ -130,7 +130,7 @@ def _found(path: Path) -> Found | None:
 
 
 def _content(file: Path, owner: int) -> dict[str, Any]:
-    """The map in a file; empty where there is none, or it is not the owner's. Never waits, as a pipe would."""
+    """The map in a file; empty if none exists, or it is not the owner's. Never waits, as a pipe would."""
     with suppress(OSError, ValueError, RecursionError):
         handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(handle, "rb") as stream:
@@ -142,7 +142,7 @@ def _content(file: Path, owner: int) -> dict[str, Any]:
 
 
 def find_runs(name: str | None = None) -> dict[str, Found]:
-    """The runs that are going on, of this name or in this folder (absent: all), by name.
+    """The runs that are in progress, of this name or in this folder (absent: all), by name.
 
     Of several with one name each is called by its folder. They come in the order of the places.
     """
@@ -152,23 +152,23 @@ def find_runs(name: str | None = None) -> dict[str, Found]:
 
 
 def find_run(name: str | None = None) -> Found:
-    """The run that is meant: by name or folder, or the only one going on. BusError if it is not there, or not clear."""
+    """The run of this name or in this folder (absent: the only one in progress). BusError unless just one matches."""
     found = find_runs(name)
     if len(found) == 1:
         return next(iter(found.values()))
     if not found:
-        raise none_is_going_on(name)
+        raise no_run_error(name)
     if name is None:
-        raise BusError(f"several runs are going on; name one of {', '.join(sorted(found))}")
+        raise BusError(f"several runs are in progress; name one of {', '.join(sorted(found))}")
     folders = ", ".join(str(each.path) for each in found.values())
-    raise BusError(f"run {name!r} is going on {len(found)} times; give in its place one of the folders {folders}")
+    raise BusError(f"{len(found)} runs named {name!r} are in progress; give one of their folders instead: {folders}")
 
 
-def none_is_going_on(name: str | None) -> BusError:
+def no_run_error(name: str | None) -> BusError:
     """What to say where no run, or none of this name, was found."""
-    skipped = "".join(f"; not looked at: {each}" for each in distrusted())
+    skipped = "".join(f"; ignored: {each}" for each in distrusted())
     if name is None:
-        return BusError(f"no run is going on; start one with servonode run FILE{skipped}")
+        return BusError(f"no run is in progress; start one with servonode run FILE{skipped}")
     runs = find_runs()
-    there = f"going on: {', '.join(sorted(runs))}" if runs else "none is going on"
-    return BusError(f"no run named {name!r} is going on; {there}{skipped}")
+    there = f"choose {', '.join(sorted(runs))}" if runs else "start one with servonode run FILE"
+    return BusError(f"no run named {name!r} is in progress; {there}{skipped}")

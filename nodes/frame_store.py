@@ -1,4 +1,4 @@
-"""Memory in which all that a node publishes is kept until the writer has taken it to the spool.
+"""Shared memory that keeps a node's published messages until the writer has put them into the spool.
 
 Shared by the processes of one run and made before the first fork, as the memory of the rows (`store.py`): a message
 costs the node one copy and no system call, and is still there when the node has died.

@@ -1,4 +1,4 @@
-"""What stands between commands and the machine: command filter, limits, fault ladder, arming.
+"""The guard between commands and the machine: command filter, limits, fault ladder, arming.
 
 It lives in the plant's process. A command that passes `consider` acts from its instant on. From the safe state `damp`
 on no command acts until the latched faults are reset and the plant is armed again.
@@ -60,7 +60,7 @@ class Guard:
         self.ladder = ladder
         self.counts = counts
         self.limiter = InputLimiter(closed_loop, plant, counts)
-        successors = closed_loop.safety.on_fault == "resume"  # another controller may go on where one has died
+        successors = closed_loop.safety.on_fault == "resume"  # another controller may continue where one has died
         self.answers = Answers(outbox.run, self.limiter.names, successors, counts, clock)
         self.output = PlantOutput(closed_loop, plant, self.limiter, clock)
         self.unlimited: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ class Guard:
 
     @property
     def safe_state(self) -> SafeState:
-        """Where on the ladder the plant stands; without a safe action, or a state to compute it from, damp is zero."""
+        """The present safe state; without a safe action, or a state to compute it from, damp becomes zero."""
         safe_state = self.ladder.safe_state
         return SafeState.ZERO if safe_state is SafeState.DAMP and not self.output.can_brake else safe_state
 
@@ -105,7 +105,7 @@ class Guard:
             return False
         if self.preview is not None:
             self.preview.take(command, state.instant)
-            if self._outbox.heard("applied"):
+            if self._outbox.has_subscriber("applied"):
                 self._publish(k, [0.0] * len(self.limiter.names), command.input, command.seq, [REASON])
             return False
         if not self.lifecycle.accepts_commands:
@@ -121,14 +121,14 @@ class Guard:
         return True
 
     def _obey(self, command: Command, state: AskedState, k: int, present: int) -> None:
-        """What a command asks for, within all limits, is to act."""
+        """Schedule the inputs of a command, within all limits."""
         reasons = self.limiter.limit(command.input, state.instant)
         as_asked = not reasons and not self.limiter.starting(state.instant)
         goal = self._goal_of(command, state) if as_asked else None
         self._held.begin(state.instant)
         self.ladder.passing = SafeState.WARN if reasons else SafeState.NOMINAL
         self.counts["late_commands"] += self.output.schedule(self.limiter.newest, state, k, present, goal)
-        if self._outbox.heard("applied"):
+        if self._outbox.has_subscriber("applied"):
             self._publish(k, self.limiter.newest, command.input, command.seq, reasons)
 
     def _goal_of(self, command: Command, state: AskedState) -> list[float] | None:
@@ -184,7 +184,7 @@ class Guard:
         if safe_state is SafeState.ZERO:
             self.output.state_unknown = True
         self.output.make_safe(zero=safe_state >= SafeState.ZERO)
-        if self._outbox.heard("applied"):
+        if self._outbox.has_subscriber("applied"):
             self._publish(self._plant.k, self.output.applied.tolist(), {}, -1, [reason])
 
     def trust_state(self) -> None:
@@ -204,9 +204,9 @@ class Guard:
         if self.failed:
             return self.ladder.obstacle()
         if self.lifecycle is Lifecycle.UNCONFIGURED:
-            return "the machine has not answered yet; wait for it"
+            return "the machine has not answered yet; wait until it does"
         if self.lifecycle.accepts_commands:
-            return "the plant is armed already"
+            return "the plant is already armed"
         if self.unlimited:
             return f"input {', '.join(self.unlimited)} has no limit; give plant.safety.limit, or plant.safety.unsafe"
         if not self.controlled:  # nobody commands it: from now on its inputs are zero
@@ -214,7 +214,7 @@ class Guard:
             self.output.zero()
             return None
         if answers_within_ns is not None and self.answers.age_ns() > answers_within_ns:
-            return "no controller answers the states; start it, or see servonode status"
+            return "no controller answers the states; start it, or look at servonode status"
         self.lifecycle = Lifecycle.ARMING
         return None
 

@@ -5,7 +5,8 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from servonode.nodes.protocol_check import TINY, Host
+from servonode.nodes.protocol_check import TINY
+from servonode.nodes.protocol_host import Host
 from servonode.plants.drivers.applied_inputs import AppliedNearGoal
 from servonode.plants.drivers.law_watch import CLIPPED, LAW
 from servonode.plants.drivers.packet_link import PacketLink

@@ -1,4 +1,4 @@
-"""How late a plant in real time wakes up: misses, stalls of the host, overruns of its own."""
+"""The lateness of a plant in real time: missed deadlines, stalls of the host, its own overruns."""
 
 import time
 
@@ -47,10 +47,10 @@ class Lateness:
             return None
         if self._stalled_ns < self._late / 2:
             remedy = (
-                "it computes for longer than the time it has; lower run.speed, lengthen plant.step, or use lockstep"
+                "a step takes longer to compute than it lasts; lower run.speed, lengthen plant.step, or use lockstep"
             )
             return "overrun", f"the plant is {self._late / 1e9:.3g} s behind the clock: {remedy}"
-        remedy = "the computer or the process was stopped, or is too busy"
+        remedy = "the computer or the process was suspended, or is too busy"
         return "host_stall", f"the plant did not run for {self._late / 1e9:.3g} s: {remedy}"
 
     def obstacle(self) -> str | None:

@@ -21,7 +21,7 @@ from servonode.nodes.start_gate import StartGate
 from servonode.nodes.topology import LAUNCHER, PLANT, TARGET, launcher_subscribes, nodes_of
 
 LOOK_NS = 50_000_000  # how often the launcher looks after its nodes
-SILENCE_S = 1.0  # beyond the time of an answer in lockstep: a plant that says nothing for so long hangs
+SILENCE_S = 1.0  # beyond the time of an answer in lockstep: a plant that says nothing for this long hangs
 
 
 Progress = Callable[[dict[str, Status]], None]
@@ -63,8 +63,8 @@ class Launcher:
         """Start, watch and stop the nodes; everything that was made is gone when this returns.
 
         Raises:
-            RunNameTaken: a run of this name is going on; BusError: the private folder cannot be had, or an address
-                of the launch file is taken.
+            RunNameTaken: a run of this name is in progress; BusError: there is no private folder, or an address of
+                the launch file is in use.
         """
         begin = time.monotonic_ns()
         launch, machine = self.closed_loop.launch, self.closed_loop.machine.description.name
@@ -103,7 +103,7 @@ class Launcher:
         return [(number, signal.signal(number, handler)) for number, handler in handlers.items()]
 
     def _run_nodes(self, folder: RunFolder) -> None:
-        """Fork the nodes, open the gate, watch; again for each node that is to be started again.
+        """Fork the nodes, open the gate, watch; again for each node that must be restarted.
 
         The launcher's own sockets are closed before each fork: a context's threads do not survive one.
         """
@@ -131,7 +131,7 @@ class Launcher:
             again = True
 
     def _register(self, folder: RunFolder, described: dict[str, Any], begun: bool) -> None:
-        """Write the registry. BusError where it cannot be, unless the run has begun, which goes on without."""
+        """Write the registry. BusError where it cannot be, unless the run has begun, which continues without."""
         try:
             folder.register(self.processes.nodes, described)
         except OSError as error:
@@ -169,7 +169,7 @@ class Launcher:
             self._on_emergency()
 
     def _watch(self, bus: Bus, inbox: SubscriberFace) -> list[str]:
-        """Show progress until the plant is done, a node dies, or the user breaks off; the nodes to start again."""
+        """Show progress until the plant is done, a node dies, or the user breaks off; the nodes to restart."""
         launch, processes, statuses = self.closed_loop.launch, self.processes, self._statuses
         limit: int | None = None  # clock at which the plant must have stopped by itself
         braking = False
@@ -180,7 +180,8 @@ class Launcher:
             processes.forward_output()
             if text := self.recording.look():
                 say(text)
-            if statuses.lifecycle(TARGET) == "fault":
+            unfollowed = statuses.lifecycle(TARGET) == "fault"
+            if unfollowed and not self.closed_loop.live:  # goals that are known ahead last on; others have ended
                 break
             died = processes.reap()
             now = time.monotonic_ns()
@@ -188,7 +189,7 @@ class Launcher:
                 return due
             if PLANT not in processes.dead() and self._plant_hangs():
                 break
-            if died and limit is None:
+            if (died or unfollowed) and limit is None:
                 limit = now + round(((self.closed_loop.safety.command_timeout or 0.0) + 1.0) * 1e9)
             if limit is not None and not braking and statuses.lifecycle(PLANT) == "fault":
                 braking = True  # the plant takes its safe action, which has its own time
@@ -199,7 +200,7 @@ class Launcher:
         return []
 
     def _plant_goes_on(self) -> bool:
-        """Whether the plant's process lives, or is to be started again."""
+        """Whether the plant's process lives, or must be restarted."""
         return self.processes.children[PLANT].code is None or PLANT in self.processes.dead()
 
     def _plant_hangs(self) -> bool:
@@ -208,7 +209,7 @@ class Launcher:
         if silence <= run.lockstep_timeout + SILENCE_S:
             return False
         name = "lockstep_timeout" if run.mode == "lockstep" else "plant_silent"
-        self._fault(name, f"the plant has said nothing for {silence:.1f} s: its process is stopped or hangs")
+        self._fault(name, f"the plant has published nothing for {silence:.1f} s: its process is suspended or hangs")
         return True
 
     def _fault(self, name: str, text: str, node: str = LAUNCHER) -> None:
@@ -216,7 +217,7 @@ class Launcher:
 
 
 def _held(name: str) -> RunFolder:
-    """The folder of a run; BusError where it cannot be had or written."""
+    """The folder of a run; BusError where it cannot be created or written."""
     try:
         return run_folder(name)
     except OSError as error:

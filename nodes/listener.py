@@ -1,4 +1,4 @@
-"""A listener to a run that is going on: found, connected to, received from, left when it has ended.
+"""A listener to a run that is in progress: found, connected to, received from, left when it has ended.
 
 Nobody waits for it. What it does not read in time is dropped by the sockets of the nodes.
 """
@@ -30,7 +30,7 @@ class Inbox(Protocol[T]):
     """What a listener receives from while it is connected to a run."""
 
     def join(self, found: Found) -> None:
-        """Connect to nodes that have been started again."""
+        """Connect to nodes that have been restarted."""
 
     def receive(self) -> list[T]:
         """What has come, at most a bounded batch of it; never blocks."""
@@ -52,7 +52,7 @@ class RunListener(ABC, Generic[T]):
     def __init__(self, run: str, wanted: Callable[[Collection[str]], Wanted]) -> None:
         self.run, self.wanted = run, wanted
         self.registry: dict[str, Any] = {}  # of the run that was found last
-        self.alive = False  # whether that run is going on
+        self.alive = False  # whether that run is in progress
         self._look_due = 0.0
         self._inbox: Inbox[T] | None = None
 
@@ -154,7 +154,7 @@ class Listener(RunListener[tuple[str, Message]]):
 
 
 class _BusInbox:
-    """A subscriber and the bus that is its own; it finds nodes that are started again by itself."""
+    """A subscriber and the bus that is its own; it finds nodes that are restarted by itself."""
 
     def __init__(self, bus: Bus, wanted: Wanted) -> None:
         self._bus, self._inbox = bus, bus.subscriber(wanted)
@@ -198,7 +198,7 @@ def named(word: str, nodes: Collection[str]) -> Wanted:
 def give_way() -> None:
     """Let every other process go first where cores are short: the loop, above all."""
     with contextlib.suppress(OSError):
-        if hasattr(os, "SCHED_IDLE"):  # Linux: only what nobody else wants
+        if hasattr(os, "SCHED_IDLE"):  # Linux: only idle processor time
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         else:
             os.nice(NICE)

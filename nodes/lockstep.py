@@ -7,11 +7,11 @@ from servonode.nodes.safe_action import come_to_rest
 from servonode.nodes.topology import PLANT
 
 RESEND_NS = 100_000_000  # an unanswered state is published again after this long
-BRAKE_NS = 10_000_000  # how often a plant that stands unarmed computes its safe action anew
+BRAKE_NS = 10_000_000  # how often a plant that stands unarmed computes its safe action again
 
 
 def lockstep(node: PlantNode, timeout_s: float) -> None:
-    """Drive the plant from answer to answer; an answer that stays away for `timeout_s` [s, wall clock] is a fault.
+    """Drive the plant from answer to answer; an answer that does not arrive for `timeout_s` [s, wall clock] is a fault.
 
     Works on both buses: `bus.wait` sleeps on sockets, and steps the other nodes on the bus in memory.
     """
@@ -36,7 +36,7 @@ def lockstep(node: PlantNode, timeout_s: float) -> None:
 def await_answer(node: PlantNode, timeout_s: float) -> bool:
     """Whether the newest control state was answered by a good command.
 
-    On one core the answer is there as soon as this process goes on: it is read before it is slept for.
+    On one core the answer is there as soon as this process continues: it is read before it is slept for.
     """
     asked = node.clock()
     limit = asked + round(timeout_s * 1e9)
@@ -49,13 +49,14 @@ def await_answer(node: PlantNode, timeout_s: float) -> bool:
             if (answered or node.guard.preview is not None) and not node.guard.answers.are_due():
                 return True
             if node.guard.failed or not node.guard.time_passes:
-                _ = node.guard.failed or rearmed(node)  # the state is published anew, under the new run id
+                _ = node.guard.failed or rearmed(node)  # the state is published again, under the new run id
                 return False
         now = node.clock()
         if now >= limit:
             node.fault(
                 "lockstep_timeout",
-                f"no answer to the state of step {node.plant.k} within {timeout_s:g} s; is the controller alive?",
+                f"no answer to the state of step {node.plant.k} within {timeout_s:g} s; check that "
+                f"the controller is running",
             )
             return False
         if now >= again:
@@ -79,7 +80,7 @@ def rearmed(node: PlantNode) -> bool:
 def prepare(node: PlantNode, arm: bool, timeout_s: float) -> bool:
     """From unconfigured to armed: the machine's handshake, then the operator arms, unless `arm` does it at once.
 
-    A run that only observes is never armed, and goes on after the handshake.
+    A run that only observes is never armed, and continues after the handshake.
 
     False when the machine does not answer within `timeout_s` [s, wall clock], which is a fault, or the run is to stop.
     """

@@ -12,7 +12,7 @@ class MachineLink:
         self.lost = False
         self._plant, self._guard, self._clock = plant, guard, clock
         self._timeout_s = timeout_s
-        self._connecting = 0  # clock until which the machine may answer the handshake; 0: none is going on
+        self._connecting = 0  # clock until which the machine may answer the handshake; 0: no run is in progress
 
     def connect(self) -> None:
         """Begin a new handshake; the machine has the time of a first answer for it."""
@@ -41,7 +41,10 @@ class MachineLink:
         """The same for a machine in lockstep that is to come to its next step before the deadline [ns]."""
         now, found = self._clock(), self._plant.link_fault()
         if found is None and now >= deadline:
-            text = f"no state from the machine after step {self._plant.k} within {self._timeout_s:g} s; is it alive?"
+            text = (
+                f"no state from the machine after step {self._plant.k} within {self._timeout_s:g} s; "
+                f"check that it is running"
+            )
             found = ("lockstep_timeout", text)
         self.lost = found is not None
         return found

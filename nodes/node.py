@@ -1,4 +1,4 @@
-"""What every node has: an identity, an outbox that stamps its messages, an inbox, a status, a summary."""
+"""The common parts of all nodes: an identity, an outbox that stamps messages, an inbox, a status, a summary."""
 
 import secrets
 import time
@@ -23,7 +23,7 @@ def start_id() -> int:
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that stopped or would have endangered the run: a name for programs, a sentence for people."""
+    """A fault that stopped the run or made the machine safe: a name for programs, a sentence for people."""
 
     name: str
     text: str
@@ -50,12 +50,12 @@ class Outbox:
         return self._publisher.ready()
 
     def readers(self) -> int:
-        """How many subscriptions were ever made: more than before when somebody has connected since."""
+        """How many subscriptions have been made since the start; the number grows when a reader connects."""
         self._publisher.subscriptions_seen()
         return self._publisher.joined
 
-    def heard(self, topic: str) -> bool:
-        """Whether a message of this topic would reach anybody, also one who hears its beginning or everything."""
+    def has_subscriber(self, topic: str) -> bool:
+        """Whether the topic has a subscriber, also one that subscribed to a prefix of its name."""
         return self._publisher.listened(topic)
 
     def send(self, kind: type[Message], k: int, t: float, *, seq: int | None = None, **values: Any) -> Message:
@@ -96,13 +96,13 @@ class Node:
         self.stop = False
 
     def standing(self) -> dict[str, Any]:
-        """Where the node stands, in words and numbers."""
+        """The state of the node, in words and numbers."""
         raise NotImplementedError
 
     def asked(self, word: str) -> dict[str, Any]:
         """The answer to what the operator asks: for the status, or for what only some nodes can do."""
         if word not in NODES[self.name].words:
-            return {"refused": f"the {self.name} takes no {word}; ask the {PLANT}"}
+            return {"refused": f"the {self.name} does not handle {word}; send it to the {PLANT}"}
         return self.standing()
 
     def all_counts(self) -> dict[str, int]:
@@ -117,8 +117,10 @@ class Node:
 class EventNode(Node):
     """A node that works when messages come: controller and target. `work` handles what has arrived and returns."""
 
-    def __init__(self, name: str, bus: BusFace, listeners: Sequence[Wanted], clock: Clock) -> None:
-        super().__init__(name, bus, listeners, clock)
+    def __init__(
+        self, name: str, bus: BusFace, listeners: Sequence[Wanted], clock: Clock, subscribes: Wanted | None = None
+    ) -> None:
+        super().__init__(name, bus, listeners, clock, subscribes)
         self.failed: Fault | None = None  # the fault in which the node stands
         self.active = False  # whether the plant publishes
         self.t = 0.0  # s, to which the node has come
@@ -129,7 +131,7 @@ class EventNode(Node):
         raise NotImplementedError
 
     def fail(self, name: str, text: str, t: float) -> None:
-        """Stand in a fault from now on."""
+        """Enter the fault state and stay in it."""
         self.failed = Fault(name, text, t, self.name)
         self.faults.append(self.failed)
 

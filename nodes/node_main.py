@@ -15,6 +15,7 @@ from servonode.bus.messages import MAX_TEXT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.frame_store import FrameStore, RecordedPublisher
+from servonode.nodes.live_target_node import LiveTargetNode
 from servonode.nodes.lockstep import lockstep, prepare
 from servonode.nodes.node import EventNode, Node
 from servonode.nodes.node_process import STOP
@@ -50,7 +51,9 @@ class NodeBus(Bus):
         self.stops = 0  # how often
         self.on_stop: Callable[[], None] = lambda: None
         self.is_ready: Callable[[], bool] = lambda: False
-        self.on_operator: Callable[[str], dict[str, Any]] = lambda _: {"refused": f"node {node} takes no such request"}
+        self.on_operator: Callable[[str], dict[str, Any]] = lambda _: {
+            "refused": f"node {node} does not handle this request"
+        }
         self._requests: deque[tuple[Identity, dict[str, Any]]] = deque()  # that wait for their turn
         self._request_socket = self.requests()
         self._wake, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -70,7 +73,7 @@ class NodeBus(Bus):
     def halt(self, by: str) -> None:
         """Ask the node to end in good order. by: who asks.
 
-        A launcher's SIGINT that follows another request is none of its own: whoever stops a service tells all its
+        A launcher's SIGINT that follows another request is not one of its own: whoever stops a service tells all its
         processes.
         """
         if by == "SIGINT" and self.stopped_by not in ("", by):
@@ -242,7 +245,8 @@ def _alive(launcher: int) -> bool:
 
 def _build(name: str, closed_loop: ClosedLoop, bus: NodeBus, every: int, arm: bool, store: Store) -> tuple[Node, Life]:
     """The node of this name, and how it lives."""
-    listeners = subscribers(nodes_of(closed_loop.control is not None), launcher=True)
+    live = bool(closed_loop.live)
+    listeners = subscribers(nodes_of(closed_loop.control is not None), launcher=True, live=live)
     if name == PLANT:
         plant = PlantNode(closed_loop, bus, listeners, every, interactive=True, store=store)
         return plant, lambda: _drive(plant, closed_loop, arm)
@@ -250,7 +254,7 @@ def _build(name: str, closed_loop: ClosedLoop, bus: NodeBus, every: int, arm: bo
     if name == CONTROLLER:
         node = ControllerNode(closed_loop, bus, listeners, store=store)
     else:
-        node = TargetNode(closed_loop, bus, listeners)
+        node = (LiveTargetNode if live else TargetNode)(closed_loop, bus, listeners)
     return node, lambda: _work(node, bus)
 
 

@@ -41,7 +41,7 @@ class Child:
         if self.code is not None and self.code < 0:
             return f"{self.name} was killed by {signal.Signals(-self.code).name}"
         if self.code == CRASHED:
-            return f"{self.name} failed; its message stands above"
+            return f"{self.name} failed; see its message above"
         return f"{self.name} ended early with exit code {self.code}"
 
 

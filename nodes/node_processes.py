@@ -1,4 +1,4 @@
-"""The processes of a run's nodes: started, their output printed, their deaths noticed, started again, stopped."""
+"""The processes of a run's nodes: started, their output printed, their deaths noticed, restarted, stopped."""
 
 import contextlib
 import os
@@ -37,7 +37,7 @@ class NodeProcesses:
         self.children: dict[str, Child] = {}
         self._run, self._recording, self._fault = run, recording, fault
         self._restarts = {node: Restarts.of(supervision, node) for node in nodes}
-        self._due: dict[str, int] = {}  # dead nodes that are to be started again -> when [monotonic ns]
+        self._due: dict[str, int] = {}  # dead nodes that are to be restarted -> when [monotonic ns]
 
     def start(self, node: str, live: Callable[[], int]) -> None:
         """Start a node, which lives through `live`; in it nothing of the other nodes' output is open."""
@@ -71,7 +71,7 @@ class NodeProcesses:
     # deaths
 
     def reap(self) -> bool:
-        """Note which processes have ended; whether one ended that should not have, and is not started again."""
+        """Note which processes have ended; whether one ended that should not have, and is not restarted."""
         early = False
         for child in self._ended():
             if child.code not in NODES[child.name].end_codes:
@@ -89,7 +89,7 @@ class NodeProcesses:
         return found
 
     def _starts_again(self, child: Child) -> bool:
-        """Whether the policy has the node started again; if not, its death is a fault."""
+        """Whether the policy has the node restarted; if not, its death is a fault."""
         policy, code = self._restarts[child.name], child.code
         assert code is not None
         at = policy.ended(code, time.monotonic_ns())
@@ -100,15 +100,15 @@ class NodeProcesses:
         self.forward_output()
         child.close()
         self._due[child.name] = at
-        say(f"{child.describe()}; it is started again")
+        say(f"{child.describe()}; it is restarted")
         return True
 
     def dead(self) -> list[str]:
-        """The nodes that have died and are to be started again."""
+        """The nodes that have died and are to be restarted."""
         return list(self._due)
 
     def due(self) -> list[str]:
-        """Those of them whose time to be started again has come."""
+        """Those of them whose time to be restarted has come."""
         now = time.monotonic_ns()
         return [node for node, at in self._due.items() if at <= now]
 
@@ -120,7 +120,7 @@ class NodeProcesses:
         return due
 
     def restarts(self) -> dict[str, int]:
-        """How often each node was started again, for those that were."""
+        """How often each node was restarted, for those that were."""
         return {node: each.count for node, each in self._restarts.items() if each.count}
 
     # output and end

@@ -1,4 +1,4 @@
-"""The estimate in the controller node: states with readings come in, what the law works on and a topic come out."""
+"""The estimator in the controller node: it turns states with readings into the estimate that the law uses."""
 
 from collections import Counter
 
@@ -16,7 +16,7 @@ Array = npt.NDArray[np.float64]
 
 
 NOT_FINITE = (
-    "the estimate is no longer finite: the filter has lost the machine; give sensors that observe what drifts, an "
+    "the estimate is no longer finite: the filter has diverged; give sensors that observe what drifts, an "
     "initial state nearer to the truth, or another process_noise"
 )
 
@@ -24,10 +24,11 @@ NOT_FINITE = (
 class Observing:
     """An estimator that is fed by the plant's messages: readings, and the inputs that acted.
 
-    What else is in a message, the state that a simulation knows, serves to judge the estimate, never to make it.
+    What else is in a message, the state that a simulation knows, serves to judge the estimate, never to make it. A
+    state with standard deviations is an estimate already, of a plant whose machine sends readings alone.
     """
 
-    def __init__(self, closed_loop: ClosedLoop, outbox: Outbox, counts: Counter[str]) -> None:
+    def __init__(self, closed_loop: ClosedLoop, outbox: Outbox, counts: Counter[str], simulated: bool) -> None:
         estimation = closed_loop.estimation
         assert estimation is not None
         self.estimator = estimation.estimator()
@@ -46,9 +47,9 @@ class Observing:
         self._u = np.zeros(len(self._inputs))
         self._deviations = np.zeros(len(self._columns))
         self._consistency = np.zeros(4)
-        self._knows_truth = closed_loop.driver.simulated and closed_loop.sensor.ideal
+        self._knows_truth = (simulated or closed_loop.driver.simulated) and closed_loop.sensor.ideal
 
-    def hear(self, state: State, waiting: State | None) -> None:
+    def receive(self, state: State, waiting: State | None) -> None:
         """Take a state of the plant in; one that comes after the state that still waits for its answer is held back.
 
         So the answer to a state stands on what was known at that state, however late it is computed.
@@ -68,10 +69,13 @@ class Observing:
     def _take(self, state: State) -> None:
         """A state of the plant: what acted until then, and what was measured. Its state itself is not looked at."""
         estimator = self.estimator
-        if not self._run or (state.run != self._run and state.k < estimator.k):  # the plant has started anew
+        if not self._run or (state.run != self._run and state.k < estimator.k):  # the plant has restarted
             estimator.begin(state.k)
             self.lost, self._begun, self._heard = "", state.k, False
         self._run = state.run
+        if state.std is not UNSET:  # the plant has estimated
+            self._heard = True
+            return
         try:
             self._u[:] = [state.input[name] for name in self._inputs]
         except KeyError:
@@ -80,28 +84,42 @@ class Observing:
         readings = {} if state.readings is UNSET else state.readings
         if not estimator.advance(state.k, self._u, readings):
             self.lost = NOT_FINITE
-        self._heard = self._heard or estimator.taken > 0
+        self._heard = self._heard or bool(estimator.surprises)
         if not self._heard and state.k - self._begun > self._patience:
             self.lost = (
-                f"no reading of {self._names} has come since the start; do the machine's state messages have them?"
+                f"no reading of {self._names} has come yet; check that the machine's state messages contain them"
             )
         for name, number in estimator.counts.items():
             self._counts[name] = number
 
+    def mean(self, state: State) -> Array:
+        """What is accepted at a state (n,): it, where the plant has estimated it, else our own estimate.
+
+        Raises:
+            KeyError, ValueError: the plant's has other names or sizes.
+        """
+        return self.estimator.x[:-1] if state.std is UNSET else self._stated(state)
+
     def publish(self, state: State) -> tuple[Array, Array, Array]:
         """Publish the estimate at a state; mean, standard deviations, and NIS and NEES with their dimensions."""
-        estimator = self.estimator
-        mean = estimator.x[:-1]
-        self._deviations[:] = estimator.deviations
-        nees, dimensions = consistency(mean, estimator.P, self._truth(state)) if self._knows_truth else (0.0, 0)
-        self._consistency[:] = estimator.nis, estimator.taken, nees, dimensions
+        mean, nees, dimensions = self.mean(state), 0.0, 0
+        if state.std is UNSET:
+            told = self.estimator.tell()
+            self._deviations[:], innovations, nis, taken = self.estimator.deviations, *told
+            if self._knows_truth:
+                nees, dimensions = consistency(mean, self.estimator.P, self._stated(state))
+        else:
+            self._deviations[:] = [state.std.get(name, np.nan) for name in self._columns]
+            innovations = {} if state.innovation is UNSET else state.innovation
+            worth = {} if state.consistency is UNSET else state.consistency
+            nis, taken = worth.get("nis", 0.0), round(worth.get("readings", 0.0))
+        self._consistency[:] = nis, taken, nees, dimensions
         self._outbox.send(
             Estimate, state.k, state.t, state=packed(self._layout, mean.tolist()),
             std=dict(zip(self._columns, self._deviations.tolist(), strict=True)),
-            innovation=estimator.innovations, nis=estimator.nis, readings=estimator.taken, nees=nees,
-            dimensions=dimensions, re=state.seq,
+            innovation=innovations, nis=nis, readings=taken, nees=nees, dimensions=dimensions, re=state.seq,
         )  # fmt: skip
         return mean, self._deviations, self._consistency
 
-    def _truth(self, state: State) -> Array:
+    def _stated(self, state: State) -> Array:
         return np.array(unpacked(self._layout, state.state))

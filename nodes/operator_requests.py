@@ -1,4 +1,4 @@
-"""What an operator does to a run that is going on: arm, disarm, reset, stop at once, ask how it stands.
+"""The operator's requests to a run in progress: arm, disarm, reset, emergency stop, status.
 
 An emergency stop goes to the plant's own process, first as a signal, for which nothing needs to be connected, then as
 a request, whose answer confirms it; it needs no launcher. This module loads the bus and nothing heavy, so that the
@@ -15,9 +15,9 @@ from typing import Any
 from servonode.bus.processes import Named
 from servonode.bus.requests import Requester
 from servonode.bus.run_folder import BusError
-from servonode.errors import ServonodeError
+from servonode.errors import ServonodeError, plain
 from servonode.nodes.durations import extras, gathered, in_rows
-from servonode.nodes.find_runs import Found, find_run, folders_of_runs, none_is_going_on
+from servonode.nodes.find_runs import Found, find_run, folders_of_runs, no_run_error
 from servonode.nodes.topology import PLANT
 
 ANSWER_S = 2.0  # s (wall clock) to wait for an answer
@@ -41,8 +41,9 @@ class NotStopped(OperatorError):
     """An emergency stop that was not confirmed by every run it was asked of; the text has a line for each."""
 
 
+@plain
 def arm(name: str | None = None) -> str:
-    """Let commands reach the machine of run `name` (absent: the one going on); its lifecycle after that.
+    """Let commands reach the machine of run `name` (absent: the only one in progress); its lifecycle after that.
 
     A run is meant by its name, or by its folder where two have the same one.
 
@@ -52,23 +53,26 @@ def arm(name: str | None = None) -> str:
     return str(order("arm", name)["lifecycle"])
 
 
+@plain
 def disarm(name: str | None = None) -> str:
     """Have the machine take its safe action and ignore commands until it is armed again; otherwise as `arm`."""
     return str(order("disarm", name)["lifecycle"])
 
 
+@plain
 def reset(name: str | None = None, *, estop: bool = False) -> str:
-    """Clear latched faults: the run stays safe until it is armed anew; otherwise as `arm`.
+    """Clear latched faults: the run stays safe until it is armed again; otherwise as `arm`.
 
     estop: of an emergency stop as well, which otherwise stays latched, and the lifecycle `fault`.
     """
     return str(order("reset_estop" if estop else "reset", name)["lifecycle"])
 
 
+@plain
 def estop(*names: str) -> dict[str, str]:
-    """Stop the machines of these runs at once (absent: of all that are going on); their lifecycles by name.
+    """Stop the machines of these runs at once (absent: of all that are in progress); their lifecycles by name.
 
-    All at the same time. The stop is latched: `reset(name, estop=True)`, then `arm`, to go on.
+    All at the same time. The stop is latched: `reset(name, estop=True)`, then `arm`, to continue.
 
     Raises:
         NotStopped: a run did not confirm; BusError: there is no such run. The others are stopped all the same.
@@ -82,8 +86,9 @@ def estop(*names: str) -> dict[str, str]:
     return {stop.run: stop.lifecycle for stop in stops}
 
 
+@plain
 def status(name: str | None = None) -> dict[str, Any]:
-    """How the nodes of run `name` (absent: the one going on) stand: {"run", "pid", "pids", "nodes"}.
+    """How the nodes of run `name` (absent: the only one in progress) stand: {"run", "pid", "pids", "nodes"}.
 
     pid is the launcher's process, pids those of the nodes by their names. Of each node its lifecycle, fault,
     safe state, plant time, counts and values, or {"error": why it does not answer}; of the plant all
@@ -123,10 +128,10 @@ class Stop:
 
 
 def stop_all(names: Sequence[str]) -> tuple[list[Stop], list[BusError]]:
-    """Stop all these runs at once (none: all that are going on): how each went, and what is wrong with a name.
+    """Stop all these runs at once (none: all that are in progress): how each went, and what is wrong with a name.
 
     Every process that is known gets its signal before anything is asked or waited for. Of two runs with one name both
-    are stopped. Raises BusError where no name was given and no run is going on.
+    are stopped. Raises BusError where no name was given and no run is in progress.
     """
     found: dict[str | None, list[Found]] = {name: folders_of_runs(name) for name in names or (None,)}
     stopping = {str(run.path): _Stopping(run) for runs in found.values() for run in runs}
@@ -135,11 +140,11 @@ def stop_all(names: Sequence[str]) -> tuple[list[Stop], list[BusError]]:
     stopping = {path: each for path, each in stopping.items() if each.signalled or each.run.lives()}
     missing = [name for name, runs in found.items() if not any(str(run.path) in stopping for run in runs)]
     if None in missing:
-        raise none_is_going_on(None)
+        raise no_run_error(None)
     stops: list[Stop] = list(_at_once(lambda path: stopping[path].confirm(), stopping).values())
     called = [stop.run for stop in stops]
     stops = [stop if called.count(stop.run) == 1 else replace(stop, run=stop.folder) for stop in stops]
-    return sorted(stops, key=lambda stop: stop.run), [none_is_going_on(name) for name in missing]
+    return sorted(stops, key=lambda stop: stop.run), [no_run_error(name) for name in missing]
 
 
 class _Stopping:
@@ -156,13 +161,13 @@ class _Stopping:
             self.signalled = plant
 
     def confirm(self) -> Stop:
-        """Ask until the plant answers, or CONFIRM_S is over; one that comes late, or anew, is sent the signal too."""
+        """Ask until the plant answers, or CONFIRM_S is over; one that comes late, or again, is sent the signal too."""
         limit, reason = time.monotonic() + CONFIRM_S, ""
         while time.monotonic() < limit and self.run.lives():
             begun = time.monotonic()
             try:
                 return self._answered(_asked(self.run, PLANT, "estop", LOOK_S, expires=False))
-            except (OSError, ValueError, RuntimeError) as error:  # no answer, one that is none, no socket
+            except (OSError, ValueError, RuntimeError) as error:  # no answer, one that is not one, no socket
                 reason = f"{error}; "
             self._look_again()
             time.sleep(max(begun + LOOK_S / 10 - time.monotonic(), 0.0))
@@ -182,7 +187,7 @@ class _Stopping:
 
     def _reached(self) -> str:
         if self.signalled is None:
-            return "its process is not known" if self.run.lives() else "it is gone"
+            return "its process is unknown" if self.run.lives() else "it is gone"
         if not self.signalled.lives(self.run.owner):
             return f"the plant's process {self.signalled.pid} is gone"
         return f"process {self.signalled.pid} was sent SIGUSR1 and stops as soon as it runs"
@@ -212,7 +217,7 @@ def _at_once(work: Callable[[str], Any], names: Iterable[str]) -> dict[str, Any]
     def one(name: str) -> None:
         try:
             results[name] = work(name)
-        except (OSError, ValueError, RuntimeError) as error:  # no answer, one that is none, a refusal
+        except (OSError, ValueError, RuntimeError) as error:  # no answer, one that is not one, a refusal
             results[name] = error
 
     threads = [threading.Thread(target=one, args=(name,)) for name in results]

@@ -1,4 +1,4 @@
-"""How plant time passes: what a plant node asks of whoever drives it."""
+"""How plant time passes: the interface between a plant node and its driver in real time or lockstep."""
 
 
 class Pace:

@@ -1,7 +1,7 @@
 """The plant node: publishes states, puts commands through the guard, advances plant time.
 
 In lockstep the plant waits for the answer to each state; in real time it keeps an absolute grid, and commands that
-stay away lead to the safe action.
+do not arrive lead to the safe action.
 """
 
 import time
@@ -100,7 +100,7 @@ class PlantNode(Node):
         self.states.publish(reading, self.grid.instant(plant.k) if control else None)
 
     def take_commands(self) -> bool:
-        """Put the commands that have come through the guard, the newest wins; whether one came that will act."""
+        """Pass received commands to the guard, the newest wins; whether one of them will act."""
         fresh = False
         for _, command in self.inbox.receive():
             assert isinstance(command, Command)
@@ -114,7 +114,7 @@ class PlantNode(Node):
     # time
 
     def advance_to(self, k: int) -> None:
-        """Let plant time pass up to step k under the inputs that are due, recording every `every`-th step."""
+        """Advance the plant to step k under the scheduled inputs, recording every `every`-th step."""
         before: Array | None = None  # the state before the step that ended with a fault
         plant, output, every, self._advancing = self.plant, self.guard.output, self.record.every, True
         while (at := plant.k) < k and before is None:
@@ -146,7 +146,7 @@ class PlantNode(Node):
             self.fault(*found)
 
     def _machine_arrives(self) -> bool:
-        """Wait for a machine in lockstep; False when it stays away, which is a fault, or the run is to stop."""
+        """Wait for a machine in lockstep; False when it does not arrive, which is a fault, or the run is to stop."""
         deadline = self.link.deadline()
         while not self.plant.arrived():
             if self.stop or self.link.lost:
@@ -197,10 +197,10 @@ class PlantNode(Node):
         if word == "estop":
             if not self._advancing:
                 self.pace.catch_up()
-            self.fault("estop", "emergency stop, asked for by the operator")
+            self.fault("estop", "emergency stop by the operator")
             return None
         if self.must_end():
-            return f"fault {self.guard.ladder.latched[0].name} ends the run; start it anew"
+            return f"fault {self.guard.ladder.latched[0].name} ends the run; restart it"
         refused = self.guard.reset(estop=word == "reset_estop")
         if refused is None:
             self.link.connect()

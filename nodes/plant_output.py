@@ -1,4 +1,4 @@
-"""What acts on the plant: the inputs of commands, each from its step on, the machine's safe action, or zero input."""
+"""The inputs that act on the plant: those of commands, each from its step on, the safe action, or zero."""
 
 from collections import deque
 from typing import cast
@@ -35,7 +35,7 @@ class PlantOutput:
     """Writes inputs to the plant; nobody else does.
 
     applied: the inputs that act from now on; by_name: the same by name. braking: the safe action acts, to be computed
-    anew for each step. state_unknown: no safe action can be computed, for the machine has not answered a handshake.
+    again for each step. state_unknown: no safe action can be computed, for the machine has not answered a handshake.
     """
 
     def __init__(self, closed_loop: ClosedLoop, plant: Plant, limiter: InputLimiter, clock: Clock) -> None:

@@ -1,4 +1,4 @@
-"""What a plant node records: state, work, inputs, the step of the goal, the age of the state."""
+"""The record of a plant node: state, work, inputs, the step of the goal, the age of the state."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What a plant says of itself: statuses as they are due, the answer to the operator, the summary of the run."""
+"""The plant's statuses, its answer to the operator, and the summary of its run."""
 
 from typing import Any, Protocol
 
@@ -67,7 +67,7 @@ class PlantStatus:
             self.publish()
 
     def standing(self) -> dict[str, Any]:
-        """Where the plant stands, in words and numbers: the answer to the operator."""
+        """The state of the plant, in words and numbers: the answer to the operator."""
         guard, plant = self._node.guard, self._node.plant
         latched = guard.ladder.latched
         return {

@@ -1,4 +1,4 @@
-"""The delay predictor: the believed model, integrated from a sample over the inputs already sent."""
+"""The delay predictor: the controller's model, integrated from a sample over the inputs already sent."""
 
 from collections import deque
 

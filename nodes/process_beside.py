@@ -1,4 +1,4 @@
-"""A process beside a run: started, its output printed, never waited for by the run."""
+"""A helper process of a run: the run starts it and prints its output, but never waits for it."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""How a host that checks a machine talks to it: over the two addresses of docs/protocol.md, or a link of a driver."""
+"""How a host that checks a machine talks to it: the two addresses of docs/reference/protocol.md, or a driver's link."""
 
 import select
 from collections import Counter
@@ -22,7 +22,7 @@ from servonode.bus.zmq_io import clear_path, open_socket
 
 
 class NobodyThere(BusError):
-    """No machine answered, or the addresses cannot be had; the text has the remedy."""
+    """No machine answered, or an address is not available; the text has the remedy."""
 
 
 @dataclass(frozen=True)
@@ -128,9 +128,7 @@ class LinkWire:
         poll.poll(wait_ms)
         came: list[Message | Misfit] = [message for _, message in self._link.receive()]
         for reason in self._link.counts - self._counted:
-            came.append(
-                Misfit("packets", f"what comes is no packet of docs/firmware.md ({reason}); look after the wire")
-            )
+            came.append(Misfit("packets", f"what comes is no packet that firmware sends ({reason}); check the wire"))
         self._counted = Counter(self._link.counts)
         return came
 

@@ -1,4 +1,4 @@
-"""What the nodes of a run publish, payload by payload as it travels, read in this thread when it suits the reader."""
+"""An inbox for the undecoded messages of a run, which the reader polls in its own thread."""
 
 import time
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ class RawInbox:
 
     poll_s: how long `wait` sleeps, whatever comes meanwhile: so the reader is not woken for each message; 0: until
     something comes. Before nodes have been started together they count their subscribers, also when one is started
-    again: a connection that has ended is made anew by `join`, which waits for that.
+    again: a connection that has ended is made again by `join`, which waits for that.
     """
 
     def __init__(self, wanted: Wanted, poll_s: float) -> None:

@@ -1,4 +1,4 @@
-"""A run that only observes: nothing commands its machine, and what arming would send is told instead."""
+"""A run that only observes: it never commands its machine, and reports what arming would send."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from servonode.bus import Command
 from servonode.nodes.input_limiter import InputLimiter
 from servonode.plants.plant import Plant
 
-REFUSED = "this run only observes (--readonly), and nothing of it commands the machine; start it without, to arm it"
+REFUSED = "this run only observes (--readonly) and never commands the machine; start it without --readonly to arm it"
 WOULD_SEND = "would_send_"  # before the name of an input, among the values of a status
 REASON = "readonly"  # why what is asked for does not act
 

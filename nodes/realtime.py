@@ -39,7 +39,7 @@ class StepTimes:
 
 
 class RealTime(Pace):
-    """Drives a plant node at `speed` plant seconds per wall second.
+    """Drives a plant node at `speed` plant seconds per second of wall-clock time.
 
     first_timeout_s: how long the first answer may take, at the beginning of the run and after each arming.
     """
@@ -119,7 +119,7 @@ class RealTime(Pace):
             node.take_commands()
 
     def rate(self) -> float:
-        """Plant seconds per wall second since the start."""
+        """Plant seconds per second of wall-clock time since the start."""
         wall = (self.end_ns or self.node.clock()) - self.times.start_ns
         return self.node.plant.k * self.node.plant.step_ns / wall if wall > 0 else 0.0
 
@@ -211,5 +211,5 @@ class RealTime(Pace):
             self.guard.safe("stale_command")
         else:
             action = "the machine's safe action" if self.guard.output.safe_action.stated else "zero input"
-            text = f"no fresh command for {limit / 1e6:.0f} ms: {action}; is the controller alive?"
+            text = f"no fresh command for {limit / 1e6:.0f} ms: {action}; check that the controller is running"
             self.node.fault("stale_command", text)

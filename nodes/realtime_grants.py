@@ -1,4 +1,4 @@
-"""What a node asks of the system so as to keep time, and what it was given. Each is tried; none is fatal.
+"""The real-time resources that a node requests from the system, and those it got. A refusal is never fatal.
 
 Timer slack, memory that is not swapped out, a SCHED_FIFO priority, cores. Linux only: elsewhere nothing is asked.
 """
@@ -23,7 +23,7 @@ _CAP_IPC_LOCK = 14
 
 
 class NotGranted(Exception):
-    """What was asked for cannot be had; the text says why, and how to fix it where it can be."""
+    """What was asked for is not available; the text says why, and how to fix it where it can be."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def asked(wishes: dict[str, Callable[[], str]]) -> Grants:
     for what, wish in wishes.items():
         try:
             if sys.platform != "linux":
-                raise NotGranted("not on this system")
+                raise NotGranted("not available on this system")
             granted.append(wish())
         except NotGranted as reason:
             refused[what] = str(reason)

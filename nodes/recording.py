@@ -130,7 +130,7 @@ class Recording:
             return ""
         os.close(writer.output)
         self._fork()
-        return f"{writer.describe()}; another goes on with the record"
+        return f"{writer.describe()}; another one continues the recording"
 
     @property
     def children(self) -> list[Child]:
@@ -231,7 +231,7 @@ def runs_of(closed_loop: ClosedLoop, pieces: Pieces, wall_s: float = 0.0, **more
 
 
 def lives_beside(out: Path, lives: int) -> list[Path]:
-    """The CSV files of so many lives of the plant: NAME.life1.csv, ..., and `out` for the last."""
+    """The CSV files of this many lives of the plant: NAME.life1.csv, ..., and `out` for the last."""
     return [*(out.with_name(f"{out.stem}.life{i + 1}{out.suffix}") for i in range(lives - 1)), *[out][:lives]]
 
 
@@ -296,7 +296,7 @@ def _has_ended(child: Child) -> bool:
 
 
 def _await_end(child: Child, within_s: float) -> bool:
-    """Whether the process ends within so long."""
+    """Whether the process ends within this time."""
     limit = time.monotonic() + within_s
     while not _has_ended(child):
         if time.monotonic() > limit:

@@ -21,8 +21,8 @@ def recovered(spool: Path, out: Path | None, raw: bool) -> list[str]:
     raw: the rows as the nodes recorded them, a file for each node, which needs no machine.
 
     Raises:
-        SpoolError: it is none, or holds nothing, or a file is in the way; LaunchError, CacheError: what was run cannot
-        be made again, as of a machine whose file has changed; OSError: a file cannot be written.
+        SpoolError: it is not a spool, is empty, or a file exists already; LaunchError, CacheError: the closed loop
+        cannot be made again, for example if the machine's file has changed; OSError: a file cannot be written.
     """
     try:
         pieces = read_spool(spool)
@@ -34,7 +34,7 @@ def recovered(spool: Path, out: Path | None, raw: bool) -> list[str]:
     files = _raw(pieces, wanted) if raw else _whole(pieces, wanted)
     for file in files:
         if file.exists():
-            raise SpoolError(f"{file} is there already; name another with --out, or remove it")
+            raise SpoolError(f"{file} exists already; name another with --out, or remove it")
     lines = [f"{file} ({write(file)} rows)" for file, write in files.items()]
     return [*lines, *_lost(pieces)]
 
@@ -54,7 +54,7 @@ def _whole(pieces: Pieces, out: Path) -> dict[Path, Callable[[Path], int]]:
 
 
 def _closed_loop(pieces: Pieces) -> ClosedLoop:
-    """What was run, resolved anew."""
+    """What was run, resolved again."""
     stored = pieces.about["launch"]
     return resolve(launch_of_table(stored["table"], path=Path(stored["path"]), file=stored["file"]), strict=False)
 

@@ -1,4 +1,4 @@
-"""The restart policy of one node: whether it is started again after its end, and when."""
+"""The restart policy of one node: whether it is restarted after its end, and when."""
 
 from collections import deque
 
@@ -8,7 +8,7 @@ LONGEST_DOUBLING = 60  # doublings of the wait; it ends at the window anyway
 
 
 class Restarts:
-    """Decides for one node. `count` is how often it was to be started again; `why` says why it is not."""
+    """Decides for one node. `count` is how often it was to be restarted; `why` says why it is not."""
 
     def __init__(self, policy: Restart, attempts: int, window_s: float, backoff_s: float) -> None:
         self.policy = policy
@@ -43,7 +43,7 @@ class Restarts:
 
     def _forbidden(self, code: int) -> str:
         if self.policy == "never":
-            return "it is not to be started again (supervision: never)"
+            return "it is not restarted (supervision: never)"
         if self.policy == "on-failure" and code == 0:
             return "it completed (supervision: on-failure)"
         return ""

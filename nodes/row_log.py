@@ -1,4 +1,4 @@
-"""What a node keeps of a run: rows in an array made beforehand, so that recording allocates nothing."""
+"""The rows that a node records during a run, in a preallocated array, so that recording allocates no memory."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ class RecordTooLarge(ServonodeError, ValueError):
 
 
 def check_size(rows: int, columns: int, remedy: str = "record fewer with a larger --every") -> int:
-    """The size [bytes] of a record of so many rows; RecordTooLarge for more than LARGEST_RECORD."""
+    """The size [bytes] of a record of this many rows; RecordTooLarge for more than LARGEST_RECORD."""
     size = rows * columns * 8
     if size > LARGEST_RECORD:
         most = f"at most {LARGEST_RECORD / 1e9:g} GB are kept"

@@ -1,4 +1,4 @@
-"""The time in which a plant comes to rest under its safe action."""
+"""The phase in which a plant comes to rest under its safe action."""
 
 from collections.abc import Callable
 

@@ -1,6 +1,6 @@
-"""The spool: the record of a run as it is written while the run goes on, and what is intact of it.
+"""The spool: the record of a run as it is written during the run, and what is intact of it.
 
-A file of blocks, each a head and its content, both under one checksum, so that a block is whole or it is none. The
+A file of blocks, each a head and its content, both under one checksum, so that a block is whole or it is not one. The
 first says what is needed to make the CSV file again; then come rows, of one node and one life of the plant each, and
 where all messages are recorded, messages of one node each.
 """
@@ -134,7 +134,7 @@ def check_about(about: dict[str, Any], file: Path | int) -> None:
     """SpoolError unless a spool's first block is there, and of this version."""
     name = file if isinstance(file, Path) else "the spool"
     if not about:
-        raise SpoolError(f"{name}: no record, or its beginning is damaged; give the .spool file that a run has left")
+        raise SpoolError(f"{name}: not a spool file, or its beginning is damaged; give the .spool file that a run left")
     if about.get("format") != FORMAT:
         raise SpoolError(f"{name}: written by another version of servonode; use that one")
 
@@ -161,7 +161,7 @@ def blocks(data: memoryview) -> Iterator[Block | int]:
 
 
 def _next_magic(data: memoryview, at: int) -> int:
-    """Where the next block may begin; the end where there is none."""
+    """Where the next block may begin; the end if none exists."""
     memory = data.obj
     found = memory.find(MAGIC, at) if isinstance(memory, mmap.mmap) else bytes(data).find(MAGIC, at)
     return found if found > 0 else len(data)
@@ -195,7 +195,7 @@ def append(descriptor: int, at: int, data: bytes) -> int:
     """Write bytes behind the first `at` of a file, in place of anything that stands there; the file's new size.
 
     Raises:
-        OSError: they do not fit; the file then ends at `at` again, as far as that can be had.
+        OSError: they do not fit; the file then ends at `at` again, if possible.
     """
     view, place = memoryview(data), at
     try:

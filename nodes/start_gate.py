@@ -1,4 +1,4 @@
-"""How nodes are started together: none begins before all of them are ready."""
+"""The common start of all nodes: no node begins before all nodes are ready."""
 
 import time
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class StartGate:
     def open(self, waiting: set[str]) -> bool:
         """Start the nodes in `waiting` once all are ready, which empties it; False when that cannot be.
 
-        True with some left in it: another node is to be started again first, without which they never are ready.
+        True with some left in it: another node must be restarted first, without which they never are ready.
         """
         processes = self._processes
         with ExitStack() as stack:
@@ -51,7 +51,7 @@ class StartGate:
             return bool(unready) or self._start(clients, waiting)
 
     def _start(self, clients: dict[str, Requester], waiting: set[str]) -> bool:
-        """Tell the nodes to start, the plant last; False where one does not answer, and is not started again."""
+        """Tell the nodes to start, the plant last; False where one does not answer, and is not restarted."""
         for name in NODES:
             if name not in waiting:
                 continue
@@ -59,13 +59,13 @@ class StartGate:
                 clients[name].ask({"ask": "start"}, READY_TIMEOUT_S / 4)
             except TimeoutError:
                 if not self._has_died(name):
-                    self._fault("not_ready", f"{name} was ready, but did not start")
+                    self._fault("not_ready", f"{name} was ready but did not start")
                     return False
             waiting.discard(name)
         return True
 
     def _has_died(self, name: str) -> bool:
-        """Whether a node that does not answer is to be started again: its end may show a moment later."""
+        """Whether a node that does not answer must be restarted: its end may show a moment later."""
         limit = time.monotonic_ns() + ENDING_NS
         while not self._processes.reap() and time.monotonic_ns() < limit:
             if name in self._processes.dead():

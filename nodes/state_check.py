@@ -1,10 +1,11 @@
-"""What is wrong with the state to which a plant has come."""
+"""Fault checks of a plant's new state."""
 
 import numpy as np
 import numpy.typing as npt
 
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics.fault_time import located
+from servonode.mechanics.stiffness import stiffness
 from servonode.plants.plant import Plant
 
 Array = npt.NDArray[np.float64]
@@ -20,7 +21,7 @@ class StateCheck:
         launch, self._machine = closed_loop.launch, closed_loop.machine
         self._has_conditions = launch.plant.safety.faults and bool(self._machine.description.faults)
         self.locates = self._has_conditions and launch.steps_per_period is None
-        self._integrator, self._plant = launch.plant.integrator, plant
+        self._integrator, self._plant, self._start = launch.plant.integrator, plant, closed_loop.start
 
     def find(self, in_fault: bool, before: Array | None) -> list[tuple[str, str, float]]:
         """Name, text and time [s] of each fault of the present state.
@@ -33,10 +34,23 @@ class StateCheck:
         if plant.distrust is not None:
             found.append((*plant.distrust, plant.t))
         if not plant.finite:
-            found.append(("diverged", "the state is no longer finite: the machine's motion escaped", plant.t))
+            found.append(("diverged", f"the state is no longer finite: {self._why()}", plant.t))
         if found or in_fault or not self._has_conditions:
             return found
         t, text = plant.t, machine.fault(plant.t, plant.x)
         if before is not None:
             t, text = located(machine, self._integrator, plant.step_ns, plant.k - 1, before, plant.output)
         return [(machine.fault_name(text), text, t)] if text else []
+
+    def _why(self) -> str:
+        machine, step = self._machine, self._plant.step_ns / 1e9
+        stiff = stiffness(machine, self._integrator, step, 0.0, self._start, np.zeros(machine.n_inputs))
+        if stiff:
+            return f"the step is too long for this machine, initially {stiff}"
+        loops = machine.description.independent
+        dead = (
+            f", or its loops met a dead point, where {', '.join(loops)} no longer determine its position"
+            if loops
+            else ""
+        )
+        return f"the machine's motion escaped{dead}"

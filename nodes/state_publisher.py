@@ -1,6 +1,9 @@
 """The states that a plant publishes, and which of them ask for an answer."""
 
+from typing import Any
+
 from msgspec import UNSET
+from msgspec.structs import asdict
 
 from servonode.bus import State
 from servonode.closed_loop.closed_loop import ClosedLoop
@@ -10,7 +13,7 @@ from servonode.nodes.durations import Durations
 from servonode.nodes.goal_time import GoalTime
 from servonode.nodes.guard import Guard
 from servonode.nodes.node import Outbox
-from servonode.plants.plant import Plant, Reading
+from servonode.plants.plant import EstimateOf, Plant, Reading
 
 
 class StatePublisher:
@@ -39,7 +42,7 @@ class StatePublisher:
         message = self._outbox.send(
             State, reading.k, reading.t, state=values, input=self._guard.output.by_name, control=control,
             final=reading.k == self._steps, goal_k=self._goal.k, age=reading.age,
-            latency=self._plant.latency, readings=reading.readings or UNSET,
+            latency=self._plant.latency, readings=reading.readings or UNSET, **_worth(reading.estimate),
         )  # fmt: skip
         if instant is None:
             return
@@ -62,5 +65,11 @@ class StatePublisher:
             self._outbox.send(
                 State, state.k, state.t, seq=state.seq, state=state.state, input=state.input, control=True,
                 final=state.final, goal_k=state.goal_k, age=state.age, latency=state.latency, readings=state.readings,
+                std=state.std, innovation=state.innovation, consistency=state.consistency,
             )  # fmt: skip
             self._guard.counts["resent_states"] += 1
+
+
+def _worth(estimate: EstimateOf | None) -> dict[str, Any]:
+    """The fields of a state that say what it is worth, where it is estimated."""
+    return {} if estimate is None else asdict(estimate)

@@ -1,4 +1,4 @@
-"""Memory in which a node's record and summary outlive the node: shared by the processes of one run.
+"""Shared memory for the record and the summary of a node; they survive the death of the node's process.
 
 It is made before the first fork and belongs to no file, so neither a full disk nor the death of any process touches
 it. A node adds rows, which costs it a copy and no system call; the writer takes them to the spool (`writer.py`), and

@@ -1,4 +1,4 @@
-"""The target node: publishes the goal's position, velocity and acceleration for control instants to come.
+"""The target node: publishes the goal, with the derivatives that the law uses, for control instants to come.
 
 A goal that is a known function of time is published ahead of the states, so that the controller never waits
 for it: the answer to a state costs one round trip, and every execution mode uses the goal at exactly the state's stamp.
@@ -77,7 +77,7 @@ class TargetNode(EventNode):
             self.publish_status(status.k, status.t)
 
     def _has_new_reader(self) -> bool:
-        """Whether somebody, such as a controller that was started again, has subscribed since this was asked last."""
+        """Whether somebody, such as a controller that was restarted, has subscribed since this was asked last."""
         before, self._readers = self._readers, self.outbox.readers()
         return self._readers > before
 

@@ -1,8 +1,8 @@
-"""The open bus: a process beside a run that gathers what its nodes publish, at one address for any viewer.
+"""The telemetry: a helper process that republishes the messages of all nodes at one address, for any viewer.
 
 `python -m servonode.nodes.telemetry RUN FOLDER PID SOCKET` serves at a socket that listens already. Each message goes
 out as two frames: NODE/TOPIC, and the payload unchanged. It reads its nodes a few tens of times a second, with
-processor time that nobody else wants, and only the topics that its own subscribers want.
+processor time that is otherwise idle, and only the topics that its own subscribers want.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ class Followed(RawListener):
         return self.inbox
 
     def hurry(self, pause_s: float = 0.0) -> None:
-        """Look at the run after so many seconds, or sooner."""
+        """Look at the run after this many seconds, or sooner."""
         self._look_due = min(self._look_due, time.monotonic() + pause_s)
 
 

@@ -1,6 +1,6 @@
 """Text streams that never wait for their reader: a stopped terminal, a full pipe, or none at all.
 
-A launcher that waited for its terminal would no longer look after its nodes. What cannot be written at once is kept,
+A launcher that waited for its terminal would no longer check its nodes. What cannot be written at once is kept,
 up to a bound, then the oldest is dropped; what nobody can read any more is dropped too.
 """
 
@@ -65,7 +65,7 @@ class Lines(io.TextIOBase):
         self._write()
 
     def drain(self, within_s: float = LAST_S) -> bool:
-        """Write all; False if the reader takes nothing for so long [s], or something could not be written."""
+        """Write all; False if the reader takes nothing for this long [s], or something could not be written."""
         self.flush()
         limit, left = time.monotonic() + within_s, self._size
         while self._waiting:
@@ -129,7 +129,7 @@ class Lines(io.TextIOBase):
         return lambda data: os.write(opened, data)
 
     def _carefully(self, data: bytes) -> int:
-        """Where the terminal or pipe cannot be opened anew: a little, and only when it can take it."""
+        """Where the terminal or pipe cannot be opened again: a little, and only when it can take it."""
         poll = select.poll()
         poll.register(self._descriptor, select.POLLOUT)
         if not poll.poll(0):
@@ -188,7 +188,7 @@ def drain_output(printed: Lines | None, said: Lines | None, code: int, wanted: b
     """
     taken = printed is None or printed.drain()
     if printed is not None and not taken and (wanted or not isinstance(printed.failed, BrokenPipeError | None)):
-        why = printed.failed.strerror if printed.failed else f"nothing was read for {LAST_S:g} s"
+        why = printed.failed.strerror if printed.failed else f"nobody read it for {LAST_S:g} s"
         if said is not None:
             said.write(f"servonode: standard output: the result could not be written ({why})\n")
         code = code or 1

@@ -1,4 +1,4 @@
-"""The nodes of a run in one table: what each publishes and subscribes to, what an operator may ask, when it starts.
+"""The table of nodes: what each publishes and subscribes to, which requests it handles, and when it starts.
 
 Nothing here but the standard library, for the operator's verbs load it too and must be quick.
 """
@@ -26,7 +26,7 @@ class NodeEntry:
     orphaned: Signals = SIGKILL  # what it receives when the launcher dies
 
 
-# In the order in which they start: each finds those that answer it. Whether one that died is started again is said
+# In the order in which they start: each finds those that answer it. Whether one that died is restarted is said
 # by the launch file, under its name in [supervision].
 NODES: dict[str, NodeEntry] = {
     TARGET: NodeEntry(
@@ -47,6 +47,9 @@ NODES: dict[str, NodeEntry] = {
         orphaned=SIGTERM,  # so that it ends in good order; the others hold nothing
     ),
 }
+
+
+LIVE_TARGET: "Wanted" = {PLANT: ("status", "state")}  # of a target node whose goals nobody knows ahead
 
 
 def nodes_of(controlled: bool) -> tuple[str, ...]:
@@ -71,7 +74,10 @@ def launcher_subscribes(nodes: Iterable[str]) -> "Wanted":
     return publishers(("status",), nodes)
 
 
-def subscribers(nodes: Iterable[str], launcher: bool = False) -> "list[Wanted]":
-    """What each of these nodes, and perhaps their launcher, subscribes to: a publisher waits for as many."""
-    wanted = [NODES[node].subscribes for node in nodes]
+def subscribers(nodes: Iterable[str], launcher: bool = False, live: bool = False) -> "list[Wanted]":
+    """What each of these nodes, and perhaps their launcher, subscribes to: a publisher waits for as many.
+
+    live: goals come over a topic.
+    """
+    wanted = [LIVE_TARGET if live and node == TARGET else NODES[node].subscribes for node in nodes]
     return [*wanted, launcher_subscribes(nodes)] if launcher else wanted

@@ -1,11 +1,11 @@
-"""The watchdog of commands in real time: how long one has been owed, and from when on it is overdue."""
+"""The watchdog of commands in real time: how long one has been due, and when it is overdue."""
 
 from servonode.bus import Lifecycle
 from servonode.nodes.guard import Guard
 
 
 class CommandWatchdog:
-    """Since when a command has been owed. timeout_ns: how long one may be [ns, wall clock]; None: for ever.
+    """The time since a command has been due. timeout_ns: how long one may be overdue [ns, wall clock]; None: for ever.
 
     first_ns: how long the first command after an arming may be owed. overdue: one has been owed for too long, and the
     plant waits for the next one without a fault.
@@ -16,7 +16,7 @@ class CommandWatchdog:
         self._guard = guard
         self._timeout_ns, self._first_ns = timeout_ns, first_ns
         self._since: int | None = None  # clock from which a command has been owed
-        self._afresh = False  # this wait has begun anew after a stall of the host
+        self._afresh = False  # this wait has begun again after a stall of the host
 
     @property
     def allowed_ns(self) -> int | None:
@@ -39,7 +39,7 @@ class CommandWatchdog:
         self._since, self.overdue = None, False
 
     def begin_afresh(self, now: int) -> None:
-        """After a stall of the host, wait anew from now on; only once, so that many stalls hide no fault."""
+        """After a stall of the host, wait again from now on; only once, so that many stalls hide no fault."""
         if self._since is not None and not self._afresh:
             self._since, self._afresh = now, True
 

@@ -1,4 +1,4 @@
-"""The writer: a process that takes rows and messages to the spool while the run goes on, and outlives all nodes.
+"""The writer: a process that takes rows and messages to the spool during the run, and outlives all nodes.
 
 Nobody waits for it. It reads what the nodes have put into shared memory (`store.py`, `frame_store.py`), a few times a
 second, and ends when the launcher and all nodes have: it holds the reading end of a pipe whose writing end all of them
@@ -100,7 +100,7 @@ class Spooler:
     def _left(self) -> str:
         """What is left to do where nothing can be written, in words."""
         if self.frames:
-            return "the recording ends here; the run goes on, and rows stay in memory until they can be written"
+            return "the recording ends here; the run continues, and rows stay in memory until they can be written"
         return "the record stays in memory until it can be"
 
     def _spool_frames(self, node: str, size: int) -> None:

@@ -30,7 +30,7 @@ Stated = TypeVar("Stated")
 
 @dataclass(frozen=True)
 class MachineSource:
-    """A machine as a launch file states it: its definition, its options, and what is changed in it."""
+    """A machine as a launch file specifies it: its definition, its options, and what is changed in it."""
 
     definition: Definition
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class MachineSource:
         Raises:
             CacheError, ModelError, ParameterError: see `servonode.mechanics.machine.load_machine`.
         """
-        return _load(self.key, self.build, parameters, self.definition.reference)
+        return _load(self.key, self.build, parameters, self.definition.reference, bool(self.changes))
 
     def preparation(self) -> Preparation | None:
         """What the machine finds out itself before a run: the `PREPARE` beside its function, if any.
@@ -88,13 +88,13 @@ class MachineSource:
         return self._beside("PHYSICS", PhysicalModel, "...")
 
     def _beside(self, name: str, kind: type[Stated], arguments: str) -> Stated | None:
-        """What is stated under this name beside its function, if anything; ModelError where it is not of this kind."""
+        """What is given under this name beside its function, if anything; ModelError where it is not of this kind."""
         if not self.definition.states(name):  # then sympy need not be imported
             return None
         stated = self.definition.attribute(name)
         if not isinstance(stated, kind):
             text = f"{self.definition.file.name}: {name} is no {kind.__name__}"
-            raise ModelError(f"{text}; state it as {name} = {kind.__name__}({arguments})")
+            raise ModelError(f"{text}; write it as {name} = {kind.__name__}({arguments})")
         return stated
 
     def views(self) -> tuple[View, ...]:
@@ -114,7 +114,7 @@ class MachineSource:
             if not isinstance(view, View):
                 several = isinstance(stated, (tuple, list))
                 word, remedy = (f"VIEW[{number}]", "(View(...), View(...))") if several else ("VIEW", "View(...)")
-                raise ModelError(f"{self.definition.file.name}: {word} is no View; state it as VIEW = {remedy}")
+                raise ModelError(f"{self.definition.file.name}: {word} is not a View; write it as VIEW = {remedy}")
         return views
 
 

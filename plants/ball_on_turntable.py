@@ -9,7 +9,7 @@ The friction force F of the plate is determined by f' = K f for the slip f, so t
 The ball is assumed to hold on whatever force that takes: watch `friction`.
 
 Paper: I. E. Kaspirovich, R. G. Mukharlyamov, Numerical solution of a dynamics problem with bypassing of singularities,
-with the corrections listed in docs/machines/ball_on_turntable.md. Its model in three angles, with both of its ways to
+with the corrections listed in docs/systems/errata.md. Its model in three angles, with both of its ways to
 step over their singularity, is the scheme "angles".
 """
 
@@ -132,7 +132,7 @@ class Plate:
         shell = sympy.Rational(2, 3) * self.m * self.a**2 * (1 + sympy.Rational(1, 10**9))  # rounding must not warn
         return (
             condition(needed < self.mu_f * self.m * self.g_n, "the ball would slip (friction force > mu_f m g_n)"),
-            condition(shell >= self.J, "no real ball: no mass lies so far out (J > 2/3 m a^2)"),
+            condition(shell >= self.J, "not a real ball: its mass would lie outside its surface (J > 2/3 m a^2)"),
         )
 
 
@@ -230,12 +230,12 @@ def _bypass(bypass: str, beta: Expr) -> tuple[tuple[Any, ...], tuple[Expr, ...],
     if bypass == "none":
         return (), (), ()
     epsilon = parameter("epsilon", "half width of the window about cos(beta) = 0", "rad", default=0.05, above=0)
-    delta = parameter("delta", "how far beta jumps there", "rad", default=0.87, above=0)
+    delta = parameter("delta", "size of the jump of beta there", "rad", default=0.87, above=0)
     way = sign(beta - before(beta))
     middle = beta + atan(cos(beta) / sin(beta))  # of the window
     landing = (before(beta) if bypass == "skip" else middle) + way * delta
     inside = Abs(cos(beta)) < sin(epsilon)
-    text = "the paper wants delta > 2 epsilon: from a smaller jump beta may be in the window again"
+    text = "the paper requires delta > 2 epsilon: after a smaller jump, beta may still be in the window"
     return (
         (jump(inside, {beta: landing}, f"{bypass} of the singular angle beta"),),
         (epsilon, delta),

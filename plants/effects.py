@@ -1,4 +1,4 @@
-"""Imperfections of a simulated device: what its drives make of an input, what its sensors make of a state."""
+"""The imperfections of a simulated device: the effects of its drives on inputs and of its sensors on states."""
 
 from collections import deque
 from dataclasses import dataclass

@@ -8,7 +8,7 @@ Nothing acts but gravity. The reaction R, its torque Q about the centre and the 
 energy, rolling and tangency determine them, each brought back at the rate lambda where the numbers have left it. The
 fault: the profile would have to pull.
 
-Paper: I. V. Matrosov, Yu. V. Morozov, A. V. Pesterev, with the corrections listed in docs/machines/hoop_on_profile.md.
+Paper: I. V. Matrosov, Yu. V. Morozov, A. V. Pesterev, with the corrections listed in docs/systems/errata.md.
 """
 
 from collections.abc import Mapping
@@ -165,7 +165,7 @@ class Rolling:
             output("F_t", along, tangential, "N"),
             output("friction_needed", "friction coefficient that the rolling asks for, |F_t|/n", needed),
             output("g1", "rate at which the contact would be left: (v, grad h)", self.g1, "m/s"),
-            output("d", "what divides U, above 0 where the profile is not too curved", self.d),
+            output("d", "denominator of U, above 0 where the profile is not too curved", self.d),
             output("slope", "slope of the profile at the contact", self.curve.slope),
             output("curvature", curvature, self.curve.curvature, "1/m"),
         )
@@ -187,10 +187,10 @@ def _rolling(profile: str) -> Rolling:
         r,
         parameter("kappa", "inertia J/(M r^2): hoop 1, disc 1/2, shell 2/3, ball 2/5", default=1.0, above=0),
         parameter("g", "gravity", "m/s^2", default=9.81, above=0),
-        parameter("lambda", "rate at which all residuals are brought back", "1/s", default=10.0, at_least=0),
+        parameter("lambda", "convergence rate of all residuals", "1/s", default=10.0, at_least=0),
         parameter("epsilon", "half width of a turning point in theta_dot", "rad/s", default=1.0, above=0),
         parameter("E_0", "energy that is kept", "J", default=0.02876894697448834),
-        parameter("floor", "wanted size of the residuals, for step = 'auto' only", default=1e-8, above=0),
+        parameter("floor", "reference size of the residuals, for step = 'auto' only", default=1e-8, above=0),
         Matrix(force),
         reaction("Q", "torque of the profile's force about the centre", "N m"),
         reaction("U", "rate of alpha", "rad/s"),

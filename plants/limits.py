@@ -1,4 +1,4 @@
-"""What may reach a machine: limits of value, rate and power; pure functions, the same for simulation and hardware."""
+"""Limits of the inputs' value, rate and power, as pure functions, the same for simulation and hardware."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence

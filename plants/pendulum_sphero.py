@@ -9,7 +9,7 @@ nothing and is left out. The torque Q acts on the pendulum and -Q on the shell: 
 Assumed: point contact, so the shell may spin freely about the vertical; an ideal drive; a flat rigid floor. Nothing in
 the model ends the rolling: watch N_x, N_y, N_z, the floor's force on the shell.
 
-Sources: the papers of docs/machines/pendulum_sphero.md give the machine; the equations are derived here.
+Sources: the papers of docs/systems/pendulum_sphero.md give the machine; the equations are derived here.
 """
 
 from sympy import Matrix, Rational, atan2, cos, eye, pi, sqrt

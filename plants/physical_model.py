@@ -1,4 +1,4 @@
-"""What a machine states so that a physics engine can stand in for its equations: bodies, joints, contacts as MJCF."""
+"""The physical model of a machine for a physics engine instead of its equations: bodies, joints, contacts as MJCF."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The plant contract: what stands behind the safety filter, simulated or real."""
+"""The plant contract: the interface of a machine behind the safety filter, simulated or real."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -24,12 +24,24 @@ class Info:
     simulated: bool  # time advances only through `advance`
 
 
+class EstimateOf(msgspec.Struct, frozen=True):
+    """What an estimated state is worth, with what its readings were since the one before.
+
+    std: standard deviation by entry of the state. innovation: by sensor, the last reading less its prediction.
+    consistency: `nis`, the squared innovations of all `readings` in units of their predicted covariance.
+    """
+
+    std: dict[str, float]
+    innovation: dict[str, float]
+    consistency: dict[str, float]
+
+
 class Reading(msgspec.Struct, frozen=True):
     """A measured state in the order of `Info.state_names`, as it is known at plant step k, time t [s].
 
     step: the machine's own number of it, which stands still where nothing new has come. age: how long before t it was
     measured [s of plant time]. readings: of the machine's sensors, those that were not read before, by name: step,
-    value, step, value, ...; None where nobody reads them.
+    value, step, value, ...; None where nobody reads them. estimate: what the state is worth, where it is estimated.
     """
 
     k: int
@@ -38,6 +50,7 @@ class Reading(msgspec.Struct, frozen=True):
     step: int
     age: float = 0.0
     readings: dict[str, list[float]] | None = None
+    estimate: EstimateOf | None = None
 
 
 class Plant(Protocol):
@@ -55,7 +68,7 @@ class Plant(Protocol):
 
     @property
     def distrust(self) -> tuple[str, str] | None:
-        """Name and text of a fault where the newest readings cannot be believed; `x` is then the last that could."""
+        """Name and text of a fault where the newest readings are not plausible; `x` is then the last that could."""
 
     @property
     def extra(self) -> Mapping[str, float]:

@@ -1,4 +1,4 @@
-"""Which readings of a machine can be believed: within limits of value and of change."""
+"""Which readings of a machine are plausible: within limits of value and of change."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from math import inf
 
 @dataclass(frozen=True)
 class StateLimits:
-    """What a believable reading keeps, by state; inf where nothing is known.
+    """What a plausible reading keeps, by state; inf where nothing is known.
 
     value: its largest magnitude [its unit]. rate: its fastest change [its unit per s of plant time].
     """
@@ -46,7 +46,7 @@ class Plausible:
         for i in self._valued:
             if not abs(values[i]) <= limits.value[i]:
                 text = f"the reading {limits.names[i]} = {values[i]:g} is beyond {limits.value[i]:g}, which is its "
-                return "implausible_state", f"{text}plant.safety.state_limit; look after the sensor, or raise the limit"
+                return "implausible_state", f"{text}plant.safety.state_limit; check the sensor, or raise the limit"
         if self._before is not None and self._rated:
             passed = max(t - self._t, self._least)
             for i in self._rated:
@@ -55,7 +55,7 @@ class Plausible:
                     text = (
                         f"the reading {limits.names[i]} jumped from {before:g} to {values[i]:g} in {t - self._t:g} s, "
                     )
-                    text += f"beyond its plant.safety.state_rate_limit of {limits.rate[i]:g} per s; look after the "
+                    text += f"beyond its plant.safety.state_rate_limit of {limits.rate[i]:g} per s; check the "
                     return "implausible_state", f"{text}sensor (is an angle wrapped?), or raise the limit"
         self._t, self._before = t, values
         return None

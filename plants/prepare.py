@@ -1,4 +1,4 @@
-"""What a machine may find out itself before a run: its initial condition, parameters, and the integrator's step.
+"""The preparation of a machine before a run: its initial state, its parameters, and the integrator step.
 
 A machine file that has `PREPARE = Preparation(function, ...)` beside its function is asked once, before anything moves.
 No symbolic work here.
@@ -14,7 +14,7 @@ Numbers = Mapping[str, float]
 
 
 class Unprepared(ModelError):
-    """A launch file that the machine cannot begin with; `section` and `key` of it say where, the text how to fix."""
+    """An entry of a launch file that the machine cannot use, named by `section` and `key`; the text has the remedy."""
 
     def __init__(self, section: str, key: str | None, text: str) -> None:
         super().__init__(text)
@@ -23,7 +23,7 @@ class Unprepared(ModelError):
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the launch file asks for.
+    """The request of a launch file to the preparation of its machine.
 
     settings: all options. parameters: every parameter's value, at t = 0 where it varies. given: those that the launch
     file states, of which `varying` are functions of time. disturbed: the names in [plant.disturbance]. initial:
@@ -43,7 +43,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What the machine makes of it: states (vectors by entry), parameters, the step [s] (None: as wanted), remarks."""
+    """The result of a preparation: states (vectors by entry), parameters, step [s] (None: as requested), remarks."""
 
     initial: Numbers
     parameters: Numbers = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Preparation:
     """A machine's own preparation.
 
     start: names that [plant.initial] may have beside the states; they may be texts. auto: parameters that it finds
-    where the launch file states none or "auto". settles_step: whether it understands `step = "auto"`.
+    where the launch file defines none or "auto". settles_step: whether it understands `step = "auto"`.
     """
 
     prepare: Callable[[Wanted], Prepared]

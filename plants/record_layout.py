@@ -1,4 +1,4 @@
-"""What stands where in a row that a record keeps of the plant."""
+"""The layout of a row in the plant's record."""
 
 from dataclasses import dataclass
 from typing import Self

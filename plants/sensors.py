@@ -17,7 +17,7 @@ Readings = dict[str, list[float]]
 
 @dataclass(frozen=True)
 class SensorEffects:
-    """A sensor as a launch file states it: its description, and between which steps it gives nothing.
+    """A sensor as a launch file specifies it: its description, and between which steps it gives nothing.
 
     period: plant steps between two readings, not always a whole number. delay: steps until a reading is there.
     """

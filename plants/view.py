@@ -1,7 +1,8 @@
-"""How a machine is drawn: which values are its paths, and its outline at an instant. No plotting library here."""
+"""The views of a machine: the values of its paths, and its outline at an instant. No plotting library is used here."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +15,32 @@ Caption = Callable[[Values, Values], str]
 
 
 @dataclass(frozen=True)
+class Wanted:
+    """What a program asks of a machine, so that a view can draw the path that it asks for.
+
+    program: its name. settings: its options and parameters by name, defaults included; of a vector `point_0`,
+    `point_1`. start: states, by name, at the start. low, high: corners (2,) [m] of the region that is drawn.
+    """
+
+    program: str
+    settings: Mapping[str, Any]
+    start: Values
+    low: Points
+    high: Points
+
+
+Paths = Callable[[Wanted], Mapping[str, Points]]
+Lean = Callable[[Values, Values], float]
+
+
+@dataclass(frozen=True)
 class View:
-    """A machine seen in a plane. A machine has one as its `VIEW`, or a tuple of several.
+    """A view of a machine in a plane. The machine's file has one as `VIEW`, or a tuple of several.
 
-    Its functions are called as f(values, parameters), both by name; values are the states, inputs and outputs of one
-    instant.
+    Its functions are called as f(values, parameters), both by name; the values are the states, inputs and outputs at
+    one instant.
 
-    outline: polylines (n, 2) [m]; one of a single point is a dot. trails: legend name -> names of the two values that
+    outline: polylines (n, 2) [m]; a polyline of one point is a dot. trails: legend name -> names of the two values that
     make a path [m]. goal: the targets' names that make the goal's path, if there is one. axes: labels. title: what it
     shows, and whence. guides: polylines (n, 2) [m] that are drawn thin, such as a floor. arrows: legend name -> foot
     (2,) [m] and vector (2,) [arrow_unit]. All arrows of a view have one scale, which the picture states; strips with
@@ -28,6 +48,12 @@ class View:
 
     strip: instead of one plane, the instants stand side by side, each with its time; the outline is then relative to
     the machine. caption: a few words below each of them.
+
+    paths: of a program, legend name -> polyline (n, 2) [m] of the path that it asks for, {} where it asks for none; an
+    endless one is drawn as far as the region goes.
+
+    lean: the angle [rad] that a strip shows. magnified: of a factor -> the same view with its lean that many times as
+    large, its title says so; a picture asks for it where the lean is too small to be seen.
     """
 
     outline: Outline
@@ -40,10 +66,25 @@ class View:
     arrow_unit: str = "N"
     strip: bool = False
     caption: Caption | None = None
+    paths: Paths | None = None
+    lean: Lean | None = None
+    magnified: Callable[[float], "View"] | None = None
 
 
-def circle(centre: Points, radius: float) -> Points:
-    """A closed polyline (49, 2) around a centre (2,)."""
-    angle = np.linspace(0.0, 2 * np.pi, 49)
+def circle(centre: Points, radius: float, n: int = 49) -> Points:
+    """A closed polyline (n, 2) around a centre (2,)."""
+    angle = np.linspace(0.0, 2 * np.pi, n)
     points: Points = centre + radius * np.column_stack([np.cos(angle), np.sin(angle)])
+    return points
+
+
+def line_through(point: Points, direction: Points, low: Points, high: Points) -> Points:
+    """The ends (2, 2) of a line through a point (2,) along a direction (2,) in a region; (0, 2) where it misses it."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        reach = np.sort(np.array([low - point, high - point]) / direction, axis=0)
+    crossed = direction != 0.0
+    inside = bool(np.all(crossed | ((low <= point) & (point <= high))))
+    first, last = reach[0, crossed].max(initial=-np.inf), reach[1, crossed].min(initial=np.inf)
+    ends = np.array([first, last]) if inside and first < last and crossed.any() else np.zeros(0)
+    points: Points = point + ends[:, None] * direction
     return points

@@ -1,5 +1,9 @@
 """servonode: from equations to a running control system.
 
+`load`, `simulate`, `run` and `check` take a launch file, by its path, by the name of a packaged one or as nested
+mappings; `read_recording` reads the run in a recording. `arm`, `disarm`, `reset`, `estop` and `status` are for a run
+that is going on. `mechanics` holds the functions that define a machine, `controllers` those that define a goal.
+
 The rooms stand at the top of a checkout and are subpackages of `servonode` everywhere: import `servonode.mechanics`,
 never `mechanics`.
 """
@@ -9,16 +13,47 @@ from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 from servonode.errors import ServonodeError
+from servonode.errors import did_you_mean as _did_you_mean
 from servonode.version import VERSION as _VERSION
 
 if TYPE_CHECKING:
-    from servonode.api import check, load, simulate
+    from servonode import controllers, mechanics
+    from servonode.analysis.check import Report
+    from servonode.api import check, load, read_recording, run, simulate
+    from servonode.loop import Loop
     from servonode.nodes.operator_requests import arm, disarm, estop, reset, status
+    from servonode.result import Movie, Run
 
 __version__ = _VERSION
-__all__ = ["ServonodeError", "arm", "check", "disarm", "estop", "load", "reset", "simulate", "status"]
+__all__ = [
+    "Loop",
+    "Movie",
+    "Report",
+    "Run",
+    "ServonodeError",
+    "arm",
+    "check",
+    "controllers",
+    "disarm",
+    "estop",
+    "load",
+    "mechanics",
+    "read_recording",
+    "reset",
+    "run",
+    "simulate",
+    "status",
+]
 
-_OPERATOR = ("arm", "disarm", "estop", "reset", "status")
+_SOURCES = {  # the module of each public name, loaded when the name is first used
+    "Loop": "servonode.loop",
+    "Movie": "servonode.result",
+    "Report": "servonode.analysis.check",
+    "Run": "servonode.result",
+    **dict.fromkeys(("check", "load", "read_recording", "run", "simulate"), "servonode.api"),
+    **dict.fromkeys(("arm", "disarm", "estop", "reset", "status"), "servonode.nodes.operator_requests"),
+}
+_ROOMS = ("controllers", "mechanics")
 
 _root = _Path(__file__).resolve().parent.parent
 if (_root / "pyproject.toml").is_file() and (_root / "plants").is_dir():  # a checkout, never a wheel
@@ -27,12 +62,16 @@ if (_root / "pyproject.toml").is_file() and (_root / "plants").is_dir():  # a ch
 
 def __getattr__(name: str) -> _Any:
     """Load the public functions on first use, so that `import servonode` stays instant."""
-    if name in _OPERATOR:
-        from servonode.nodes import operator_requests as operate
+    from importlib import import_module
 
-        return getattr(operate, name)
-    if name in __all__:
-        from servonode import api
+    if name in _SOURCES:
+        return getattr(import_module(_SOURCES[name]), name)
+    if name in _ROOMS:
+        return import_module(f"servonode.{name}")
+    near = "" if name.startswith("_") else _did_you_mean(name, __all__, most=3)
+    remedy = f"; {near}dir(servonode) lists what there is" if near else ""
+    raise AttributeError(f"module 'servonode' has no attribute {name!r}{remedy}", name=name)
 
-        return getattr(api, name)
-    raise AttributeError(f"module 'servonode' has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

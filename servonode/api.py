@@ -1,39 +1,54 @@
-"""The public functions: `servonode.load`, `servonode.simulate` and `servonode.check`."""
+"""The public functions: `servonode.load`, `simulate`, `run`, `check` and `read_recording`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from msgspec import inspect as struct_inspect
+
 from servonode.closed_loop.closed_loop import resolve
-from servonode.closed_loop.launch_file import launch_of_table, read_launch
-from servonode.closed_loop.launch_keys import LaunchFile
+from servonode.closed_loop.launch_file import LaunchError, launch_of_table, read_launch
+from servonode.closed_loop.launch_keys import LaunchFile, Sections
 from servonode.closed_loop.launch_text import toml_value
-from servonode.closed_loop.run import Run
+from servonode.errors import CallError, StatementError, did_you_mean, plain
 from servonode.loop import Loop
 from servonode.mechanics.references import at_hand
+from servonode.result import Run
 
 if TYPE_CHECKING:
     from servonode.analysis.check import Report
 
 Launch = str | Path | Mapping[str, Any]
+WHERE = (("plant", "machine", "Model"), ("controller", "program", "Program"))
 
 
+@plain
 def load(launch: Launch, *, strict: bool = True, code: bool = True, **overrides: Any) -> Loop:
-    """The machine and its law, ready to be looked into, checked and simulated.
+    """The machine and its law, ready to be looked into, checked and simulated: a `Loop`.
 
     Args:
         launch: path of a launch file, the bare name of a packaged one, or its content as nested mappings, where
-            machine and program may also be functions.
+            machine and program may also be functions, or a Model and a Program.
         strict: refuse what `run` would refuse; False to look into it all the same.
         code: False to refuse a launch file that names Python code, which would run here with all your rights.
         overrides: launch-file keys with `__` for the dot: `run__duration=10`, `controller__gains__lambda=3`.
 
     Raises:
-        LaunchError: the launch file or an override does not fit; CacheError: the kernel cache cannot be used.
+        LaunchError: the launch file or an override does not fit; CacheError: the kernel cache cannot be used;
+        CallError: there is no such argument.
+
+    >>> import servonode
+    >>> loop = servonode.load("trailer_pursuit", run__duration=2.0)
+    >>> loop.machine.description.name
+    'diff_drive_trailer'
+    >>> loop.closed_loop.launch.run.duration
+    2.0
     """
-    return Loop(resolve(_read(launch, overrides), strict=strict, code=code))
+    return Loop(resolve(_read(launch, overrides, load), strict=strict, code=code))
 
 
+@plain
 def simulate(
     launch: Launch,
     *,
@@ -45,46 +60,181 @@ def simulate(
     code: bool = True,
     **overrides: Any,
 ) -> Run:
-    """Simulate a launch file in this process.
+    """Simulate a launch file in this process: a `Run`, whose arrays have one entry for each recorded row.
 
     Args:
         launch, code, overrides: see `load`.
         control: sampled with a zero-order hold, or the law inside the right-hand side of an adaptive integrator.
         loop: the sampled loop as one compiled function or as nodes on a bus in memory; the bits are the same.
         every: plant steps per row of the result; default: at most 20 000 rows, on control instants.
-        rtol, atol: tolerances of the continuous mode.
+        rtol, atol: tolerances of the continuous mode, rtol from 1e-14 to 0.1.
+
+    A fault ends the simulation before its time; it stands in `run.fault`, and nothing is raised.
 
     Raises:
-        LaunchError, CacheError: as `load`;
+        LaunchError, CacheError, CallError: as `load`;
         SimulationError: the law failed, or the continuous integration cannot go on;
-        ValueError: `control`, `loop` or `every` is not one of the choices.
+        StatementError (a ValueError): `control`, `loop`, `every` or a tolerance is not one that can be.
+
+    >>> import servonode
+    >>> run = servonode.simulate("trailer_pursuit", run__duration=2.0)
+    >>> run.fault is None, float(run.t[-1]), sorted(run.input)
+    (True, 2.0, ['U1', 'U2'])
+    >>> run.residual_max["heading"] < 1e-3
+    True
     """
-    return load(launch, code=code, **overrides).simulate(control, loop, every, rtol, atol)
+    found = Loop(resolve(_read(launch, overrides, simulate), strict=True, code=code))
+    return found.simulate(control, loop, every, rtol, atol)
 
 
+@plain
+def run(
+    launch: Launch,
+    *,
+    name: str | None = None,
+    every: int | None = None,
+    arm: bool | None = None,
+    code: bool = True,
+    **overrides: Any,
+) -> Run:
+    """Run a launch file on processes over ZeroMQ, as `servonode run` does, and wait for its end: a `Run`.
+
+    `run.stats` then has the times, misses and counts of the nodes. While it goes on, `servonode.status()` and
+    `servonode.estop()` work from another process.
+
+    Args:
+        launch, code, overrides: see `load`.
+        name: what operators call it by; default: the launch file's name.
+        every: plant steps per row of the result; default: at most 20 000 rows, on control instants.
+        arm: True: commands reach the machine at once; False: it waits for `servonode.arm()`. Default: a simulated
+            machine is armed, hardware waits.
+
+    Raises:
+        LaunchError, CacheError, CallError: as `load`; BusError: a run of this name is going on, or its folder cannot
+        be had; RunFailed: nothing was recorded; KeyboardInterrupt: it was broken off, after the machine was stopped.
+
+    >>> import servonode
+    >>> done = servonode.run("trailer_pursuit", name="example", run__duration=0.5, run__mode="lockstep")
+    >>> done.control, float(done.t[-1]), done.fault
+    ('lockstep', 0.5, None)
+    """
+    found = Loop(resolve(_read(launch, overrides, run), strict=True, code=code))
+    return found.run(name=name, every=every, arm=arm)
+
+
+@plain
 def check(launch: Launch, *, code: bool = True, **overrides: Any) -> "Report":
-    """What would run: machine, program, constraints, relative degrees, gains, times, verdict; raises as `load`."""
-    return load(launch, strict=False, code=code, **overrides).check()
+    """What `servonode check` finds before power-on: a `Report` with `verdict` ("yes" or "no"), findings and numbers.
+
+    Args:
+        launch, code, overrides: see `load`.
+
+    Raises:
+        LaunchError, CacheError, CallError: as `load`. What is wrong with gains, limits or the goal is not an error: it
+        stands in `findings`, each with its level ("good", "warn", "refuse"), subject and text.
+
+    >>> import servonode
+    >>> report = servonode.check("trailer_pursuit", run__duration=2.0)
+    >>> report.verdict, report.residuals["heading"]["relative_degree"]
+    ('yes', 2)
+    """
+    return Loop(resolve(_read(launch, overrides, check), strict=False, code=code)).check()
 
 
-def _read(launch: Launch, overrides: dict[str, Any]) -> LaunchFile:
+@plain
+def read_recording(file: str | Path, *, code: bool = True, **overrides: Any) -> Run:
+    """The run in a recording (.mcap) or in the spool that a killed run has left: a `Run`, with `plot` and `movie`.
+
+    Of a plant that died and was started again it is the last life.
+
+    Args:
+        file: the recording, as `servonode run --record` writes it.
+        code, overrides: see `load`; the machine and the law are made again from the launch file in the recording.
+
+    Raises:
+        BagError: it is not a recording, or holds nothing of which rows can be made; LaunchError, CacheError, CallError:
+        the machine cannot be made again.
+    """
+    from servonode.bags.bag import read_bag
+    from servonode.bags.rows import runs_in
+
+    _check_sections(overrides, read_recording)
+    bag = read_bag(Path(file))
+    return Run.of(runs_in(bag, bag.closed_loop(override_texts(overrides), code=code))[-1])
+
+
+def _read(launch: Any, overrides: dict[str, Any], called: Callable[..., Any]) -> LaunchFile:
+    """The launch file; errors name an override as it was given, KEY__NAME."""
+    if not isinstance(launch, str | Path | Mapping):
+        remedy = "give the path of a launch file, the name of a packaged one, or nested mappings"
+        raise StatementError(f"launch={launch!r} is not a launch file; {remedy}")
+    _check_sections(overrides, called)
     texts = override_texts(overrides)
-    return (
-        launch_of_table(_with_references(launch), texts) if isinstance(launch, Mapping) else read_launch(launch, texts)
-    )
+    try:
+        if isinstance(launch, Mapping):
+            return launch_of_table(_with_references(launch), texts)
+        return read_launch(launch, texts)
+    except LaunchError as error:
+        error.argument = None if error.option is None else error.option.replace(".", "__")
+        raise
+
+
+def _check_sections(overrides: Mapping[str, Any], called: Callable[..., Any]) -> None:
+    """CallError for a keyword that is neither an argument of the function nor a key of launch files."""
+    keys = _keys()
+    for word, value in overrides.items():
+        section = word.partition("__")[0]
+        if section not in keys:
+            raise CallError(_unknown_argument(word, called, keys))
+        if "__" not in word and not isinstance(value, Mapping):
+            example = f"{section}__{keys[section][0]}=" if keys[section] else f"{section}={{'x': 1.0}}"
+            raise CallError(f"{called.__name__}(): {word}={value!r} is not a mapping of its keys; write {example}...")
+
+
+def _unknown_argument(word: str, called: Callable[..., Any], keys: Mapping[str, Sequence[str]]) -> str:
+    """That there is no such argument, with the nearest one or the nearest key of launch files."""
+    from inspect import signature  # after mistakes alone
+
+    stated = signature(called).parameters.values()
+    arguments = [each.name for each in stated if each.kind is each.KEYWORD_ONLY]
+    near = did_you_mean(word, arguments)
+    if not near:  # a key without its section, or with one underscore
+        dotted = [(section, key) for section, known in keys.items() for key in known]
+        spelled = {f"{section}_{key}": (section, key) for section, key in dotted} | {key: (s, key) for s, key in dotted}
+        nearest = did_you_mean(word, spelled).removeprefix("did you mean ").removesuffix("? ")
+        near = f"did you mean {'__'.join(spelled[nearest])}? " if nearest else ""
+    text = f"{called.__name__}() has no argument {word!r}; {near}it takes {', '.join(arguments)}"
+    return f"{text}, and keys of launch files as SECTION__KEY=, with the sections {', '.join(keys)}"
+
+
+@cache
+def _keys() -> dict[str, tuple[str, ...]]:
+    """The keys of each section of launch files."""
+    found = {}
+    for field in struct_inspect.type_info(Sections).fields:  # type: ignore[attr-defined]
+        info = field.type
+        parts = [info, *getattr(info, "types", ())]
+        structs = [each for each in parts if isinstance(each, struct_inspect.StructType)]
+        found[field.encode_name] = tuple(each.encode_name for part in structs for each in part.fields)
+    return found
 
 
 def _with_references(table: Mapping[str, Any]) -> dict[str, Any]:
     """The table with functions, Models and Programs replaced by references."""
     replaced = {}
-    for section, key in (("plant", "machine"), ("controller", "program")):
+    for section, key, kind in WHERE:
         content = table.get(section)
-        if isinstance(content, Mapping) and not isinstance(content.get(key, ""), str):
-            replaced[section] = {**content, key: at_hand(content[key])}
+        stated = content.get(key, "") if isinstance(content, Mapping) else ""
+        if isinstance(stated, str):
+            continue
+        if not (callable(stated) or type(stated).__name__ == kind):
+            text = f"{stated!r} is neither a name nor a function that returns a {kind}, nor a {kind}; give one"
+            raise LaunchError("<launch>", section, key, text)
+        replaced[section] = {**table[section], key: at_hand(stated)}
     return {**table, **replaced}
 
 
-def override_texts(overrides: dict[str, Any]) -> list[str]:
+def override_texts(overrides: Mapping[str, Any]) -> list[str]:
     """`--set` texts of Python keyword arguments."""
     entries: dict[str, Any] = {}
     for key, value in overrides.items():

@@ -1,5 +1,7 @@
 """A launch file as a Python object: look into the machine and its law, try states, simulate."""
 
+import signal
+import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -9,10 +11,13 @@ import numpy.typing as npt
 from servonode.analysis.simulate import simulate_continuous, simulate_fused, simulate_nodes
 from servonode.closed_loop.closed_loop import ClosedLoop, varied
 from servonode.closed_loop.controller_section import Control
-from servonode.closed_loop.run import Run, default_every
+from servonode.closed_loop.run import default_every
 from servonode.controllers import derive_program
+from servonode.errors import ServonodeError, StatementError, did_you_mean, plain, plain_class
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import Machine, Matrices
+from servonode.result import Named, Run
+from servonode.tables import Row, Tabular, named, several, valued
 
 if TYPE_CHECKING:
     from servonode.analysis.check import Report
@@ -21,91 +26,209 @@ Array = npt.NDArray[np.float64]
 Values = Mapping[str, float]
 
 
-class Loop:
+RTOL, ATOL = (1e-14, 0.1), (1e-300, 0.1)  # the tolerances that the adaptive integrator can work with
+
+
+class RunFailed(ServonodeError, RuntimeError):
+    """A run on processes that left no record; the text says why."""
+
+    exit_code = 1
+
+
+@plain_class
+class Loop(Tabular):
     """A machine with its law, as a launch file states them. States and inputs go by name, in SI units and radians.
 
-    A state that is not given has its initial value, an input that is not given is zero.
+    A state that is not given has its initial value, an input that is not given is zero. `servonode.load` makes one.
     """
 
     def __init__(self, closed_loop: ClosedLoop) -> None:
         self.closed_loop = closed_loop
 
-    def __repr__(self) -> str:
-        control = self.closed_loop.control
-        program = control.law.description.name if control else "no program"
-        return f"<Loop {self.closed_loop.launch.name}: {self.machine.description.description}, {program}>"
+    def table(self) -> tuple[str, list[Row]]:
+        """The machine with its initial state, the program with its residuals, times."""
+        launch, control, described = self.closed_loop.launch, self.closed_loop.control, self.machine.description
+        start = (valued(each.name, self.start[each.name], each.unit) for each in described.state)
+        rows = [("machine", f"{described.name}: {described.description}"), ("initial state", several(start, 8))]
+        rows += [("inputs", several(named(each.name, each.unit) for each in described.inputs))]
+        if control:
+            program = control.law.description
+            found = zip(program.residuals, program.relative_degrees, strict=True)
+            rows += [("program", program.name)]
+            shown = (f"{named(each.name, each.unit)} of relative degree {degree}" for each, degree in found)
+            rows += [("residuals", several(shown))]
+        else:
+            rows += [("program", "none: the inputs are zero" if described.inputs else "none")]
+        period = f", control every {launch.period_ns / 1e9:g} s" if launch.period_ns and control else ""
+        integrator = launch.plant.integrator
+        rows += [
+            ("time", f"{launch.duration_ns / 1e9:g} s in steps of {launch.step_ns / 1e9:g} s ({integrator}){period}")
+        ]
+        return f"Loop {launch.name}", rows
 
     @property
     def machine(self) -> Machine:
-        """The plant's compiled machine."""
+        """The plant's compiled machine: `machine.description` has its names and units, `machine.parameters` the values.
+
+        >>> import servonode
+        >>> loop = servonode.load("trailer_pursuit")
+        >>> loop.machine.parameters["m1"]
+        4.0
+        >>> loop.machine.description.input_names
+        ('U1', 'U2')
+        """
         return self.closed_loop.machine
 
     @property
     def quantities(self) -> dict[str, Quantity]:
-        """Description, unit and default of every state, input, parameter, output and residual, by name."""
+        """Description, unit and default of every state, input, parameter, output and residual, by name.
+
+        >>> import servonode
+        >>> phi = servonode.load("trailer_pursuit").quantities["phi"]
+        >>> phi.description, phi.unit
+        ('hitch angle, trailer relative to robot, unwrapped', 'rad')
+        """
         description = self.machine.description
         groups = (description.parameters, description.state, description.inputs, description.outputs)
         known = {f"residual_{each.name}": each for each in self.closed_loop.residuals}
-        return known | {each.name: each for group in groups for each in group}
+        return Named(known | {each.name: each for group in groups for each in group})
 
     @property
     def start(self) -> dict[str, float]:
-        """The state at t = 0, by name."""
+        """The state at t = 0, by name.
+
+        >>> import servonode
+        >>> servonode.load("trailer_pursuit", plant__initial__phi=0.3).start["phi"]
+        0.3
+        """
         return self._by_name(self.closed_loop.start)
 
+    @plain
     def derivatives(self, t: float, state: Values = {}, inputs: Values = {}) -> dict[str, float]:  # noqa: B006  (read only)
-        """The rate of each state [its unit per s], by the state's name."""
-        return self._by_name(self.machine.derivatives(t, self._state(state), self._inputs(inputs)))
+        """The rate of each state [its unit per s], by the state's name.
 
+        Args:
+            t: time [s].
+            state, inputs: values by name; states that are left out have their initial value, inputs are then zero.
+
+        Raises:
+            StatementError: a name is unknown, or a value is not a number.
+
+        >>> import servonode
+        >>> rates = servonode.load("trailer_pursuit").derivatives(0.0, {"V": 0.5, "psi": 0.0})
+        >>> rates["X"], rates["Y"]
+        (0.5, 0.0)
+        """
+        return self._by_name(self.machine.derivatives(_time(t), self._state(state), self._inputs(inputs)))
+
+    @plain
     def matrices(self, t: float, state: Values = {}) -> Matrices:  # noqa: B006
-        """M, h, B, A and gamma of the full form M q'' + h = B tau + A^T Lambda, A q'' = gamma."""
-        return self.machine.matrices(t, self._state(state))
+        """M (n_q, n_q), h (n_q,), B (n_q, n_tau), A (n_c, n_q), gamma (n_c,) of the machine's full form at a state.
 
+        The full form is M q'' + h = B tau + A^T Lambda, A q'' = gamma, with n_q coordinates, n_tau inputs and n_c
+        passive constraints.
+
+        Raises:
+            StatementError: the machine is stated in velocities and has no full form, or as `derivatives`.
+
+        >>> import servonode
+        >>> full = servonode.load("trailer_pursuit").matrices(0.0)
+        >>> full.M.shape, full.A.shape
+        ((6, 6), (4, 6))
+        """
+        try:
+            return self.machine.matrices(_time(t), self._state(state))
+        except ServonodeError:
+            raise
+        except ValueError as error:
+            raise StatementError(str(error)) from error
+
+    @plain
     def outputs(self, t: float, state: Values = {}, inputs: Values = {}) -> dict[str, float]:  # noqa: B006
-        """Contact forces and other monitored values, by name."""
-        return self.machine.outputs(t, self._state(state), self._inputs(inputs))
+        """Contact forces [N] and other monitored values, by name; arguments and errors as for `derivatives`.
 
+        >>> import servonode
+        >>> list(servonode.load("trailer_pursuit").outputs(0.0, {"V": 0.5}))[:3]
+        ['Lambda1', 'Lambda2', 'Lambda3']
+        """
+        return self.machine.outputs(_time(t), self._state(state), self._inputs(inputs))
+
+    @plain
     def law(self, t: float, state: Values = {}) -> dict[str, float]:  # noqa: B006
         """The inputs that the law answers to a state, before any limit, by name.
 
         Raises:
-            ValueError: there is no program, or its law fails at this state.
+            StatementError (a ValueError): there is no program, its law fails at this state, or as `derivatives`.
+
+        >>> import servonode
+        >>> loop = servonode.load("trailer_pursuit")
+        >>> torques = loop.law(0.0, {"phi": 0.2})
+        >>> sorted(torques)
+        ['U1', 'U2']
         """
         control = self._controlled()
-        answer = control.law.evaluate(t, *self._seen(t, state))
+        answer = control.law.evaluate(t, *self._seen(_time(t), state))
         if answer.status:
-            raise ValueError(control.law.explain(answer))
+            raise StatementError(control.law.explain(answer))
         return dict(zip(self.machine.description.input_names, map(float, answer.inputs), strict=True))
 
+    @plain
     def residuals(self, t: float, state: Values = {}) -> dict[str, float]:  # noqa: B006
-        """The residuals at a state, by name; raises as `law`."""
+        """The residuals at a state, by name; raises as `law`.
+
+        >>> import servonode
+        >>> loop = servonode.load("trailer_pursuit")
+        >>> sorted(loop.residuals(0.0))
+        ['heading', 'speed']
+        """
         control = self._controlled()
-        answer = control.law.evaluate(t, *self._seen(t, state))
+        answer = control.law.evaluate(t, *self._seen(_time(t), state))
         names = [each.name for each in control.law.description.residuals]
         return dict(zip(names, map(float, answer.residuals), strict=True))
 
+    @plain
     def terms(self, t: float, state: Values = {}) -> dict[str, Array]:  # noqa: B006
-        """f, f_dot, J, delta, W, b and F of the servo law at a state; raises as `law`."""
+        """The arrays of the servo law at a state, by name: f, f_dot, J, delta, W, b and F.
+
+        W tau = b gives the inputs: W is (n_s, n_tau) for n_s residuals and n_tau inputs; f, f_dot, delta and b have
+        n_s entries.
+
+        Raises:
+            StatementError: the program states its inputs itself; otherwise as `law`.
+
+        >>> import servonode
+        >>> servonode.load("trailer_pursuit").terms(0.0)["W"].shape
+        (2, 2)
+        """
         control = self._controlled()
         if control.law.description.explicit:
-            raise ValueError(f"program {control.law.description.name} states its inputs itself; it has no W")
-        return control.law.terms(t, *self._seen(t, state))
+            name = control.law.description.name
+            raise StatementError(f"program {name} states its inputs itself; it has no W, look at law(t, state)")
+        return control.law.terms(t, *self._seen(_time(t), state))
 
+    @plain
     def equations(self) -> Any:
-        """The symbolic equations of the plant (sympy), derived anew: an `Equations` with M, h, B, A, G, ..."""
+        """The symbolic equations of the plant (sympy), derived anew: an `Equations` with M, h, B, A, G, ...
+
+        This takes from a fraction of a second to some seconds.
+        """
         from servonode.mechanics.derive import derive
 
         return derive(self.closed_loop.source.build())
 
+    @plain
     def servo(self) -> Any:
         """The symbolic servo-constraints on the believed model, derived anew: a `Servo` with f, J, delta, `equations`.
 
         Raises:
-            ValueError: there is no program.
+            StatementError: there is no program.
         """
         control = self._controlled()
-        return derive_program(control.source, control.believed.key, control.believed.build, control.options)
+        launch = self.closed_loop.launch
+        damped = launch.controller is not None and launch.controller.damping > 0
+        return derive_program(control.source, control.believed.key, control.believed.build, control.options, damped)
 
+    @plain
     def simulate(
         self,
         control: Literal["sampled", "continuous"] = "sampled",
@@ -118,7 +241,7 @@ class Loop:
         parameters: Mapping[str, float] = {},
         targets: Mapping[str, str | float] = {},
     ) -> Run:
-        """Simulate the whole run; see `servonode.simulate`.
+        """Simulate the whole run in this process; see `servonode.simulate` for `control` to `atol`.
 
         Args:
             initial, parameters, targets: other entries of [plant.initial], [plant.parameters] and [target], by name,
@@ -128,23 +251,48 @@ class Loop:
         Raises:
             LaunchError: an entry does not fit, or a parameter is not a number; ProgramRefused: the law fails at this
                 initial state; otherwise as `servonode.simulate`.
+
+        >>> import servonode
+        >>> loop = servonode.load("trailer_pursuit", run__duration=0.5)
+        >>> runs = [loop.simulate(initial={"phi": phi}) for phi in (0.0, 0.2)]
+        >>> [float(run.state["phi"][0]) for run in runs]
+        [0.0, 0.2]
         """
-        for word, choices in ((control, ("sampled", "continuous")), (loop, ("fused", "nodes"))):
+        choices_of = (("control", control, ("sampled", "continuous")), ("loop", loop, ("fused", "nodes")))
+        for name, word, choices in choices_of:
             if word not in choices:
-                raise ValueError(f"{word!r} is unknown; choose {' or '.join(choices)}")
-        if every is not None and every < 1:
-            raise ValueError(f"every = {every} is not a number of plant steps; give 1 or more")
+                near = did_you_mean(str(word), choices)
+                raise StatementError(f"{name}={word!r} is unknown; {near}choose {' or '.join(choices)}")
+        for name, value, (least, most) in (("rtol", rtol, RTOL), ("atol", atol, ATOL)):
+            if not least <= number(name, value) <= most:
+                raise StatementError(f"{name}={value!r} is not a tolerance; give a number from {least:g} to {most:g}")
+        for name, given in (("initial", initial), ("parameters", parameters), ("targets", targets)):
+            check_mapping(name, given)
+        check_every(every)
         changed = initial or parameters or targets
         closed_loop = varied(self.closed_loop, initial, parameters, targets) if changed else self.closed_loop
+        closed_loop.check_known_goals()
         rows = every or default_every(closed_loop)
         if control == "continuous":
-            return simulate_continuous(closed_loop, rows, rtol, atol)
-        return simulate_nodes(closed_loop, rows) if loop == "nodes" else simulate_fused(closed_loop, rows)
+            return Run.of(simulate_continuous(closed_loop, rows, rtol, atol))
+        return Run.of(simulate_nodes(closed_loop, rows) if loop == "nodes" else simulate_fused(closed_loop, rows))
 
+    @plain
+    def run(self, *, name: str | None = None, every: int | None = None, arm: bool | None = None) -> Run:
+        """Run it on processes; see `servonode.run`."""
+        check_every(every)
+        return run_on_processes(self.closed_loop, name, every, arm)
+
+    @plain
     def show(self, form: Literal["text", "latex", "c"] = "text") -> str:
-        """The derived equations: as text, as a LaTeX document, or as C99 functions of plant, limits and controller."""
-        if form not in ("text", "latex", "c"):
-            raise ValueError(f"{form!r} is unknown; choose text, latex or c")
+        """The derived equations: as text, as a LaTeX document, or as C99 functions of plant, limits and controller.
+
+        Raises:
+            StatementError: `form` is not one of the choices.
+        """
+        if form not in (choices := ("text", "latex", "c")):
+            near = did_you_mean(str(form), choices)
+            raise StatementError(f"form={form!r} is unknown; {near}choose text, latex or c")
         closed_loop, control = self.closed_loop, self.closed_loop.control
         if form == "c":
             from servonode.export.c import c_file
@@ -158,15 +306,16 @@ class Loop:
         gains = control.gains if control else None
         return (show_latex if form == "latex" else show_text)(equations, servo, gains)
 
+    @plain
     def check(self) -> "Report":
-        """The report before power-on."""
+        """What `servonode check` prints: verdict, residuals, margins, warnings; see `servonode.check`."""
         from servonode.analysis.check import report
 
         return report(self.closed_loop)
 
     def _controlled(self) -> Control:
         if self.closed_loop.control is None:
-            raise ValueError("the launch file has no [controller]; state one")
+            raise StatementError(f"{self.closed_loop.launch.file} has no [controller]; state one with program = ...")
         return self.closed_loop.control
 
     def _by_name(self, x: Array) -> dict[str, float]:
@@ -195,7 +344,55 @@ class Loop:
 
     @staticmethod
     def _entries(given: Values, names: tuple[str, ...], word: str) -> list[tuple[int, float]]:
+        check_mapping(f"{word}s" if word == "input" else word, given, names[0] if names else "NAME")
         unknown = [name for name in given if name not in names]
         if unknown:
-            raise ValueError(f"{unknown[0]!r} is no {word}; choose {', '.join(names)}")
-        return [(names.index(name), float(value)) for name, value in given.items()]
+            near = did_you_mean(str(unknown[0]), names)
+            article = "an" if word == "input" else "a"
+            raise StatementError(f"{unknown[0]!r} is not {article} {word}; {near}choose {', '.join(names) or 'none'}")
+        return [(names.index(name), number(f"the {word} {name}", value)) for name, value in given.items()]
+
+
+def _time(t: float) -> float:
+    found = number("t", t)
+    if not np.isfinite(found):
+        raise StatementError(f"t = {found} is not a time; give one in s")
+    return found
+
+
+def number(word: str, value: Any) -> float:
+    """The value as a float. StatementError where it is none."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise StatementError(f"{word} = {value!r} is not a number; give one, in SI units and radians") from None
+
+
+def check_mapping(word: str, given: Any, name: str = "NAME") -> None:
+    """StatementError unless it holds values by name."""
+    if not isinstance(given, Mapping):
+        raise StatementError(f"{word}={given!r} is not a mapping; give values by name: {word}={{{name!r}: 1.0}}")
+
+
+def check_every(every: Any) -> None:
+    """StatementError unless it is None or a number of plant steps for each recorded row."""
+    if every is not None and (not isinstance(every, int | np.integer) or isinstance(every, bool) or every < 1):
+        raise StatementError(f"every = {every!r} is not a number of plant steps; give a whole number of 1 or more")
+
+
+def run_on_processes(closed_loop: ClosedLoop, name: str | None, every: int | None, arm: bool | None) -> Run:
+    """Run a closed loop on processes, in this process's main thread; see `servonode.run`."""
+    from servonode.nodes.launcher import Launcher
+
+    if threading.current_thread() is not threading.main_thread():
+        raise StatementError("run() handles signals, so it needs the main thread; call it there, or use simulate()")
+    name = closed_loop.launch.name if name is None else name
+    if arm not in (None, True, False):
+        raise StatementError(f"arm={arm!r} is neither True nor False nor None; give one of them")
+    outcome = Launcher(closed_loop, name, every or default_every(closed_loop), lambda _: None, arm=arm).launch()
+    if outcome.signal is not None:
+        signal.raise_signal(outcome.signal)  # its handlers are those of before again: Ctrl-C is a KeyboardInterrupt
+    if outcome.run is None:
+        reasons = "; ".join(each["text"] for each in outcome.faults) or outcome.stopped or "nothing was recorded"
+        raise RunFailed(f"{name}: gave no record: {reasons}")
+    return Run.of(outcome.run)

@@ -16,8 +16,11 @@ INTERNAL = {
     "Ends",
     "NotGranted",
     "NotPolynomial",
+    "NotSolved",
     "Refused",
     "TooCurved",
+    "UnitError",
+    "Unreachable",
     "_NotRegular",
     "KernelError",
     "ObjectError",
@@ -33,8 +36,19 @@ BEFORE = {  # what users may catch an error by, beside the base
     "SimulationError": RuntimeError,
     "OperatorError": RuntimeError,
     "NoAnswer": TimeoutError,
+    "CallError": TypeError,
+    "NotInstalled": ImportError,
+    "RunFailed": RuntimeError,
 }
-FAULTS = {"NoAnswer", "NotStopped", "NothingCame", "OperatorError", "SimulationError", "TooLarge"}  # exit code 1
+FAULTS = {
+    "NoAnswer",
+    "NotStopped",
+    "NothingCame",
+    "OperatorError",
+    "RunFailed",
+    "SimulationError",
+    "TooLarge",
+}  # exit code 1
 
 
 def errors() -> dict[str, type[BaseException]]:

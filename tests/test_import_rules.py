@@ -6,16 +6,18 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from servonode.api import simulate
+from servonode.cli.create import COPIES
 from servonode.version import VERSION
 
 ROOT = Path(__file__).parent.parent
 ENGINE = {"mechanics", "plants", "controllers", "estimators"}
-EVERYBODYS = {"servonode.version", "servonode.errors"}  # which import nothing of the package
+EVERYBODYS = {"servonode.version", "servonode.errors", "servonode.tables"}  # which import nothing of the package
 MAY_IMPORT = {  # of each room, beside itself and these
     "kernels": set(),
     "mechanics": {"kernels"},
@@ -31,7 +33,7 @@ MAY_IMPORT = {  # of each room, beside itself and these
     "export": {*ENGINE, "kernels", "closed_loop"},
     "views": {*ENGINE, "bus", "closed_loop", "nodes", "analysis"},
     "web": {*ENGINE, "bus", "closed_loop", "nodes", "bags", "analysis", "views"},
-    "servonode": {*ENGINE, "bus", "closed_loop", "nodes", "analysis", "export", "views", "web"},
+    "servonode": {*ENGINE, "bus", "bags", "closed_loop", "nodes", "analysis", "export", "views", "web"},
     "cli": {*ENGINE, "plants/drivers", "bus", "closed_loop", "nodes", "analysis", "export", "views", "web"}
     | {"bags", "servonode"},
 }
@@ -72,20 +74,28 @@ def imported(tree: ast.Module) -> Iterator[str]:
             yield from (str(each.value) for each in node.args[:1] if isinstance(each, ast.Constant))
 
 
+@cache
+def names_imported(file: Path) -> frozenset[str]:
+    """Every name that a source imports."""
+    return frozenset(imported(parsed(file)))
+
+
+@cache
 def modules_imported(module: str) -> set[str]:
     """The modules of servonode that a module imports."""
-    names = set(imported(parsed(MODULES[module])))
+    names = names_imported(MODULES[module])
     found = {name if name in MODULES else name.rpartition(".")[0] for name in names}
     return (found & MODULES.keys()) - {module}
 
 
+@cache
 def parsed(file: Path) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"), str(file))
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))
 def test_a_source_imports_only_the_rooms_it_may(module: str) -> None:
-    names = set(imported(parsed(MODULES[module])))
+    names = names_imported(MODULES[module])
     assert not {name for name in names if name.partition(".")[0] in FOLDERS}, "a second copy of each module"
     room = room_of(module)
     for name in modules_imported(module) - EVERYBODYS:
@@ -129,7 +139,7 @@ def test_no_room_is_the_house() -> None:
 @pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_a_source_runs_on_the_monotonic_clock(file: Path) -> None:
     tree = parsed(file)
-    assert "time.time" not in set(imported(tree))
+    assert "time.time" not in names_imported(file)
     attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == "time"]
     assert not [node.lineno for node in attributes if isinstance(node.value, ast.Name) and node.value.id == "time"]
 
@@ -157,8 +167,9 @@ def loaded_by(code: str) -> set[str]:
 
 def test_every_room_is_packed() -> None:
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
-    assert build["wheel"]["sources"] == {room: f"servonode/{room}" for room in FOLDERS}
-    assert {"servonode", *FOLDERS} == set(build["wheel"]["only-include"]) <= set(build["sdist"]["only-include"])
+    packed = {*FOLDERS, *COPIES}
+    assert build["wheel"]["sources"] == {room: f"servonode/{room}" for room in packed}
+    assert {"servonode", *packed} == set(build["wheel"]["only-include"]) <= set(build["sdist"]["only-include"])
 
 
 def test_a_folder_of_the_same_name_does_not_hide_the_package(tmp_path: Path) -> None:

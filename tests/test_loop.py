@@ -99,17 +99,39 @@ def test_quantities_know_units(loop: Loop) -> None:
 
 
 def test_a_loop_says_what_it_is(loop: Loop) -> None:
-    assert repr(loop) == "<Loop launch: pendulum with a motor, follow>"
+    assert repr(loop).splitlines() == [
+        "Loop launch",
+        "  machine        pendulum: pendulum with a motor",
+        "  initial state  theta = 0.4 rad, theta_dot = 0 rad/s",
+        "  inputs         N [N m]",
+        "  program        follow",
+        "  residuals      angle [rad] of relative degree 2",
+        "  time           2 s in steps of 0.001 s (rk4), control every 0.01 s",
+    ]
 
 
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda loop: loop.derivatives(0.0, {"phi": 1.0}), "'phi' is no state; choose theta, theta_dot"),
-        (lambda loop: loop.derivatives(0.0, {}, {"U": 1.0}), "'U' is no input; choose N"),
-        (lambda loop: loop.simulate(control="exact"), "'exact' is unknown; choose sampled or continuous"),
+        (lambda loop: loop.derivatives(0.0, {"phi": 1.0}), "'phi' is not a state; choose theta, theta_dot"),
+        (lambda loop: loop.derivatives(0.0, {}, {"U": 1.0}), "'U' is not an input; choose N"),
+        (lambda loop: loop.derivatives("now"), "t = 'now' is not a number"),
+        (lambda loop: loop.derivatives(0.0, {"theta": None}), "the state theta = None is not a number"),
+        (
+            lambda loop: loop.derivatives(0.0, [1.0, 2.0]),
+            r"state=\[1.0, 2.0\] is not a mapping; .* state={'theta': 1.0}",
+        ),
+        (lambda loop: loop.simulate(control="exact"), "control='exact' is unknown; choose sampled or continuous"),
+        (lambda loop: loop.simulate(control="sampeld"), r"did you mean sampled\? choose"),
         (lambda loop: loop.simulate(every=0), "every = 0 is not a number of plant steps"),
-        (lambda loop: loop.show("pdf"), "'pdf' is unknown; choose text, latex or c"),
+        (lambda loop: loop.simulate(every=2.5), "every = 2.5 is not a number of plant steps"),
+        (
+            lambda loop: loop.simulate(control="continuous", rtol=-1),
+            "rtol=-1 is not a tolerance; give a number from 1e-14",
+        ),
+        (lambda loop: loop.simulate(control="continuous", atol="a"), "atol = 'a' is not a number"),
+        (lambda loop: loop.simulate(initial=3), "initial=3 is not a mapping"),
+        (lambda loop: loop.show("pdf"), "form='pdf' is unknown; choose text, latex or c"),
     ],
 )
 def test_a_mistake_is_answered_with_the_choices(loop: Loop, call: Any, text: str) -> None:
@@ -270,7 +292,7 @@ def test_another_simulation_neither_derives_nor_surveys(monkeypatch: pytest.Monk
         ({"initial": {"theta": float("nan")}}, r"\[plant.initial\] theta: nan is not finite"),
         ({"initial": {"theta": "far"}}, r"\[plant.initial\] theta: 'far' is not a number"),
         ({"parameters": {"m": -1.0}}, r"\[plant.parameters\] m: -1 kg must be greater than 0"),
-        ({"parameters": {"m": "1 + t"}}, r"\[plant.parameters\] m: the machine would have to be derived again"),
+        ({"parameters": {"m": "1 + t"}}, r"\[plant.parameters\] m: this change needs a new derivation of the machine"),
         ({"parameters": {"mass": 1.0}}, r"\[plant.parameters\] mass: unknown name"),
         ({"targets": {"x": 1.0}}, r"\[target\] x: unknown name"),
     ],

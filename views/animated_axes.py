@@ -4,7 +4,7 @@ A part draws its axis seldom and its artists often: the axis is kept as an image
 """
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle
@@ -16,22 +16,35 @@ import numpy.typing as npt
 from servonode.mechanics.machine import Machine
 from servonode.plants.view import View
 from servonode.views.decimation import Decimation
-from servonode.views.panels import LEAST, PALETTE, PanelSpec, entitle_panel
+from servonode.views.heads import Head, readable
+from servonode.views.limits import FLAT
+from servonode.views.palette import ARROWS, GOAL, GUIDE, INK, PALETTE
+from servonode.views.panels import LEAST, PanelSpec
 from servonode.views.scene import ROUNDING, Instant, usual
-from servonode.views.static_views import ARROWS, GOAL, GUIDE, INK, UNSEEN, round_size
+from servonode.views.static_views import UNSEEN, round_size
+from servonode.views.symbols import mathtext
 
 Array = npt.NDArray[np.float64]
 Columns = Mapping[str, Array]
 Box = tuple[float, float, float, float]  # left, bottom, width, height, in parts of the figure
+PathsIn = Callable[[Array, Array], Mapping[str, Array]]  # of the corners of a region -> legend name -> path (n, 2)
 TRAIL = 400  # points of a path at most
 ROOM = 0.25  # of the extent, left free on each side when limits are set
+FIXED_ROOM = 0.06  # the same where the limits are those of a whole run
 AHEAD, BEHIND = 0.35, 0.15  # the same on the side where something left the limits before, and on the other
 LOST = 0.4  # of the room that is used to the room there is, below which limits are set anew
 GROWTH = 1.5  # of the size that an arrow of full length stands for to the largest one so far
-LONGEST, LONGEST_IN_STRIP = 0.22, 0.45  # of an arrow of full length to the lesser side of its axis
+LONGEST, LONGEST_IN_STRIP, LONGEST_IN_BROAD = (
+    0.22,
+    0.45,
+    0.4,
+)  # of an arrow of full length to the lesser side of its axis
+BROAD = 3.0  # width over height of such an axis
 ARROW_WIDTH = 0.012  # of its shaft to the lesser side
 CAPTION = 0.75  # of the room below an axis, for the caption
 NARROW = 3.5  # in; an axis narrower than this has smaller words
+LETTERS = 16  # of small words in an inch
+LABEL, LINE = 8, 0.155  # pt of labels and small words; in, the height of a line of them
 
 
 class Part:
@@ -44,6 +57,7 @@ class Part:
         self.renewed = True  # so must what does not depend on its limits
         self.moved = True  # the artists must be drawn anew
         self.fitted = False  # the limits were set by what is drawn
+        self.fixing = False  # the limits are about to be those of a whole run
         self.fixed = False  # the limits stay as they are
         self.cell: Box = (0.0, 0.0, 1.0, 1.0)
         self._still: Any = None  # pixels without what depends on the limits
@@ -60,6 +74,11 @@ class Part:
     def shaped(self) -> None:
         """Adapt what depends on the axis's size after that has changed."""
 
+    def remove(self) -> None:
+        """Take it out of its figure for good."""
+        if self.axis is not None:
+            self.axis.remove()
+
     def animated(self, artist: Any) -> Any:
         """The artist, drawn for every frame from now on."""
         artist.set_animated(True)
@@ -74,6 +93,8 @@ class Part:
 
     def rooms(self, below: bool, above: bool) -> tuple[float, float]:
         """Parts of the extent to be left free on the lower and the upper side, when something left the limits there."""
+        if self.fixing:
+            return FIXED_ROOM, FIXED_ROOM
         if not self.fitted or below == above:
             return ROOM, ROOM
         return (AHEAD, BEHIND) if below else (BEHIND, AHEAD)
@@ -150,6 +171,9 @@ class Words(Part):
         if self._text.get_ha() == "center":
             self._text.set_x(inner[0] + inner[2] / 2)
 
+    def remove(self) -> None:
+        self._text.remove()
+
     def say(self, text: str, color: str) -> bool:
         """Set the text; whether it has changed."""
         if (text, color) == (self._text.get_text(), self._text.get_color()):
@@ -172,7 +196,6 @@ class PanelPart(Part):
         self._lines = [
             self.curve(color=color, label=name) for color, name in zip(cycle(PALETTE), spec.curves, strict=False)
         ]
-        axis.set_ylabel(spec.label, fontsize=8)
         axis.set_autoscale_on(False)
         if spec.logarithmic:
             axis.set_yscale("log")
@@ -182,13 +205,17 @@ class PanelPart(Part):
             axis.ticklabel_format(useOffset=False)
             axis.locator_params(axis="y", nbins=4)
         axis.set_xlim((-span, 0.0) if span else (0.0, 1.0))
-        entitle_panel(axis, len(spec.curves), handlelength=1.2, columnspacing=1.0, handletextpad=0.5)
 
     def scales(self) -> list[Any]:
         return super().scales()[1:] if self._span else super().scales()
 
+    def head(self, width: float) -> Head:
+        """What stands above an axis of this width [in]: the label in words, and the names of the curves."""
+        names = [mathtext(name) for name in self.spec.curves] if len(self.spec.curves) > 1 else []
+        return Head.of(self.spec.maths or self.spec.label, names, width)
+
     def shaped(self) -> None:
-        self.axis.yaxis.set_label_coords(-0.6 * self.axis.figure.dpi / self.axis.bbox.width, 0.5)
+        self.head(self.axis.bbox.width / self.axis.figure.dpi).draw(self.axis, self._lines)
 
     def label_time(self) -> None:
         """Label the time axis."""
@@ -217,13 +244,17 @@ class PanelPart(Part):
             if not self._span:
                 self._follow_time(t)
 
+    def is_zero(self, columns: Columns) -> bool:
+        """Whether all its curves are zero wherever they are known."""
+        return not any(np.any(np.nan_to_num(columns[column])) for column in self.spec.curves.values())
+
     def fix(self, t: Array, columns: Columns) -> None:
         """Set the limits for a whole run; they stay."""
-        self.fitted = False
+        self.fitted, self.fixing = False, True
         self._follow(self.curves(columns))
         if not self._span:
             self._limit_time(float(t[0]), float(t[-1]))
-        self.fixed = True
+        self.fixed, self.fixing = True, False
 
     def _follow(self, curves: Sequence[Array]) -> None:
         """Set the limits anew where the curves leave them, or no longer use much of them."""
@@ -257,17 +288,26 @@ class _Drawn:
 
     guides: list[Array]
     lines: list[Array]
-    arrows: dict[str, Array]
+    arrows: Mapping[Any, Array]
 
 
 class ViewPart(Part):
-    """The machine in a plane, with its path and its target's; or, for a strip, the machine alone at this instant."""
+    """The machine in a plane, with its path, its target's and the wanted ones; or, for a strip, the machine alone at
+    this instant.
 
-    def __init__(self, axis: Any, view: View, machine: Machine, goals: Sequence[str]) -> None:
+    wanted: the paths that the program asks for, of the region that is shown.
+    """
+
+    def __init__(
+        self, axis: Any, view: View, machine: Machine, goals: Sequence[str], wanted: PathsIn | None = None
+    ) -> None:
         from servonode.views.agg_fast import Shapes, Strokes
 
         super().__init__(axis)
         self.view, self._machine = view, machine
+        self._wanted_in = wanted
+        self._region = np.zeros(2), np.ones(2)  # what the axis has to hold
+        self._wanted: dict[str, Any] = {}  # lines by legend name, drawn with the axis: they change with its limits only
         self._goal = view.goal if view.goal and set(view.goal) <= set(goals) else None
         self._largest = 0.0  # an arrow of this size has full length
         self._names: list[str] = []  # of the arrows
@@ -275,8 +315,8 @@ class ViewPart(Part):
         self._key: list[Any] = []
         axis.set_autoscale_on(False)
         axis.locator_params(nbins=5)
-        axis.set_xlabel("" if view.strip else view.axes[0])
-        axis.set_ylabel(view.axes[1])
+        axis.set_xlabel("" if view.strip else readable(view.axes[0]))
+        axis.set_ylabel(readable(view.axes[1]))
         if view.strip:
             axis.tick_params(labelbottom=False)
         self._guides = self.animated(Strokes([], colors=GUIDE, linewidths=0.7, zorder=1))
@@ -310,14 +350,30 @@ class ViewPart(Part):
             cell = (x, y + below, width, height - below)
         super().move(cell, inner)
 
+    def remove(self) -> None:
+        super().remove()
+        if self.words:
+            self.words.remove()
+
     def scales(self) -> list[Any]:
-        return [*super().scales(), *self._key]
+        return [*self._wanted.values(), *super().scales(), *self._key]
+
+    def look(self, view: View) -> None:
+        """Draw another view from now on, of the same values with the same axes."""
+        if view is not self.view:
+            self.view = view
+            self._entitle()
 
     def shaped(self) -> None:
         """Equal scales in both directions, and words that fit."""
-        (left, right), (bottom, top) = self.axis.get_xlim(), self.axis.get_ylim()
-        self._limit(np.array([left, bottom]), np.array([right, top]))
+        self._limit(*self._region)
         self._entitle()
+
+    @property
+    def extent(self) -> Array:
+        """Width and height [m] of what the axis has to hold."""
+        low, high = self._region
+        return np.maximum(high - low, 1e-12)
 
     def update(self, columns: Columns, instant: Instant, decimation: Decimation, speak: bool) -> None:
         """Put the machine, its path and the target as they are now onto the artists; `speak`: the caption too."""
@@ -333,7 +389,7 @@ class ViewPart(Part):
             line.set_data(*path)
         self._aim(goal, trails)
         if self.words and self.view.caption and speak:
-            self.words.say(instant.given(self.view.caption), INK)
+            self.words.say(readable(instant.given(self.view.caption)), INK)
         if not self.fixed:
             self._follow([*trails, goal] if goal else trails, drawn)
             self._scale(drawn, columns)
@@ -341,20 +397,20 @@ class ViewPart(Part):
 
     def fix(self, columns: Columns, instants: Sequence[Instant]) -> None:
         """Limits and scale of the arrows for the whole of a run, kept from now on."""
-        trails = [[columns[name] for name in pair] for pair in self.view.trails.values()]
-        goal = [[columns[f"target_{name}"] for name in self._goal]] if self._goal else []
+        trails: list[Any] = [[columns[name] for name in pair] for pair in self.view.trails.values()]
+        goal: list[Any] = [[columns[f"target_{name}"] for name in self._goal]] if self._goal else []
         several = [self._draw_at(instant) for instant in instants]
-        names = list(dict.fromkeys(name for each in several for name in each.arrows))
-        arrows = {f"{i}": arrow for i, each in enumerate(several) for arrow in each.arrows.values()}
+        arrows = {(name, i): arrow for i, each in enumerate(several) for name, arrow in each.arrows.items()}
         lines = [line for each in several for line in each.lines]
         guides = [line for each in several for line in each.guides] if self.view.strip else []
         whole = _Drawn(guides, lines, arrows)
-        self.fitted = False
-        self._follow([*trails, *goal], whole)
+        self.fitted, self.fixing = False, True
+        paths = [*trails, *goal]
+        self._follow(paths + self._asked(paths), whole)
         self._scale(whole, columns)
-        self._names = names
+        self._names = list(dict.fromkeys(name for (name, _), (_, vector) in arrows.items() if self._shows(vector)))
         self._entitle()
-        self.fixed = True
+        self.fixed, self.fixing = True, False
 
     def forget(self) -> None:
         """Drop what was measured in another run: the size of the arrows."""
@@ -363,6 +419,29 @@ class ViewPart(Part):
     def _draw_at(self, instant: Instant) -> _Drawn:
         view = self.view
         return _Drawn(instant.lines(view.guides), instant.lines(view.outline), instant.arrows(view))
+
+    def _asked(self, paths: Sequence[Sequence[Array]]) -> list[Any]:
+        """The wanted paths (2, n) in the region of these paths."""
+        (left, right), (bottom, top) = (bounds([path[i] for path in paths]) for i in (0, 1))
+        if self._wanted_in is None or not (left <= right and bottom <= top):
+            return []
+        return [path.T for path in self._wanted_in(np.array([left, bottom]), np.array([right, top])).values()]
+
+    def _want(self) -> None:
+        """Draw the wanted paths as far as the limits go."""
+        if self._wanted_in is None:
+            return
+        from matplotlib.lines import Line2D
+
+        low, high = np.array([self.axis.get_xlim(), self.axis.get_ylim()]).T
+        before = list(self._wanted)
+        for name, path in self._wanted_in(low, high).items():
+            if name not in self._wanted:
+                look: Any = {"color": GOAL, "linewidth": 2.4, "linestyle": (0, (4, 2)), "alpha": 0.55, "label": name}
+                self._wanted[name] = self.axis.add_line(Line2D([], [], **look))
+            self._wanted[name].set_data(*path.T)
+        if list(self._wanted) != before:
+            self._entitle()
 
     def _aim(self, goal: Sequence[Array], trails: Sequence[Sequence[Array]]) -> None:
         """The target's path, the target, and the line from it to the machine."""
@@ -396,12 +475,14 @@ class ViewPart(Part):
 
     def _limit(self, low: Array, high: Array) -> None:
         """Limits that hold at least this, at one scale in both directions."""
+        self._region = low, high
         box = self.axis.bbox
         sides = np.array([max(box.width, 1.0), max(box.height, 1.0)])
         half = 0.5 * sides * np.max((high - low) / sides)
         middle = 0.5 * (low + high)
         self.axis.set_xlim(middle[0] - half[0], middle[0] + half[0])
         self.axis.set_ylim(middle[1] - half[1], middle[1] + half[1])
+        self._want()
         self.stale = True
 
     def _side(self) -> float:
@@ -424,7 +505,7 @@ class ViewPart(Part):
         shafts, width = [], ARROW_WIDTH * self._side()
         colors = []
         for name, (foot, vector) in drawn.arrows.items():
-            if not self._largest or not UNSEEN * self._largest < np.hypot(*vector) < np.inf:
+            if not self._shows(vector):
                 continue
             if name not in self._names:
                 self._names.append(name)
@@ -433,9 +514,15 @@ class ViewPart(Part):
             colors.append(self._color(name))
         self._arrows.put(shafts, colors)
 
+    def _shows(self, vector: Array) -> bool:
+        """Whether an arrow is long enough to be visible."""
+        return bool(self._largest and UNSEEN * self._largest < np.hypot(*vector) < np.inf)
+
     def _full(self) -> float:
         """How long an arrow of the largest size is [m]."""
-        return (LONGEST_IN_STRIP if self.view.strip else LONGEST) * self._side()
+        (x0, x1), (y0, y1) = self.axis.get_xlim(), self.axis.get_ylim()
+        broad = x1 - x0 > BROAD * (y1 - y0)
+        return (LONGEST_IN_STRIP if self.view.strip else LONGEST_IN_BROAD if broad else LONGEST) * self._side()
 
     def _color(self, name: str) -> str:
         return ARROWS[self._names.index(name) % len(ARROWS)]
@@ -447,25 +534,37 @@ class ViewPart(Part):
         for each in (*self._legend, *self._key):
             each.remove()
         self._legend, self._key = [], []
-        narrow = width < NARROW
-        small = 7.5 if narrow else 9
+        narrow = self._is_narrow()
+        beside = (0.1 - (axis.bbox.x0 - self.cell[0] * figure.bbox.width) / figure.dpi) / width if narrow else 0.0
         axis.locator_params(axis="x", nbins=3 if narrow else 6)
-        title = self.view.title.replace(", ", ",\n") if narrow else self.view.title
-        axis.set_title(title, loc="left", fontsize=small, color=INK, y=1 + (0.35 if narrow else 0.22) / height, pad=0)
         axis.yaxis.set_label_coords(-0.5 / width, 0.5)
-        handles = [*self._trails, *self._target[:1]] if not self.view.strip else []
-        letters = max(int((width - 0.3) * 22), 6)  # in a line above a narrow axis
-        labels = [textwrap.fill(name, letters) if narrow else name for name in self._names]
-        handles += [_patch(self._color(name), label) for name, label in zip(self._names, labels, strict=True)]
+        handles = [*self._trails, *self._target[:1], *self._wanted.values()] if not self.view.strip else []
+        arrows = [(self._color(name), name) for name in self._names]
+        handles += [_patch(color, self._wrapped(name) if narrow else name) for color, name in arrows]
+        names = [readable(each.get_label()) for each in handles]
         if handles:
-            place: Any = {"loc": "lower left", "bbox_to_anchor": (0.0, 1 - 0.03 / height)}
-            names = [each.get_label() for each in handles]
-            look: Any = {"fontsize": small - 0.5, "borderpad": 0, "handlelength": 1.2, "columnspacing": 1.0}
-            look |= {"frameon": False, "borderaxespad": 0.1, "labelspacing": 0.2, "ncols": 1 if narrow else len(names)}
-            self._legend = [axis.legend(handles, names, **look, **place)]
+            place: Any = {"loc": "lower left", "bbox_to_anchor": (beside, 1 - 0.03 / height)}
+            look: Any = {"fontsize": LABEL if narrow else LABEL + 0.5, "borderpad": 0, "handlelength": 1.2}
+            look |= {"frameon": False, "borderaxespad": 0.1, "labelspacing": 0.2, "columnspacing": 1.0}
+            self._legend = [axis.legend(handles, names, **look, **place, ncols=1 if narrow else len(names))]
+        lines = sum(name.count("\n") + 1 for name in names) if narrow else bool(names)
+        title = readable(self.view.title)
+        title = self._wrapped(title) if narrow else title
+        above = (0.05 + LINE * lines) / height
+        axis.set_title(
+            title, loc="left", fontsize=LABEL + (0.5 if narrow else 1), color=INK, x=beside, y=1 + above, pad=0
+        )
         if self._largest and self._names:
             self._key = self._measure(height, narrow)
         self.stale = self.renewed = True
+
+    def _is_narrow(self) -> bool:
+        return bool(self.axis.bbox.width < NARROW * self.axis.figure.dpi)
+
+    def _wrapped(self, text: str) -> str:
+        """The text in lines that a narrow axis has room for, with what is beside it."""
+        figure = self.axis.figure
+        return textwrap.fill(text, max(int(LETTERS * self.cell[2] * figure.bbox.width / figure.dpi) - 3, 8))
 
     def _measure(self, height: float, narrow: bool) -> list[Any]:
         """A line as long as an arrow of a round size, with that size."""
@@ -477,7 +576,7 @@ class ViewPart(Part):
         text = f"{known:g} {self.view.arrow_unit}"
         return [
             line,
-            self.axis.text(right, at + 0.04 / height, text, fontsize=7 if narrow else 8.5, ha="right", **look),
+            self.axis.text(right, at + 0.04 / height, text, fontsize=LABEL if narrow else 8.5, ha="right", **look),
         ]
 
 
@@ -490,7 +589,7 @@ def _decades(low: float, high: float) -> tuple[float, float]:
 def _with_room(low: float, high: float, rooms: tuple[float, float]) -> tuple[float, float]:
     """Limits with these parts of the extent on both sides; a constant stands in the middle."""
     size = max(abs(low), abs(high))
-    if not high - low > 1e-6 * size:
+    if not high - low > FLAT * size:
         return low - (0.1 * size or 1.0), high + (0.1 * size or 1.0)
     return low - rooms[0] * (high - low), high + rooms[1] * (high - low)
 

@@ -4,7 +4,10 @@ It knows no window and no bus. A window on a run shows it live, a movie frame by
 display: any canvas of matplotlib that is drawn by Agg will do.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -14,22 +17,28 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.run import Run
 from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource
+from servonode.plants.view import View
 from servonode.views.animated_axes import TRAIL, Box, PanelPart, Part, ViewPart, Words
 from servonode.views.decimation import Decimation
+from servonode.views.palette import GOAL, INK
 from servonode.views.panel_choice import chosen_panels, usual_panels
 from servonode.views.panels import PanelSpec
 from servonode.views.report import STYLE
-from servonode.views.scene import Instant
-from servonode.views.static_views import GOAL, INK
+from servonode.views.scene import WIDE, Instant, leaning, magnification
+from servonode.views.wanted import wanted_paths
 
 Array = npt.NDArray[np.float64]
 SIZE = (13.0, 7.8)  # in; of a window
-HEADER, FOOTER = 0.42, 0.26  # in; the lines above and below
-VIEW_EDGES = (0.72, 0.12, 0.48, 0.62)  # in; left, right, below, above the axis of the first view
-NEXT_EDGES = (0.72, 0.12, 0.48, 0.72)  # in; of the others, whose words may take several lines
-PANEL_EDGES = (0.85, 0.2, 0.05, 0.2)  # in; of a panel
+HEADER, FOOTER, NO_FOOTER = 0.42, 0.26, 0.06  # in; the lines above and below
+VIEW_EDGES = (0.72, 0.12, 0.48, 0.46)  # in; left, right, below, above the axis of the first view
+UNTITLED = 0.2  # in; less above it where it has no title
+NEXT_EDGES = (0.72, 0.1, 0.42, 0.68)  # in; of the others, whose words may take several lines
+PANEL_EDGES = (0.7, 0.2, 0.07, 0.02)  # in; of a panel, whose head stands above it
 TIME = 0.4  # in; below the last panel, for the time
-BELOW_FIRST = 0.75  # height of the second row of views to that of the first
+SHARE = 0.57  # of the width for the views beside panels
+FIRST = 0.58  # of the height for the first of several views
+BROAD, FLATTEST = 0.5, 0.28  # of the height for a view across the whole width, at most and at least
+LOW, SLIM = 0.95, 2.1  # in; panels below such a view are rather in more columns than lower, but not slimmer
 COLUMN = 7  # panels above each other at most
 INSTANTS = 60  # of a run, at which the outline counts for the limits of the whole
 
@@ -46,6 +55,7 @@ class Animation:
         panels: Sequence[PanelSpec],
         span: float | None = None,
         goal_names: Sequence[str] = (),
+        wanted: Callable[[View, Array, Array], Mapping[str, Array]] | None = None,
         footer: str = "",
         words_every: int = 1,
     ) -> None:
@@ -56,6 +66,7 @@ class Animation:
             panels: what the axes beside the machine show.
             span: plant time [s] that panels and trails reach back; None: all of it.
             goal_names: targets of which there are columns `target_NAME`.
+            wanted: of a view and the corners of a region -> legend name -> path (n, 2) that the program asks for.
             footer: the text at the bottom.
             words_every: frames after which captions are updated; texts are slow to draw.
         """
@@ -70,11 +81,19 @@ class Animation:
             for each in (*machine.description.state, *machine.description.outputs, *machine.description.inputs)
         ]
         with mpl.rc_context(STYLE):
-            self.views = [ViewPart(figure.add_subplot(), view, machine, goal_names) for view in source.views()]
+            self.views = [
+                ViewPart(figure.add_subplot(), view, machine, goal_names, partial(wanted, view) if wanted else None)
+                for view in source.views()
+            ]
             self.panels = [PanelPart(figure.add_subplot(), spec, span) for spec in panels]
             self._words = Words(figure, 0.01, fontsize=11, ha="left")
+            self._bottom = FOOTER if footer else NO_FOOTER
             self._footer = figure.text(0.01, 0.0, footer, fontsize=8.5, color="#5b6873", va="center")
-        self._size: tuple[float, float] | None = None  # pixels, as laid out
+        self._plain = [view.view for view in self.views]  # without leans magnified
+        self._lean, self._factor = 0.0, 1.0  # rad, the largest so far; times which it is shown
+        self._broad: float | None = None  # of the height for the first view across the whole width; None: beside panels
+        self._columns: list[int] = []  # panels above each other in each column
+        self._size: tuple[float, float, float] | None = None  # pixels, and pixels per in, as laid out
         self._stale = True  # everything must be drawn anew
         self._ink: Any = None
         self.changed: Any = None  # box around the pixels that the last `show` drew; None: it drew nothing
@@ -103,8 +122,8 @@ class Animation:
         panels = chosen_panels(closed_loop, fields, timing) if fields else usual_panels(closed_loop, timing)
         return cls(
             figure, closed_loop.source, closed_loop.machine,
-            panels=panels, span=span, goal_names=closed_loop.targets.names, footer=footer,
-            words_every=words_every,
+            panels=panels, span=span, goal_names=closed_loop.targets.names,
+            wanted=partial(wanted_paths, closed_loop), footer=footer, words_every=words_every,
         )  # fmt: skip
 
     @property
@@ -131,17 +150,24 @@ class Animation:
         return self._render()
 
     def fix_limits(self, t: Array, columns: Mapping[str, Array]) -> None:
-        """Take limits and scales from the columns of a whole run and keep them, so that nothing jumps."""
+        """Take limits and scales from the columns of a whole run and keep them, so that nothing jumps.
+
+        Panels in which all is zero, and strips in which nothing leans while something does in another, are taken out.
+        """
         self._lay_out_if_resized()
         rows = sorted({int(i) for i in np.linspace(0, len(t) - 1, INSTANTS)})
         instants = [self._instant(t, columns, i) for i in rows]
+        self._keep(instants, columns)
+        self._magnify(instants)
         for view in self.views:
             view.fix(columns, instants)
+        self._widen()
         for panel in self.panels:
             panel.fix(t, columns)
 
     def forget(self) -> None:
         """Drop all data of the run shown before: another one begins."""
+        self._lean = 0.0
         for view in self.views:
             view.forget()
 
@@ -156,6 +182,8 @@ class Animation:
         shown = {name: column[begin:] for name, column in columns.items()}
         span = self._span or float(t[-1] - t[0])
         instant = self._instant(t, shown, -1)
+        if not self._fixed:
+            self._magnify([instant])
         path = Decimation.of(t, span, TRAIL)
         for view in self.views:
             view.update(shown, instant, path, self._frames % self._words_every == 0)
@@ -164,6 +192,47 @@ class Animation:
         curve = Decimation.of(t, span, max(int(width / 1.5), 50))
         for panel in self.panels:
             panel.update(t, shown, curve)
+
+    @property
+    def _fixed(self) -> bool:
+        return any(view.fixed for view in self.views)
+
+    def _magnify(self, instants: Sequence[Instant]) -> None:
+        """Show leans so large that they can be seen: by a factor that only falls while a run goes on."""
+        leans = [abs(each.given(view.lean)) for view in self._plain if view.lean for each in instants]
+        self._lean = max(self._lean, *leans, 0.0) if leans else 0.0
+        factor = magnification(self._lean)
+        if factor != self._factor:
+            self._factor = factor
+            for part, view in zip(self.views, self._plain, strict=True):
+                part.look(view.magnified(factor) if view.magnified and factor > 1.0 else view)
+
+    def _keep(self, instants: Sequence[Instant], columns: Mapping[str, Array]) -> None:
+        """Take out what shows nothing in a whole run."""
+        leans = [max(abs(each.given(view.lean)) for each in instants) if view.lean else None for view in self._plain]
+        kept = [*leaning(leans), *(not panel.is_zero(columns) for panel in self.panels)]
+        for part, keep in zip((*self.views, *self.panels), kept, strict=True):
+            if not keep:
+                part.remove()
+        n = len(self.views)
+        self._plain = [view for view, keep in zip(self._plain, kept[:n], strict=True) if keep]
+        self.views = [part for part, keep in zip(self.views, kept[:n], strict=True) if keep]
+        self.panels = [part for part, keep in zip(self.panels, kept[n:], strict=True) if keep]
+        self._size = None
+        self._lay_out_if_resized()
+
+    def _widen(self) -> None:
+        """Give the first view the whole width where what it shows is much wider than high, and panels besides."""
+        if not (self.views and self.panels):
+            return
+        across, up = self.views[0].extent
+        if across < WIDE * up:
+            return
+        width, height = self.figure.get_size_inches()
+        needed = up / across * (width - sum(VIEW_EDGES[:2])) + sum(VIEW_EDGES[2:])
+        self._broad = float(np.clip(needed / (height - HEADER - self._bottom), FLATTEST, BROAD))
+        self._size = None
+        self._lay_out_if_resized()
 
     def _instant(self, t: Array, columns: Mapping[str, Array], row: int) -> Instant:
         values = {name: float(columns[name][row]) for name in self._known}
@@ -208,7 +277,7 @@ class Animation:
     def _on_draw(self, _: Any) -> None:
         """The whole figure was drawn without the artists, by us or by the toolkit."""
         canvas = self.figure.canvas
-        if canvas.is_saving() or self._size != tuple(self.figure.bbox.size):
+        if canvas.is_saving() or self._size != self._present_size:
             self._stale = True  # other pixels than those of the window
             return
         self._stale = False
@@ -218,18 +287,28 @@ class Animation:
 
     # where everything stands
 
+    @property
+    def _present_size(self) -> tuple[float, float, float]:
+        """Width and height [pixels], and pixels per in: a window on another screen may change that alone."""
+        width, height = self.figure.bbox.size
+        return float(width), float(height), float(self.figure.dpi)
+
     def _lay_out_if_resized(self) -> None:
-        size = tuple(self.figure.bbox.size)
+        size = self._present_size
         if size == self._size:
             return
         self._size, self._stale = size, True
-        width, height = (side / self.figure.dpi for side in size)
-        places = _places(width, height, len(self.views), len(self.panels))
+        width, height = (side / size[2] for side in size[:2])
+        titled = bool(self.views and self.views[0].view.title)
+        layout = Layout(width, height, len(self.views), len(self.panels), self._bottom, titled, self._broad)
+        self._columns, places = layout.columns, layout.places()
         self._words.move(
             (0.0, 1 - HEADER / height, 1.0, HEADER / height), (0.0, 1 - HEADER / height, 1, HEADER / height)
         )
         self._footer.set_y(FOOTER / 2 / height)
         for part, (cell, edges) in zip((*self.views, *self.panels), places, strict=True):
+            if isinstance(part, PanelPart):
+                edges = (*edges[:3], PANEL_EDGES[3] + part.head(_within(cell, edges)[2]).height)
             part.move(_share(cell, width, height), _share(_within(cell, edges), width, height))
         for panel in self._bottoms():
             panel.label_time()
@@ -238,8 +317,7 @@ class Animation:
 
     def _bottoms(self) -> list[PanelPart]:
         """The last panel of each column."""
-        sizes = _columns(len(self.panels), bool(self.views))
-        return [self.panels[sum(sizes[: i + 1]) - 1] for i in range(len(sizes)) if self.panels]
+        return [self.panels[sum(self._columns[: i + 1]) - 1] for i in range(len(self._columns))]
 
 
 def columns_of(run: Run) -> dict[str, Array]:
@@ -249,35 +327,83 @@ def columns_of(run: Run) -> dict[str, Array]:
     return {**run.state, **run.outputs(), **run.input, **targets, **residuals}
 
 
-Edges = tuple[float, float, float, float]
+Edges = tuple[float, float, float, float]  # in; left, right, below, above
 
 
-def _places(width: float, height: float, views: int, panels: int) -> list[tuple[Box, Edges]]:
-    """The cell [in] of every view and every panel, with the room [in] around its axis."""
-    top, bottom = height - HEADER, FOOTER
-    left = 0.0 if not views else width if not panels else width * (0.55 if panels <= COLUMN else 0.45)
-    places: list[tuple[Box, Edges]] = []
-    if views:
-        first = (top - bottom) * (1.0 if views == 1 else 1 / (1 + BELOW_FIRST))
-        places.append(((0.0, top - first, left, first), VIEW_EDGES))
-        rest = views - 1
-        places += [((i * left / rest, bottom, left / rest, top - first - bottom), NEXT_EDGES) for i in range(rest)]
-    sizes = _columns(panels, bool(views))
-    across = (width - left) / max(len(sizes), 1)
-    for column, n in enumerate(sizes):
-        each = (top - bottom - TIME) / max(n, 1)
-        for row in range(n):
-            last = row == n - 1
-            x, y = left + column * across, top - (row + 1) * each
-            cell = (x, bottom, across, each + TIME) if last else (x, y, across, each)
-            places.append((cell, (*PANEL_EDGES[:2], PANEL_EDGES[2] + (TIME if last else 0.0), PANEL_EDGES[3])))
-    return places
+@dataclass(frozen=True)
+class Layout:
+    """Where views and panels stand in a figure of this width and height [in].
 
+    bottom: what is kept free for a footer. titled: whether the first view has a title. broad: of the height for the
+    first view across the whole width; None: it stands beside the panels.
+    """
 
-def _columns(panels: int, beside: bool) -> list[int]:
-    """How many panels stand above each other in each column."""
-    several = panels > COLUMN if beside else panels > 1
-    return [panels - panels // 2, panels // 2] if several else [panels]
+    width: float
+    height: float
+    views: int
+    panels: int
+    bottom: float
+    titled: bool
+    broad: float | None
+
+    @property
+    def columns(self) -> list[int]:
+        """How many panels stand above each other in each column."""
+        n = self.panels
+        if self.broad is not None:
+            most = max(int((self.width - self._left) / SLIM), 1)
+            n_columns = min(math.ceil(n / max(int((self._below - TIME) / LOW), 1)), most)
+        else:
+            n_columns = 2 if n > (COLUMN if self.views else 1) else 1
+        counts = [n // n_columns + (i < n % n_columns) for i in range(n_columns)] if n else []
+        return [count for count in counts if count]
+
+    def places(self) -> list[tuple[Box, Edges]]:
+        """The cell [in] of every view and every panel, with the room [in] around its axis."""
+        return [*self._first_view(), *self._other_views(), *self._panel_places()]
+
+    @property
+    def _all(self) -> float:
+        return self.height - HEADER - self.bottom
+
+    @property
+    def _below(self) -> float:
+        """The height of what stands below the first view."""
+        share = self.broad if self.broad is not None else 1.0 if self.views == 1 else FIRST
+        return self._all * (1 - share)
+
+    @property
+    def _left(self) -> float:
+        """The width of the views that stand beside panels."""
+        if not self.views or (self.broad is not None and self.views == 1):
+            return 0.0
+        if self.broad is not None:
+            return self.width * 0.46
+        return self.width * (1.0 if not self.panels else SHARE if self.panels <= COLUMN else 0.45)
+
+    def _first_view(self) -> list[tuple[Box, Edges]]:
+        if not self.views:
+            return []
+        above = VIEW_EDGES[3] - (0.0 if self.titled else UNTITLED)
+        width = self._left if self.broad is None else self.width
+        cell = (0.0, self.bottom + self._below, width, self._all - self._below)
+        return [(cell, (*VIEW_EDGES[:3], above))]
+
+    def _other_views(self) -> list[tuple[Box, Edges]]:
+        rest = self.views - 1
+        return [((i * self._left / rest, self.bottom, self._left / rest, self._below), NEXT_EDGES) for i in range(rest)]
+
+    def _panel_places(self) -> list[tuple[Box, Edges]]:
+        columns = self.columns
+        top = self.bottom + (self._all if self.broad is None else self._below)
+        across, places = (self.width - self._left) / max(len(columns), 1), []
+        for column, n in enumerate(columns):
+            each = (top - self.bottom - TIME) / n
+            for row in range(n):
+                time = TIME if row == n - 1 else 0.0
+                cell = (self._left + column * across, top - (row + 1) * each - time, across, each + time)
+                places.append((cell, (*PANEL_EDGES[:2], PANEL_EDGES[2] + time, PANEL_EDGES[3])))
+        return places
 
 
 def _within(cell: Box, edges: Edges) -> Box:

@@ -3,37 +3,57 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from servonode.analysis.compared import RESIDUAL, Compared, CompareError, by_index
 from servonode.analysis.comparison import common, differing, inputs_of, unit_of
 from servonode.errors import did_you_mean
+from servonode.mechanics.description import Quantity
 from servonode.plants.view import View
-from servonode.views.panels import Curve, draw_curves
-from servonode.views.report import STYLE
+from servonode.views import limits
+from servonode.views.columns import Placed
+from servonode.views.heads import Head
+from servonode.views.layout import FULL, placed_rows
+from servonode.views.outlines import box_of, draw_line
+from servonode.views.palette import INK, SOURCES
+from servonode.views.panels import THICK, Curve, draw_curves
+from servonode.views.planes import AROUND, DASHED, FLATTEST, framed, rounded_ticks
 from servonode.views.scene import Scene
-from servonode.views.static_views import INK, draw_line
+from servonode.views.sheet import LEFT, PIXELS, PRINT, WIDTH, Cell, Row, figure_of, label_axes
+from servonode.views.symbols import mathtext, plain, titles, unit_text
+from servonode.views.wanted import wanted_paths
 
-COLORS = ("#00798c", "#d1495b", "#edae49", "#5c4d7d", "#66a182", "#1b2733", "#a0522d", "#7fb4d8")  # of the sources
+Array = npt.NDArray[np.float64]
+COLORS = SOURCES
 DASHES: tuple[Any, ...] = ("-", "--", ":", "-.")  # of the names in one panel
-TARGET = "#7b8894"
-WIDEST, THINNEST = 2.4, 1.1
+WIDEST, THINNEST = 1.9 * THICK, 0.9 * THICK
 SAME = 1e-3  # of two targets' distance to the size of their path, below which they are one
 MOST = 4  # quantities shown of those that differ
-WIDTH, PANEL_HEIGHT, HEAD = 14.0, 1.75, 0.55  # in
-MAP = 3  # panels that are as high as a map
 
 
 @dataclass(frozen=True)
 class ComparedPanel:
-    """One axis: its label and curves, the names that it shows; in logarithmic ones only sizes."""
+    """One axis: its label and curves, the names that it shows; in logarithmic ones only sizes.
+
+    title: what they are in words, for matplotlib; words: the same in plain characters. floor: the size below which all
+    of it is zero to rounding.
+    """
 
     label: str
     names: tuple[str, ...]
     curves: tuple[Curve, ...]
     logarithmic: bool = False
+    title: str = ""
+    words: str = ""
+    floor: float = 0.0
+
+    @property
+    def seen(self) -> bool:
+        """Whether there is something to see."""
+        return limits.largest([each.values for each in self.curves]) > self.floor
 
 
 def check_sources(sources: Sequence[object]) -> None:
@@ -82,17 +102,47 @@ def _panel(sources: Sequence[Compared], names: Sequence[str]) -> ComparedPanel:
     curves = [
         Curve(
             _title(source, name, names),
-            source.t,
             _shown(source, name, sized),
             COLORS[i],
             dashes,
             width_of(i, len(sources)),
+            source.t,
         )
         for name, dashes in zip(names, DASHES, strict=False)
         for i, source in enumerate(sources)
         if name in source.columns
     ]
-    return ComparedPanel(f"{label} [{units}]" if units else label, tuple(names), tuple(curves), sized)
+    title, words = _titles(sources, names, units)
+    floor = min(_floor(sources, unit_of(sources, name)) for name in names)
+    label = f"{label} [{units}]" if units else label
+    return ComparedPanel(label, tuple(names), tuple(curves), sized, title, words, floor)
+
+
+def _titles(sources: Sequence[Compared], names: Sequence[str], units: str) -> tuple[str, str]:
+    """What a panel shows, in words with symbols and units: for matplotlib, and in plain characters."""
+    quantities: dict[str, Quantity] = {}
+    for source in sources:
+        if source.run:
+            described = source.run.closed_loop.machine.description
+            quantities |= {each.name: each for each in (*described.state, *described.outputs, *described.inputs)}
+    known = [quantities[name] for name in names if name in quantities]
+    if len(known) == len(names):
+        return titles(known)
+    sized = all(name.startswith(RESIDUAL) for name in names)
+    maths, words = (", ".join(symbol(name.removeprefix(RESIDUAL)) for name in names) for symbol in (mathtext, plain))
+    before, after = ("residual ", f", magnitude{unit_text(units)}") if sized else ("", unit_text(units))
+    return f"{before}{maths}{after}", f"{before}{words}{after}"
+
+
+def _floor(sources: Sequence[Compared], unit: str) -> float:
+    """The size below which a quantity of this unit is zero to rounding, beside all that the sources have of it."""
+    columns = [
+        values
+        for source in sources
+        for name, values in source.columns.items()
+        if not name.startswith(RESIDUAL) and source.units.get(name) == unit
+    ]
+    return limits.floor_of(unit or "1", limits.largest(columns))
 
 
 def _title(source: Compared, name: str, names: Sequence[str]) -> str:
@@ -110,64 +160,48 @@ def write_comparison(sources: Sequence[Compared], panels: Sequence[ComparedPanel
     """Draw the comparison into `file` (PNG or another format that matplotlib knows by its ending)."""
     import matplotlib as mpl
 
-    with mpl.rc_context():
-        mpl.rcParams.update(STYLE)
-        comparison_figure(sources, panels).savefig(file, dpi=110)
+    with mpl.rc_context(PRINT):
+        comparison_figure(sources, panels).savefig(file, dpi=2 * PIXELS / WIDTH)
 
 
 def comparison_figure(sources: Sequence[Compared], panels: Sequence[ComparedPanel]) -> Any:
-    """The comparison as a matplotlib Figure: the map, and the panels below and beside it in two columns."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    """The comparison as a matplotlib Figure, 17 cm wide: names, the map, the panels."""
+    import matplotlib as mpl
 
-    view = shared_view(sources)
-    above = MAP if view else 0
-    high = max(-(-(len(panels) + above) // 2), above, 1)
-    left = panels[len(panels) - (high - above) :] if high > above else []
-    right = panels[: len(panels) - len(left)]
-    figure = Figure(figsize=(WIDTH, HEAD + PANEL_HEIGHT * max(high, len(right))), layout="constrained")
-    FigureCanvasAgg(figure)
-    parts: Any = figure.subfigures(1, 2, width_ratios=(1.05, 1.0))
-    axes = _column(parts[0], [*([above] if view else []), *([1] * len(left))])
-    if view:
-        draw_paths(axes.pop(0), sources, view)
-    for axis, panel in zip([*axes, *_column(parts[1], [1] * len(right))], [*left, *right], strict=True):
-        _draw_panel(axis, panel)
-    _entitle(figure, sources)
-    return figure
+    with mpl.rc_context(PRINT):
+        view = shared_view(sources)
+        planes = [ComparedPlane.of(sources, view)] if view else []
+        rows = placed_rows(planes, [_placed(sources, each) for each in panels if each.seen])
+        zero = ", ".join(each.title for each in panels if not each.seen)
+        return figure_of([_names_row(sources), *rows], "Comparison", f"Zero to rounding: {zero}." if zero else "")
 
 
-def _column(part: Any, heights: list[int]) -> list[Any]:
-    """The axes of a column by their heights, with one axis of time; a map stands above it."""
-    if not heights:
-        return []
-    axes = list(part.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0])
-    timed = [axis for axis, height in zip(axes, heights, strict=True) if height == 1]
-    for axis in timed[:-1]:
-        axis.sharex(timed[-1])
-        axis.tick_params(labelbottom=False)
-    if timed:
-        timed[-1].set_xlabel("t [s]")
-    return axes
+def _names_row(sources: Sequence[Compared]) -> Row:
+    """The names of the sources with their colours."""
+    names = [f"{each.name} (fault)" if each.run and each.run.fault else each.name for each in sources]
+    head = Head.of("", [name.replace("$", r"\$") for name in names], FULL)
 
-
-def _draw_panel(axis: Any, panel: ComparedPanel) -> None:
-    draw_curves(axis, panel.label, panel.curves, panel.logarithmic)
-    if len(panel.names) > 1:
+    def draw(axis: Any) -> None:
         from matplotlib.lines import Line2D
 
-        marks: list[Any] = [
-            Line2D([], [], color=INK, ls=dashes) for _, dashes in zip(panel.names, DASHES, strict=False)
-        ]
-        axis.legend(marks, panel.names, loc="lower right", bbox_to_anchor=(1.0, 0.97), ncols=len(marks), fontsize=8)
+        axis.set_axis_off()
+        marks = [Line2D([], [], color=color, linewidth=2.2) for _, color in zip(sources, COLORS, strict=False)]
+        head.draw(axis, marks)
+
+    return Row(head.height, [Cell(LEFT, head.height, FULL, 0.01, draw)])
 
 
-def _entitle(figure: Any, sources: Sequence[Compared]) -> None:
-    from matplotlib.lines import Line2D
+def _placed(sources: Sequence[Compared], panel: ComparedPanel) -> Placed:
+    names = [mathtext(name.removeprefix(RESIDUAL)) for name in panel.names] if len(panel.names) > 1 else []
+    t = max((each.t for each in sources), key=lambda each: float(each[-1]))
 
-    marks = [Line2D([], [], color=color, linewidth=2.4) for _, color in zip(sources, COLORS, strict=False)]
-    names = [f"{each.name} (fault)" if each.run and each.run.fault else each.name for each in sources]
-    figure.legend(marks, names, loc="outside upper left", ncols=min(len(names), 3), fontsize=11)
+    def draw(axis: Any, head: Head, _lowest: bool) -> None:
+        from matplotlib.lines import Line2D
+
+        draw_curves(axis, t, panel.curves, panel.logarithmic, panel.floor)
+        head.draw(axis, [Line2D([], [], color=INK, ls=dashes) for _, dashes in zip(names, DASHES, strict=False)])
+
+    return Placed(lambda width: Head.of(panel.title, names, width), draw)
 
 
 # the map
@@ -184,24 +218,65 @@ def has_path(source: Compared, view: View) -> bool:
     return bool(view.trails) and set(next(iter(view.trails.values()))) <= source.columns.keys()
 
 
-def draw_paths(axis: Any, sources: Sequence[Compared], view: View) -> None:
-    """The first path of each source, its machine at the start and at the end, and the path of the target."""
-    pair = next(iter(view.trails.values()))
-    for number, (_, path) in enumerate(goal_paths(sources, view)):
-        label = "" if number else "target"
-        axis.plot(*path, color=TARGET, linewidth=1.0, linestyle="--", label=label, zorder=1)
-    for i, (source, color) in enumerate(zip(sources, COLORS, strict=False)):
-        if not has_path(source, view):
-            continue
-        axis.plot(*(source.columns[name] for name in pair), color=color, linewidth=width_of(i, len(sources)), zorder=2)
-        for line in _outline(source, view):
-            draw_line(axis, line, color=color, linewidth=1.0, zorder=3)
-    axis.set_aspect("equal", adjustable="datalim")
-    axis.set_xlabel(view.axes[0])
-    axis.set_ylabel(view.axes[1])
-    axis.set_title(view.title or "paths", loc="left", fontsize=9, color=INK)
-    if axis.get_legend_handles_labels()[0]:
-        axis.legend(loc="lower right", bbox_to_anchor=(1.0, 0.99), fontsize=8, borderpad=0.2)
+@dataclass(frozen=True)
+class ComparedPlane:
+    """The first path of each source, its machine at the end, and the paths that are wanted; the region shown [m]."""
+
+    sources: Sequence[Compared]
+    view: View
+    low: Array
+    high: Array
+
+    @classmethod
+    def of(cls, sources: Sequence[Compared], view: View) -> Self:
+        """What the sources that have the path take up."""
+        drawn = [path for _, path in cls._paths(sources, view)] + [path.T for _, path in goal_paths(sources, view)]
+        drawn += [line for source in sources if has_path(source, view) for line in _outline(source, view)]
+        low, high = framed(*box_of(drawn), AROUND, FLATTEST)
+        return cls(sources, view, low, high)
+
+    @staticmethod
+    def _paths(sources: Sequence[Compared], view: View) -> list[tuple[int, Array]]:
+        pair = next(iter(view.trails.values()))
+        return [
+            (i, np.array([each.columns[name] for name in pair]).T)
+            for i, each in enumerate(sources)
+            if has_path(each, view)
+        ]
+
+    @property
+    def aspect(self) -> float:
+        """Width over height."""
+        width, height = self.high - self.low
+        return float(width / height)
+
+    def wanted(self) -> dict[str, Array]:
+        """The paths that are wanted, by legend name: of targets, and fixed ones."""
+        paths = {"target" + i * " ": path.T for i, (_, path) in enumerate(goal_paths(self.sources, self.view))}
+        for source in self.sources:
+            own = own_view(source, self.view)
+            if source.run and own:
+                paths |= wanted_paths(source.run.closed_loop, own, self.low, self.high)
+        return paths
+
+    def head(self, width: float) -> Head:
+        """What stands above an axis of this width [in]."""
+        return Head.of(self.view.title or "paths", list(dict.fromkeys(map(str.strip, self.wanted()))), width)
+
+    def draw(self, axis: Any, width: float, height: float) -> None:
+        """Draw it into an axis of this size [in]."""
+        marks = {name.strip(): axis.plot(*path.T, **DASHED)[0] for name, path in self.wanted().items()}
+        for i, path in self._paths(self.sources, self.view):
+            look: Any = {"color": COLORS[i], "zorder": 2}
+            axis.plot(*path.T, linewidth=width_of(i, len(self.sources)), **look)
+            for line in _outline(self.sources[i], self.view):
+                draw_line(axis, line, linewidth=0.9, **look | {"zorder": 3})
+        axis.set_xlim(self.low[0], self.high[0])
+        axis.set_ylim(self.low[1], self.high[1])
+        axis.set_aspect("equal", adjustable="datalim" if width / height > self.aspect * 1.01 else "box")
+        rounded_ticks(axis, width, height)
+        label_axes(axis, *self.view.axes)
+        self.head(width).draw(axis, list(marks.values()))
 
 
 def width_of(number: int, of: int) -> float:

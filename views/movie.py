@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -27,7 +27,8 @@ ENDINGS = (".mp4", ".gif")
 FPS = 30.0
 LONGEST, MEANT = 25.0, 20.0  # s of a movie at the launch file's own speed; of one whose speed is chosen here
 HELD = 2.0  # s for which the last picture of a run with a fault stands
-SIZE, DPI = (12.8, 7.68), {".mp4": 100, ".gif": 75}  # in; pixels per in: 1280 x 768 and 960 x 576, even for H.264
+DPI = 100  # pixels per in
+SIZE = {".mp4": (12.8, 7.68), ".gif": (8.0, 4.8)}  # in; a gif stands in a page, where its words must be readable
 TICK = 0.01  # s; the unit of time of a gif
 INSTALL = "install ffmpeg (apt install ffmpeg, brew install ffmpeg)"
 
@@ -38,11 +39,15 @@ class NoMovie(ServonodeError):
 
 @dataclass(frozen=True)
 class Plan:
-    """A movie that can be made. fps: frames per second of the movie; speed: plant seconds per second of it."""
+    """A movie that can be made. fps: frames per second of the movie; speed: plant seconds per second of it.
+
+    panels: a panel for each "NAME,NAME"; those of the report picture without any.
+    """
 
     file: Path
     fps: float
     speed: float
+    panels: tuple[str, ...] = ()
 
     def times(self, end: float) -> Array:
         """The plant times of the frames [s], from 0 to the end of what is shown."""
@@ -51,10 +56,13 @@ class Plan:
         return np.append(inner, end)
 
 
-def plan(file: Path, fps: float | None, speed: float | None, closed_loop: ClosedLoop) -> Plan:
+def plan(
+    file: Path, fps: float | None, speed: float | None, closed_loop: ClosedLoop, panels: Sequence[str] = ()
+) -> Plan:  # fmt: skip
     """Say how a run would be filmed, before it is simulated.
 
     Raises:
+        FieldError: a name in `panels` is no column of the run.
         NoMovie: the ending is unknown, the folder is not there, or nothing that writes such a file is installed.
     """
     ending = file.suffix.lower()
@@ -74,7 +82,10 @@ def plan(file: Path, fps: float | None, speed: float | None, closed_loop: Closed
     rate = fps or FPS
     if ending == ".gif":
         rate = 1 / (TICK * max(2, round(1 / (TICK * rate))))  # 20 ms is the shortest that viewers respect
-    return Plan(file, rate, speed or chosen_speed(closed_loop))
+    from servonode.views.panel_choice import chosen_panels
+
+    chosen_panels(closed_loop, panels, timing=False)
+    return Plan(file, rate, speed or chosen_speed(closed_loop), tuple(panels))
 
 
 def ffmpeg() -> str | None:
@@ -104,7 +115,7 @@ def write_movie(run: Run, name: str, plan: Plan) -> int:
 
     with mpl.rc_context():
         mpl.rcParams.update(STYLE)
-        reel = Reel(run, name, DPI[plan.file.suffix.lower()])
+        reel = Reel(run, name, SIZE[plan.file.suffix.lower()], plan.panels)
         times = plan.times(reel.end)
         held = round(HELD * plan.fps) if run.fault else 0
         film = film_of(plan, reel)
@@ -122,7 +133,7 @@ def shown_end(run: Run) -> float:
 class Reel:
     """The pictures of a run, by plant time."""
 
-    def __init__(self, run: Run, name: str, dpi: float) -> None:
+    def __init__(self, run: Run, name: str, size: tuple[float, float], panels: Sequence[str] = ()) -> None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
@@ -132,9 +143,9 @@ class Reel:
         shown = max(int(np.searchsorted(run.t, self.end + 1e-9, side="right")), 1)
         self.t = run.t[:shown]
         self.columns = {column: values[:shown] for column, values in columns_of(run).items()}
-        figure = Figure(figsize=SIZE, dpi=dpi)
+        figure = Figure(figsize=size, dpi=DPI)
         self.canvas = FigureCanvasAgg(figure)
-        self.picture = Animation.of_closed_loop(figure, run.closed_loop)
+        self.picture = Animation.of_closed_loop(figure, run.closed_loop, panels)
         self.picture.fix_limits(self.t, self.columns)
 
     @property

@@ -1,11 +1,14 @@
 """Choice of the panels of a window or movie: the default ones, or the user's."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import ServonodeError
+from servonode.mechanics.description import Quantity
 from servonode.nodes.durations import EXTRA
 from servonode.views.panels import PALETTE, PanelSpec, panel_specs
+from servonode.views.symbols import plain, titles, unit_text
 
 TIMING = {
     "round trip": "timing_round_trip",
@@ -21,8 +24,11 @@ class FieldError(ServonodeError, ValueError):
 
 def usual_panels(closed_loop: ClosedLoop, timing: bool) -> list[PanelSpec]:
     """The panels of the report picture, with one of times where these are known."""
-    panels = panel_specs(closed_loop.machine.description, residual_names(closed_loop))
-    return [*panels, PanelSpec("[ms]", timing_curves(closed_loop), True)] if timing else panels
+    units = {each.name: each.unit for each in closed_loop.residuals}
+    panels = panel_specs(closed_loop.machine.description, residual_names(closed_loop), units)
+    return (
+        [*panels, PanelSpec("[ms]", timing_curves(closed_loop), True, "times [ms]", "times [ms]")] if timing else panels
+    )
 
 
 def timing_curves(closed_loop: ClosedLoop) -> dict[str, str]:
@@ -50,7 +56,9 @@ def chosen_panels(closed_loop: ClosedLoop, fields: Sequence[str], timing: bool) 
         dict.fromkeys(extra_columns(closed_loop, fields), "its unit") if timing else {}
     )
     alias = dict(zip(closed_loop.machine.description.columns, closed_loop.machine.description.state_names, strict=True))
-    return [_chosen(text, units, alias) for text in fields]
+    description = closed_loop.machine.description
+    known = {each.name: each for each in (*description.state, *description.outputs, *description.inputs)}
+    return [_worded(_chosen(text, units, alias), known) for text in fields]
 
 
 def extra_columns(closed_loop: ClosedLoop, fields: Sequence[str]) -> list[str]:
@@ -73,6 +81,22 @@ def _chosen(text: str, units: Mapping[str, str], alias: Mapping[str, str]) -> Pa
     word = names[0] if len(names) == 1 else ""
     label = f"|{word or 'residual'}|" if sized and names[0].startswith("residual_") else word
     return PanelSpec(f"{label} [{', '.join(of)}]".strip(), {name: name for name in names}, sized)
+
+
+def _worded(spec: PanelSpec, known: Mapping[str, Quantity]) -> PanelSpec:
+    """The panel with its title in words; residuals and times by their own names."""
+    columns = list(spec.curves.values())
+    if all(name in known for name in columns):
+        maths, words = titles([known[name] for name in columns])
+        return replace(spec, maths=maths, title=words)
+    if spec.logarithmic:
+        kind, _, only = columns[0].partition("_")
+        word = f"{kind} {plain(only)}" if len(columns) == 1 else f"{kind}s"
+        unit = spec.label.partition("[")[2].rstrip("]")
+        words = f"{word.replace('timing', 'time')}{', magnitude' if kind == 'residual' else ''}{unit_text(unit)}"
+        curves = {name.removeprefix(f"{kind}_"): name for name in columns}
+        return replace(spec, maths=words, title=words, curves=curves)
+    return spec
 
 
 def _units(closed_loop: ClosedLoop, timing: bool) -> dict[str, str]:

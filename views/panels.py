@@ -1,7 +1,8 @@
 """The panels of a picture: what the machine did over time, an axis for each group of curves."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -9,99 +10,218 @@ import numpy.typing as npt
 
 from servonode.closed_loop.run import Run
 from servonode.mechanics.description import MachineDescription, Quantity
+from servonode.views import limits
+from servonode.views.palette import PALETTE as PALETTE
+from servonode.views.symbols import mathtext, plain, titles, unit_text
 
 Array = npt.NDArray[np.float64]
-Panel = tuple[str, dict[str, Array], bool]
-PALETTE = ("#00798c", "#edae49", "#5c4d7d", "#66a182")
 LEAST = 1e-9  # of what is smallest on a logarithmic axis to what is largest
+THICK, THIN = 1.2, 0.5  # pt; of a curve, and of one that turns so often that it would be a band
+DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", *((0, (n, 1, 1, 1)) for n in range(2, 40)))
+OFTEN, LEVELS = 40, 300  # turns per inch; heights on an axis that can be told apart
 
 
 @dataclass(frozen=True)
 class PanelSpec:
     """What one axis shows: its label, its curves by legend name with the column of each.
 
-    logarithmic: of the values only the size is shown, on a logarithmic axis.
+    logarithmic: of the values only the size is shown, on a logarithmic axis. title: what they are in words, with
+    symbol and unit; maths: the same for matplotlib. units: by legend name.
     """
 
     label: str
     curves: dict[str, str]
     logarithmic: bool = False
+    title: str = ""
+    maths: str = ""
+    units: Mapping[str, str] = field(default_factory=dict)
 
 
-def panel_specs(description: MachineDescription, residuals: Sequence[str]) -> list[PanelSpec]:
-    """The machine's own panels, then the inputs that they do not show, then the residuals (`residual_NAME`)."""
-    units = {each.name: each.unit for each in (*description.state, *description.outputs, *description.inputs)}
+@dataclass(frozen=True)
+class Panel:
+    """The values of a panel, by legend name, and the size below which each is zero to rounding."""
+
+    spec: PanelSpec
+    columns: dict[str, Array]
+    floors: dict[str, float]
+
+    @property
+    def seen(self) -> dict[str, Array]:
+        """What is drawn: on a logarithmic axis what is not zero to rounding; else all, or nothing where all are."""
+        above = {name: values for name, values in self.columns.items() if not self.zero(name)}
+        return above if self.spec.logarithmic or not above else self.columns
+
+    @property
+    def title(self) -> str:
+        """What is drawn, in words, with the units of it alone, for matplotlib."""
+        return self._of_seen(self.spec.maths)
+
+    @property
+    def words(self) -> str:
+        """The same in plain characters."""
+        return self._of_seen(self.spec.title)
+
+    def _of_seen(self, title: str) -> str:
+        if not self.spec.logarithmic or len(self.seen) == len(self.columns):
+            return title
+        units = dict.fromkeys(self.spec.units.get(name, "1") for name in self.seen)
+        return title.partition(" [")[0] + unit_text(", ".join(each for each in units if each not in ("", "1")))
+
+    def zero(self, name: str) -> bool:
+        """Whether a curve is zero to rounding throughout."""
+        return limits.largest([self.columns[name]]) <= self.floors[name]
+
+    def curves(self) -> "list[Curve]":
+        """What is drawn, each quantity in the colour of its place."""
+        looks = dict(zip(self.columns, product(DASHES, PALETTE), strict=False))
+        return [Curve(mathtext(name), values, looks[name][1], looks[name][0]) for name, values in self.seen.items()]
+
+
+def panel_specs(description: MachineDescription, residuals: Sequence[str], units: Any = None) -> list[PanelSpec]:
+    """The machine's own panels, then the inputs that they do not show, then the residuals (`residual_NAME`).
+
+    units: of the residuals, by name.
+    """
+    known = {each.name: each for each in (*description.state, *description.outputs, *description.inputs)}
     groups = [tuple(names) for names in description.panels or _by_unit(description.state)]
     shown = {name for names in description.panels for name in names}
     groups += _by_unit([each for each in description.inputs if each.name not in shown])
-    specs = [PanelSpec(_label(names, units), {name: name for name in names}) for names in groups]
-    if residuals:
-        specs.append(PanelSpec("|residual|", {name: f"residual_{name}" for name in residuals}, True))
-    return specs
+    specs = [_spec([known[name] for name in names]) for names in groups]
+    return specs + _sizes("residual", "residuals", residuals, units or {}) if residuals else specs
 
 
-def panels_of(run: Run, known: dict[str, Array]) -> list[Panel]:
-    """Axis label, curves by name, logarithmic or not, of each panel of a run.
+def _spec(quantities: Sequence[Quantity]) -> PanelSpec:
+    units = {each.name: each.unit for each in quantities}
+    maths, words = titles(quantities)
+    return PanelSpec(_label(list(units), units), {name: name for name in units}, False, words, maths, units)
+
+
+def _sizes(word: str, title: str, names: Sequence[str], units: Mapping[str, str]) -> list[PanelSpec]:
+    """Panels of residuals, of which the sizes are shown: as many in each as there are colours."""
+    return [
+        spec
+        for i in range(0, len(names), len(PALETTE))
+        for spec in _sizes_together(word, title, names[i : i + len(PALETTE)], units)
+    ]
+
+
+def _sizes_together(word: str, title: str, names: Sequence[str], units: Mapping[str, str]) -> list[PanelSpec]:
+    prefix = f"{word.replace(' ', '_')}_"
+    unit = unit_text(", ".join(dict.fromkeys(units[name] for name in names if units.get(name, "1") not in ("", "1"))))
+    if len(names) == 1:
+        title = f"{word} {plain(names[0])}"
+    text = f"{title}, magnitude{unit}"
+    return [PanelSpec(f"|{word}|", {name: prefix + name for name in names}, True, text, text, units)]
+
+
+def panels_of(run: Run, known: Mapping[str, Array]) -> list[Panel]:
+    """Every panel of a run, those that are zero throughout too.
 
     `known`: states, inputs and outputs of every row by name.
     """
-    columns = {**known, **{f"residual_{name}": np.abs(values) for name, values in run.residual.items()}}
-    specs = panel_specs(run.closed_loop.machine.description, list(run.residual))
+    columns = {**known, **{f"residual_{name}": np.abs(values) for name, values in run.residual.items()}, **run.watched}
+    units = {each.name: each.unit for each in run.closed_loop.residuals}
+    description = run.closed_loop.machine.description
+    specs = panel_specs(description, list(run.residual), units) + _watch_specs(run)
     if run.estimate is not None:
-        specs += estimate_specs(list(run.estimate.residual))
+        specs += estimate_specs(list(run.estimate.residual), units)
         columns |= {name: np.abs(values) for name, values in run.estimate.columns.items()}
-    return [
-        (each.label, {name: columns[column] for name, column in each.curves.items()}, each.logarithmic)
-        for each in specs
-    ]
+    scales = _scales((*description.state, *description.outputs, *description.inputs), known)
+    return [_panel(each, columns, scales) for each in specs]
 
 
-def estimate_specs(residuals: Sequence[str]) -> list[PanelSpec]:
+def _panel(spec: PanelSpec, columns: Mapping[str, Array], scales: Mapping[str, float]) -> Panel:
+    units = {name: spec.units.get(name, "1") for name in spec.curves}
+    floors = {name: limits.floor_of(unit, scales.get(unit, 0.0)) for name, unit in units.items()}
+    return Panel(spec, {name: columns[column] for name, column in spec.curves.items()}, floors)
+
+
+def _scales(quantities: Iterable[Quantity], known: Mapping[str, Array]) -> dict[str, float]:
+    """The largest size of a machine's quantities, by unit."""
+    scales: dict[str, float] = {}
+    for each in quantities:
+        if each.name in known:
+            scales[each.unit] = max(scales.get(each.unit, 0.0), limits.largest([known[each.name]]))
+    return scales
+
+
+def zero_note(panels: Sequence[Panel], maths: bool = True) -> str:
+    """A line on what is not drawn because it is zero; empty where everything is. maths: for matplotlib."""
+    symbol = mathtext if maths else plain
+    power = "$10^{-12}$" if maths else "10⁻¹²"
+    exact: list[str] = []
+    rounding: list[str] = []
+    for panel in panels:
+        if not panel.seen and not panel.spec.logarithmic:
+            exactly = all(not values.any() for values in panel.columns.values())
+            (exact if exactly else rounding).append(panel.spec.maths if maths else panel.spec.title)
+            continue
+        for name in panel.columns:
+            if panel.spec.logarithmic and panel.zero(name):
+                exactly = not panel.columns[name].any()
+                (exact if exactly else rounding).append(f"{panel.spec.label.strip('|')} {symbol(name)}")
+    notes = [f"zero throughout: {', '.join(exact)}"] if exact else []
+    notes += [f"zero to rounding (below {power} of the largest of its unit): {', '.join(rounding)}"] * bool(rounding)
+    text = "; ".join(notes)
+    return text[:1].upper() + text[1:] + "." if text else ""
+
+
+def _watch_specs(run: Run) -> list[PanelSpec]:
+    """What the program watches, an axis for each unit."""
+    control = run.closed_loop.control
+    watches = control.law.description.watches if control else ()
+    known = {each.name: each for each in watches}
+    return [_spec([known[name] for name in names]) for names in _by_unit(watches)]
+
+
+def estimate_specs(residuals: Sequence[str], units: Any = None) -> list[PanelSpec]:
     """What the residuals truly were, where the law worked on an estimate, and its squared errors."""
-    return [
-        PanelSpec("|true residual|", {name: f"true_residual_{name}" for name in residuals}, True),
-        PanelSpec("NIS, NEES", {"NIS": "nis", "NEES": "nees"}, True),
-    ]
+    true = _sizes("true residual", "true residuals", residuals, units or {}) if residuals else []
+    words = "squared errors, 1 where they are as expected"
+    return [*true, PanelSpec("NIS, NEES", {"NIS": "nis", "NEES": "nees"}, True, words, words)]
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A column over its own time [s], and how it is drawn."""
+    """A column over its own time [s] (absent: that of its axis), and how it is drawn."""
 
     name: str
-    t: Array
     values: Array
     color: str
-    dashes: str = "-"
-    width: float = 1.3
+    dashes: Any = "-"
+    width: float = THICK
+    t: Array | None = None
 
 
-def draw_panel(axis: Any, t: Array, panel: Panel) -> None:
-    """Curves over time, with a legend above the axis where there are several."""
-    title, columns, logarithmic = panel
-    draw_curves(
-        axis,
-        title,
-        [Curve(name, t, values, color) for color, (name, values) in zip(PALETTE, columns.items(), strict=False)],
-        logarithmic,
-    )
-    entitle_panel(axis, len(columns))
+def draw_curves(axis: Any, t: Array, curves: Sequence[Curve], logarithmic: bool, floor: float = 0.0) -> int:
+    """Curves over time between round limits; sizes on a logarithmic axis where that is wanted and says something.
 
-
-def draw_curves(axis: Any, title: str, curves: Sequence[Curve], logarithmic: bool) -> None:
-    """Curves over time, their positive values on a logarithmic axis where that is wanted and has ticks to show."""
-    positive = positive_sizes([each.values for each in curves])
+    Gives the power of ten by which the values are divided at the ticks.
+    """
+    columns = [each.values for each in curves]
+    positive = positive_sizes(columns)
     logarithmic = spans_decades(positive, logarithmic)
+    found = limits.log_limits(columns, floor) if logarithmic else limits.round_limits(columns)
+    inches = axis.get_position().width * axis.figure.get_figwidth()
     for each in curves:
         shown = np.where(each.values > 0, each.values, np.nan) if logarithmic else each.values
-        axis.plot(each.t, shown, color=each.color, linestyle=each.dashes, linewidth=each.width, label=each.name)
-    if logarithmic:
-        axis.set_yscale("log")
-        axis.set_ylim(bottom=max(axis.get_ylim()[0], LEAST * float(positive.max())))
-    else:
-        axis.ticklabel_format(useOffset=False)
-    axis.set_ylabel(title)
-    axis.margins(x=0)
+        band = turns(shown, found, logarithmic) > OFTEN * inches
+        times, width = t if each.t is None else each.t, each.width * (THIN / THICK if band else 1.0)
+        axis.plot(times, shown, color=each.color, linestyle=each.dashes, linewidth=width, label=each.name)
+    limits.apply(axis, found, logarithmic)
+    axis.set_xlim(*limits.time_limits(t))
+    limits.divide_times(axis)
+    return found.power
+
+
+def turns(values: Array, between: limits.Limits, logarithmic: bool = False) -> int:
+    """How often a curve is seen to go from rising to falling or back between these limits."""
+    ends = np.array([between.low, between.high])
+    seen = values[np.isfinite(values) & (values >= ends[0])]
+    seen, ends = (np.log10(seen), np.log10(ends)) if logarithmic else (seen, ends)
+    change = np.diff(np.round((seen - ends[0]) / (ends[1] - ends[0]) * LEVELS))
+    rising = change[change != 0] > 0
+    return int(np.count_nonzero(rising[1:] != rising[:-1]))
 
 
 def positive_sizes(columns: Sequence[Array]) -> Array:

@@ -12,11 +12,14 @@ from servonode.closed_loop.run import Run
 from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource
 from servonode.plants.view import View
+from servonode.views.wanted import points_of
 
 Array = npt.NDArray[np.float64]
 T = TypeVar("T")
 SNAPSHOTS = 9  # instants at which the outline is drawn
 ROUNDING = 1e-9  # of an arrow to the largest quantity of its unit, at which it shows only rounding errors
+MAGNIFIED, READABLE = (5.0, 2.0), np.radians(30.0)  # factors of a lean, and how far it may lean when it is drawn
+STRAIGHT, NEARLY = np.radians(0.05), 0.02  # a lean below this all the time, or this part of the largest, is none
 WIDE = 2.2  # width over height from which a path wants the whole width of the picture
 
 
@@ -40,7 +43,11 @@ class Instant:
 
     def lines(self, outline: Callable[..., Iterable[Any]] | None) -> list[Array]:
         """Polylines (n, 2)."""
-        return self.given(lambda *names: [np.asarray(line, float) for line in outline(*names)]) if outline else []
+        if outline is None:
+            return []
+        lines, file = self.given(lambda *names: list(outline(*names))), self.source.definition.file.name
+        found = [points_of(line, f"{file}: line {i} of a view") for i, line in enumerate(lines)]
+        return [line for line in found if len(line)]
 
     def arrows(self, view: View) -> dict[str, Array]:
         """Foot and vector of each arrow, (2, 2), by legend name."""
@@ -95,6 +102,13 @@ class Scene:
         units = {view.arrow_unit for view in views}
         return longest if longest > ROUNDING * usual(self.run.closed_loop.machine, self.known, units) else 0.0
 
+    def views(self) -> tuple[View, ...]:
+        """The machine's views with leans as they can be seen; strips in which nothing ever leans are left out."""
+        views = self.run.closed_loop.source.views()
+        leans = [max((abs(self.at(i, each.lean)) for i in self.instants), default=0.0) if each.lean else None
+                 for each in views]  # fmt: skip
+        return readable(views, leans)
+
     def path(self, pair: tuple[str, str]) -> Array:
         """The path (2, rows) of two values."""
         return np.array([self.known[name] for name in pair])
@@ -106,6 +120,34 @@ class Scene:
         outlines = [line.T for i in self.instants for line in self.lines(i, view.outline)]
         across, up = np.concatenate([*(self.path(pair) for pair in view.trails.values()), *outlines], axis=1)
         return bool(np.ptp(across) > WIDE * np.ptp(up))
+
+
+def readable(views: Sequence[View], leans: Sequence[float | None]) -> tuple[View, ...]:
+    """The views with leans magnified alike where all are small. leans: largest of each view [rad], None without any.
+
+    A view that is without a lean all the time is left out where another one has some.
+    """
+    largest = max((each for each in leans if each is not None), default=0.0)
+    return tuple(magnified(view, largest) for view, shown in zip(views, leaning(leans), strict=True) if shown)
+
+
+def leaning(leans: Sequence[float | None]) -> list[bool]:
+    """Which views are shown: those without a lean [rad] (None), of the others those that lean; all where none does."""
+    largest = max((each for each in leans if each is not None), default=0.0)
+    least = max(STRAIGHT, NEARLY * largest)
+    return [largest <= STRAIGHT or each is None or each > least for each in leans]
+
+
+def magnified(view: View, lean: float) -> View:
+    """The view with its lean magnified as the largest lean [rad] of a run allows."""
+    factor = magnification(lean)
+    return view.magnified(factor) if view.magnified and factor > 1.0 else view
+
+
+def magnification(lean: float) -> float:
+    """By how much a lean [rad] is magnified so that it can be seen, 1 where it is large enough or none at all."""
+    fit = [factor for factor in MAGNIFIED if factor * lean <= READABLE]
+    return fit[0] if fit and lean > STRAIGHT else 1.0
 
 
 def usual(machine: Machine, columns: Mapping[str, Array], units: Container[str]) -> float:

@@ -65,4 +65,4 @@ def run_shown(asked: str | None) -> str:
     names = (None,) if asked is None else (asked, Path(asked).stem)
     told = names[-1] if asked is None or asked.endswith(".toml") else asked
     found = find_run(next((name for name in names if find_runs(name)), told))
-    return asked if asked == str(found.path) else found.name
+    return str(found.path) if asked == str(found.path) else found.name

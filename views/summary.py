@@ -66,8 +66,11 @@ def _estimated(run: Run) -> list[Row]:
         return []
     units = {each.name: each.unit for each in run.closed_loop.residuals}
     truly = "   ".join(f"{key} {value:.2e} {units[key]}" for key, value in run.estimate.residual_max.items())
-    text = f"NEES {run.estimate.nees_mean:.3g}, NIS {run.estimate.nis_mean:.3g}; 1 where it is as good as it says"
-    return [("truly", f"{truly} (the law saw the estimate's)"), ("estimate", text)]
+    nees = (
+        f"NEES {run.estimate.nees_mean:.3g}, " if np.nan_to_num(run.estimate.dimensions).any() else ""
+    )  # else the truth is unknown
+    text = f"{nees}NIS {run.estimate.nis_mean:.3g}; 1 where it is as good as it says"
+    return [*([("truly", f"{truly} (the law saw the estimate's)")] if truly else []), ("estimate", text)]
 
 
 def _kept_time(run: Run, times: bool) -> list[Row]:
@@ -89,6 +92,9 @@ def _kept_time(run: Run, times: bool) -> list[Row]:
         rows.append(("link latency", text))
     if counts.get("repeats"):
         rows.append(("repeated", f"the command before, for {counts['repeats']} periods"))
+    if counts.get("machine_clamped"):
+        text = f"what it was sent in {counts['machine_clamped']} states: its own limits are below plant.safety.limit"
+        rows.append(("machine clamped", text))
     if counts.get("late_commands"):
         rows.append(("late", f"{counts['late_commands']} commands, which acted after their instant"))
     if stats.get("extra"):
@@ -99,7 +105,7 @@ def _kept_time(run: Run, times: bool) -> list[Row]:
     return rows + ([("dropped", "; ".join(dropped))] if dropped else [])
 
 
-DROPS = ("refused_", "dropped_", "skipped_")
+DROPS = ("refused_", "dropped_", "skipped_", "samples_")
 
 
 def _dropped(node: str, counts: Mapping[str, int]) -> str:

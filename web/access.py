@@ -68,7 +68,7 @@ class Access:
 
 
 def _header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str:
-    """The one header of this name; empty where there is none, or several of them, which no browser sends."""
+    """The one header of this name; empty if none exists, or several of them, which no browser sends."""
     found = [text.decode("latin-1").lower() for each, text in headers if each == name]
     return found[0] if len(found) == 1 else ""
 

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from servonode.web.colours import colours_css
+
 SCRIPTS = ("uPlot.iife.min.js", "theme.js", "scene.js", "plots.js", "report.js")
 STYLES = ("uPlot.min.css", "theme.css", "page.css", "report.css")
 HARMFUL = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
@@ -46,7 +48,7 @@ def page(title: str, body: str, data: Mapping[str, Any]) -> str:
 
     body: HTML, whatever of it came from a user escaped.
     """
-    script, style = _asset_text(SCRIPTS), _asset_text(STYLES)
+    script, style = _asset_text(SCRIPTS), colours_css() + _asset_text(STYLES)
     return "\n".join(
         [
             "<!doctype html>",

@@ -1,6 +1,6 @@
 """The process that listens to a run for the page's server, and draws its views into lines on standard output.
 
-It alone runs the machine's code and the libraries of mathematics, and only when nobody else wants the processor. What
+It alone runs the machine's code and the libraries of mathematics, and only when the processor is otherwise idle. What
 the server does not read waits in a pipe of bounded size; what it then does not take from the bus is dropped there.
 """
 

@@ -2,6 +2,7 @@
 
 layout   what stays the same until another run begins; all that was sent before it is void
 rows     the columns of the rows that are new
+wanted   the paths that the program asks for, of each view, when they are others than before
 scene    what the machine's views draw at the newest row
 status   how the run stands
 """
@@ -11,19 +12,21 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from servonode.bus import Message
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import ServonodeError
 from servonode.plants.view import View
 from servonode.views.panel_choice import usual_panels
-from servonode.views.panels import PanelSpec
-from servonode.views.scene import Instant
+from servonode.views.scene import Instant, magnified
 from servonode.views.shown_run import ShownRun, usual_span
 from servonode.views.window_feed import ROWS, Feed
+from servonode.web.panel_layouts import live_panel
 from servonode.web.relay import LINE
 from servonode.web.shapes import ArrowScale, view_layout, view_shapes
 from servonode.web.statuses import Statuses
+from servonode.web.wanted_lines import LiveLines
 
 STATUS_S = 0.2  # s (wall clock) between two statuses; they also say that this process lives
 
@@ -45,7 +48,9 @@ class Frames:
         self._feed = Feed(self._closed_loop, usual_span(self._closed_loop))
         self._statuses = Statuses()
         machine = self._closed_loop.machine
-        self._views = [(view, ArrowScale(view, machine)) for view in self._closed_loop.source.views()]
+        self._span = usual_span(self._closed_loop)
+        self._views = [_LiveView(view, self._closed_loop) for view in self._closed_loop.source.views()]
+        self._lean = 0.0  # rad, the largest so far
         description = machine.description
         self._known = [each.name for each in (*description.state, *description.outputs, *description.inputs)]
         self._run = self._sent = self._status_due = 0.0
@@ -58,14 +63,17 @@ class Frames:
 
     def lines(self) -> Iterator[bytes]:
         """What there is to say since the last call."""
-        if not self._begun or self._feed.run != self._run:  # the plant has started anew
+        if not self._begun or self._feed.run != self._run:  # the plant has restarted
             yield self._begin()
         count, columns = self._feed.ring.count, self._feed.ring.columns
         if count > self._sent:
             new = int(min(count - self._sent, len(columns["t"])))
             self._sent = count
             yield _line("rows", {name: column[-new:].tolist() for name, column in columns.items()})
-            yield _line("scene", {"t": float(columns["t"][-1]), "views": self._scene(columns)})
+            scene = self._scene(columns)
+            if self._wants(columns, scene):
+                yield _line("wanted", {"views": [each.wanted.lines for each in self._views]})
+            yield _line("scene", {"t": float(columns["t"][-1]), "views": scene})
         if (now := time.monotonic()) >= self._status_due:
             self._status_due = now + STATUS_S
             yield _line("status", self._status())
@@ -74,13 +82,23 @@ class Frames:
         if self._begun and self._run:
             self._statuses.forget()
         self._begun, self._run, self._sent, self._status_due = True, self._feed.run, 0, 0.0
+        self._views, self._lean = [_LiveView(each.view, self._closed_loop) for each in self._views], 0.0
         return _line("layout", layout_of(self._closed_loop, self._source.name) | {"run": self._run})
 
     def _scene(self, columns: dict[str, Any]) -> list[dict[str, Any]]:
         values = {name: float(columns[name][-1]) for name in self._known}
         t = float(columns["t"][-1])
         instant = Instant.of(self._closed_loop.source, self._closed_loop.machine, t, values)
-        return [_seen(view, scale, instant, columns) for view, scale in self._views]
+        for lean in (abs(instant.given(each.view.lean)) for each in self._views if each.view.lean):
+            self._lean = lean if lean > self._lean else self._lean
+        return [each.seen(instant, columns, self._lean) for each in self._views]
+
+    def _wants(self, columns: dict[str, Any], scene: list[dict[str, Any]]) -> bool:
+        """Whether other wanted paths than before are to be drawn."""
+        begin = int(np.searchsorted(columns["t"], columns["t"][-1] - self._span))
+        shown = {name: column[begin:] for name, column in columns.items()}
+        changed = [each.wanted.follow(shown, now["lines"]) for each, now in zip(self._views, scene, strict=True)]
+        return any(changed)
 
     def _status(self) -> dict[str, Any]:
         feed = self._feed
@@ -107,21 +125,25 @@ def layout_of(closed_loop: ClosedLoop, name: str) -> dict[str, Any]:
         "duration": run.duration,
         "span": usual_span(closed_loop),
         "rows": ROWS,
-        "panels": [panel_layout(each) for each in usual_panels(closed_loop, timing=True)],
+        "panels": [live_panel(each) for each in usual_panels(closed_loop, timing=True)],
         "views": [view_layout(view, closed_loop.targets.names) for view in closed_loop.source.views()],
         "residuals": [{"name": each.name, "unit": each.unit} for each in closed_loop.residuals],
     }
 
 
-def panel_layout(spec: PanelSpec) -> dict[str, Any]:
-    """A panel as web/assets/plots.js takes it."""
-    curves = [{"name": name, "column": column} for name, column in spec.curves.items()]
-    return {"label": spec.label, "curves": curves, "logarithmic": spec.logarithmic}
+class _LiveView:
+    """A view of a run that continues, with what is measured on the way: the scale of its arrows, its wanted paths."""
 
+    def __init__(self, view: View, closed_loop: ClosedLoop) -> None:
+        self.view, self._scale = view, ArrowScale(view, closed_loop.machine)
+        self.wanted = LiveLines(closed_loop, view)
 
-def _seen(view: View, scale: ArrowScale, instant: Instant, columns: dict[str, Any]) -> dict[str, Any]:
-    shapes = view_shapes(view, instant)
-    return {**shapes, "largest": scale.follow(shapes, columns) if shapes["arrows"] else 0.0}
+    def seen(self, instant: Instant, columns: dict[str, Any], lean: float) -> dict[str, Any]:
+        """What it draws at an instant; a lean that is small in all of the run so far [rad] is magnified."""
+        view = magnified(self.view, lean)
+        shapes = view_shapes(view, instant)
+        largest = self._scale.follow(shapes, columns) if shapes["arrows"] else 0.0
+        return {**shapes, "largest": largest, "title": view.title}
 
 
 def _line(word: str, content: dict[str, Any]) -> bytes:

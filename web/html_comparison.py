@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from servonode.analysis.compared import Compared
+from servonode.analysis.compared import RESIDUAL, Compared
 from servonode.analysis.comparison import Measures
 from servonode.plants.view import View
 from servonode.version import VERSION
@@ -16,11 +16,14 @@ from servonode.views.comparison import ComparedPanel, goal_paths, has_path, own_
 from servonode.views.comparison_table import comparison_rows
 from servonode.views.decimation import Decimation
 from servonode.views.scene import Scene
+from servonode.views.symbols import plain
 from servonode.web.embedded import escaped, numbers, page
 from servonode.web.html_report import HINT, PIECES
-from servonode.web.recorded_scene import BETWEEN, INSTANTS, decimals, rounded
+from servonode.web.panel_layouts import limits_of
+from servonode.web.recorded_scene import BETWEEN, INSTANTS, rounded
 from servonode.web.report_tables import Table
-from servonode.web.shapes import view_layout, view_shapes, whole_run
+from servonode.web.shapes import corners, decimals, view_layout, view_shapes, whole_run
+from servonode.web.wanted_lines import Line, lines_around
 
 Array = npt.NDArray[np.float64]
 DASHES = ((), (7, 4), (2, 3), (8, 3, 2, 3))  # pixels on and off, of the names in one panel
@@ -66,7 +69,7 @@ def _curves(sources: Sequence[Compared], panels: Sequence[ComparedPanel]) -> dic
     """The times of each source, and the columns that the panels show."""
     pieces = [Decimation.of(each.t, float(each.t[-1] - each.t[0]), PIECES) for each in sources]
     columns, shown = {}, []
-    for panel in panels:
+    for panel in (each for each in panels if each.seen):
         curves = []
         for name, dash in zip(panel.names, DASHES, strict=False):
             for i, source in enumerate(sources):
@@ -79,14 +82,18 @@ def _curves(sources: Sequence[Compared], panels: Sequence[ComparedPanel]) -> dic
                 title = source.name if len(panel.names) == 1 else f"{name}, {source.name}"
                 width = width_of(i, len(sources))
                 look = {
-                    "key": "" if len(panel.names) == 1 else name,
+                    "key": "" if len(panel.names) == 1 else plain(name.removeprefix(RESIDUAL)),
                     "color": i,
                     "dash": list(dash) or None,
                     "width": width,
                 }
                 curves.append({"name": title, "column": f"{i}/{name}", "time": i, **look})
-        shown.append({"label": panel.label, "logarithmic": panel.logarithmic, "curves": curves})
-    return {"times": [numbers(each.times, "f8") for each in pieces], "columns": columns, "panels": shown}
+        limits = limits_of([each.values for each in panel.curves], panel.logarithmic, panel.floor)
+        axis = {"limits": limits, "floor": panel.floor, "logarithmic": panel.logarithmic}
+        shown.append({"title": panel.words, "curves": curves, **axis})
+    zero = ", ".join(each.words for each in panels if not each.seen)
+    note = f"Zero to rounding: {zero}." if zero else ""
+    return {"times": [numbers(each.times, "f8") for each in pieces], "columns": columns, "panels": shown, "zero": note}
 
 
 def _motion(sources: Sequence[Compared], view: View) -> dict[str, Any]:
@@ -102,16 +109,26 @@ def _motion(sources: Sequence[Compared], view: View) -> dict[str, Any]:
     shapes = _shapes(sources, view, instants)
     machine = next(each.run.closed_loop.machine for each in sources if each.run)
     whole = whole_run(both, machine, columns, shapes)
-    digits = decimals(whole)
+    low, high = corners(whole)
+    digits = decimals(float(max(high - low)))
     layout = {**view_layout(both, ["0x", "0y"]), "goals": goals, "title": view.title or "paths"}
     layout["trails"] = [{**each, "color": int(each["columns"][0].split("/")[0])} for each in layout["trails"]]
     recorded = [rounded(each, digits) for each in shapes]
+    limits = {"x": whole["x"], "y": whole["y"]}
+    wanted = _wanted(sources, view, low, high)
     return {
-        "views": [{"layout": layout, "limits": {"x": whole["x"], "y": whole["y"]}, "largest": 0.0, "shapes": recorded}],
+        "views": [{"layout": layout, "wanted": wanted, "limits": limits, "largest": 0.0, "shapes": recorded}],
         "paths": {name: numbers(values) for name, values in columns.items()},
         "instants": numbers(instants, "f8"),
         "ends": [i * BETWEEN + 1 for i in range(INSTANTS)],
     }
+
+
+def _wanted(sources: Sequence[Compared], view: View, low: Array, high: Array) -> list[Line]:
+    """The fixed paths that are wanted, each once."""
+    owned = [(each.run, own) for each in sources if each.run and (own := own_view(each, view))]
+    lines = [line for run, own in owned for line in lines_around(run.closed_loop, own, low, high)]
+    return [line for i, line in enumerate(lines) if line not in lines[:i]]
 
 
 def _paths(sources: Sequence[Compared], view: View, times: Array) -> dict[str, Array]:

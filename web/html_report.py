@@ -11,14 +11,16 @@ from servonode.closed_loop.launch_text import launch_text
 from servonode.closed_loop.run import Run
 from servonode.version import VERSION
 from servonode.views.decimation import Decimation
-from servonode.views.panels import estimate_specs, panel_specs
+from servonode.views.panels import panels_of, zero_note
 from servonode.views.scene import Scene
+from servonode.views.symbols import titles, unit_text
 from servonode.web.embedded import escaped, numbers, page
+from servonode.web.panel_layouts import run_panel
 from servonode.web.recorded_scene import Motion, paths, recorded_views
 from servonode.web.report_tables import tables
 
 Array = npt.NDArray[np.float64]
-HINT = "Drag over a curve to look closer, double-click to see all; a click shows that time."
+HINT = "Drag over a curve to zoom in, double-click to see all of it, click to show that time."
 PIECES = 1500  # of the time; of each the lowest and the highest value are drawn
 
 
@@ -40,7 +42,7 @@ def columns_of(run: Run) -> dict[str, Array]:
     known = {**run.state, **run.outputs(), **run.input} if len(run.t) else {}
     more = {name: values for name, values in run.columns.items() if name != "t" and "[" not in name}
     goals = {f"target_{name}": values for name, values in run.targets().items()} if len(run.t) else {}
-    return {**known, **more, **goals}
+    return {**known, **(run.watched if len(run.t) else {}), **more, **goals}
 
 
 def kept_points(t: Array, columns: dict[str, Array]) -> dict[str, Any]:
@@ -69,25 +71,23 @@ def _motion(run: Run, columns: dict[str, Array]) -> dict[str, Any]:
 
 
 def _panels(run: Run, columns: dict[str, Array]) -> dict[str, Any]:
-    """The panels of the report picture, and the unit of every column, of which a reader may make more."""
+    """The panels of the report picture, what they leave out, and a title for every column, which a reader may add."""
     if not len(run.t):
-        return {"panels": [], "units": {}}
-    description = run.closed_loop.machine.description
-    specs = panel_specs(description, list(run.residual))
-    specs += estimate_specs(list(run.estimate.residual)) if run.estimate is not None else []
-    quantities = (*description.state, *description.outputs, *description.inputs)
-    units = run.units | {each.name: each.unit for each in quantities}
+        return {"panels": [], "titles": {}}
+    panels = panels_of(run, {**run.state, **run.outputs(), **run.input})
     return {
-        "panels": [
-            {
-                "label": spec.label,
-                "logarithmic": spec.logarithmic,
-                "curves": [{"name": name, "column": column} for name, column in spec.curves.items()],
-            }
-            for spec in specs
-        ],
-        "units": {name: units.get(name, "") for name in columns},
+        "panels": [run_panel(each) for each in panels if each.seen],
+        "zero": zero_note(panels, maths=False),
+        "titles": {name: _title(run, name) for name in columns},
     }
+
+
+def _title(run: Run, name: str) -> str:
+    """A column in words with symbol and unit."""
+    description = run.closed_loop.machine.description
+    known = (*description.state, *description.outputs, *description.inputs)
+    found = [each for each in known if each.name == name]
+    return titles(found)[1] if found else name + unit_text(run.units.get(name, ""))
 
 
 def _marks(run: Run) -> list[dict[str, Any]]:

@@ -35,7 +35,7 @@ def listening(port: int) -> socket.socket:
     """A socket at this port of the loopback address; 0: at the usual one, or at any that is free.
 
     Raises:
-        NoPage: the port cannot be had.
+        NoPage: the port is not available.
     """
     if port:
         return _bound(port)
@@ -53,14 +53,14 @@ def _bound(port: int) -> socket.socket:
         server.listen(128)
     except OSError as error:
         server.close()
-        raise NoPage(f"port {port} of {ADDRESS} cannot be had ({error.strerror}); name another, or none") from error
+        raise NoPage(f"port {port} of {ADDRESS} is not available ({error.strerror}); name another, or none") from error
     return server
 
 
 def serve(name: str, where: str, port: int, launcher: int = 0) -> None:
     """Serve the page on a run until a signal ends it; the link is printed on standard error.
 
-    name: empty: the next run that is the only one going on; until then there are the recordings of the working
+    name: empty: the next run that is the only one in progress; until then there are the recordings of the working
     directory alone. where: what is looked for, a name or a folder. launcher: the process that is about to start the
     run; the page ends after it, when no browser has looked at it for LINGER_S.
 
@@ -91,6 +91,7 @@ async def _serve(name: str, where: str, listener: socket.socket, token: str, lau
         leaving.add_done_callback(lambda _: setattr(server, "should_exit", True))
     try:
         await server.serve(sockets=[listener])
+        await asyncio.sleep(0)  # Ctrl-C, which the server passes on once it has ended, arrives here and not below
     finally:
         for each in filter(None, (leaving, following)):
             each.cancel()
@@ -99,7 +100,7 @@ async def _serve(name: str, where: str, listener: socket.socket, token: str, lau
 
 
 async def _follow(relay: "Relay", button: "StopButton", name: str, where: str, launcher: int) -> None:
-    """Feed the page on the run of this name; without a name on the next run that is the only one going on."""
+    """Feed the page on the run of this name; without a name on the next run that is the only one in progress."""
     if not name:
         name = await _next_run(relay)
         button.follow(name)
@@ -107,14 +108,14 @@ async def _follow(relay: "Relay", button: "StopButton", name: str, where: str, l
 
 
 async def _next_run(relay: "Relay") -> str:
-    """The name of the only run that is going on, as soon as there is one."""
+    """The name of the only run that is in progress, as soon as there is one."""
     said = ""
     while True:
         found = sorted(await asyncio.to_thread(find_runs))
         if len(found) == 1:
             return found[0]
-        several = f"several runs are going on; servonode page shows one of them: {', '.join(found)}"
-        text = several if found else "no run is going on; the next one is shown here"
+        several = f"several runs are in progress; servonode page shows one of them: {', '.join(found)}"
+        text = several if found else "no run is in progress; the next one is shown here"
         if text != said:
             relay.take(b"waiting " + json.dumps(text).encode())
             said = text
@@ -138,7 +139,7 @@ async def _feed(relay: "Relay", name: str, where: str, launcher: int) -> None:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await process.wait()
-    said = "" if code == 0 else f"the process that draws this page ended with exit code {code}; open the page anew"
+    said = "" if code == 0 else f"the process that draws this page ended with exit code {code}; reload the page"
     relay.end(json.dumps(said or "there is no run any more").encode())
 
 

@@ -10,12 +10,12 @@ import numpy.typing as npt
 from servonode.plants.view import View
 from servonode.views.scene import Instant, Scene
 from servonode.web.embedded import numbers
-from servonode.web.shapes import view_layout, view_shapes, whole_run
+from servonode.web.shapes import corners, decimals, view_layout, view_shapes, whole_run
+from servonode.web.wanted_lines import lines_around
 
 Array = npt.NDArray[np.float64]
 INSTANTS = 300  # at which the machine is drawn
 BETWEEN = 4  # points of a path from one to the next
-FINE = 4  # decimal places of a coordinate behind the first digit of the largest extent
 
 
 @dataclass(frozen=True)
@@ -50,25 +50,21 @@ def recorded_views(scene: Scene, motion: Motion, columns: Mapping[str, Array]) -
     columns: states, inputs and outputs, and targets as `target_NAME`, of every row.
     """
     instants = [scene.instant(i) for i in motion.instants]
-    return [_recorded(view, scene, instants, columns) for view in scene.run.closed_loop.source.views() if instants]
+    return [_recorded(view, scene, instants, columns) for view in scene.views() if instants]
 
 
 def _recorded(view: View, scene: Scene, instants: Sequence[Instant], columns: Mapping[str, Array]) -> dict[str, Any]:
     shapes = [view_shapes(view, each) for each in instants]
     whole = whole_run(view, scene.run.closed_loop.machine, columns, shapes)
-    digits = decimals(whole)
+    low, high = corners(whole)
+    digits = decimals(float(max(high - low)))
     return {
         "layout": view_layout(view, list(scene.goals)),
+        "wanted": lines_around(scene.run.closed_loop, view, low, high),
         "limits": {"x": whole["x"], "y": whole["y"]},
         "largest": whole["largest"],
         "shapes": [rounded(each, digits) for each in shapes],
     }
-
-
-def decimals(limits: Mapping[str, Any]) -> int:
-    """How many decimal places tell points apart that can be seen apart."""
-    extent = max(high - low for low, high in (limits["x"], limits["y"]))
-    return int(np.clip(FINE - np.floor(np.log10(extent)), 0, 12)) if extent > 0 else FINE
 
 
 def rounded(shapes: Mapping[str, Any], digits: int) -> dict[str, Any]:

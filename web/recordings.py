@@ -28,7 +28,7 @@ LINE = 2**16  # bytes of what it says of one
 
 
 class Identity(NamedTuple):
-    """A file as it was: another one of its name, or one that was written anew, is another recording."""
+    """A file as it was: another one of its name, or one that was written again, is another recording."""
 
     name: str
     inode: int

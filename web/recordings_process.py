@@ -1,7 +1,7 @@
 """The process that reads the recordings of a folder for the page's server: what each is, and the report of one.
 
 It reads files that may be anybody's, so it is a process of its own that may use little: bounded memory, bounded time,
-and the processor only when nobody else wants it. It runs no Python code that a recording names.
+and runs only when the processor is otherwise idle. It runs no Python code that a recording names.
 """
 
 import contextlib

@@ -10,8 +10,8 @@ import time
 from collections import deque
 
 LINE = 2**24  # bytes of a line at most
-NEWEST = ("waiting", "layout", "scene", "status", "end")  # of these only the newest line counts
-FIRST = ("layout", "rows")  # after these another line of the same frame follows
+NEWEST = ("waiting", "layout", "wanted", "scene", "status", "end")  # of these only the newest line counts
+FIRST = ("layout", "rows", "wanted")  # after these another line of the same frame follows
 CHUNKS = 2400  # lines of rows that are kept
 BYTES = 16 * 2**20  # of them together
 QUIET_S = 0.5  # s after which a browser is told that there is nothing new

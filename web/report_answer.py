@@ -1,4 +1,4 @@
-"""What a browser is answered that opens a recording: its report, a page that waits for it, or why there is none."""
+"""What a browser is answered that opens a recording: its report, a page that waits for it, or the reason why not."""
 
 from html import escape
 
@@ -11,7 +11,8 @@ GONE = "There is no such recording any more; choose one in the list of the page.
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{name} · servonode</title><link rel="icon" href="../icon.svg">
-<link rel="stylesheet" href="../theme.css"><link rel="stylesheet" href="../page.css"></head>
+<link rel="stylesheet" href="../colours.css"><link rel="stylesheet" href="../theme.css">
+<link rel="stylesheet" href="../page.css"></head>
 <body><header id="bar"><div id="who"><h1>{name}</h1><p id="what">recording</p></div></header>
 <p class="note {look}">{text}</p></body></html>
 """

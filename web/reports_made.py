@@ -23,7 +23,7 @@ _MAKING = "Its report is being made, and will be shown here."
 
 @dataclass
 class Made:
-    """A report, a file without a name and the policy of its page; or why there is none, or what it waits for."""
+    """A report, a file without a name and the policy of its page; or the reason why not, or what it waits for."""
 
     name: str
     policy: str = ""
@@ -62,7 +62,7 @@ class Reports:
         self._making: tuple[str, asyncio.Task[None]] | None = None
 
     def of(self, number: int, name: str) -> Made:
-        """The report of a recording, which is begun when there is none and no other is being made.
+        """The report of a recording, which is begun if none exists and no other is being made.
 
         Nothing is queued: who still wants it asks again.
         """

@@ -14,6 +14,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from servonode.web.access import Access
+from servonode.web.colours import colours_css
 from servonode.web.connections import AT_ONCE, BoundedProtocol
 from servonode.web.recordings import Recordings
 from servonode.web.relay import Relay
@@ -34,7 +35,7 @@ class Page:
         self.clients = 0
         self._relay, self._button, self._recordings = relay, button, recordings
         assets = [each for each in (files("servonode.web") / "assets").iterdir() if each.name.endswith(tuple(TYPES))]
-        self._files = {each.name: each.read_bytes() for each in assets}
+        self._files = {each.name: each.read_bytes() for each in assets} | {"colours.css": colours_css().encode()}
 
     def app(self, token: str) -> Access:
         """What a server serves."""

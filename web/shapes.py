@@ -11,6 +11,7 @@ from servonode.plants.view import View
 from servonode.views.scene import ROUNDING, Instant, usual
 
 Array = npt.NDArray[np.float64]
+FINE = 4  # decimal places of a coordinate behind the first digit of the largest extent
 GROWTH = 1.5  # of the size that an arrow of full length stands for to the largest one so far
 
 
@@ -42,7 +43,7 @@ def view_shapes(view: View, instant: Instant) -> dict[str, Any]:
 
 
 class ArrowScale:
-    """The size that an arrow of full length stands for, in one view of a run that goes on; 0 before there is any."""
+    """The size that an arrow of full length stands for, in one view of a run that continues; 0 before there is any."""
 
     def __init__(self, view: View, machine: Machine) -> None:
         self._units, self._machine = {view.arrow_unit}, machine
@@ -77,6 +78,17 @@ def whole_run(
         "y": [float(low[1]), float(high[1])],
         "largest": largest if seen else 0.0,
     }
+
+
+def corners(limits: Mapping[str, Any]) -> tuple[Array, Array]:
+    """The lower and the upper corner (2,) [m] of limits."""
+    low, high = np.array([limits["x"], limits["y"]]).T
+    return low, high
+
+
+def decimals(extent: float) -> int:
+    """How many decimal places tell points apart that can be seen apart in something of this extent [m]."""
+    return int(np.clip(FINE - np.floor(np.log10(extent)), 0, 12)) if extent > 0 else FINE
 
 
 def _largest(shapes: Sequence[Mapping[str, Any]]) -> float:

@@ -16,7 +16,7 @@ class StopButton:
     def __init__(self, name: str, where: str = "") -> None:
         self.follow(name, where)
         self._threads = ThreadPoolExecutor(AT_ONCE, "stop")
-        for _ in range(AT_ONCE):  # started now: later there might be none left
+        for _ in range(AT_ONCE):  # started now: later none might be left
             self._threads.submit(int)
         self._free = asyncio.Semaphore(AT_ONCE)
         self._waiting: asyncio.Future[dict[str, Any]] | None = None  # a stop that has not begun yet
@@ -44,7 +44,7 @@ class StopButton:
             stops, unknown = stop_all([self._where] if self._where else [])
         except (BusError, OSError) as error:
             return {"confirmed": False, "text": str(error)}
-        texts = [_text(stop) for stop in stops] or [f"no run {self._name!r} is going on, so nothing was stopped"]
+        texts = [_text(stop) for stop in stops] or [f"no run {self._name!r} is in progress, so nothing was stopped"]
         return {
             "confirmed": bool(stops) and not unknown and all(stop.confirmed for stop in stops),
             "text": "; ".join(texts),

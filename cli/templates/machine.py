@@ -1,6 +1,6 @@
 """NAME: a crane. A trolley on a rail is pushed by a motor, a load hangs from it on a rod.
 
-Change it into your own machine: every line of it is one of the words that a machine is stated in.
+Edit this file to define your own machine. It shows most of what a machine definition can contain.
 """
 
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ from servonode.plants.view import View
 
 def model() -> Model:
     """A crane: trolley on a rail with a hanging load."""
-    # Coordinates: whatever places all bodies. x.rate is the time derivative, and a state called x_dot.
+    # Coordinates determine the position of every body. x.rate is the time derivative of x; it is the state x_dot.
     x = coordinate("x", "position of the trolley", "m")
     theta = coordinate("theta", "angle of the rod, 0 hanging down", "rad")
 
-    # Parameters with a default; bounds are optional. A launch file changes them in [plant.parameters].
+    # Parameters have a default and optional bounds. A launch file changes them in [plant.parameters].
     M = parameter("M", "mass of the trolley", "kg", default=2.0, above=0)
     m = parameter("m", "mass of the load", "kg", default=0.5, above=0)
     L = parameter("L", "length of the rod", "m", default=0.8, above=0)
@@ -27,10 +27,10 @@ def model() -> Model:
     c = parameter("c", "friction of the rod's joint", "N m s/rad", default=0.05, at_least=0)
     c_b = parameter("c_b", "brake of the trolley, the safe action after a fault", "N s/m", default=20.0, at_least=0)
 
-    # Inputs: generalized forces. Below, inputs={F: x.rate} says that F does work on the trolley's speed.
+    # Inputs are generalized forces. Below, inputs={F: x.rate} says that the power of F is F * x.rate.
     F = input_("F", "force on the trolley", "N")
 
-    # Velocity of the load, from its place (x + L sin(theta), -L cos(theta)).
+    # The velocity of the load is the derivative of its position (x + L sin(theta), -L cos(theta)).
     load_x = x.rate + L * theta.rate * cos(theta)
     load_y = L * theta.rate * sin(theta)
 
@@ -41,22 +41,22 @@ def model() -> Model:
         parameters=(M, m, L, g, k, c, c_b),
         kinetic=(M * x.rate**2 + m * (load_x**2 + load_y**2)) / 2,
         potential=-m * g * L * cos(theta),
-        dissipation=(k * x.rate**2 + c * theta.rate**2) / 2,  # Rayleigh: half of the power that is lost
+        dissipation=(k * x.rate**2 + c * theta.rate**2) / 2,  # Rayleigh function: half of the dissipated power
         inputs={F: x.rate},
-        # What the inputs do after a fault; without it they go to zero, and the machine coasts. A brake works against
-        # the rate of its own input, so that its power -c_b * x.rate**2 is never positive: `servonode check` tries it.
+        # The safe action: the inputs after a fault. Without safe= they become zero and the machine coasts. This one is
+        # a brake: its power -c_b * x.rate**2 is never positive, which `servonode check` tests.
         safe={F: -c_b * x.rate},
         outputs=(output("load", "horizontal position of the load", x + L * sin(theta), "m"),),
-        panels=(("x", "load"), ("theta",)),  # what the report plots, an axis each
-        # A contact that holds is a constraint, linear in the rates (rolling) or without rates (a rail):
+        panels=(("x", "load"), ("theta",)),  # the panels of the report: one tuple for each
+        # A permanent contact is a constraint. It is linear in the rates (rolling) or contains none (a rail):
         #     constraints=(constraint("N", "force of the rail", y - 0.1 * x),)
-        # With constraints, say how each coordinate moves so that they hold: kinematics={x: v, y: 0.1 * v}
-        # with v = velocity("v", "speed along the rail", "m/s") in velocities=(v,).
+        # With constraints, give the rate of each coordinate by independent velocities, so that the constraints hold:
+        # kinematics={x: v, y: 0.1 * v} with v = velocity("v", "speed along the rail", "m/s") in velocities=(v,).
     )
 
 
 def outline(state: Mapping[str, float], parameters: Mapping[str, float]) -> list[np.ndarray]:
-    """Lines (n, 2) [m] of the rail's trolley, the rod and the load, for the report picture."""
+    """Lines (n, 2) [m] that draw the trolley, the rod and the load in the report."""
     x, theta, L = state["x"], state["theta"], parameters["L"]
     pivot, load = np.array([x, 0.0]), np.array([x + L * np.sin(theta), -L * np.cos(theta)])
     trolley = pivot + np.array([[-0.12, -0.05], [0.12, -0.05], [0.12, 0.05], [-0.12, 0.05], [-0.12, -0.05]])

@@ -1,6 +1,7 @@
-"""NAME: a goal for the robot with trailer. Change it into your own: residuals that are to be zero.
+"""NAME: a goal for the robot with trailer, as residuals that the control law brings to zero.
 
-The names in machine["..."] are the machine's states, inputs and parameters (servonode show FILE lists them).
+Edit this file to define your own goal. The names in machine["..."] are the states, inputs and parameters of the
+machine; servonode show FILE lists them.
 """
 
 from typing import Literal
@@ -15,29 +16,29 @@ def program(machine: Model, look: Literal["at", "away"] = "at") -> Program:
     """The robot looks at a moving target, or away from it, and drives with a given speed."""
     X, Y, psi, V = (machine[name] for name in ("X", "Y", "psi", "V"))
 
-    # A target comes from [target] of the launch file, with x.rate and x.derivative(2) where they are needed.
+    # A target is a function of time in [target] of the launch file. Its derivatives are x.rate and x.derivative(2).
     x = target("x", "position of the target along x", "m")
     y = target("y", "position of the target along y", "m")
 
-    # A signal is a function of time, a parameter a number; both are set in [controller.settings].
-    v = signal("v", "wanted forward speed", "m/s", default="0.3")
-    nearest = parameter("nearest", "distance at which the law gives up", "m", default=0.2, above=0)
+    # A signal is a function of time, a parameter is a number. [controller.settings] of the launch file sets both.
+    v = signal("v", "reference of the forward speed", "m/s", default="0.3")
+    nearest = parameter("nearest", "distance below which the law stops", "m", default=0.2, above=0)
 
     dx, dy = x - X, y - Y
-    if look == "away":  # an option: an argument with a default, set in [controller.settings] too
+    if look == "away":  # look is an option: an argument with a default, which [controller.settings] sets, too
         dx, dy = -dx, -dy
 
     return Program(
         name="NAME",
         description="look at a moving target and drive with a given speed",
-        # As many residuals as inputs. How often each must be differentiated until an input appears is found for you.
+        # There are as many residuals as inputs. servonode finds the relative degree of each.
         residuals=(
-            residual("speed", V - v, "speed less the wanted one", "m/s", rate=2.0),
-            residual("heading", wrap(psi - atan2(dy, dx)), "heading less the bearing", "rad", rate=2.0),
+            residual("speed", V - v, "speed less its reference", "m/s", rate=2.0),
+            residual("heading", wrap(psi - atan2(dy, dx)), "heading less the bearing of the target", "rad", rate=2.0),
         ),
         targets=(x, y),
         signals=(v,),
         parameters=(nearest,),
-        # Where the goal has no meaning the law must stop: a guard says why.
+        # A guard stops the law where the goal is not defined; its text gives the reason.
         guards=(condition(sqrt(dx**2 + dy**2) > nearest, "the target is too near for its bearing to be defined"),),
     )

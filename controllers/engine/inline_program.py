@@ -5,16 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from servonode.mechanics.description import ModelError, derivative_name
+from servonode.mechanics.description import MOST_DERIVATIVES, ModelError, derivative_name
 from servonode.mechanics.expression import ExpressionError, parse
 from servonode.mechanics.references import Option
 from servonode.mechanics.source_location import NOWHERE
 
-TARGET_ORDER = 2  # derivatives of targets and signals that an expression may name
-
 
 class ResidualError(ModelError):
-    """A residual of the launch file that is no expression of what it may contain."""
+    """A residual of the launch file that is not an expression of what it may contain."""
 
     def __init__(self, name: str, text: str) -> None:
         super().__init__(text)
@@ -26,7 +24,7 @@ class InlineProgram:
     """Residuals by name as expressions of t, states, rates, the machine's parameters, targets and settings.
 
     `constants` are the names of settings that are numbers, `signals` those that are functions of time with their
-    texts, `targets` the names in [target].
+    texts, `targets` the names in [target]. A name of an output stands for its expression.
     """
 
     residuals: Mapping[str, str | float]
@@ -54,11 +52,15 @@ class InlineProgram:
         signals = {name: signal(name, "function of time", default=text) for name, text in self.signals.items()}
         targets = {name: target(name, "target") for name in self.targets}
         known: dict[str, Any] = {"t": time} | {q.rate.name: q.rate for q in model.coordinates}
+        known |= {each.quantity.name: each.expression for each in model.outputs}
         known |= {each.name: each for each in (*model.state, *model.parameters)}
         for each in (*signals.values(), *targets.values()):
-            known |= {derivative_name(each.name, n): each.derivative(n) for n in range(TARGET_ORDER + 1)}
+            known |= {derivative_name(each.name, n): each.derivative(n) for n in range(MOST_DERIVATIVES + 1)}
         known |= constants
         expressions = {name: _expression(name, text, known) for name, text in self.residuals.items()}
+        for name, each in expressions.items():
+            if reason := model.not_served(each):
+                raise ResidualError(name, reason)
         _check_all_used(expressions, [*constants.values(), *signals.values(), *targets.values()])
         return Program(
             name=self.name,
@@ -86,17 +88,26 @@ def _expression(name: str, text: str | float, known: Mapping[str, Any]) -> Any:
 
 
 def _unit(expression: Any, model: Any) -> str:
-    """The unit of a residual: that of a state or rate which stands in it as a term of its own."""
+    """The unit of a residual: that of a state or rate that is one of its terms, else that of the first with one."""
     import sympy
+
+    from servonode.mechanics.dimensions import Dimensions, known_dimensions
+    from servonode.mechanics.units import unit_text
 
     units = {each: each.quantity.unit for each in model.state}
     units |= {q.rate: q.own_velocity().quantity.unit for q in model.coordinates}
-    return next((units[term] for term in sympy.Add.make_args(expression) if term in units), "1")
+    terms = sympy.Add.make_args(expression)
+    alone = next((units[term] for term in terms if term in units), None)
+    if alone is not None:
+        return str(alone)
+    dimensions = Dimensions(known_dimensions(model)[0])
+    found = (dimensions.of("", term) for term in terms)
+    return next((unit_text(each) for each in found if each is not None), "1")
 
 
 def _check_all_used(expressions: Mapping[str, Any], symbols: list[Any]) -> None:
     used = {symbol.name for each in expressions.values() for symbol in each.free_symbols}
     for symbol in symbols:
-        names = {symbol.name} | {derivative_name(symbol.name, n) for n in range(1, TARGET_ORDER + 1)}
+        names = {symbol.name} | {derivative_name(symbol.name, n) for n in range(1, MOST_DERIVATIVES + 1)}
         if not used & names:
             raise ModelError(f"{symbol.name!r} is used by no residual; remove it, or use it in one")

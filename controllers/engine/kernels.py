@@ -2,7 +2,8 @@
 
 Sizes beside those of the machine: n_y and n_out entries of
 goal and answer (see `layout`); n_s residuals, n_rel relations; n_own states of the program itself, n_memory what
-`follow` keeps of them; n_conditions of the start; n_found parameters that are found there; n_entries of signals.
+`follow` keeps of them; n_conditions of the start; n_found parameters that are found there; n_chains residuals with
+their derivatives, of laws with an extension; n_entries of signals.
 """
 
 from typing import Annotated, Protocol
@@ -31,9 +32,11 @@ class LawKernel(Protocol):
         out: Annotated[Array, 3, "n_conditions"],
     ) -> None: ...  # fmt: skip
     def state_rates(self, t: float, x: State, y: Goal, c: Constants, out: Own) -> None: ...
+    def watched(self, t: float, x: State, y: Goal, c: Constants, out: Annotated[Array, "any"]) -> None: ...
     def follow(
         self, t: float, x: State, y: Goal, c: Constants, passed: float, memory: Annotated[Array, "n_memory"]
     ) -> None: ...
+    def chains(self, t: float, x: State, y: Goal, c: Constants, out: Annotated[Array, "n_chains"]) -> None: ...
     def law(
         self, t: float, x: State, y: Goal, c: Constants, K: Annotated[Array, 3, "n_s", "n_s"],
         out: Annotated[Array, "n_out"],
@@ -52,3 +55,14 @@ class SignalsKernel(Protocol):
 
     def signals(self, t: float, out: Annotated[Array, "n_entries"]) -> None: ...
     def table(self, n: int, t: Annotated[Array, ANY], out: Annotated[Array, ANY, "n_entries"]) -> None: ...
+
+
+class CurvesKernel(Protocol):
+    """The same where some are curves; pieces: of all of these, one behind the other (see `signals`)."""
+
+    __name__: str
+
+    def signals(self, t: float, pieces: Annotated[Array, ANY], out: Annotated[Array, "n_entries"]) -> None: ...
+    def table(
+        self, n: int, t: Annotated[Array, ANY], pieces: Annotated[Array, ANY], out: Annotated[Array, ANY, "n_entries"]
+    ) -> None: ...

@@ -11,15 +11,16 @@ from servonode.mechanics.description import ProgramDescription, values_by_name
 from servonode.mechanics.machine import Machine, ParameterError
 from servonode.mechanics.signatures import Signature
 from servonode.mechanics.stabilize import Gains
+from servonode.tables import Row, Tabular, named, several, valued
 
 Array = npt.NDArray[np.float64]
 _TERMS = Signature.of(LawKernel, "terms")
 
 
-class ServoLaw:
+class ServoLaw(Tabular):
     """The law of one program on one (believed) machine.
 
-    `machine` holds the parameters the law believes, not the plant's. The layouts state the order of the
+    `machine` holds the parameters that the law assumes, not the plant's. The layouts state the order of the
     entries in goals `y`, in answers and in the rows of a record.
     """
 
@@ -46,8 +47,25 @@ class ServoLaw:
         self.record_layout = RecordLayout.of(description)
         self.start_states, self.start_rates = np.zeros((2, len(description.states)))
         self.K = np.zeros((3, self.n_s, self.n_s))
+        self.rates = np.zeros(self.n_s)  # convergence rates [1/s]
         self.c = np.zeros(kernel.n_constants)
         kernel.constants(self._p(), self.c)
+
+    def table(self) -> tuple[str, list[Row]]:
+        """Residuals with their relative degrees and convergence rates, then targets and settings."""
+        described = self.description
+        found = zip(described.residuals, described.relative_degrees, self.rates.tolist(), strict=True)
+        rows = [
+            (
+                each.name,
+                f"{named(each.description, each.unit)}, relative degree {degree}, convergence rate {rate:g} 1/s",
+            )
+            for each, degree, rate in found
+        ]
+        parameters = described.parameters
+        settings = (valued(each.name, self.parameters[each.name], each.unit) for each in parameters)
+        rows += [("settings", several(settings))] if parameters else []
+        return f"Law {described.name} for machine {self.machine.description.name}", rows
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -55,12 +73,14 @@ class ServoLaw:
         return law_sizes(self.machine.description, self.description) | {"n_constants": len(self.c)}
 
     def _p(self) -> Array:
-        return np.array([*self.machine.parameters.values(), *self.parameters.values()])
+        rates = self.rates.tolist() if self.description.extension else []
+        return np.array([*self.machine.parameters.values(), *self.parameters.values(), *rates])
 
     def with_parameters(self, parameters: Mapping[str, float]) -> "ServoLaw":
         """The same law with other parameters; those not named keep their present value, gains and own states too."""
         law = ServoLaw(self.description, self.kernel, self.machine, {**self.parameters, **parameters})
-        law.K[:] = self.K
+        law.K[:], law.rates[:] = self.K, self.rates
+        law.kernel.constants(law._p(), law.c)
         law.start_states, law.start_rates = self.start_states, self.start_rates
         return law
 
@@ -82,13 +102,18 @@ class ServoLaw:
 
     def with_own_states(self, t: float, x: Array, y: Array) -> "ServoLaw":
         """The law whose program's own states, and their rates, are those at state x."""
-        law = self.with_parameters({})
+        found = np.zeros(len(self.start_states))
         if self.description.states:
-            law.start_states = np.zeros(len(self.start_states))
-            self.kernel.start_states(t, x, y, self._p(), law.start_states)
-            known = y.copy()
-            known[self.goal_layout.states] = law.start_states
-            law.start_rates = self.state_rates(t, x, known)
+            self.kernel.start_states(t, x, y, self._p(), found)
+        return self.with_start_states(t, x, y, found)
+
+    def with_start_states(self, t: float, x: Array, y: Array, states: Array) -> "ServoLaw":
+        """The law whose own states are these at state x, with their rates there."""
+        law = self.with_parameters({})
+        law.start_states = states
+        known = y.copy()
+        known[self.goal_layout.states] = states
+        law.start_rates = self.state_rates(t, x, known)
         return law
 
     def check_parameters(self, names: Collection[str] | None = None) -> None:
@@ -110,9 +135,7 @@ class ServoLaw:
         if not (requirements or warnings):
             return [], []
         found = np.zeros((3, len(requirements) + len(warnings)))
-        relative_degrees = enumerate(self.description.relative_degrees)
-        rates = np.array([self.K[0, i, i] if r == 1 else self.K[1, i, i] / 2 for i, r in relative_degrees])
-        self.kernel.conditions(t, x, y, self._p(), rates, late, found)
+        self.kernel.conditions(t, x, y, self._p(), self.rates, late, found)
         values, n = found.T.tolist(), len(requirements)
         refused = zip(requirements, values[:n], strict=True)
         warned = zip(warnings, values[n:], strict=True)
@@ -137,14 +160,23 @@ class ServoLaw:
             self.kernel.state_rates(t, x, y, self.c, rates)
         return rates
 
+    def watched(self, t: float, x: Array, y: Array) -> Array:
+        """The values of the program's watches at a state, in their order."""
+        values = np.zeros(len(self.description.watches))
+        if len(values):
+            self.kernel.watched(t, x, y, self.c, values)
+        return values
+
     def stabilise(self, rates: Mapping[str, float]) -> None:
-        """Give each residual its rate lambda [1/s]: f' = -lambda f, or f'' = -2 lambda f' - lambda^2 f."""
+        """Give each residual its rate lambda [1/s]: (d/dt + lambda)^r f = 0, r its relative degree."""
         names = [each.name for each in self.description.residuals]
         self.use(Gains.from_rates([rates[name] for name in names], self.description.relative_degrees))
 
     def use(self, gains: Gains) -> None:
-        """Feed the residuals back with these gains: f^(r) = -K1 f' - K0 f - KI s."""
+        """Feed the residuals back with these gains: f^(r) = ... - K2 f'' - K1 f' - K0 f - KI s."""
         self.K[0], self.K[1], self.K[2] = gains.K0, gains.K1, gains.KI
+        self.rates[:] = gains.rates
+        self.kernel.constants(self._p(), self.c)
 
     def answer(self) -> Answer:
         """An answer for `compute` to fill."""
@@ -167,17 +199,31 @@ class ServoLaw:
             return self.description.guards[answer.status - 1].text
         if answer.status == -1:
             names = ", ".join(each.name for each in self.description.residuals)
+            many = len(self.description.residuals) > 1
+            what, them = ("s", "them independently") if many else ("", "it")
             return (
-                f"the servo-constraints {names} lost rank (condition {answer.condition:.3g}): the inputs cannot move "
-                "them independently here; choose another program or another start"
+                f"the servo-constraint{what} {names} lost rank ({self._why_singular(answer)}): the inputs cannot move "
+                f"{them} here; choose another program or another initial state"
             )
-        return "the law gave an input that is not finite; check parameters and start state"
+        return "the law gave an input that is not finite; check the parameters and the initial state"
+
+    def _why_singular(self, answer: Answer) -> str:
+        extension = self.description.extension
+        text = f"condition {np.inf if np.isnan(answer.condition) else answer.condition:.3g}"
+        where = extension.determinant if extension else ""
+        return f"{text}: {where} is 0" if where else text
 
     def terms(self, t: float, x: Array, y: Array) -> dict[str, Array]:
         """f, f_dot, J (n_s, n_v), delta, W (n_s, n_tau), b = delta + J a0 and the relations' F (n_rel, n_tau)."""
         result = self.term_arrays()
         self.kernel.terms(t, x, y, self.c, *result.values())
         return result
+
+    def chains(self, t: float, x: Array, y: Array) -> list[Array]:
+        """f, f', ..., f^(r-1) of each residual, of a law with an extension."""
+        found = np.zeros(sum(self.description.relative_degrees))
+        self.kernel.chains(t, x, y, self.c, found)
+        return np.split(found, np.cumsum(self.description.relative_degrees)[:-1])
 
     def term_arrays(self) -> dict[str, Array]:
         """The arrays that the kernel's `terms` fills, by name and in its order."""

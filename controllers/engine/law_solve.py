@@ -17,19 +17,19 @@ def solved_inputs(block: Block, servo: Servo, texts: Texts, z: list[str], dampin
         return _along_gradients(block, texts, z)
     for *row, beside in texts.relations:
         W, z = [*W, row], [*z, beside]
-    tau_exact, condition = _solve(block, W, z, _single_condition(block, texts))
+    tau_exact, condition = solve_texts(block, W, z, _single_condition(block, texts))
     return (_damped(block, W, z, tau_exact, condition, damping) if damping else tau_exact), condition
 
 
 def _along_gradients(block: Block, texts: Texts, z: list[str]) -> tuple[list[str], str]:
     """B_r tau = J^T lambda with J M_r^-1 J^T lambda = z; the condition is that of J M_r^-1 J^T."""
     gram = [[dot(block, row, column) for column in texts.along] for row in texts.J]
-    multipliers, condition = _solve(block, gram, z, "1.0")
+    multipliers, condition = solve_texts(block, gram, z, "1.0")
     forces = _weighted(texts.J, multipliers)
     B = [list(row) for row in zip(*texts.B, strict=True)]
     if all(text == ("1.0" if i == k else "0.0") for k, row in enumerate(B) for i, text in enumerate(row)):
         return [block.let(text) for text in forces], condition
-    tau, _ = _solve(block, B, [block.let(text) for text in forces], "1.0")
+    tau, _ = solve_texts(block, B, [block.let(text) for text in forces], "1.0")
     return tau, condition
 
 
@@ -42,7 +42,7 @@ def _damped(
     gram = [[dot(block, row, other) for other in W] for row in W]
     for i, row in enumerate(gram):
         row[i] = block.let(f"{row[i]} + {shift}")
-    y, _ = _solve(block, gram, z, "1.0")
+    y, _ = solve_texts(block, gram, z, "1.0")
     regular = f"fabs({condition}) < {CONDITION_LIMIT!r}"
     return [block.let(f"{tau} if {regular} else {text}") for tau, text in zip(exact, _weighted(W, y), strict=True)]
 
@@ -51,7 +51,7 @@ def _least_norm(block: Block, texts: Texts, z: list[str]) -> tuple[list[str], st
     """tau = W^T (W W^T)^-1 z; the condition is that of W, the root of that of W W^T."""
     W = texts.W
     gram = [[dot(block, row, other) for other in W] for row in W]
-    y, squared = _solve(block, gram, z, "1.0")
+    y, squared = solve_texts(block, gram, z, "1.0")
     tau = [block.let(text) for text in _weighted(W, y)]
     return tau, _single_condition(block, texts) if len(W) == 1 else block.let(f"sqrt({squared})")
 
@@ -73,7 +73,7 @@ def _single_condition(block: Block, texts: Texts) -> str:
     return block.let(f"({row})*({response})/({reached})")
 
 
-def _solve(block: Block, W: list[list[str]], z: list[str], single: str) -> tuple[list[str], str]:
+def solve_texts(block: Block, W: list[list[str]], z: list[str], single: str) -> tuple[list[str], str]:
     """Emit tau of W tau = z, and the condition number of W in the 1-norm, norm(W) norm(W^-1).
 
     A single number has no condition of its own; there `single` is returned.

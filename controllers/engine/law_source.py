@@ -6,6 +6,8 @@ i > 0: guard i is violated, -1: W is singular, -2: a result is not finite. K (3,
 
 from typing import Any
 
+from servonode.controllers.engine import extended_source
+from servonode.controllers.engine.extension_words import describe_extension
 from servonode.controllers.engine.kernels import LawKernel
 from servonode.controllers.engine.law_solve import CONDITION_LIMIT, solved_inputs
 from servonode.controllers.engine.law_start import start_functions
@@ -16,7 +18,8 @@ from servonode.controllers.engine.servo import Servo
 from servonode.mechanics import emit
 from servonode.mechanics.description import Completion, ModelError, ProgramDescription
 from servonode.mechanics.emit import Block, Constants
-from servonode.mechanics.machine_source import describe, solves
+from servonode.mechanics.linear_solve import solves
+from servonode.mechanics.machine_source import describe
 from servonode.mechanics.signatures import Signature, sizes_text
 
 Expr = Any
@@ -26,6 +29,7 @@ GOOD, SINGULAR, NOT_FINITE = 0, -1, -2
 def describe_program(servo: Servo, integral: bool = False) -> ProgramDescription:
     """The names, units, defaults and texts of a program on a machine, without its expressions."""
     program = servo.program
+    extension = describe_extension(servo)
     return ProgramDescription(
         name=program.name,
         description=program.description,
@@ -42,13 +46,31 @@ def describe_program(servo: Servo, integral: bool = False) -> ProgramDescription
         completion=_completion(program),
         integral=integral,
         explicit=bool(program.inputs),
+        feeds_back=_feeds_back(servo),
         places=tuple(str(each.place) for each in program.residuals),
         required=tuple(p.name for p in program.parameters if p.quantity.default is None and p not in program.start),
-        states=tuple(each.quantity for each in program.states),
+        states=(*(each.quantity for each in program.states), *(extension.integrators if extension else ())),
         limits=tuple(each.quantity for each in program.limits),
+        watches=tuple(each.quantity for each in program.watches),
         requirements=tuple(each.requirement for each in program.requirements),
         warnings=tuple(each.requirement for each in program.warnings),
+        extension=extension,
+        unreachable=servo.unreachable,
     )
+
+
+def _feeds_back(servo: Servo) -> bool:
+    """Whether the inputs depend on the machine's state: by residuals, or as they are given, own states followed."""
+    if not servo.program.inputs:
+        return True
+    rates = dict(zip(servo.program.states, servo.state_rates, strict=True))
+    reached: set[Expr] = set()
+    waiting = [servo.resolved(each) for each in servo.program.inputs.values()]
+    while waiting:
+        symbols = waiting.pop().free_symbols - reached
+        reached |= symbols
+        waiting += [rates[each] for each in symbols if each in rates]
+    return not reached.isdisjoint(servo.equations.model.state)
 
 
 def _completion(program: Program) -> Completion:
@@ -65,20 +87,28 @@ def law_source(servo: Servo, damping: float = 0.0, integral: bool = False) -> st
     integrals s of the residuals, and K[2] s is fed back as well.
 
     Raises:
-        ModelError: there are not as many residuals as inputs and the program states no inputs itself.
+        ModelError: there are not as many residuals as inputs and the program gives no inputs itself.
     """
     model, program = servo.equations.model, servo.program
     if not program.inputs:
         _check_count(servo)
+    if servo.extension and integral:
+        degrees = ", ".join(map(str, servo.relative_degrees))
+        text = f"program {program.name}: its residuals have relative degrees {degrees}, for which there is no integral "
+        raise ModelError(f"{text}action; leave integral out of [controller.gains]", program.place)
     description = describe_program(servo, integral)
     goal, answer = GoalLayout.of(description), AnswerLayout.of(description, len(model.inputs))
-    constants = Constants([*model.parameters, *program.parameters])
+    constants = extended_source.constants_of(servo)
     body = start_functions(servo, constants, goal)
-    if not program.inputs:
+    if servo.extension:
+        body += extended_source.extended_functions(servo, servo.extension, constants, goal)
+    elif not program.inputs:
         body.append(_terms(servo, goal, constants))
+    if program.watches:
+        body.append(_watched(servo, goal, constants))
     law = _law(servo, goal, answer, constants, damping)
     sizes = sizes_text(law_sizes(describe(model), description))
-    return "\n\n".join([emit.HEADER + sizes + constants.source(), *solves(law), *body, law])
+    return "\n\n".join([emit.HEADER + sizes + constants.source(), *solves(*body, law), *body, law])
 
 
 def _check_count(servo: Servo) -> None:
@@ -93,14 +123,14 @@ def _check_count(servo: Servo) -> None:
         return
     inputs = ", ".join(u.name for u in model.inputs)
     relations = f" and {len(program.relations)} relations" if program.relations else ""
-    more = "state as many residuals as inputs; with more they cannot all be served"
+    more = "give as many residuals as inputs; with more they cannot all be realised"
     fewer = (
-        "state as many residuals as inputs: complete it with another one (for example for the speed), with relations "
+        "give as many residuals as inputs: complete it with another one (for example for the speed), with relations "
         "between the inputs, or with least_norm=True"
     )
     remedy = more if n_rows > n_tau else fewer
     raise ModelError(
-        f"program {program.name} states {n_s} servo-constraints{relations} for the {n_tau} inputs of {model.name} "
+        f"program {program.name} has {n_s} servo-constraints{relations} for the {n_tau} inputs of {model.name} "
         f"({inputs}): {remedy}",
         program.place.argument("residuals"),
     )
@@ -120,6 +150,14 @@ def _terms(servo: Servo, goal: GoalLayout, constants: Constants) -> str:
     return block.function(Signature.of(LawKernel, "terms"), "t")
 
 
+def _watched(servo: Servo, goal: GoalLayout, constants: Constants) -> str:
+    """Generated `watched(t, x, y, c, out)`: the quantities that a run shows."""
+    block = Block(constants)
+    arguments(servo, block, goal)
+    block.store("out", block.evaluate([servo.resolved(each.expression) for each in servo.program.watches]))
+    return block.function(Signature.of(LawKernel, "watched"), "t")
+
+
 def _law(servo: Servo, goal: GoalLayout, answer: AnswerLayout, constants: Constants, damping: float) -> str:
     """Generated `law(t, x, y, c, K, out)`."""
     block, program = Block(constants), servo.program
@@ -129,6 +167,10 @@ def _law(servo: Servo, goal: GoalLayout, answer: AnswerLayout, constants: Consta
     if program.inputs:
         tau, f, f_dot, guard_texts, bounds = _stated_inputs(servo, block, guards)
         condition = "1.0"
+    elif servo.extension:
+        extended = extended_source.Texts(servo, servo.extension, block, goal)
+        tau, f, f_dot, condition = extended_source.law_texts(extended)
+        guard_texts, bounds = block.evaluate(guards), block.evaluate([each.at_most for each in program.limits])
     else:
         texts = Texts(servo, block, guards)
         f, f_dot, guard_texts, bounds = texts.f, texts.f_dot, texts.guards, texts.bounds

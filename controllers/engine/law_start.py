@@ -25,12 +25,16 @@ def start_functions(servo: Servo, constants: Constants, goal: GoalLayout) -> lis
         )
     if program.requirements or program.warnings:
         texts.append(_conditions(servo, goal))
-    if program.states:
+    if program.states and servo.extension is None:
         texts.append(_at_start(servo, goal, "start_states", [each.start for each in program.states]))
         texts.append(_state_rates(servo, goal, constants))
-        follow = Signature.of(LawKernel, "follow").definition()
-        texts.append(follow + _FOLLOW.format(n=len(program.states), at=goal.states.start))
+        texts.append(follow_text(len(program.states), goal))
     return texts
+
+
+def follow_text(n: int, goal: GoalLayout) -> str:
+    """Generated `follow(t, x, y, c, passed, memory)` of n states of a law's own."""
+    return Signature.of(LawKernel, "follow").definition() + _FOLLOW.format(n=n, at=goal.states.start)
 
 
 def _at_start(servo: Servo, goal: GoalLayout, name: str, stated: Sequence[Expr]) -> str:

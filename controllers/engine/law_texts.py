@@ -25,20 +25,21 @@ def relation_rows(servo: Servo) -> list[list[Expr]]:
         if any(each.free_symbols & set(model.inputs) for each in row) or not any(row):
             raise ModelError(
                 f"program {program.name}: the relation {relation} must be linear in the inputs, its coefficients free "
-                "of them; state it as such, for example U1 + U2",
+                "of them; write it so, for example U1 + U2",
                 program.place.argument("relations"),
             )
         rows.append([*row, -stated.xreplace(still)])
     return rows
 
 
-def arguments(servo: Servo, block: Block, goal: GoalLayout) -> list[str]:
-    """Load state, targets, signals and the program's states; the texts of the integrals in y."""
+def arguments(servo: Servo, block: Block, goal: GoalLayout, states: bool = True) -> list[str]:
+    """Load state, targets, signals and, unless told not to, the program's states; the texts of the integrals in y."""
     program = servo.program
     block.load("x", servo.equations.model.state)
     targets = [each.derivative(n) for each, n in derivatives(program.targets, servo.target_order)]
     signals = [each.derivative(n) for each, n in derivatives(program.signals, servo.signal_order)]
-    for part, symbols in ((goal.targets, targets), (goal.signals, signals), (goal.states, program.states)):
+    own = program.states if states else ()
+    for part, symbols in ((goal.targets, targets), (goal.signals, signals), (goal.states, own)):
         block.load("y", symbols, part.start)
     return [f"y[{i}]" for i in range(goal.integrals.start, goal.integrals.stop)]
 

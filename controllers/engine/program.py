@@ -1,7 +1,7 @@
-"""The words in which a goal is stated: servo-constraint residuals in the machine's own symbols.
+"""The functions that define a program: servo-constraint residuals in the machine's symbols.
 
-A program is a function `program(machine, **options)` that returns a `Program`. The residuals must vanish; their
-relative degree, Jacobian and drift are found from the machine's equations, nothing else is needed.
+A program is a function `program(machine, **options)` that returns a `Program`. The law brings the residuals to zero;
+servonode finds their relative degree, Jacobian and drift from the machine's equations.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,8 +10,11 @@ from typing import Any
 
 import sympy
 
+from servonode.errors import checked, plain_class
 from servonode.mechanics.description import ModelError, Quantity, derivative_name
 from servonode.mechanics.source_location import Place, here
+from servonode.mechanics.stated import Stated
+from servonode.mechanics.switches import settled
 from servonode.mechanics.symbols import (
     Condition,
     Input,
@@ -21,6 +24,7 @@ from servonode.mechanics.symbols import (
     listed,
     refuse_uncompilable,
 )
+from servonode.tables import Row, Tabular, named, several
 
 WORDS = True  # lines of this module are not a user's, see source_location.here
 Expr = Any
@@ -57,16 +61,28 @@ class Target(_Signal):
 
 
 class Signal(_Signal):
-    """A function of time that the program's own settings state, evaluated in the controller."""
+    """A function of time from the settings of the program, evaluated in the controller."""
 
 
+@checked
 def target(name: str, description: str, unit: str = "1") -> Target:
-    """A goal that moves: its value and derivatives come from the launch file's [target] through the bus."""
+    """A moving goal: its value and derivatives come from [target] of the launch file, over the bus.
+
+    >>> from servonode.controllers import target
+    >>> target("x", "place of the target", "m").rate
+    x_dot
+    """
     return Target(Quantity(name, description, unit))
 
 
+@checked
 def signal(name: str, description: str, unit: str = "1", *, default: str) -> Signal:
-    """A function of time stated in [controller.settings]; `default` is an expression of t."""
+    """A function of time, set in [controller.settings]; `default` is an expression of t.
+
+    >>> from servonode.controllers import signal
+    >>> signal("g", "wanted angle", "rad", default="0.3*sin(t)").derivative(2)
+    g_ddot
+    """
     return Signal(Quantity(name, description, unit), default)
 
 
@@ -86,11 +102,19 @@ class State(sympy.Symbol):  # type: ignore[misc]
         return (self.quantity, self.start), {}
 
 
+@checked
 def state(name: str, description: str, unit: str = "1", *, start: Expr = 0) -> State:
     """A state of the program, such as an arc length; Program(states=) gives its rate.
 
-    `start` may contain the machine's start, parameters and targets. Between two measured states it is integrated by
-    Heun's rule.
+    `start`, its initial value, may contain initial states of the machine, parameters and targets. Between two measured
+    states it is integrated by Heun's method.
+
+    Raises:
+        ModelError: the name is not valid, or `start` cannot be compiled.
+
+    >>> from servonode.controllers import state
+    >>> state("s", "arc length driven", "m").start
+    0
     """
     check_name("state", name)
     refuse_uncompilable(f"state {name}: start", start, here())
@@ -112,14 +136,49 @@ class Setpoint(sympy.Symbol):  # type: ignore[misc]
         return (self.name, self.expression), {}
 
 
+@checked
 def setpoint(name: str, expression: Expr) -> Setpoint:
     """The set value of an inner loop: `expression`, taken as constant wherever residuals are differentiated.
 
-    The inner loop must be much faster than the expression changes; the program is then followed approximately.
+    The inner loop must be much faster than the expression changes; the goal is then met approximately.
+
+    >>> from servonode.controllers import setpoint, target
+    >>> v = target("v", "wanted speed", "m/s")
+    >>> setpoint("tilt", 0.2 * v).expression
+    0.2*v
     """
     check_name("setpoint", name)
     refuse_uncompilable(f"setpoint {name}", expression, here())
     return Setpoint(name, sympy.sympify(expression))
+
+
+@dataclass(frozen=True)
+class Watch(Stated):
+    """A quantity of the law that is recorded; in other expressions it stands for its own."""
+
+    quantity: Quantity
+    expression: Expr
+    place: Place = field(default_factory=here)
+
+
+@checked
+def watch(name: str, description: str, expression: Expr, unit: str = "1") -> Watch:
+    """A quantity that a run records beside its residuals, such as a reference speed; Program(watches=) lists it.
+
+    It is an expression of states, rates, targets, signals, settings and time, evaluated at the true recorded states.
+
+    Raises:
+        ModelError: the name is not valid, or the expression cannot be compiled.
+
+    >>> from servonode.controllers import watch
+    >>> from servonode.mechanics import coordinate
+    >>> theta = coordinate("theta", "angle", "rad")
+    >>> watch("swing", "square of the angle", theta**2, "rad^2").expression
+    theta**2
+    """
+    check_name("watch", name)
+    refuse_uncompilable(f"watch {name}", expression, here(), switches=True)
+    return Watch(Quantity(name, description, unit), settled(expression))
 
 
 @dataclass(frozen=True)
@@ -145,20 +204,31 @@ def gain_symbol(name: str) -> Expr:
     return sympy.Symbol(f"lambda_{name}", real=True)
 
 
+@checked
 def residual(
     name: str, expression: Expr, description: str, unit: str = "1", *, rate: float = 2.0, damping: Expr = 0
 ) -> Residual:
-    """A servo-constraint `expression = 0`; `rate`: its convergence rate [1/s] unless the launch file has one; 0: plain.
+    """A servo-constraint `expression = 0`; `rate`: the default of its convergence rate [1/s]; 0: not stabilised.
 
-    `damping` is for what the servo-constraints leave free: f' = -lambda f - damping (relative degree 1), or
-    f'' = -2 lambda f' - lambda^2 f - damping. The residual then holds only up to the size of the damping.
+    `damping` acts on motions that the servo-constraints leave free: f' = -lambda f - damping (relative degree 1), or
+    f'' = -2 lambda f' - lambda^2 f - damping. The residual is then zero only up to the size of the damping.
+
+    Raises:
+        ModelError: the name is not valid, an expression cannot be compiled, or the rate is negative.
+
+    >>> from servonode.controllers import residual, signal
+    >>> from servonode.mechanics import coordinate
+    >>> theta, g = coordinate("theta", "angle", "rad"), signal("g", "wanted angle", "rad", default="sin(t)")
+    >>> angle = residual("angle", theta - g, "angle less the wanted one", "rad", rate=4.0)
+    >>> angle.expression, angle.gain
+    (theta - g, lambda_angle)
     """
     check_name("residual", name)
     for each in (expression, damping):
         refuse_uncompilable(f"residual {name}", each, here())
     quantity = Quantity(name, description, unit, rate, at_least=0)
     if complaint := quantity.complaint(rate):
-        raise ModelError(f"residual {name}: its rate {complaint}; give 1/s, 0 for none", here())
+        raise ModelError(f"residual {name}: its convergence rate {complaint}; give 1/s, 0 for none", here())
     return Residual(quantity, sympy.sympify(expression), sympy.sympify(damping))
 
 
@@ -184,12 +254,22 @@ class Limit:
         return sympy.Symbol(f"scale_{self.quantity.name}", real=True)
 
 
+@checked
 def limit(name: str, of: Sequence[Any], at_most: Expr, description: str) -> Limit:
     """A bound `at_most` on the norm of a vector, which is scaled down to it with its direction kept.
 
-    `of` are residuals (the vector is J v', the part of their top derivatives that accelerations make), inputs, or
-    expressions, which are scaled only where a residual or setpoint contains the symbol `.scale`. While a limit
-    acts the residuals do not follow their equations; the run reports it by a flag.
+    `of` is a list of residuals (the vector is J v', the part of their highest derivatives due to accelerations), of
+    inputs, or of expressions, which are scaled only where a residual or setpoint contains the symbol `.scale`. While a
+    limit acts, the residuals do not follow their equations, and the run reports this.
+
+    Raises:
+        ModelError: the name is not valid, or `of` mixes kinds or is empty.
+
+    >>> from servonode.controllers import limit
+    >>> from servonode.mechanics import input_
+    >>> U1, U2 = input_("U1", "left torque", "N m"), input_("U2", "right torque", "N m")
+    >>> limit("torque", (U1, U2), 2.0, "what the motors give").kind
+    'inputs'
     """
     check_name("limit", name)
     entries = listed(f"limit {name}", "of", list(of) if isinstance(of, sympy.MatrixBase | Mapping) else of, here())
@@ -202,22 +282,47 @@ def limit(name: str, of: Sequence[Any], at_most: Expr, description: str) -> Limi
     return Limit(Quantity(name, description), made, sympy.sympify(at_most))
 
 
-@dataclass(frozen=True)
-class Program:
-    """A goal: residuals to be held at zero, with their targets, parameters, guards.
+def _described(residual: Residual) -> str:
+    """What a residual is, its unit and its convergence rate."""
+    quantity = residual.quantity
+    return f"{named(quantity.description, quantity.unit)}, convergence rate {quantity.default:g} 1/s"
 
-    With fewer residuals than inputs the program must be completed: by `relations`, linear expressions of the inputs
-    that vanish (such as U1 + U2), by `least_norm`, the smallest inputs that serve the residuals, or by `ideal`:
-    generalized forces along the residuals' own gradients, as contact forces would act. The motion depends on that
+
+@plain_class
+@dataclass(frozen=True, repr=False)
+class Program(Tabular):
+    """A goal: the residuals that the law holds at zero, with their targets, parameters and guards.
+
+    With fewer residuals than inputs, the program must be completed: by `relations`, linear expressions of the inputs
+    that vanish (such as U1 + U2), by `least_norm`, the smallest inputs that realise the residuals, or by `ideal`,
+    generalized forces along the gradients of the residuals, as contact forces would act. The motion depends on this
     choice.
 
-    `start` gives parameters that have no default their value at the start of the run (expressions of state and
-    targets); one that has neither must be given by the launch file. `inputs` states the inputs directly; the
-    residuals are then only watched. Where a guard's margin is not positive the law stops with its text. `states` are
-    the program's own, with their rates; `setpoints` what an outer loop wants; `limits` bound demands and inputs.
+    `start` maps parameters without default to expressions of the initial state and targets, which give their values; a
+    parameter with neither must be in the launch file. `inputs` gives the inputs directly; the residuals are then only
+    monitored. If a `guard` is violated, the law stops with its text. `states` maps the states of the program to their
+    rates; `setpoints` are the set values of inner loops; `limits` bound demands and inputs; `watches` are recorded.
 
-    `requirements` must hold at the start, else the run is refused; violated `warnings` are reported. Both are
-    conditions on parameters, on residuals' `gain`, on `late`, and on the initial state.
+    `requirements` must hold at the initial state, else the run is refused; violated `warnings` are reported. Both are
+    conditions on parameters, on the `gain` of residuals, on `late`, and on the initial state.
+
+    Raises:
+        ModelError: an entry was not made by the function of its kind, or the program is completed in two ways.
+
+    >>> from servonode.controllers import Program, residual, signal
+    >>> from servonode.mechanics import Model, coordinate, input_
+    >>> x, F = coordinate("x", "place", "m"), input_("F", "force", "N")
+    >>> cart = Model(name="cart", description="a cart", coordinates=(x,), kinetic=x.rate**2 / 2, inputs={F: x.rate})
+    >>> g = signal("g", "wanted place", "m", default="sin(t)")
+    >>> Program(
+    ...     name="follow",
+    ...     description="the cart follows g",
+    ...     residuals=(residual("place", cart["x"] - g, "place less the wanted one", "m"),),
+    ...     signals=(g,),
+    ... )
+    Program follow: the cart follows g
+      place    place less the wanted one [m], convergence rate 2 1/s
+      signals  g [m]
     """
 
     name: str
@@ -235,9 +340,23 @@ class Program:
     states: Mapping[State, Expr] = field(default_factory=dict)
     setpoints: Sequence[Setpoint] = ()
     limits: Sequence[Limit] = ()
+    watches: Sequence[Watch] = ()
     requirements: Sequence[Condition] = ()
     warnings: Sequence[Condition] = ()
     place: Place = field(default_factory=here)
+
+    def table(self) -> tuple[str, list[Row]]:
+        """The residuals, and what the goal is stated with, each with its unit."""
+        rows = [(each.quantity.name, _described(each)) for each in self.residuals]
+        groups: dict[str, Sequence[Any]] = {
+            "targets": self.targets,
+            "signals": self.signals,
+            "parameters": self.parameters,
+        }
+        groups |= {"states": (*self.states,), "limits": self.limits, "watches": self.watches}
+        quantities = {word: [each.quantity for each in entries] for word, entries in groups.items()}
+        rows += [(word, several(named(q.name, q.unit) for q in found)) for word, found in quantities.items() if found]
+        return f"Program {self.name}: {self.description}", rows
 
     def __post_init__(self) -> None:
         self._check_kinds()
@@ -248,7 +367,7 @@ class Program:
         what = f"program {self.name}"
         kinds: dict[str, type] = {"residuals": Residual, "parameters": Parameter, "targets": Target}
         kinds |= {"signals": Signal, "guards": Condition, "setpoints": Setpoint, "limits": Limit}
-        kinds |= {"requirements": Condition, "warnings": Condition}
+        kinds |= {"requirements": Condition, "warnings": Condition, "watches": Watch}
         for keyword, kind in kinds.items():
             object.__setattr__(self, keyword, listed(what, keyword, getattr(self, keyword), self.place))
             check_kinds(what, keyword, getattr(self, keyword), kind, self.place)
@@ -256,7 +375,7 @@ class Program:
         for keyword, kind in (("start", Parameter), ("inputs", Input), ("states", State)):
             stated = getattr(self, keyword)
             if not isinstance(stated, Mapping):
-                text = f"{what}: {keyword}= is not a mapping; state it as {{symbol: expression}}"
+                text = f"{what}: {keyword}= is not a mapping; write it as {{symbol: expression}}"
                 raise ModelError(text, self.place.argument(keyword))
             check_kinds(what, keyword, stated, kind, self.place)
         entries = [*self.relations, *self.start.values(), *self.inputs.values(), *self.states.values()]
@@ -271,7 +390,7 @@ class Program:
             raise ModelError(f"program {self.name}: {chosen} are given; complete it in one way", self.place)
         for each in self.limits:
             if each.kind == "demand" and self.inputs:
-                text = f"program {self.name}, limit {each.quantity.name}: inputs= are stated and residuals only watched"
+                text = f"program {self.name}, limit {each.quantity.name}: inputs= are given and residuals only watched"
                 raise ModelError(f"{text}; limit the inputs", each.place)
             if each.kind == "demand" and any(row not in self.residuals for row in each.of):
                 text = f"program {self.name}, limit {each.quantity.name}: of= has a residual that residuals= lacks"

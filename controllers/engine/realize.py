@@ -22,6 +22,7 @@ Case = Literal["determined", "completed", "incomplete", "overdetermined", "singu
 SINGULAR = 1e8  # condition from which on rank is lost and the law gives up (CONDITION_LIMIT of law_source)
 REACHED = 1e-10  # a row of W below this share of |J_i| |R| is not moved by the inputs
 NO_ROW = 1e-12  # a row of J that never exceeds this is rounding: the passive constraints cancel it
+HALVINGS = 50  # of the distance between two states
 FADED = 1e-8  # a row of J below this share of its largest is not scaled up any more
 
 
@@ -104,6 +105,8 @@ class Survey:
     size: Array = field(default_factory=lambda: np.zeros(0))
     dependence: Array = field(default_factory=lambda: np.zeros(0))
     worst: Sample | None = None
+    crossing: Sample | None = None  # where det W changes its sign between states, although no condition tells so
+    rolls: bool = False  # whether constraints on rates hold the machine
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,9 @@ def unsurveyed(law: ServoLaw) -> Survey:
     """A survey of no state: the names alone, enough where numbers of rows and inputs decide."""
     machine = law.machine.description
     names = tuple(each.name for each in law.description.residuals)
-    return Survey(names, law.description.relative_degrees, machine.input_names, machine.state_names)
+    return Survey(
+        names, law.description.relative_degrees, machine.input_names, machine.state_names, rolls=machine.rolls
+    )
 
 
 def survey(law: ServoLaw, states: Array, times: Array, goals: Array, search: bool = True) -> Survey:
@@ -141,10 +146,10 @@ def survey(law: ServoLaw, states: Array, times: Array, goals: Array, search: boo
     ones, within the box that the states span: random states do not lie on a singular surface.
 
     Raises:
-        ValueError: the program states its inputs itself and has no W.
+        ValueError: the program gives its inputs directly and has no W.
     """
     if law.description.explicit:
-        raise ValueError(f"program {law.description.name} states its inputs itself; there is no W to survey")
+        raise ValueError(f"program {law.description.name} gives its inputs directly; there is no W to survey")
     inside, terms = _terms(law, times, states, goals)
     if not len(inside):
         return replace(unsurveyed(law), outside=len(states))
@@ -158,6 +163,7 @@ def survey(law: ServoLaw, states: Array, times: Array, goals: Array, search: boo
         conditions = partial(_conditions, law, t, y=y, size=size)
         x, decisive = _search(conditions, x, states.min(axis=0), states.max(axis=0))
     worst = _sample(law, t, x, y, size, decisive)
+    regular = search and worst.condition < SINGULAR
     reached = _norms(terms.W) / strengths[:, None]
     return replace(
         unsurveyed(law),
@@ -169,12 +175,16 @@ def survey(law: ServoLaw, states: Array, times: Array, goals: Array, search: boo
         size=size,
         dependence=np.max(np.abs(samples.direction), axis=0),
         worst=worst,
+        crossing=_crossing(law, terms, times[inside], states[inside], goals[inside]) if regular else None,
     )
 
 
 @dataclass(frozen=True)
 class _Terms:
-    """Of a law at n states: J (n, n_s, n_v), R (n, n_v, n_tau), W (n, n_s, n_tau), F (n, n_rel, n_tau)."""
+    """Of a law at n states: J (n, n_s, n_v), R (n, n_v, n_tau), W (n, n_s, n_tau), F (n, n_rel, n_tau).
+
+    Where unknowns are rates of integrators, W stands for J and 1 for R.
+    """
 
     J: Array
     R: Array
@@ -201,6 +211,8 @@ def _terms(law: ServoLaw, times: Array, states: Array, goals: Array) -> tuple[np
         good[i] = law.compute(t, x, y, answer) <= 0
     J, W, F = found["J"], found["W"], found["F"]
     inside = np.flatnonzero(good & np.isfinite(W.sum(axis=(1, 2))) & np.isfinite(J.sum(axis=(1, 2))))
+    if law.description.extension and law.description.extension.integrators:  # not all unknowns are inputs
+        return inside, _Terms(W[inside], np.tile(np.eye(W.shape[2]), (len(inside), 1, 1)), W[inside], F[inside])
     return inside, _Terms(J[inside], responses(law.machine, times[inside], states[inside]), W[inside], F[inside])
 
 
@@ -225,6 +237,47 @@ def _sample(law: ServoLaw, t: float, x: Array, y: Array, size: Array, decisive: 
     """The sample at one state inside the program's domain."""
     there = _samples(_terms(law, np.array([t]), x[None], y[None])[1], size)
     return Sample(t, x, int(there.rank[0]), float(there.condition[0]), there.direction[0], decisive)
+
+
+def _crossing(law: ServoLaw, terms: _Terms, times: Array, states: Array, goals: Array) -> Sample | None:
+    """The state between two of n, inside the domain, at which det W becomes zero; None where it keeps its sign.
+
+    Where the gradient of a residual fades together with W, as that of theta**2 does, the condition is that of the
+    scaled row and does not rise.
+    """
+    found = _determinants(terms)
+    if found is None or not (found.min() < 0 < found.max()):
+        return None
+    i, k = int(np.argmin(found)), int(np.argmax(found))
+    x, y = (np.stack([each[i], each[k]]) for each in (states, goals))
+    last = np.inf
+    for _ in range(HALVINGS):
+        middle, goal = x.mean(axis=0), y.mean(axis=0)
+        between, there = _terms(law, times[i : i + 1], middle[None], goal[None])
+        now = _determinants(there)
+        if not len(between) or now is None:
+            return None
+        last, side = abs(now[0]), int(now[0] > 0)
+        x[side], y[side] = middle, goal
+    if last > FADED * min(found.max(), -found.min()):
+        return None  # it jumps
+    n_rows = there.W.shape[1]
+    away = np.tile(x[1], (len(x[1]), 1)) + np.diag(np.ptp(states, axis=0)) / 4
+    inside, beside = _terms(law, np.full(len(away), times[i]), away, np.tile(y[1], (len(away), 1)))
+    change = _determinants(beside)
+    large = FADED * found.max()
+    decisive = tuple(inside[np.abs(change) > large].tolist()) if change is not None else None
+    at = np.where(np.abs(x[1]) < 1e-9, 0.0, x[1])  # rounding of the halving
+    return Sample(float(times[i]), at, n_rows - 1, np.inf, np.ones(n_rows), decisive)
+
+
+def _determinants(terms: _Terms) -> Array | None:
+    """Of [W; F] at n states, (n,); None where it is not square."""
+    rows = np.concatenate([terms.W, terms.F], axis=1)
+    if rows.shape[1] != rows.shape[2]:
+        return None
+    result: Array = np.linalg.det(rows)
+    return result
 
 
 def _norms(rows: Array) -> Array:
@@ -278,7 +331,9 @@ def realisability(
     if counted:
         return counted
     if worst is None:
-        raise ValueError(f"none of {survey.outside} states is inside the program's domain; survey nearer to its start")
+        raise ValueError(
+            f"none of {survey.outside} states is inside the program's domain; survey closer to the initial state"
+        )
     if len(worst.direction) != n_rows:
         raise ValueError(f"the survey is not of a program with {n_relations} relations; survey that one")
     how = {"least_norm": "the least norm", "ideal": "forces along their gradients"}.get(completion, "")
@@ -292,7 +347,7 @@ def _count(survey: Survey, n_s: int, n_tau: int, n_relations: int, completion: C
     inputs = f"{_several(n_tau, 'input')} ({', '.join(survey.inputs)})"
     surplus = n_s + n_relations - n_tau
     if surplus > 0:
-        text = f"{wanted} for {inputs}: {surplus} too many, they cannot all be served unless they agree by chance"
+        text = f"{wanted} for {inputs}: {surplus} too many, they cannot all be realised unless they happen to agree"
         return Realisability(False, "overdetermined", text, f"leave out {surplus} of them")
     if surplus < 0 and completion == "none":
         text = f"{wanted} for {inputs}: {_several(-surplus, 'combination')} of the inputs left open"
@@ -307,7 +362,7 @@ def _unreached(survey: Survey) -> Realisability | None:
     for name, r, reach, size in zip(survey.residuals, survey.relative_degrees, survey.reach, survey.size, strict=True):
         if reach < REACHED and size > NO_ROW:
             text = f"no input ({', '.join(survey.inputs)}) reaches derivative {r} of residual {name}"
-            remedy = f"its relative degree is higher than {r}, or nothing moves it: state {name} with one rate more"
+            remedy = f"its relative degree is higher than {r}, or nothing moves it: write {name} with one rate more"
         elif reach < REACHED:
             text = f"residual {name} is fixed by the passive constraints: its row is a combination of theirs"
             remedy = f"leave {name} out: a servo-constraint can ask neither for nor against what they fix"
@@ -325,23 +380,29 @@ def _rank(survey: Survey, worst: Sample, n_rows: int) -> Realisability | None:
         text += (
             f"{inputs} move them by {survey.highest_rank} combination(s) only, rank {survey.highest_rank} of {n_rows}"
         )
-        remedy = "choose another output; for the place of an axle take a look-ahead point"
+        remedy = f"choose another output, such that the inputs move {n_rows} of them"
+        remedy += "; for the place of an axle take a look-ahead point" if survey.rolls else ""
         return Realisability(False, "singular", text, remedy)
+    lost = f"{inputs} {'loses' if len(survey.inputs) == 1 else 'lose'} control of"
     if survey.lowest_rank < n_rows:
-        text = f"{inputs} lose their hold of {_involved(survey, np.abs(worst.direction))} at some states: condition "
+        text = f"{lost} {_involved(survey, np.abs(worst.direction))} at some states: condition "
         text += f"{worst.condition:.2g} at {_state(survey, worst)}"
         remedy = "complete the program otherwise (best with a residual for the speed), or keep away from such states"
         return Realisability(False, "singular", text, remedy)
+    if survey.crossing is not None:
+        text = f"{lost} {' and '.join(survey.residuals)} at some states: "
+        text += f"the determinant of W changes its sign at {_state(survey, survey.crossing)}"
+        return Realisability(False, "singular", text, "choose another output, or keep away from such states")
     return None
 
 
 def _fine(survey: Survey, worst: Sample, determined: bool, how: str) -> Realisability:
-    served = f"{', '.join(survey.residuals)} can be served by {' and '.join(survey.inputs)}"
+    served = f"{', '.join(survey.residuals)} can be realised by {' and '.join(survey.inputs)}"
     found = f"condition at most {worst.condition:.3g}, at {_state(survey, worst)}"
     if determined:
-        return Realisability(True, "determined", f"{served}, in one way; {found}")
+        return Realisability(True, "determined", f"{served} uniquely; {found}")
     return Realisability(
-        True, "completed", f"{served}, completed by {how}; what this leaves free moves by itself; {found}"
+        True, "completed", f"{served}, completed by {how}; what this leaves free is not controlled; {found}"
     )
 
 

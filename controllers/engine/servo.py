@@ -2,7 +2,8 @@
 
 A residual f(q, v, t) whose velocity derivative does not vanish has relative degree 1: f' = J v' + delta with J = df/dv.
 A residual f(q, t) is differentiated once more: relative degree 2, f'' = J v' + delta with J = d f'/dv. The law asks
-f^(r) = -K1 f' - K0 f and solves W tau = that - delta - J a0, where v' = a0 + R tau and W = J R.
+f^(r) = -K1 f' - K0 f and solves W tau = that - delta - J a0, where v' = a0 + R tau and W = J R. Where W is singular at
+all states the residuals are differentiated on, see `extension`.
 """
 
 from dataclasses import dataclass
@@ -10,21 +11,30 @@ from typing import Any
 
 import sympy
 
+from servonode import tables
+from servonode.controllers.engine.extension import Extension, Unreachable, extend
+from servonode.controllers.engine.generic_rank import reached_at_once
+from servonode.controllers.engine.motion import Motion
 from servonode.controllers.engine.program import Program, Residual, gain_symbol, late
 from servonode.controllers.engine.resolution import Resolution
-from servonode.mechanics.description import ModelError
+from servonode.mechanics.description import MOST_DERIVATIVES, ModelError
 from servonode.mechanics.differentiate import gradient
 from servonode.mechanics.equations import Equations
+from servonode.mechanics.functions import choose
 from servonode.mechanics.source_location import Place
+from servonode.mechanics.straight_line import named, ordered
+from servonode.mechanics.switches import SMOOTH, refuse_jumps, settled, switches
 
 Expr = Any
 Rates = dict[Expr, Expr]
-MAX_TARGET_ORDER = 2  # a target message carries position, velocity and acceleration
-_ORDERS = 8  # derivatives of a signal that are looked for
+Row = tuple[Expr, Expr, list[Expr], Expr, int]  # f, f', J row, delta and relative degree of one residual
+_COLUMNS = {"t", "energy", "goal_t", "state_age"}  # of a run, beside those with names of machine and program
+_ORDERS = 2 * MOST_DERIVATIVES  # derivatives that are looked for, so that none beyond what there are stays unseen
+_MOST_ORDERS = 100  # of those that an extension makes
 
 
-@dataclass(frozen=True)
-class Servo:
+@dataclass(frozen=True, repr=False)
+class Servo(tables.Tabular):
     """Symbolic servo-constraints of a program on a machine.
 
     f, f_dot, delta, damping: n_s entries (f_dot is 0 for relative degree 1); J (n_s, n_v); state_rates: those of the
@@ -44,14 +54,29 @@ class Servo:
     relative_degrees: tuple[int, ...]
     target_order: int
     signal_order: int
+    extension: Extension | None = None  # where the inputs do not reach the residuals within two derivatives
+    unreachable: str = ""  # why they never do
+
+    def table(self) -> tuple[str, list[tables.Row]]:
+        """The residuals with their relative degrees, and what else there is."""
+        names = (each.quantity.name for each in self.program.residuals)
+        stated = zip(names, self.relative_degrees, strict=True)
+        return f"Servo-constraints of {self.program.name} on {self.equations.model.name}", [
+            ("residuals", tables.several(f"{name} of relative degree {degree}" for name, degree in stated)),
+            ("expressions", "f, f_dot and delta for each residual, J by residuals and velocities"),
+            ("derivatives", f"of targets up to {self.target_order}, of signals up to {self.signal_order}"),
+            *([("unreachable", self.unreachable)] if self.unreachable else []),
+        ]
 
 
-def derive_servo(equations: Equations, program: Program) -> Servo:
+def derive_servo(equations: Equations, program: Program, damped: bool = False) -> Servo:
     """The servo-constraints of a program, differentiated along the machine's motion.
+
+    `damped`: a singular W is answered by damped least squares, and no extension is looked for.
 
     Raises:
         ModelError: a residual contains a symbol that neither machine nor program knows, is reached by no
-            velocity within two differentiations, or needs more target derivatives than a target has.
+            velocity, or needs more than MOST_DERIVATIVES of a target or signal.
     """
     _check_machine(equations, program)
     _check_names(equations, program)
@@ -66,13 +91,14 @@ def derive_servo(equations: Equations, program: Program) -> Servo:
     others += [each.margin for each in conditions] + [each.start for each in program.states]
     others += [expression for _, expression, _ in _beside(program)]
     others = [resolved(each) for each in others]
-    used = _orders(program, [entry for row in rows for entry in row[:4]] + others)
-    if used[0] > MAX_TARGET_ORDER:
-        raise ModelError(
-            f"program {program.name} needs derivative {used[0]} of a target, a target has {MAX_TARGET_ORDER}; "
-            "state the residual with fewer rates",
-            program.place.argument("residuals"),
-        )
+    extension, unreachable = (None, "") if damped else _extension(equations, program, resolved, rows)
+    if extension is None:
+        _check_moved(equations, program, rows)
+    used = _orders(program, [*(entry for row in rows for entry in row[:4]), *others, *_symbols(extension)])
+    if max(used) > MOST_DERIVATIVES:
+        text = f"program {program.name} needs derivative {max(used)} of a target or signal, which has at most "
+        text += f"{MOST_DERIVATIVES}; define the residual with fewer rates"
+        raise ModelError(text, program.place.argument("residuals"))
     return Servo(
         equations=equations,
         program=program,
@@ -83,10 +109,82 @@ def derive_servo(equations: Equations, program: Program) -> Servo:
         delta=[row[3] for row in rows],
         damping=damping,
         state_rates=rates,
-        relative_degrees=tuple(row[4] for row in rows),
+        relative_degrees=extension.relative_degrees if extension else tuple(row[4] for row in rows),
         target_order=used[0],
         signal_order=used[1],
+        extension=extension,
+        unreachable=unreachable,
     )
+
+
+def _extension(
+    equations: Equations, program: Program, resolved: Resolution, rows: list[Row]
+) -> tuple[Extension | None, str]:
+    """The extension of a program whose inputs do not reach its residuals directly; the reason if it has none.
+
+    Raises:
+        ModelError: there is one, but the program has something with which it does not combine.
+    """
+    if not _determined(equations, program) or reached_at_once(equations, [row[2] for row in rows]):
+        return None, ""
+    model = equations.model
+    order = 2 * (len(model.state) + len(program.states))  # of signals: no chain of derivatives is longer
+    motion = Motion(equations, resolved, _moving(equations, program, resolved, order))
+    residuals, inputs = [each.quantity for each in program.residuals], [each.quantity for each in model.inputs]
+    n_states = len(model.state) + len(program.states)
+    try:
+        extension = extend(motion, [row[0] for row in rows], residuals, inputs, n_states)
+    except Unreachable as error:
+        return None, str(error)
+    if not extension.integrators and extension.relative_degrees == tuple(row[4] for row in rows):
+        return None, ""
+    _check_combines(program, extension)
+    _check_smooth(program, extension)
+    return extension, ""
+
+
+def _check_smooth(program: Program, extension: Extension) -> None:
+    """What an extension differentiates or starts from must not jump: all derivatives but the last."""
+    for residual, chain in zip(program.residuals, extension.chains, strict=True):
+        for order, atom in enumerate(chain.derivatives[2:], 2):  # those before have been looked at
+            what = f"program {program.name}, residual {residual.quantity.name}: its derivative of order {order}, "
+            refuse_jumps(f"{what}which the law needs,", extension.motion.line.named(atom), residual.place, SMOOTH)
+
+
+def _determined(equations: Equations, program: Program) -> bool:
+    """Whether the residuals alone determine the inputs."""
+    completed = program.inputs or program.relations or program.least_norm or program.ideal
+    return not completed and 0 < len(program.residuals) == len(equations.model.inputs)
+
+
+def _check_combines(program: Program, extension: Extension) -> None:
+    limited = any(each.kind != "expressions" for each in program.limits)
+    damped = any(each.damping != 0 for each in program.residuals)
+    stated = {"limits=": limited, "damping=": damped, "setpoints=": bool(program.setpoints)}
+    for word, given in stated.items():
+        if given:
+            degrees = ", ".join(map(str, extension.relative_degrees))
+            text = f"program {program.name}: its residuals have relative degrees {degrees}, for which {word} has no "
+            raise ModelError(f"{text}meaning; leave it out", program.place.argument(word.rstrip("=")))
+
+
+def _symbols(extension: Extension | None) -> list[Expr]:
+    """What the definitions of an extension are functions of."""
+    if extension is None:
+        return []
+    return list(extension.motion.line.symbols(extension.atoms))
+
+
+def _check_moved(equations: Equations, program: Program, rows: list[Row]) -> None:
+    """Every residual must contain something that a velocity moves."""
+    for residual, row in zip(program.residuals, rows, strict=True):
+        if all(entry == 0 for entry in row[2]):
+            raise ModelError(
+                f"program {program.name}, residual {residual.quantity.name}: no velocity of {equations.model.name} "
+                "moves it: it contains none, or the passive constraints fix it already; give a residual that contains "
+                "a coordinate or a velocity which they leave free",
+                residual.place,
+            )
 
 
 def _check_machine(equations: Equations, program: Program) -> None:
@@ -94,15 +192,16 @@ def _check_machine(equations: Equations, program: Program) -> None:
     if equations.model.reactions and program.residuals:
         names = ", ".join(N.name for N in equations.model.reactions)
         text = f"program {program.name}: machine {equations.model.name} determines {names} itself, which the law does"
-        raise ModelError(f"{text} not know; state the machine with kinematics or constraints, or use open_loop")
+        raise ModelError(f"{text} not know; define the machine with kinematics or constraints, or use open_loop")
 
 
-def _row(
-    equations: Equations, program: Program, resolved: Resolution, moving: Rates, residual: Residual
-) -> tuple[Expr, Expr, list[Expr], Expr, int]:
+def _row(equations: Equations, program: Program, resolved: Resolution, moving: Rates, residual: Residual) -> Row:
     """f, f', J row, delta and relative degree of one residual."""
     model, name = equations.model, residual.quantity.name
-    f, f_dot, degree = resolved.in_velocities(residual.expression), sympy.Integer(0), 1
+    if reason := model.not_served(residual.expression):
+        raise ModelError(f"program {program.name}, residual {name}: {reason}", residual.place)
+    stated = residual.expression if program.inputs else settled(residual.expression)
+    f, f_dot, degree = resolved.in_velocities(stated), sympy.Integer(0), 1
     _check_symbols(equations, program, f, f"residual {name}", residual.place)
     J = gradient(f, model.velocities)
     drift = _along(f, moving)
@@ -110,23 +209,19 @@ def _row(
         f_dot, degree = drift, 2
         J = gradient(f_dot, model.velocities)
         drift = _along(f_dot, moving)
-    if all(entry == 0 for entry in J):
-        raise ModelError(
-            f"program {program.name}, residual {name}: no velocity of {model.name} moves it: it contains "
-            "none, or the passive constraints fix it already; state a residual that contains a coordinate or a "
-            "velocity which they leave free",
-            residual.place,
-        )
+    for entry, which in ((f, "it"), (f_dot, "its derivative, which the law needs,")):
+        if switches(entry):
+            refuse_jumps(f"program {program.name}, residual {name}: {which}", entry, residual.place, SMOOTH)
     put_in = resolved.put_in
     return put_in(f), put_in(f_dot), [put_in(entry) for entry in J], put_in(drift), degree
 
 
-def _moving(equations: Equations, program: Program, resolved: Resolution) -> Rates:
+def _moving(equations: Equations, program: Program, resolved: Resolution, orders: int = _ORDERS) -> Rates:
     """All that moves -> its rate along the motion: time, coordinates, the program's states, targets and signals."""
     rates = equations.rates
     rates |= {each: resolved.in_velocities(rate) for each, rate in program.states.items()}
     for each in (*program.targets, *program.signals):
-        rates |= {each.derivative(order): each.derivative(order + 1) for order in range(_ORDERS)}
+        rates |= {each.derivative(order): each.derivative(order + 1) for order in range(orders)}
     return rates
 
 
@@ -136,7 +231,10 @@ def _along(expression: Expr, moving: Rates) -> Expr:
     The rule is applied node by node and the results are not expanded, so that x - X moves with x' - X' as one
     factor and the compiled law stays as short as a hand-written one.
     """
-    return _derivative(sympy.sympify(expression), moving, {})
+    expression, known = sympy.sympify(expression), dict[Expr, Expr]()
+    for each in ordered([expression]):  # a definition moves as what it stands for
+        known[each] = named(_derivative(each.definition, moving, known))
+    return _derivative(expression, moving, known)
 
 
 def _derivative(node: Expr, rates: Rates, known: dict[Expr, Expr]) -> Expr:
@@ -144,6 +242,9 @@ def _derivative(node: Expr, rates: Rates, known: dict[Expr, Expr]) -> Expr:
         return rates[node]
     if not node.free_symbols & rates.keys():
         return sympy.Integer(0)
+    if isinstance(node, choose):
+        margin, a, b = node.args
+        return choose(margin, _derivative(a, rates, known), _derivative(b, rates, known))
     if node not in known:
         inner = [_derivative(argument, rates, known) for argument in node.args]
         known[node] = sympy.Add(*(_through(node, i, rate) for i, rate in enumerate(inner) if rate != 0))
@@ -177,6 +278,12 @@ def _check_names(equations: Equations, program: Program) -> None:
                 f"{equations.model.name} as well; rename it in the program",
                 each.place,
             )
+    shown = machine | set(names) | {each.quantity.name for each in equations.model.outputs} | _COLUMNS
+    for watched in program.watches:
+        if watched.quantity.name in shown:
+            text = f"program {program.name}: the name of the watch {watched.quantity.name!r} is used already; rename it"
+            raise ModelError(text, watched.place)
+        shown.add(watched.quantity.name)
     residuals = [each.quantity.name for each in program.residuals]
     reserved = {"t", "late", "energy", "work"} | {f"residual_{name}" for name in residuals}
     reserved |= {f"lambda_{name}" for name in residuals} | {each.scale.name for each in program.limits}
@@ -200,7 +307,7 @@ def _check_symbols(
     known = {symbol.name for symbol in (*model.state, *model.parameters, *own, *more)} | {"t"}
     known |= {each.scale.name for each in program.limits if each.kind == "expressions" and expression not in each.of}
     for each in (*program.targets, *program.signals):
-        known |= {each.derivative(order).name for order in range(_ORDERS)}
+        known |= {each.derivative(order).name for order in range(MOST_DERIVATIVES + 1)}
     unknown = sorted(symbol.name for symbol in expression.free_symbols if symbol.name not in known)
     if unknown:
         raise ModelError(
@@ -211,7 +318,7 @@ def _check_symbols(
 
 
 def _check_other_expressions(equations: Equations, program: Program, resolved: Resolution) -> None:
-    """Everything beside residuals contains known symbols only; every input is stated or none is."""
+    """Everything beside residuals contains known symbols only; every input is given or none is."""
     model, place = equations.model, program.place
     for guard in program.guards:
         _check_symbols(equations, program, resolved.in_velocities(guard.margin), "a guard", guard.place)
@@ -223,22 +330,22 @@ def _check_other_expressions(equations: Equations, program: Program, resolved: R
         stated = resolved.in_velocities(relation)
         _check_symbols(equations, program, stated, "a relation", place.argument("relations"), tuple(model.inputs))
     for each in program.states:  # the initial value of one may not depend on another
-        start, what = resolved.in_velocities(each.start), f"the start of state {each.name}"
+        start, what = resolved.in_velocities(each.start), f"the initial value of state {each.name}"
         if start.free_symbols & set(program.states):
-            text = f"program {program.name}, {what}: it contains another state; state it in the machine's start"
+            text = f"program {program.name}, {what}: it contains another state; give it in the machine's initial state"
             raise ModelError(text, each.place)
         _check_symbols(equations, program, start, what, each.place)
     for what, expression, where in _beside(program):
         _check_symbols(equations, program, resolved.in_velocities(expression), what, where)
     for symbol, value in program.start.items():
-        what = f"the start value of {symbol.name}"
+        what = f"the initial value of {symbol.name}"
         _check_symbols(equations, program, resolved.in_velocities(value), what, place.argument("start"))
     for u, value in program.inputs.items():
         stated = place.argument("inputs")
         _check_symbols(equations, program, resolved.in_velocities(value), f"the input {u.name}", stated)
     if program.inputs and set(program.inputs) != set(model.inputs):
         names = ", ".join(u.name for u in model.inputs)
-        text = f"program {program.name}: inputs= must state each input of {model.name} ({names}), or be left out"
+        text = f"program {program.name}: inputs= must give each input of {model.name} ({names}), or be left out"
         raise ModelError(text, place.argument("inputs"))
 
 
@@ -249,6 +356,7 @@ def _beside(program: Program) -> list[tuple[str, Expr, Place]]:
     stated += [(f"the rate of state {each.name}", rate, place.argument("states"))
                for each, rate in program.states.items()]  # fmt: skip
     stated += [(f"setpoint {each.name}", each.expression, each.place) for each in program.setpoints]
+    stated += [(f"watch {each.quantity.name}", each.expression, each.place) for each in program.watches]
     for each in program.limits:
         entries = each.of if each.kind == "expressions" else ()
         stated += [(f"limit {each.quantity.name}", part, each.place) for part in (each.at_most, *entries)]
@@ -263,6 +371,6 @@ def _orders(program: Program, expressions: list[Any]) -> tuple[int, int]:
             present |= sympy.sympify(expression).free_symbols
 
     def highest(signals: Any) -> int:
-        return max((n for each in signals for n in range(_ORDERS) if each.derivative(n) in present), default=0)
+        return max((n for each in signals for n in range(_MOST_ORDERS) if each.derivative(n) in present), default=0)
 
     return highest(program.targets), highest(program.signals)

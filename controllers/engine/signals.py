@@ -1,7 +1,7 @@
-"""Functions of time for targets and programs: expressions, differentiated symbolically and compiled.
+"""Functions of time for targets and programs: expressions, differentiated symbolically, and curves; compiled.
 
 One evaluator serves every execution mode: plain Python, numpy and compiled code differ in the last bit, so
-everybody calls this kernel.
+everybody calls this kernel. It is compiled once for all texts that differ in their numbers only.
 """
 
 import json
@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode import mechanics
-from servonode.controllers.engine.kernels import SignalsKernel
+from servonode.controllers.engine.curves import KERNEL, Curve
+from servonode.controllers.engine.kernels import CurvesKernel, SignalsKernel
 from servonode.errors import about
 from servonode.mechanics import cache
 from servonode.mechanics.description import derivative_name, derivatives
@@ -22,29 +23,38 @@ from servonode.mechanics.expression import ExpressionError, parse
 from servonode.mechanics.signatures import Signature, sizes_text
 
 Array = npt.NDArray[np.float64]
+Stated = str | float | Curve  # an expression of t, a number, or a curve
 MOST_PARTS = 4000  # operations and operands of an expression or a derivative, which take some seconds to compile
 
 
 class Signals:
     """Named functions of time with their derivatives up to `order`, in arrays whose entries are `entries`."""
 
-    def __init__(self, texts: Mapping[str, str | float], order: int, kernel: SignalsKernel | None) -> None:
-        """`kernel` evaluates the texts; None where each is a number."""
-        self.names = tuple(texts)
+    def __init__(self, stated: Mapping[str, Stated], order: int, kernel: SignalsKernel | None) -> None:
+        """`kernel` evaluates them; None where each is a number."""
+        self._stated = stated
+        self.names = tuple(stated)
         self.order = order
         self.kernel = kernel
         self.entries = tuple(derivative_name(name, k) for name, k in derivatives(self.names, order))
         self.positions = slice(None, None, order + 1)  # the functions themselves among the entries
+        self.pieces: Array = np.concatenate([np.zeros(0), *(each.table for each in _curves(stated).values())])
+        self._functions: Any = kernel  # they take pieces only where there are curves
+        self._given = (self.pieces,) if self.pieces.size else ()
         self._constant = np.zeros(len(self.entries))
         if kernel is None:
-            self._constant[self.positions] = [float(text) for text in texts.values()]
+            self._constant[self.positions] = [float(cast(str, each)) for each in stated.values()]
 
     def evaluate(self, t: float, out: Array) -> None:
         """Write name, name', name'', ... of each signal at time t [s] into `out`."""
         if self.kernel is None:
             out[:] = self._constant
         else:
-            self.kernel.signals(t, out)
+            self._functions.signals(t, *self._given, out)
+
+    def of_order(self, order: int) -> "Signals":
+        """The same functions with derivatives up to another order."""
+        return self if order == self.order else load_signals(self._stated, order)
 
     def table(self, t: Array) -> Array:
         """What `evaluate` writes, at each of the times (n,) [s]: (n, number of entries)."""
@@ -52,26 +62,34 @@ class Signals:
         if self.kernel is None:
             out[:] = self._constant
         else:
-            self.kernel.table(len(t), t, out)
+            self._functions.table(len(t), t, *self._given, out)
         return out
 
 
-def load_signals(texts: Mapping[str, str | float], order: int) -> Signals:
-    """The signals of these expressions of t: compiled, from the cache or built; numbers need no kernel.
+def load_signals(stated: Mapping[str, Stated], order: int) -> Signals:
+    """The signals of these expressions of t and curves: compiled, from the cache or built; numbers need no kernel.
 
     Raises:
         ExpressionError: a text is not an expression, or cannot be differentiated `order` times, or its derivatives
             are too long to be compiled; its `key` is the name.
     """
+    curves = _curves(stated)
+    texts = {name: cast(str | float, each) for name, each in stated.items() if name not in curves}
     for name, text in texts.items():
         with about(name):
             parse(text).require_derivatives(order, name)
-    if all(map(_is_number, texts.values())):
-        return Signals(texts, order, None)
-    definition = json.dumps([list(texts), [str(text) for text in texts.values()], order])
+    if not curves and all(map(_is_number, texts.values())):
+        return Signals(stated, order, None)
+    shapes = {name: each.coefficients.shape for name, each in curves.items()}
+    definition = json.dumps([list(stated), {name: str(text) for name, text in texts.items()}, shapes, order])
     sources = cache.sources_digest(Path(mechanics.__file__).parent, Path(__file__).parent)
-    kernel, _ = cache.load(cache.key_of("signals", definition, sources), lambda: (_source(texts, order), b"{}"))
-    return Signals(texts, order, cast(SignalsKernel, kernel))
+    key = cache.key_of("signals", definition, sources)
+    kernel, _ = cache.load(key, lambda: (_source(stated, order), b"{}"), numbers=True)
+    return Signals(stated, order, cast(SignalsKernel, kernel))
+
+
+def _curves(stated: Mapping[str, Stated]) -> dict[str, Curve]:
+    return {name: each for name, each in stated.items() if isinstance(each, Curve)}
 
 
 def _is_number(text: str | float) -> bool:
@@ -82,33 +100,44 @@ def _is_number(text: str | float) -> bool:
     return True
 
 
-def _source(texts: Mapping[str, str | float], order: int) -> str:
-    """The generated functions `signals(t, out)` and `table(n, t, out)`."""
+def _source(stated: Mapping[str, Stated], order: int) -> str:
+    """The generated functions `signals` and `table`."""
+    from servonode.mechanics import emit
+
+    curves = _curves(stated)
+    expressions = {name: _differentiated(name, str(each), order)
+                   for name, each in stated.items() if name not in curves}  # fmt: skip
+    block, first = emit.Block(None), 0
+    found = iter(block.evaluate([each for several in expressions.values() for each in several]))
+    for i, (name, each) in enumerate(stated.items()):
+        at = i * (order + 1)
+        if isinstance(each, Curve):
+            n = len(each.coefficients)
+            block.lines.append(f"    curve(t_, pieces, {first}, {n}, {each.degree}, {order}, out, {at})")
+            first += each.table.size
+        else:
+            block.store("out", islice(found, len(expressions[name])), at)
+    sizes = sizes_text({"n_entries": len(stated) * (order + 1)})
+    signals, table = (Signature.of(CurvesKernel if curves else SignalsKernel, name) for name in ("signals", "table"))
+    own = f"{sizes}{block.function(signals, 't')}\n\n{table.definition()}"
+    if curves:
+        return emit.HEADER + KERNEL + own + _TABLE.format(pieces="pieces, ")
+    return emit.HEADER + own + _TABLE.format(pieces="")
+
+
+def _differentiated(name: str, text: str, order: int) -> list[Any]:
+    """The expression and its derivatives."""
     import sympy
 
-    from servonode.mechanics import emit
     from servonode.mechanics.symbols import time
 
-    expressions = []
-    for name, text in texts.items():
-        with about(name):
-            expression = sympy.sympify(parse(text).sympy({"t": time}))
-            for k in range(order + 1):
-                if k:
-                    expression = sympy.diff(expression, time)
-                _check_parts(expression, name, k)
-                expressions.append(expression)
-    block = emit.Block(None)
-    block.store("out", block.evaluate(expressions))
-    sizes = sizes_text({"n_entries": len(expressions)})
-    signals = block.function(Signature.of(SignalsKernel, "signals"), "t")
-    return emit.HEADER + sizes + signals + "\n\n" + Signature.of(SignalsKernel, "table").definition() + _TABLE
-
-
-_TABLE = """\
-    for i in range(n):
-        signals(t[i], out[i])
-"""
+    with about(name):
+        expressions = [sympy.sympify(parse(text).sympy({"t": time}))]
+        _check_parts(expressions[0], name, 0)
+        for k in range(1, order + 1):
+            expressions.append(sympy.diff(expressions[-1], time))
+            _check_parts(expressions[-1], name, k)
+    return expressions
 
 
 def _check_parts(expression: Any, name: str, order: int) -> None:
@@ -120,5 +149,10 @@ def _check_parts(expression: Any, name: str, order: int) -> None:
         text = f"{name}: {which} has more than {MOST_PARTS} parts, too many to be compiled; use fewer factors, "
         raise ExpressionError(f"{text}or write sums instead of products")
 
+
+_TABLE = """\
+    for i in range(n):
+        signals(t[i], {pieces}out[i])
+"""
 
 __all__ = ["ExpressionError", "Signals", "load_signals"]

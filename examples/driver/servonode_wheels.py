@@ -90,7 +90,7 @@ class WheelsLink:
 
 
 def _state(told: dict[str, Any]) -> State:
-    """The robot's datagram as a state; `convert` refuses what is no finite number of a possible size."""
+    """The robot's datagram as a state; `convert` refuses what is not a finite number of a possible size."""
     return convert(
         {
             "t": told["t"], "k": told["k"], "run": told["run"], "src": told["boot"], "seq": told["count"],
@@ -105,13 +105,13 @@ def _state(told: dict[str, Any]) -> State:
 
 def _check(stated: Stated) -> None:
     if not stated.lockstep and stated.speed != 1:
-        raise DriverError("run", "speed", f"{stated.speed:g} is not the pace of this robot; take 1")
+        raise DriverError("run", "speed", f"{stated.speed:g} is not the speed of this robot; give 1")
 
 
 def _open(context: DriverContext) -> Plant:
     keys: Keys = context.stated.settings
     if context.machine.description.input_names != WHEELS:
-        raise BusError(f"driver wheels moves {', '.join(WHEELS)}; take the machine diff_drive_trailer")
+        raise BusError(f"driver wheels moves {', '.join(WHEELS)}; use the machine diff_drive_trailer")
     link = WheelsLink(keys.host, keys.port)
     return DevicePlant(context.machine, link, context.terms, context.clock, context.plausible)
 

@@ -1,10 +1,11 @@
 /* The firmware on this computer: a machine of a launch file behind a pseudo-terminal or UDP.
  *
  *     robot --pty PATH             a pseudo-terminal, linked to from PATH: plant.device.port = "PATH"
- *     robot --udp [ADDRESS:]PORT   UDP, on 127.0.0.1 unless told otherwise: plant.device.address = "127.0.0.1:PORT"
+ *     robot --udp [ADDRESS:]PORT   UDP, on 127.0.0.1 by default: plant.device.address = "127.0.0.1:PORT"
  *
- * --any-speed: also faster or slower than the wall clock. --corrupt P: the chance that a packet's bytes are changed.
- * --delay S: so many seconds pass before what it sends leaves. --no-law: without the law of the launch file.
+ * --any-speed: allow speeds other than 1. --corrupt P: the probability that bytes of a packet are changed. --delay S:
+ * delay of everything that it sends [s]. --no-law: leave out the law of the launch file. --readings: send only readings
+ * of its sensors, not its state. --truth FILE: write its true states every 10 steps, each row with the step first.
  */
 #define _GNU_SOURCE /* ppoll */
 
@@ -89,7 +90,7 @@ static void serve(struct firmware *firmware)
 static int usage(void)
 {
     fprintf(stderr, "usage: robot --pty PATH | --udp [ADDRESS:]PORT [--any-speed] [--corrupt CHANCE] [--delay SECONDS] "
-                    "[--no-law]\n");
+                    "[--no-law] [--readings] [--truth FILE]\n");
     return 2;
 }
 
@@ -101,7 +102,7 @@ static int open_wire(struct wire *wire, const char *path, char *udp)
     const char *port = colon ? colon + 1 : udp;
     const long number = strtol(port, &end, 10);
     if (end == port || *end || number < 1 || number > 65535) {
-        fprintf(stderr, "'%s' is no port; give a number from 1 to 65535\n", port);
+        fprintf(stderr, "'%s' is not a port; give a number from 1 to 65535\n", port);
         return -1;
     }
     if (colon)
@@ -112,9 +113,9 @@ static int open_wire(struct wire *wire, const char *path, char *udp)
 int main(int count, char **words)
 {
     static struct firmware firmware;
-    const char *path = NULL;
+    const char *path = NULL, *truth = NULL;
     char *udp = NULL;
-    int any_speed = 0, own_law = 1;
+    int any_speed = 0, own_law = 1, readings = 0;
     for (int i = 1; i < count; i++) {
         if (!strcmp(words[i], "--pty") && i + 1 < count)
             path = words[++i];
@@ -126,6 +127,10 @@ int main(int count, char **words)
             firmware.wire.delay_ns = (int64_t)(strtod(words[++i], NULL) * 1e9);
         else if (!strcmp(words[i], "--no-law"))
             own_law = 0;
+        else if (!strcmp(words[i], "--readings"))
+            readings = 1;
+        else if (!strcmp(words[i], "--truth") && i + 1 < count)
+            truth = words[++i];
         else if (!strcmp(words[i], "--any-speed"))
             any_speed = 1;
         else
@@ -133,7 +138,15 @@ int main(int count, char **words)
     }
     if (!path == !udp)
         return usage();
-    const struct machine machine = simulated_machine(any_speed, own_law);
+    struct machine machine = simulated_machine(any_speed, own_law);
+    if (readings && !simulated_sensors(&machine)) {
+        fprintf(stderr, "this machine has no sensors; leave --readings out\n");
+        return 2;
+    }
+    if (truth && simulated_truth(truth)) {
+        perror(truth);
+        return 2;
+    }
     firmware.wire.now = now_ns;
     firmware.wire.random = (uint64_t)now_ns() | 1;
     if (open_wire(&firmware.wire, path, udp))

@@ -1,5 +1,9 @@
 #include "simulated.h"
 
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
 #include MACHINE_HEADER /* of `servonode hil header FILE` */
 
 #ifndef OWN_LIMIT
@@ -12,6 +16,25 @@ void HIL_PLANT_STEP(double t, double *x, const double *u);
 static double state[HIL_N_STATES + 1]; /* the last is the work, which nobody reads */
 static double inputs[HIL_N_INPUTS];
 static float limits[HIL_N_INPUTS];
+
+static FILE *truth;
+
+static void write_truth(int64_t k)
+{
+    if (!truth || k % 10)
+        return;
+    fprintf(truth, "%" PRId64, k);
+    for (unsigned i = 0; i < HIL_N_STATES; i++)
+        fprintf(truth, ",%.17g", state[i]);
+    fputc('\n', truth);
+    fflush(truth);
+}
+
+int simulated_truth(const char *path)
+{
+    truth = fopen(path, "w");
+    return truth ? 0 : -1;
+}
 
 static uint32_t read_state(void *self, float *x)
 {
@@ -32,6 +55,8 @@ static void advance(void *self, double t)
 {
     (void)self;
     HIL_PLANT_STEP(t, state, inputs);
+    write_truth(llround(t * 1e9 / (double)HIL_STEP_NS) + 1);
+    sensors_read(state, inputs, 0);
 }
 
 static void start(void *self, const float *x)
@@ -40,6 +65,8 @@ static void start(void *self, const float *x)
     for (unsigned i = 0; i < HIL_N_STATES; i++)
         state[i] = (double)x[i];
     state[HIL_N_STATES] = 0.0;
+    write_truth(0);
+    sensors_read(state, inputs, 1);
 }
 
 #ifdef HIL_LAW

@@ -28,7 +28,7 @@ static int link_to(const char *name, const char *path)
     struct stat found;
     if (lstat(path, &found) == 0) {
         if (readlink(path, target, sizeof target - 1) < 0 || strcmp(target, terminals)) {
-            fprintf(stderr, "%s is there and is no link to a pseudo-terminal; give another path\n", path);
+            fprintf(stderr, "%s exists and is not a link to a pseudo-terminal; give another path\n", path);
             return -1;
         }
         unlink(path);
@@ -69,7 +69,7 @@ int wire_open_udp(struct wire *wire, const char *address, unsigned port)
     here.sin_family = AF_INET;
     here.sin_port = htons((uint16_t)port);
     if (inet_pton(AF_INET, address, &here.sin_addr) != 1) {
-        fprintf(stderr, "%s is no numeric address; give one such as 127.0.0.1\n", address);
+        fprintf(stderr, "%s is not a numeric address; give one such as 127.0.0.1\n", address);
         return -1;
     }
     wire->fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../device.h"
+#include "written.h"
 
 #define STEP_NS INT64_C(1000000)
 
@@ -49,29 +50,12 @@ static void expect(int holds, const char *what)
     }
 }
 
-static uint8_t *put(uint8_t *at, uint64_t value, unsigned size)
-{
-    for (unsigned i = 0; i < size; i++)
-        *at++ = (uint8_t)(value >> (8 * i) & 0xFFu);
-    return at;
-}
-
-static uint8_t *put_float(uint8_t *at, float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return put(at, bits, 4);
-}
-
 static void give(struct device *device, int64_t now, uint8_t type, uint32_t run, const uint8_t *payload, unsigned length)
 {
     uint8_t bytes[PACKET_SIZE];
-    uint8_t *at = put(put(put(bytes, PACKET_MAGIC, 2), PACKET_VERSION, 1), type, 1);
-    at = put(put(put(put(at, run, 4), 99, 4), 0, 4), PACKET_NONE, 4);
-    at = put(put(put(at, 0, 8), 0, 2), length, 2);
+    uint8_t *at = put_head(bytes, type, run, run, 0, 0, length); /* seq grows from run to run */
     memcpy(at, payload, length);
-    put(at + length, packet_crc(bytes, PACKET_HEADER + length), PACKET_CRC);
-    expect(device_receive(device, now, bytes, PACKET_HEADER + length + PACKET_CRC), "a good packet is taken");
+    expect(device_receive(device, now, bytes, seal(bytes, PACKET_HEADER + length)), "a good packet is taken");
 }
 
 /* A run of hardware with one state and one input; its safe action is -2 x. An input of 1 acts. */

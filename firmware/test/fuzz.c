@@ -12,10 +12,12 @@
 #include <string.h>
 
 #include "../device.h"
+#include "written.h"
 
 #define STATES 3
 #define INPUTS 2
 #define GOAL 4
+#define SENSORS 5
 
 static uint64_t seed;
 
@@ -54,6 +56,27 @@ static uint32_t read_state(void *self, float *x)
     return 0;
 }
 
+/* Of the machine that sends readings alone: good ones, now and then too many, unknown or not finite. */
+static unsigned sense(void *self, struct reading *out, uint32_t *code)
+{
+    (void)self;
+    (void)code;
+    const unsigned count = (unsigned)below(PACKET_READINGS + 1);
+    for (unsigned i = 0; i < count; i++) {
+        out[i].sensor = (uint16_t)below(below(1000) ? SENSORS : SENSORS + 1);
+        out[i].ago = (uint16_t)below(50);
+        out[i].value = below(1000) ? (float)rng() / 1e10f : NAN;
+    }
+    return below(1000) ? count : PACKET_READINGS + 1;
+}
+
+static void brake(void *self, float *u)
+{
+    (void)self;
+    for (unsigned i = 0; i < INPUTS; i++)
+        u[i] = below(10) ? (float)rng() / 1e10f - 5.0f : NAN;
+}
+
 static void write_inputs(void *self, const float *u)
 {
     (void)self;
@@ -69,7 +92,7 @@ static int answer(void *self, double t, const float *x, const double *y, float *
     return below(20) == 0;
 }
 
-static uint64_t sent;
+static uint64_t sent, sent_readings;
 
 static void send_nowhere(void *to, const uint8_t *bytes, size_t size)
 {
@@ -80,43 +103,25 @@ static void send_nowhere(void *to, const uint8_t *bytes, size_t size)
         fprintf(stderr, "a packet is sent that is none\n");
         exit(1);
     }
+    if (packet.type == PACKET_READING) {
+        struct reading found[PACKET_READINGS];
+        unsigned count;
+        if (packet_read_readings(&packet, INPUTS, SENSORS, found, &count) != PACKET_GOOD) {
+            fprintf(stderr, "readings are sent that are none\n");
+            exit(1);
+        }
+        sent_readings++;
+    }
 }
 
 /* good packets */
-
-static uint8_t *put(uint8_t *at, uint64_t value, unsigned size)
-{
-    for (unsigned i = 0; i < size; i++)
-        *at++ = (uint8_t)(value >> (8 * i) & 0xFFu);
-    return at;
-}
-
-static uint8_t *put_float(uint8_t *at, float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return put(at, bits, 4);
-}
-
-static size_t seal(uint8_t *bytes, size_t size)
-{
-    put(bytes + size, packet_crc(bytes, size), 2);
-    return size + 2;
-}
-
-static uint8_t *head(uint8_t *at, uint8_t type, uint32_t seq, uint64_t step, uint16_t flags, unsigned length)
-{
-    at = put(put(put(at, PACKET_MAGIC, 2), PACKET_VERSION, 1), type, 1);
-    at = put(put(put(put(at, 4242, 4), 99, 4), seq, 4), PACKET_NONE, 4);
-    return put(put(put(at, step, 8), flags, 2), length, 2);
-}
 
 static size_t good_setup(uint8_t *bytes)
 {
     const unsigned numbers = INPUTS + INPUTS * (STATES + 1) + STATES;
     const unsigned law = below(3) ? 1 + INPUTS : 0;
     const unsigned flags = (below(2) ? PACKET_LOCKSTEP : 0u) | (law ? PACKET_LAW : 0u);
-    uint8_t *at = head(bytes, PACKET_SETUP, 0, 0, (uint16_t)flags, PACKET_SETUP_FIXED + 4 * (numbers + law));
+    uint8_t *at = put_head(bytes, PACKET_SETUP, 4242, 0, 0, flags, PACKET_SETUP_FIXED + 4 * (numbers + law));
     at = put(put(put(at, 7, 4), STATES, 2), INPUTS, 2);
     at = put_float(put(put(put(at, 1000000, 8), 10000000, 8), 100000000, 8), 1.0f);
     for (unsigned i = 0; i < numbers; i++)
@@ -132,8 +137,8 @@ static size_t good_applied(uint8_t *bytes, const struct device *device)
 {
     const unsigned law = device->setup.law && below(2);
     const unsigned flags = (below(50) ? 0u : PACKET_FINAL) | (law ? PACKET_LAW : 0u);
-    uint8_t *at = head(bytes, PACKET_APPLIED, (uint32_t)rng(), device->k, (uint16_t)flags,
-                       8 + 4 * INPUTS + (law ? 16 + 4 * GOAL : 0));
+    uint8_t *at = put_head(bytes, PACKET_APPLIED, 4242, (uint32_t)rng(), device->k, flags,
+                           8 + 4 * INPUTS + (law ? 16 + 4 * GOAL : 0));
     at = put(at, device->k + below(5), 8);
     for (unsigned i = 0; i < INPUTS; i++)
         at = put_float(at, (float)rng() / 1e10f - 5.0f);
@@ -142,6 +147,38 @@ static size_t good_applied(uint8_t *bytes, const struct device *device)
     for (unsigned i = 0; law && i < GOAL; i++)
         at = put_float(at, (float)rng() / 1e10f - 5.0f);
     return seal(bytes, (size_t)(at - bytes));
+}
+
+static size_t good_readings(uint8_t *bytes)
+{
+    const unsigned count = (unsigned)below(PACKET_READINGS + 1);
+    uint8_t *at = put_head(bytes, PACKET_READING, 4242, (uint32_t)below(1000), 100, (unsigned)below(2),
+                           4 + 4 * INPUTS + 8 * count);
+    at = put(at, below(1000), 4);
+    for (unsigned i = 0; i < INPUTS; i++)
+        at = put_float(at, (float)rng() / 1e10f);
+    for (unsigned i = 0; i < count; i++)
+        at = put_float(put(put(at, below(SENSORS), 2), below(100), 2), (float)rng() / 1e10f);
+    return seal(bytes, (size_t)(at - bytes));
+}
+
+static size_t good_packet(uint8_t *bytes, const struct device *device)
+{
+    return below(3) ? below(8) ? good_applied(bytes, device) : good_setup(bytes) : good_readings(bytes);
+}
+
+/* What was decoded must be as it says. */
+static void check_readings(const struct packet *packet)
+{
+    struct reading found[PACKET_READINGS];
+    unsigned count = 0;
+    if (packet_read_readings(packet, INPUTS, SENSORS, found, &count) != PACKET_GOOD)
+        return;
+    for (unsigned i = 0; i < count; i++)
+        if (found[i].sensor >= SENSORS || found[i].ago > packet->step || !isfinite(found[i].value)) {
+            fprintf(stderr, "a reading is accepted that is none\n");
+            exit(1);
+        }
 }
 
 /* mutations */
@@ -186,8 +223,8 @@ int main(int count, char **words)
     static const char *const names[KINDS] = {"few bits", "burst", "spoiled", "resized", "sealed", "random"};
     const uint64_t strings = count > 1 ? strtoull(words[1], NULL, 10) : 100000;
     uint64_t tried[KINDS] = {0}, let_through[KINDS] = {0}, framed = 0;
-    struct machine machine = {0};
-    struct device device;
+    struct machine machine = {0}, sensing;
+    struct device device, blind; /* of a machine that knows its state, and of one that sends readings alone */
     seed = count > 2 ? strtoull(words[2], NULL, 10) | 1 : 18181818;
     machine.schema = 7;
     machine.n_states = STATES;
@@ -202,13 +239,20 @@ int main(int count, char **words)
     machine.law_schema = 8;
     machine.n_goal = GOAL;
     machine.goal_orders = orders;
+    sensing = machine;
+    sensing.read = NULL;
+    sensing.law = NULL;
+    sensing.sense = sense;
+    sensing.brake = brake;
+    sensing.n_sensors = SENSORS;
     device_init(&device, &machine, 5, send_nowhere, NULL);
+    device_init(&blind, &sensing, 6, send_nowhere, NULL);
     int64_t now = 0;
     for (uint64_t i = 0; i < strings; i++) {
         uint8_t *exact, original[PACKET_FRAME] = {0}, bytes[PACKET_FRAME + 8], back[PACKET_FRAME];
         struct packet packet;
         const enum kind kind = (enum kind)(i % KINDS);
-        size_t size = below(8) ? good_applied(original, &device) : good_setup(original);
+        size_t size = good_packet(original, &device);
         const size_t good_size = size;
         memcpy(bytes, original, sizeof original);
         size = mutated(kind, bytes, size);
@@ -218,15 +262,20 @@ int main(int count, char **words)
         memcpy(exact, bytes, size);
         const int same = size == good_size && memcmp(exact, original, size) == 0;
         tried[kind] += !same;
-        if (!same && packet_decode(exact, size, &packet) == PACKET_GOOD)
-            let_through[kind]++;
+        if (packet_decode(exact, size, &packet) == PACKET_GOOD) {
+            let_through[kind] += !same;
+            check_readings(&packet);
+        }
         now += (int64_t)below(2000000);
         device_receive(&device, now, exact, size);
+        device_receive(&blind, now, exact, size);
         framed += cobs_decode(exact, size, back, sizeof back) > 0;
         free(exact);
         if (below(4) == 0) { /* a good one now and then, so that runs go on */
             size = below(10) ? good_applied(original, &device) : good_setup(original);
             device_receive(&device, now, original, size);
+            size = below(10) ? good_applied(original, &blind) : good_setup(original);
+            device_receive(&blind, now, original, size);
         }
     }
     int wrong = 0;
@@ -238,6 +287,7 @@ int main(int count, char **words)
                bad ? ": more than CRC-16 lets through" : "");
         wrong += bad;
     }
-    printf("%" PRIu64 " packets sent, %" PRIu64 " frames, %" PRIu32 " refused\n", sent, framed, device.refused);
-    return wrong || sent == 0;
+    printf("%" PRIu64 " packets sent, %" PRIu64 " of readings, %" PRIu64 " frames, %" PRIu32 " refused\n", sent,
+           sent_readings, framed, device.refused);
+    return wrong || sent_readings == 0 || sent == sent_readings;
 }

@@ -92,6 +92,31 @@ static int check_applied(const struct packet *packet)
                             equal(applied.goal, goal, n_goal));
 }
 
+/* Whether readings are written as these bytes, and read from them. */
+static int check_readings(const struct packet *head, const float *inputs, unsigned n_inputs, const uint8_t *bytes,
+                          size_t size)
+{
+    uint8_t written[PACKET_SIZE];
+    float sensors[PACKET_READINGS], ago[PACKET_READINGS], values[PACKET_READINGS];
+    struct reading readings[PACKET_READINGS], found[PACKET_READINGS];
+    struct packet packet;
+    unsigned n_found;
+    const unsigned n = floats("sensors", sensors);
+    floats("ago", ago);
+    floats("values", values);
+    for (unsigned i = 0; i < n; i++) {
+        readings[i].sensor = (uint16_t)sensors[i];
+        readings[i].ago = (uint16_t)ago[i];
+        readings[i].value = values[i];
+    }
+    const size_t count =
+        packet_write_readings(head, (uint32_t)number("refused"), inputs, n_inputs, readings, n, written);
+    if (count != size || memcmp(written, bytes, size) != 0 || packet_decode(bytes, size, &packet) != PACKET_GOOD ||
+        packet_read_readings(&packet, n_inputs, 65536, found, &n_found) != PACKET_GOOD || n_found != n)
+        return 0;
+    return n == 0 || memcmp(found, readings, n * sizeof *found) == 0;
+}
+
 /* Whether what we write of these fields is these bytes. */
 static int check_written(const char *kind, const uint8_t *bytes, size_t size)
 {
@@ -105,6 +130,8 @@ static int check_written(const char *kind, const uint8_t *bytes, size_t size)
     head.step = number("step");
     head.flags = (uint16_t)number("flags");
     const unsigned n_states = floats("states", states), n_inputs = floats("inputs", inputs);
+    if (strcmp(kind, "readings") == 0)
+        return check_readings(&head, inputs, n_inputs, bytes, size);
     const size_t count =
         strcmp(kind, "state") == 0
             ? packet_write_state(&head, (uint32_t)number("refused"), states, n_states, inputs, n_inputs, written)
@@ -118,9 +145,13 @@ static const char *reason_of(const uint8_t *bytes, size_t size)
     struct packet packet;
     struct setup setup;
     struct applied applied;
+    struct reading readings[PACKET_READINGS];
+    unsigned n_readings;
     enum packet_error error = packet_decode(bytes, size, &packet);
     if (error == PACKET_GOOD && packet.type == PACKET_SETUP)
         error = packet_read_setup(&packet, &setup);
+    else if (error == PACKET_GOOD && packet.type == PACKET_READING)
+        error = packet_read_readings(&packet, 1, 8, readings, &n_readings);
     else if (error == PACKET_GOOD)
         error = packet_read_applied(&packet, 1, 2, &applied);
     return reasons[-(int)error];
@@ -151,7 +182,8 @@ static int check(const char *kind, const uint8_t *bytes, size_t size)
         return check_setup(&packet);
     if (strcmp(kind, "applied") == 0)
         return check_applied(&packet);
-    return (strcmp(kind, "state") == 0 || strcmp(kind, "fault") == 0) && check_written(kind, bytes, size);
+    const int sent = strcmp(kind, "state") == 0 || strcmp(kind, "fault") == 0 || strcmp(kind, "readings") == 0;
+    return sent && check_written(kind, bytes, size);
 }
 
 int main(int count, char **words)

@@ -99,7 +99,7 @@ def _check_K(K: Array, wanted: Wanted) -> tuple[str, ...]:
     notes = () if not varying else (f"{', '.join(varying)} vary: K was judged at t = 0 only; its eigenvalues must "
                                     "keep negative real parts, and stay small enough for the step",)  # fmt: skip
     if not K.any():
-        return notes or ("K = 0: the slip is not stabilised; what the start or rounding brings in stays",)
+        return notes or ("K = 0: the slip is not stabilised; slip from the initial state or from rounding stays",)
     (k1, k2), (k3, k4) = K.tolist()
     eigenvalues = [complex(each) for each in np.linalg.eigvals(K)]
     shown = ", ".join(map(_complex, sorted(eigenvalues, key=lambda each: (each.real, each.imag))))
@@ -129,6 +129,8 @@ def _complex(value: complex) -> str:
 
 def _grows(z: complex, integrator: str) -> bool:
     """Whether a step of the method enlarges f for z = step * eigenvalue: the exponential's series to its order."""
+    if integrator == "radau":
+        return False  # L-stable, and the real part of z is negative
     order, term, total = ORDERS[integrator], 1.0 + 0j, 1.0 + 0j
     for n in range(1, order + 1):
         term *= z / n
@@ -152,7 +154,7 @@ def _largest(eigenvalue: complex, integrator: str) -> float:
 
 @dataclass(frozen=True)
 class Turning:
-    """Attitude (4,) and angular velocity (3,), and whether the latter was stated."""
+    """Attitude (4,) and angular velocity (3,), and whether the latter was given."""
 
     q: Array
     omega: Array
@@ -168,7 +170,7 @@ def _motion(wanted: Wanted, ball: Ball, angles: bool) -> Motion:
 
 
 def _turning(values: "_Values", q: Array) -> Turning:
-    """With omega as it is stated."""
+    """With omega as it is given."""
     return Turning(q, values.entries("omega", (0.0, 0.0, 0.0)), values.has("omega"))
 
 
@@ -208,15 +210,15 @@ def _settled(motion: Motion, ball: Ball, off_constraint: str) -> tuple[Motion, t
     parts = np.concatenate([motion.v, ball.a * motion.omega[:2], ball.Omega * motion.r])
     if float(np.hypot(*f)) <= SLIPS * (1.0 + float(np.abs(parts).sum())):
         return motion, ()
-    slips = f"the start slips: f1 = {f[0]:.6g}, f2 = {f[1]:.6g} m/s"
+    slips = f"the initial state slips: f1 = {f[0]:.6g}, f2 = {f[1]:.6g} m/s"
     if off_constraint == "refuse":
         text = f"{slips}; leave x_dot and y_dot out and they follow, or set off_constraint here:"
         remedies = '"project" for the impulse that ends the slip, "stabilise" to let K end it, which changes the path'
         raise Unprepared("plant.initial", "x_dot", f"{text} {remedies}")
     if off_constraint == "stabilise":
         if not ball.K.any():
-            return motion, (f"{slips}, and while K = 0 it stays",)
-        return motion, (f"{slips}; K f ends it, and by the friction that this takes the path is changed for good",)
+            return motion, (f"{slips}, and stays because K = 0",)
+        return motion, (f"{slips}; K f ends it, and the friction of this changes the path permanently",)
     return _after_impulse(motion, ball, f), (f"{slips}; ended by the impulse of friction that removes it",)
 
 
@@ -244,11 +246,11 @@ def _turning_of_angles(values: "_Values") -> Turning:
     """The same for the scheme "angles": its attitude by q or by angles, its turning by omega or by their rates."""
     stated = [name for name in ANGLES if values.has(name)]
     if stated and values.has("q"):
-        raise Unprepared("plant.initial", stated[0], f"q states the attitude already; leave {stated[0]} or q out")
+        raise Unprepared("plant.initial", stated[0], f"q already gives the attitude; leave {stated[0]} or q out")
     angles = np.array([values.number(name) for name in ANGLES]) if stated else _angles_of(_unit(values))
     rates = [f"{name}_dot" for name in ANGLES if values.has(f"{name}_dot")]
     if rates and values.has("omega"):
-        text = f"omega states how the ball turns already; leave {rates[0]} or omega out"
+        text = f"omega already gives the rotation; leave {rates[0]} or omega out"
         raise Unprepared("plant.initial", rates[0], text)
     _check_regular(angles, stated)
     q = np.array(attitude(np, *angles))
@@ -262,7 +264,7 @@ def _check_regular(angles: Array, stated: list[str]) -> None:
     if abs(np.cos(angles[0]) * np.cos(angles[1])) < NEAR:
         text = "the three angles are singular here, cos(alpha) cos(beta) = 0: no rates give the angular velocity"
         key = stated[0] if stated else "q"
-        raise Unprepared("plant.initial", key, f'{text}; start elsewhere, or set scheme = "quaternion"')
+        raise Unprepared("plant.initial", key, f'{text}; choose another initial state, or set scheme = "quaternion"')
 
 
 def _angles_of(q: Array) -> Array:
@@ -325,7 +327,7 @@ def _unit(values: _Values) -> Array:
     q = values.entries("q", (1.0, 0.0, 0.0, 0.0))
     size = float(np.linalg.norm(q))
     if not 1e-6 < size < 1e6:
-        raise Unprepared("plant.initial", "q", f"{q.tolist()} is no attitude; give a quaternion, scalar first")
+        raise Unprepared("plant.initial", "q", f"{q.tolist()} is not an attitude; give a quaternion, scalar first")
     return q / size
 
 

@@ -1,9 +1,10 @@
-"""The inputs that a machine behind a link is to apply, and which of them it has taken."""
+"""The inputs that are sent to a machine behind a link, and those that it has acknowledged."""
 
 from collections import deque
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import UNSET
 
 from servonode.bus import Applied, Link, State
 from servonode.plants.drivers.handshake import NODE, RESEND_NS, Handshake
@@ -12,6 +13,8 @@ from servonode.plants.drivers.terms import Clock
 
 Array = npt.NDArray[np.float64]
 
+CLAMPED = "machine_clamped"  # counted: states of a machine that lets less act than it has taken
+SHARE = 1e-3  # of an input, by which what acts may be smaller for rounding
 UNTAKEN = 4096  # numbers of sent inputs that are remembered while the machine does not take them
 
 
@@ -107,6 +110,14 @@ class AppliedInputs:
             return False
         self.order = self.due_ns = None
         return True
+
+    def clamps(self, state: State) -> bool:
+        """Whether the machine has taken the newest inputs, and lets less of one act: its own limits are smaller."""
+        acts_itself = self.goal is not None or (state.extra is not UNSET and bool(state.extra.get("machine_safe")))
+        if acts_itself or state.applied_seq != self.seq or self.seq < 0:
+            return False
+        asked = zip(self._handshake.inputs, self.values.tolist(), strict=True)
+        return any(abs(state.input.get(name, value)) < (1.0 - SHARE) * abs(value) for name, value in asked)
 
     def untaken_ns(self, measured_ns: int, since_ns: int) -> int:
         """How old [ns] the oldest input was that the newest state, measured then, had not taken; 0: it took all.

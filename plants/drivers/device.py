@@ -1,7 +1,7 @@
 """A machine behind a link as a plant.
 
-The machine may be another process or, behind an unreliable link, a simulation in this one; docs/protocol.md says
-what it must do. Nothing here waits: the plant node sleeps on `fds`, to `due` at most.
+The machine may be another process or, behind an unreliable link, a simulation in this one; docs/reference/protocol.md
+says what it must do. Nothing here waits: the plant node sleeps on `fds`, to `due` at most.
 """
 
 import time
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from servonode.bus import Link, State, Status
 from servonode.mechanics.description import unpacked
 from servonode.mechanics.machine import Machine
-from servonode.plants.drivers.applied_inputs import AppliedInputs
+from servonode.plants.drivers.applied_inputs import CLAMPED, AppliedInputs
 from servonode.plants.drivers.handshake import Handshake
 from servonode.plants.drivers.law_watch import LawWatch
 from servonode.plants.drivers.link_watch import FLOODING, LinkWatch, listed
@@ -25,6 +25,8 @@ from servonode.plants.plausible import Plausible
 
 Array = npt.NDArray[np.float64]
 
+SENDS_STATE = "the machine sends its state; leave plant.device.sends out"
+SENDS_READINGS = 'the machine sends no state; give plant.device.sends = "readings" and an [estimator]'
 FRESH_NS = 1_000_000  # in real time another look is not worth its cost before this has passed
 
 
@@ -33,6 +35,7 @@ class DevicePlant:
 
     In real time the machine runs on its own clock, and its own step stamps tell how old its newest state is; in
     lockstep it moves only to where it is sent. `x` ends with nan: the work is not known.
+    Of a machine that sends readings alone the state is an estimate of it.
 
     It has as many methods and attributes as the contract asks for, beside its four parts, each of which owns what it
     decides on: the `Handshake`, the `AppliedInputs`, the `Readings`, the `LinkWatch`.
@@ -59,7 +62,8 @@ class DevicePlant:
         self._readings = Readings(machine, terms, plausible)
         self._watch = LinkWatch(link, self._readings, self._inputs, terms.state_timeout)
         self._law_watch = LawWatch(terms)
-        self._closed = False
+        self._closed = self._clamps = False
+        self._other = False  # it sends its state where readings alone are wanted, or the other way round
         self.output = self._inputs.values
 
     @property
@@ -79,13 +83,14 @@ class DevicePlant:
 
     @property
     def distrust(self) -> tuple[str, str] | None:
-        """Name and text of the fault for which the newest readings cannot be believed, until the next handshake."""
+        """Name and text of the fault for which the newest readings are not plausible, until the next handshake."""
         return self._readings.distrust
 
     @property
     def extra(self) -> Mapping[str, float]:
-        """What else the machine measures, as it said last."""
-        return self._readings.extra
+        """What else the machine measures, as it said last, and whether it clamps inputs that it echoes exactly."""
+        clamped = {CLAMPED: float(self._clamps)} if self._watch.counts[CLAMPED] else {}
+        return self._readings.extra | clamped
 
     # life
 
@@ -101,7 +106,7 @@ class DevicePlant:
         now = self._clock()
         self.k = k
         self._inputs.begin()
-        self._readings.forget()
+        self._readings.forget(k, now)
         self._watch.begin(now)
         self._law_watch.forget()
         self._handshake.begin(run, k, now)
@@ -112,10 +117,11 @@ class DevicePlant:
             return True
         now = self._clock()
         self._drain(now)
-        if self._readings.newest is None:
+        if not self._readings.known:
             self._handshake.repeat(self.k, now)
             return False
         self._handshake.finish()
+        self._readings.answered = True
         self._watch.since_ns = self._inputs.sent_ns = now
         return True
 
@@ -143,7 +149,8 @@ class DevicePlant:
 
     def read(self) -> Reading:
         """The newest state, at our own step, with its age."""
-        return Reading(self.k, self.t, self.x[:-1], self._readings.step, self.age, self._readings.give(self.k))
+        readings, worth = self._readings.give(self.k), self._readings.worth()
+        return Reading(self.k, self.t, self.x[:-1], self._readings.step, self.age, readings, worth)
 
     @property
     def age(self) -> float:
@@ -234,14 +241,18 @@ class DevicePlant:
     def no_answer_reason(self) -> str:
         """Why the handshake may not have been answered, for people."""
         listens, hint = self._link.listened(), self._link.hint
-        if hint:
+        if self._readings.estimated and self._readings.estimated.why_not:
+            text = self._readings.estimated.why_not
+        elif hint:
             text = f"no machine answers: {hint}"
+        elif self._other:
+            text = SENDS_STATE if self._readings.estimated else SENDS_READINGS
         elif listens:
-            text = "the machine listens, but sends no state of this run"
+            text = "the machine is connected, but sends no state of this run"
         elif listens is None:
             text = "no machine answers"
         else:
-            text = "no machine listens; is it started, with the same two addresses?"
+            text = "no machine is connected; start it with the same two addresses"
         return f"{text}{listed(self.counts)}"
 
     # messages
@@ -249,12 +260,15 @@ class DevicePlant:
     def _drain(self, now: int) -> None:
         """Take what has come; the newest good state counts."""
         came = self._link.receive()
+        arrived = (
+            self._clock()
+        )  # not before: who is put to sleep on the way here would take what came for older than it is
         flooded = self._watch.flooded(len(came), now)
         if flooded and self._handshake.done and self._readings.distrust is None:
             self._readings.distrust = FLOODING
         for _, message in came:
             if type(message) is State:
-                self._take(message, now)
+                self._take(message, arrived)
             elif type(message) is Status and message.lifecycle == "fault" and message.run == self._handshake.run:
                 self._watch.reported = "device", f"the machine reports: {message.fault or 'a fault without a name'}"
 
@@ -271,6 +285,8 @@ class DevicePlant:
             return
         self._watch.good_state(now)
         self._watch.reported = self._watch.reported or self._law_watch.take(state)
+        self._clamps = self.terms.resolution > 0 and inputs.clamps(state)
+        self._watch.counts[CLAMPED] += self._clamps
         if inputs.taken(state, self._readings.measured_ns):
             self.x[:-1] = self._readings.values
             if self.terms.lockstep:
@@ -286,6 +302,7 @@ class DevicePlant:
         if newest is not None and state.seq <= newest.seq:
             return "old_states"
         if state.state.keys() != readings.names:
+            self._other = bool(state.state) == bool(readings.estimated)
             return "refused_shape"
         if state.applied_seq > inputs.seq:
             return "refused_future"

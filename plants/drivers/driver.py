@@ -1,4 +1,4 @@
-"""What a driver is: one entry of the table `DRIVERS`, one way in which the plant node reaches a machine."""
+"""The definition of a driver: how the plant node reaches a machine; an entry of the table `DRIVERS`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ Array = npt.NDArray[np.float64]
 
 
 class DriverError(StatementError):
-    """What a launch file states and its driver cannot take: section, key, and what is wrong."""
+    """What a launch file specifies and its driver cannot take: section, key, and what is wrong."""
 
     def __init__(self, section: str, key: str, text: str) -> None:
         super().__init__(text)
@@ -33,19 +33,19 @@ class DriverError(StatementError):
 
 @dataclass(frozen=True)
 class Stated:
-    """What a launch file states for its driver: the clock, the keys of [plant.device], [plant.link], [plant.mujoco]."""
+    """The keys for the driver in a launch file: the clock, [plant.device], [plant.link] and [plant.mujoco]."""
 
     lockstep: bool
-    speed: float  # plant seconds per wall second, in real time
+    speed: float  # plant seconds per second of wall-clock time, in real time
     device: Mapping[str, Any]
     link: Mapping[str, Any]
     mujoco: Mapping[str, Any] = field(default_factory=dict)
-    settings: Any = None  # [plant.device.settings] as the struct that the driver states; None: it states none
+    settings: Any = None  # [plant.device.settings] as the struct that the driver states; None: it defines none
 
 
 @dataclass(frozen=True)
 class MotionContext:
-    """What a driver is given to move a simulation of the machine by other means than its equations."""
+    """The arguments with which a driver moves a simulated machine by other means than its equations."""
 
     machine: Machine
     source: MachineSource
@@ -56,7 +56,7 @@ class MotionContext:
 
 @dataclass(frozen=True)
 class DriverContext:
-    """What a driver is given to open a plant for a run."""
+    """The arguments with which a driver opens a plant for a run."""
 
     machine: Machine
     simulation: Callable[[], SimulatedPlant]  # a fresh one of the machine at its start
@@ -66,6 +66,7 @@ class DriverContext:
     stated: Stated
     addresses: tuple[str, ...]
     clock: "Clock"
+    transport: "Callable[[Stated], Transport] | None" = None  # what carries its packets; None: it speaks none
 
     @property
     def readonly(self) -> bool:
@@ -87,7 +88,7 @@ class Driver:
     motion: what moves the machine of a simulation in place of its equations, in each execution mode; raises
     DriverError.
 
-    settings: the keys it has of its own in [plant.device.settings], as a msgspec Struct; what a launch file states
+    settings: the keys it has of its own in [plant.device.settings], as a msgspec Struct; what a launch file specifies
     there comes as `Stated.settings`. readonly: whether a run may only observe through it; what it opens then sends no
     input, no zero, no end (`DriverContext.readonly`). A `DevicePlant` does that by itself.
 
@@ -95,7 +96,7 @@ class Driver:
     met, the address at which it publishes first, that of servonode last; raises DriverError. ready: raises DriverError
     where the machine cannot be reached now, just before a run. remarks: sentences for whoever starts
     or checks a run of this machine from this initial state.
-    transport: what carries the packets of docs/firmware.md; None: the machine does not speak them.
+    transport: what carries the packets of docs/reference/firmware.md; None: the machine does not speak them.
     """
 
     name: str
@@ -123,5 +124,5 @@ class Driver:
 def check_pace(stated: Stated) -> None:
     """Refuse a speed that hardware does not have, unless it is said to be a simulator."""
     if not stated.lockstep and stated.speed != 1 and not stated.device["any_speed"]:
-        text = f"{stated.speed:g} is not the pace of an external machine if it is hardware; take 1, or for a simulator"
-        raise DriverError("run", "speed", f"{text} say so with plant.device.any_speed = true")
+        text = f"{stated.speed:g} is not possible for hardware, which runs at speed 1; give 1, or for a simulator "
+        raise DriverError("run", "speed", f"{text}set plant.device.any_speed = true")

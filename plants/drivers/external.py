@@ -55,7 +55,10 @@ def _open(context: DriverContext) -> Plant:
 DRIVER = Driver(
     name="external",
     summary="another process",
-    reads=("actuator.limit", *(f"device.{key}" for key in ("state", "applied", "wait", "timeout", "any_speed"))),
+    reads=(
+        "actuator.limit",
+        *(f"device.{key}" for key in ("state", "applied", "wait", "timeout", "any_speed", "sends")),
+    ),
     open=_open,
     readonly=True,
     outside=True,

@@ -1,16 +1,16 @@
-"""What firmware must know of a machine, as a C header: names, sizes, the schema that both sides must share."""
+"""The C header of a machine for firmware: names, sizes, and the schema number that both sides must share."""
 
 from collections.abc import Sequence
 
 from servonode.mechanics.machine import Machine
-from servonode.plants.drivers.packets import schema_of
+from servonode.plants.drivers.packets import readings_schema_of, schema_of
 from servonode.plants.drivers.safe_map import Array
 
 
-def firmware_header(machine: Machine, start: Array, step_ns: int, step_function: str, law: Sequence[str] = ()) -> str:
+def firmware_header(machine: Machine, start: Array, step_ns: int, step_function: str, more: Sequence[str] = ()) -> str:
     """The header's text; `step_function` is the name of the plant step that `servonode show FILE --c` prints.
 
-    law: the lines of a law in the same file.
+    more: lines of a law in the same file, and of sensors.
     """
     description = machine.description
     names, inputs = description.state_names, description.input_names
@@ -22,6 +22,11 @@ def firmware_header(machine: Machine, start: Array, step_ns: int, step_function:
     lines += [
         f" *     {i:2d}  {each.name}  {each.unit}  {each.description}" for i, each in enumerate(description.inputs)
     ]
+    lines += [" *", " * Sensors z, of firmware that sends readings alone:"] if description.sensors else []
+    lines += [
+        f" *     {i:2d}  {each.name}  {each.quantity.unit}  {each.quantity.description}"
+        for i, each in enumerate(description.sensors)
+    ]
     numbers = ", ".join(f"{each!r}f" for each in start[: machine.n_state].tolist())
     lines += [
         " */",
@@ -31,6 +36,21 @@ def firmware_header(machine: Machine, start: Array, step_ns: int, step_function:
         f"#define HIL_STEP_NS INT64_C({step_ns})",
         f"#define HIL_START {{{numbers}}} /* where a simulation begins */",
         f"#define HIL_PLANT_STEP {step_function} /* of the file that servonode show FILE --c prints */",
-        *law,
+        *_of_sensors(machine),
+        *more,
     ]
     return "\n".join(lines) + "\n"
+
+
+def _of_sensors(machine: Machine) -> list[str]:
+    """What firmware must know that sends readings in place of its state; empty where the machine defines no sensors."""
+    description = machine.description
+    if not description.sensors:
+        return []
+    schema = readings_schema_of(
+        description.name, description.state_names, description.input_names, (each.name for each in description.sensors)
+    )
+    return [
+        f"#define HIL_READINGS_SCHEMA UINT32_C({schema:#010x}) /* in place of HIL_SCHEMA */",
+        f"#define HIL_N_SENSORS {len(description.sensors)}",
+    ]

@@ -1,4 +1,4 @@
-"""Readings that stay the same, bit by bit, though the inputs of the machine should have changed them."""
+"""The detection of frozen states: identical bits although the inputs should have changed them."""
 
 from collections.abc import Sequence
 
@@ -48,5 +48,5 @@ class Frozen:
             return None
         name = self._machine.description.state_names[int(np.argmax(moved))]
         text = f"the machine's readings are the same, bit by bit, for {self._time:g} s of plant time, "
-        text += f"though its inputs should have changed {name}; look after the sensors, or raise "
+        text += f"although its inputs should have changed {name}; check the sensors, or raise "
         return "frozen_state", f"{text}plant.safety.frozen_time"

@@ -8,7 +8,7 @@ from servonode.bus.messages import EXACT
 from servonode.plants.drivers.terms import Terms
 
 RESEND_NS = 100_000_000  # what is not answered is sent again after this long
-RENEW = 10  # setups without an answer after which the link is connected anew
+RENEW = 10  # setups without an answer after which the link is connected again
 NODE = "plant"
 
 

@@ -1,4 +1,4 @@
-"""What an unreliable link does to messages, drawn from a seed: late, lost, twice, overtaken, damaged, cut off."""
+"""The faults of an unreliable link, drawn from a seed: delay, loss, duplication, reordering, damage, a cut."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ class Way:
     def __init__(self, impairments: Impairments, cut: bool, rng: np.random.Generator) -> None:
         self._faults, self._cuts, self._rng = impairments, cut, rng
         self._waiting: deque[tuple[int, Frames]] = deque()  # arrival [ns] and frames
-        self._overtaken: tuple[Frames, ...] = ()  # at most one, to arrive right behind the next
+        self._overtaken: tuple[Frames, ...] = ()  # at most one, to arrive directly after the next
         self._last = 0  # newest arrival [ns]
         self.origin: int | None = None  # ns, of the first handshake
 

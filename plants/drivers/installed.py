@@ -20,7 +20,7 @@ def find_driver(name: str) -> Driver:
     """The driver of a name: one in the table, else that of an installed package, whose module is imported.
 
     Raises:
-        DriverError: there is none, or the package that has it is broken; the text names the package.
+        DriverError: there is no such driver, or the package that has it is broken; the text names the package.
     """
     if name in DRIVERS:
         return DRIVERS[name]

@@ -1,4 +1,4 @@
-"""How long an input takes until it acts, as measured on a machine that says which input it has taken."""
+"""The latency of an input until it acts, measured on a machine that acknowledges the inputs it has taken."""
 
 from bisect import bisect_left, insort
 from collections import deque

@@ -1,4 +1,4 @@
-"""The watch over the law in a machine's own firmware: it must not ask for other inputs than the controller for long."""
+"""The monitor of the law in a machine's firmware: its inputs may differ from the controller's only for a short time."""
 
 from msgspec import UNSET
 
@@ -34,10 +34,10 @@ class LawWatch:
         if seconds <= self._most:
             return None
         what = "asks for inputs beyond plant.device.law_tolerance of the controller's" if state.extra.get(LAW) else (
-            "has no answer where the controller has one"
+            "gives no inputs although the controller does"
         )  # fmt: skip
         text = (
             f"for {seconds:.3g} s the law in the firmware {what}: it may have other gains, parameters or another goal, "
         )
-        remedy = "or a sensor is wrong; build the firmware from this launch file, look after its sensors"
+        remedy = "or a sensor is wrong; build the firmware from this launch file, check its sensors"
         return "device_law", f"{text}{remedy}, or raise law_tolerance"

@@ -1,13 +1,14 @@
-"""What is wrong with a machine or its link: states or answers overdue, too many messages, what the machine reports."""
+"""The faults of a machine or its link: overdue states or answers, too many messages, faults of the machine."""
 
 from collections import Counter
 from collections.abc import Mapping
 
 from servonode.bus import Link
-from servonode.plants.drivers.applied_inputs import AppliedInputs
+from servonode.plants.drivers.applied_inputs import CLAMPED, AppliedInputs
 from servonode.plants.drivers.readings import Readings
 
 Fault = tuple[str, str]  # name and text
+NO_REFUSAL = ("resent", CLAMPED)  # counted, and no reason to check the wire
 
 MESSAGES_PER_MS, BACKLOG = 10, 3000  # more than so many in a time, and so many beyond that at once, are a flood
 FLOODING = (
@@ -70,16 +71,21 @@ class LinkWatch:
         waited = self._inputs.untaken_ns(measured_ns, self.since_ns)
         if waited > self._timeout_ns:
             text = f"the machine sends states but has taken no input sent in the last {waited / 1e6:.0f} ms"
-            return "stale_applied", f"{text}; does it still hear servonode?"
+            return "stale_applied", f"{text}; check that it still receives messages"
         return None
 
     def _stale_state(self, now: int, waited: int) -> Fault:
         if now - self._good_ns <= self._timeout_ns / 2:  # one that has just stopped has sent its last before that
-            text = f"the newest state is {waited / 1e6:.0f} ms old by the machine's own step stamps, though states come"
-            return "stale_state", f"{text}; does its time pass as fast as stated, do its states wait on the way?"
+            text = (
+                f"the newest state is {waited / 1e6:.0f} ms old by the machine's own step stamps, although states come"
+            )
+            return (
+                "stale_state",
+                f"{text}; check that its clock has the right rate and that its states are not queued on the way",
+            )
         refused = self.all_counts() - _named(*self._refused_before)
         text = f"no good state of the machine for {waited / 1e6:.0f} ms{listed(refused)}"
-        return "stale_state", f"{text}; is it running, and still in this run?"
+        return "stale_state", f"{text}; check that it is running and still in this run"
 
     def all_counts(self) -> Counter[str]:
         """What was refused, here (`refused_<reason>`, `old_states`) and on the link; what was sent again (`resent`)."""
@@ -93,7 +99,7 @@ def _named(own: Mapping[str, int], of_link: Mapping[str, int]) -> Counter[str]:
 
 def listed(counts: Counter[str]) -> str:
     """What was refused, in words; empty if nothing was."""
-    refused = {name.removeprefix("refused_"): n for name, n in counts.items() if name != "resent"}
+    refused = {name.removeprefix("refused_"): n for name, n in counts.items() if name not in NO_REFUSAL}
     if not refused:
         return ""
     return f" ({sum(refused.values())} messages refused: {', '.join(f'{name} {n}' for name, n in refused.items())})"

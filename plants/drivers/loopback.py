@@ -1,5 +1,7 @@
 """The loopback driver: a simulated machine in the plant's own process, behind an unreliable link."""
 
+from dataclasses import replace
+
 from servonode.plants.drivers.driver import Driver, DriverContext
 from servonode.plants.plant import Plant
 
@@ -10,6 +12,7 @@ def _open(context: DriverContext) -> Plant:
     from servonode.plants.drivers.loopback_link import LoopbackLink
 
     machine, workings, clock = context.machine, context.workings, context.clock
+    workings = replace(workings, sends_state=context.terms.estimate is None)
     link = LoopbackLink(machine, workings, Impairments(**context.stated.link), workings.seed, clock)
     return DevicePlant(machine, link, context.terms, clock, context.plausible)
 
@@ -17,7 +20,7 @@ def _open(context: DriverContext) -> Plant:
 DRIVER = Driver(
     name="loopback",
     summary="a simulation behind a faulty link",
-    reads=("actuator", "sensor", "disturbance", "link", "device.wait", "device.timeout"),
+    reads=("actuator", "sensor", "disturbance", "link", "device.wait", "device.timeout", "device.sends"),
     open=_open,
     readonly=True,
 )

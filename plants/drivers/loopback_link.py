@@ -1,4 +1,4 @@
-"""A link that leads back into this process: a simulated machine behind impairments, the same bytes as on a wire."""
+"""A link to a simulated machine in this process, behind impairments; it carries the same bytes as a wire."""
 
 import time
 from collections import Counter

@@ -28,7 +28,7 @@ MJCF = """<mujoco>
 
 def _check(stated: Stated) -> None:  # noqa: ARG001
     if find_spec("mujoco") is None:
-        text = 'needs mujoco, which is not installed here: pip install "servonode[mujoco]"'
+        text = 'needs the package mujoco: pip install "servonode[mujoco]"'
         raise DriverError("plant", "driver", f'"mujoco" {text}')
 
 

@@ -12,12 +12,15 @@ Gravity = Annotated[float, Meta(gt=0, le=1e3)]
 
 
 class Contact(Struct, frozen=True, forbid_unknown_fields=True):
-    """[plant.mujoco]: the floor under a machine that MuJoCo moves, and how finely it steps."""
+    """[plant.mujoco]: the floor under a machine that MuJoCo simulates, and the steps of the physics engine."""
 
     friction: Annotated[Coefficient, key("the coefficient of sliding friction of the floor")] = 0.8
-    gravity: Annotated[Gravity, key("gravity where the machine's parameters have no g", "m/s^2")] = 9.81
-    substeps: Annotated[Substeps, key("steps of the physics in each plant step")] = 2
+    gravity: Annotated[Gravity, key("gravity, if the machine has no parameter g", "m/s^2")] = 9.81
+    substeps: Annotated[Substeps, key("the steps of the physics engine per plant step")] = 2
     contact_time: Annotated[
         Seconds | None,
-        key("the time constant of a contact, shorter is harder (absent: two steps of the physics, the least)", "s"),
+        key(
+            "the time constant of a contact; a shorter one is stiffer (absent: two physics steps, the least)",
+            "s",
+        ),
     ] = None

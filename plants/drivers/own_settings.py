@@ -1,4 +1,4 @@
-"""The keys that a driver has of its own: [plant.device.settings], read into the struct that the driver states."""
+"""The settings of a driver, [plant.device.settings], read into the struct that the driver defines."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ SECTION = "plant.device.settings"
 
 
 def own_settings(driver: Driver, table: Mapping[str, Any]) -> msgspec.Struct | None:
-    """What a launch file states for the driver, with its defaults; None for a driver without keys of its own.
+    """What a launch file specifies for the driver, with its defaults; None for a driver without keys of its own.
 
     Raises:
         DriverError: an unknown key, one that is missing, a value that is not of its type or out of its bounds.

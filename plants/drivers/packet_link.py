@@ -1,21 +1,22 @@
-"""The link to a microcontroller: the messages of docs/protocol.md as the packets of docs/firmware.md, and back."""
+"""The link to a microcontroller: messages as the packets of docs/reference/firmware.md, and back."""
 
 import struct
 import time
 from binascii import crc32
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from servonode.bus import Applied, Lifecycle, Message, Setup, State, Status
 from servonode.bus.interfaces import BOUND
-from servonode.mechanics.description import packed, unpacked
+from servonode.mechanics.description import MachineDescription, packed, unpacked
 from servonode.mechanics.machine import Machine
 from servonode.plants.drivers import packets
 from servonode.plants.drivers.applied_inputs import AppliedNearGoal
 from servonode.plants.drivers.law_watch import CLIPPED, LAW
-from servonode.plants.drivers.safe_map import Array, safe_map
+from servonode.plants.drivers.safe_map import Array, sent_safe_map
 from servonode.plants.drivers.terms import Clock, LawTerms, Terms
 
 NODE = "firmware"
@@ -57,7 +58,10 @@ class Transport(Protocol):
 
 
 class PacketLink:
-    """A `Link` over packets. A packet's ids have 32 bits: those of each run stand for the long ones of our messages."""
+    """A `Link` over packets. A packet's ids have 32 bits: those of each run stand for the long ones of our messages.
+
+    sensors: the names of those whose readings the machine sends in place of its state, in its order; none: its state.
+    """
 
     def __init__(
         self,
@@ -66,12 +70,13 @@ class PacketLink:
         start: Array,
         clock: Clock = time.monotonic_ns,
         law: LawTerms | None = None,
+        sensors: Sequence[str] = (),
     ) -> None:
         description = machine.description
         self.counts: Counter[str] = transport.counts
-        self.schema = packets.schema_of(description.name, description.state_names, description.input_names)
-        found = safe_map(machine, start)
-        self.safe = np.zeros((machine.n_inputs, machine.n_state + 1)) if found is None else found  # as it is sent
+        self.schema, self._other_schema = _schemas(description, bool(sensors))
+        self.safe = sent_safe_map(machine, start, bool(sensors))
+        self._sensors = sensors
         self._transport, self._clock = transport, clock
         self._layout, self._inputs = description.layout, description.input_names
         self._n_states, self._law = machine.n_state, law
@@ -193,8 +198,13 @@ class PacketLink:
 
     def _message(self, head: packets.Head, payload: bytes) -> tuple[str, Message] | None:
         """The message of a packet; raises PacketError."""
-        if head.type == packets.STATE:
-            content = packets.read_state(payload, self._n_states, len(self._inputs))
+        measured: dict[str, Any]
+        if head.type == packets.STATE and not self._sensors:
+            state = packets.read_state(payload, self._n_states, len(self._inputs))
+            refused, inputs, measured = state.refused, state.inputs, {"state": packed(self._layout, list(state.states))}
+        elif head.type == packets.READINGS and self._sensors:
+            said = packets.read_readings(payload, head.step, len(self._inputs), len(self._sensors))
+            refused, inputs, measured = said.refused, said.inputs, self._readings(head.step, said.readings)
         elif head.type == packets.FAULT:
             code, detail = packets.read_fault(payload)
         else:
@@ -209,21 +219,34 @@ class PacketLink:
             "node": NODE, "src": head.source,
         }  # fmt: skip
         if head.type == packets.FAULT:
-            text = packets.fault_text(code, detail, self.schema, self._law.schema if self._law else 0)
+            text = self._fault_text(code, detail)
             return "status", Status(**header, lifecycle=Lifecycle.FAULT, fault=text, counts={}, values={})
-        extra = {"machine_refused": float(content.refused), "machine_safe": float(head.flags & packets.SAFE)}
+        extra = {"machine_refused": float(refused), "machine_safe": float(head.flags & packets.SAFE)}
         if self._law:
             extra[LAW] = float(head.flags & packets.LAW > 0)
             extra[CLIPPED] = float(head.flags & packets.CLIPPED > 0)
         return "state", State(
-            **header, state=packed(self._layout, list(content.states)),
-            input=dict(zip(self._inputs, content.inputs, strict=True)), control=False,
-            applied_seq=-1 if head.reply == packets.NONE else head.reply,
-            extra=extra,
+            **header, **measured, input=dict(zip(self._inputs, inputs, strict=True)), control=False,
+            applied_seq=-1 if head.reply == packets.NONE else head.reply, extra=extra,
         )  # fmt: skip
 
+    def _readings(self, step: int, readings: Iterable[packets.SensorReading]) -> dict[str, Any]:
+        """What a state message has of these readings in a packet of this step; it has no state."""
+        found: dict[str, list[float]] = {}
+        for each in readings:
+            found.setdefault(self._sensors[each.sensor], []).extend((float(step - each.ago), each.value))
+        return {"state": {}, "readings": found}
+
+    def _fault_text(self, code: int, detail: int) -> str:
+        if code == packets.OTHER_SCHEMA and detail == self._other_schema:
+            sends, remedy = ("its state", "leave plant.device.sends out") if self._sensors else (
+                "readings of its sensors alone", 'give plant.device.sends = "readings" and an [estimator]'
+            )  # fmt: skip
+            return f"its firmware sends {sends}; {remedy}, or flash the other one"
+        return packets.fault_text(code, detail, self.schema, self._law.schema if self._law else 0)
+
     def _report(self, text: str) -> None:
-        """Something is wrong with the run that goes on, as if the machine had said so."""
+        """Something is wrong with the run that continues, as if the machine had said so."""
         if self._run and not self._said:
             self._said.append(("status", Status(
                 t=0.0, seq=0, run=self._run, k=0, mono=self._clock(), node=NODE, src=1, lifecycle=Lifecycle.FAULT,
@@ -234,6 +257,13 @@ class PacketLink:
 def machine_start(machine: Machine, terms: Terms) -> Array:
     """The state at step 0 as numbers (n_state,)."""
     return np.array(unpacked(machine.description.layout, terms.start))
+
+
+def _schemas(description: MachineDescription, readings: bool) -> tuple[int, int]:
+    """The schema of the machine that sends its state, or readings alone; then that of the one which does the other."""
+    names = description.name, description.state_names, description.input_names
+    found = packets.schema_of(*names), packets.readings_schema_of(*names, (each.name for each in description.sensors))
+    return found[::-1] if readings else found
 
 
 def _short(number: int) -> int:

@@ -2,15 +2,16 @@
 
 from dataclasses import replace
 
-from servonode.mechanics.machine import Machine
 from servonode.plants.drivers.device import DevicePlant
 from servonode.plants.drivers.driver import DriverContext
-from servonode.plants.drivers.packet_link import RESOLUTION, PacketLink, Transport, machine_start
+from servonode.plants.drivers.packet_link import RESOLUTION, PacketLink, machine_start
 
 
-def packet_plant(context: DriverContext, transport: Transport) -> DevicePlant:
+def packet_plant(context: DriverContext) -> DevicePlant:
     """The plant of a run; nothing is opened yet."""
-    machine: Machine = context.machine
+    assert context.transport is not None
+    transport, machine = context.transport(context.stated), context.machine
     terms = replace(context.terms, resolution=RESOLUTION)
-    link = PacketLink(transport, machine, machine_start(machine, terms), context.clock, terms.law)
+    sensors = terms.estimate.sensors if terms.estimate else ()
+    link = PacketLink(transport, machine, machine_start(machine, terms), context.clock, terms.law, sensors)
     return DevicePlant(machine, link, terms, context.clock, context.plausible)

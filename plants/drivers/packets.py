@@ -1,4 +1,4 @@
-"""The packets of docs/firmware.md: bytes that a microcontroller reads and writes, and COBS for a serial line.
+"""The packets of docs/reference/firmware.md: bytes that a microcontroller reads and writes.
 
 `firmware/packet.c` is the same in C; both are held to `firmware/test/vectors.txt`.
 """
@@ -12,14 +12,14 @@ from typing import NamedTuple
 from servonode.errors import ServonodeError
 
 MAGIC, VERSION = 0x5653, 1
-SETUP, APPLIED, STATE, FAULT = 1, 2, 3, 4
+SETUP, APPLIED, STATE, FAULT, READINGS = 1, 2, 3, 4, 5
 LOCKSTEP = FINAL = SAFE = 1  # flag of a setup, of an applied, of a state
 LAW, CLIPPED = 2, 4  # of all three: the machine's own law is to act, or acts; of a state: not as it asks
-MOST_FLAGS = {SETUP: LOCKSTEP | LAW, APPLIED: FINAL | LAW, STATE: SAFE | LAW | CLIPPED, FAULT: 0}
+MOST_FLAGS = {SETUP: LOCKSTEP | LAW, APPLIED: FINAL | LAW, STATE: SAFE | LAW | CLIPPED, FAULT: 0, READINGS: SAFE}
 NONE = 0xFFFFFFFF  # a `reply` to nothing
-MOST_STATES, MOST_INPUTS, MOST_GOAL = 32, 8, 32
+MOST_STATES, MOST_INPUTS, MOST_GOAL, MOST_READINGS = 32, 8, 32, 32
 LAST_STEP = 2**53
-LARGEST: float = struct.unpack("<f", b"\xff\xff\x7f\x7f")[0]  # finite number of 32 bits; as a limit: there is none
+LARGEST: float = struct.unpack("<f", b"\xff\xff\x7f\x7f")[0]  # finite number of 32 bits; as a limit: none
 
 _HEAD = struct.Struct("<HBBIIIIQHH")
 _SETUP = struct.Struct("<IHHqqqf")
@@ -28,22 +28,24 @@ _SCHEMA = struct.Struct("<I")
 _GOAL = struct.Struct("<QQ")
 _REFUSED = struct.Struct("<I")
 _FAULT = struct.Struct("<IQ")
+_READING = struct.Struct("<HHf")
 _CRC = struct.Struct("<H")
 HEADER, TRAILER = _HEAD.size, _CRC.size
 SIZE = HEADER + _SETUP.size + 4 * (MOST_INPUTS * (MOST_STATES + 3) + MOST_STATES + 1) + TRAILER  # of the longest packet
 
+OTHER_SCHEMA = 1
 FAULTS = {  # what a fault's code says, with the remedy; {} is its detail
     1: "it is the firmware of another machine, or of other states or inputs (its schema is {:#010x}, this machine's is "
     "{schema:#010x}); build it from this launch file, or run the launch file that it was built from",
     2: "its step is {} ns; set plant.step to that, or build it from this launch file",
-    3: "it runs at speed 1 alone; set run.speed = 1",
+    3: "it runs only at speed 1; set run.speed = 1",
     4: "the timeout is not positive; set plant.safety.command_timeout",
-    5: "a limit is negative; look after plant.safety.limit",
-    6: 'it is hardware, for which time does not stand still; set run.mode = "realtime"',
-    7: "it was sent packets of version {}, and speaks version {version}",
+    5: "a limit is negative; check plant.safety.limit",
+    6: 'it is hardware, which cannot wait in lockstep; set run.mode = "realtime"',
+    7: "it received packets of version {} but speaks version {version}",
     8: "its state is not finite",
-    9: "it has sent as many packets as it can number; reset and arm again",
-    10: "a sensor fails; look after the sensors and their wires",
+    9: "it has used up its packet numbers; reset and arm again",
+    10: "a sensor fails; check the sensors and their wires",
     11: "its own emergency stop was pressed",
     12: "its clock went backwards; count its time in 64 bits",
     13: "its own law is not that of this launch file (its law's schema is {:#010x}, 0 for none; this launch file's is "
@@ -108,9 +110,30 @@ class StateContent(NamedTuple):
     inputs: tuple[float, ...]
 
 
+class SensorReading(NamedTuple):
+    """One reading: the number of its sensor, how many steps before the packet's it was measured, its value."""
+
+    sensor: int
+    ago: int
+    value: float
+
+
+class ReadingsContent(NamedTuple):
+    """Of readings: packets that the machine has refused so far, the inputs that act, what was measured since before."""
+
+    refused: int
+    inputs: tuple[float, ...]
+    readings: tuple[SensorReading, ...]
+
+
 def schema_of(machine: str, states: Iterable[str], inputs: Iterable[str]) -> int:
     """The number by which the two sides know that they mean the same machine, states and inputs: a CRC-32."""
     return crc32("\n".join([machine, "states", *states, "inputs", *inputs]).encode())
+
+
+def readings_schema_of(machine: str, states: Iterable[str], inputs: Iterable[str], sensors: Iterable[str]) -> int:
+    """The same for a machine that sends readings of these sensors in place of its state."""
+    return crc32("\n".join([machine, "states", *states, "inputs", *inputs, "sensors", *sensors]).encode())
 
 
 def law_schema_of(program: str, goal: Iterable[str], numbers: Iterable[float]) -> int:
@@ -146,6 +169,12 @@ def state_payload(content: StateContent) -> bytes:
     return _REFUSED.pack(content.refused) + _floats([*content.states, *content.inputs])
 
 
+def readings_payload(content: ReadingsContent) -> bytes:
+    """The payload of readings."""
+    readings = b"".join(_READING.pack(*each) for each in content.readings)
+    return _REFUSED.pack(content.refused) + _floats(content.inputs) + readings
+
+
 def fault_payload(code: int, detail: int) -> bytes:
     """The payload of a fault."""
     return _FAULT.pack(code, detail)
@@ -172,7 +201,7 @@ def decode(data: bytes) -> tuple[Head, bytes]:
     head = Head(*fields)
     if length != len(data) - HEADER - TRAILER:
         raise PacketError("length")
-    if not SETUP <= head.type <= FAULT:
+    if not SETUP <= head.type <= READINGS:
         raise PacketError("type")
     if 0 in (head.run, head.source) or head.seq == NONE or head.step > LAST_STEP:
         raise PacketError("limits")
@@ -229,6 +258,20 @@ def read_state(payload: bytes, n_states: int, n_inputs: int) -> StateContent:
     return StateContent(_REFUSED.unpack_from(payload)[0], numbers[:n_states], numbers[n_states:])
 
 
+def read_readings(payload: bytes, step: int, n_inputs: int, n_sensors: int) -> ReadingsContent:
+    """What readings say, in a packet of this step of a machine with so many inputs and sensors; PacketError."""
+    end = _REFUSED.size + 4 * n_inputs
+    if len(payload) < end or (len(payload) - end) % _READING.size or len(payload) > end + MOST_READINGS * _READING.size:
+        raise PacketError("length")
+    inputs = _finite(payload[:end], _REFUSED.size, n_inputs)
+    readings = tuple(map(SensorReading._make, _READING.iter_unpack(payload[end:])))
+    if not all(isfinite(each.value) for each in readings):
+        raise PacketError("non_finite")
+    if any(each.sensor >= n_sensors or each.ago > step for each in readings):
+        raise PacketError("limits")
+    return ReadingsContent(_REFUSED.unpack_from(payload)[0], inputs, readings)
+
+
 def read_fault(payload: bytes) -> tuple[int, int]:
     """Code and detail of a fault; PacketError."""
     if len(payload) != _FAULT.size:
@@ -251,34 +294,3 @@ def _finite(payload: bytes, offset: int, count: int) -> tuple[float, ...]:
     if not all(map(isfinite, values)):
         raise PacketError("non_finite")
     return values
-
-
-# packets on a serial line
-
-
-def stuffed(data: bytes) -> bytes:
-    """COBS: the same without zero bytes, then one that ends it."""
-    out, parts = bytearray(), data.split(b"\0")
-    for i, part in enumerate(parts):
-        last = i + 1 == len(parts)
-        full = (len(part) - last) // 254 if part else 0  # blocks of 254 bytes that no zero follows
-        for at in range(0, 254 * full, 254):
-            out += b"\xff" + part[at : at + 254]
-        out.append(len(part) - 254 * full + 1)
-        out += part[254 * full :]
-    return bytes(out) + b"\0"
-
-
-def unstuffed(frame: bytes) -> bytes:
-    """What COBS made of it, without the zero byte at its end; empty where it cannot be."""
-    out, i = bytearray(), 0
-    while i < len(frame):
-        code = frame[i]
-        part = frame[i + 1 : i + code]
-        if code == 0 or len(part) != code - 1 or 0 in part:
-            return b""
-        out += part
-        i += code
-        if code < 0xFF and i < len(frame):
-            out.append(0)
-    return bytes(out)

@@ -1,4 +1,4 @@
-"""How old a machine's readings are, by its own step stamps and our clock."""
+"""The age of a machine's readings, from its step stamps and our clock."""
 
 CREEP = 0.01  # share by which the machine's clock may be slower than ours without its readings counting as late
 

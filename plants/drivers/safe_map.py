@@ -1,4 +1,4 @@
-"""A machine's safe action as a feedback of its state, u = S x + s0, which a microcontroller can carry out."""
+"""A machine's safe action as a feedback of its state, u = S x + s0, which a microcontroller can evaluate."""
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ TOLERANCE = 1e-9  # relative; beyond it the safe action is not affine
 def safe_map(machine: Machine, start: Array) -> Array | None:
     """S with s0 as its last column (n_inputs, n_state + 1); None where the safe action is not affine in the state.
 
-    Zero where the machine states none. Found from the machine's own safe action at states about `start`, at two times.
+    Zero where the machine defines none. Found from the machine's own safe action at states about `start`, at two times.
     """
     n, m = machine.n_state, machine.n_inputs
     if not machine.description.has_safe_action:
@@ -36,9 +36,24 @@ def safe_map(machine: Machine, start: Array) -> Array | None:
     return found
 
 
-def safe_remarks(machine: Machine, start: Array) -> list[str]:
+def sent_safe_map(machine: Machine, start: Array, readings: bool) -> Array:
+    """The safe action that is sent (n_inputs, n_state + 1): zero where a microcontroller could not carry it out.
+
+    readings: it knows no state, so that only a constant one can be.
+    """
+    found = safe_map(machine, start)
+    if found is None or (readings and found[:, :-1].any()):
+        return np.zeros((machine.n_inputs, machine.n_state + 1))
+    return found
+
+
+def safe_remarks(machine: Machine, start: Array, readings: bool = False) -> list[str]:
     """A sentence where the machine's safe action cannot be sent to a microcontroller."""
-    if safe_map(machine, start) is not None:
+    found = safe_map(machine, start)
+    if found is not None and readings and found[:, :-1].any():
+        text = f"firmware that sends only readings has no state for the safe action of {machine.description.name}: "
+        return [f"{text}without messages it applies zero inputs, unless it has its own brake"]
+    if found is not None:
         return []
-    text = f"the safe action of {machine.description.name} is no linear feedback of its state: firmware that hears "
-    return [f"{text}nothing applies zero inputs, unless it has a brake of its own"]
+    text = f"the safe action of {machine.description.name} is not a linear feedback of its state: without messages, "
+    return [f"{text}firmware applies zero inputs, unless it has its own brake"]

@@ -1,10 +1,10 @@
-"""The serial driver: the machine is a microcontroller on a serial port, which speaks docs/firmware.md."""
+"""The serial driver: the machine is a microcontroller on a serial port, which speaks docs/reference/firmware.md."""
 
 from typing import TYPE_CHECKING
 
 from servonode.mechanics.machine import Machine
-from servonode.plants.drivers.driver import Array, Driver, DriverContext, DriverError, Stated, check_pace
-from servonode.plants.plant import Plant
+from servonode.plants.drivers.driver import Array, Driver, DriverError, Stated, check_pace
+from servonode.plants.drivers.packet_driver import KEYS, open_packet_plant
 
 if TYPE_CHECKING:  # loaded by what opens it
     from servonode.plants.drivers.packet_link import Transport
@@ -27,10 +27,10 @@ def _ready(stated: Stated) -> None:
         raise DriverError(SECTION, "port", problem)
 
 
-def _remarks(stated: Stated, machine: Machine, start: Array) -> list[str]:  # noqa: ARG001
+def _remarks(stated: Stated, machine: Machine, start: Array) -> list[str]:
     from servonode.plants.drivers.safe_map import safe_remarks
 
-    return safe_remarks(machine, start)
+    return safe_remarks(machine, start, stated.device["sends"] == "readings")
 
 
 def _transport(stated: Stated) -> "Transport":
@@ -40,20 +40,11 @@ def _transport(stated: Stated) -> "Transport":
     return SerialTransport(device["port"], device["baud"])
 
 
-def _open(context: DriverContext) -> Plant:
-    from servonode.plants.drivers.packet_plant import packet_plant
-
-    return packet_plant(context, _transport(context.stated))
-
-
 DRIVER = Driver(
     name="serial",
     summary="a microcontroller on a serial port",
-    reads=(
-        "actuator.limit",
-        *(f"device.{key}" for key in ("port", "baud", "wait", "timeout", "any_speed", "law", "law_tolerance")),
-    ),
-    open=_open,
+    reads=("actuator.limit", "device.port", "device.baud", *KEYS),
+    open=open_packet_plant,
     readonly=True,
     outside=True,
     check=_check,

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from servonode.bus import BusError
-from servonode.plants.drivers.packets import SIZE, stuffed, unstuffed
+from servonode.plants.drivers.cobs import stuffed, unstuffed
+from servonode.plants.drivers.packets import SIZE
 
 if TYPE_CHECKING:
     import serial
@@ -30,7 +31,7 @@ def port_problem(port: str) -> str:
     except (OSError, ValueError):  # ValueError: a name with a zero byte
         return f"there is no serial port {port}; plug the board in, or take {_list(ports())}"
     if not path.is_char_device():
-        return f"{port} is no serial port; take {_list(ports())}"
+        return f"{port} is not a serial port; take {_list(ports())}"
     return "" if os.access(path, os.R_OK | os.W_OK) else _permission_problem(port, found)
 
 
@@ -96,7 +97,7 @@ class SerialTransport:
             self._serial.reset_input_buffer()
         except (serial.SerialException, OSError, ValueError) as error:
             text = f"{self._port} cannot be opened at {self._baud} baud ({error})"
-            raise BusError(f"{text}; stop the program that uses it, or look after plant.device.baud") from None
+            raise BusError(f"{text}; stop the program that uses it, or check plant.device.baud") from None
         self.lost = ""
         self._poll = select.poll()
         self._poll.register(self._serial.fileno(), select.POLLIN)
@@ -112,7 +113,7 @@ class SerialTransport:
     def hint(self) -> str:
         """Bytes that are no packets mean another baud rate, most likely."""
         if not self.came:
-            return f"nothing comes over {self._port}; does the board run firmware that speaks docs/firmware.md?"
+            return f"nothing comes over {self._port}; does the board run servonode's firmware?"
         text = f"{self.came} bytes came over {self._port}, but no packet among them; "
         return f"{text}is plant.device.baud = {self._baud} the speed of the firmware?"
 

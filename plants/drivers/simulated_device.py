@@ -1,4 +1,4 @@
-"""A simulated machine that speaks a device's protocol in bytes, on its own clock: docs/protocol.md from its side."""
+"""A simulated machine that speaks a device's protocol in bytes, on its own clock (docs/reference/protocol.md)."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -37,11 +37,12 @@ class Workings:
     sensor: SensorEffects
     seed: int = 0  # of its sensors' noise
     suite: Callable[[], SensorSuite | None] = lambda: None  # its sensors, where somebody reads them
+    sends_state: bool = True  # else the readings of its sensors alone
 
 
 @dataclass(frozen=True)
 class DeviceRun:
-    """A run that goes on: what was asked, and how its steps lie on the wall clock; `every` so many a state comes."""
+    """A run that continues: what was asked, and how its steps lie on the wall clock; `every` so many a state comes."""
 
     setup: Setup
     begin_ns: int
@@ -81,7 +82,8 @@ class DeviceMessages:
     `send(time [ns], frames)` puts it on its way.
     """
 
-    def __init__(self, description: MachineDescription, send: Callable[[int, Frames], None]) -> None:
+    def __init__(self, description: MachineDescription, send: Callable[[int, Frames], None], sends_state: bool) -> None:
+        self._sends_state = sends_state
         self._layout, self._inputs, self._send = description.layout, description.input_names, send
         self._run = 0
         self._seq = -1
@@ -97,7 +99,7 @@ class DeviceMessages:
             return
         if self._measured is None or self._measured.k != plant.k:  # once for each step, also if it is sent again
             self._measured = plant.read()
-        values = packed(self._layout, self._measured.state.tolist())
+        values = packed(self._layout, self._measured.state.tolist()) if self._sends_state else {}
         inputs = dict(zip(self._inputs, plant.output.tolist(), strict=True))
         self._emit(now, "state", State(
             **self._header(now, plant.k, plant.t), state=values, input=inputs, control=False, applied_seq=applied_seq,
@@ -126,10 +128,11 @@ class SimulatedDevice:
 
     def __init__(self, machine: Machine, workings: Workings, send: Callable[[int, Frames], None]) -> None:
         self._own, self._workings = machine, workings
-        self._out = DeviceMessages(machine.description, send)
+        self._out = DeviceMessages(machine.description, send, workings.sends_state)
         self.plant: SimulatedPlant | None = None  # None before the first run
         self.counts: Counter[str] = Counter()  # refused messages by reason
         self._run = 0  # the newest that was asked for
+        self._host, self._setup_seq = 0, -1  # who asked for it, with which setup
         self._going: DeviceRun | None = None
         self._fault = ""  # what it reported in this run
         self._applied_seq = -1  # of the newest input
@@ -153,7 +156,11 @@ class SimulatedDevice:
 
     def _begin(self, now: int, setup: Setup) -> None:
         """A run begins, or is asked for once more."""
+        if setup.run != self._run and setup.src == self._host and setup.seq <= self._setup_seq:
+            self.counts["late_setup"] += 1  # it was under way for long: that run is over
+            return
         if setup.run != self._run:
+            self._host, self._setup_seq = setup.src, setup.seq
             self._run, self._going = setup.run, None
             self._out.begin(setup.run)
             self._fault = self._misfit(setup) or self._prepare(setup)

@@ -1,4 +1,4 @@
-"""On what terms a machine behind a link takes part in a run."""
+"""The terms on which a machine behind a link takes part in a run."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from servonode.mechanics.description import packed
 from servonode.mechanics.machine import Machine
+from servonode.plants.drivers.estimated import EstimateTerms
 
 Array = npt.NDArray[np.float64]
 Clock = Callable[[], int]  # monotonic ns
@@ -30,7 +31,7 @@ class Terms:
     lockstep: bool  # time stands still between two inputs
     step_ns: int  # plant step
     period: float  # s, between two control instants; 0: no controller
-    speed: float  # plant seconds per wall second
+    speed: float  # plant seconds per second of wall-clock time
     timeout: float  # s (wall clock) without an input after which the machine is safe by itself
     state_timeout: float  # s (wall clock) without a state after which the machine counts as lost
     limits: Mapping[str, float] = field(default_factory=dict)  # largest magnitude of an input that has one
@@ -40,6 +41,7 @@ class Terms:
     readonly: bool = False  # the run only observes: no input is ever sent
     resolution: float = 0.0  # relative; readings that are nearer to each other may be the same
     law: LawTerms | None = None  # None: no law of the machine's own acts
+    estimate: EstimateTerms | None = None  # of its state, where it sends readings alone; None: it sends its state
 
 
 def terms_of(
@@ -56,6 +58,7 @@ def terms_of(
     frozen_time: float = float("inf"),
     readonly: bool = False,
     law: LawTerms | None = None,
+    estimate: EstimateTerms | None = None,
 ) -> Terms:
     """The terms for a machine that is known here: its own names and parameters, the start as a kernel state."""
     description = machine.description
@@ -64,5 +67,5 @@ def terms_of(
     return Terms(
         description.name, lockstep, step_ns, period, speed, timeout, state_timeout, finite, frozen_time,
         dict(machine.parameters), packed(description.layout, start[: machine.n_state].tolist()), readonly,
-        law=law,
+        law=law, estimate=estimate,
     )  # fmt: skip

@@ -1,11 +1,11 @@
-"""The UDP driver: the machine is a microcontroller on a network, which speaks docs/firmware.md, a packet a datagram."""
+"""The UDP driver: a microcontroller on a network, a packet of docs/reference/firmware.md in each datagram."""
 
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
 from servonode.mechanics.machine import Machine
-from servonode.plants.drivers.driver import Array, Driver, DriverContext, DriverError, Stated, check_pace
-from servonode.plants.plant import Plant
+from servonode.plants.drivers.driver import Array, Driver, DriverError, Stated, check_pace
+from servonode.plants.drivers.packet_driver import KEYS, open_packet_plant
 
 if TYPE_CHECKING:  # loaded by what opens it
     from servonode.plants.drivers.packet_link import Transport
@@ -14,7 +14,7 @@ SECTION = "plant.device"
 
 
 def parsed(text: str) -> tuple[str, int] | None:
-    """Address and port of `127.0.0.1:9875` or `[::1]:9875`; None where it is none."""
+    """Address and port of `127.0.0.1:9875` or `[::1]:9875`; None where it is not one."""
     host, _, port = text.rpartition(":")
     try:
         address = ip_address(host[1:-1] if host.startswith("[") and host.endswith("]") else host)
@@ -36,7 +36,7 @@ def _check(stated: Stated) -> None:
     place = parsed(text)
     if place is None:
         remedy = "give a numeric address and a port, such as 127.0.0.1:9875 or [::1]:9875"
-        raise DriverError(SECTION, "address", f"{text!r} is no address; {remedy}")
+        raise DriverError(SECTION, "address", f"{text!r} is not an address; {remedy}")
     address = ip_address(place[0])
     if address.is_unspecified or address.is_multicast or address == IPv4Address("255.255.255.255"):
         raise DriverError(SECTION, "address", f"{text!r} is not the address of one machine; give the board's own")
@@ -55,7 +55,7 @@ def _remarks(stated: Stated, machine: Machine, start: Array) -> list[str]:
     assert place is not None  # else it was refused
     who = "any user of this computer" if ip_address(place[0]).is_loopback else "every computer of that network"
     text = f"{who} can send packets to {stated.device['address']}, and in its name; there are no keys"
-    return [text, *safe_remarks(machine, start)]
+    return [text, *safe_remarks(machine, start, stated.device["sends"] == "readings")]
 
 
 def _transport(stated: Stated) -> "Transport":
@@ -66,23 +66,11 @@ def _transport(stated: Stated) -> "Transport":
     return UdpTransport(*place)
 
 
-def _open(context: DriverContext) -> Plant:
-    from servonode.plants.drivers.packet_plant import packet_plant
-
-    return packet_plant(context, _transport(context.stated))
-
-
 DRIVER = Driver(
     name="udp",
     summary="a microcontroller on a network",
-    reads=(
-        "actuator.limit",
-        *(
-            f"device.{key}"
-            for key in ("address", "open_network", "wait", "timeout", "any_speed", "law", "law_tolerance")
-        ),
-    ),
-    open=_open,
+    reads=("actuator.limit", "device.address", "device.open_network", *KEYS),
+    open=open_packet_plant,
     readonly=True,
     outside=True,
     check=_check,

@@ -1,4 +1,4 @@
-"""Packets over UDP, one a datagram, between one peer and a socket that nobody else is believed on."""
+"""Packets over UDP, one a datagram, between one peer and a socket to which nobody else can send."""
 
 import socket
 from collections import Counter
@@ -38,7 +38,7 @@ class UdpTransport:
         except OSError as error:
             opened.close()
             text = f"{self._peer[0]} cannot be reached from this computer ({error.strerror})"
-            raise BusError(f"{text}; look after the network, or give another plant.device.address") from None
+            raise BusError(f"{text}; check the network, or give another plant.device.address") from None
         self._socket = opened
 
     @property

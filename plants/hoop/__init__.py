@@ -1,1 +1,1 @@
-"""What the hoop on a profile finds out itself: its profile, where it goes on it, its initial condition."""
+"""What the hoop on a profile finds out itself: its profile, where it continues it, its initial condition."""

@@ -1,7 +1,7 @@
 """A hoop on a profile in plain numbers: consistent states, where the energy lets it get, the full equations by hand.
 
 On the profile the motion has one freedom, the contact abscissa q with the centre's speed s, and the energy gives s
-wherever the hoop gets. docs/machines/hoop_on_profile.md has the formulas.
+wherever the hoop gets. docs/systems/hoop_on_profile.md has the formulas.
 """
 
 import math
@@ -174,7 +174,7 @@ class Reach:
     turns: tuple[bool, bool]  # on the left, on the right
 
     def lowest(self, r: float) -> float | None:
-        """The lowest height of the centre [m]; None where it goes on falling when the time is over."""
+        """The lowest height of the centre [m]; None where it continues falling when the time is over."""
         heights = np.asarray(self.points.centre(r)[1])
         i = int(np.argmin(heights))
         falls = (i == 0 and not self.turns[0]) or (i == len(heights) - 1 and not self.turns[1])
@@ -254,7 +254,7 @@ class Walk:
         return self._leg([*parts, turn], time, True)
 
     def _leaves(self, points: Ground) -> int:
-        """The first of the points at which the profile would have to pull; their number if there is none."""
+        """The first of the points at which the profile would have to pull; their number if none exists."""
         square = np.maximum(np.asarray(self.hoop.speed_squared(points, self.energy)), 0.0)
         pulls = (np.asarray(self.hoop.normal_force(points, square)) < 0) & (points.bend < 0)
         return int(np.argmax(pulls)) if pulls.any() else len(pulls)
@@ -264,7 +264,7 @@ class Walk:
         return _row(self.start)
 
     def ground(self, last: Ground, q: Array) -> Ground:
-        """The profile at abscissae that go on from a last point; it is cut where the profile ends or is vertical."""
+        """The profile at abscissae that continue from a last point; it is cut where the profile ends or is vertical."""
         if not self.profile.implicit:
             found = self.profile.at(q, np.zeros_like(q))
         else:
@@ -279,7 +279,7 @@ class Walk:
         return _cut(found, int(np.argmax(bad)) if bad.any() else len(bad))
 
     def next(self, last: Ground, q: float) -> Ground:
-        """The point at q on the branch of the last one; nan where there is none."""
+        """The point at q on the branch of the last one; nan if none exists."""
         z = self.profile.height(q, float(last.p + last.slope * (q - last.q)))
         point = self.profile.at(q, z)
         fits = not self.profile.implicit or float(self.profile.jet(q, z).z) < 0

@@ -172,7 +172,7 @@ class Ground:
 
 @dataclass(frozen=True)
 class Profile:
-    """A profile as it was stated; `implicit` if it is h(x, z) = 0."""
+    """A profile as it was given; `implicit` if it is h(x, z) = 0."""
 
     expression: Expression
     implicit: bool
@@ -269,7 +269,7 @@ def read_profile(text: str) -> Profile:
     """The profile of a text.
 
     Raises:
-        ProfileError: it is no expression of x and z, or has no third derivatives.
+        ProfileError: it is not an expression of x and z, or has no third derivatives.
     """
     try:
         expression = parse(text, ("x", "z"))

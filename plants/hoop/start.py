@@ -51,6 +51,9 @@ def prepare(wanted: Wanted) -> Prepared:
         Unprepared: the profile, the initial condition or a parameter cannot be, or the rows do not hold.
     """
     _check_fixed(wanted)
+    if wanted.integrator not in UNSTABLE:
+        text = f"no step and rate are known for {wanted.integrator} on this machine; choose {', '.join(UNSTABLE)}"
+        raise Unprepared("plant", "integrator", text)
     values = wanted.parameters
     profile = read(str(wanted.settings["profile"]))
     hoop = Hoop(*(float(values[name]) for name in ("M", "r", "kappa", "g")))
@@ -156,7 +159,9 @@ def _wrong_sign(profile: Profile, q: float, z: float) -> Unprepared:
     h_z = float(profile.jet(q, z).z)
     if h_z == 0:
         return Unprepared(
-            "plant.settings", "profile", f"the profile is vertical at x = {q:g}, z = {z:g}; start elsewhere"
+            "plant.settings",
+            "profile",
+            f"the profile is vertical at x = {q:g}, z = {z:g}; choose another initial state",
         )
     text = f"h rises upwards (h_z = {h_z:.3g} > 0) at x = {q:g}, z = {z:g}; turn its sign: profile = "
     return Unprepared("plant.settings", "profile", f'{text}"{profile.turned}"')
@@ -183,7 +188,7 @@ def _reach(profile: Profile, hoop: Hoop, start: Start, duration: float) -> Reach
         raise Unprepared("plant.settings", "profile", f"{text}; make r smaller or the profile flatter") from place
     except Ends as place:
         where = f"x = {place.x:.6g}" + ("" if place.z is None else f", z = {place.z:.6g}")
-        text = f"the profile ends or stands vertical at {where}, and the hoop gets there"
+        text = f"the profile ends or is vertical at {where}, and the hoop gets there"
         raise Unprepared(
             "plant.settings", "profile", f"{text}; start lower or slower, or run for a shorter time"
         ) from place
@@ -194,7 +199,7 @@ def _check_energy(hoop: Hoop, start: Start) -> None:
     least = hoop.M * hoop.g * min(float(start.contact.centre(hoop.r)[1]), start.state["z"])
     if start.energy < least - SAME_ENERGY * (1 + abs(least)):
         text = f"{start.energy:.6g} J is less than the hoop has at rest where it starts, M g z = {least:.6g} J"
-        remedy = f"leave E_0 out to keep the start's energy, {hoop.energy(start.state):.6g} J"
+        remedy = f"leave E_0 out to keep the initial energy, {hoop.energy(start.state):.6g} J"
         raise Unprepared("plant.parameters", "E_0", f"{text}; {remedy}")
 
 
@@ -204,9 +209,11 @@ def _energy_note(wanted: Wanted, hoop: Hoop, start: Start, rate: float) -> tuple
     off = real - start.energy
     if "E_0" not in wanted.given or abs(off) <= SAME_ENERGY * (1 + abs(real) + abs(start.energy)):
         return ()
-    after = f"dies out at the rate lambda = {rate:g} 1/s while the hoop rolls" if rate else "stays, for lambda = 0"
-    text = f"the start has {real:.6g} J and E_0 is {start.energy:.6g} J"
-    return (f"{text}: the residual 'energy' starts at {off:.4g} J and {after}; leave E_0 out to keep the start's",)
+    after = f"decays at the rate lambda = {rate:g} 1/s while the hoop rolls" if rate else "stays, for lambda = 0"
+    text = f"the initial state has {real:.6g} J and E_0 is {start.energy:.6g} J"
+    return (
+        f"{text}: the residual 'energy' starts at {off:.4g} J and {after}; leave E_0 out to keep the initial energy",
+    )
 
 
 def _epsilon(hoop: Hoop, reach: Reach, energy: float, floor: float) -> float:
@@ -317,7 +324,7 @@ def _check_contact(rates: Rates, start: Start, initial: Mapping[str, Any]) -> No
     if n >= 0:
         return
     key, remedy = _blame(rates, start, initial)
-    raise Unprepared("plant.initial", key, f"{LOST} at the start already, n = {n:.4g} N; {remedy}")
+    raise Unprepared("plant.initial", key, f"{LOST} already in the initial state, n = {n:.4g} N; {remedy}")
 
 
 def _normal_force(rates: Rates, state: Mapping[str, float]) -> float:
@@ -338,10 +345,10 @@ def _blame(rates: Rates, start: Start, initial: Mapping[str, Any]) -> tuple[str,
         x_a, z_a = state["x"] + r * math.cos(state["alpha"]), state["z"] + r * math.sin(state["alpha"])
         gap = math.hypot(x_a - float(start.contact.q), z_a - float(start.contact.p))
         turned = abs(math.remainder(state["alpha"] - onto["alpha"], 2 * math.pi))
-        text = f"the start is off the profile by {gap:.4g} m, and alpha by {turned:.4g} rad"
+        text = f"the initial state is off the profile by {gap:.4g} m, and alpha by {turned:.4g} rad"
         return places[0], f"{text}; leave x, z, alpha out and they follow from q"
     key = next((name for name in ("x_dot", "z_dot") if name in initial), "s")
-    return key, "the velocity of the start leads off the profile; leave x_dot, z_dot, theta_dot out and give s"
+    return key, "the initial velocity leads off the profile; leave x_dot, z_dot, theta_dot out and give s"
 
 
 PREPARE = Preparation(prepare, start=START, auto=AUTO, settles_step=True)

@@ -57,7 +57,7 @@ def _close(values: Values, parameters: Values) -> list[Points]:
 
 
 def _place(values: Values, _parameters: Values) -> str:
-    return f"x {values['x']:.2f}, y {values['y']:.2f}"
+    return f"x {values['x']:.2f}, y {values['y']:.2f}".replace("-", "\u2212")
 
 
 VIEW = (

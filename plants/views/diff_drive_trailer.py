@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from servonode.plants.view import Points, Values, View
+from servonode.plants.view import Points, Values, View, Wanted, circle, line_through
 
 
 def outline(state: Values, parameters: Values) -> list[Points]:
@@ -20,11 +20,24 @@ def outline(state: Values, parameters: Values) -> list[Points]:
     return robot + [_turned(line, heading) + origin for line in (bed, drawbar, *trailer_wheels)]
 
 
+def wanted(asked: Wanted) -> dict[str, Points]:
+    """The line or circle on which the program `trailer_path` keeps the trailer's axle."""
+    if asked.program != "trailer_path":
+        return {}
+    settings = asked.settings
+    point = np.array([settings["point_0"], settings["point_1"]])
+    if settings["path"] == "circle":
+        return {"wanted circle": circle(point, settings["radius"], 181)}
+    along = np.array([np.cos(settings["direction"]), np.sin(settings["direction"])])
+    return {"wanted line": line_through(point, along, asked.low, asked.high)}
+
+
 VIEW = View(
     trails={"robot": ("X", "Y"), "trailer": ("X2", "Y2")},
     goal=("x", "y"),
     axes=("x [m]", "y [m]"),
     outline=outline,
+    paths=wanted,
 )
 
 

@@ -60,7 +60,7 @@ def VIEW(settings: Mapping[str, Any]) -> tuple[View, ...]:
 
     def caption(values: Values, _parameters: Values) -> str:
         s = values["z_dot"] * np.cos(values["alpha"]) - values["x_dot"] * np.sin(values["alpha"])
-        return f"{round(float(s), 2) + 0.0:+.2f} m/s"
+        return f"{round(float(s), 2) + 0.0:+.2f} m/s".replace("-", "\u2212")
 
     return (
         View(

@@ -1,10 +1,11 @@
 """The sphero from above, its direction n, and its shell upright."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
-from servonode.plants.view import Points, Values, View, circle
+from servonode.plants.view import Points, Values, View, Wanted, circle, line_through
 
 
 def outline(values: Values, parameters: Values) -> list[Points]:
@@ -48,12 +49,25 @@ def _right(values: Values) -> Points:
     return np.array([y, -x])
 
 
-def _upright(title: str, across: Callable[[Values], Points]) -> View:
-    """The shell, the line along n and the pendulum's centre of mass, a dot, in a vertical plane at true angles."""
+def _leaning(values: Values, factor: float) -> Points:
+    """n (3,) with its angle from where it hangs times a factor."""
+    across = _lean(values)
+    size = float(np.hypot(*across))
+    if factor == 1.0 or size == 0.0:
+        return np.array([*across, values["n_2"]])
+    angle = factor * np.arctan2(size, -values["n_2"])
+    return np.array([*(np.sin(angle) / size * across), -np.cos(angle)])
+
+
+def _upright(title: str, across: Callable[[Values], Points], factor: float = 1.0) -> View:
+    """The shell, the line along n and the pendulum's centre of mass, a dot, in a vertical plane; n leans `factor` times
+    as far as it does.
+    """
 
     def shell(values: Values, parameters: Values) -> list[Points]:
         R, centre = parameters["R"], np.array([0.0, parameters["R"]])
-        n = np.array([across(values) @ _lean(values), values["n_2"]])
+        leaning = _leaning(values, factor)
+        n = np.array([across(values) @ leaning[:2], leaning[2]])
         return [circle(centre, R), np.array([centre, centre + R * n]), (centre + parameters["l"] * n)[None]]
 
     def guides(_values: Values, parameters: Values) -> list[Points]:
@@ -64,21 +78,51 @@ def _upright(title: str, across: Callable[[Values], Points]) -> View:
         force = across(values) @ np.array([values["N_x"], values["N_y"]])
         return {FRICTION: (np.zeros(2), np.array([force, 0.0]))}
 
-    def caption(values: Values, _parameters: Values) -> str:
-        angle = np.degrees(np.arctan2(across(values) @ _lean(values), -values["n_2"]))
-        return f"{round(float(angle), 1) + 0.0:+.1f}°"
+    def lean(values: Values, _parameters: Values) -> float:
+        return float(np.arctan2(across(values) @ _lean(values), -values["n_2"]))
 
-    axes = ("", "height [m]")
-    return View(shell, title=title, axes=axes, guides=guides, arrows=friction, strip=True, caption=caption)
+    def caption(values: Values, parameters: Values) -> str:
+        return f"lean {round(float(np.degrees(lean(values, parameters))), 1) + 0.0:+.1f}°".replace("-", "\u2212")
+
+    return View(
+        shell,
+        title=title if factor == 1.0 else f"{title}, lean shown x{factor:g}",
+        axes=("", "height [m]"),
+        guides=guides,
+        arrows=friction,
+        strip=True,
+        caption=caption,
+        lean=lean,
+        magnified=partial(_upright, title, across),
+    )
+
+
+def wanted(asked: Wanted) -> dict[str, Points]:
+    """The line or circle on which the programs of these names keep the centre."""
+    settings = asked.settings
+    if asked.program not in ("line", "circle"):
+        return {}
+    point = np.array([settings["point_0"], settings["point_1"]])
+    if asked.program == "circle":
+        return {"wanted circle": circle(point, settings["radius"], 181)}
+    along = np.array([settings["direction_0"], settings["direction_1"]])
+    return {"wanted line": line_through(point, along, asked.low, asked.high)}
 
 
 FRICTION = "friction of the floor"
 VIEW = (
-    View(title="from above", trails={"robot": ("X", "Y")}, goal=("x", "y"), outline=outline, arrows=_friction),
+    View(
+        title="from above",
+        trails={"robot": ("X", "Y")},
+        goal=("x", "y"),
+        outline=outline,
+        arrows=_friction,
+        paths=wanted,
+    ),
     View(
         title="direction n from above",
         trails={"n": ("n_0", "n_1")},
-        axes=("n_0", "n_1"),
+        axes=("n₀, along x", "n₁, along y"),
         outline=_direction,
         arrows=_push,
         arrow_unit="N m",

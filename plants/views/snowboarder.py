@@ -1,8 +1,12 @@
 """The snowboarder from above, from behind and from the right."""
 
+from functools import partial
+
 import numpy as np
 
-from servonode.plants.view import Points, Values, View
+from servonode.plants.view import Points, Values, View, Wanted, line_through
+
+CURVE = 4000  # points of a curve that is integrated
 
 
 def outline(values: Values, parameters: Values) -> list[Points]:
@@ -40,12 +44,16 @@ def _forces(values: Values, parameters: Values) -> dict[str, tuple[Points, Point
     }
 
 
-def _upright(title: str, across: tuple[float, float], half: str, angle: tuple[str, str]) -> View:
-    """Board, body and its centre of mass, a dot, projected along the slope; `across` is to the right, in t and b."""
+def _upright(
+    title: str, across: tuple[float, float], half: str, angle: tuple[str, str], factor: float = 1.0
+) -> View:  # fmt: skip
+    """Board, body and its centre of mass, a dot, projected along the slope; `across` is to the right, in t and b. What
+    lies to the right is drawn `factor` times as far, force and pressure as well.
+    """
 
     def rider(values: Values, parameters: Values) -> list[Points]:
         E = _direction(values)
-        body = parameters["l1"] * np.array([np.dot(across, E[:2]), E[2]])
+        body = parameters["l1"] * np.array([factor * np.dot(across, E[:2]), E[2]])
         board = parameters[half] / (2 if half == "l0" else 1)
         return [np.array([[-board, 0.0], [board, 0.0]]), np.array([0 * body, body]), parameters["n1"] * body[None]]
 
@@ -53,24 +61,70 @@ def _upright(title: str, across: tuple[float, float], half: str, angle: tuple[st
         return [np.array([[-1.0, 0.0], [1.0, 0.0]]), np.array([[0.0, 0.0], [0.0, parameters["l1"]]])]
 
     def forces(values: Values, parameters: Values) -> dict[str, tuple[Points, Points]]:
-        foot = np.array([np.dot(across, (values["c_t"], values["c_b"])), 0.0])
-        force = np.array([np.dot(across, (_along(values, parameters), values["R"])), values["N"]])
-        return {"force on the board at the snow's centre of pressure": (foot, force)}
+        foot = np.array([factor * np.dot(across, (values["c_t"], values["c_b"])), 0.0])
+        sideways = np.dot(across, (_along(values, parameters), values["R"]))
+        return {FORCE: (foot, np.array([factor * sideways, values["N"]]))}
+
+    def lean(values: Values, _parameters: Values) -> float:
+        return values[angle[1]]
 
     def caption(values: Values, _parameters: Values) -> str:
         word, name = angle
-        return f"{word} {round(float(np.degrees(values[name])), 1) + 0.0:+.1f}°"
+        return f"{word} {round(float(np.degrees(values[name])), 1) + 0.0:+.1f}°".replace("-", "\u2212")
 
-    return View(rider, title=title, axes=("", "height [m]"), guides=guides, arrows=forces, strip=True, caption=caption)
+    return View(
+        rider,
+        title=title if factor == 1.0 else f"{title}, sideways shown x{factor:g}",
+        axes=("", "height [m]"),
+        guides=guides,
+        arrows=forces,
+        strip=True,
+        caption=caption,
+        lean=lean,
+        magnified=partial(_upright, title, across, half, angle),
+    )
 
 
+def wanted(asked: Wanted) -> dict[str, Points]:
+    """The slalom, line or curve that the packaged programs ask of the blade."""
+    if asked.program == "curve":
+        return {"wanted curve": _curve(asked)}
+    if asked.program not in ("slalom", "carve", "literal"):
+        return {}
+    settings = asked.settings
+    if settings.get("path") == "line":
+        along = np.array([np.cos(settings["chi0"]), np.sin(settings["chi0"])])
+        return {"wanted line": line_through(np.array([0.0, settings["y_c"]]), along, asked.low, asked.high)}
+    x = np.linspace(asked.low[0], asked.high[0], 400)
+    return {"wanted slalom": np.column_stack([x, settings["A"] * np.sin(settings["k"] * x)])}
+
+
+def _curve(asked: Wanted) -> Points:
+    """The curve of given curvature from where the run starts, until it leaves the region."""
+    kappa0, kappa1, Lambda, chi0, s0, n0 = (
+        float(asked.settings[name]) for name in ("kappa0", "kappa1", "Lambda", "chi0", "s0", "n0")
+    )
+    s = s0 + np.linspace(0.0, 4 * float(np.hypot(*(asked.high - asked.low))), CURVE)
+    chi = chi0 + kappa0 * s + kappa1 * Lambda / (2 * np.pi) * np.sin(2 * np.pi * s / Lambda)
+    across = n0 * np.array([-np.sin(chi[0]), np.cos(chi[0])])
+    ahead = np.column_stack([np.cos(chi), np.sin(chi)])
+    steps = (ahead[1:] + ahead[:-1]) / 2 * np.diff(s)[:, None]
+    start = np.array([asked.start["x0"], asked.start["y0"]]) - across
+    points: Points = start + np.vstack([np.zeros(2), np.cumsum(steps, axis=0)])
+    edge = 0.05 * (asked.high - asked.low)  # the run may start on the region's side
+    outside = np.any((points < asked.low - edge) | (points > asked.high + edge), axis=1)
+    return points[: int(np.argmax(outside))] if outside.any() else points
+
+
+FORCE = "force on the board at the snow's centre of pressure"
 VIEW = (
     View(
         title="from above",
         trails={"blade": ("x0", "y0")},
-        axes=("x0 [m], down the slope", "y0 [m]"),
+        axes=("x₀ [m], down the slope", "y₀ [m]"),
         outline=outline,
         arrows=_forces,
+        paths=wanted,
     ),
     _upright("from behind, the slope level", (0.0, -1.0), "half_width", ("lean", "sigma")),
     _upright("from its right, the slope level", (1.0, 0.0), "l0", ("pitch", "theta")),

@@ -1,6 +1,7 @@
 """`servonode check`: the right answer and remedy for each closed loop, and the same refusals by run and simulate."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import servonode
+from servonode.cli.create import make
 from servonode.cli.main import main
 from servonode.closed_loop.controller_section import ProgramRefused
 
@@ -48,7 +50,7 @@ def texts(report: Any, level: str = "refuse") -> str:
         (
             "trailer_hitch_swing",
             ["controller.settings.completion=none"],
-            "states 1 servo-constraints for the 2 inputs",
+            "has 1 servo-constraints for the 2 inputs",
             "complete it with another one",
         ),
         (
@@ -182,7 +184,7 @@ def test_a_machine_that_runs_away_after_a_fault_is_warned_of() -> None:
     (warning,) = [each for each in report.findings if each.subject == "safe action"]
     assert warning.level == "warn"
     assert "the machine gains speed after a fault at t = " in warning.text
-    assert warning.text.endswith("zero input does not hold it, state a brake, safe= of its Model, that does")
+    assert warning.text.endswith("zero input does not hold it, give a brake, safe= of its Model, that does")
     found = report.numbers["after_fault"]
     assert found["within"] == 1.0
     assert found["kinetic_max"] == pytest.approx(2.0 * 3.0**2 / 2, rel=0.1)  # it falls for a second, from near rest
@@ -225,12 +227,31 @@ def test_gains_that_do_not_fit_are_refused(gains: dict[str, Any], text: str) -> 
 def test_a_goal_that_the_drives_cannot_reach_is_a_no() -> None:
     report = servonode.check("trailer_pursuit", plant__actuator__limit=0.0)
     assert report.verdict == "no"
-    assert "the goal is not reached; look at the limits" in texts(report)
+    assert "the goal is not reached; an input is at its limit for 1 of the second half: ask for less" in texts(report)
+
+
+def test_a_trailer_that_is_pushed_back_unsteered_is_a_no_though_it_folds_late() -> None:
+    report = servonode.check("trailer_rates", controller__settings__v=-0.4)
+    assert report.verdict == "no"
+    assert "unstable, +0.4 1/s at zero: non-minimum phase; turn the direction of travel" in texts(report)  # V / b
+
+
+def test_the_crane_of_new_machine_is_a_yes_hanging_and_a_no_upside_down(tmp_path: Path) -> None:
+    make("machine", "crane", tmp_path)
+    hanging = servonode.check(tmp_path / "crane.toml")
+    assert hanging.verdict == "yes"
+    assert texts(hanging, "warn") == ""
+    upside_down = servonode.check(tmp_path / "crane.toml", plant__initial__theta=3.14)
+    assert upside_down.verdict == "no"
+    assert "left free: theta, theta_dot; unstable, +3.44 1/s at theta = 3.14 rad: non-minimum phase" in texts(
+        upside_down
+    )
+    assert "hold theta by a fast inner loop" in texts(upside_down)
+    assert "travel" not in texts(upside_down)
 
 
 def test_what_grows_without_running_away_is_warned_of() -> None:
-    report = servonode.check("trailer_rates", controller__settings__v=-0.4)
-    assert "perturbations grow at most 3.2-fold" in texts(report, "warn")
+    assert "perturbations grow at most 18-fold" in texts(servonode.check("snowboarder_slalom"), "warn")
 
 
 @pytest.mark.parametrize("speed", [0.4, -0.4])

@@ -101,9 +101,9 @@ def test_only_a_name_of_one_unit_is_common() -> None:
 @pytest.mark.parametrize(
     ("content", "text"),
     [
-        ("", "its first line has no columns t"),
-        ("x,y\n1,2\n", "its first line has no columns t"),
-        ("t,x,x\n1,2,3\n", "its first line has no columns t"),
+        ("", "the first line does not name the columns t"),
+        ("x,y\n1,2\n", "the first line does not name the columns t"),
+        ("t,x,x\n1,2,3\n", "the first line does not name the columns t"),
         ("t,x\n", "has no rows"),
         ("t,x\n0.0,abc\n", "is damaged (could not convert string 'abc'"),
         ("t,x\n0.0,1.0\n1.0\n", "is damaged"),

@@ -189,12 +189,12 @@ def test_an_energy_that_the_start_does_not_have_is_remarked_upon() -> None:
     assert found(E_0=0.02876894697449).notes == ()
     (note,) = found(E_0=5.0).notes
     assert note.startswith(
-        "the start has 0.0287689 J and E_0 is 5 J: the residual 'energy' starts at -4.971 J and dies"
+        "the initial state has 0.0287689 J and E_0 is 5 J: the residual 'energy' starts at -4.971 J and decays"
     )
     (note,) = found(E_0=5.0, lambda_=0.0).notes
     assert "stays, for lambda = 0" in note
     (note,) = found(q=0.0, s=2.0, E_0=-4.0).notes  # less than the start's, not less than at rest there
-    assert "the start has -0.807719 J" in note
+    assert "the initial state has -0.807719 J" in note
 
 
 def test_the_residual_of_the_energy_starts_at_that_difference() -> None:
@@ -250,14 +250,14 @@ def test_an_end_that_is_not_reached_in_the_time_is_no_refusal() -> None:
     assert found("sqrt(x)", q=0.5, duration=3.0).notes == ()  # it is lost before
     for q, duration in ((0.02, 0.001), (1.99, 0.001), (1.9999, 0.0001)):  # less than a piece away, too
         assert found("-sqrt(4 - x**2)", q=q, s=0.5, r=0.1, duration=duration).notes == ()
-    with pytest.raises(ModelError, match="the profile ends or stands vertical at x = 2, and the hoop gets there"):
+    with pytest.raises(ModelError, match="the profile ends or is vertical at x = 2, and the hoop gets there"):
         found("-sqrt(4 - x**2)", q=1.99, s=3.0, r=0.1, duration=0.5)
 
 
 # refusals
 
 
-CIRCLE = "the profile ends or stands vertical at x = 2, z = 0, and the hoop gets there"
+CIRCLE = "the profile ends or is vertical at x = 2, z = 0, and the hoop gets there"
 REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
     "kink": (
         {"settings": {"profile": "abs(x)"}},
@@ -285,7 +285,7 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
     "vertical": ({"settings": {"profile": BOWL}, "parameters": {"r": 0.1}, "initial": {"q": 1.0, "s": 5.0}}, CIRCLE),
     "vertical graph": (
         {"settings": {"profile": "-sqrt(4 - x**2)"}, "parameters": {"r": 0.1}, "initial": {"q": 1.0, "s": 5.0}},
-        "the profile ends or stands vertical at x = 2, and the hoop gets there",
+        "the profile ends or is vertical at x = 2, and the hoop gets there",
     ),
     "too curved": (
         {"parameters": {"r": 0.3}},
@@ -301,21 +301,24 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "flies at once": (
         {"settings": {"profile": "-x**2"}, "initial": {"q": 0.0, "s": 2.5}},
-        "[plant.initial] s: contact lost: the profile would have to pull (n < 0) at the start already, n = -2.445 N",
+        "[plant.initial] s: contact lost: the profile would have to pull (n < 0) already in the "
+        "initial state, n = -2.445 N",
     ),
     "off the profile": (
         {"initial": {"x": 0.99, "z": 5.0, "alpha": -0.29}},
-        "[plant.initial] x: contact lost: the profile would have to pull (n < 0) at the start already, n = -144 N; "
-        "the start is off the profile by 4.999 m, and alpha by 0.00806 rad; leave x, z, alpha out",
+        "[plant.initial] x: contact lost: the profile would have to pull (n < 0) already in the "
+        "initial state, n = -144 N; "
+        "the initial state is off the profile by 4.999 m, and alpha by 0.00806 rad; leave x, z, alpha out",
     ),
     "one state off the profile": (
         {"initial": {"q": 1.0, "z": 5.0}},
-        "[plant.initial] z: contact lost: the profile would have to pull (n < 0) at the start already, n = -14",
+        "[plant.initial] z: contact lost: the profile would have to pull (n < 0) already in the initial state, n = -14",
     ),
     "velocity off the profile": (
         {"initial": {"q": 1.0, "z_dot": 5.0}},
-        "[plant.initial] z_dot: contact lost: the profile would have to pull (n < 0) at the start already, n = -26.45 "
-        "N; the velocity of the start leads off the profile",
+        "[plant.initial] z_dot: contact lost: the profile would have to pull (n < 0) already in the "
+        "initial state, n = -26.45 "
+        "N; the initial velocity leads off the profile",
     ),
     "height of a graph": (
         {"initial": {"q": 1.0, "z_a": 0.0}},

@@ -1,5 +1,6 @@
 """The sampled loop in one process: nodes on the bus in memory and the fused loop end in the same bits."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,11 @@ from numpy.testing import assert_allclose
 
 from servonode.analysis import simulate as modes
 from servonode.api import simulate
+from servonode.closed_loop.closed_loop import resolve
+from servonode.closed_loop.launch_file import read_launch
 from servonode.closed_loop.run import Run
 from servonode.mechanics.integrate import INTEGRATORS
+from servonode.nodes.controller_node import ControllerNode
 
 PURSUIT: dict[str, Any] = {"run__duration": 4.0}
 RATES = """
@@ -167,7 +171,7 @@ def test_the_python_call_takes_every_kind_of_override() -> None:
 
 @pytest.mark.parametrize("wrong", [{"control": "continous"}, {"loop": "node"}, {"every": 0}, {"every": -10}])
 def test_an_option_of_the_call_that_is_no_choice_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"; (choose|give)"):
+    with pytest.raises(ValueError, match=r"[;?] (choose|give)"):
         simulate("trailer_coast", **wrong)
 
 
@@ -214,6 +218,23 @@ INTO_THE_ROBOT: dict[str, Any] = {
     "controller__settings__rho0": 0.06,
     "run__duration": 10.0,
 }
+
+
+def test_a_process_that_sleeps_changes_no_bit_of_a_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["run.duration=0.5", "controller.gains.integral=0.5", "plant.safety.command_timeout=0.02"]
+    closed_loop = resolve(read_launch("trailer_pursuit", words))
+    expected = modes.simulate_nodes(closed_loop, 10)
+    respond = ControllerNode._respond
+
+    def slowly(node: ControllerNode, state: Any, k: int) -> None:
+        respond(node, state, k)
+        if k % 100 == 0:
+            time.sleep(0.03)  # longer than the command timeout
+
+    monkeypatch.setattr(ControllerNode, "_respond", slowly)
+    slow = modes.simulate_nodes(closed_loop, 10)
+    for name, torque in expected.input.items():
+        np.testing.assert_array_equal(slow.input[name], torque, name)
 
 
 @pytest.mark.parametrize("loop", ["fused", "nodes"])

@@ -543,6 +543,6 @@ def test_a_start_on_the_literal_program_from_upright_says_what_is_singular() -> 
         "controller": {"program": "literal"},
     }
     with pytest.raises(
-        LaunchError, match=r"on_program: no start .* heading, lean, pitch or their slopes are not finite"
+        LaunchError, match=r"on_program: no initial state .* heading, lean, pitch or their derivatives are not finite"
     ):
         servonode.simulate(launch)

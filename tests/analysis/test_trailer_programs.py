@@ -100,7 +100,7 @@ def test_a_start_on_the_program_has_no_residual() -> None:
 
 def test_a_start_on_the_program_that_cannot_be_is_refused() -> None:
     initial = {"plant__initial": {"on_program": True, **dict.fromkeys(("phi", "Omega"), 0.3)}}
-    with pytest.raises(LaunchError, match="no start on the program was found with phi, Omega given"):
+    with pytest.raises(LaunchError, match="no initial state on the program was found with phi, Omega given"):
         servonode.check("trailer_hitch_swing", **initial)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from servonode.analysis import zero_dynamics
+from servonode.analysis import continuous_loop, perturbations
 from servonode.analysis.simulate import SimulationError
 from servonode.analysis.zero_dynamics import ZeroDynamics, judge
 from servonode.api import simulate
@@ -113,7 +113,7 @@ def test_looking_ahead_backward_departs_at_the_speed_over_the_distance(judged: J
     assert found.judgement == "growing"
     assert found.rate == pytest.approx(0.3 / 0.3, rel=1e-3)  # V / L
     assert found.state in ("psi", "phi", "Omega")
-    assert "perturbations grow as exp(1 t)" in found.text
+    assert "unstable, +1 1/s at zero: non-minimum phase" in found.text
     assert "turn the direction of travel" in found.text
 
 
@@ -149,10 +149,10 @@ def test_coordinates_that_only_integrate_do_not_count_as_growing(judged: Judge) 
 def test_a_power_of_time_is_no_growth_and_an_exponential_is(power: int) -> None:
     times = np.linspace(0.0, 50.0, 300)
     directions = [np.eye(4)] * len(times)
-    slow = zero_dynamics._Motion(list(times), list(np.tile(power * np.log1p(10 * times), (4, 1)).T), directions)
-    fast = zero_dynamics._Motion(list(times), list(np.tile(0.2 * times, (4, 1)).T), directions)
-    assert zero_dynamics._growth(slow)[0] is None
-    assert zero_dynamics._growth(fast)[0] == pytest.approx(0.2, rel=1e-9)
+    slow = perturbations.Motion(list(times), list(np.tile(power * np.log1p(10 * times), (4, 1)).T), directions)
+    fast = perturbations.Motion(list(times), list(np.tile(0.2 * times, (4, 1)).T), directions)
+    assert perturbations.growth(slow)[0] is None
+    assert perturbations.growth(fast)[0] == pytest.approx(0.2, rel=1e-9)
 
 
 def test_a_machine_without_controller_is_all_free(judged: Judge) -> None:
@@ -167,7 +167,7 @@ def test_a_law_that_loses_rank_on_the_way_is_not_bounded(judged: Judge) -> None:
 
 
 def test_a_motion_of_too_many_steps_is_refused_with_the_remedy(judged: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zero_dynamics, "MAX_STEPS", 5)
+    monkeypatch.setattr(continuous_loop, "MAX_STEPS", 5)
     with pytest.raises(SimulationError, match=r"took 5 steps to t = .* s; judge a shorter duration"):
         judged(60.0, **SWINGING)
 

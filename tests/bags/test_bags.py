@@ -55,12 +55,6 @@ def realtime(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, int]:
     return file, began, time.time_ns()
 
 
-@pytest.fixture
-def runs(tmp_path: Path) -> Iterator[Runs]:
-    with private_runs(tmp_path) as runs:
-        yield runs
-
-
 def messages(file: Path) -> list[tuple[str, Any, Any]]:
     """Topic, schema and record of each message, by the library alone."""
     with file.open("rb") as stream:
@@ -340,23 +334,21 @@ def test_what_is_no_recording_is_refused_in_one_line(lockstep: Path, tmp_path: P
         writer.finish()
     because = {
         absent: "cannot be read (No such file or directory); give the .mcap file of a recording",
-        text: "no recording; give an .mcap file, or the .spool file that a killed run has left",
-        foreign: "an MCAP file, but no recording of servonode (rosbag2); give one of run --record",
+        text: "not a recording; give an .mcap file, or the .spool file that a killed run left",
+        foreign: "an MCAP file, but not a recording of servonode (rosbag2); give one of run --record",
         later: "written by servonode 9.0 in format 9, this version reads format 1; use that version",
     }
     for file, why in because.items():
         for words in (("bag", "info"), ("replay",), ("bag", "recover"), ("bag", "report")):
             assert refused(*words, str(file)) == f"{file}: {why}"
     assert refused("bag", "export", str(lockstep), "rows.xls") == (
-        "rows.xls: is no format of exports; name it FILE.csv, FILE.npz, FILE.parquet"
+        "rows.xls: is not a format of exports; name it FILE.csv, FILE.npz, FILE.parquet"
     )
     line = refused("bag", "export", str(lockstep), str(tmp_path / "a.csv"), "--topic", "plant/stat")
     assert line.startswith(f"{lockstep}: holds no topic 'plant/stat'; choose controller/command, ")
     there = tmp_path / "there.csv"
     there.write_text("mine")
-    assert refused("bag", "export", str(lockstep), str(there)).startswith(
-        f"{there} is there already; name another file"
-    )
+    assert refused("bag", "export", str(lockstep), str(there)).startswith(f"{there} exists already; name another file")
     assert there.read_text() == "mine"
     assert "recorded in real time" in refused_again(lockstep, tmp_path)
 
@@ -377,7 +369,7 @@ def test_recordings_do_not_overwrite(runs: Runs, tmp_path: Path) -> None:
     there = tmp_path / "there.mcap"
     there.write_bytes(b"")
     line = refused("run", "trailer_pursuit", "--record", str(there))
-    assert line.startswith(f"--record {there}: is there already; name another file, or remove it")
+    assert line.startswith(f"--record {there}: the file exists already; name another file, or remove it")
     line = refused("run", "trailer_pursuit", "--record", str(tmp_path / "a.csv"))
     assert "a recording is an MCAP file; name it FILE.mcap" in line
     for number in (1, 2):
@@ -422,7 +414,7 @@ def test_a_run_that_goes_on_is_recorded_by_listening(runs: Runs, tmp_path: Path)
 
 
 def test_without_a_run_there_is_nothing_to_record(runs: Runs) -> None:
-    assert refused("record") == "no run is going on; start one with servonode run FILE"
+    assert refused("record") == "no run is in progress; start one with servonode run FILE"
 
 
 # deaths and disks
@@ -524,7 +516,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_run(runs: Runs, tmp_path: Pa
 
 
 def test_the_script_of_the_docs_plots_a_recording_without_servonode(lockstep: Path, tmp_path: Path) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "recordings.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "how_to" / "recordings.md").read_text()
     script = text.partition("```python\n")[2].partition("```")[0]
     assert "servonode" not in script
     assert len(script.strip().splitlines()) <= 11

@@ -33,7 +33,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def changed(whole: Path, file: Path, change: Change) -> Path:
-    """The recording written anew, with other content of the same kind."""
+    """The recording written again, with other content of the same kind."""
     schemas: dict[int, int] = {}
     channels: dict[int, tuple[int, str]] = {}
     with whole.open("rb") as source, file.open("wb") as stream:
@@ -190,7 +190,10 @@ def test_messages_that_are_none_are_left_out(tmp_path: Path, whole: Path, conten
 
 
 def test_states_of_another_machine_and_no_states_are_refused(tmp_path: Path, whole: Path) -> None:
-    for change, text in ((with_values(state={"q": 1.0}), "is none of the machine"), (lambda _: None, "holds no rows")):
+    for change, text in (
+        (with_values(state={"q": 1.0}), "does not belong to the machine"),
+        (lambda _: None, "holds no rows"),
+    ):
         bare = changed(whole, tmp_path / "bare.mcap", only("rows.npz", lambda _: None))
         bag = read_bag(changed(bare, tmp_path / "none.mcap", only("plant/state", change)))
         with pytest.raises(BagError, match=text):

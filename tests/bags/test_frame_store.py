@@ -78,7 +78,7 @@ def test_a_disk_that_is_full_ends_the_recording_with_one_line(tmp_path: Path) ->
     spooler.spool(said.append)
     assert spooler.all_written()
     assert said == [
-        f"{read_only}: cannot be written (Bad file descriptor); the recording ends here; the run goes on, and rows "
+        f"{read_only}: cannot be written (Bad file descriptor); the recording ends here; the run continues, and rows "
         "stay in memory until they can be written"
     ]
 

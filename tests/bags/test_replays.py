@@ -2,7 +2,6 @@
 
 import shutil
 import sys
-from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
@@ -13,16 +12,10 @@ from servonode.bags.replay import replay
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.plants.drivers import DRIVERS
-from tests.helpers.runs import START_S, Runs, private_runs
+from tests.helpers.runs import START_S, Runs
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 PACKAGED = sorted(each.name.removesuffix(".toml") for each in files("servonode.launch").iterdir())
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Iterator[Runs]:
-    with private_runs(tmp_path) as runs:
-        yield runs
 
 
 def with_controller(launch: str) -> bool:

@@ -295,7 +295,7 @@ GOLDEN = {
 
 @pytest.mark.parametrize("topic", GOLDEN)
 def test_the_bytes_in_the_protocols_page_are_these_messages(topic):
-    page = (Path(__file__).parent.parent.parent / "docs" / "protocol.md").read_text()
+    page = (Path(__file__).parent.parent.parent / "docs" / "reference" / "protocol.md").read_text()
     printed = page.partition(f"<!-- {topic} -->\n```\n")[2].partition("```")[0]
     if topic == "applied":  # a machine's state has fewer keys than a plant's
         assert bytes.fromhex(printed) == encode(GOLDEN[topic])
@@ -304,5 +304,5 @@ def test_the_bytes_in_the_protocols_page_are_these_messages(topic):
 
 @pytest.mark.parametrize("kind", [Setup, State, Applied])
 def test_the_protocols_page_names_every_key(kind):
-    page = (Path(__file__).parent.parent.parent / "docs" / "protocol.md").read_text()
+    page = (Path(__file__).parent.parent.parent / "docs" / "reference" / "protocol.md").read_text()
     assert [name for name in kind.__struct_fields__ if f"`{name}`" not in page] == []

@@ -111,7 +111,7 @@ def test_simulate_and_run_refuse_what_check_refuses(verb: str, mistake: str) -> 
 
 def test_a_target_inside_the_guard_radius_is_refused_at_the_start() -> None:
     line = refused("simulate", "trailer_pursuit", "--set", "target.x=0.03", "--set", "target.y=0")
-    assert "at the start the target is inside the guard radius" in line
+    assert "at the initial state the target is inside the guard radius" in line
     assert "start farther away" in line
 
 
@@ -187,7 +187,7 @@ ALSO_SLOWLY = [
 def test_a_damaged_cache_is_made_again(
     own_cache: Callable[[], subprocess.CompletedProcess[str]], tmp_path: Path, kind: str
 ) -> None:
-    # the target's kernel: small, so that building it anew is quick
+    # the target's kernel: small, so that building it again is quick
     kernels = sorted(
         (tmp_path / "cache" / "servonode" / "kernels").iterdir(), key=lambda each: (each / "kernel.txt").stat().st_size
     )
@@ -386,7 +386,9 @@ def test_reports_are_pictures_and_pages_by_their_endings(tmp_path: Path) -> None
 def test_a_report_of_another_ending_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     page, other = tmp_path / "a.html", tmp_path / "a.txt"
     line = refused("simulate", "trailer_pursuit", "--report", str(page), "--report", str(other), *SHORT)
-    assert line == f"servonode: {other}: no report ends like this; choose .png, .pdf, .svg, .jpg, .html\n".rstrip("\n")
+    assert line == f"servonode: {other}: unknown ending of a report; choose .png, .pdf, .svg, .jpg, .html\n".rstrip(
+        "\n"
+    )
     assert not page.exists()
 
 
@@ -592,6 +594,7 @@ EXITS = {  # of each verb: every exit code that it can end with
     "bag export": {"0", "2", "130"},
     "bag report": {"0", "1", "2", "129", "130", "143"},
     "record": {"0", "1", "2", "143"},
+    "completion": {"0", "2"},
     "new": {"0", "2"},
     "list": {"0", "2"},
     "show": {"0", "2", "130"},
@@ -662,7 +665,7 @@ def test_no_help_is_cut_off_and_none_is_wider_than_the_terminal() -> None:
 def test_a_group_of_commands_alone_shows_them() -> None:
     result = servo("protocol")
     assert (result.exit_code, result.stderr) == (0, "")
-    assert "  check  Talk to a machine program" in result.stdout
+    assert "  check  Act as the host of a machine program" in result.stdout
 
 
 def test_a_file_of_verbs_holds_what_the_table_says() -> None:
@@ -692,9 +695,9 @@ def test_a_mistyped_verb_is_answered_with_the_nearest(typed: str, near: str) -> 
 @pytest.mark.parametrize(
     ("key", "typed", "says"),
     [
-        ("plant.machine", "snowborder", "did you mean snowboarder? take a name that servonode list machines shows"),
-        ("plant.machine", "zzz", "'zzz' is unknown; take a name that servonode list machines shows"),
-        ("controller.program", "persuit", "did you mean pursuit? take a name that servonode list programs shows"),
+        ("plant.machine", "snowborder", "did you mean snowboarder? choose a name that servonode list machines shows"),
+        ("plant.machine", "zzz", "'zzz' is unknown; choose a name that servonode list machines shows"),
+        ("controller.program", "persuit", "did you mean pursuit? choose a name that servonode list programs shows"),
     ],
 )
 def test_a_mistyped_name_is_answered_with_the_nearest_and_where_all_are_listed(key: str, typed: str, says: str) -> None:

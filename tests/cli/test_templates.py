@@ -34,7 +34,7 @@ def test_what_is_made_runs_with_the_printed_command(tmp_path: Path, kind: str) -
     made = servonode(tmp_path, "new", kind, "crab")
     assert made.returncode == 0, made.stderr
     names = [f"crab.{ending}" for ending in MADE[kind]]
-    assert made.stdout.splitlines() == [*(f"made {name}" for name in names), "now: servonode run crab.toml"]
+    assert made.stdout.splitlines() == [*(f"wrote {name}" for name in names), "now: servonode run crab.toml"]
     assert sorted(each.name for each in tmp_path.iterdir()) == names
     command = made.stdout.splitlines()[-1].removeprefix("now: servonode ").split()
     run = servonode(tmp_path, *command, *QUICK)
@@ -81,6 +81,19 @@ def test_nothing_is_overwritten(tmp_path: Path, kind: str) -> None:
     last.write_text("mine")
     refused = servonode(tmp_path, "new", kind, "crab")
     assert refused.returncode == 2
-    assert f"{last.name} is there already; choose another name, or move it away" in refused.stderr
+    assert f"{last.name} exists already; choose another name, or move the file away" in refused.stderr
     assert last.read_text() == "mine"
     assert list(tmp_path.iterdir()) == [last]
+
+
+@pytest.mark.parametrize(
+    ("kind", "file"),
+    [("examples", "segway/place.toml"), ("launch", "trailer_pursuit_serial.toml"), ("firmware", "device.c")],
+)
+def test_examples_and_firmware_are_copied_into_a_new_folder(tmp_path: Path, kind: str, file: str) -> None:
+    made = servonode(tmp_path, "new", kind, "mine")
+    assert (made.returncode, made.stdout) == (0, "wrote mine\n")
+    assert (tmp_path / "mine" / file).read_bytes() == (Path(__file__).parents[2] / kind / file).read_bytes()
+    again = servonode(tmp_path, "new", kind, "mine")
+    assert (again.returncode, again.stdout) == (2, "")
+    assert again.stderr == "servonode: mine is there already; choose another name, or move it away\n"

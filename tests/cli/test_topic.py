@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from msgspec import msgpack, structs
@@ -22,22 +22,16 @@ from servonode.cli.topic_rates import bandwidth_text, delay_text, rate_text
 from servonode.cli.topic_table import table
 from servonode.cli.topic_values import NoSuchField, chosen, flat
 from servonode.nodes.raw_inbox import Raw
-from tests.helpers.runs import END_S, Runs, eventually, operator, private_runs
+from tests.helpers.runs import END_S, Runs, eventually, operator
 
 ECHO = ("topic", "echo")
 TOPICS = (
     "controller/command", "controller/estimate", "controller/report", "controller/status", "plant/applied",
     "plant/state", "plant/status", "target/status", "target/target",
 )  # fmt: skip
-NONE = "no run is going on; start one with servonode run FILE"
+NONE = "no run is in progress; start one with servonode run FILE"
 FROZEN_S = 4.0  # in which the plant publishes more than the system's buffers and those of the echo hold
 FORGIVING = ("run.speed=1", "run.duration=600", "plant.safety.command_timeout_floor=5")  # a busy host is not tested
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Iterator[Runs]:
-    with private_runs(tmp_path) as runs:
-        yield runs
 
 
 @contextmanager
@@ -61,7 +55,7 @@ def refused(*words: str, of: tuple[str, ...] = ECHO) -> str:
 
 
 def test_a_run_is_heard_topic_by_topic_until_it_ends(runs: Runs) -> None:
-    assert refused("state") == "no run is going on; start one with servonode run FILE"
+    assert refused("state") == "no run is in progress; start one with servonode run FILE"
     run = runs.start("trailer_pursuit", *FORGIVING)
     run.wait_open()
 
@@ -82,7 +76,7 @@ def test_a_run_is_heard_topic_by_topic_until_it_ends(runs: Runs) -> None:
 
     choices = "choose applied, command, estimate, report, state, status, target, or one node's: target/target, "
     assert f"topic 'plant/command' is not published in this run; {choices}" in refused("plant/command")
-    assert refused("nowhere", "state").startswith("no run named 'nowhere' is going on; going on: ")
+    assert refused("nowhere", "state").startswith("no run named 'nowhere' is in progress; choose ")
 
     with began(run.name, "state") as interrupted, began("plant/status", "--json") as left:
         interrupted.send_signal(signal.SIGINT)
@@ -119,7 +113,9 @@ def test_topics_and_nodes_of_a_run_are_shown_in_the_words_of_ros2(runs: Runs) ->
 
     assert lines("topic", "list") == list(TOPICS)
     assert "plant/state [State]" in lines("topic", "list", run.name, "-t")
-    assert "plant/state [State] to controller: What the plant measured at step `k`." in lines("topic", "list", "-v")
+    assert "plant/state [State] to controller: The state of the plant, measured at step `k`." in lines(
+        "topic", "list", "-v"
+    )
     assert [each["name"] for each in json.loads("".join(lines("topic", "list", "--json")))] == list(TOPICS)
     shown = lines("topic", "info", run.name, "status")
     assert shown[:4] == [
@@ -150,16 +146,24 @@ def test_topics_and_nodes_of_a_run_are_shown_in_the_words_of_ros2(runs: Runs) ->
     problem = "there is no field 'state.Vv'; did you mean state.V? Choose t, seq, run, k, mono, node, src, state.X, "
     assert refused("state", "--field", "state.Vv").startswith(problem)
 
-    average, spread = report("hz", "plant/state", "--window", "200", after="average rate: ")
+    asked = (
+        ("average rate: ", "hz", "plant/state", "--window", "200"),
+        ("/s from ", "bw", "state"),
+        ("average delay: ", "delay", run.name, "state", "--window", "50"),
+        ("plant/status average rate: ", "hz", "status"),
+    )
+    with ThreadPoolExecutor() as pool:
+        rate, size, delay, slow = pool.map(lambda each: report(*each[1:], after=each[0]), asked)
+    average, spread = rate
     assert float(average.removeprefix("average rate: ")) == pytest.approx(1000.0, rel=0.1)
     assert re.fullmatch(r"\tmin: \d\.\d{3}s max: \d\.\d{3}s std dev: \d\.\d{5}s window: 200\n", spread)
-    average, spread = report("bw", "state", after="/s from ")
+    average, spread = size
     assert re.fullmatch(r"\d+\.\d\d KB/s from 100 messages\n", average)
     assert re.fullmatch(r"\tMessage size mean: \d+ B min: \d+ B max: \d+ B\n", spread)
-    average, spread = report("delay", run.name, "state", "--window", "50", after="average delay: ")
+    average, spread = delay
     assert 0.0 < float(average.removeprefix("average delay: ")) < 1.0
     assert spread.endswith(" window: 50\n")
-    average, _ = report("hz", "status", after="plant/status average rate: ")
+    average, _ = slow
     assert float(average.rpartition(" ")[2]) == pytest.approx(5.0, rel=0.2)
     run.stop()
 
@@ -183,20 +187,23 @@ def test_without_a_run_there_is_the_table_of_topics_and_for_the_rest_one_line(ru
     for words in (("topic", "list"), ("topic", "info", "state"), ("topic", "list", "--json")):
         result = operator(*words)
         assert (result.returncode, result.stderr) == (
-            0, "servonode: no run is going on; this is what any run publishes\n",
+            0, "servonode: no run is in progress; these are the topics of any run\n",
         )  # fmt: skip
     text = operator("topic", "list").stdout
     assert [line.split()[0] for line in text.splitlines()] == list(TOPICS)
-    assert re.search(r"\n  age +number +s +how old", operator("topic", "info", "state").stdout)
+    assert re.search(r"\n  age +number +s +age of", operator("topic", "info", "state").stdout)
     for words in (("echo", "state"), ("hz", "state"), ("bw", "state"), ("delay", "state")):
         assert refused(*words, of=("topic",)) == NONE
     assert refused("list", of=("node",)) == refused("info", "plant", of=("node",)) == NONE
     assert "topic 'staet' is not published" in operator("topic", "info", "staet").stderr
     assert operator("topic", "info", "staet").returncode == 2
-    assert refused("list", "nowhere", of=("topic",)) == "no run named 'nowhere' is going on; none is going on"
+    assert (
+        refused("list", "nowhere", of=("topic",))
+        == "no run named 'nowhere' is in progress; start one with servonode run FILE"
+    )
     assert refused("state", "--csv", "--json").startswith("give --csv or --json, not both")
     assert refused("state", "--once", "-n", "3").startswith("give --once or -n COUNT, not both")
-    assert refused("a", "b", "c").startswith("give one topic, and before it at most one run")
+    assert refused("a", "b", "c").startswith("give one topic, with at most one run before it")
 
 
 def test_a_topic_that_stays_silent_ends_an_echo_that_is_told_how_long_to_wait(runs: Runs) -> None:

@@ -7,10 +7,20 @@ from servonode.cli.main import main
 
 SPHERO, RIDER = "sphero_rolls", "snowboarder_falls"
 REFUSED = {
-    "a quaternion of no length": (SPHERO, "plant.initial.q=[0,0,0,0]", "constraint norm of q", "start elsewhere"),
-    "a direction of no length": (SPHERO, "plant.initial.n=[0,0,0]", "constraint norm of n", "start elsewhere"),
+    "a quaternion of no length": (
+        SPHERO,
+        "plant.initial.q=[0,0,0,0]",
+        "constraint norm of q",
+        "choose another initial state",
+    ),
+    "a direction of no length": (
+        SPHERO,
+        "plant.initial.n=[0,0,0]",
+        "constraint norm of n",
+        "choose another initial state",
+    ),
     "a direction too long": (SPHERO, "plant.initial.n=[0,0,-2]", "expression is 3 instead of 0", "holds n_2 = -1"),
-    "a pendulum that stands": (SPHERO, "plant.initial.n=[0,0,1]", "tilt above 75 degrees", "start elsewhere"),
+    "a pendulum that stands": (SPHERO, "plant.initial.n=[0,0,1]", "tilt above 75 degrees", "choose another one"),
     "a pendulum of two entries": (SPHERO, "plant.initial.n=[0,-1]", "is not a list of 3 numbers", "give one"),
     "a shell without inertia": (
         SPHERO,
@@ -19,8 +29,8 @@ REFUSED = {
         "central inertia of the shell",
     ),
     "a negative mass": (SPHERO, "plant.parameters.m=-2", "must be greater than 0", "pendulum mass"),
-    "a fallen body": (RIDER, "plant.initial.sigma=1.5", "fallen: the body lies on the snow", "start elsewhere"),
-    "a body that lies forward": (RIDER, "plant.initial.theta=-1.6", "fallen: the body lies", "start elsewhere"),
+    "a fallen body": (RIDER, "plant.initial.sigma=1.5", "fallen: the body lies on the snow", "choose another one"),
+    "a body that lies forward": (RIDER, "plant.initial.theta=-1.6", "fallen: the body lies", "choose another one"),
     "a wall": (
         RIDER,
         "plant.parameters.alpha=1.6",
@@ -89,5 +99,5 @@ def test_a_start_off_the_programs_domain_is_refused(launch: str, overrides: list
     words = [word for each in overrides for word in ("--set", each)]
     result = servo("simulate", launch, *words)
     assert result.exit_code == 2
-    assert f"servonode: {launch} [plant.initial]: at the start " in result.stderr
+    assert f"servonode: {launch} [plant.initial]: at the initial state " in result.stderr
     assert problem in result.stderr

@@ -73,7 +73,7 @@ def _numeric(info: inspect.Type, name: str) -> Iterator[str]:
 
 KEYS = (*numeric(Sections), *NAMED)
 ALL = "SERVONODE_ATTACKS" in os.environ  # every value of every key by every verb: an hour
-COMPILED = {"plant.disturbance.U1", "controller.damping", "controller.gains.integral", "target.x"}  # anew for a value
+COMPILED = {"plant.disturbance.U1", "controller.damping", "controller.gains.integral", "target.x"}  # again for a value
 QUICK = [key for key in KEYS if key not in COMPILED]
 
 
@@ -200,20 +200,36 @@ def refused(*words: str) -> str:
 @pytest.mark.parametrize(
     ("setting", "problem", "remedy"),
     [
-        ("plant.step=1e-9", "125.664 s are 1.26e+11 plant steps of 0.000000001 s, at most 1e+10 can be had", "longer"),
+        (
+            "plant.step=1e-9",
+            "125.664 s are 1.26e+11 plant steps of 0.000000001 s; at most 1e+10 are possible",
+            "longer",
+        ),
         ("run.duration=1e9", "1000000000 s are 1e+12 plant steps of 0.001 s", "give at most 10000000, or a longer"),
         ("run.duration=1e300", "1e+300 is not a number > 0 and <= 9e+09", "give the plant time"),
-        ("run.speed=1e300", "1e+300 is not a number >= 1e-06 and <= 1e+06", "give plant seconds per wall second"),
-        ("run.speed=5e-324", "5e-324 is not a number >= 1e-06 and <= 1e+06", "give plant seconds per wall second"),
+        (
+            "run.speed=1e300",
+            "1e+300 is not a number >= 1e-06 and <= 1e+06",
+            "give plant seconds per second of wall-clock time",
+        ),
+        (
+            "run.speed=5e-324",
+            "5e-324 is not a number >= 1e-06 and <= 1e+06",
+            "give plant seconds per second of wall-clock time",
+        ),
         ("plant.actuator.delay=1e300", "is not a number >= 0 and <= 9e+09", "give the dead time"),
         ("plant.sensor.delay=9e9", "9e+11 periods from sample to action are too many", "at most 100"),
         (
             "plant.sensor.noise=1e300",
-            "is beyond what can be computed with, -1e+50 to 1e+50",
+            "is outside the range of numbers, -1e+50 to 1e+50",
             "give the standard deviation",
         ),
-        ("plant.parameters.m0=1e300", "1e+300 is beyond what can be computed with", "give what differs"),
-        ("controller.gains.K0=[[1e300, 0], [0, 1]]", "is beyond what can be computed with", "give rates"),
+        ("plant.parameters.m0=1e300", "1e+300 is outside the range of numbers", "give the values that differ"),
+        (
+            "controller.gains.K0=[[1e300, 0], [0, 1]]",
+            "is outside the range of numbers",
+            "give the gains: convergence rates",
+        ),
     ],
 )
 def test_what_would_never_end_is_refused_with_the_range(verb: str, setting: str, problem: str, remedy: str) -> None:
@@ -281,10 +297,7 @@ def test_what_is_no_file_is_one_line_and_nobody_waits_for_it(verb: str, tmp_path
     os.mkfifo(pipe)
     for path in (pipe, "/dev/zero", "/dev/tty", "/dev/null"):
         line = refused(verb, str(path))
-        assert (
-            line
-            == f"servonode: {path}: neither a file nor a folder, but a pipe or a device; give the path of a TOML file"
-        )
+        assert line == f"servonode: {path}: a pipe or a device, not a file; give the path of a TOML file"
     assert "a directory; give the path of a TOML file in it" in refused(verb, str(tmp_path))
     (tmp_path / "huge.toml").write_bytes(b"")
     os.truncate(tmp_path / "huge.toml", 10**12)
@@ -299,7 +312,7 @@ LONG = {
     "keys of many parts": (".".join("a" * 49_000) + " = 1", "line 1 has more than 10000 dots; write shorter keys"),
     "many residuals": (
         HEAD + "[controller.residuals]\n" + "".join(f"x{i} = 'V'\n" for i in range(8000)),
-        "8000 residuals are stated; give as many as inputs, at most 50",
+        "8000 residuals are given; give as many as inputs, at most 50",
     ),
     "many targets": (
         HEAD + "[controller]\nprogram = 'pursuit'\n[target]\n" + "".join(f"x{i} = 't'\n" for i in range(8000)),

@@ -155,7 +155,7 @@ MACHINES = {
         "            y: 2 * v,\n",
         "",
         "constraint(",
-        "machine sled: no kinematics are stated for y, so their rates are free",
+        "machine sled: no kinematics are given for y, so their rates are free",
         "which the constraint N forbids; state kinematics={y: ..., ...}",
     ),
     "a redundant constraint": Case(
@@ -187,10 +187,10 @@ MACHINES = {
         "y.rate**2 - 4 * x.rate**2)",
         "y.rate**2 - 4",
         "machine sled, constraint N: the row must be linear",
-        "a constraint on coordinates is stated without rates, it is differentiated for you",
+        "a constraint on coordinates is given without rates, it is differentiated for you",
     ),
     "a constraint of nothing": Case(
-        "y - 2 * x)", "m - 2)", "m - 2)", "constraint N: it contains no coordinate and no rate", "state what it holds"
+        "y - 2 * x)", "m - 2)", "m - 2)", "constraint N: it contains no coordinate and no rate", "say what it holds"
     ),
     # energies
     "a kinetic energy that is not quadratic": Case(
@@ -205,7 +205,7 @@ MACHINES = {
         "(v**2 + y.rate**2",
         "(v**2 +",
         "machine sled: the kinetic energy contains the velocity v",
-        "state it in rates of coordinates such as x.rate",
+        "write it in rates of coordinates such as x.rate",
     ),
     "a velocity without inertia": Case(
         " + z.rate**2", "", "kinetic = m", "machine sled: a velocity among z_dot has no inertia", "give it mass"
@@ -215,7 +215,7 @@ MACHINES = {
         "inputs={F: 3 * x}",
         "inputs={F",
         "machine sled: input F does work on no coordinate's rate",
-        "state one such as x.rate",
+        "give one such as x.rate",
     ),
     # symbols
     "an unknown symbol in the kinetic energy": Case(
@@ -305,7 +305,7 @@ MACHINES = {
         "machine sled: parameters= is not a sequence",
     ),
     "an argument that Model does not have": Case(
-        "potential=0", "potentials=0", "return Model(", "TypeError: Model.__init__() got an unexpected keyword argument"
+        "potential=0", "potentials=0", "return Model(", "Model() has no argument 'potentials'; did you mean potential?"
     ),
     # Python
     "bad syntax": Case("rail = constraint", "rail = = constraint", "rail = =", "bad syntax: invalid syntax"),
@@ -398,8 +398,8 @@ PLACES = {
     "no_such_robots:model": "'no_such_robots:model': there is no Python module 'no_such_robots' here; install it, or "
     'write "./no_such_robots.py:model" for a file beside the launch file',
     "no_such.robots:model": "'no_such.robots:model': the package of 'no_such.robots' cannot be imported",
-    "diff_drive_trailr": "'diff_drive_trailr' is unknown; did you mean diff_drive_trailer? take a name that "
-    'servonode list machines shows, or state your own as "./my_machine.py:model" beside the launch file',
+    "diff_drive_trailr": "'diff_drive_trailr' is unknown; did you mean diff_drive_trailer? choose a name that "
+    'servonode list machines shows, or give your own as "./my_machine.py:model" beside the launch file',
 }
 
 
@@ -447,7 +447,7 @@ def test_a_start_without_a_finite_motion_is_answered_with_the_line_of_the_expres
     launch = LAUNCH.replace("./sled.py:model", "./singular.py:model") + f"initial = {{{start}}}\n"
     text = refused(launch, start="servonode: FILE [plant.initial]: ", singular=SINGULAR)
     line = 1 + SINGULAR[: SINGULAR.index(at)].count("\n")
-    assert text.startswith("at this start the machine has no finite motion (")
+    assert text.startswith("at this initial state the machine has no finite motion (")
     assert rate in text
     assert f"; singular.py line {line}: a division by zero or the root of a negative number there; correct it" in text
 
@@ -476,14 +476,14 @@ PROGRAMS = {
         'machine["X"]',
         'machine["X"]',
         "machine sled has no symbol 'X'",
-        "it has F, m, v, x, y, z, z_dot",
+        "it has F, m, speed, v, x, y, z, z_dot",
     ),
     "a residual that no velocity moves": Case(
         "x - share * goal",
         "share - goal",
         "residual(",
         "program reach, residual place: no velocity of sled moves it",
-        "state a residual that contains a coordinate or a velocity",
+        "give a residual that contains a coordinate or a velocity",
     ),
     "a residual that the constraint fixes": Case(
         "x - share * goal",
@@ -495,14 +495,14 @@ PROGRAMS = {
         "residuals=(place,)",
         'residuals=(place, residual("z", machine["z"], "z"))',
         "residuals=(",
-        "program reach states 2 servo-constraints for the 1 inputs of sled (F)",
-        "with more they cannot all be served",
+        "program reach has 2 servo-constraints for the 1 inputs of sled (F)",
+        "with more they cannot all be realised",
     ),
     "fewer residuals than inputs": Case(
         "residuals=(place,)",
         "residuals=()",
         "residuals=(",
-        "program reach states 0 servo-constraints for the 1 inputs",
+        "program reach has 0 servo-constraints for the 1 inputs",
         "complete it with another one",
     ),
     "a relation that is not linear": Case(
@@ -510,7 +510,7 @@ PROGRAMS = {
         'residuals=(), relations=(machine["F"]**2,)',
         "relations=",
         "program reach: the relation F**2 must be",
-        "linear in the inputs, its coefficients free of them; state it as such, for example U1 + U2",
+        "linear in the inputs, its coefficients free of them; write it so, for example U1 + U2",
     ),
     "a parameter of the machine's name": Case(
         'parameter("share"',
@@ -535,7 +535,8 @@ PROGRAMS = {
         "x - share * goal",
         "x.acceleration - goal",
         "residual(",
-        "program reach, residual place: 'x_ddot' is neither a state",
+        "program reach, residual place: it contains the acceleration x_ddot",
+        "use only states, rates, parameters and time",
     ),
     "no program": Case(
         "    return Program(",
@@ -601,7 +602,7 @@ VIEW = {
 )
 OUTLINE = 1 + DRAWN[: DRAWN.index('state["q"]')].count("\n")
 VIEWS = {
-    "number": "sled.py: VIEW is no View; state it as VIEW = View(...)",
+    "number": "sled.py: VIEW is not a View; write it as VIEW = View(...)",
     "outline": f"sled.py line {OUTLINE}: KeyError: 'q'; correct this line",
     "trail": "sled.py: VIEW has a trail of 'Y'; choose from x, y, z, v, z_dot, N, speed",
 }

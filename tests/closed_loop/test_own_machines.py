@@ -163,7 +163,7 @@ def test_what_a_file_imports_from_beside_it_is_forgotten_and_two_folders_do_not_
     before = (list(sys.path), {name for name in sys.modules if "stiffnesses" in name})
     assert stiffness(one) == pytest.approx(8.0, rel=1e-14)
     assert stiffness(other) == pytest.approx(9.0, rel=1e-14)
-    assert [stated_stiffness(each) for each in (one, other, one)] == [8.0, 9.0, 8.0]  # run anew, whatever is cached
+    assert [stated_stiffness(each) for each in (one, other, one)] == [8.0, 9.0, 8.0]  # run again, whatever is cached
     assert (list(sys.path), {name for name in sys.modules if "stiffnesses" in name}) == before
     assert not list(one.parent.rglob("*.pyc"))
 
@@ -259,7 +259,7 @@ def test_an_option_whose_default_is_computed_is_refused_with_its_line(write: Wri
     line = 1 + text[: text.index("len('ab')")].count("\n")
     assert refusal(write(slider=text)) == (
         f"[plant] machine: slider.py line {line}: the default of option 'copies' is not a number, a text or a truth "
-        "value; state one"
+        "value; give one"
     )
 
 
@@ -318,7 +318,7 @@ def test_the_list_shows_what_packages_add(package: str) -> None:
 
 def test_a_mistyped_name_of_a_packages_machine_is_answered_with_it(package: str, write: Write) -> None:
     file = write(launch=LAUNCH.replace("./slider.py:model", "some_slidr"))
-    assert "[plant] machine: 'some_slidr' is unknown; did you mean some_slider? take " in refusal(file)
+    assert "[plant] machine: 'some_slidr' is unknown; did you mean some_slider? choose " in refusal(file)
 
 
 # residuals in the launch file
@@ -361,12 +361,10 @@ def test_a_setting_of_an_inline_residual_changes_the_motion_without_a_new_deriva
 
 def test_residuals_and_a_program_together_are_refused(write: Write) -> None:
     both = INLINE.replace("[controller]", '[controller]\nprogram = "./follow.py:program"', 1)
-    expected = "[controller] residuals: a program and residuals are stated; give one of them"
+    expected = "[controller] residuals: there are both a program and residuals; give only one of them"
     assert refusal(write(launch=LAUNCH + both)) == expected
     neither = LAUNCH + "[controller]\nperiod = 0.01\n"
-    assert refusal(write(launch=neither)).startswith(
-        "[controller] program: missing; name a program, or state residuals"
-    )
+    assert refusal(write(launch=neither)).startswith("[controller] program: missing; name a program, or give residuals")
 
 
 @pytest.mark.parametrize(
@@ -375,8 +373,8 @@ def test_residuals_and_a_program_together_are_refused(write: Write) -> None:
         ('{place = "x - goals"}', "[controller] residuals.place: unknown name 'goals' at position 4"),
         ('{place = "abs(x) - share*goal - lead"}', "[controller] residuals.place: residual place: abs has no deri"),
         ('{place = "x - goal - lead"}', "[controller] residuals: 'share' is used by no residual; remove it"),
-        ('{"my place" = "x - share*goal - lead"}', "[controller] residuals.my place: is no name for a residual"),
-        ('{place = "x - share*goal - lead", more = "x"}', "states 2 servo-constraints for the 1 inputs of slider (F)"),
+        ('{"my place" = "x - share*goal - lead"}', "[controller] residuals.my place: is not a valid name"),
+        ('{place = "x - share*goal - lead", more = "x"}', "has 2 servo-constraints for the 1 inputs of slider (F)"),
     ],
 )  # fmt: skip
 def test_an_inline_residual_that_cannot_be_is_refused_at_its_name(write: Write, residuals: str, expected: str) -> None:
@@ -461,11 +459,13 @@ ROD_LAUNCH = '[run]\nduration = 0.2\n[plant]\nmachine = "./rod.py:model"\ninitia
 def test_a_start_off_a_holonomic_constraint_is_refused_with_the_nearest_start(write: Write) -> None:
     file = write(rod=ROD, launch=ROD_LAUNCH.format(1.5, -2.0))
     assert refusal(file) == (
-        "[plant.initial]: the start violates the constraint S, whose expression is 2.25 instead of 0; "
-        "near by holds x = 1.2, y = -1.6"
+        "[plant.initial]: the initial state violates the constraint S, whose expression is 2.25 instead of 0; "
+        "nearby holds x = 1.2, y = -1.6"
     )
     far = refusal(write(rod=ROD, launch=ROD_LAUNCH.format(0.0, 0.0)))
-    assert far.endswith("whose expression is -4 instead of 0; nothing near by satisfies it, start elsewhere")
+    assert far.endswith(
+        "whose expression is -4 instead of 0; no state nearby satisfies it, choose another initial state"
+    )
 
 
 def test_a_start_that_was_rounded_is_brought_onto_the_constraint(write: Write) -> None:
@@ -479,7 +479,7 @@ def test_a_start_that_was_rounded_is_brought_onto_the_constraint(write: Write) -
 
 def test_a_start_must_fit_the_length_that_the_launch_file_gives(write: Write) -> None:
     file = write(rod=ROD, launch=ROD_LAUNCH.format(0.0, -2.0) + "parameters.l = 3.0\n")
-    assert "the start violates the constraint S, whose expression is -5 instead of 0" in refusal(file)
+    assert "the initial state violates the constraint S, whose expression is -5 instead of 0" in refusal(file)
     assert servonode.load(file, plant__initial={"y": -3.0}).start["y"] == -3.0
 
 

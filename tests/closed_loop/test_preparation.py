@@ -118,7 +118,7 @@ def test_a_failing_preparation_is_one_line_of_the_users_file(folder: Path) -> No
     with pytest.raises(LaunchError, match=r"broken.py line 14: KeyError: 'mass'; correct this line"):
         servonode.simulate(launch(folder, "broken", initial={"angle": 1.0}))
     (folder / "no.py").write_text(MACHINE + "\nPREPARE = prepare\n")
-    with pytest.raises(LaunchError, match=r"no.py: PREPARE is no Preparation; state it as PREPARE = Preparation"):
+    with pytest.raises(LaunchError, match=r"no.py: PREPARE is no Preparation; write it as PREPARE = Preparation"):
         servonode.simulate(launch(folder, "no"))
 
 
@@ -126,8 +126,8 @@ def test_a_failing_preparation_is_one_line_of_the_users_file(folder: Path) -> No
     ("answer", "complaint"),
     [
         ('Prepared({"qq": 1.0}, {"E": 1.0})', "initial 'qq', which the machine does not have"),
-        ('Prepared({"x": "a"}, {"E": 1.0})', "x = 'a', which is no finite number"),
-        ('Prepared({"x": float("nan")}, {"E": 1.0})', "x = nan, which is no finite number"),
+        ('Prepared({"x": "a"}, {"E": 1.0})', "x = 'a', which is not a finite number"),
+        ('Prepared({"x": float("nan")}, {"E": 1.0})', "x = nan, which is not a finite number"),
         ("Prepared({})", "no E, which was left to it"),
         ('Prepared({}, {"E": 1.0}, notes="hello")', "notes that are one text instead of a tuple of texts"),
         ("None", "None; let it return Prepared"),

@@ -262,7 +262,7 @@ return Program("goal", "ideal", rows, ideal=True)
         ("", ', states={state("x", "way"): 1}', "'x' is used twice"),
         ("", ', states={x: 1}', "was not made by state"),
         ("", ', setpoints=(x,)', "was not made by setpoint"),
-        (', damping="b"', "", "'b' is no expression"),
+        (', damping="b"', "", "'b' is not an expression"),
         (', damping=parameter("q", "q", default=1)', "", "'q' is neither a state or parameter"),
         ("", ', requirements=(condition(late < parameter("q", "q", default=1), "no"),)', "'q' is neither a state"),
     ],
@@ -364,7 +364,10 @@ def test_faults_can_be_switched_off(write: Write) -> None:
 
 
 def test_a_start_beyond_a_fault_is_refused(write: Write) -> None:
-    text = r"\[plant.initial\]: the start is beyond a fault: over the edge .* elsewhere, or set plant.safety.faults"
+    text = (
+        r"\[plant.initial\]: the initial state violates a fault condition: over the edge .* another one, "
+        r"or set plant.safety.faults"
+    )
     with pytest.raises(LaunchError, match=text):
         servonode.simulate(write(RUNS_OFF, initial={"x": 1.1}))
 
@@ -383,7 +386,7 @@ def test_a_law_that_stops_leads_to_the_safe_action_too(write: Write) -> None:
 
 
 def test_a_brake_too_strong_for_the_step_is_refused(write: Write) -> None:
-    text = r"\[plant\] step: the safe action of puck, held over 0.001 s, adds energy .* soften the brake"
+    text = r"\[plant\] step: the safe action of puck, held over 0.001 s, adds energy .* reduce the brake"
     with pytest.raises(LaunchError, match=text):
         servonode.simulate(write(RUNS_OFF, parameters={"c_b": 2e4}))
 

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from servonode.closed_loop.reference import launch_reference, launch_schema
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs" / "reference"
 LAUNCH_FILES = sorted(
     (Path(str(file)) for room in ("launch", "cli.templates") for file in files(f"servonode.{room}").iterdir()),
     key=str,
@@ -29,13 +29,13 @@ def schema() -> Draft202012Validator:
 
 def test_the_reference_page_is_up_to_date() -> None:
     page = (DOCS / "launch_files.md").read_text()
-    assert page == launch_reference(), "run: python -m servonode.closed_loop.reference > docs/launch_files.md"
+    assert page == launch_reference(), "run: python -m servonode.closed_loop.reference > docs/reference/launch_files.md"
 
 
 def test_the_schema_is_up_to_date() -> None:
     stored = (DOCS / "launch_file.schema.json").read_text()
     assert stored == launch_schema(), (
-        "run: python -m servonode.closed_loop.reference schema > docs/launch_file.schema.json"
+        "run: python -m servonode.closed_loop.reference schema > docs/reference/launch_file.schema.json"
     )
 
 

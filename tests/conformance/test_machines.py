@@ -30,7 +30,7 @@ from tests.conformance.cases import (
     slope,
 )
 
-DOCS = Path(__file__).parents[2] / "docs" / "machines"
+DOCS = Path(__file__).parents[2] / "docs" / "systems"
 STEPS = (4, 8, 16, 32, 64, 128, 256)
 every_machine = pytest.mark.parametrize("case", MACHINES)
 every_name = pytest.mark.parametrize("name", PLANTS)
@@ -245,7 +245,7 @@ def test_a_fault_of_the_machine_is_found_and_refused_as_a_start(case: MachineCas
     machine, rng = case.machine, case.rng()
     texts = [each.text for each in machine.description.faults]
     if not texts:
-        pytest.skip("the machine states no faults")
+        pytest.skip("the machine defines no faults")
     found: dict[str | None, Array] = {}
     for _ in range(TRIES):
         x = random_state(machine, rng, wide=4.0)

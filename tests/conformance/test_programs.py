@@ -263,7 +263,7 @@ def test_a_launch_file_uses_the_program(entry: ProgramEntry) -> None:
 
 @every_entry
 def test_the_program_and_all_that_can_be_set_is_documented(entry: ProgramEntry) -> None:
-    pages = [DOCS / "machines" / f"{entry.machine}.md"] if entry.machine else sorted(DOCS.rglob("*.md"))
+    pages = [DOCS / "systems" / f"{entry.machine}.md"] if entry.machine else sorted(DOCS.rglob("*.md"))
     text = "\n".join(page.read_text() for page in pages)
     known = {word for quoted in re.findall(r"`+([^`]+)`+", text) for word in re.findall(r"\w+", quoted, re.ASCII)}
     assert ({entry.name} | named_options(entry) | settable(entry)) - known == set()

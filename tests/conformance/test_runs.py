@@ -40,6 +40,7 @@ UNPREPARED = {  # by the machine itself, before there is anything to examine
 NEVER_STARTS = {"sphero_refused": REFUSED["sphero_refused"]} | UNPREPARED
 RUNNING = [each for each in LAUNCHES if each not in NEVER_STARTS]
 EXAMINED = [each for each in LAUNCHES if each not in UNPREPARED]
+FILES = {each: read_launch(each) for each in RUNNING}
 
 
 def task(launch: LaunchFile) -> tuple[str, str | None]:
@@ -50,8 +51,8 @@ def task(launch: LaunchFile) -> tuple[str, str | None]:
 def first_of_each(what: Any) -> set[str]:
     """The first launch file, by name, of each value of a function of launch files."""
     found: dict[Any, str] = {}
-    for each in RUNNING:
-        found.setdefault(what(read_launch(each)), each)
+    for each, launch in FILES.items():
+        found.setdefault(what(launch), each)
     return set(found.values())
 
 
@@ -60,6 +61,7 @@ def slow_but(fast: set[str], launches: list[str]) -> list[Any]:
     return [pytest.param(each, marks=() if each in fast else pytest.mark.slow) for each in launches]
 
 
+CONTROLLED = [each for each in RUNNING if task(FILES[each])[1]]
 A_TASK = first_of_each(task)  # one launch file for each program of each machine
 A_MACHINE = first_of_each(lambda launch: launch.plant.machine)
 
@@ -139,7 +141,7 @@ def test_the_fused_loop_ends_in_the_bits_of_the_nodes(name: str, monkeypatch: py
     assert not run.fault or name in REFUSED
 
 
-@pytest.mark.parametrize("name", slow_but(A_MACHINE, [each for each in RUNNING if task(read_launch(each))[1]]))
+@pytest.mark.parametrize("name", slow_but(A_MACHINE, CONTROLLED))
 def test_so_it_does_where_drives_saturate_and_commands_are_late(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     options = shortened(name)
     free = servonode.simulate(name, every=1, **options)
@@ -189,7 +191,7 @@ def test_lockstep_on_processes_writes_the_table_of_the_simulation(name: str, tmp
     assert len(written.splitlines()) > 500
 
 
-@pytest.mark.parametrize("name", slow_but(A_TASK, [each for each in RUNNING if task(read_launch(each))[1]]))
+@pytest.mark.parametrize("name", slow_but(A_TASK, CONTROLLED))
 def test_the_settings_of_the_file_reach_the_compiled_law(name: str) -> None:
     loop, launch = servonode.load(name), read_launch(name)
     control, (machine, program) = loop.closed_loop.control, task(launch)

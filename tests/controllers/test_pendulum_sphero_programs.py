@@ -362,7 +362,7 @@ def test_the_barrier_of_a_step_is_that_by_hand(hand: Any, agree_in_print: Any) -
 
 def test_a_line_without_a_direction_is_refused() -> None:
     refusals, _ = violated(default_law("line", direction_0=0.0))
-    assert any("no direction" in each for each in refusals)
+    assert any("is not a direction" in each for each in refusals)
 
 
 def test_guards_stop_where_a_program_ends() -> None:

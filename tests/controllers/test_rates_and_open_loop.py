@@ -90,7 +90,7 @@ def test_an_input_that_is_not_finite_is_reported_with_what_to_check(trailer: Mac
     law = law_of("open_loop", trailer)
     answer = law.evaluate(0.0, trailer.state({}), np.array([0.0, bad]))
     assert answer.status == -2
-    assert "not finite; check parameters and start state" in law.explain(answer)
+    assert "not finite; check the parameters and the initial state" in law.explain(answer)
 
 
 def test_signals_have_their_value_and_derivatives() -> None:

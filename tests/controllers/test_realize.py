@@ -167,7 +167,7 @@ def test_hitch_and_speed_are_determined_and_regular(laws: Any) -> None:
         assert abs(np.linalg.det(J)) == pytest.approx(1.0, rel=1e-14)
     found = judged(law)
     assert (found.realisable, found.case, found.remedy) == (True, "determined", "")
-    assert "phi, speed can be served by U1 and U2, in one way; condition at most" in found.text
+    assert "phi, speed can be realised by U1 and U2 uniquely; condition at most" in found.text
 
 
 def test_the_look_ahead_point_is_determined_and_regular(laws: Any) -> None:
@@ -187,14 +187,16 @@ def test_units_of_a_residual_do_not_change_the_condition(laws: Any) -> None:
     assert found.condition == pytest.approx(expected.condition, rel=1e-12)
 
 
-def test_the_axle_centre_has_rank_one_everywhere_and_a_look_ahead_point_mends_it(laws: Any) -> None:
+def test_the_axle_centre_is_reached_through_an_integrator_while_the_robot_moves(laws: Any) -> None:
     law = laws("axle_centre")
-    assert surveyed(law).highest_rank == 1
-    found = judged(law)
-    assert (found.realisable, found.case) == (False, "singular")
-    assert "axle_x and axle_y depend on each other at all 50 states" in found.text
-    assert "U1 and U2 move them by 1 combination(s) only, rank 1 of 2" in found.text
-    assert "look-ahead point" in found.remedy
+    assert law.description.relative_degrees == (3, 3)
+    assert law.description.extension.steps == (
+        "U1 and U2 reach axle_x and axle_y too early: U1 is demanded through 1 integrator",
+    )
+    found = surveyed(law)
+    assert (found.highest_rank, found.lowest_rank) == (2, 1)
+    assert found.worst is not None
+    assert [found.states[i] for i in found.worst.decisive] == ["V"]
 
 
 @pytest.mark.parametrize("name", ["hitch_angle yaw_rate", "equal_torques"])
@@ -211,20 +213,20 @@ def test_hitch_with_yaw_rate_or_equal_torques_is_singular_only_when_straight(law
 def test_a_singular_surface_is_named_with_its_state_and_remedy(laws: Any) -> None:
     found = judged(laws("hitch_angle yaw_rate"))
     assert not found.realisable
-    assert "U1 and U2 lose their hold of phi and yaw_rate at some states: condition" in found.text
+    assert "U1 and U2 lose control of phi and yaw_rate at some states: condition" in found.text
     assert "at t = 0 s, phi = " in found.text
     assert "psi" not in found.text
     assert "a residual for the speed" in found.remedy
 
 
 def test_equal_torques_fight_the_relation_by_name(laws: Any) -> None:
-    assert "hold of phi and relation 1 at some states" in judged(laws("equal_torques")).text
+    assert "control of phi and relation 1 at some states" in judged(laws("equal_torques")).text
 
 
 def test_opposed_torques_complete_the_hitch(laws: Any) -> None:
     found = judged(laws("hitch_angle opposed"))
     assert (found.realisable, found.case) == (True, "completed")
-    assert "completed by 1 relation; what this leaves free moves by itself" in found.text
+    assert "completed by 1 relation; what this leaves free is not controlled" in found.text
 
 
 def test_the_least_norm_completes_the_hitch(laws: Any) -> None:
@@ -282,7 +284,7 @@ def test_states_beyond_a_guard_are_left_out(laws: Any) -> None:
 
 
 def test_a_survey_beyond_the_guards_is_refused(laws: Any) -> None:
-    with pytest.raises(ValueError, match="none of 50 states is inside the program's domain; survey nearer"):
+    with pytest.raises(ValueError, match="none of 50 states is inside the program's domain; survey closer"):
         judged(laws("hitch_angle speed"), V=20.0)
 
 

@@ -40,7 +40,7 @@ def hitch_and_yaw(machine: Model) -> Program:
 
 def place_and_turn(machine: Model) -> Program:
     px, py = target("px", "", "m"), target("py", "", "m")
-    k = parameter("k", "bend of the program", "1/m", default=0.3)
+    k = parameter("k", "bend of the program", default=0.3)
     rows = (
         residual("x", machine["x"] - px + k * machine["y"] * machine["psi"], "", "m"),
         residual("y", machine["y"] - py - sympy.sin(2 * time) / 3, "", "m"),
@@ -252,7 +252,7 @@ def test_a_program_that_lost_rank_is_reported_with_its_condition_and_mend(laws: 
     assert answer.status == -1
     text = law.explain(answer)
     assert f"the servo-constraints hitch, yaw lost rank (condition {answer.condition:.3g})" in text
-    assert "choose another program or another start" in text
+    assert "choose another program or another initial state" in text
 
 
 def test_three_constraints_that_depend_on_each_other_are_reported(laws: Any) -> None:
@@ -287,12 +287,12 @@ def test_an_unknown_symbol_is_refused_with_the_known_ones(cart: Equations) -> No
 def test_too_many_residuals_are_refused_with_the_inputs(cart: Equations) -> None:
     rows = [residual(name, cart.model[name], "") for name in ("x", "theta")]
     text = refusal(cart, *rows)
-    assert "program try states 2 servo-constraints for the 1 inputs of cart_pole (F)" in text
-    assert "state as many residuals as inputs" in text
+    assert "program try has 2 servo-constraints for the 1 inputs of cart_pole (F)" in text
+    assert "give as many residuals as inputs" in text
 
 
 def test_too_few_residuals_are_refused(cart: Equations) -> None:
-    assert "states 0 servo-constraints for the 1 inputs" in refusal(cart)
+    assert "has 0 servo-constraints for the 1 inputs" in refusal(cart)
 
 
 def test_a_residual_that_nothing_moves_is_refused_with_the_mend(cart: Equations) -> None:
@@ -302,11 +302,11 @@ def test_a_residual_that_nothing_moves_is_refused_with_the_mend(cart: Equations)
     assert "contains a coordinate or a velocity" in text
 
 
-def test_a_residual_that_needs_a_third_target_derivative_is_refused(cart: Equations) -> None:
+def test_a_residual_that_needs_a_ninth_target_derivative_is_refused(cart: Equations) -> None:
     goal = target("goal", "")
-    text = refusal(cart, residual("speed", cart.model["v"] - goal.derivative(2), ""), targets=(goal,))
-    assert "program try needs derivative 3 of a target, a target has 2" in text
-    assert "state the residual with fewer rates" in text
+    text = refusal(cart, residual("speed", cart.model["v"] - goal.derivative(8), ""), targets=(goal,))
+    assert "program try needs derivative 9 of a target or signal, which has at most 8" in text
+    assert "define the residual with fewer rates" in text
 
 
 def test_a_residual_with_a_kink_is_refused_with_the_mend(cart: Equations) -> None:
@@ -332,5 +332,5 @@ def test_a_program_name_that_the_machine_has_too_is_refused(cart: Equations, kin
 def test_a_residual_equal_to_a_passive_row_is_refused_as_fixed_by_the_constraints() -> None:
     model = trailer_model()
     sideways = model.constraints[0].row  # n(psi) . O1'
-    with pytest.raises(ModelError, match="the passive constraints fix it already; state a residual"):
+    with pytest.raises(ModelError, match="the passive constraints fix it already; give a residual"):
         derive_servo(derive(model), Program("sideways", "", (residual("sideways", sideways, "", "m/s"),)))

@@ -138,13 +138,17 @@ REFUSED = [
     ({"estimator": {"sensors": []}}, "estimator", "none is named; choose from encoder_left"),
     ({"estimator": {"process_noise": {"W": 1.0}}}, "estimator.process_noise", "unknown name"),
     ({"estimator": {"initial": {"phi": [1.0]}}}, "estimator.initial", "not a number; give it so"),
-    ({"supervision": {"controller": "on-failure"}}, "supervision", "started again has lost its estimate"),
+    ({"supervision": {"controller": "on-failure"}}, "supervision", "restarted has lost its estimate"),
     ({"plant": {"sensors": {"lidar": {}}}}, "plant.sensors", "unknown name; choose"),
     ({"plant": {"sensors": {"gyroscope": 3}}}, "plant.sensors.gyroscope", r"3 is not a section; write its keys below"),
     ({"plant": {"sensors": {"gyroscope": {"noise": -1.0}}}}, "plant.sensors.gyroscope", "not a number >= 0"),
     ({"plant": {"sensors": {"gyroscope": {"noise": 0.0}}}}, "plant.sensors.gyroscope", "neither noise nor quantum"),
     ({"plant": {"sensors": {"gyroscope": {"rate": 5000.0}}}}, "plant.sensors.gyroscope", "faster than the plant's"),
-    ({"plant": {"sensors": {"gyroscope": {"lost_for": 2.0}}}}, "plant.sensors.gyroscope", "nothing without lost_from"),
+    (
+        {"plant": {"sensors": {"gyroscope": {"lost_for": 2.0}}}},
+        "plant.sensors.gyroscope",
+        "no effect without lost_from",
+    ),
     (
         {"plant": {"sensors": {"gyroscope": {"delay": 200.0}}}},
         "plant.sensors.gyroscope",
@@ -164,5 +168,5 @@ def test_an_estimator_needs_a_controller_and_a_machine_with_sensors(tmp_path: Pa
     alone = {name: LAUNCH[name] for name in ("run", "plant", "estimator")}
     with pytest.raises(LaunchError, match=r"there is no \[controller\] that would use the estimate"):
         resolve(launch_of_table(alone))
-    with pytest.raises(LaunchError, match="machine snowboarder states no sensors"):
+    with pytest.raises(LaunchError, match="machine snowboarder defines no sensors"):
         servonode.load("snowboarder_straight", estimator__kind="ekf")

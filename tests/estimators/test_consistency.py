@@ -75,7 +75,7 @@ def errors(observer: Observer, stated: EstimatorSettings, seed: int, instants: i
         sensors.take(k, k * 1e-3, x, u)
         assert ours.advance(k, u, sensors.give(k))
         found.append(consistency(ours.x[:n], ours.P, x[:n]))
-        sums += ours.nis, ours.taken
+        sums += ours.tell()[1:]
         u = np.array([0.15 * np.sin(j / 12), 0.15 * np.cos(j / 17)])
         spread = np.zeros((n, n))
         observer.predict(k, PERIOD, STEP_NS, x, u, S, V, spread)

@@ -151,7 +151,7 @@ def test_a_linear_filter_is_filterpys(cart_observer: Observer, rng: np.random.Ge
         assert_allclose(ours.x[:2], theirs.x.ravel(), rtol=0, atol=1e-10)
         assert_allclose(ours.P, theirs.P, rtol=0, atol=1e-10)
         y = theirs.y.ravel()
-        assert ours.nis == pytest.approx(float(y @ np.linalg.solve(theirs.S, y)), abs=1e-10)
+        assert ours.tell().nis == pytest.approx(float(y @ np.linalg.solve(theirs.S, y)), abs=1e-10)
 
 
 def readings_of(observer: Observer, rng: np.random.Generator, instants: int) -> list[dict[str, list[float]]]:
@@ -192,7 +192,7 @@ def test_a_reading_between_two_instants_splits_the_way_and_an_old_one_is_counted
     ours.advance(210, u, {"ruler": [187, 0.4, 100, 3.0], "tachometer": [300, 1.0]})
     assert ours.counts == {"late_readings": 1, "early_readings": 1}
     assert ours.P[0, 0] < before[0, 0]
-    assert list(ours.innovations) == ["ruler"]
+    assert list(ours.surprises) == ["ruler"]
     known = len(ours._past) + len(ours._free)
     for k in range(220, 2000, 10):
         ours.advance(k, u, {"ruler": [k - 23, 0.0]})

@@ -15,7 +15,7 @@ from servonode.controllers.engine.program import Program, residual
 from servonode.controllers.engine.signals import load_signals
 from servonode.export.c import c_file, c_prefix
 from servonode.export.c_export import Exported
-from servonode.mechanics.integrate import INTEGRATORS
+from servonode.mechanics.integrate import METHODS
 from servonode.plants.limits import Limits
 from tests.helpers.c_code import c_text, pointer
 
@@ -32,7 +32,7 @@ LAWS: dict[str, tuple[str, ...]] = {
 
 
 def test_the_plant_step_has_the_bits_of_the_kernel(library: Any) -> None:
-    for integrator in INTEGRATORS:
+    for integrator in METHODS:
         a = resolve(read_launch("trailer_open_loop", ["plant.parameters.c_w=0.003", f"plant.integrator={integrator}"]))
         step, compiled = a.machine.stepper(integrator), library(c_text(a)).run_plant_step
         h = a.launch.step_ns / 1e9

@@ -13,6 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Self
 
+from servonode.nodes.topology import CONTROLLER, TARGET
 from tests.safety.suite import Beside, Driver
 
 SOURCES = Path(__file__).parents[2] / "firmware"
@@ -101,3 +102,18 @@ class Serial(Udp):
             port = Path(folder, "port")
             with Firmware("robot", "--pty", str(port), *self.words) as self.firmware:
                 yield Beside((f'plant.device.port="{port}"',), pid=self.firmware.pid)
+
+
+SENSORS = '["encoder_left", "encoder_right", "gyroscope"]'
+ESTIMATED = (
+    "plant.device.sends=readings", f"estimator.sensors={SENSORS}", "estimator.process_noise=0.001",
+    "estimator.initial_std=0.001",
+)  # fmt: skip
+
+
+class Sensing(Serial):
+    """The robot on a pseudo-terminal that sends readings of encoders and gyroscope alone."""
+
+    settings = (*Serial.settings, *ESTIMATED)
+    words = ("--readings",)
+    restarts = (CONTROLLER, TARGET)

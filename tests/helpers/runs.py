@@ -296,6 +296,15 @@ def operator(*words: str, descriptors: int = 0, **more: Any) -> subprocess.Compl
     return subprocess.run(command, capture_output=True, text=True, timeout=START_S, check=False, **more)
 
 
+def final_of_run(launch: Path, *values: str) -> dict[str, Any]:
+    """What `servonode run --json` of a launch file, with these values set, prints once it has completed."""
+    words = [word for value in values for word in ("--set", value)]
+    done = operator("run", str(launch), "--no-report", "--json", *words)
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
 def stopped_early(run: Process, rng: random.Random, within_s: float = 0.3) -> float:
     """Kill the plant, and send its successor SIGUSR1 at a random moment of its first `within_s`, often an early one.
 
@@ -469,7 +478,7 @@ class Puppet:
         return bool(self.statuses) and self.statuses[-1].mono >= after and self.statuses[-1].lifecycle == lifecycle
 
     def activate(self) -> None:
-        """With good answers, bring the plant to active, armed anew, whatever it stood in."""
+        """With good answers, bring the plant to active, armed again, whatever it stood in."""
         self.answer = self.good
         self.play_states(3)
         begun, lifecycle = time.monotonic_ns(), self.run.ask("status")["lifecycle"]

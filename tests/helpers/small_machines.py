@@ -129,9 +129,9 @@ def plate() -> Model:
     )
 
 
-def machine(build: Callable[[], Model], parameters: Mapping[str, float] = {}) -> Machine:
-    """The compiled machine of one of the functions above."""
-    return load_machine(_key("machine", build.__name__), build, parameters)
+def machine(build: Callable[[], Model], parameters: Mapping[str, float] = {}, *definitions: Path) -> Machine:
+    """The compiled machine of one of the functions above, or of one that stands in `definitions`."""
+    return load_machine(_key("machine", build.__name__, *definitions), build, parameters)
 
 
 def law(

@@ -36,7 +36,7 @@ def top(**changes: Any) -> Model:
     n = Matrix([coordinate(f"n{i}", "direction of the axis", start=float(i == 2)) for i in range(3)])
     w = Matrix([velocity(f"w{i}", "angular velocity", "rad/s") for i in range(3)])
     a, c, m, l, g = (  # noqa: E741
-        parameter(name, name, "SI", default=value) for name, value in zip("acmlg", (A, C, M, L, G), strict=True)
+        parameter(name, name, default=value) for name, value in zip("acmlg", (A, C, M, L, G), strict=True)
     )
     k = parameter("k", "air drag", "N m s/rad", default=0.0)
     N = [input_(f"N{i}", "torque", "N m") for i in range(3)]
@@ -122,7 +122,7 @@ def test_the_default_start_is_the_stated_one(spinning: Machine) -> None:
 
 
 def test_there_is_no_full_form_in_rates(spinning: Machine) -> None:
-    with pytest.raises(ValueError, match="stated in velocities and has no full form"):
+    with pytest.raises(ValueError, match="given in velocities and has no full form"):
         spinning.matrices(0.0, spinning.state({}))
 
 
@@ -155,7 +155,7 @@ def test_an_identity_that_the_kinematics_break_is_refused() -> None:
 def test_a_body_in_velocities_beside_a_multiplier_is_refused() -> None:
     n = top().coordinates
     held = constraint("R", "force", n[0].rate * n[0] + n[1].rate * n[1] + n[2].rate * n[2])
-    assert "contains the velocity w0; state it in rates of coordinates" in refusal(constraints=(held,))
+    assert "contains the velocity w0; write it in rates of coordinates" in refusal(constraints=(held,))
 
 
 def test_an_inertia_of_the_wrong_shape_is_refused() -> None:

@@ -25,7 +25,7 @@ import pytest
 from servonode.kernels.build import built
 from servonode.kernels.host import this_host, version_of
 from servonode.kernels.language import KernelError
-from servonode.mechanics import cache, ownership
+from servonode.mechanics import cache, ownership, references
 from servonode.mechanics.cache import CacheError, Unusable, load
 from servonode.mechanics.machine import Machine
 
@@ -821,3 +821,15 @@ def test_a_process_that_finds_all_kernels_never_imports_sympy(trailer: Machine) 
         if run.stdout == "False\n":
             return
     pytest.fail("sympy was imported although every kernel was cached")
+
+
+def test_packages_of_another_environment_on_the_path_are_no_sources(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "machine.py"
+    file.write_text("import installed_elsewhere, my_folder\n")
+    for folder, name in (("site-packages", "installed_elsewhere"), ("mine", "my_folder")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"{name}.py").write_text("")
+        monkeypatch.syspath_prepend(tmp_path / folder)
+    assert references._reached(file) == {file, tmp_path / "mine" / "my_folder.py"}

@@ -6,7 +6,8 @@ import sympy
 from sympy import Abs, Max, Rational, atan2, cos, exp, log, sin, sqrt, tan, tanh
 
 from servonode.mechanics import wrap
-from servonode.mechanics.differentiate import diff, diff_matrix, gradient, symbols_of
+from servonode.mechanics.differentiate import diff, diff_matrix, gradient
+from servonode.mechanics.straight_line import symbols_of
 
 x, y, z = sympy.symbols("x y z", real=True)
 m, k = sympy.symbols("m k", positive=True)

@@ -104,7 +104,7 @@ def test_a_constraint_or_output_needs_a_plain_name_too(make: Any) -> None:
 def test_a_missing_constraint_is_refused() -> None:
     line = constraint("N1", "force of the line", x.rate - y.rate)
     text = refusal(kinematics={x: v, y: v, z: v}, velocities=(v,), constraints=(line,))
-    assert "3 coordinates less 1 constraints leave 2 velocities, but 1 are stated" in text
+    assert "3 coordinates less 1 constraints leave 2 velocities, but 1 are given" in text
 
 
 def test_a_constraint_on_coordinates_is_refused_with_the_mend() -> None:

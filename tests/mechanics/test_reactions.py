@@ -278,21 +278,21 @@ def wrong(kind: str) -> Model:
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
-        ("fewer rows", "2 reactions and 1 stabilised constraints; state one for each reaction"),
+        ("fewer rows", "2 reactions and 1 stabilised constraints; give one for each reaction"),
         ("not linear", "constraint length: its row must be linear in reactions and accelerations"),
         ("empty", "constraint length: its row contains neither a reaction nor an acceleration"),
         ("residual", "the constraint length contains S, which is not known there"),
         ("undetermined", "no row determines reaction T; let it stand in one"),
         ("no work", "no row determines reaction S; let it stand in one, or do work where one looks"),
         ("dependent", "the rows of a, b depend on each other, so they leave the reactions undetermined"),
-        ("no rate", "reaction S does work on x, which is not linear in rates; state one such as x.rate"),
+        ("no rate", "reaction S does work on x, which is not linear in rates; give one such as x.rate"),
         ("square", r"reaction S does work on x_dot\*\*2, which is not linear in rates"),
         ("cubic", "constraint length: its row must be linear in reactions and accelerations"),
         ("constraints", "the multipliers of the former would not know the latter; hold all by reactions"),
-        ("fault", "which is not known there; state it in states, rates and parameters; faults may contain reactions"),
+        ("fault", "which is not known there; use only states, rates and parameters; faults may contain reactions"),
         ("stranger", "constraint length contains 'q_dot', which the model does not list"),
         ("energy", "x moves with a reaction, so energies, powers and forces must not contain it"),
-        ("jump", "the jump 'nowhere' sets q, which is no state; choose from x, y, x_dot, y_dot"),
+        ("jump", "the jump 'nowhere' sets q, which is not a state; choose from x, y, x_dot, y_dot"),
     ],
 )
 def test_what_cannot_be_is_refused(kind: str, text: str) -> None:

@@ -39,7 +39,7 @@ def test_a_number_out_of_range_is_refused(values: dict[str, Any], text: str) -> 
 def test_a_sensor_has_a_name_and_an_expression() -> None:
     with pytest.raises(ModelError, match="sensor name 'my ruler'"):
         sensor("my ruler", "position", x, "m")
-    with pytest.raises(ModelError, match="sensor ruler: 'x' is no expression"):
+    with pytest.raises(ModelError, match="sensor ruler: 'x' is not an expression"):
         sensor("ruler", "position", "x", "m")
 
 

@@ -65,11 +65,11 @@ def test_the_system_matrix_moves_residuals_as_the_law_asks(
 ) -> None:
     gains = with_integral(random_perturbation(rng, relative_degrees), rng.uniform(0, 0.5, size=len(relative_degrees)))
     f, f_dot = rng.normal(size=(2, len(relative_degrees)))
-    z = [f[i] for i in gains.two]
+    z = [f[i] for i in gains.above(1)]
     y = [f_dot[i] if relative_degrees[i] == 2 else f[i] for i in y_order(relative_degrees)]
     xi = expm(0.7 * system_matrix(gains)) @ np.array([*z, *y, *np.zeros(len(relative_degrees))])
     moved = residual_motion(gains, f, f_dot, 0.7)
-    assert_allclose(xi[: len(z)], moved[gains.two], rtol=0, atol=1e-8)  # the integrator's tolerance, and growth
+    assert_allclose(xi[: len(z)], moved[gains.above(1)], rtol=0, atol=1e-8)  # the integrator's tolerance, and growth
     assert_allclose(xi[2 * len(z) : len(z) + len(y)], moved[y_order(relative_degrees)[len(z) :]], rtol=0, atol=1e-8)
 
 
@@ -263,10 +263,8 @@ def test_a_refusal_names_eigenvalue_and_remedy(gains: Gains, remedy: str) -> Non
 @pytest.mark.parametrize(
     ("build", "text"),
     [
-        (
-            lambda: Gains.from_rates([1.0], [3]),
-            r"residual 0 has relative degree 3; choose 1 \(differential\) or 2 \(finite\)",
-        ),
+        (lambda: Gains.from_rates([1.0], [0]), "residual 0 has relative degree 0; it must be 1 or more"),
+        (lambda: Gains.from_matrices([[1]], [[0]], [3]), "relative degree 3, and matrices are for 1 and 2; give conv"),
         (lambda: Gains.from_rates([1.0], [1, 2]), r"rates \[1.0\] for 2 residuals; give one finite rate \[1/s\]"),
         (lambda: Gains.from_rates([np.nan], [1]), "give one finite rate"),
         (lambda: Gains.from_matrices(np.eye(2), np.eye(3), [2, 2]), r"K1 has shape \(3, 3\); it needs \(2, 2\)"),

@@ -21,7 +21,7 @@ AT = {safe_state: sorted(name for name in NAMES if SAFE_STATES[name] == safe_sta
 
 @pytest.fixture(scope="module")
 def limp(folder: Path) -> ClosedLoop:
-    """A machine that states no safe action."""
+    """A machine that defines no safe action."""
     return puck(folder, WAITS, "plant.settings.brake=false")
 
 
@@ -41,10 +41,13 @@ def test_each_fault_has_its_safe_state() -> None:
         "DAMP": ["estop", "host_stall", "law", "lockstep_timeout", "overrun", "stale_command"],
         "ZERO": [
             "device_law",
+            "estimate",
             "flooding",
             "frozen_state",
             "implausible_state",
             "link_lost",
+            "sensor_lost",
+            "sensor_misfit",
             "stale_applied",
             "stale_state",
         ],
@@ -92,7 +95,7 @@ def test_what_each_fault_lets_reach_the_machine(name: str, plain: ClosedLoop) ->
     bench.period(1.0)
     assert bench.counts["refused_unarmed"] == 1
     assert (1.0, 0.0) not in bench.written
-    assert (len(bench.written) > count) == (safe_state == SafeState.DAMP)  # computed anew for each step
+    assert (len(bench.written) > count) == (safe_state == SafeState.DAMP)  # computed again for each step
 
 
 @pytest.mark.parametrize("name", AT[SafeState.DAMP])

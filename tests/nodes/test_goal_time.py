@@ -218,9 +218,9 @@ def test_a_machine_behind_a_link_grows_into_its_first_arming_too() -> None:
 
 
 def test_a_machine_outside_without_a_finite_limit_on_every_input_is_refused() -> None:
-    with pytest.raises(LaunchError, match=r"\[plant.safety\] limit: there is none for U1, U2, .*unsafe = true"):
+    with pytest.raises(LaunchError, match=r"\[plant.safety\] limit: missing for U1, U2: .*unsafe = true"):
         servonode.load("trailer_pursuit", plant__driver="external", run__speed=1)
-    with pytest.raises(LaunchError, match="there is none for U2,"):
+    with pytest.raises(LaunchError, match="missing for U2:"):
         servonode.load("trailer_pursuit", plant__driver="external", run__speed=1, plant__safety__limit={"U1": 1.0})
     assert servonode.load("trailer_pursuit", plant__driver="external", run__speed=1, plant__actuator__limit=1.0)
     unsafe = servonode.load("trailer_pursuit", plant__driver="external", run__speed=1, plant__safety__unsafe=True)
@@ -233,7 +233,7 @@ def test_a_machine_outside_without_a_finite_limit_on_every_input_is_refused() ->
 @pytest.mark.parametrize(
     ("key", "value", "match"),
     [
-        ("plant__safety__faults", False, r"faults: false takes the watch"),
+        ("plant__safety__faults", False, r"faults: false disables the detection"),
         ("run__lockstep_timeout", 9e9, r"\[run\] lockstep_timeout: 9e\+09 s would leave the machine without a watch"),
         ("plant__safety__frozen_time", 100.0, r"frozen_time: 100 s would leave"),
         ("plant__device__timeout", 11.0, r"timeout: 11 s would leave"),
@@ -261,3 +261,38 @@ def test_a_simulated_sensor_beyond_a_stated_limit_is_a_fault_too(folder: Path, s
 def test_names_of_limited_states_are_checked() -> None:
     with pytest.raises(LaunchError, match=r"\[plant.safety.state_limit\] W: unknown name; .*"):
         servonode.load("trailer_pursuit", plant__safety__state_limit={"W": 1.0})
+
+
+# a program's own states
+
+WAY = """from servonode.controllers import Program, residual, state
+def program(machine):
+    rows = residual("x", machine["x_dot"], "speed", "m/s"), residual("y", machine["y_dot"], "speed", "m/s")
+    return Program("way", "a state that grows by 3 each second", rows, states={state("s", "way", start=0.5): 3})
+"""
+
+
+def test_a_program_s_own_states_grow_from_the_first_answer_on_and_anew_after_a_silence(folder: Path) -> None:
+    puck(folder)
+    (folder / "way.py").write_text(WAY)
+    launch = TARGETS[: TARGETS.index("residuals")].replace("lockstep", "realtime")
+    (folder / "way.toml").write_text(launch + 'program = "./way.py:program"\n')
+    switchboard, now = Switchboard(), [0]
+    publisher = MemoryBus(switchboard, PLANT).publisher()
+    way = resolve(read_launch(str(folder / "way.toml")))
+    controller = ControllerNode(way, MemoryBus(switchboard, CONTROLLER), subscribers(NODES), clock=lambda: now[0])
+    header = {"run": 1, "mono": 1, "node": PLANT, "src": 2, "input": {"F": 0.0, "G": 0.0}, "control": True}
+    state = {"x": 0.0, "y": 0.0, "x_dot": 0.0, "y_dot": 0.0}
+
+    def s(*steps: int) -> float:
+        for k in steps:
+            publisher.publish("state", State(t=k / 1e3, k=k, seq=k, goal_k=k, state=state, **header))
+        controller.work()
+        return float(controller.record.rows[-1, -1])
+
+    assert s(5000, 5010, 5020) == 0.5  # two states have come while it was busy
+    assert s(5040) == pytest.approx(0.56, abs=1e-12)
+    now[0] += 10**12
+    controller.work()  # the plant is silent
+    assert s(6000) == 0.5
+    assert s(6010) == pytest.approx(0.53, abs=1e-12)

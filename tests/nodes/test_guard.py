@@ -260,11 +260,11 @@ def refused(answer: dict[str, Any]) -> str:
 
 def test_arming_is_refused_with_its_reason_in_each_state(plain: ClosedLoop) -> None:
     bench = Bench(plain)
-    assert refused(bench.node.asked("arm")) == "the machine has not answered yet; wait for it"
+    assert refused(bench.node.asked("arm")) == "the machine has not answered yet; wait until it does"
     bench.prepare()
-    assert refused(bench.node.asked("arm")) == "the plant is armed already"
+    assert refused(bench.node.asked("arm")) == "the plant is already armed"
     bench.period(0.0)
-    assert refused(bench.node.asked("arm")) == "the plant is armed already"
+    assert refused(bench.node.asked("arm")) == "the plant is already armed"
     bench.node.asked("estop")
     latched = "fault estop is latched; reset it first (servonode reset --estop)"
     assert refused(bench.node.asked("arm")) == latched
@@ -276,7 +276,7 @@ def test_arming_is_refused_with_its_reason_in_each_state(plain: ClosedLoop) -> N
     assert refused(bench.node.asked("arm")) == both
     bench.node.asked("reset_estop")
     bench.clock.now += 31 * MS
-    refusal = "no controller answers the states; start it, or see servonode status"
+    refusal = "no controller answers the states; start it, or look at servonode status"
     assert refused(bench.node.asked("arm")) == refusal
     bench.answer(0.0)
     bench.clock.now += 30 * MS  # the command timeout, to the moment
@@ -296,12 +296,12 @@ def test_disarm_and_reset_are_refused_with_their_reason(plain: ClosedLoop) -> No
     assert bench.node.asked("reset_estop") == {"done": True, "lifecycle": "inactive"}
     bench.node.fault("device", "it happened")
     for word in ("reset", "reset_estop"):
-        assert refused(bench.node.asked(word)) == "fault device ends the run; start it anew"
+        assert refused(bench.node.asked(word)) == "fault device ends the run; restart it"
 
 
 def test_a_reset_leaves_an_emergency_stop_latched_until_it_is_released_itself(plain: ClosedLoop) -> None:
     bench = active(plain)
-    stays = "estop stays latched; release it with servonode reset --estop"
+    stays = "the emergency stop stays latched; clear it with servonode reset --estop"
     bench.node.fault("stale_state", "it happened")
     bench.node.asked("estop")
     assert (bench.safe_state, bench.written[-1]) == ("zero", (0.0, 0.0))
@@ -309,7 +309,7 @@ def test_a_reset_leaves_an_emergency_stop_latched_until_it_is_released_itself(pl
     assert (standing["fault"], standing["text"]) == ("stale_state", "it happened")
     assert [(each["name"], each["text"], each["t"]) for each in standing["faults"]] == [
         ("stale_state", "it happened", bench.node.plant.t),
-        ("estop", "emergency stop, asked for by the operator", bench.node.plant.t),
+        ("estop", "emergency stop by the operator", bench.node.plant.t),
     ]
     assert bench.node.asked("reset") == {"done": True, "lifecycle": "fault", "note": stays}
     for _ in range(3):
@@ -521,7 +521,7 @@ def test_a_stop_before_a_machine_has_answered_is_zero_input_and_then_its_own_saf
     assert early == [(0.0, 0.0)]  # where it is and how fast is not known
     later = [(values, brake) for at, values, brake in brakes if at >= 400 * MS]
     assert all(values == brake for values, brake in later)
-    assert len(later) > 100  # anew, as the state changes
+    assert len(later) > 100  # again, as the state changes
     assert max(map(abs, later[-1][0])) < 0.3 < max(map(abs, later[0][0]))
 
 

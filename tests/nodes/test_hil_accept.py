@@ -20,7 +20,7 @@ from servonode.nodes.protocol_check import Plan
 from servonode.plants.drivers import packets
 from servonode.plants.drivers.packets import APPLIED, FINAL, LAW, SAFE, SETUP, STATE, Head
 from servonode.plants.drivers.udp_transport import UdpTransport
-from tests.helpers.firmware import Firmware, free_udp_port
+from tests.helpers.firmware import ESTIMATED, Firmware, free_udp_port
 
 LAUNCH = "trailer_pursuit_udp"
 PLAN = Plan(wait=2.0, observe=0.4, settle=0.25)
@@ -165,6 +165,20 @@ def test_good_firmware_is_accepted_and_what_was_proven_is_said(reports: dict[str
     assert counted == "5 sent, none acted, 5 counted as refused"
 
 
+@pytest.mark.slow
+def test_firmware_that_sends_readings_alone_is_accepted_for_what_it_does() -> None:
+    port = free_udp_port()
+    settings = [f'plant.device.address="127.0.0.1:{port}"', *ESTIMATED]
+    loop = resolve(read_launch(LAUNCH, settings), strict=False)
+    with Firmware("robot", "--udp", str(port), "--readings"):
+        report = accept_over(UdpTransport("127.0.0.1", port), loop, PLAN)
+    assert report.findings == []
+    assert {"states", "timeout", "limits", "corrupt packet", "nan", "own timeout", "final"} <= {
+        each.subject for each in report.proven
+    }
+    assert "encoder_left 4" in report.notes[0].text
+
+
 @pytest.mark.parametrize("flaw", FLAWS)
 def test_each_flaw_is_found_by_its_name_with_a_remedy(reports: dict[str, AcceptReport], flaw: str) -> None:
     found = {each.subject: each.text for each in reports[flaw].findings}
@@ -205,3 +219,15 @@ def test_the_header_of_a_machine_names_its_states_and_its_schema() -> None:
     assert result.exit_code == 0
     assert "#define HIL_SCHEMA UINT32_C(0xa45cdb44)" in result.stdout
     assert "     4  V  m/s  forward speed of O1" in result.stdout
+
+
+def test_sensors_are_printed_as_c_and_numbered_as_in_the_header() -> None:
+    header = CliRunner().invoke(main, ["hil", "header", LAUNCH])
+    sensors = CliRunner().invoke(main, ["hil", "sensors", LAUNCH])
+    assert (header.exit_code, sensors.exit_code) == (0, 0), (header.output, sensors.output)
+    assert "#define HIL_READINGS_SCHEMA UINT32_C(0x7293bf2d)" in header.stdout
+    assert "#define HIL_N_SENSORS 8" in header.stdout
+    assert " *      2  gyroscope  rad/s  yaw rate of the robot\n" in header.stdout
+    assert "void trailer_pursuit_udp_measure(double t, const double *x, const double *u, double *z)" in sensors.stdout
+    nothing = CliRunner().invoke(main, ["hil", "sensors", "hoop_decay"])
+    assert nothing.stdout.startswith("/* hoop_on_profile has no simulated sensors: it defines none")

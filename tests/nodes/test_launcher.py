@@ -40,13 +40,6 @@ FLOODS, FLOOD_S = 4, 1.5
 STARTS = 1.2  # s from the first instruction to the first state, about; a death comes at random within
 
 
-@pytest.fixture
-def runs(tmp_path: Path) -> Iterator[Runs]:
-    """Runs in a runtime folder of this test's own."""
-    with private_runs(tmp_path) as runs:
-        yield runs
-
-
 @pytest.fixture(scope="module")
 def going(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     """A run that goes on while it is asked."""
@@ -73,7 +66,7 @@ def test_a_plant_that_crashes_is_a_fault_at_once(runs: Runs, tmp_path: Path) -> 
     run = runs.start(LAUNCH, *external)
     assert run.popen.wait(START_S) == 1
     assert [each["name"] for each in run.printed["faults"]] == ["node_died"]  # nobody waited for its readiness
-    assert run.fault("node_died")["text"] == "plant failed; its message stands above"
+    assert run.fault("node_died")["text"] == "plant failed; see its message above"
     assert run.fault("node_died")["node"] == PLANT
     assert f"[plant] cannot start: {applied}" in run.stderr
     assert run.printed["exit"] == 1
@@ -93,7 +86,7 @@ def test_a_machine_that_never_comes_ends_the_run_with_its_reason(runs: Runs) -> 
     run = runs.start(LAUNCH, *external, "plant.device.wait=0.5")
     run.ends_with(1, START_S)
     assert [each["name"] for each in run.printed["faults"]] == ["device"]
-    assert "no machine listens; is it started, with the same two addresses?" in run.fault("device")["text"]
+    assert "no machine is connected; start it with the same two addresses" in run.fault("device")["text"]
 
 
 # requests

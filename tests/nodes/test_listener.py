@@ -42,7 +42,7 @@ def status(seq: int) -> Status:
 def test_a_listener_hears_a_run_from_its_start_to_its_end() -> None:
     with Listener("left", EVERYTHING) as listener:
         assert not listener.wait_open(until=lambda: True)  # not there yet, and need not be waited for
-        with pytest.raises(BusError, match="no run named 'left' is going on"):
+        with pytest.raises(BusError, match="no run named 'left' is in progress"):
             listener.wait_open()
         with run_folder("left") as folder, Bus(folder.path, PLANT) as plant:
             publisher = plant.publisher(2)

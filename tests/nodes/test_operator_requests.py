@@ -36,7 +36,7 @@ def obedient(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def refusing(request: dict[str, Any]) -> dict[str, Any]:
-    return {"refused": f"the plant is finished, it cannot {request['ask']}; start it anew"}
+    return {"refused": f"the plant is finished, it cannot {request['ask']}; restart it"}
 
 
 class Node:
@@ -70,7 +70,7 @@ class Node:
 
 @pytest.fixture(autouse=True)
 def runtime() -> Iterator[Path]:
-    """A runtime folder of our own: no other run is going on in it."""
+    """A runtime folder of our own: no other run is in progress in it."""
     with private_runtime() as folder:
         yield folder
 
@@ -109,15 +109,15 @@ def line(result: Result, code: int) -> str:
 
 @pytest.mark.parametrize("verb", ["arm", "disarm", "reset", "estop", "status"])
 def test_where_nothing_runs_there_is_nothing_to_ask(verb: str) -> None:
-    assert line(servo(verb), 2) == "no run is going on; start one with servonode run FILE"
-    assert line(servo(verb, "sphero"), 2) == "no run named 'sphero' is going on; none is going on"
+    assert line(servo(verb), 2) == "no run is in progress; start one with servonode run FILE"
+    assert line(servo(verb, "sphero"), 2) == "no run named 'sphero' is in progress; start one with servonode run FILE"
 
 
 @pytest.mark.parametrize("verb", ["arm", "disarm", "reset", "status"])
 def test_of_several_runs_one_must_be_named(going: Callable[..., Node], verb: str) -> None:
     nodes = [going("left"), going("right")]
-    assert line(servo(verb), 2) == "several runs are going on; name one of left, right"
-    assert line(servo(verb, "centre"), 2) == "no run named 'centre' is going on; going on: left, right"
+    assert line(servo(verb), 2) == "several runs are in progress; name one of left, right"
+    assert line(servo(verb, "centre"), 2) == "no run named 'centre' is in progress; choose left, right"
     assert [node.asked for node in nodes] == [[], []]
 
 
@@ -135,7 +135,7 @@ def test_a_verb_is_asked_of_the_plant_and_its_lifecycle_printed(
 @pytest.mark.parametrize("verb", ["arm", "disarm", "reset", "estop"])
 def test_a_refusal_is_the_plants_own_sentence(going: Callable[..., Node], verb: str) -> None:
     going("sphero", refusing)
-    assert f"the plant is finished, it cannot {verb}; start it anew" in line(servo(verb, "sphero"), 1)
+    assert f"the plant is finished, it cannot {verb}; restart it" in line(servo(verb, "sphero"), 1)
 
 
 def test_a_node_that_does_not_know_the_word_is_a_refusal(going: Callable[..., Node]) -> None:
@@ -147,7 +147,7 @@ def test_a_run_without_a_plant_does_not_answer(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("servonode.nodes.operator_requests.ANSWER_S", 0.05)
     with run_folder("sphero") as folder:
         folder.register(["plant"])
-        assert "node 'plant' is not there after" in line(servo("arm"), 1)
+        assert "node 'plant' does not answer after" in line(servo("arm"), 1)
 
 
 def test_a_dead_runs_left_over_folder_is_no_run() -> None:
@@ -258,11 +258,11 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_where_nobody_answers_the_signal_goes_to_the_process_that_is_named_with_its_start(got: list[int]) -> None:
     with run_folder("sphero") as folder:
         folder.register(["plant"])
-        assert line(servo("estop"), 1).endswith("; its process is not known")
+        assert line(servo("estop"), 1).endswith("; its process is unknown")
         folder.register(["plant"], {"pids": {"plant": os.getpid()}})
-        assert line(servo("estop"), 1).endswith("; its process is not known")
+        assert line(servo("estop"), 1).endswith("; its process is unknown")
         folder.register(["plant"], this_process(plant=False))  # the plant is dead, and its id another's
-        assert line(servo("estop"), 1).endswith("; its process is not known")
+        assert line(servo("estop"), 1).endswith("; its process is unknown")
         folder.register(["plant"], this_process() | {"space": "pid:[1]"})  # the ids of another container
         assert servo("estop").exit_code == 2
         assert got == []
@@ -273,7 +273,7 @@ def test_where_nobody_answers_the_signal_goes_to_the_process_that_is_named_with_
         (folder.path / "registry.json").write_text("{")
         assert line(servo("estop", "sphero"), 2).startswith("no run named 'sphero'")  # who holds it is not told
         folder.sign("plant")
-        assert line(servo("estop", "sphero"), 1).startswith("sphero: not confirmed: node 'plant' is not there")
+        assert line(servo("estop", "sphero"), 1).startswith("sphero: not confirmed: node 'plant' does not answer after")
         assert got == [signal.SIGUSR1] * 2
 
 
@@ -341,7 +341,7 @@ def test_a_name_that_is_wrong_does_not_keep_the_others_from_stopping(going: Call
     node = going("left")
     result = servo("estop", "rihgt", "left")
     assert (result.exit_code, result.stdout) == (2, f"left: stopped (fault), {ASKED}\n")
-    assert result.stderr == "servonode: no run named 'rihgt' is going on; going on: left\n"
+    assert result.stderr == "servonode: no run named 'rihgt' is in progress; choose left\n"
     with pytest.raises(BusError, match="no run named 'rihgt'"):
         servonode.estop("rihgt", "left")
     assert node.asked == ["estop"] * 2
@@ -409,8 +409,10 @@ def test_of_two_runs_with_one_name_both_are_stopped_and_nothing_else_is_guessed(
     monkeypatch.setenv("SERVONODE_RUNTIME_DIR", str(elsewhere))
     for verb in ("arm", "disarm", "reset", "status"):
         text = line(servo(verb, "sphero"), 2)
-        assert text == f"run 'sphero' is going on 2 times; give in its place one of the folders {paths[0]}, {paths[1]}"
-    assert line(servo("arm"), 2) == f"several runs are going on; name one of {', '.join(sorted(map(str, paths)))}"
+        assert (
+            text == f"2 runs named 'sphero' are in progress; give one of their folders instead: {paths[0]}, {paths[1]}"
+        )
+    assert line(servo("arm"), 2) == f"several runs are in progress; name one of {', '.join(sorted(map(str, paths)))}"
     assert [node.asked for node in nodes] == [[], []]
     assert servo("arm", str(paths[1])).stdout == "sphero: active\n"
     for words in (("estop",), ("estop", "sphero")):
@@ -430,8 +432,8 @@ def test_a_folder_that_is_open_to_others_or_anothers_is_not_believed(
             path.chmod(0o770)
             result = servo("estop")
             assert result.exit_code == 2
-            assert result.stderr.startswith("servonode: no run is going on; start one with servonode run FILE")
-            assert (f"; not looked at: {path} has mode 0770, open to others" in result.stderr) == (path == elsewhere)
+            assert result.stderr.startswith("servonode: no run is in progress; start one with servonode run FILE")
+            assert (f"; ignored: {path} has mode 0770, open to others" in result.stderr) == (path == elsewhere)
             assert find_runs() == {}
             path.chmod(0o700)
         link = Path(os.environ["TMPDIR"]) / f"servonode-{os.getuid()}"
@@ -575,7 +577,7 @@ def test_status_says_who_does_not_answer(going: Callable[..., Node], monkeypatch
     registry.write_text(json.dumps(json.loads(registry.read_text()) | {"nodes": {"plant": {}, "controller": {}}}))
     result = servo("status")
     assert result.exit_code == 1
-    assert "  controller  NO ANSWER: node 'controller' is not there after 0.3 s" in result.stdout
+    assert "  controller  NO ANSWER: node 'controller' does not answer after 0.3 s" in result.stdout
     assert "  plant       active   t = 1.250 s\n" in result.stdout
 
 
@@ -614,7 +616,7 @@ def until(condition: Callable[[dict[str, Any]], bool], seconds: float = START_S)
 
 def test_a_real_run_obeys(real_run: str) -> None:
     assert servonode.status()["nodes"].keys() == {"plant", "controller", "target"}
-    with pytest.raises(OperatorError, match="armed already"):
+    with pytest.raises(OperatorError, match="already armed"):
         servonode.arm()
     assert servonode.estop() == {real_run: "fault"}
     stands = until(lambda stands: bool(stands["fault"]))
@@ -622,8 +624,8 @@ def test_a_real_run_obeys(real_run: str) -> None:
     assert [(each["name"], each["text"]) for each in stands["faults"]] == [("estop", stands["text"])]
     with pytest.raises(OperatorError, match="servonode reset --estop"):
         servonode.arm()
-    assert line(servo("reset"), 1) == "estop stays latched; release it with servonode reset --estop"
-    with pytest.raises(OperatorError, match="estop stays latched"):
+    assert line(servo("reset"), 1) == "the emergency stop stays latched; clear it with servonode reset --estop"
+    with pytest.raises(OperatorError, match="the emergency stop stays latched"):
         servonode.reset()
     assert servo("reset", "--estop").stdout == f"{real_run}: inactive\n"
     with pytest.raises(OperatorError, match="no fault is latched"):
@@ -651,18 +653,18 @@ def test_the_verbs_are_functions_of_servonode(going: Callable[..., Node]) -> Non
 
 def test_in_python_what_fails_is_raised(going: Callable[..., Node], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("servonode.nodes.operator_requests.ANSWER_S", 0.05)
-    with pytest.raises(BusError, match="no run is going on"):
+    with pytest.raises(BusError, match="no run is in progress"):
         servonode.estop()
     with pytest.raises(BusError, match="no run named 'left'"):
         servonode.arm("left")
     going("left", refusing)
     node = going("right")
-    with pytest.raises(OperatorError, match="it cannot reset; start it anew"):
+    with pytest.raises(OperatorError, match="it cannot reset; restart it"):
         servonode.reset("left")
     with pytest.raises(NotStopped, match="left: not confirmed: the plant is finished, it cannot estop"):
         servonode.estop("left", "right")
     assert node.asked == ["estop"]
     with run_folder("empty") as folder:
         folder.register(["plant"])
-        with pytest.raises(TimeoutError, match="node 'plant' is not there"):
+        with pytest.raises(TimeoutError, match="node 'plant' does not answer after"):
             servonode.arm("empty")

@@ -165,7 +165,9 @@ def test_without_a_first_answer_the_run_does_not_begin(waits: bool, folder: Path
     paced.on_write = lambda _: first.append(paced.ms)
     paced.run()
     assert paced.faults == ["lockstep_timeout"]
-    assert paced.node.faults[0].text == "no answer to the state of step 0 within 2 s; is the controller alive?"
+    assert (
+        paced.node.faults[0].text == "no answer to the state of step 0 within 2 s; check that the controller is running"
+    )
     assert first[0] == pytest.approx(2000, abs=1e-3)
     assert paced.written[0] != (0.0, 0.0)  # the safe action
 
@@ -283,7 +285,7 @@ def test_a_silent_controller_is_noticed_to_the_moment(timeout_ms: float, every: 
     (ms, k) = noticed[0]
     assert ms == pytest.approx(owed + timeout_ms, abs=1e-4)
     assert (k, len(noticed)) == (int(210 + timeout_ms), 1)
-    text = f"no fresh command for {timeout_ms:.0f} ms: the machine's safe action; is the controller alive?"
+    text = f"no fresh command for {timeout_ms:.0f} ms: the machine's safe action; check that the controller is running"
     assert paced.node.faults[0].text == text
     steps = {values for k, values in paced.inputs().items() if 201 <= k < int(210 + timeout_ms)}
     assert steps == {(0.01, 0.02)}  # the last command acted until then

@@ -93,7 +93,7 @@ def test_on_another_system_nothing_is_asked(calls: list[Any], monkeypatch: pytes
     monkeypatch.setattr(sys, "platform", "darwin")
     given = ask(run(priority=50, pin=True), "plant")
     assert given.granted == ()
-    assert set(given.refused.values()) == {"not on this system"}
+    assert set(given.refused.values()) == {"not available on this system"}
     assert calls == []
 
 

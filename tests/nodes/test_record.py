@@ -22,7 +22,7 @@ from servonode.nodes.spool import SpoolError, about_block, append, names_block, 
 from servonode.nodes.store import Store
 from servonode.nodes.topology import CONTROLLER, PLANT
 from servonode.nodes.writer import Files, Spooler
-from tests.helpers.runs import MANY, START_S, Process, Runs, Watch, eventually, private_runs, signalled
+from tests.helpers.runs import MANY, START_S, Process, Runs, Watch, eventually, signalled
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 LAUNCH = "trailer_pursuit"
@@ -36,13 +36,6 @@ COMMON = (
 )
 COST_S = 0.5  # of record, that a death may cost
 COLUMNS = ("k", "a", "b")
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Iterator[Runs]:
-    """Runs in a runtime folder of this test's own."""
-    with private_runs(tmp_path) as runs:
-        yield runs
 
 
 def table(first: int, count: int) -> Any:
@@ -174,7 +167,7 @@ def test_what_is_no_spool_is_refused(tmp_path: Path) -> None:
     for content in (b"", b"k,a\n1,2\n", about_block({})[1:], rows_block(PLANT, 0, 0, table(0, 2))):
         file = tmp_path / "no.spool"
         file.write_bytes(content)
-        with pytest.raises(SpoolError, match="no record, or its beginning is damaged"):
+        with pytest.raises(SpoolError, match="not a spool file, or its beginning is damaged"):
             read_spool(file)
 
 
@@ -271,7 +264,7 @@ def recover(spool: Path, out: Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def test_promise_32_a_launcher_that_is_killed_leaves_the_csv_file(runs: Runs, going: Going) -> None:
+def test_promise_25_a_launcher_that_is_killed_leaves_the_csv_file(runs: Runs, going: Going) -> None:
     run = runs.start(LAUNCH, *COMMON)
     newest = going(run)
     signalled(run.popen.pid, signal.SIGKILL)
@@ -281,7 +274,7 @@ def test_promise_32_a_launcher_that_is_killed_leaves_the_csv_file(runs: Runs, go
     assert run.spools() == []
 
 
-def test_promise_32_when_all_are_killed_the_spool_has_all_but_the_last_half_second(runs: Runs, going: Going) -> None:
+def test_promise_25_when_all_are_killed_the_spool_has_all_but_the_last_half_second(runs: Runs, going: Going) -> None:
     run = runs.start(LAUNCH, *COMMON)
     newest = going(run)
     pids = [run.writer(), run.popen.pid, *run.pids().values()]
@@ -297,7 +290,7 @@ def test_promise_32_when_all_are_killed_the_spool_has_all_but_the_last_half_seco
     assert run.spools() == [spool]  # another run leaves it alone
 
 
-def test_promise_32_a_plant_that_is_killed_leaves_its_record_and_a_new_life_its_own(runs: Runs, going: Going) -> None:
+def test_promise_25_a_plant_that_is_killed_leaves_its_record_and_a_new_life_its_own(runs: Runs, going: Going) -> None:
     run = runs.start(LAUNCH, *COMMON, 'supervision.plant="on-failure"')
     newest = going(run)
     before = run.pids()[PLANT]
@@ -327,7 +320,7 @@ def test_a_writer_that_is_killed_is_replaced_and_nothing_is_missing(runs: Runs, 
     run.ends_with(143)
     assert_complete(run.columns, newest())
     assert run.printed["faults"] == []
-    assert "writer was killed by SIGKILL; another goes on with the record" in run.stderr
+    assert "writer was killed by SIGKILL; another one continues the recording" in run.stderr
 
 
 @pytest.mark.slow
@@ -343,7 +336,7 @@ def test_a_frozen_writer_holds_up_nobody(runs: Runs, going: Going) -> None:
 
 
 @pytest.mark.slow
-def test_promise_32_random_deaths_cost_half_a_second_each(runs: Runs, going: Going) -> None:
+def test_promise_25_random_deaths_cost_half_a_second_each(runs: Runs, going: Going) -> None:
     rng = random.Random()
     costs = list[float]()
     for _ in range(DEATHS):
@@ -354,7 +347,7 @@ def test_promise_32_random_deaths_cost_half_a_second_each(runs: Runs, going: Goi
         chosen = rng.choice([*([each] for each in victims), [*victims]])
         for victim in chosen:
             signalled(victims[victim], signal.SIGKILL)
-        answered = newest()  # for a plant goes on without its controller
+        answered = newest()  # for a plant continues without its controller
         if chosen == ["writer"]:
             time.sleep(0.5)
             run.popen.send_signal(signal.SIGTERM)
@@ -371,7 +364,7 @@ def test_promise_32_random_deaths_cost_half_a_second_each(runs: Runs, going: Goi
 # disks and folders
 
 
-def test_promise_32_a_disk_that_fills_ends_the_recording_and_not_the_run(runs: Runs, going: Going) -> None:
+def test_promise_25_a_disk_that_fills_ends_the_recording_and_not_the_run(runs: Runs, going: Going) -> None:
     settings = (*COMMON, "run.duration=6", "run.speed=3")
     run = runs.start(LAUNCH, *settings, limits={resource.RLIMIT_FSIZE: 200_000})
     assert run.popen.wait(START_S) == 1  # for the data, of a run that completed

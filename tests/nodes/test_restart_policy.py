@@ -19,7 +19,7 @@ def restarts(policy: Restart = "always", attempts: int = 5, window: float = 60.0
 def test_never_is_never(code: int) -> None:
     policy = restarts("never")
     assert policy.ended(code, BEGIN) is None
-    assert policy.why == "it is not to be started again (supervision: never)"
+    assert policy.why == "it is not restarted (supervision: never)"
     assert policy.count == 0
 
 

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -23,11 +22,11 @@ from servonode.cli.telemetry import AddressTaken, bound, telemetry_beside
 from servonode.nodes.process_beside import ProcessBeside
 from servonode.nodes.topology import PLANT
 from tests.helpers.plotjuggler import PlotJuggler, Refused, frames_of, parsed, words_of
-from tests.helpers.runs import END_S, RESTARTED, Process, Runs, eventually, operator, private_runs, state_of
+from tests.helpers.runs import END_S, RESTARTED, Process, Runs, eventually, operator, state_of
 
 FORGIVING = ("run.speed=1", "run.duration=600", "plant.safety.command_timeout_floor=5")  # a busy host is not tested
 LISTEN_S = 1.5
-PAGE = Path(__file__).parents[2] / "docs" / "plotjuggler.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how_to" / "plotjuggler.md"
 FROZEN_S = 3.0
 FLOOD = """
 import socket, sys, time
@@ -44,12 +43,6 @@ while time.monotonic() < end:
     except OSError:
         pass
 """
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Iterator[Runs]:
-    with private_runs(tmp_path) as runs:
-        yield runs
 
 
 @pytest.fixture
@@ -187,17 +180,19 @@ def test_a_node_that_is_started_again_is_read_again_whatever_viewers_do(runs: Ru
         subprocess.Popen(frozen, stdout=subprocess.PIPE) as stopped,
         subprocess.Popen(flood, stdout=subprocess.PIPE) as flooding,
     ):
-        assert stopped.stdout is not None
-        assert stopped.stdout.readline()
-        stopped.send_signal(signal.SIGSTOP)
-        viewer.receive_for(0.5)
-        run.kill("controller")
-        viewer.receive_for(FROZEN_S)
-        assert len({src for _, src in viewer.series["controller/status/src"]}) == 2
-        assert run.ask("status")["values"]["rate"] == pytest.approx(1.0, abs=0.05)
-        assert memory_of(pid) < 200_000
-        stopped.kill()
-        flooding.kill()
+        try:
+            assert stopped.stdout is not None
+            assert stopped.stdout.readline()
+            stopped.send_signal(signal.SIGSTOP)
+            viewer.receive_for(0.5)
+            run.kill("controller")
+            viewer.receive_for(FROZEN_S)
+            assert len({src for _, src in viewer.series["controller/status/src"]}) == 2
+            assert run.ask("status")["values"]["rate"] == pytest.approx(1.0, abs=0.05)
+            assert memory_of(pid) < 200_000
+        finally:
+            stopped.kill()  # else they are waited for
+            flooding.kill()
     run.popen.send_signal(signal.SIGINT)
     assert run.popen.wait(END_S) in (1, 130)
     assert run.left_over() == []
@@ -213,7 +208,7 @@ def test_the_run_goes_on_where_the_telemetry_is_killed(runs: Runs, address: str)
     run = runs.start("trailer_pursuit", *FORGIVING, words=("--telemetry", address))
     run.wait_open()
     os.kill(telemetry_of(run), signal.SIGKILL)
-    assert eventually(lambda: f"the telemetry at {address} has ended early; the run goes on without" in run.stderr)
+    assert eventually(lambda: f"the telemetry at {address} has ended early; the run continues without" in run.stderr)
     assert run.ask("status")["lifecycle"] == "active"
     bound(address).close()  # nobody else holds the address
     run.stop()

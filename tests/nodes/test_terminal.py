@@ -289,7 +289,7 @@ def test_too_few_descriptors_are_one_line() -> None:
 def test_a_folder_that_is_none_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for place in (tmp_path / "no" / "a.csv", tmp_path / "file" / "a.csv"):
-        assert "is not there or cannot be written; name another" in refused("--out", str(place))
+        assert "does not exist or cannot be written; name another" in refused("--out", str(place))
     environment = os.environ | {"XDG_RUNTIME_DIR": "", "TMPDIR": str(tmp_path)}
     (tmp_path / f"servonode-{os.getuid()}").touch()
     assert "is not a folder" in refused(env=environment)

@@ -502,7 +502,9 @@ def test_the_ball_would_slip_where_the_friction_force_is_too_large(ball: Machine
 
 def test_more_inertia_than_a_shell_s_is_warned_of(ball: Machine) -> None:
     assert ball.with_parameters({"J": 2 / 3}).warnings(0.0, start(S2), NO_INPUT) == []
-    assert any("no real ball" in each for each in ball.with_parameters({"J": 0.67}).warnings(0.0, start(S2), NO_INPUT))
+    assert any(
+        "not a real ball" in each for each in ball.with_parameters({"J": 0.67}).warnings(0.0, start(S2), NO_INPUT)
+    )
 
 
 def test_a_jump_of_less_than_two_half_windows_is_warned_of() -> None:

@@ -164,7 +164,7 @@ def test_a_law_without_an_answer_lets_the_controllers_inputs_act_which_is_a_faul
         plant.close()
     assert fault is not None
     assert fault[0] == "device_law"
-    assert "has no answer where the controller has one" in fault[1]
+    assert "gives no inputs although the controller does" in fault[1]
 
 
 def test_a_simulation_of_the_same_launch_file_needs_no_firmware() -> None:
@@ -191,8 +191,8 @@ def test_firmware_with_another_law_or_none_is_refused_at_the_handshake(own: bool
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        (["controller.delay=1"], "controller.delay = 1, and there it acts at once"),
-        (["controller.predictor=true"], "controller.predictor foresees the state"),
+        (["controller.delay=1"], "controller.delay = 1, but in firmware a command acts at once"),
+        (["controller.predictor=true"], "controller.predictor predicts the state"),
     ],
 )
 def test_what_cannot_act_in_firmware_is_refused(settings: list[str], text: str) -> None:

@@ -197,7 +197,7 @@ def test_a_handshake_that_takes_long_renews_the_link(rig):
         rig.clock.sleep(100)
         assert not rig.plant.connected()
     assert rig.wire.life == ["open", "renew", "renew"]
-    assert rig.plant.no_answer_reason() == "no machine listens; is it started, with the same two addresses?"
+    assert rig.plant.no_answer_reason() == "no machine is connected; start it with the same two addresses"
 
 
 def test_only_a_state_of_this_run_and_of_this_machine_is_an_answer(rig):
@@ -434,7 +434,7 @@ def test_a_reading_that_has_waited_on_the_way_is_old_when_it_comes(rig):
     rig.pass_ms(1)
     name, text = rig.plant.link_fault()
     assert name == "stale_state"
-    assert "ms old by the machine's own step stamps, though states come" in text
+    assert "ms old by the machine's own step stamps, although states come" in text
 
 
 @pytest.mark.parametrize("stamps", [{"k": 39, "t": 0.041}, {"k": 41, "t": 0.039}, {"k": 0}])

@@ -23,7 +23,7 @@ from servonode.closed_loop.driver_checks import check_free, remarks
 from servonode.closed_loop.launch_file import LaunchError, read_launch
 from servonode.mechanics.description import unpacked
 from servonode.nodes.driver import driven_plant
-from servonode.plants.drivers import packets, serial_transport
+from servonode.plants.drivers import cobs, packets, serial_transport
 from servonode.plants.drivers.device import DevicePlant
 from servonode.plants.drivers.frozen import Frozen
 from servonode.plants.drivers.packet_link import RESOLUTION, PacketLink
@@ -204,11 +204,26 @@ def test_a_host_whose_run_goes_on_keeps_the_machine_and_its_peers_packets_are_co
         assert second.listen(WAIT_S, lambda: bool(second.states))
 
 
+def test_a_setup_that_was_long_under_way_does_not_begin_a_run_of_before_again(
+    closed_loop: ClosedLoop, port: int
+) -> None:
+    with Host(closed_loop, port) as host:
+        host.setup(seq=4)
+        assert host.listen(WAIT_S, lambda: bool(host.states))
+        host.setup(run=5252, src=host.run + 1, seq=5)
+        assert host.listen(WAIT_S, lambda: host.states[-1].run == 5252)
+        before = len(host.states)
+        for _ in range(3):
+            host.setup(seq=4)
+        assert host.listen(WAIT_S, lambda: host.states[-1].extra["machine_refused"] == 3.0)  # type: ignore[index]
+        assert {each.run for each in host.states[before:]} == {5252}
+
+
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
         ({"step": 2e-3}, "its step is 1000000 ns; set plant.step to that"),
-        ({"speed": 2.0}, "it runs at speed 1 alone; set run.speed = 1"),
+        ({"speed": 2.0}, "it runs only at speed 1; set run.speed = 1"),
         ({"timeout": -1.0}, "the timeout is not positive"),
         ({"limits": {"U1": -1.0}}, "a limit is negative"),
     ],
@@ -278,7 +293,7 @@ def test_a_safe_action_that_is_no_feedback_is_said_and_zero_is_sent(brake: Calla
         assert said == []
     else:
         assert found is None
-        assert "the safe action of cart is no linear feedback of its state" in said[0]
+        assert "the safe action of cart is not a linear feedback of its state" in said[0]
 
 
 def test_inputs_that_32_bits_cannot_hold_are_a_fault_and_are_not_sent(closed_loop: ClosedLoop, port: int) -> None:
@@ -349,7 +364,7 @@ def test_a_port_that_goes_away_is_lost_and_one_that_is_back_is_opened_again(tmp_
         came = b""
         while came.count(b"\0") < 2:
             came += os.read(theirs, 100)
-        assert packets.unstuffed(came.split(b"\0")[1]) == b"packet"
+        assert cobs.unstuffed(came.split(b"\0")[1]) == b"packet"
     transport.close()
 
 
@@ -358,7 +373,7 @@ def test_what_floods_the_line_is_neither_kept_nor_in_the_way_of_the_newest_packe
     with terminal() as (theirs, port):
         transport = SerialTransport(port, 115200)
         transport.open()
-        good = packets.stuffed(b"packet")
+        good = cobs.stuffed(b"packet")
         for _ in range(40):
             os.write(theirs, flood * (1000 // len(flood)) + b"\0" + good * 3)
             time.sleep(0.001)
@@ -413,7 +428,7 @@ def test_a_missing_port_a_forbidden_one_and_a_missing_extra_are_told_before_a_ru
     launch = read_launch("trailer_pursuit_serial", [f'plant.device.port="{tmp_path}/none"'])
     with pytest.raises(LaunchError, match=r"\[plant.device\] port: there is no serial port .*none; plug the board in"):
         check_free(launch, "diff_drive_trailer")
-    assert f"{tmp_path} is no serial port" in port_problem(str(tmp_path))
+    assert f"{tmp_path} is not a serial port" in port_problem(str(tmp_path))
     with terminal() as (_, port):
         monkeypatch.setattr(os, "access", lambda *_: False)
         dialout = os.stat_result((0o020660, 0, 0, 1, 0, 20, 0, 0, 0, 0))
@@ -431,10 +446,10 @@ def test_a_missing_port_a_forbidden_one_and_a_missing_extra_are_told_before_a_ru
     [
         ({"plant.driver": "serial"}, r"\[plant.device\] port: missing; name the board's serial port"),
         ({"plant.driver": "udp"}, r"\[plant.device\] address: missing; give the board's address and port"),
-        ({"plant.device.address": "robot.local:9"}, "is no address; give a numeric address and a port"),
+        ({"plant.device.address": "robot.local:9"}, "is not an address; give a numeric address and a port"),
         ({"plant.device.address": "::1:9875"}, r"or \[::1\]:9875"),
-        ({"plant.device.address": "127.0.0.1:0"}, "is no address"),
-        ({"plant.device.address": "127.0.0.1:\u0663"}, "is no address"),
+        ({"plant.device.address": "127.0.0.1:0"}, "is not an address"),
+        ({"plant.device.address": "127.0.0.1:\u0663"}, "is not an address"),
         ({"plant.device.address": "0.0.0.0:9875"}, "is not the address of one machine"),
         ({"plant.device.address": "255.255.255.255:9875"}, "is not the address of one machine"),
         ({"plant.device.address": "192.168.4.1:9875"}, r"packets have no keys: .* plant.device.open_network = true"),

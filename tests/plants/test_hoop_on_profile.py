@@ -776,4 +776,4 @@ def test_the_views_show_hoop_profile_and_force() -> None:
         assert_allclose(foot + middle, contact[0], atol=1e-15)
         assert_allclose(vector, [-10.57830493, 15.74545440], atol=1e-7)
     assert near.caption is not None
-    assert near.caption(values, parameters) == "-2.24 m/s"
+    assert near.caption(values, parameters) == "−2.24 m/s"

@@ -134,7 +134,7 @@ def test_keys_of_its_own_are_checked_by_the_drivers_struct(setting: str, text: s
 def test_what_the_driver_checks_itself_is_an_error_at_its_key(wheels: Path) -> None:
     found = run(wheels, "wheels", "plant.safety.limit=1", "run.speed=2")
     assert found.returncode == 2
-    assert "[run] speed: 2 is not the pace of this robot; take 1" in found.stderr
+    assert "[run] speed: 2 is not the speed of this robot; give 1" in found.stderr
 
 
 def test_a_rehearsal_with_a_simulation_passes_the_keys_over(wheels: Path) -> None:

@@ -281,7 +281,7 @@ def test_wheels_slip_where_the_floor_does_not_hold_them() -> None:
 
 
 def test_a_machine_of_ones_own_is_moved_as_the_page_says(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "mujoco.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "how_to" / "mujoco.md").read_text("utf-8")
     (tmp_path / "block.py").write_text(page.partition("```python\n")[2].partition("```")[0])
     launch = tmp_path / "block.toml"
     launch.write_text(
@@ -294,12 +294,12 @@ def test_a_machine_of_ones_own_is_moved_as_the_page_says(tmp_path: Path) -> None
 
 
 def test_what_is_no_physical_model_is_refused(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "mujoco.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "how_to" / "mujoco.md").read_text("utf-8")
     source = page.partition("```python\n")[2].partition("```")[0]
     (tmp_path / "block.py").write_text(source.replace("PHYSICS = PhysicalModel(", "PHYSICS = dict("))
     launch = tmp_path / "block.toml"
     launch.write_text("[run]\nduration = 1.0\n[plant]\nmachine = './block.py:model'\ndriver = 'mujoco'\n")
-    assert "PHYSICS is no PhysicalModel; state it as PHYSICS = PhysicalModel(...)" in refused(str(launch))
+    assert "PHYSICS is no PhysicalModel; write it as PHYSICS = PhysicalModel(...)" in refused(str(launch))
 
 
 # what is refused
@@ -314,7 +314,7 @@ def refused(file: str, *settings: str, **more: Any) -> str:
 def test_without_mujoco_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("servonode.plants.drivers.mujoco.find_spec", lambda _: None)
     text = refused("trailer_pursuit_mujoco")
-    assert '[plant] driver: "mujoco" needs mujoco, which is not installed here: pip install "servonode[mujoco]"' in text
+    assert '[plant] driver: "mujoco" needs the package mujoco: pip install "servonode[mujoco]"' in text
 
 
 def test_a_machine_without_a_physical_model_is_refused() -> None:

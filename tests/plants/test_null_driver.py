@@ -53,7 +53,10 @@ def test_the_reference_page_and_the_schema_know_it() -> None:
     page = done(REFERENCE).stdout
     assert "| `null` | a plant that stands still |" in page
     summaries = "a microcontroller on a serial port, a microcontroller on a network, a plant that stands still"
-    assert f"another process, {summaries}: external, loopback, mujoco, null, serial, simulated, udp |" in page
+    assert (
+        f"another process, {summaries}; one of `external`, `loopback`, `mujoco`, `null`, `serial`, `simulated`, `udp` |"
+        in page
+    )
     schema = json.loads(done(REFERENCE, "schema").stdout)
     launch = {"run": {"duration": 1.0}, "plant": {"machine": "a", "driver": "null"}}
     assert Draft202012Validator(schema).is_valid(launch)

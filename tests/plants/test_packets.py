@@ -1,4 +1,4 @@
-"""The packets of docs/firmware.md: the vectors that Python and C share, round trips, and what is refused."""
+"""The packets of docs/reference/firmware.md: the vectors that Python and C share, round trips, and what is refused."""
 
 import math
 import random
@@ -11,13 +11,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servonode.plants.drivers import packets
-from servonode.plants.drivers.packets import Goal, Head, OwnLaw, PacketError, SetupContent, StateContent
+from servonode.plants.drivers import cobs, packets
+from servonode.plants.drivers.packets import (
+    Goal,
+    Head,
+    OwnLaw,
+    PacketError,
+    ReadingsContent,
+    SensorReading,
+    SetupContent,
+    StateContent,
+)
 from tests.helpers.firmware import SOURCES, built
 
 VECTORS = SOURCES / "test" / "vectors.txt"
 MANY = 1_000_000
 LINES = [line.partition(" : ") for line in VECTORS.read_text().splitlines() if not line.startswith("#")]
+SENT = ("setup", "applied", "state", "fault", "readings")
 FLOAT = st.floats(width=32, allow_nan=False, allow_infinity=False)
 IDS, WORDS = st.integers(1, 2**32 - 2), st.integers(0, 2**32 - 1)
 
@@ -64,6 +74,13 @@ def check_vector(kind: str, fields: dict[str, str], data: bytes) -> None:
         content_of_state = StateContent(int(fields["refused"]), tuple(states), tuple(inputs))
         wanted, made = head_of(packets.STATE, fields), packets.state_payload(content_of_state)
         assert packets.read_state(payload, len(states), len(inputs)) == content_of_state
+    elif kind == "readings":
+        inputs, values = (tuple(np.array(floats(fields[word]), np.float32).tolist()) for word in ("inputs", "values"))
+        numbers = ([int(each) for each in floats(fields[word])] for word in ("sensors", "ago"))
+        readings = tuple(map(SensorReading, *numbers, values))
+        content_of_readings = ReadingsContent(int(fields["refused"]), inputs, readings)
+        wanted, made = head_of(packets.READINGS, fields), packets.readings_payload(content_of_readings)
+        assert packets.read_readings(payload, head.step, len(inputs), 65536) == content_of_readings
     else:
         assert kind == "fault"
         said = int(fields["code"]), int(fields["detail"])
@@ -78,6 +95,8 @@ def read(data: bytes) -> None:
     head, payload = packets.decode(data)
     if head.type == packets.SETUP:
         packets.read_setup(payload, head.flags)
+    elif head.type == packets.READINGS:
+        packets.read_readings(payload, head.step, 1, 8)
     else:
         packets.read_applied(payload, 1, head.flags, 2)
 
@@ -90,8 +109,8 @@ def test_every_vector_holds_in_python(line: tuple[str, str, str]) -> None:
         assert crc_hqx(fields["text"].encode(), 0xFFFF) == int.from_bytes(data, "little")
     elif kind == "cobs":
         plain = bytes.fromhex(fields["data"])
-        assert packets.stuffed(plain) == data
-        assert packets.unstuffed(data[:-1]) == plain
+        assert cobs.stuffed(plain) == data
+        assert cobs.unstuffed(data[:-1]) == plain
     elif kind == "refuse":
         with pytest.raises(PacketError) as refused:
             read(data)
@@ -113,10 +132,10 @@ def test_a_device_whose_clock_jumps_neither_drives_on_nor_makes_up_for_lost_step
 
 @given(st.binary(max_size=1400))
 def test_cobs_comes_back_and_holds_no_zero(data: bytes) -> None:
-    frame = packets.stuffed(data)
+    frame = cobs.stuffed(data)
     assert frame[-1] == 0
     assert 0 not in frame[:-1]
-    assert packets.unstuffed(frame[:-1]) == data
+    assert cobs.unstuffed(frame[:-1]) == data
     assert len(frame) <= len(data) + len(data) // 254 + 2
 
 
@@ -130,6 +149,30 @@ def test_a_state_comes_back_as_it_was(
     found, payload = packets.decode(packets.encode(head, packets.state_payload(content)))
     assert found == head
     assert packets.read_state(payload, len(x), len(u)) == content
+
+
+READINGS = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 65535), FLOAT), max_size=packets.MOST_READINGS)
+
+
+@given(IDS, st.integers(0, 2**53), WORDS, st.lists(FLOAT, max_size=8), READINGS)
+def test_readings_come_back_as_they_were_and_none_is_older_than_the_run(
+    run: int, step: int, refused: int, u: list[float], readings: list[tuple[int, int, float]]
+) -> None:
+    head = Head(packets.READINGS, run, 1, 0, 0, step)
+    content = ReadingsContent(refused, tuple(u), tuple(map(SensorReading._make, readings)))
+    found, payload = packets.decode(packets.encode(head, packets.readings_payload(content)))
+    assert found == head
+    if any(ago > step for _, ago, _ in readings):
+        with pytest.raises(PacketError, match="limits"):
+            packets.read_readings(payload, step, len(u), 8)
+    else:
+        assert packets.read_readings(payload, step, len(u), 8) == content
+
+
+def test_a_machine_that_sends_readings_has_another_schema_and_so_have_other_sensors() -> None:
+    base = ("robot", ("x", "v"), ("F",))
+    sensors = ((), ("gyro",), ("gyro", "encoder"), ("encoder", "gyro"))
+    assert len({packets.schema_of(*base), *(packets.readings_schema_of(*base, each) for each in sensors)}) == 5
 
 
 def test_the_longest_setup_is_as_long_as_both_sides_say() -> None:
@@ -181,12 +224,12 @@ def mutations(rng: random.Random, good: list[bytes], count: int) -> list[tuple[s
 
 def fuzz(count: int) -> None:
     """Assert that nothing is accepted but what a CRC-16 lets through: no few bits, no burst, of others one in 65536."""
-    good = [bytes.fromhex(line[2]) for line in LINES if line[0].split(" ")[0] in ("setup", "applied", "state", "fault")]
+    good = [bytes.fromhex(line[2]) for line in LINES if line[0].split(" ")[0] in SENT]
     rng, tried, accepted = random.Random(18), dict[str, int](), dict[str, int]()
     for _ in range(count // 10_000):
         for kind, data in mutations(rng, good, 10_000):
             tried[kind] = tried.get(kind, 0) + 1
-            packets.unstuffed(data)
+            cobs.unstuffed(data)
             try:
                 packets.decode(data)
             except PacketError:
@@ -204,7 +247,7 @@ def test_random_and_mutated_bytes_are_refused() -> None:
 
 def test_sealed_nonsense_is_judged_field_by_field_and_never_raises_anything_else() -> None:
     rng, reasons = random.Random(19), set[str]()
-    good = [bytes.fromhex(line[2]) for line in LINES if line[0].split(" ")[0] in ("setup", "applied", "state", "fault")]
+    good = [bytes.fromhex(line[2]) for line in LINES if line[0].split(" ")[0] in SENT]
     for _ in range(20_000):
         data = bytearray(rng.choice(good))
         for _ in range(rng.randint(1, 4)):
@@ -241,7 +284,7 @@ def test_random_and_mutated_strings_are_refused_in_c_under_the_sanitizers(count:
 
 
 def test_the_bytes_of_the_page_are_those_of_the_vectors() -> None:
-    page = (SOURCES.parent / "docs" / "firmware.md").read_text()
+    page = (SOURCES.parent / "docs" / "reference" / "firmware.md").read_text()
     for kind in ("state", "applied"):
         block = page.partition(f"<!-- {kind} -->\n```\n")[2].partition("```")[0]
         vector = next(line for line in LINES if line[0].startswith(f"{kind} run=4242"))
@@ -249,7 +292,7 @@ def test_the_bytes_of_the_page_are_those_of_the_vectors() -> None:
 
 
 def test_every_fault_of_the_page_has_its_text() -> None:
-    page = (SOURCES.parent / "docs" / "firmware.md").read_text()
+    page = (SOURCES.parent / "docs" / "reference" / "firmware.md").read_text()
     rows = [line.split("|")[1] for line in page.partition("| code | fault |")[2].partition("\n\n")[0].splitlines()[2:]]
     codes = {int(each) for row in rows[:-1] for each in row.split(",")}
     assert codes == set(packets.FAULTS)

@@ -2,19 +2,15 @@
 
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from servonode.bus import State
-from servonode.closed_loop.closed_loop import resolve
-from servonode.closed_loop.launch_file import read_launch
-from servonode.nodes.driver import driven_plant
 from servonode.nodes.topology import PLANT
 from tests.helpers.firmware import SOURCES, Firmware, Serial, built, free_udp_port
-from tests.helpers.runs import Runs, Watch, eventually, private_runs, signalled
-from tests.safety.suite import COMMON, WAITS, Stage, safety_suite
+from tests.helpers.runs import Runs, Watch, eventually, signalled
+from tests.safety.suite import WAITS, Stage, safety_suite
 
 
 class WithLaw(Serial):
@@ -26,30 +22,18 @@ class WithLaw(Serial):
 TestDeviceLaw = pytest.mark.slow(safety_suite(WithLaw()))
 
 
-@pytest.fixture
-def runs(tmp_path: Path) -> Iterator[Runs]:
-    """Runs in a runtime folder of this test's own."""
-    with private_runs(tmp_path) as runs:
-        yield runs
-
-
 def test_firmware_whose_law_acts_brakes_by_itself_when_all_of_servonode_is_killed(runs: Runs) -> None:
     driver = WithLaw()
     stage = Stage(driver, runs)
-    run = stage.start(WAITS)
+    run = stage.start(WAITS, "plant.initial.V=0.5")  # about as fast as it pursues
     with Watch(run.name, {PLANT: ["state", "status"]}) as watch:
         fast = watch.until(lambda message: type(message) is State and message.state["V"] > 0.2)
         assert eventually(lambda: run.ask("status")["values"]["extra_machine_law"] == 1.0), run.ask("status")
         for pid in [run.popen.pid, *run.pids().values()]:
             signalled(pid, 9)
+    assert eventually(lambda: run.left_over() == []), run.left_over()
     time.sleep(2.0)  # coasting it would keep its speed; the brake's time constant is 0.46 s
-    launch = read_launch(driver.launch, [*COMMON, *driver.settings, *stage.beside.settings])
-    plant = driven_plant(resolve(launch, strict=False), time.monotonic_ns)
-    plant.open()
-    plant.connect(4242, fast.k)  # not 0: it stays where it is
-    assert eventually(plant.connected), plant.no_answer_reason()
-    states = dict(zip(plant.machine.description.state_names, plant.read().state, strict=True))  # type: ignore[attr-defined]
-    plant.close()
+    states = stage.machine_alone(fast.k)
     assert 0.0 <= states["V"] < 0.1 * fast.state["V"]
     stage.close()
 
@@ -63,7 +47,7 @@ def tampered(tmp_path: Path) -> Path:
     assert found
     (tmp_path / "machine.c").write_text(before + found.replace("2.0,", "20.0,") + after)
     sources = [str(SOURCES / each) for each in ("packet.c", "device.c")]
-    sources += [str(SOURCES / "host" / each) for each in ("main.c", "wire.c", "simulated.c")]
+    sources += [str(SOURCES / "host" / each) for each in ("main.c", "wire.c", "simulated.c", "sensors.c")]
     header = ['-DMACHINE_HEADER="robot_machine.h"', "-I", str(folder)]
     command = [
         "cc",
@@ -72,6 +56,7 @@ def tampered(tmp_path: Path) -> Path:
         *header,
         *sources,
         str(tmp_path / "machine.c"),
+        str(folder / "robot_sensors.c"),
         "-lm",
         "-o",
         str(tmp_path / "robot"),

@@ -18,7 +18,7 @@ import zmq
 
 from servonode.bus import Applied, State, decode
 from servonode.nodes.topology import PLANT
-from tests.helpers.runs import END_S, SOON_S, START_S, Process, Runs, Watch, eventually, private_runs, signalled
+from tests.helpers.runs import END_S, SOON_S, START_S, Process, Runs, Watch, eventually, signalled
 from tests.safety.suite import WAITS, Beside, Driver, Stage, safety_suite
 
 ROBOT = Path(__file__).parents[2] / "examples" / "external_plant.py"
@@ -225,14 +225,7 @@ def listening(address: str) -> Iterator[list[Applied]]:
         thread.join(SOON_S)
 
 
-@pytest.fixture
-def runs(tmp_path: Path) -> Iterator[Runs]:
-    """Runs in a runtime folder of this test's own."""
-    with private_runs(tmp_path) as runs:
-        yield runs
-
-
-def test_promise_21_false_states_of_a_machine_are_refused_and_counted(runs: Runs) -> None:
+def test_promise_17_false_states_of_a_machine_are_refused_and_counted(runs: Runs) -> None:
     driver = Relayed()
     stage = Stage(driver, runs)
     run = stage.start(WAITS)
@@ -261,7 +254,7 @@ def armed_again(run: Process) -> bool:
     return bool(run.ask("arm").get("done"))
 
 
-def test_promises_27_and_28_readings_that_cannot_be_believed_are_faults_by_their_names(runs: Runs) -> None:
+def test_promises_20_and_21_readings_that_cannot_be_believed_are_faults_by_their_names(runs: Runs) -> None:
     driver = Relayed()
     stage = Stage(driver, runs)
     run = stage.start(WAITS, "plant.safety.state_rate_limit={psi = 100}")
@@ -284,7 +277,7 @@ def test_promises_27_and_28_readings_that_cannot_be_believed_are_faults_by_their
     stage.close()
 
 
-def test_promise_27_a_machine_at_half_rate_is_counted_and_its_age_is_told(runs: Runs) -> None:
+def test_promise_20_a_machine_at_half_rate_is_counted_and_its_age_is_told(runs: Runs) -> None:
     driver = Relayed()
     stage = Stage(driver, runs)
     run = stage.start(WAITS, "plant.publish_every=10", words=("--every", "10"))
@@ -316,17 +309,17 @@ def test_promise_27_a_machine_at_half_rate_is_counted_and_its_age_is_told(runs: 
     stage.close()
 
 
-def test_promise_25_a_machine_outside_without_limits_is_not_started(runs: Runs) -> None:
+def test_promise_18_a_machine_outside_without_limits_is_not_started(runs: Runs) -> None:
     run = runs.start("trailer_pursuit", 'plant.driver="external"', "run.speed=1", words=("--arm",))
     run.popen.wait(START_S)
     assert run.popen.returncode == 2
-    assert "there is none for U1, U2" in run.stderr
+    assert "missing for U1, U2" in run.stderr
     assert run.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("gap_s", [0.02, *(pytest.param(gap, marks=pytest.mark.slow) for gap in (0.0, 0.3))])
 @pytest.mark.parametrize("numbers", [("INT",) * 6, *(pytest.param(n, marks=pytest.mark.slow) for n in SOME)])
-def test_promise_31_a_machine_is_told_zero_and_the_end_however_often_the_operator_presses(
+def test_promise_24_a_machine_is_told_zero_and_the_end_however_often_the_operator_presses(
     runs: Runs, numbers: tuple[str, ...], gap_s: float
 ) -> None:
     stage = Stage(External(), runs)

@@ -2,28 +2,16 @@
 
 import signal
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from servonode.bus import Applied, State
-from servonode.closed_loop.closed_loop import resolve
-from servonode.closed_loop.launch_file import read_launch
-from servonode.nodes.driver import driven_plant
 from servonode.nodes.topology import PLANT
 from tests.helpers.firmware import Serial, Udp
-from tests.helpers.runs import Process, Runs, Watch, eventually, private_runs, signalled
-from tests.safety.suite import COMMON, HOST_S, PERIOD, TIMEOUT, WAITS, Stage
+from tests.helpers.runs import Process, Runs, Watch, eventually, signalled
+from tests.safety.suite import HOST_S, PERIOD, TIMEOUT, WAITS, Stage
 
 DRIVERS = [Serial, Udp]
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Iterator[Runs]:
-    """Runs in a runtime folder of this test's own."""
-    with private_runs(tmp_path) as runs:
-        yield runs
 
 
 def assert_zero_since(watch: Watch, fault: str, begun: int) -> None:
@@ -85,19 +73,14 @@ def test_firmware_that_hangs_is_stale_and_its_own_brake_acts_when_it_goes_on(kin
 def test_the_firmware_brakes_by_itself_when_all_of_servonode_is_killed(kind: type[Udp], runs: Runs) -> None:
     driver = kind()
     stage = Stage(driver, runs)
-    run = stage.start(WAITS)
+    run = stage.start(WAITS, "plant.initial.V=0.5")  # about as fast as it pursues
     with Watch(run.name, {PLANT: ["state", "status"]}) as watch:
         fast = watch.until(lambda message: type(message) is State and message.state["V"] > 0.2)
         for pid in [run.popen.pid, *run.pids().values()]:
             signalled(pid, signal.SIGKILL)
+    assert eventually(lambda: run.left_over() == []), run.left_over()
     time.sleep(2.0)  # coasting it would keep its speed; the brake's time constant is 0.46 s
-    launch = read_launch(driver.launch, [*COMMON, *driver.settings, *stage.beside.settings])
-    plant = driven_plant(resolve(launch, strict=False), time.monotonic_ns)
-    plant.open()
-    plant.connect(4242, fast.k)  # not 0: it stays where it is
-    assert eventually(plant.connected), plant.no_answer_reason()
-    states = dict(zip(plant.machine.description.state_names, plant.read().state, strict=True))  # type: ignore[attr-defined]
-    plant.close()
+    states = stage.machine_alone(fast.k)
     assert states["X"] > fast.state["X"]
     assert 0.0 <= states["V"] < 0.1 * fast.state["V"]
     stage.close()

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Self
 
 import pytest
@@ -30,7 +29,6 @@ from tests.helpers.runs import (
     Runs,
     Watch,
     eventually,
-    private_runs,
     signalled,
 )
 from tests.safety.test_external import External
@@ -103,13 +101,6 @@ class Reactions:
         total = len(self.good) + len(self.stalled)
         assert len(self.stalled) <= max(MOST_STALLED * total, 1), self.stalled
         assert max(self.good) <= TIMEOUT + PERIOD + HOST_S, sorted(self.good)[-5:]
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Iterator[Runs]:
-    """Runs in a runtime folder of this test's own."""
-    with private_runs(tmp_path) as runs:
-        yield runs
 
 
 @contextmanager

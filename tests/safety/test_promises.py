@@ -64,13 +64,6 @@ time.time_ns = lambda: int(shift(real_ns(), 10**9))
 """
 
 
-@pytest.fixture
-def runs(tmp_path: Path) -> Iterator[Runs]:
-    """Runs in a runtime folder of this test's own."""
-    with private_runs(tmp_path) as runs:
-        yield runs
-
-
 def names_in(module: ModuleType) -> set[str]:
     """The names of the tests in the module's one suite."""
     suites = [each for name, each in vars(module).items() if name.startswith("Test")]
@@ -87,7 +80,7 @@ def test_promise_09_a_speed_that_cannot_be_kept_is_a_fault(runs: Runs) -> None:
     run = runs.start(LAUNCH, *settings, "plant.safety.lateness_limit=0.2", words=("--every", "1000000"))
     run.ends_with(1, START_S)
     overrun = run.fault("overrun")
-    assert "behind the clock: it computes for longer than the time it has; lower run.speed" in overrun["text"]
+    assert "behind the clock: a step takes longer to compute than it lasts; lower run.speed" in overrun["text"]
     assert run.printed["overruns"] > 0
     assert [each["name"] for each in run.printed["faults"]] == ["overrun"]
 
@@ -118,16 +111,16 @@ def test_promise_11_the_walls_clock_may_jump_by_hours(
     assert not log.exists(), log.read_text()
 
 
-# 14
+# 13
 
 
-def test_promise_14_what_a_dead_run_left_does_not_block_the_next(runs: Runs) -> None:
+def test_promise_13_what_a_dead_run_left_does_not_block_the_next(runs: Runs) -> None:
     run = runs.start(LAUNCH, "run.speed=1", "run.duration=60")
     run.wait_open()
     pids = [run.popen.pid, *run.pids().values()]
     for pid in pids:  # nobody is left to clear away
         signalled(pid, signal.SIGSTOP)
-    for pid in pids:
+    for pid in reversed(pids):  # the launcher last: its death has the system wake stopped children, which clear away
         signalled(pid, signal.SIGKILL)
     run.popen.wait(START_S)
     left = {path.name for path in run.path.iterdir()}
@@ -141,7 +134,7 @@ def test_promise_14_what_a_dead_run_left_does_not_block_the_next(runs: Runs) -> 
     assert runs.left_files() == []
 
 
-def test_promise_14_a_run_on_an_address_that_another_has_is_refused(runs: Runs) -> None:
+def test_promise_13_a_run_on_an_address_that_another_has_is_refused(runs: Runs) -> None:
     with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as ipc:
         path = str(runs.runtime / "taken")
         ipc.bind(path)
@@ -150,21 +143,21 @@ def test_promise_14_a_run_on_an_address_that_another_has_is_refused(runs: Runs) 
             run = runs.start("trailer_pursuit_external", f"plant.device.applied={address}")
             assert run.popen.wait(START_S) == 2
             (line,) = [each for each in run.stderr.splitlines() if "deriving" not in each]
-            assert f"[plant.device] applied: {address} is taken by another process, such as another run; stop" in line
+            assert f"[plant.device] applied: {address} is in use by another process, such as another run; stop" in line
 
 
-# 15
+# 14
 
 
-def test_promise_15_all_drivers_pass_the_same_tests() -> None:
+def test_promise_14_all_drivers_pass_the_same_tests() -> None:
     simulated, loopback, external = map(names_in, (test_simulated, test_loopback, test_external))
     assert simulated == loopback == external
     kept = {int(name.split("_")[2]) for name in simulated}
-    assert kept == {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 14, 16, 21, 29, 30, 31, 32}
+    assert kept == {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 15, 17, 22, 23, 24, 25}
 
 
 @pytest.mark.parametrize("module", FILTER, ids=lambda module: module.__name__)
-def test_promise_15_the_filter_does_not_ask_for_the_driver(module: ModuleType) -> None:
+def test_promise_14_the_filter_does_not_ask_for_the_driver(module: ModuleType) -> None:
     assert module.__file__ is not None
     tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
     words = [each.attr for each in ast.walk(tree) if isinstance(each, ast.Attribute)]
@@ -180,7 +173,7 @@ def test_promise_15_the_filter_does_not_ask_for_the_driver(module: ModuleType) -
     assert words.count("simulated") == len(asked) + len(branches) == (2 if module is plant_output else 0)
 
 
-# 30
+# 23
 
 
 @pytest.fixture
@@ -193,7 +186,7 @@ def session_runs(tmp_path: Path) -> Iterator[Runs]:
 
 
 @pytest.mark.parametrize("count", [10, pytest.param(MANY, marks=pytest.mark.slow)])
-def test_promise_30_a_stop_from_a_service_or_in_the_first_milliseconds_reaches_the_plant(
+def test_promise_23_a_stop_from_a_service_or_in_the_first_milliseconds_reaches_the_plant(
     session_runs: Runs, count: int
 ) -> None:
     run = session_runs.start(LAUNCH, "run.speed=1", "run.duration=6000", *RESTARTED, OFTEN)
@@ -218,28 +211,28 @@ def test_promise_30_a_stop_from_a_service_or_in_the_first_milliseconds_reaches_t
     run.stop()
 
 
-# 17
+# 16
 
 
 @pytest.mark.parametrize(
     ("speed", "timeout"), [(1.0, 0.0), (1.0, 10.1), (6.0, 60.1), (0.1, 1.1)], ids=lambda value: f"{value:g}"
 )
-def test_promise_17_a_watch_that_never_acts_is_refused(speed: float, timeout: float) -> None:
+def test_promise_16_a_watch_that_never_acts_is_refused(speed: float, timeout: float) -> None:
     options: dict[str, Any] = {"run__speed": speed, "plant__safety__command_timeout": timeout}
-    with pytest.raises(LaunchError, match=r"without a watch; give more than 0.*plant\.safety\.unsafe = true"):
+    with pytest.raises(LaunchError, match=r"without a watchdog; give more than 0.*plant\.safety\.unsafe = true"):
         servonode.load(LAUNCH, **options)
     servonode.load(LAUNCH, plant__safety__unsafe=True, **options)
     servonode.load(LAUNCH, run__speed=speed, plant__safety__command_timeout=10.0 * speed)
 
 
-def test_promise_17_on_the_command_line_a_watch_that_never_acts_is_refused(runs: Runs) -> None:
+def test_promise_16_on_the_command_line_a_watch_that_never_acts_is_refused(runs: Runs) -> None:
     run = runs.start(LAUNCH, "plant.safety.command_timeout=0")
     assert run.popen.wait(START_S) == 2
     assert "plant.safety.unsafe = true" in run.stderr
     assert runs.left_files() == []
 
 
-def test_promise_17_where_it_was_asked_for_every_line_says_so(runs: Runs) -> None:
+def test_promise_16_where_it_was_asked_for_every_line_says_so(runs: Runs) -> None:
     settings = ("plant.safety.command_timeout=0", "plant.safety.unsafe=true", "run.speed=1", "run.duration=60")
     run = runs.start(LAUNCH, *settings)
     run.wait_open()
@@ -256,7 +249,7 @@ def test_promise_17_where_it_was_asked_for_every_line_says_so(runs: Runs) -> Non
     assert "safety            UNSAFE: no command watchdog" in run.stderr
 
 
-# 33
+# 26
 
 EVIL = """
 from pathlib import Path
@@ -278,7 +271,7 @@ def commanded(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_promise_33_a_cache_in_which_others_can_write_is_not_run(tmp_path: Path) -> None:
+def test_promise_26_a_cache_in_which_others_can_write_is_not_run(tmp_path: Path) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
 
     def evaluated(place: Path, text: str) -> subprocess.CompletedProcess[str]:
@@ -289,7 +282,8 @@ def test_promise_33_a_cache_in_which_others_can_write_is_not_run(tmp_path: Path)
         return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False)
 
     def files(place: Path) -> Path:
-        (found,) = (place / "servonode" / "kernels").iterdir()
+        kernels = (place / "servonode" / "kernels").iterdir()
+        (found,) = (each for each in kernels if (each / "kernel.txt").read_text())  # beside it: code for other numbers
         return found
 
     assert evaluated(ours, "3*t").stdout == "6.0\n"
@@ -306,7 +300,7 @@ def test_promise_33_a_cache_in_which_others_can_write_is_not_run(tmp_path: Path)
     assert done.stderr.startswith(wanted)
 
 
-def test_promise_33_no_process_of_a_run_imports_from_the_working_directory(
+def test_promise_26_no_process_of_a_run_imports_from_the_working_directory(
     runs: Runs, tmp_path: Path, flag: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = tmp_path / "here"
@@ -325,7 +319,7 @@ def test_promise_33_no_process_of_a_run_imports_from_the_working_directory(
     assert flag.exists()  # what lies here would be found
 
 
-def test_promise_33_code_in_a_folder_that_everybody_can_write_is_not_run(tmp_path: Path, flag: Path) -> None:
+def test_promise_26_code_in_a_folder_that_everybody_can_write_is_not_run(tmp_path: Path, flag: Path) -> None:
     (tmp_path / "evil.py").write_text(EVIL.format(flag=str(flag)) + MODEL)
     (tmp_path / "evil.toml").write_text('run = {duration = 1}\nplant = {machine = "./evil.py:model"}\n')
     tmp_path.chmod(0o1777)
@@ -338,7 +332,7 @@ def test_promise_33_code_in_a_folder_that_everybody_can_write_is_not_run(tmp_pat
     assert flag.exists()
 
 
-def test_promise_33_what_was_compiled_beside_a_machine_is_not_run(tmp_path: Path, flag: Path) -> None:
+def test_promise_26_what_was_compiled_beside_a_machine_is_not_run(tmp_path: Path, flag: Path) -> None:
     machine = tmp_path / "robot.py"
     machine.write_text(EVIL.format(flag=str(flag)) + MODEL)
     py_compile.compile(str(machine), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
@@ -349,7 +343,7 @@ def test_promise_33_what_was_compiled_beside_a_machine_is_not_run(tmp_path: Path
 
 
 @pytest.mark.parametrize("verb", ["run", "simulate", "check", "show"])
-def test_promise_33_code_that_a_launch_file_names_is_refused_where_that_is_asked_for(
+def test_promise_26_code_that_a_launch_file_names_is_refused_where_that_is_asked_for(
     tmp_path: Path, flag: Path, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
     (tmp_path / "evil.py").write_text(EVIL.format(flag=str(flag)) + MODEL)
@@ -371,7 +365,7 @@ def test_promise_33_code_that_a_launch_file_names_is_refused_where_that_is_asked
     assert not flag.exists()
 
 
-def test_promise_33_without_code_everything_packaged_runs() -> None:
+def test_promise_26_without_code_everything_packaged_runs() -> None:
     assert servonode.simulate(LAUNCH, run__duration=0.1, code=False).t[-1] == pytest.approx(0.1)
     named = {"plant__machine": "servonode.plants.diff_drive_trailer:model"}
     named["controller__program"] = "servonode.controllers.diff_drive_trailer_pursuit:program"

@@ -15,7 +15,7 @@ import zmq
 from servonode.bus import Applied, Message, Setup, State, decode
 from servonode.nodes.operator_requests import status, status_text
 from servonode.nodes.topology import CONTROLLER, PLANT
-from tests.helpers.runs import END_S, SOON_S, START_S, Process, Runs, Watch, eventually, private_runs, signalled
+from tests.helpers.runs import END_S, SOON_S, START_S, Process, Runs, Watch, eventually, signalled
 from tests.safety.suite import COMMON, WAITS, Beside
 from tests.safety.test_external import External
 
@@ -45,13 +45,6 @@ def machine_side(beside: Beside) -> Iterator[list[Message]]:
         time.sleep(0.3)  # for what is still on its way
         ends.set()
         thread.join(SOON_S)
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Iterator[Runs]:
-    """Runs in a runtime folder of this test's own."""
-    with private_runs(tmp_path) as runs:
-        yield runs
 
 
 @contextmanager
@@ -152,7 +145,7 @@ def test_with_arm_it_is_refused(runs: Runs) -> None:
 def test_in_lockstep_a_machine_would_not_move(runs: Runs) -> None:
     run = runs.start("trailer_pursuit", 'plant.driver="loopback"', "run.mode=lockstep", words=READONLY)
     assert run.popen.wait(START_S) == 2
-    assert "[run] mode: in lockstep a machine moves only when it is sent an input" in run.stderr
+    assert "[run] mode: in lockstep a machine moves only after it receives an input" in run.stderr
 
 
 @pytest.mark.parametrize("driver", ["simulated", "loopback"])

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from servonode.nodes.topology import CONTROLLER, PLANT
-from servonode.plants.drivers import packets
+from servonode.plants.drivers import cobs, packets
 from servonode.plants.drivers.packets import SETUP, STATE, Head
 from tests.helpers.firmware import Firmware, free_udp_port
-from tests.helpers.runs import SOON_S, START_S, Runs, eventually, private_runs
+from tests.helpers.runs import SOON_S, START_S, Runs, eventually
 from tests.safety.suite import COMMON, WAITS
 
 MOVING = ("plant.initial.V=0.5", "plant.initial.Omega=0.2")
@@ -98,7 +98,7 @@ def serial_tap(folder: Path) -> Iterator[Tap]:
                 with suppress(BlockingIOError):  # nobody reads it any more
                     os.write(target, data)
                 *frames, kept[:] = (kept + data).split(b"\0")
-                log.extend(packets.decode(packets.unstuffed(bytes(frame))) for frame in frames if frame)
+                log.extend(packets.decode(cobs.unstuffed(bytes(frame))) for frame in frames if frame)
 
             return take
 
@@ -114,13 +114,6 @@ def serial_tap(folder: Path) -> Iterator[Tap]:
 
 
 TAPS = {"udp": udp_tap, "serial": serial_tap}
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Iterator[Runs]:
-    """Runs in a runtime folder of this test's own."""
-    with private_runs(tmp_path) as runs:
-        yield runs
 
 
 def assert_only_observed(tap: Tap) -> None:

@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from servonode.nodes.lockstep import prepare
 from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.target_node import TargetNode
 from servonode.nodes.topology import CONTROLLER, NODES, PLANT, TARGET, subscribers
-from tests.helpers.runs import MANY, START_S, Runs, Watch, eventually, private_runs
+from tests.helpers.runs import MANY, START_S, Runs, Watch, eventually
 from tests.safety.test_external import ROBOT, free_ports
 
 MOST = 2.0  # times the checked peak
@@ -102,7 +101,7 @@ def paused(*settings: str) -> dict[str, Any]:
     return run_of_rows(closed_loop, "sampled", plant.record.rows, controller.record.rows, 1.0).columns
 
 
-def test_promise_26_after_any_pause_peaks_are_at_most_twice_the_checked_one(checked: float) -> None:
+def test_promise_19_after_any_pause_peaks_are_at_most_twice_the_checked_one(checked: float) -> None:
     assert judged("stepped", paused(), PERIOD, checked) <= MOST
 
 
@@ -112,13 +111,6 @@ def test_without_a_limit_after_arming_the_machine_lurches(checked: float) -> Non
 
 
 # processes
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Iterator[Runs]:
-    """Runs in a runtime folder of this test's own."""
-    with private_runs(tmp_path) as runs:
-        yield runs
 
 
 @contextmanager
@@ -140,7 +132,7 @@ def nothing() -> Iterator[tuple[str, ...]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("launch", "beside"), [("external", robot), ("loopback", nothing)])
-def test_promise_26_holds_for_machines_outside(
+def test_promise_19_holds_for_machines_outside(
     runs: Runs, checked: float, launch: str, beside: Callable[[], AbstractContextManager[tuple[str, ...]]]
 ) -> None:
     rng = random.Random(2)

@@ -5,7 +5,6 @@ import random
 import signal
 import statistics
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,6 @@ from tests.helpers.runs import (
     Runs,
     Watch,
     eventually,
-    private_runs,
 )
 
 LAUNCH = "trailer_pursuit"
@@ -50,13 +48,6 @@ DEATHS = [
         )
     ),
 ]
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Iterator[Runs]:
-    """Runs in a runtime folder of this test's own."""
-    with private_runs(tmp_path) as runs:
-        yield runs
 
 
 def resident(pid: int) -> int:

@@ -257,7 +257,7 @@ def test_a_wrong_sign_of_one_input_is_refused_too(case: MachineCase) -> None:
 
 @every_brake
 def test_a_brake_too_strong_for_the_step_is_refused(case: MachineCase) -> None:
-    with pytest.raises(LaunchError, match="shorten the step or soften the brake"):
+    with pytest.raises(LaunchError, match="shorten the step or reduce the brake"):
         tried(case, Turned(case.machine, np.full(case.machine.n_inputs, 1e4)))
 
 

@@ -18,17 +18,28 @@ from servonode.views.animation import Animation, columns_of
 from servonode.views.decimation import Decimation
 from servonode.views.panel_choice import FieldError, chosen_panels
 from servonode.views.ring_buffer import Ring
+from servonode.views.scene import magnification
 
 assert_allclose: Any = np.testing.assert_allclose
 LAUNCHES = {
-    "trailer_pursuit": ([""], ["V [m/s]", "Omega [rad/s]", "phi [rad]", "[rad/s]", "[N m]", "|residual|"]),
+    "trailer_pursuit": (
+        [""],
+        ["V [m/s]", "Omega [rad/s]", "phi [rad]", "[rad/s]", "[N m]", "|residual|"],
+        "forward speed of O1 $V$ [m/s]",
+    ),
     "sphero_pursuit": (
         ["from above", "direction n from above", "from its right, the way ahead to the right"],
         ["[m/s]", "theta [rad]", "[rad/s]", "[N m]", "|residual|"],
+        "velocity of the centre along x,\u00a0y [m/s]",
     ),
     "snowboarder_carve": (
-        ["from above", "from behind, the slope level", "from its right, the slope level"],
+        [
+            "from above",
+            "from behind, the slope level, sideways shown x5",
+            "from its right, the slope level, sideways shown x5",
+        ],
         ["v [m/s]", "[rad]", "[N]", "[m]", "F_t [N]", "[N m]", "|residual|"],
+        "forward speed of the blade $v$ [m/s]",
     ),
 }
 SHORT = 1.0  # s
@@ -81,10 +92,11 @@ def inside(axis: Any, image: Any) -> Any:
 def test_each_machine_has_its_views_and_its_panels_with_residuals_on_a_logarithmic_axis(launch: str) -> None:
     picture, t, columns = picture_of(launch)
     assert picture.show(t[:50], upto(columns, 50))
-    titles, labels = LAUNCHES[launch]
-    found = [view.axis.get_title(loc="left").replace(",\n", ", ") for view in picture.views]
+    titles, labels, first = LAUNCHES[launch]
+    found = [view.axis.get_title(loc="left").replace("\n", " ") for view in picture.views]
     assert found[: len(titles)] == titles
-    assert [panel.axis.get_ylabel() for panel in picture.panels] == labels
+    assert [panel.spec.label for panel in picture.panels] == labels
+    assert [panel.axis.get_title(loc="left") for panel in picture.panels[:1]] == [first]
     assert [panel.axis.get_yscale() for panel in picture.panels] == ["linear"] * (len(labels) - 1) + ["log"]
 
 
@@ -96,7 +108,7 @@ def test_every_view_and_every_panel_moves_with_the_data_and_has_one_scale_in_bot
     picture.show(t, columns)
     after = pixels(picture)
     for part in (*picture.views[:1], *picture.panels):
-        if "F_t" not in part.axis.get_ylabel():  # zero throughout
+        if part not in picture.panels or "F_t" not in part.spec.label:  # zero throughout
             assert (in_cell(picture, part, before) != in_cell(picture, part, after)).any()
     for view in picture.views:
         (x0, y0), (x1, y1) = view.axis.transData.transform([(0.0, 0.0), (1.0, 1.0)])
@@ -131,6 +143,95 @@ def test_what_is_known_only_now_and_then_is_joined_on_a_logarithmic_axis() -> No
     rare = np.where(np.arange(len(t)) % 20 == 0, columns["residual_speed"], np.nan)
     picture.show(t, {**columns, "residual_speed": rare})
     assert len(picture.panels[-1].axis.lines[0].get_xdata()) == np.count_nonzero(rare[np.isfinite(rare)])
+
+
+# what a program asks for, leans, and what a movie leaves out
+
+
+def test_the_wanted_path_is_drawn_as_far_as_the_limits_go_and_stands_in_the_legend() -> None:
+    picture, t, columns = picture_of("trailer_reverse")
+    picture.show(t, columns)
+    (view,) = picture.views
+    (line,) = [each for each in view.axis.lines if each.get_label() == "wanted line"]
+    assert_allclose(line.get_xydata()[:, 1], 0.0, atol=1e-12)
+    assert_allclose(sorted(line.get_xydata()[:, 0]), view.axis.get_xlim())
+    assert "wanted line" in [each.get_text() for each in view.axis.get_legend().get_texts()]
+
+
+def test_a_wanted_circle_is_within_the_limits_of_a_movie_before_the_machine_has_been_there() -> None:
+    picture, t, columns = picture_of("sphero_circle")
+    assert np.ptp(columns["Y"]) < 0.1
+    picture.fix_limits(t, columns)
+    (left, right), (bottom, top) = picture.views[0].axis.get_xlim(), picture.views[0].axis.get_ylim()
+    assert left < -1.5 < 1.5 < right
+    assert bottom < 0.0 < 3.0 < top
+
+
+@pytest.mark.parametrize(("degrees", "factor"), [(0.0, 1.0), (0.01, 1.0), (3.3, 5.0), (6.1, 2.0), (15.1, 1.0)])
+def test_a_lean_is_magnified_as_far_as_it_stays_readable(degrees: float, factor: float) -> None:
+    assert magnification(np.radians(degrees)) == factor
+
+
+def test_a_small_lean_is_drawn_magnified_and_the_picture_says_so() -> None:
+    picture, t, columns = picture_of("sphero_pursuit", span=0.5)
+    picture.show(t, columns)
+    tilt = np.degrees(columns["theta"][-1])
+    assert 0.1 < tilt < 6.0
+    view = picture.views[2]
+    assert view.view.title.endswith("lean shown x5")
+    instant = picture._instant(t, columns, -1)
+    drawn, true = (np.diff(instant.lines(each.outline)[1], axis=0)[0] for each in (view.view, picture._plain[2]))
+    leans = [np.arctan2(n[0], -n[1]) for n in (drawn, true)]
+    assert abs(leans[1]) > np.radians(0.1)
+    assert_allclose(leans[0], 5 * leans[1], rtol=2e-3)
+    assert view.words is not None
+    assert (
+        f"lean {np.degrees(leans[1]):+.1f}°".replace("-", "\u2212") == view.words._text.get_text()
+    )  # the words tell the true one
+
+
+def test_the_factor_of_a_lean_falls_when_it_grows_and_another_run_begins_anew() -> None:
+    picture, t, columns = picture_of("sphero_pursuit")
+    picture.show(t, columns)
+    tilted = {name: values.copy() for name, values in columns.items()}
+    tilted["n_0"][-1], tilted["n_1"][-1], tilted["n_2"][-1] = np.sin(0.2), 0.0, -np.cos(0.2)
+    picture.show(t, tilted)
+    assert picture.views[2].view.title.endswith("lean shown x2")
+    picture.show(t, columns)
+    assert picture.views[2].view.title.endswith("lean shown x2")
+    picture.forget()
+    picture.show(t, columns)
+    assert picture.views[2].view.title.endswith("lean shown x5")
+
+
+def test_a_movie_leaves_out_panels_of_zeros_and_strips_that_never_lean() -> None:
+    picture, t, columns = picture_of("snowboarder_carve")
+    axes = len(picture.figure.axes)
+    picture.fix_limits(t, columns)
+    assert [view.view.title for view in picture.views][1:] == ["from behind, the slope level, sideways shown x2"]
+    assert "F_t [N]" not in [panel.spec.label for panel in picture.panels]
+    assert len(picture.figure.axes) == axes - 2
+    picture.show(t, columns)
+
+
+def test_a_movie_has_the_scale_of_the_longest_arrow_and_no_name_of_one_that_is_never_seen() -> None:
+    picture, t, columns = picture_of("snowboarder_carve")
+    picture.fix_limits(t, columns)
+    view = picture.views[0]
+    assert view._largest >= np.abs(columns["R"]).max()
+    assert view._names == ["lateral force R of the snow"]
+
+
+def test_a_movie_gives_a_path_that_is_much_wider_than_high_the_whole_width() -> None:
+    picture, t, columns = picture_of("trailer_reverse")
+    picture.show(t, columns)
+    beside = picture.views[0].axis.get_position().width
+    stretched = {**columns, "X": np.linspace(0.0, -20.0, len(t))}
+    picture.fix_limits(t, stretched)
+    assert beside < 0.55
+    assert picture.views[0].axis.get_position().width > 0.85
+    boxes = [part.axis.get_position() for part in (*picture.views, *picture.panels)]
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
 
 
 # drawing
@@ -238,6 +339,17 @@ def test_another_size_is_drawn_in_full_with_equal_scales() -> None:
     assert_allclose(x1 - x0, y1 - y0, rtol=1e-9)
 
 
+def test_another_resolution_of_as_many_pixels_is_drawn_in_full() -> None:
+    picture, t, columns = picture_of("trailer_pursuit")
+    picture.show(t[:100], upto(columns, 100))
+    picture.show(t[:101], upto(columns, 101))
+    width, height = picture.figure.get_size_inches()
+    picture.figure.set_size_inches(width / 1.25, height / 1.25)
+    picture.figure.dpi *= 1.25
+    assert picture.show(t[:102], upto(columns, 102))
+    assert not picture.show(t[:102], upto(columns, 102))
+
+
 def test_fixed_limits_stay_from_the_first_row_to_the_last() -> None:
     picture, t, columns = picture_of("sphero_pursuit")
     picture.fix_limits(t, columns)
@@ -291,6 +403,9 @@ def test_chosen_panels_have_the_columns_units_and_axes_of_their_names() -> None:
     assert [panel.label for panel in panels] == ["[m/s]", "[1, rad]", "|residual_v_x| [m/s]", "[ms]"]
     assert [list(panel.curves.values()) for panel in panels[:2]] == [["v_x", "v_y"], ["n_0", "theta"]]
     assert [panel.logarithmic for panel in panels] == [False, False, True, True]
+    assert [panel.title for panel in panels[2:]] == ["residual v_x, magnitude [m/s]", "times [ms]"]
+    assert panels[0].title == "velocity of the centre along x,\u00a0y [m/s]"
+    assert list(panels[3].curves) == ["law", "age"]
 
 
 def test_an_unknown_name_is_told_with_the_names_there_are() -> None:

@@ -80,7 +80,7 @@ def test_a_gif_has_the_frames_the_size_and_the_length_of_its_plan(
     assert written == 21  # 0.5 s at half speed and 20 frames a second, and the first
     assert len(pictures) == written
     assert lasts == 21 * 50
-    assert pictures[0].shape == (576, 960, 3)
+    assert pictures[0].shape == (480, 800, 3)
     changes = [float(np.abs(a.astype(int) - b).mean()) for a, b in pairwise(pictures)]
     assert min(changes) > 0
     assert max(changes) < 5  # limits and colours stay where they are
@@ -112,7 +112,7 @@ def test_the_frames_are_those_of_their_times(coasting: Run, monkeypatch: pytest.
 
     monkeypatch.setattr(Animation, "show", noted)
     planned = plan(tmp_path / "coast.gif", 10, 1.0, coasting.closed_loop)
-    reel = movie.Reel(coasting, "coast", 50)
+    reel = movie.Reel(coasting, "coast", (6.4, 3.84))
     for t in planned.times(reel.end):
         reel.frame(t)
     times, places = np.array(shown).T
@@ -125,7 +125,7 @@ def test_the_movie_of_a_fault_ends_at_it_and_shows_its_text(fallen: Run, tmp_pat
     without(ffmpeg=True)
     file = tmp_path / "over.gif"
     planned = plan(file, 20, 0.1, fallen.closed_loop)
-    reel = movie.Reel(fallen, "over", 50)
+    reel = movie.Reel(fallen, "over", (6.4, 3.84))
     assert reel.end == fallen.fault["t"]
     assert reel.end < fallen.t[-1]
     red = [

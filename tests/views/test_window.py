@@ -24,6 +24,7 @@ from servonode.closed_loop.launch_file import launch_of_table, read_launch, tabl
 from servonode.loop import Loop
 from servonode.mechanics.description import packed
 from servonode.nodes.find_runs import find_runs
+from servonode.views.palette import GOAL
 from servonode.views.panel_choice import FieldError, chosen_panels, extra_columns
 from servonode.views.shown_run import ShownRun, run_shown, stored_closed_loop
 from servonode.views.window import Window, headless_figure
@@ -271,7 +272,7 @@ def test_a_fault_stands_in_the_title(window: Window, loop: Loop) -> None:
     assert window.picture is not None
     text = window.picture._words._text
     assert text.get_text() == "given     t = 0.0 s     ended by a fault     FAULT stale_command"
-    assert text.get_color() == "#d1495b"
+    assert text.get_color() == GOAL
 
 
 def test_another_run_starts_anew_with_another_picture_where_it_runs_something_else(window: Window, loop: Loop) -> None:
@@ -311,12 +312,12 @@ def runtime() -> Iterator[str]:
 
 
 def test_a_run_is_found_by_its_name_by_its_file_or_as_the_only_one(runtime: str) -> None:
-    with pytest.raises(BusError, match=r"^no run is going on; start one with servonode run FILE"):
+    with pytest.raises(BusError, match=r"^no run is in progress; start one with servonode run FILE"):
         run_shown(None)
     with run_folder("left"):
         assert list(find_runs()) == ["left"]
         assert run_shown(None) == run_shown("left") == run_shown("some/left.toml") == "left"
-        with pytest.raises(BusError, match=r"^no run named 'nix' is going on; going on: left$"):
+        with pytest.raises(BusError, match=r"^no run named 'nix' is in progress; choose left$"):
             run_shown("nix")
         with run_folder("right"), pytest.raises(BusError, match=r"name one of left, right$"):
             run_shown(None)
@@ -519,4 +520,4 @@ class TestOnADisplay:
     def test_an_unknown_run_is_told(self, display: str) -> None:
         code, text = said("plot", "nix", DISPLAY=display)
         assert code == 2
-        assert text.startswith("servonode: no run named 'nix' is going on; none is going on")
+        assert text.startswith("servonode: no run named 'nix' is in progress; start one with servonode run FILE")

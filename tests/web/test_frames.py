@@ -152,3 +152,30 @@ def test_a_view_without_trails_and_a_goal_that_the_run_has_not(trailer: ClosedLo
     assert msgspec.json.encode(view_shapes(view, instant)["lines"]) == b"[[[null,null]]]"
     empty = whole_run(view, trailer.machine, {}, [view_shapes(view, instant)])
     assert empty == {"x": [-1.0, 1.0], "y": [-1.0, 1.0], "largest": 0.0}
+
+
+def test_panels_have_titles_in_words_and_curves_their_symbols(trailer: ClosedLoop) -> None:
+    panels = said(frames_of(trailer))["layout"]["panels"]
+    assert panels[2]["title"] == "hitch angle φ [rad]"
+    assert [curve["name"] for curve in panels[3]["curves"]] == ["θ̇₁", "θ̇₂"]
+    assert panels[-2]["title"] == "residuals, magnitude [m/s,\u202frad]"
+
+
+def test_the_wanted_path_is_told_as_far_as_the_machine_needs_it() -> None:
+    closed_loop = servonode.load("trailer_reverse", run__duration=1.0).closed_loop
+    frames, talk = frames_of(closed_loop), Talk(closed_loop)
+    frames.take(talk.state(0))
+    (line,) = said(frames)["wanted"]["views"][0]
+    assert line["name"] == "wanted line"
+    assert np.ptp(line["points"], axis=0).max() > 1.0
+    frames.take(talk.state(15))
+    assert "wanted" not in said(frames)  # it has been told
+    frames.take(Talk(closed_loop, run=9).state(0))
+    assert said(frames)["wanted"]["views"][0] == [line]
+
+
+def test_a_small_lean_is_magnified_and_its_title_says_so(sphero: ClosedLoop) -> None:
+    frames = frames_of(sphero)
+    frames.take(Talk(sphero).state(15))
+    seen = frames._scene(frames._feed.ring.columns | {"theta": np.array([0.03]), "n_0": np.array([0.03])})
+    assert any("x5" in each["title"] for each in seen)

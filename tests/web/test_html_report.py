@@ -16,7 +16,11 @@ from servonode.analysis.comparison import measures
 from servonode.closed_loop.launch_file import launch_of_table, packaged, read_launch, table_of
 from servonode.closed_loop.launch_text import launch_text
 from servonode.closed_loop.run import Run
+from servonode.views import limits
 from servonode.views.comparison import compared_panels
+from servonode.views.palette import INK, SOURCES
+from servonode.views.panels import panels_of
+from servonode.web.colours import SEEN, colours_css, lighter, luminance
 from servonode.web.embedded import json_text
 from servonode.web.html_comparison import html_comparison
 from servonode.web.html_report import PIECES, columns_of, html_report
@@ -97,13 +101,15 @@ def test_the_data_in_the_file_are_the_columns_of_the_run(name: str) -> None:
     columns = columns_of(run)
     assert len(run.t) <= 3 * PIECES
     np.testing.assert_array_equal(decoded(data["t"], "f8"), run.t)
-    assert data["columns"].keys() == columns.keys() == data["units"].keys()
+    assert data["columns"].keys() == columns.keys() == data["titles"].keys()
     assert {*run.state, *run.input, *run.outputs(), *(f"residual_{each}" for each in run.residual)} <= columns.keys()
     for column, values in columns.items():
         np.testing.assert_array_equal(decoded(data["columns"][column]), values.astype(np.float32), column)
     shown = {curve["column"] for panel in data["panels"] for curve in panel["curves"]}
     assert shown <= columns.keys()
-    assert [panel["logarithmic"] for panel in data["panels"]][-1]  # the residuals
+    seen = [each for each in panels_of(run, {**run.state, **run.outputs(), **run.input}) if each.seen]
+    assert [panel["title"] for panel in data["panels"]] == [each.words for each in seen]
+    assert [panel["logarithmic"] for panel in data["panels"]] == [each.spec.logarithmic for each in seen]
 
 
 def test_of_a_long_run_the_lowest_and_the_highest_values_are_kept() -> None:
@@ -227,6 +233,42 @@ def test_a_comparison_has_the_columns_of_every_source(trailer: Run) -> None:
     assert [curve["time"] for curve in data["panels"][0]["curves"]] == [0, 1]
 
 
+def test_what_is_zero_is_said_and_not_drawn_and_rounding_is_not_magnified() -> None:
+    run = servonode.simulate("trailer_coast", run__duration=1)
+    page = valid(html_report(run, "a"))
+    data = page.data
+    assert not {"U1", "U2"} & {curve["column"] for panel in data["panels"] for curve in panel["curves"]}
+    assert data["zero"].startswith("Zero throughout: ")
+    for panel in data["panels"]:
+        low, high = panel["limits"]
+        values = np.concatenate([decoded(data["columns"][curve["column"]]) for curve in panel["curves"]])
+        assert panel["logarithmic"] or high - low >= limits.STEADY * np.nanmax(np.abs(values))
+
+
+def test_the_path_that_is_wanted_stands_in_the_report() -> None:
+    run = servonode.simulate("trailer_reverse", run__duration=5)
+    (view,) = html_report_views(run)
+    (line,) = view["wanted"]
+    assert line["name"] == "wanted line"
+    source = Compared.of_run("a", run)
+    data = valid(html_comparison([source, source], compared_panels([source, source]), [])).data
+    assert [each["name"] for each in data["views"][0]["wanted"]] == ["wanted line"]
+
+
+def html_report_views(run: Run) -> list[dict[str, Any]]:
+    views: list[dict[str, Any]] = valid(html_report(run, "a")).data["views"]
+    return views
+
+
+@pytest.mark.parametrize("colour", SOURCES)
+def test_colours_are_those_of_the_pictures_and_lighter_on_a_dark_ground(colour: str) -> None:
+    light, dark = colours_css().split("@media")
+    assert colour in light
+    parts = [int(lighter(colour)[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    assert luminance(parts) > SEEN - 0.01
+    assert colour == INK or lighter(colour) in dark
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LONG)
 def test_the_report_of_a_packaged_launch_file_is_valid_and_small(name: str) -> None:
@@ -237,6 +279,7 @@ def test_the_report_of_a_packaged_launch_file_is_valid_and_small(name: str) -> N
 
 # in a browser
 
+LAMBDA = "sideways force on the driven axle Λ₁ [N]"
 VALUE = "return report.panels[0].box.querySelector('output').textContent"
 
 
@@ -320,7 +363,26 @@ def test_a_further_curve_is_shown_on_request(chromium: Any, tmp_path: Path, trai
     before = len(ranges(chromium))
     chromium.find_element("css selector", "#more option[value='Lambda1']").click()
     assert len(ranges(chromium)) == before + 1
-    assert chromium.find_elements("css selector", ".panel .title")[-1].text == "Lambda1 [N]"
+    assert chromium.find_elements("css selector", ".panel .title")[-1].text == LAMBDA
+
+
+TRACED = """
+const view = new MachineView(document.body, {title: "", axes: ["x", "y"], trails: [{name: "a", columns: ["x", "y"]}]});
+view.draw({lines: [], guides: [], arrows: []}, {x: [null, 5, 6], y: [null, 5, 7]}, 3);
+[view.width, view.height, view.pen] = [100, 100, view.canvas.getContext("2d")];
+const points = [];
+for (const name of ["moveTo", "lineTo"]) view.pen[name] = (x, y) => points.push([name, x, y]);
+view.place();
+view.trace({x: [null, 5, 6], y: [null, 5, 7], first: 0, end: 3}, "black", 1);
+return [points, [["moveTo", view.x(5), view.y(5)], ["lineTo", view.x(6), view.y(7)]]];
+"""
+
+
+@needs_browser
+def test_a_path_begins_where_it_is_known(chromium: Any, tmp_path: Path, trailer: Run) -> None:
+    shown(chromium, tmp_path, html_report(trailer, "a"))
+    drawn, wanted = chromium.execute_script(TRACED)
+    assert drawn == wanted
 
 
 @needs_browser

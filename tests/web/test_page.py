@@ -85,7 +85,7 @@ def test_the_robot_with_trailer_moves_in_a_browser_and_stops_by_its_button(
         seen = chromium.execute_script("return page.columns.last")
         assert eventually(lambda: chromium.execute_script("return page.columns.last") > seen + 2)
         page.popen.kill()
-        assert eventually(lambda: text(chromium, "connection").startswith("Connection lost: what is shown is old"))
+        assert eventually(lambda: text(chromium, "connection").startswith("Connection lost: the page shows old data"))
         assert "stale" in chromium.find_element("tag name", "body").get_attribute("class")
         chromium.find_element("id", "stop").click()
         assert eventually(lambda: text(chromium, "answer").startswith("NOT STOPPED: the server of this page does not"))

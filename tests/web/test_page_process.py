@@ -146,7 +146,7 @@ def test_without_its_libraries_one_line_says_what_to_install(tmp_path: Path) -> 
 def test_without_a_run_the_page_says_so_in_one_line(runs: Runs) -> None:
     done = operator("page", "nix")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert done.stderr.startswith("servonode: no run named 'nix' is going on")
+    assert done.stderr.startswith("servonode: no run named 'nix' is in progress")
 
 
 def test_a_port_that_is_taken_or_is_none_is_refused(runs: Runs, tmp_path: Path) -> None:
@@ -154,13 +154,13 @@ def test_a_port_that_is_taken_or_is_none_is_refused(runs: Runs, tmp_path: Path) 
     with PageProcess(tmp_path, run.name) as page:
         done = operator("page", run.name, "--port", str(page.link.port))
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-        assert f"port {page.link.port} of 127.0.0.1 cannot be had (Address already in use)" in done.stderr
+        assert f"port {page.link.port} of 127.0.0.1 is not available (Address already in use)" in done.stderr
         page.popen.send_signal(signal.SIGINT)
         assert page.popen.wait(START_S) == 130
         assert "Traceback" not in page.stderr
     done = operator("run", "--page", "trailer_pursuit")
     assert done.returncode == 2
-    assert "'trailer_pursuit' is not a port from 1 to 65535; write --page behind FILE, or --page=8642" in done.stderr
+    assert "'trailer_pursuit' is not a port from 1 to 65535; write --page after FILE, or --page=8642" in done.stderr
 
 
 @pytest.mark.slow

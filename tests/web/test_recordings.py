@@ -129,8 +129,8 @@ def test_the_list_says_what_each_file_is_and_why_it_is_not_shown(page: PageProce
     assert found["whole.mcap"]["machine"] == "diff_drive_trailer"
     assert found["whole.mcap"]["ended"] == "well"
     assert "its end is cut off" in found["cut.mcap"]["damage"]
-    assert problems["text.mcap"].startswith("no recording")
-    assert "no recording of servonode (other 1.0)" in problems["foreign.mcap"]
+    assert problems["text.mcap"].startswith("not a recording")
+    assert "not a recording of servonode (other 1.0)" in problems["foreign.mcap"]
     assert problems["link.mcap"] == problems["pipe.mcap"] == "it is a link or no file, which a page does not follow"
     assert problems["code_False.mcap"] == (
         "it names Python code (./evil.py:model), which a page does not run; "
@@ -205,7 +205,7 @@ def test_what_cannot_be_drawn_says_why_in_one_line(page: PageProcess, shelf: Pat
     found = listed(page)
     reasons = {
         "begin.mcap": "holds no rows and no plant/state of which they can be made",
-        "text.mcap": "no recording",
+        "text.mcap": "not a recording",
         "link.mcap": "it is a link or no file, which a page does not follow",
         "code_False.mcap": "it names Python code (./evil.py:model), which a page does not run",
         "code_True.mcap": "it names Python code (./evil.py:model), which a page does not run",  # whatever it claims
@@ -266,10 +266,10 @@ def test_without_a_run_the_page_shows_the_recordings_and_then_the_run_that_begin
 ) -> None:
     with private_runs(tmp_path) as runs:
         with PageProcess(tmp_path, cwd=recording.parent) as page, page.link.feed() as feed:
-            assert eventually(lambda: told(feed).get("waiting") == "no run is going on; the next one is shown here")
+            assert eventually(lambda: told(feed).get("waiting") == "no run is in progress; the next one is shown here")
             assert list(listed(page)) == ["whole.mcap"]
             answer = page.link.stop()
-            assert (answer["confirmed"], "no run is going on" in answer["text"]) == (False, True)
+            assert (answer["confirmed"], "no run is in progress" in answer["text"]) == (False, True)
             run = begun(runs, "trailer_pursuit")
             assert eventually(lambda: told(feed).get("layout", {}).get("name") == run.name, START_S)
             assert page.link.stop()["confirmed"]
@@ -279,7 +279,7 @@ def test_without_a_run_the_page_shows_the_recordings_and_then_the_run_that_begin
         run.end()
         done = operator("page", cwd=empty)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-        assert done.stderr.startswith("servonode: no run is going on; start one with servonode run FILE")
+        assert done.stderr.startswith("servonode: no run is in progress; start one with servonode run FILE")
         assert operator("page", "nix", cwd=recording.parent).returncode == 2
 
 

@@ -37,4 +37,4 @@ def test_many_presses_wait_for_two_stops_at_most(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(stop, "stop_all", stop_all)
     answers = asyncio.run(press())
-    assert answers == PRESSES * [{"confirmed": False, "text": "no run 'a_run' is going on, so nothing was stopped"}]
+    assert answers == PRESSES * [{"confirmed": False, "text": "no run 'a_run' is in progress, so nothing was stopped"}]

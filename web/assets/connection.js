@@ -6,7 +6,7 @@ class Connection {
   constructor(onMessage, onLost) {
     this.onMessage = onMessage;
     this.onLost = onLost;
-    this.heard = performance.now();
+    this.received = performance.now();
     this.open = false;
     this.wait = 250; // ms until the next attempt
     this.connect();
@@ -21,7 +21,7 @@ class Connection {
       this.wait = 250;
     };
     this.socket.onmessage = (event) => {
-      this.heard = performance.now();
+      this.received = performance.now();
       this.onMessage(JSON.parse(event.data));
     };
     this.socket.onclose = () => {
@@ -37,8 +37,8 @@ class Connection {
     if (this.socket.readyState === WebSocket.OPEN) this.socket.send("drawn");
   }
 
-  // Seconds for which nothing was heard.
+  // Seconds without a message.
   get silence() {
-    return (performance.now() - this.heard) / 1000;
+    return (performance.now() - this.received) / 1000;
   }
 }

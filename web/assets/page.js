@@ -28,6 +28,7 @@ class Page {
     if (message.waiting) by("what").textContent = message.waiting;
     if (message.layout) this.build(message.layout);
     for (const rows of message.rows || []) this.columns.add(rows);
+    if (message.wanted) message.wanted.views.forEach((lines, i) => this.views[i]?.want(lines));
     if (message.scene) this.scene = message.scene;
     if (message.status) this.status = message.status;
     if (message.end !== undefined) this.ended = message.end;
@@ -127,10 +128,10 @@ class Page {
     const { connection } = this;
     const quiet = Math.max(connection.silence, this.quiet ?? 0);
     let text = "";
-    if (!connection.open) text = "Connection lost: what is shown is old. Connecting again …";
-    else if (connection.silence > STALE_S) text = `The server of this page has said nothing for ${connection.silence.toFixed(0)} s: what is shown is old.`;
-    else if (this.ended) text = `What is shown is old: ${this.ended}.`;
-    else if (this.layout && quiet > STALE_S) text = `No news of the run for ${quiet.toFixed(0)} s: what is shown is old.`;
+    if (!connection.open) text = "Connection lost: the page shows old data. Reconnecting …";
+    else if (connection.silence > STALE_S) text = `No data from the server of this page for ${connection.silence.toFixed(0)} s: the page shows old data.`;
+    else if (this.ended) text = `The page shows old data: ${this.ended}.`;
+    else if (this.layout && quiet > STALE_S) text = `No data from the run for ${quiet.toFixed(0)} s: the page shows old data.`;
     note("connection", text);
     document.body.classList.toggle("stale", Boolean(text));
   }

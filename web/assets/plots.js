@@ -1,15 +1,17 @@
 // A panel of curves over time, drawn by uPlot.
 //
-//   const panel = new Panel(parent, {label, curves: [{name, column}], logarithmic}, {onRange});
+//   const panel = new Panel(parent, {title, curves: [{name, column, color}], logarithmic, limits, flat, floor}, {onRange});
 //   panel.show(columns, from, to);            // columns by name, "t" [s] among them; what of t is shown
 //
-// On a logarithmic axis the sizes of the values are shown. `onRange(low, high)` is called when the user has chosen a
+// `limits` [low, high] are kept, without them the axis follows what is shown: what varies less than `flat` times its
+// size is drawn as a constant, and what is below `floor` is zero. On a logarithmic axis the sizes of the values are shown. `onRange(low, high)` is called when the user has chosen a
 // part of the time by dragging, `onRange(null)` when a double click gives that up.
 "use strict";
 
 const PLOT = {
   room: 0.12, // of the extent, left free above and below
   used: 0.4, // of the limits; below it they are set anew
+  flat: 1e-6, // of a curve to its size, below which it is a constant
   least: 1e-9, // of what is smallest on a logarithmic axis to what is largest
   height: 132, // pixels
   low: 112, // pixels, below which only the last of several panels has the times below it
@@ -41,17 +43,17 @@ class Panel {
     this.data = [[], ...this.spec.curves.map(() => [])];
   }
 
-  // label, and each curve's name with its newest value
+  // title, and each curve's name with its newest value
   header() {
     const head = document.createElement("header");
-    const label = head.appendChild(document.createElement("span"));
-    label.className = "title";
-    label.textContent = this.spec.label;
-    this.spec.curves.forEach(({ name }, i) => {
+    const title = head.appendChild(document.createElement("span"));
+    title.className = "title";
+    title.textContent = this.spec.title;
+    this.spec.curves.forEach(({ name, color }, i) => {
       const key = head.appendChild(document.createElement("span"));
       key.className = "key";
-      key.style.setProperty("--key", `var(--curve-${i % theme.curves.length})`);
-      key.append(this.spec.curves.length > 1 || this.spec.logarithmic ? `${name} ` : "");
+      key.style.setProperty("--key", `var(--curve-${(color ?? i) % theme.curves.length})`);
+      key.append(this.spec.curves.length > 1 ? `${name} ` : "");
       const value = key.appendChild(document.createElement("output"));
       this.values.push(value);
     });
@@ -95,7 +97,7 @@ class Panel {
       ],
       series: [
         {},
-        ...this.spec.curves.map((_, i) => ({ stroke: theme.curve(i), width: 1.6, spanGaps: true, points: { show: false }, pxAlign: 0 })),
+        ...this.spec.curves.map(({ color }, i) => ({ stroke: theme.curve(color ?? i), width: 1.6, spanGaps: true, points: { show: false }, pxAlign: 0 })),
       ],
     };
   }
@@ -166,7 +168,7 @@ class Panel {
       }
     }
     if (low > high) return;
-    const wanted = this.spec.logarithmic ? decades(low, high) : withRoom(low, high);
+    const wanted = this.spec.logarithmic ? decades(low, high, this.spec) : withRoom(low, high, this.spec);
     const [bottom, top] = this.limits || [NaN, NaN];
     const scale = this.spec.logarithmic ? Math.log10 : (value) => value;
     const used = (scale(wanted[1]) - scale(wanted[0])) / (scale(top) - scale(bottom));
@@ -197,15 +199,16 @@ function rowAt(times, t) {
   return low;
 }
 
-function decades(low, high) {
-  const top = Math.ceil(Math.log10(high) + 1e-9);
-  const bottom = Math.floor(Math.log10(Math.max(low, PLOT.least * high)));
+function decades(low, high, { floor = 0 }) {
+  const top = Math.ceil(Math.log10(Math.max(high, floor)) + 1e-9);
+  const bottom = Math.floor(Math.log10(Math.max(low, PLOT.least * high, floor)));
   return [10 ** bottom, 10 ** Math.max(top, bottom + 1)];
 }
 
-function withRoom(low, high) {
+function withRoom(low, high, { flat = PLOT.flat, floor = 0 }) {
   const size = Math.max(Math.abs(low), Math.abs(high));
-  if (!(high - low > 1e-6 * size)) return [low - (0.1 * size || 1), high + (0.1 * size || 1)];
+  if (size <= floor) return [-1, 1];
+  if (!(high - low > Math.max(flat * size, floor))) return [low - (0.1 * size || 1), high + (0.1 * size || 1)];
   const room = PLOT.room * (high - low);
   return [low - room, high + room];
 }

@@ -34,8 +34,7 @@ class RunPanel extends Panel {
   constructor(parent, spec, { onTime, ...options }) {
     super(parent, spec, spec.logarithmic ? { ...options, height: REPORT.high } : options);
     const keys = this.head.querySelectorAll(".key");
-    spec.curves.forEach(({ color, key }, i) => {
-      if (color !== undefined) keys[i].style.setProperty("--key", `var(--curve-${color})`);
+    spec.curves.forEach(({ key }, i) => {
       if (key !== undefined) keys[i].firstChild.data = key ? `${key} ` : "";
     });
     this.onTime = onTime;
@@ -81,9 +80,16 @@ class RunPanel extends Panel {
     this.data = this.spec.data.map((column) => column.slice(first, last));
   }
 
+  // All of the time has the limits of the report picture, a part of it those of what it shows.
   follow() {
-    this.limits = null;
-    super.follow();
+    this.limits = this.whole ? this.spec.limits ?? null : null;
+    if (!this.limits) super.follow();
+  }
+
+  show(columns, from, to) {
+    const t = this.spec.data[0];
+    this.whole = from <= t[0] && t[t.length - 1] <= to;
+    super.show(columns, from, to);
   }
 
   at(t) {
@@ -155,8 +161,9 @@ class Report {
     document.body.classList.toggle("bare", !data.views.length);
     this.buildViews();
     for (const spec of data.panels) this.add(spec);
+    this.sayZero();
     if (this.instants.length) this.buildPlayer();
-    if (data.units) this.buildChoice();
+    if (data.titles) this.buildChoice();
     this.zoom(null);
     this.go(this.time);
   }
@@ -182,6 +189,13 @@ class Report {
     return panel;
   }
 
+  // What is left out because it is zero.
+  sayZero() {
+    if (!this.data.zero) return;
+    const note = document.getElementById("curves").appendChild(document.createElement("p"));
+    [note.id, note.textContent] = ["zero", this.data.zero];
+  }
+
   buildChoice() {
     const box = document.getElementById("curves").appendChild(document.createElement("select"));
     box.id = "more";
@@ -191,11 +205,11 @@ class Report {
       [each.textContent, each.value] = [text, value];
     };
     option("Show another curve …", "");
-    for (const [name, unit] of Object.entries(this.data.units)) option(unit ? `${name} [${unit}]` : name, name);
+    for (const [name, title] of Object.entries(this.data.titles)) option(title, name);
     box.addEventListener("change", () => {
       if (!box.value) return;
-      const [name, unit] = [box.value, this.data.units[box.value]];
-      const panel = this.add({ label: unit ? `${name} [${unit}]` : name, logarithmic: false, curves: [{ name, column: name }] });
+      const name = box.value;
+      const panel = this.add({ title: this.data.titles[name], logarithmic: false, curves: [{ name, column: name }] });
       box.parentElement.append(box);
       box.value = "";
       panel.show(null, ...this.range);
@@ -216,8 +230,9 @@ class Report {
     this.paths = Object.fromEntries(Object.entries(this.data.paths).map(([name, text]) => [name, decoded(text)]));
     const row = this.data.views.length > 1 ? document.createElement("div") : null;
     if (row) row.className = "more";
-    this.views = this.data.views.map(({ layout, limits, largest, shapes }, i) => {
+    this.views = this.data.views.map(({ layout, wanted, limits, largest, shapes }, i) => {
       const view = new RunView(i && row ? row : parent, layout, limits);
+      view.want(wanted);
       if (!layout.strip) view.fit(parent.clientWidth);
       for (const each of shapes) (each.sources || []).forEach((source, line) => { each.lines[line].source = source; });
       return { view, shapes: shapes.map((each) => ({ ...each, largest })) };

@@ -21,13 +21,14 @@ class MachineView {
     this.layout = layout;
     this.fixed = limits;
     this.names = []; // of the arrows, in the order in which they were first seen
+    this.title = ""; // that of the layout, unless what is drawn has one of its own
+    this.wanted = []; // {name, points} of each path that is asked for
     this.figure = parent.appendChild(document.createElement("figure"));
     this.figure.className = "machine";
     this.head = this.figure.appendChild(document.createElement("figcaption"));
     this.canvas = this.figure.appendChild(document.createElement("canvas"));
     this.note = this.figure.appendChild(document.createElement("p"));
     this.note.hidden = true;
-    this.entitle();
     this.forget();
     new ResizeObserver(() => this.resize()).observe(this.canvas);
     theme.onChange(() => this.again());
@@ -37,11 +38,14 @@ class MachineView {
   forget() {
     this.limits = this.fixed;
     this.last = null;
+    this.want([]);
+    this.retitle(this.layout.title);
   }
 
   // Paths are drawn from the rows [first, end) of the columns.
   draw(shapes, columns, end = columns.t ? columns.t.length : 0, first = 0) {
     this.last = [shapes, columns, end, first];
+    this.retitle(shapes.title ?? this.title);
     this.meet(shapes.arrows);
     if (shapes.caption) this.say(shapes.caption);
     if (!this.width) return;
@@ -71,7 +75,7 @@ class MachineView {
   // words
 
   entitle() {
-    const { title, trails, goal } = this.layout;
+    const { trails, goal } = this.layout;
     this.head.textContent = "";
     const word = (text, style) => {
       const each = this.head.appendChild(document.createElement("span"));
@@ -79,10 +83,25 @@ class MachineView {
       each.className = style;
       return each;
     };
-    if (title) word(title, "title");
+    if (this.title) word(this.title, "title");
     trails.forEach((trail, i) => (word(trail.name, "key").style.setProperty("--key", `var(--curve-${(trail.color ?? i) % theme.curves.length})`)));
-    if (goal) word("target", "key dashed").style.setProperty("--key", "var(--goal)");
+    for (const name of [...this.wanted.map((each) => each.name), ...(goal ? ["target"] : [])]) {
+      word(name, "key dashed").style.setProperty("--key", "var(--goal)");
+    }
     this.names.forEach((name, i) => word(name, "key").style.setProperty("--key", `var(--arrow-${i % 3})`));
+  }
+
+  retitle(title) {
+    if (title === this.title) return;
+    this.title = title;
+    this.entitle();
+  }
+
+  // The paths that the program asks for, from now on.
+  want(lines) {
+    this.wanted = lines;
+    this.entitle();
+    this.again();
   }
 
   meet(arrows) {
@@ -151,6 +170,7 @@ class MachineView {
     pen.clip();
     pen.lineJoin = pen.lineCap = "round";
     for (const line of shapes.guides) this.stroke(line, theme.guide, 1);
+    this.paintWanted();
     if (goal) this.paintGoal(goal, paths);
     paths.forEach((path, i) => this.trace(path, theme.curve(this.layout.trails[i].color ?? i), 1.8));
     for (const line of shapes.lines) this.stroke(line, theme.ink, 1.8);
@@ -238,15 +258,26 @@ class MachineView {
     let [lastX, lastY, joined] = [NaN, NaN, false];
     const end = path.end - 1;
     for (let i = path.first; i <= end; i += 1) {
+      if (!Number.isFinite(path.x[i]) || !Number.isFinite(path.y[i])) {
+        joined = false; // not known; arithmetic takes null for 0
+        continue;
+      }
       const [x, y] = [this.x(path.x[i]), this.y(path.y[i])];
-      if (!Number.isFinite(x) || !Number.isFinite(y)) joined = false;
-      else if (!joined) pen.moveTo(x, y);
+      if (!joined) pen.moveTo(x, y);
       else if (i < end && Math.abs(x - lastX) + Math.abs(y - lastY) < SCENE.apart) continue;
       else pen.lineTo(x, y);
-      if (Number.isFinite(x) && Number.isFinite(y)) [lastX, lastY, joined] = [x, y, true];
+      [lastX, lastY, joined] = [x, y, true];
     }
     pen.stroke();
     pen.setLineDash([]);
+  }
+
+  paintWanted() {
+    this.pen.globalAlpha = 0.55;
+    this.pen.setLineDash([8, 4]);
+    for (const { points } of this.wanted) this.stroke(points, theme.goal, 2.4);
+    this.pen.setLineDash([]);
+    this.pen.globalAlpha = 1;
   }
 
   paintGoal(goal, paths) {

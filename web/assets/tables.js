@@ -31,7 +31,7 @@ class Tables {
     const of = (name, heads) => new Table(document.getElementById(name), heads);
     this.timing = of("timing", ["", "", "p50", "p99", "p99.9", "max"]);
     this.residuals = of("residuals", ["", "now", "rms", "max"]);
-    this.nodes = of("nodes", ["", "", "fault", "heard"]);
+    this.nodes = of("nodes", ["", "", "fault", "last status"]);
     this.counts = of("counts", ["", "", ""]);
   }
 

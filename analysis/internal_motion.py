@@ -1,0 +1,153 @@
+"""The zero dynamics linearised: on the manifold that the law holds, at a state or at an equilibrium near it.
+
+The law makes the manifold M(t) = {x: f = 0, f' = 0, places that constraints hold} invariant. States eta that
+parametrise it, found by full pivoting of the rows C of its derivative, move by eta' = A_M eta in the linearisation,
+A_M = S A N: A = dF/dx of the closed loop, N the tangents of M with unit entries of eta, S the choice of eta. Because S
+is constant this holds along any motion on M, not at equilibria alone (A. Isidori, Nonlinear Control Systems, 3rd ed.
+1995, section 4.3). A program that gives its inputs directly holds nothing: M is then the whole state space.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.analysis.continuous_loop import ContinuousLoop
+
+Array = npt.NDArray[np.float64]
+SMALLEST_PIVOT = 1e-6
+ITERATIONS, LONGEST_STEP, SOLVED, STALLED = 40, 0.5, 1e-9, 8  # of Newton's method; the step in m, rad, m/s, rad/s
+STUCK = 1e-12  # share of the largest singular value below which a direction is left alone
+NEUTRAL = 1e-3  # 1/s; a real part below this is neither growth nor decay
+
+
+@dataclass(frozen=True)
+class Linearised:
+    """The zero dynamics at a state: eigenvalues [1/s], the fastest growing first, with the direction of that one.
+
+    `names` are the states that parametrise it, without passive coordinates; `values` are theirs at this state.
+    """
+
+    time: float  # s
+    state: Array  # stacked, as of `ContinuousLoop`
+    names: tuple[str, ...]
+    values: tuple[float, ...]
+    eigenvalues: npt.NDArray[np.complex128]
+    direction: Array  # magnitudes of the eigenvector's entries
+
+    @property
+    def rate(self) -> float:
+        """The largest real part [1/s]; minus infinity where nothing is left free."""
+        return float(self.eigenvalues[0].real) if len(self.eigenvalues) else -np.inf
+
+    @property
+    def unstable(self) -> bool:
+        return self.rate > NEUTRAL
+
+    @property
+    def grows(self) -> str:
+        """The state that grows most."""
+        return self.names[int(np.argmax(self.direction))]
+
+
+class InternalMotion:
+    """What the law leaves free of a closed loop. `passive`: coordinates on which nothing else depends."""
+
+    def __init__(self, loop: ContinuousLoop, passive: Sequence[str]) -> None:
+        self.loop = loop
+        self._lively = np.array([name not in passive for name in loop.names])
+
+    def parameters(self, C: Array) -> npt.NDArray[np.int64]:
+        """Which of `loop.entries` parametrise the manifold whose rows are C: those that no pivot serves."""
+        rows = scaled(C) if self.loop.high_degrees else C
+        return np.setdiff1d(np.arange(len(self.loop.names)), pivots(rows))
+
+    def names(self, t: float, x: Array) -> tuple[str, ...]:
+        """The states that parametrise what is left free at a state, passive coordinates too."""
+        return tuple(self.loop.names[i] for i in self.parameters(self.loop.jacobian(t, x)[1]))
+
+    def linearised(self, t: float, x: Array) -> Linearised | None:
+        """The zero dynamics at a state on the manifold; None where the law or its derivatives are not finite."""
+        A, C = self.loop.jacobian(t, x)
+        if not (np.isfinite(A).all() and np.isfinite(C).all()):
+            return None
+        free = self.parameters(C)
+        N = tangents(C, free)
+        lively = self._lively[free]
+        eigenvalues, vectors = np.linalg.eig((A @ N)[free][np.ix_(lively, lively)])
+        order = np.argsort(-eigenvalues.real, kind="stable")
+        chosen = free[lively]
+        return Linearised(
+            time=t,
+            state=x,
+            names=tuple(self.loop.names[i] for i in chosen),
+            values=tuple(x[self.loop.entries[chosen]].tolist()),
+            eigenvalues=eigenvalues[order].astype(complex),
+            direction=np.abs(vectors[:, order[0]]) if len(order) else np.zeros(0),
+        )
+
+    def equilibrium(self, t: float, x: Array) -> Array | None:
+        """A state near x, with the goal as at time t, on the manifold, where what is left free rests; None: no such.
+
+        Passive coordinates may move on. Damped Newton steps of least size.
+        """
+        x, entries, sizes = x.copy(), self.loop.entries, []
+        for _ in range(ITERATIONS):
+            if self.loop.refusal(t, x):
+                return None
+            A, C = self.loop.jacobian(t, x)
+            if not (np.isfinite(A).all() and np.isfinite(C).all()):
+                return None
+            free = self.parameters(C)
+            resting = free[self._lively[free]]
+            left = np.append(self.loop.held(t, x), self.loop.rates(t, x)[entries][resting])
+            sizes.append(float(np.abs(left).max(initial=0.0)))
+            if sizes[-1] < SOLVED:
+                return x
+            if len(sizes) > STALLED and sizes[-1] > min(sizes[:-STALLED]) / 2:
+                return None
+            step = np.linalg.lstsq(np.concatenate([C, A[resting]]), -left, rcond=STUCK)[0]
+            x[entries] += step * min(1.0, LONGEST_STEP / max(float(np.abs(step).max()), STUCK))
+        return None
+
+    def distance(self, x: Array, other: Array, at: Linearised) -> float:
+        """The largest difference of two states in what is left free: angles as they are, others relative above 1.
+
+        Velocities count by how far they carry within the time of the fastest mode.
+        """
+        fastest = max(1.0, float(np.abs(at.eigenvalues).max(initial=0.0)))
+        apart = [0.0]
+        for name, value, unit in zip(at.names, at.values, self.loop.units_of(at.names), strict=True):
+            i = self.loop.names.index(name)
+            moves = fastest if i in self.loop.velocities else 1.0 if unit == "rad" else max(1.0, abs(value))
+            apart.append(float(abs(x[self.loop.entries[i]] - other[self.loop.entries[i]])) / moves)
+        return max(apart)
+
+
+def tangents(C: Array, free: npt.NDArray[np.int64]) -> Array:
+    """N (n, n_free): C N = 0, the rows of the free entries those of the unit matrix."""
+    n = C.shape[1]
+    served = np.setdiff1d(np.arange(n), free)
+    N = np.zeros((n, len(free)))
+    N[free, np.arange(len(free))] = 1.0
+    if len(served):
+        N[served] = -np.linalg.lstsq(C[:, served], C[:, free], rcond=None)[0]
+    return N
+
+
+def scaled(rows: Array) -> Array:
+    """The rows with entries up to 1, without those that are rounding: f, f', f'', ... differ in size."""
+    size = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
+    result: Array = (rows / np.maximum(size, SMALLEST_PIVOT))[size[:, 0] > SMALLEST_PIVOT]
+    return result
+
+
+def pivots(rows: Array) -> list[int]:
+    """The columns that full pivoting solves the rows for."""
+    rows, found = rows.copy(), []
+    while rows.size and np.abs(rows).max() > SMALLEST_PIVOT:
+        i, j = divmod(int(np.argmax(np.abs(rows))), rows.shape[1])
+        found.append(j)
+        rows = rows - np.outer(rows[:, j] / rows[i, j], rows[i])
+    return found

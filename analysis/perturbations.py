@@ -1,0 +1,110 @@
+"""Whether what starts a little beside a motion stays there: the growth of perturbations along the closed loop's run."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.analysis.continuous_loop import SEED, ContinuousLoop
+
+Array = npt.NDArray[np.float64]
+SMALL = 1e-7  # size of the perturbations, relative to the states (to 1 for states below 1)
+COPIES = 4
+FACTOR = 100.0  # least growth of a perturbation that is called growing
+STEADY = 0.35  # least share of that growth (in logarithm) in the second half of its time: 1/2 is a steady rate
+AT_LAST = 0.9  # of the time: growth up to there has not ended
+
+
+@dataclass
+class Motion:
+    """The motion and the growth of the copies' distances (logarithms), with unit directions; what ended it."""
+
+    times: list[float]
+    logs: list[Array]
+    directions: list[Array]
+    states: list[Array] = field(default_factory=list)
+    refusal: tuple[float, str] | None = None
+    escape: tuple[float, str] | None = None
+
+    def near(self, t: float) -> tuple[float, Array]:
+        """The accepted time next to t [s], and the state there."""
+        i = int(np.argmin(np.abs(np.array(self.times) - t)))
+        return self.times[i], self.states[i]
+
+    def over(self, times: Array, entry: int) -> Array:
+        """An entry of the state at these times [s], interpolated between accepted ones."""
+        found: Array = np.interp(times, self.times, [x[entry] for x in self.states])
+        return found
+
+
+def follow(loop: ContinuousLoop, duration: float, active: npt.NDArray[np.bool_]) -> Motion:
+    """The motion and its copies, which are brought back to SMALL whenever they have left it by a factor of 100.
+
+    `active` says which of the loop's entries count.
+    """
+    n, entries, x = len(loop.start), loop.entries, loop.start
+    unit = np.random.default_rng(SEED).normal(size=(COPIES, len(entries))) * active
+    scale = SMALL * np.maximum(1.0, np.abs(x[entries]))
+
+    def stacked(x: Array, unit: Array) -> Array:
+        beside = np.tile(x, (COPIES, 1))
+        beside[:, entries] += unit / np.linalg.norm(unit, axis=1, keepdims=True) * scale
+        return np.concatenate([x, *beside])
+
+    motion, total, t = Motion([0.0], [np.zeros(COPIES)], [unit], [x]), np.zeros(COPIES), 0.0
+    for t, y in loop.steps(0.0, stacked(x, unit), duration):
+        x = y[:n].copy()
+        text = loop.refusal(t, x)
+        if text or loop.huge(x):
+            break
+        unit = (y[n:].reshape(COPIES, n)[:, entries] - x[entries]) / scale * active
+        size = np.maximum(np.linalg.norm(unit, axis=1), 1e-12)
+        motion.times.append(t)
+        motion.states.append(x)
+        motion.logs.append(total + np.log(size))
+        motion.directions.append(unit / size[:, None])
+        if size.max() > 100 or size.min() < 0.01:
+            total, y[n:] = motion.logs[-1], stacked(x, unit)[n:]
+    else:
+        text = None if t >= duration else "the integration cannot continue; the law or the motion is not smooth here"
+    motion.refusal = (t, text) if text else None
+    if t < duration:
+        motion.escape = _aftermath(loop, t, x, t + duration)
+    return motion
+
+
+def _aftermath(loop: ContinuousLoop, t: float, x: Array, end: float) -> tuple[float, str] | None:
+    """The escape that a motion comes to if its guards let it pass, or None."""
+    last = (t, x)
+    for last in loop.steps(t, x, end):
+        if loop.huge(last[1]):
+            break
+    return loop.escape(*last)
+
+
+def growth(motion: Motion, lasting: bool = False) -> tuple[float | None, Array]:
+    """The rate [1/s] at which copies leave the motion, and the direction at the end; None where they do not.
+
+    Powers of time grow too: of the growth of t^n over a factor 100 in time only a seventh falls into the second half.
+    With `lasting` only growth that continues to the end counts.
+    """
+    times, logs = np.array(motion.times), np.array(motion.logs)
+    grid = np.linspace(0.0, times[-1], 401)
+    for i in range(COPIES):
+        g = np.interp(grid, times, logs[:, i])
+        last = int(np.argmax(g - np.minimum.accumulate(g)))
+        first = int(np.argmin(g[: last + 1]))
+        middle = (first + last) // 2
+        rise = g[last] - g[first]
+        if lasting and last < AT_LAST * (len(grid) - 1):
+            continue
+        if rise > np.log(FACTOR) and g[last] - g[middle] > STEADY * rise:
+            rate = float(np.polyfit(grid[middle : last + 1], g[middle : last + 1], 1)[0])
+            return rate, motion.directions[min(int(np.searchsorted(times, grid[last])), len(times) - 1)][i]
+    return None, np.zeros(0)
+
+
+def largest_rise(motion: Motion) -> float:
+    """The largest factor by which a copy's distance grew between two times."""
+    logs = np.array(motion.logs)
+    return float(np.exp(np.max(logs - np.minimum.accumulate(logs, axis=0), initial=0.0)))

@@ -1,0 +1,87 @@
+"""What the shell may complete: launch files, keys of `--set`, runs. Whatever goes wrong here completes nothing."""
+
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from servonode.errors import ServonodeError
+
+Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def _quiet(function: Completer) -> Completer:
+    """A completer that gives nothing where files or runs cannot be read: a shell has no place for an error."""
+
+    @wraps(function)
+    def quiet(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        try:
+            return [each for each in function(ctx, param, incomplete) if each.type != "plain" or fits(each, incomplete)]
+        except (ServonodeError, OSError, ValueError):  # ValueError: the file is no TOML
+            return []
+
+    return quiet
+
+
+def fits(item: CompletionItem, incomplete: str) -> bool:
+    """Whether an item completes what has been typed."""
+    return str(item.value).startswith(incomplete)
+
+
+@_quiet
+def launch_files(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The names of packaged launch files, and files."""
+    from servonode.closed_loop.launch_file import packaged
+
+    names = [CompletionItem(name, help=text) for name, text in packaged().items()]
+    return [CompletionItem(incomplete, type="file"), *names]  # in this order bash offers files where no name fits
+
+
+@_quiet
+def files(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Files."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+@_quiet
+def runs(_ctx: click.Context, _param: click.Parameter, _incomplete: str) -> list[CompletionItem]:
+    """The names of this user's runs that are going on."""
+    from servonode.nodes.find_runs import find_runs
+
+    return [CompletionItem(name) for name in find_runs()]
+
+
+@_quiet
+def runs_or_launch_files(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The names of runs, then those of launch files, and files."""
+    return runs(_ctx, _param, incomplete) + launch_files(_ctx, _param, incomplete)
+
+
+@_quiet
+def keys(ctx: click.Context, _param: click.Parameter, _incomplete: str) -> list[CompletionItem]:
+    """The keys of a launch file, each with what it is; those that FILE on the line states come too, such as targets."""
+    from servonode.closed_loop.reference import keys_of_launch_files
+
+    known = keys_of_launch_files()
+    file = ctx.params.get("file") or next((word for word in ctx.args if not word.startswith("-")), "")
+    stated = dict.fromkeys(_stated(file), "")
+    return [CompletionItem(f"{key}=", help=text) for key, text in (stated | known).items()]
+
+
+def _stated(file: str) -> Iterator[str]:
+    """The keys that a launch file states."""
+    from servonode.closed_loop.launch_file import launch_path
+
+    if file:
+        yield from _dotted(tomllib.loads(launch_path(file).read_text("utf-8")))
+
+
+def _dotted(table: Mapping[str, Any], before: str = "") -> Iterator[str]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _dotted(value, f"{before}{key}.")
+        else:
+            yield f"{before}{key}"

@@ -1,0 +1,150 @@
+"""The goals of a launch file: an expression of t for each target, or a curve through its points."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+
+from servonode.closed_loop.launch_file import LaunchError, check_names
+from servonode.closed_loop.launch_keys import Goal, LaunchFile
+from servonode.controllers.engine.curves import Curve, rest_degree, smooth_degree, spline, stopping
+from servonode.controllers.engine.signals import Signals, Stated
+from servonode.mechanics.description import ProgramDescription
+
+JUDGED = 501  # instants at which the size of a derivative is looked at
+AT_REST = 1e-6  # share of its size below which a derivative is rounding
+_OF_POINTS = ("points", "samples", "column", "degree", "ends", "stops")
+_OF_TOPICS = ("address", "field", "bandwidth", "start", "timeout")
+
+
+def stated_goals(launch: LaunchFile, description: ProgramDescription) -> dict[str, Stated]:
+    """What [target] states for each target that the program asks for, in its order.
+
+    Raises:
+        LaunchError: a target is missing or unknown, or has fewer derivatives than the law needs.
+    """
+    check_names(launch.file, "target", launch.target, description.targets)
+    for name in description.targets:
+        if name not in launch.target:
+            text = f"is missing: program {description.name} needs it; give an expression of t, for example "
+            raise LaunchError(launch.file, "target", name, f'{text}"0.3*t", or points')
+    return {name: _stated(launch, description, name) for name in description.targets}
+
+
+def _stated(launch: LaunchFile, description: ProgramDescription, name: str) -> Stated:
+    goal = launch.target[name]
+    if not isinstance(goal, Goal):
+        return goal
+    _check_kind(launch.file, name, goal)
+    return goal.start if goal.topic is not None else _Points(launch.file, description, name, goal).curve()
+
+
+def _check_kind(file: str, name: str, goal: Goal) -> None:
+    """Points or a topic, with the keys of the one that is given."""
+    live = goal.topic is not None
+    other = _OF_POINTS if live else _OF_TOPICS
+    wrong = next((each for each in other if getattr(goal, each) != getattr(Goal(), each)), None)
+    if wrong is not None:
+        text = "does not go with a topic" if live else 'belongs to a topic, and none is given; give topic = "NAME"'
+        raise LaunchError(file, f"target.{name}", wrong, f"{text}, or leave it out")
+
+
+def jumps(launch: LaunchFile, targets: Signals) -> Iterator[str]:
+    """Where goals through points begin or end during the run otherwise than at rest."""
+    for i, name in enumerate(targets.names):
+        goal = launch.target[name]
+        if isinstance(goal, Goal) and goal.points is not None:
+            derivatives = slice(i * (targets.order + 1) + 1, (i + 1) * (targets.order + 1))
+            yield from _jumps_of(name, goal.points, launch.duration_ns / 1e9, targets, derivatives)
+
+
+def _jumps_of(name: str, points: list[list[float]], end: float, targets: Signals, derivatives: slice) -> Iterator[str]:
+    first, last = points[0][0], points[-1][0]
+    largest = np.abs(targets.table(np.linspace(first, last, JUDGED))[:, derivatives]).max(axis=0, initial=0.0)
+    for t, word in ((first, "begin"), (last, "end")):
+        values = targets.table(np.array([t]))[0, derivatives]
+        moving = np.flatnonzero(np.abs(values) > AT_REST * largest)
+        if 0 < t < end and len(moving):
+            which, size = targets.entries[derivatives][moving[0]], values[moving[0]]
+            text = f"{name} {word}s at t = {t:g} s with {which} = {size:.3g}, which is 0 on the other side: it jumps; "
+            yield f"{text}let it {word} at rest (ends, degree), or run for as long as it lasts"
+
+
+class _Points:
+    """A goal through points, and the law that follows it."""
+
+    def __init__(self, file: str, description: ProgramDescription, name: str, goal: Goal) -> None:
+        self.file, self.name, self.goal = file, name, goal
+        self.law, self.order = description.name, description.target_order
+        self.source = f"of {goal.samples}" if goal.samples else "through the points"
+
+    def curve(self) -> Curve:
+        """The curve, with as many derivatives as the law needs.
+
+        Raises:
+            LaunchError: the keys do not fit together, or the curve has not so many.
+        """
+        self._check_points()
+        self._check_shape()
+        times, values = zip(*self.goal.points or [], strict=True)
+        degree = self._degree()
+        if self.goal.stops:
+            curve = stopping(times, values, degree)
+        else:
+            self._check_count(degree)
+            curve = spline(times, values, degree, self._rests)
+        return curve
+
+    @property
+    def _rests(self) -> bool:
+        """Whether it begins and ends at rest; samples may begin and end in motion."""
+        return self.goal.ends == "rest" or (self.goal.ends is None and not self.goal.samples)
+
+    def _check_points(self) -> None:
+        points = self.goal.points
+        if points is None:
+            text = 'missing; give pairs of time and value, [[0, 0.0], [2, 1.5]], or samples = "FILE.csv"'
+            raise self._error("points", text)
+        key = "samples" if self.goal.samples else "points"
+        if len(points) < 2:
+            raise self._error(key, f"{len(points)} are too few; give at least 2 pairs of time and value")
+        for before, after in pairwise(points):
+            if not after[0] > before[0]:
+                text = f"the time {after[0]:g} s follows {before[0]:g} s; give each point a later time than the last"
+                raise self._error(key, text)
+
+    def _check_shape(self) -> None:
+        goal = self.goal
+        if goal.stops and goal.ends == "free":
+            raise self._error("ends", '"free" does not go with stops = true, which rests at each point; leave it out')
+        if goal.column is not None and not goal.samples:
+            raise self._error("column", "there are no samples with columns; leave it out")
+        if goal.degree is not None and goal.degree % 2 == 0:
+            text = f"{goal.degree} is even; give {goal.degree + 1}, for as many derivatives belong to each end"
+            raise self._error("degree", text)
+
+    def _degree(self) -> int:
+        """The degree of the polynomials: the stated one, if the law finds its derivatives."""
+        order, stops, degree = self.order, self.goal.stops, self.goal.degree
+        if degree is None:
+            return rest_degree(order) if self._rests or stops else smooth_degree(order)
+        least = rest_degree(order) if stops else smooth_degree(order)
+        if degree < least:
+            has = (degree - 1) // 2 if stops else degree - 1
+            what = "polynomials between stops" if stops else f"spline {self.source}"
+            text = f"law {self.law!r} needs derivative {order} of {self.name}; the {what}, of degree {degree}, "
+            text += f"{'have' if stops else 'has'} {has} continuous ones: write degree = {least}, or leave it out"
+            raise self._error("degree", text)
+        return degree
+
+    def _check_count(self, degree: int) -> None:
+        count = len(self.goal.points or [])
+        if not self._rests and count <= degree:
+            text = f"the spline {self.source} has {count} points; with free ends and degree {degree}, which the law "
+            text += (
+                f'{self.law!r} needs for derivative {self.order}, it takes {degree + 1}: give more, or ends = "rest"'
+            )
+            raise self._error("samples" if self.goal.samples else "points", text)
+
+    def _error(self, key: str, text: str) -> LaunchError:
+        return LaunchError(self.file, f"target.{self.name}", key, text)

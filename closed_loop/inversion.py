@@ -1,0 +1,210 @@
+"""[controller.inversion]: a goal whose zero dynamics is unstable, followed along its bounded solution.
+
+The solution is computed when the launch file is resolved, once for the same numbers: the cache keeps it.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from servonode.closed_loop.controller_section import Control, ProgramRefused
+from servonode.closed_loop.launch_file import check_names, worded
+from servonode.closed_loop.launch_keys import Inversion, LaunchFile
+from servonode.closed_loop.start_on_program import wants_program_start
+from servonode.closed_loop.static_checks import total_delay
+from servonode.controllers import ServoLaw, inversion, load_law
+from servonode.controllers.engine.signals import Signals
+from servonode.controllers.inversion import feedback
+from servonode.controllers.inversion.bounded import Bounded, bounded_solution
+from servonode.controllers.inversion.ends import NoInversion
+from servonode.controllers.inversion.facts import Inverted, facts_of
+from servonode.controllers.inversion.feedforward import Feedforward, Pieces
+from servonode.controllers.inversion.goal import Goal, goal_of
+from servonode.controllers.inversion.rates import ClosedRates
+from servonode.controllers.inversion.solution import (
+    Solution,
+    gain_pieces,
+    input_pieces,
+    state_pieces,
+    stored_solution,
+)
+from servonode.controllers.inversion.tracking import TrackingProgram, signal_names
+from servonode.mechanics import cache
+from servonode.mechanics.stabilize import Gains
+
+Array = npt.NDArray[np.float64]
+SECTION = "controller.inversion"
+BEYOND = 8  # control instants after the run for which the feedback is computed
+
+
+def inverted(launch: LaunchFile, control: Control, start: Array) -> tuple[Control, Array]:
+    """The control that follows the bounded solution of a program, and the initial state, on it if wanted.
+
+    Raises:
+        ProgramRefused: there is no such solution; LaunchError: an entry of the section does not fit.
+    """
+    assert launch.controller is not None
+    stated = launch.controller.inversion
+    assert stated is not None
+    with worded(launch.file, SECTION, None, ProgramRefused):
+        _check(control)
+        _check_weights(launch, stated, control)
+        duration = launch.duration_ns / 1e9
+        law, signals = control.law.with_parameters({}), control.signals
+        assert isinstance(signals, Signals)
+        goal = goal_of(law, control.targets, signals, duration)
+        _check_start(law, start, goal)
+        loop = ClosedRates(law, goal)
+        first = np.append(start[: loop.n_state], law.start_states)
+        key = _key(launch, loop, goal, first)
+        what = f"the bounded solution of program {control.source.name}"
+        solution = stored_solution(key, lambda: _solve(launch, loop, first, stated), what)
+        found = solution.bounded
+        states = state_pieces(found)
+        start = _started(launch, found, states, start)
+        facts = facts_of(loop, goal, found, start, duration)
+        followed = _following(launch, control, signals, solution, states)
+    return replace(followed, inversion=Inverted(found, facts, solution.radius)), start
+
+
+def _check(control: Control) -> None:
+    """Refuse programs and machines that have no stable inversion here."""
+    program, machine = control.law.description, control.law.machine.description
+    if program.explicit:
+        text = f"program {program.name} gives its inputs directly, there is nothing to invert; leave [{SECTION}] out"
+        raise NoInversion(text)
+    if control.live:
+        name = control.live[0].name
+        text = f"target {name} comes over a topic: it is not known in advance; give it as an expression, points or "
+        raise NoInversion(f"{text}samples, or follow it by a cascade (docs/how_to/own_laws.md)")
+    if machine.held or machine.jumps:
+        what = f"holds {machine.held[0]} = 0 by its coordinates" if machine.held else "sets states at the end of a step"
+        text = f"machine {machine.name} {what}; stable inversion needs independent coordinates, so define it in these"
+        raise NoInversion(text)
+
+
+def _check_start(law: ServoLaw, start: Array, goal: Goal) -> None:
+    """Refuse a start at which the inputs cannot serve the residuals."""
+    answer = law.evaluate(0.0, start, goal(np.zeros(1))[0])
+    if answer.status:
+        raise NoInversion(f"at the initial state {law.explain(answer)}")
+
+
+def _check_weights(launch: LaunchFile, stated: Inversion, control: Control) -> None:
+    """Refuse weights of what the machine does not have, and such that are not above zero."""
+    machine = control.law.machine.description
+    names = (*machine.state_names, *machine.input_names)
+    check_names(launch.file, f"{SECTION}.weights", stated.weights, names)
+    for name, value in stated.weights.items():
+        if not value > 0:
+            error = NoInversion(f"{value:g} is not a weight; give a number above 0")
+            error.section, error.key = f"{SECTION}.weights", name
+            raise error
+
+
+def _times(launch: LaunchFile) -> Array:
+    """The control instants of the run, and some beyond it [s]."""
+    assert launch.steps_per_period is not None
+    assert launch.period_ns is not None
+    n = launch.steps // launch.steps_per_period + BEYOND
+    return np.arange(n, dtype=np.float64) * np.float64(launch.period_ns / 1e9)
+
+
+def _key(launch: LaunchFile, loop: ClosedRates, goal: Goal, first: Array) -> str:
+    """What the solution depends on, as a key of the cache."""
+    assert launch.controller is not None
+    assert launch.period_ns is not None
+    stated = launch.controller.inversion
+    times = _times(launch)
+    numbers = [loop.law.c, loop.law.machine.c, first, goal(times)]
+    digest = hashlib.sha256(b"".join(each.tobytes() for each in numbers)).hexdigest()
+    texts = [launch.target, launch.controller.settings, launch.duration_ns, launch.step_ns, launch.period_ns]
+    texts += [launch.plant.integrator, total_delay(launch), stated and [stated.tail, stated.tolerance, stated.weights]]
+    sources = cache.sources_digest(Path(inversion.__file__).parent)
+    return cache.key_of("inversion", loop.key, digest, msgspec.json.encode(texts).decode(), sources)
+
+
+def _solve(launch: LaunchFile, loop: ClosedRates, first: Array, stated: Inversion) -> Solution:
+    """The bounded solution with its feedback: seconds of computation."""
+    assert launch.period_ns is not None
+    found = bounded_solution(loop, first, launch.duration_ns / 1e9, stated.tail, stated.tolerance)
+    times = _times(launch)
+    states, inputs = _table(state_pieces(found), times), _table(input_pieces(found), times + _lead(launch))
+    steps, x = [], first[: loop.n_state].copy()
+    for k, (x[found.held], u) in enumerate(zip(states, inputs, strict=True)):
+        A, B = feedback.sampled(
+            loop.law.machine, launch.plant.integrator, launch.step_ns, launch.steps_per_period or 1, k, x, u
+        )
+        steps.append((A[np.ix_(found.held, found.held)], B[found.held]))
+    sizes = np.ptp(np.hstack([states, inputs]), axis=0)
+    K = feedback.gains(steps, *feedback.weights(sizes, len(found.held), _held_weights(loop, found, stated.weights)))
+    radius = feedback.check_stable(*steps[-1], K[-1], int(np.ceil(total_delay(launch) - 1e-9)))
+    return Solution.of(found, K, radius)
+
+
+def _held_weights(loop: ClosedRates, found: Bounded, given: Mapping[str, float]) -> dict[int, float]:
+    """The given weights by the place of their state among those that are held, or behind these of their input.
+
+    Raises:
+        NoInversion: a weight is for a passive state.
+    """
+    names = [*(loop.names[i] for i in found.held), *loop.law.machine.description.input_names]
+    for name in given:
+        if name not in names:
+            error = NoInversion(f"nothing depends on {name}, so the feedback leaves it out; remove its weight")
+            error.section, error.key = f"{SECTION}.weights", name
+            raise error
+    return {names.index(name): value for name, value in given.items()}
+
+
+def _table(pieces: Pieces, times: Array) -> Array:
+    """The values of pieces at times (m,)."""
+    found = np.zeros((len(times), pieces.powers.shape[2]))
+    for t, row in zip(times.tolist(), found, strict=True):
+        pieces.at(t, row)
+    return found
+
+
+def _lead(launch: LaunchFile) -> float:
+    """How far ahead of a sample the middle of the period is in which its input acts [s]."""
+    assert launch.period_ns is not None
+    period = launch.period_ns / 1e9
+    return (0.5 + total_delay(launch)) * period - launch.plant.sensor.delay
+
+
+def _started(launch: LaunchFile, found: Bounded, states: Pieces, start: Array) -> Array:
+    """The initial state: that of the solution where it is wanted; given states then say near which equilibrium."""
+    if not wants_program_start(launch):
+        return start
+    start = start.copy()
+    start[found.held] = _table(states, np.zeros(1))[0]
+    return start
+
+
+def _following(launch: LaunchFile, control: Control, signals: Signals, solution: Solution, states: Pieces) -> Control:
+    """The control whose law is u = u* + K (x - x*)."""
+    assert launch.controller is not None
+    assert launch.period_ns is not None
+    machine = control.law.machine
+    held = tuple(machine.description.state_names[i] for i in solution.held)
+    program = TrackingProgram(control.source, held)
+    law = load_law(program, machine, control.believed.key, control.believed.build, control.options, {})
+    law = law.with_parameters(control.law.parameters)
+    own = slice(len(law.start_states))  # of the program; the servo law may have more behind them
+    law.start_states, law.start_rates = control.law.start_states[own], control.law.start_rates[own]
+    signals = signals.of_order(law.description.signal_order)  # the servo law may take more derivatives
+    targets = control.targets.of_order(law.description.target_order)
+    names = signal_names(machine.description.input_names, held)
+    parts = [
+        (input_pieces(solution.bounded), _lead(launch)),
+        (states, 0.0),
+        (gain_pieces(solution.K, launch.period_ns / 1e9), 0.0),
+    ]
+    gains = Gains.from_rates([0.0] * law.n_s, law.description.relative_degrees)
+    feedforward = Feedforward(signals, names, parts)
+    return replace(control, source=program, law=law, signals=feedforward, targets=targets, gains=gains)

@@ -1,0 +1,79 @@
+"""What is told of a control that follows the bounded solution of its program: `check` prints it."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.closed_loop.controller_section import Control
+from servonode.closed_loop.launch_keys import LaunchFile
+from servonode.closed_loop.static_checks import Examination
+from servonode.controllers.inversion.ends import complex_text
+from servonode.controllers.inversion.facts import Facts, Inverted
+
+Array = npt.NDArray[np.float64]
+FAR = 1e-3  # a start whose largest deviation from the solution is above this is told (m, rad, m/s, rad/s)
+MISSED = 1e-6  # a residual on the solution above this is told
+
+
+def examine_inversion(launch: LaunchFile, control: Control, limits: Array) -> Examination:
+    """What is told of a control that follows a bounded solution; `limits` of the inputs, which it must not need."""
+    assert control.inversion is not None
+    found, told, facts = Examination(), control.inversion, control.inversion.facts
+    bounded = told.found
+    eigenvalues = [complex(mu) for mu in bounded.eigenvalues]
+    found.numbers["inversion"] = _numbers(told)
+    kind = "unstable: non-minimum phase" if any(mu.real > 0 for mu in eigenvalues) else "stable"
+    free = f"zero dynamics {', '.join(map(complex_text, eigenvalues))} 1/s ({kind})"
+    text = f"{free if eigenvalues else 'the goal leaves nothing free'}; bounded solution "
+    text += f"from {bounded.before:.3g} s before the run to {bounded.after:.3g} s after it, "
+    found.add("good", "inversion", f"{text}error {bounded.residual:.2g}, goal kept to {facts.goal_error:.2g}")
+    if facts.goal_error > MISSED:
+        text = f"the program's residuals are only small on the solution, up to {facts.goal_error:.2g}: damping, limits "
+        found.add("warn", "inversion", f"{text}or setpoints act; leave them out for an exact goal")
+    _tell_start(found, facts)
+    assert launch.period_ns is not None
+    decay = -np.log(told.radius) / (launch.period_ns / 1e9)
+    names = control.law.machine.description.state_names
+    passive = ", ".join(name for i, name in enumerate(names) if i not in bounded.held)
+    whole = f"all states but {passive}, on which nothing depends" if passive else "the whole state"
+    text = f"u = u* + K (x - x*) holds {whole}: errors decay at {decay:.3g} 1/s, the largest eigenvalue of the "
+    text += f"sampled loop is {told.radius:.4g} (limit 1)"
+    found.add("good", "feedback", text)
+    if launch.controller and launch.controller.gains:
+        found.add(
+            "warn", "gains", "[controller.gains] are not used: [controller.inversion.weights] choose the feedback"
+        )
+    for (name, (most, at)), limit in zip(facts.peak.items(), limits, strict=True):
+        if most > limit:
+            text = f"the bounded solution needs {name} = {most:.4g} at t = {at:.4g} s, its limit is {limit:.4g}; "
+            found.add("refuse", name, f"{text}give a slower or smaller goal")
+    return found
+
+
+def _tell_start(found: Examination, facts: Facts) -> None:
+    """When the machine must begin to move, and whether the run lets it."""
+    if facts.goal_moves is not None:
+        early = ", ".join(f"{name} {most:.3g}" for name, most in facts.preactuation.items()) or "nothing"
+        text = (
+            f"the goal moves at t = {facts.goal_moves:.4g} s, the machine {facts.lead:.3g} s before it, by then up to: "
+        )
+        found.add("good", "pre-actuation", text + early)
+    name, gap = max(facts.gap.items(), key=lambda each: abs(each[1]))
+    if abs(gap) > FAR:
+        text = f"the initial state is beside the solution, {name} by {gap:.3g}: the goal is kept once the feedback has "
+        remedy = "on_program = true in [plant.initial] starts on it"
+        if facts.goal_moves is not None:
+            remedy = f"let the goal rest for {facts.lead:.3g} s first and more, or {remedy}"
+        found.add("warn", "pre-actuation", f"{text}brought it there; {remedy}")
+
+
+def _numbers(told: Inverted) -> dict[str, Any]:
+    bounded, facts = told.found, told.facts
+    return {
+        "eigenvalues": [[float(mu.real), float(mu.imag)] for mu in bounded.eigenvalues],
+        "tail": {"before": bounded.before, "after": bounded.after},
+        "nodes": len(bounded.t), "residual": bounded.residual, "goal_error": facts.goal_error,
+        "goal_moves": facts.goal_moves, "lead": facts.lead, "preactuation": facts.preactuation, "gap": facts.gap,
+        "peak": {name: most for name, (most, _) in facts.peak.items()}, "radius": told.radius,
+    }  # fmt: skip

@@ -1,0 +1,151 @@
+"""The generated module of a law with an extension: vector relative degree, integrators of its own (see `extension`).
+
+Its functions have the signatures of any law's. The convergence rates are parameters, after those of machine and
+program, because the integrators' rates depend on them too; the gains K are not read. `W` of `terms` is the decoupling
+matrix over the unknowns, `J` the gradient of f^(r-1) by the velocities.
+"""
+
+from math import comb
+from typing import Any
+
+import sympy
+
+from servonode.controllers.engine.extension import Extension, Key
+from servonode.controllers.engine.kernels import LawKernel
+from servonode.controllers.engine.law_solve import solve_texts
+from servonode.controllers.engine.law_start import follow_text
+from servonode.controllers.engine.law_texts import arguments
+from servonode.controllers.engine.layout import GoalLayout
+from servonode.controllers.engine.program import gain_symbol
+from servonode.controllers.engine.servo import Servo
+from servonode.mechanics import emit
+from servonode.mechanics.emit import Block, Constants
+from servonode.mechanics.signatures import Signature
+
+Expr = Any
+
+
+def constants_of(servo: Servo) -> Constants:
+    """The constants of a law: parameters of machine and program, then, with an extension, the convergence rates."""
+    program = servo.program
+    rates = [gain_symbol(each.quantity.name) for each in program.residuals] if servo.extension else []
+    return Constants([*servo.equations.model.parameters, *program.parameters, *rates])
+
+
+class Texts:
+    """Emitted unknowns of the law, and what they are found from."""
+
+    def __init__(self, servo: Servo, extension: Extension, block: Block, goal: GoalLayout) -> None:
+        """The block has loaded its `arguments`."""
+        self.servo, self.extension, self.block = servo, extension, block
+        self._done: set[Expr] = set()
+        symbols = [each.symbol for each in extension.integrators]
+        block.load("y", symbols, goal.states.start + len(servo.program.states))
+        self._known: dict[Key, str] = {}
+        self.W = [[self.text(each) for each in row] for row in extension.matrix()]
+
+    def text(self, expression: Expr) -> str:
+        """The text of an expression of atoms."""
+        expression = sympy.sympify(expression)
+        self.extension.motion.line.emit(self.block, expression.free_symbols, self._done)
+        return self.block.evaluate([expression])[0]
+
+    def demand(self, i: int) -> Expr:
+        """What is asked of f^(r) of residual i: (d/dt + lambda)^r f = 0."""
+        rate = gain_symbol(self.servo.program.residuals[i].quantity.name)
+        f = self.extension.chains[i].derivatives
+        return -sympy.Add(*(comb(len(f), j) * rate ** (len(f) - j) * each for j, each in enumerate(f)))
+
+    def solve(self) -> str:
+        """Find all unknowns; the text of the condition number."""
+        sides = [self.text(self.demand(i) - each.drift) for i, each in enumerate(self.extension.chains)]
+        found, condition = solve_texts(self.block, self.W, sides, self._single_condition())
+        self._known = dict(zip(self.extension.unknowns, found, strict=True))
+        for key, held in reversed(self.extension.held.items()):  # a share is of what was held later, or never
+            shares = [("-", self.text(share), self._known[other]) for other, share in held.shares.items()]
+            self._known[key] = self.block.let(emit.combine(shares, self.text(held.value)))
+        return condition
+
+    def _single_condition(self) -> str:
+        """norm(J) norm(R) / norm(W) of a single residual."""
+        if len(self.W) > 1:
+            return ""
+        entries = ([self.text(each) for each in row] for row in (self.gradient(0), self.extension.motion.R[0]))
+        row, response = (" + ".join(f"fabs({each})" for each in row) for row in entries)
+        return self.block.let(f"({row})*({response})/fabs({self.W[0][0]})")
+
+    def gradient(self, i: int) -> list[Expr]:
+        """The derivatives of f^(r-1) of residual i by the velocities."""
+        return self.extension.motion.gradient(self.extension.chains[i].derivatives[-1])
+
+    def value(self, key: Key) -> str:
+        """The text of an input, or of an integrator's rate, after `solve`."""
+        return self._known[key]
+
+
+def extended_functions(servo: Servo, extension: Extension, constants: Constants, goal: GoalLayout) -> list[str]:
+    """The texts of all functions but `law` and those of the start."""
+    functions = [_chains(servo, extension, constants, goal), _terms(servo, extension, constants, goal)]
+    if not (extension.integrators or servo.program.states):
+        return functions
+    start, rates = _start_states(servo, extension, goal), _state_rates(servo, extension, constants, goal)
+    return [start, rates, follow_text(len(servo.program.states) + len(extension.integrators), goal), *functions]
+
+
+def law_texts(texts: Texts) -> tuple[list[str], list[str], list[str], str]:
+    """Inputs, f, f' and the condition number."""
+    condition = texts.solve()
+    inputs = [texts.value(("input", k)) for k in range(len(texts.extension.motion.R))]
+    chains = [each.derivatives for each in texts.extension.chains]
+    f = [texts.text(each[0]) for each in chains]
+    return inputs, f, [texts.text(each[1]) if len(each) > 1 else "0.0" for each in chains], condition
+
+
+def _start_states(servo: Servo, extension: Extension, goal: GoalLayout) -> str:
+    """Generated `start_states(t, x, y, p, out)`: the program's own states, then the integrators."""
+    block, line, done = Block(None), extension.motion.line, set[Expr]()
+    arguments(servo, block, goal, states=False)
+    block.load("p", constants_of(servo).parameters)
+    starts = block.evaluate([servo.resolved(each.start) for each in servo.program.states])
+    for state, text in zip(servo.program.states, starts, strict=True):
+        block.bind(state, text)
+    for each in extension.integrators:
+        line.emit(block, each.start.free_symbols, done)
+        starts += block.evaluate([each.start])
+        block.bind(each.symbol, starts[-1])
+    block.store("out", starts)
+    return block.function(Signature.of(LawKernel, "start_states"), "t")
+
+
+def _state_rates(servo: Servo, extension: Extension, constants: Constants, goal: GoalLayout) -> str:
+    """Generated `state_rates(t, x, y, c, out)`: of the program's own states, then of the integrators."""
+    block = Block(constants)
+    arguments(servo, block, goal)
+    texts = Texts(servo, extension, block, goal)
+    texts.solve()
+    rates = block.evaluate(servo.state_rates)
+    block.store("out", [*rates, *(texts.value(("rate", i)) for i in range(len(extension.integrators)))])
+    return block.function(Signature.of(LawKernel, "state_rates"), "t")
+
+
+def _chains(servo: Servo, extension: Extension, constants: Constants, goal: GoalLayout) -> str:
+    """Generated `chains(t, x, y, c, out)`: f, f', ..., f^(r-1) of each residual."""
+    block = Block(constants)
+    arguments(servo, block, goal)
+    texts = Texts(servo, extension, block, goal)
+    block.store("out", [texts.text(each) for chain in extension.chains for each in chain.derivatives])
+    return block.function(Signature.of(LawKernel, "chains"), "t")
+
+
+def _terms(servo: Servo, extension: Extension, constants: Constants, goal: GoalLayout) -> str:
+    """Generated `terms(t, x, y, c, f, f_dot, J, delta, W, b, F)`; `delta` is 0, b what W u is without demand."""
+    block = Block(constants)
+    arguments(servo, block, goal)
+    texts = Texts(servo, extension, block, goal)
+    chains = [each.derivatives for each in extension.chains]
+    block.store("f", [texts.text(each[0]) for each in chains])
+    block.store("f_dot", [texts.text(each[1]) if len(each) > 1 else "0.0" for each in chains])
+    J = [[texts.text(each) for each in texts.gradient(i)] for i in range(len(chains))]
+    for array, rows in (("J", J), ("W", texts.W)):
+        block.lines += [f"    {array}[{i}, {k}] = {text}" for i, row in enumerate(rows) for k, text in enumerate(row)]
+    return block.function(Signature.of(LawKernel, "terms"), "t")

@@ -1,0 +1,70 @@
+"""What an extension is, in words and for processes without sympy."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import sympy
+
+from servonode.controllers.engine.extension import Extension, Step
+from servonode.controllers.engine.servo import Servo
+from servonode.mechanics.description import ExtensionDescription
+from servonode.mechanics.trig_reduce import trig_reduce
+
+Expr = Any
+LARGEST = 3, 60  # rows of a decoupling matrix whose determinant is written out, operations of each entry
+SHORT = 60  # operations of a determinant that is factored
+
+
+def describe_extension(servo: Servo) -> ExtensionDescription | None:
+    """The description of a program's extension; None where it has none."""
+    extension = servo.extension
+    if extension is None:
+        return None
+    n_states = len(servo.equations.model.state) + len(servo.program.states) + len(extension.integrators)
+    return ExtensionDescription(
+        steps=_sentences(servo, extension),
+        integrators=tuple(each.quantity for each in extension.integrators),
+        left_free=n_states - sum(extension.relative_degrees),
+        determinant=str(determinant(extension) or ""),
+    )
+
+
+def _sentences(servo: Servo, extension: Extension) -> tuple[str, ...]:
+    """One for each set of inputs that comes too early: what is demanded through how many integrators."""
+    sets: dict[tuple[int, ...], list[Step]] = {}
+    for each in extension.steps:
+        sets.setdefault(each.inputs, []).append(each)
+    return tuple(_sentence(servo, inputs, steps) for inputs, steps in sets.items())
+
+
+def _sentence(servo: Servo, inputs: tuple[int, ...], steps: Sequence[Step]) -> str:
+    names = [each.name for each in servo.equations.model.inputs]
+    residuals = [each.quantity.name for each in servo.program.residuals]
+    early = " and ".join(names[k] for k in inputs)
+    reached = " and ".join(residuals[i] for i in sorted({i for each in steps for i in each.residuals}))
+    verb = "reaches" if len(inputs) == 1 else "reach"
+    n = max(map(len, (each.held for each in steps)), default=0)
+    count = sum(1 for each in steps if each.held)
+    what = " and ".join(each.removeprefix("demanded_") for each in steps[0].held)
+    integrators = f"{count} integrator{'' if count == 1 else 's'}" + (" each" if n > 1 else "")
+    demanded = f"{what} {'is' if n == 1 else 'are'} demanded through {integrators}"
+    return f"{early} {verb} {reached} too early: {demanded}"
+
+
+def determinant(extension: Extension) -> Expr | None:
+    """The determinant of the decoupling matrix, factored; None where it is long."""
+    most, operations = LARGEST
+    matrix = extension.matrix()
+    if len(matrix) > most:
+        return None
+    line = extension.motion.line
+    entries = [[line.expanded(each, operations) for each in row] for row in matrix]
+    if any(each is None for row in entries for each in row):
+        return None
+    over, under = sympy.fraction(sympy.together(sympy.Matrix(entries).det(method="berkowitz")))
+    if sympy.count_ops(over) + sympy.count_ops(under) > 4 * operations:
+        return None
+    over, under = (trig_reduce(each, extension.motion.constants) for each in (over, under))
+    if sympy.count_ops(over) + sympy.count_ops(under) > SHORT:
+        return None
+    return sympy.factor(over) / sympy.factor(under)

@@ -1,0 +1,217 @@
+"""Make docs/validation/gallery.md and its pictures from the launch files.
+
+    python docs/validation/gallery.py                 all of it, a few minutes
+    python docs/validation/gallery.py NAME ...        only these entries, or launch files of "Further runs"
+    python docs/validation/gallery.py --check [NAME]  compute the numbers anew and compare them with the page
+    python docs/validation/gallery.py --list          the names
+
+Every number beside a paper's is computed by the runs. Nothing in the text depends on the clock, so that running it
+again gives the same page.
+"""
+
+import argparse
+import difflib
+import io
+import re
+import sys
+from pathlib import Path
+
+import matplotlib as mpl
+from gallery_entries import ENTRIES, SOURCES
+from gallery_entries.frame import Content, Entry, Source, Table
+from gallery_entries.png import packed
+from matplotlib.figure import Figure
+from PIL import Image
+
+import servonode
+from servonode.closed_loop.launch_file import LaunchError, packaged
+from servonode.views.report import report_figure
+from servonode.views.sheet import PIXELS, PRINT, WIDTH
+
+HERE = Path(__file__).resolve().parent
+PAGE, PICTURES = HERE / "gallery.md", HERE.parent / "images" / "gallery"
+MARK = re.compile(r"^<!-- entry: (\S+) -->\n", re.MULTILINE)
+END = "<!-- end -->\n"
+INTRO = """# Gallery
+
+<!-- made by `python docs/validation/gallery.py` from the entries in docs/validation/gallery_entries -->
+
+Figures and statements of the published works behind servonode, each made again by a run: what the paper says on the
+left, what came out here on the right. The right columns are computed when this page is made, none of them is typed in.
+Where a figure cannot be had, or comes out differently, the reason stands below it.
+
+"Continuous" means `servonode simulate NAME --control continuous`: the law inside the right-hand side, as the papers
+think of it, integrated to 10⁻¹². All other runs are the sampled loop, the same bits as `servonode run` in
+lockstep. Units are SI and radians where none are given. Each command works as it stands; `--report FILE.png` draws the
+report picture, `--out FILE.csv` writes all columns, and `--movie FILE.mp4` makes a
+movie ([movies](../how_to/movies.md)).
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="entries to make; all without")
+    parser.add_argument("--check", action="store_true", help="compare the numbers with the page, write nothing")
+    parser.add_argument("--list", action="store_true", help="print the names of all entries")
+    arguments = parser.parse_args()
+    known = {each.name: each for each in ENTRIES} | {name: name for name in further()}
+    if arguments.list:
+        sys.stdout.write("\n".join(known) + "\n")
+        return
+    unknown = [name for name in arguments.names if name not in known]
+    if unknown:
+        parser.error(f"{unknown[0]!r} is no entry; choose {', '.join(known)}")
+    mpl.rcParams.update(PRINT)
+    written = sections(PAGE.read_text("utf-8")) if PAGE.is_file() else {}
+    wanted = arguments.names or list(known)
+    made = {name: section(known[name], draw=not arguments.check) for name in wanted}
+    if arguments.check:
+        sys.exit(compare(made, written))
+    page = assembled({name: text for name, text in (written | made).items() if name in known})
+    PAGE.write_text(page, "utf-8")
+    drop_unused(page)
+
+
+def further() -> list[str]:
+    """Packaged launch files that no entry uses."""
+    used = {name for entry in ENTRIES for name in entry.launches}
+    return [name for name in packaged() if name not in used]
+
+
+def sections(page: str) -> dict[str, str]:
+    """The text of each entry on a page, by name."""
+    parts = MARK.split(page)
+    return {name: text.partition(END)[0] for name, text in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def compare(made: dict[str, str], written: dict[str, str]) -> int:
+    """Print what differs between entries made now and those on the page; 1 where something does."""
+    differs = 0
+    for name, text in made.items():
+        old, new = (each.rstrip().splitlines() for each in (written.get(name, ""), text))
+        for line in difflib.unified_diff(old, new, f"{name} on the page", f"{name} now", lineterm=""):
+            sys.stdout.write(line + "\n")
+            differs = 1
+    return differs
+
+
+def section(entry: Entry | str, draw: bool) -> str:
+    """The Markdown of an entry, or of a further run; its pictures are written on the way."""
+    sys.stderr.write(f"{entry if isinstance(entry, str) else entry.name}\n")
+    return further_section(entry, draw) if isinstance(entry, str) else entry_section(entry, draw)
+
+
+def entry_section(entry: Entry, draw: bool) -> str:
+    content: Content = entry.make()
+    lines = [f"### {entry.title}", "", entry.text.strip(), ""]
+    for picture in content.pictures:
+        if draw:
+            save(picture.draw(), picture.stem)
+        lines += [f"![{picture.caption}](../images/gallery/{picture.stem}.png)", "", f"*{picture.caption}*", ""]
+    lines += ["```sh", *entry.commands, "```", "", *launch_lines(entry.launches)]
+    for each in content.tables:
+        lines += [*table(each), ""]
+    if entry.missing:
+        lines += ["**What cannot be had.** " + entry.missing.strip(), ""]
+    return "\n".join(lines) + "\n"
+
+
+def launch_lines(names: tuple[str, ...]) -> list[str]:
+    """Links to launch files, each with what to watch for."""
+    comments = packaged()
+    return [
+        line
+        for name in names
+        for line in (f"* Launch file [`{name}`](../../launch/{name}.toml). Watch for: {watch(comments[name])}",)
+    ] + [""]
+
+
+def watch(comment: str) -> str:
+    """The first comment of a launch file, as Markdown."""
+    return f"*{comment.removeprefix('Watch for: ')}*"
+
+
+def table(each: Table) -> list[str]:
+    """A table as lines of Markdown."""
+    rows = [each.heads, tuple("---" for _ in each.heads), *each.rows]
+    return ["| " + " | ".join(cells) + " |" for cells in rows]
+
+
+def further_section(name: str, draw: bool) -> str:
+    """A launch file that is no paper's figure: picture, first comment, command, or why it does not start."""
+    link = f"[Launch file](../../launch/{name}.toml)"
+    heading = [f"### `{name}`", "", f"{link}. Watch for: {watch(packaged()[name])}", ""]
+    command = ["```sh", f"servonode simulate {name} --report {name}.png", "```", ""]
+    try:
+        result = servonode.simulate(name) if draw else None
+        if not draw:
+            servonode.load(name)
+    except LaunchError as refused:
+        return "\n".join([*heading, f"It does not start: *{refusal(refused)}*", "", *command]) + "\n"
+    if result is not None:
+        save(report_figure(result, name), name)
+    return "\n".join([*heading, f"![Report picture of {name}](../images/gallery/{name}.png)", "", *command]) + "\n"
+
+
+def refusal(error: LaunchError) -> str:
+    """What was refused, without the place of the file."""
+    return str(error).partition("] ")[2] or str(error)
+
+
+def save(figure: Figure, stem: str) -> None:
+    """Write a figure as a PNG of all its colours, without a date in it, packed as tightly as it goes."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    raw = io.BytesIO()
+    figure.savefig(raw, format="png", dpi=PIXELS / WIDTH)
+    with Image.open(raw) as image:
+        (PICTURES / f"{stem}.png").write_bytes(packed(image))
+
+
+def drop_unused(page: str) -> None:
+    """Remove pictures that the page does not show."""
+    for file in PICTURES.glob("*.png"):
+        if f"../images/gallery/{file.name})" not in page:
+            file.unlink()
+
+
+def assembled(texts: dict[str, str]) -> str:
+    """The whole page of its entries, in their order."""
+    parts = [INTRO, contents(texts)]
+    for source in SOURCES:
+        entries = [each for each in ENTRIES if each.source == source.key and each.name in texts]
+        if entries:
+            parts += [source_heading(source), *(marked(each.name, texts[each.name]) for each in entries)]
+    rest = [name for name in further() if name in texts]
+    if rest:
+        intro = "## Further runs\n\nPackaged launch files that are no paper's figure.\n"
+        parts += [intro, *(marked(name, texts[name]) for name in rest)]
+    return "\n".join(parts)
+
+
+def contents(texts: dict[str, str]) -> str:
+    """Links to all papers and entries."""
+    lines = []
+    for source in SOURCES:
+        entries = [each for each in ENTRIES if each.source == source.key and each.name in texts]
+        if entries:
+            lines.append(f"* [{source.heading}](#{anchor(source.heading)})")
+            lines += [f"  * [{each.title}](#{anchor(each.title)})" for each in entries]
+    rest = ", ".join(f"[`{name}`](#{anchor(name)})" for name in further() if name in texts)
+    return "\n".join([*lines, f"* [Further runs](#further-runs): {rest}", ""])
+
+
+def anchor(heading: str) -> str:
+    """The anchor that a Markdown renderer makes of a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def source_heading(source: Source) -> str:
+    return f"## {source.heading}\n\n{source.citation}\n\n{source.about.strip()}\n"
+
+
+def marked(name: str, text: str) -> str:
+    return f"<!-- entry: {name} -->\n{text.rstrip()}\n{END}"
+
+
+if __name__ == "__main__":
+    main()

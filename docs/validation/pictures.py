@@ -1,0 +1,74 @@
+"""Make the pictures of README and pages, in docs/images, by the commands that a reader has.
+
+    python docs/validation/pictures.py              all of them, a few minutes
+    python docs/validation/pictures.py NAME ...     only these
+
+Not made here: window.png and the three of pages in a browser, which are screenshots; the gallery's have gallery.py.
+"""
+
+import argparse
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from gallery_entries.png import packed
+from PIL import Image
+
+ROOT = Path(__file__).resolve().parents[2]
+IMAGES = ROOT / "docs" / "images"
+COMMANDS = {
+    "trailer.gif": "simulate trailer_reverse_circle --movie {} --fps 20 --speed 6.5"
+    " --panel phi --panel U1,U2 --panel residual_speed,residual_phi",
+    "snowboarder.gif": "simulate snowboarder_carve --movie {} --fps 20 --speed 0.9 --panel sigma --panel N,R",
+    "trailer_pursuit.png": "simulate trailer_pursuit --report {}",
+    "trailer_reverse.png": "simulate trailer_reverse --report {}",
+    "sphero_pursuit.png": "simulate sphero_pursuit --report {}",
+    "snowboarder_carve.png": "simulate snowboarder_carve --report {}",
+    "ball.png": "simulate ball_circle --report {}",
+    "hoop.png": "simulate hoop_rolls --report {}",
+    "comparison.png": "compare trailer_pursuit trailer_pursuit:controller.settings.rho0=1 --out {}",
+    "mujoco_reverse.png": "compare trailer_reverse trailer_reverse_mujoco --out {}",
+    "stable_inversion.png": "simulate examples/inverted_pendulum/cart.toml --report {}",
+    "tutorial_car.png": "simulate {files}/eight.toml --report {}",
+}
+WIDTH = 1350  # pixels: one and a half times what a page shows
+FILES = re.compile(r"^\*\*(\S+\.(?:py|toml))\*\*\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)  # of a tutorial
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="files to make; all without")
+    names = parser.parse_args().names or list(COMMANDS)
+    unknown = [name for name in names if name not in COMMANDS]
+    if unknown:
+        parser.error(f"{unknown[0]!r} is not one of these pictures; choose {', '.join(COMMANDS)}")
+    with tempfile.TemporaryDirectory() as folder:
+        write_files(ROOT / "docs" / "tutorials" / "own_machine.md", Path(folder))
+        for name in names:
+            make(name, Path(folder))
+
+
+def write_files(page: Path, folder: Path) -> None:
+    """Write the files that a tutorial shows into a folder."""
+    for name, text in FILES.findall(page.read_text("utf-8")):
+        (folder / name).write_text(text, "utf-8")
+
+
+def make(name: str, folder: Path) -> None:
+    """Make one picture, packed as tightly as it goes."""
+    file = IMAGES / name
+    command = ["servonode", *shlex.split(COMMANDS[name].format(file, files=folder))]
+    sys.stderr.write(f"{shlex.join(command)}\n")
+    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    if file.suffix == ".png":
+        with Image.open(file) as image:
+            file.write_bytes(
+                packed(image.resize((WIDTH, round(image.height * WIDTH / image.width)), Image.Resampling.LANCZOS))
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""Several machines as one: each with its own prefix to all names."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import msgspec
+import sympy
+
+from servonode.errors import checked
+from servonode.mechanics.description import ModelError, Quantity
+from servonode.mechanics.model import Model
+from servonode.mechanics.source_location import here
+from servonode.mechanics.symbols import Condition, Constraint, Coordinate, Named, Rate, before, condition
+
+WORDS = True  # lines of this module are not a user's, see source_location.here
+Expr = Any
+_SUMS = ("kinetic", "potential", "dissipation")
+_SEQUENCES = (
+    *("bodies", "parameters", "coordinates", "velocities", "stabilised", "jumps", "constraints", "outputs", "sensors"),
+    *("requirements", "warnings", "faults", "panels", "forces"),
+)
+_MAPPINGS = ("kinematics", "inputs", "reactions", "first_order", "identities", "safe")
+
+
+@checked
+def together(name: str, description: str, /, **machines: Model) -> Model:
+    """One machine of several, all names with their machine's prefix: `together("train", "two carts", left=a, right=b)`.
+
+    `left_x` is then what was `x`: coordinates, velocities, parameters, inputs, constraints, outputs, sensors, faults.
+    `Model.coupled` adds what acts between them.
+
+    Raises:
+        ModelError: one is not a Model, or has velocities of its own beside another whose loops are solved for.
+
+    >>> from servonode.mechanics import Model, coordinate, together
+    >>> x = coordinate("x", "place", "m")
+    >>> cart = Model(name="cart", description="a cart", coordinates=(x,), kinetic=x.rate**2 / 2)
+    >>> train = together("train", "two carts", left=cart, right=cart)
+    >>> [each.name for each in train.coordinates]
+    ['left_x', 'right_x']
+    """
+    what = f"together({name!r})"
+    for prefix, model in machines.items():
+        if not isinstance(model, Model):
+            raise ModelError(
+                f"{what}: {prefix}={model!r} is not a Model; give the result of a machine's function", here()
+            )
+    if not machines:
+        raise ModelError(f"{what}: no machines are given; write them as left=..., right=...", here())
+    parts = [_prefixed(model, f"{prefix}_") for prefix, model in machines.items()]
+    joined: dict[str, Any] = {word: sympy.Add(*(part[word] for part in parts)) for word in _SUMS}
+    joined |= {word: tuple(each for part in parts for each in part[word]) for word in (*_SEQUENCES, "order")}
+    joined |= {word: {k: v for part in parts for k, v in part[word].items()} for word in _MAPPINGS}
+    if any(model.independent for model in machines.values()):
+        joined |= _with_loops(what, machines, parts)
+    return Model(name, description, **joined, place=here())
+
+
+def _with_loops(what: str, machines: Mapping[str, Model], parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """The arguments of Model where the loops of some machines are solved for: so are then those of all."""
+    for prefix, model in machines.items():
+        own = {v.of for v in model.own_motions}
+        if None in own:
+            text = f"{what}: {prefix} has velocities of its own beside a machine with independent="
+            raise ModelError(f"{text}; state its velocities as rates of coordinates", here())
+    first_order = [each for part in parts for each in part["first_order"]]
+    velocities = [v for part in parts for v in part["velocities"]]
+    independent = tuple(v.of for v in velocities if v.of is not None)
+    return {"independent": independent, "velocities": tuple(first_order), "kinematics": {}, "order": ()}
+
+
+@dataclass(frozen=True)
+class _Renaming:
+    """The new symbol of each old one."""
+
+    prefix: str
+    symbols: dict[Expr, Expr]
+
+    def __call__(self, stated: Any) -> Expr:
+        return sympy.sympify(stated).xreplace(self.symbols)
+
+    def quantity(self, quantity: Quantity) -> Quantity:
+        return msgspec.structs.replace(quantity, name=self.prefix + quantity.name)
+
+    def named(self, stated: Any) -> Any:
+        """An output, reaction's row or the like: what has a quantity and expressions."""
+        kept = {each.name for each in fields(stated)} & {"expression", "residual", "row"}
+        changed = {word: self(getattr(stated, word)) for word in kept}
+        return replace(stated, quantity=self.quantity(stated.quantity), **changed)
+
+    def condition(self, stated: Condition) -> Condition:
+        relation = (sympy.Gt if stated.requirement.strict else sympy.Ge)(*map(self, stated.sides), evaluate=False)
+        found = condition(relation, f"{self.prefix[:-1]}: {stated.requirement.text}", self._fault(stated))
+        return replace(found, place=stated.place)
+
+    def _fault(self, stated: Condition) -> str:
+        name = stated.requirement.name
+        return name if name == "machine" else self.prefix + name
+
+    def constraint(self, stated: Constraint) -> Constraint:
+        other = stated.mapped(self)
+        other.quantity, other.multiplier = self.quantity(stated.quantity), self.symbols[stated.multiplier]
+        return other
+
+
+def _prefixed(model: Model, prefix: str) -> dict[str, Any]:
+    """The arguments of Model for this machine with the prefix to all its names."""
+    new = _Renaming(prefix, _symbols(model, prefix))
+    renamed: dict[str, Any] = {word: new(getattr(model, word)) for word in _SUMS}
+    for word in ("parameters", "coordinates", "velocities"):
+        renamed[word] = [new(symbol) for symbol in getattr(model, word)]
+    for word in _MAPPINGS:
+        renamed[word] = {_key(key, new): new(value) for key, value in getattr(model, word).items()}
+    stated = {word: getattr(model, word) for word in (*_SEQUENCES, "order")}
+    return renamed | {
+        "order": [new(symbol) for symbol in model.state],
+        "forces": [(new(force), new(on)) for force, on in stated["forces"]],
+        "bodies": [replace(each.mapped(new), name=prefix + each.name) for each in stated["bodies"]],
+        "stabilised": [new.named(each) for each in stated["stabilised"]],
+        "outputs": [new.named(each) for each in stated["outputs"]],
+        "constraints": [new.constraint(each) for each in stated["constraints"]],
+        "sensors": [_sensor(each, new) for each in stated["sensors"]],
+        "requirements": [new.condition(each) for each in stated["requirements"]],
+        "warnings": [new.condition(each) for each in stated["warnings"]],
+        "faults": [new.condition(each) for each in stated["faults"] if each.requirement.name != "dead_point"],
+        "jumps": [_jump(each, new) for each in stated["jumps"]],
+        "panels": [tuple(prefix + name for name in panel) for panel in stated["panels"]],
+    }
+
+
+def _key(key: Any, new: _Renaming) -> Any:
+    """The key of a mapping: a symbol, or the name of an identity."""
+    return f"{new.prefix}{key}" if isinstance(key, str) else new(key)
+
+
+def _sensor(stated: Any, new: _Renaming) -> Any:
+    described = msgspec.structs.replace(stated.description, quantity=new.quantity(stated.quantity))
+    return replace(stated, description=described, expression=new(stated.expression))
+
+
+def _jump(stated: Any, new: _Renaming) -> Any:
+    changes = {new(state): new(value) for state, value in stated.changes.items()}
+    text = f"{new.prefix[:-1]}: {stated.description}"
+    return replace(stated, margin=new(stated.margin), changes=changes, description=text)
+
+
+def _symbols(model: Model, prefix: str) -> dict[Expr, Expr]:
+    """All symbols of a machine, rates and multipliers too, with those that take their place."""
+    found: dict[Expr, Expr] = {}
+    for symbol in (*model.coordinates, *model.velocities, *model.inputs, *model.reactions, *model.parameters):
+        of = getattr(symbol, "of", None)
+        found[symbol] = found[of].own_velocity() if of is not None else _renamed(symbol, prefix)
+        found |= {Rate(symbol.name, order): Rate(prefix + symbol.name, order) for order in (1, 2)}
+    found |= {before(symbol): before(found[symbol]) for symbol in model.state}
+    for each in model.constraints:
+        found[each.multiplier] = sympy.Symbol(prefix + each.quantity.name, real=True)
+    # a coordinate's own velocity is a symbol apart from the rate of the same name
+    return found | {q.rate: found[q].rate for q in model.coordinates if isinstance(q, Coordinate)}
+
+
+def _renamed(symbol: Named, prefix: str) -> Named:
+    other = type(symbol)(msgspec.structs.replace(symbol.quantity, name=prefix + symbol.name))
+    other.place, other.vector = symbol.place, symbol.vector and prefix + symbol.vector
+    return other

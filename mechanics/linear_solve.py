@@ -1,0 +1,36 @@
+"""Generated functions that solve linear equations with pivoting."""
+
+import re
+
+_SOLVE = '''\
+def solve_{n}(S: f64[{n}, {n}], y: f64[{n}]) -> i64:
+    """Solve S y = y by elimination with partial pivoting; 0 where S is singular to working precision."""
+    for j in range({n}):
+        best = j
+        for i in range(j + 1, {n}):
+            if fabs(S[i, j]) > fabs(S[best, j]):
+                best = i
+        if not fabs(S[best, j]) > 0.0:
+            return 0
+        if best != j:
+            for k in range(j, {n}):
+                S[j, k], S[best, k] = S[best, k], S[j, k]
+            y[j], y[best] = y[best], y[j]
+        for i in range(j + 1, {n}):
+            factor = S[i, j] / S[j, j]
+            if factor != 0.0:
+                for k in range(j + 1, {n}):
+                    S[i, k] -= factor * S[j, k]
+                y[i] -= factor * y[j]
+    for i in range({n} - 1, -1, -1):
+        for k in range(i + 1, {n}):
+            y[i] -= S[i, k] * y[k]
+        y[i] /= S[i, i]
+    return 1
+'''
+
+
+def solves(*texts: str) -> list[str]:
+    """The functions `solve_N(S, y)` that these texts call."""
+    sizes = {int(n) for text in texts for n in re.findall(r"\bsolve_(\d+)\(", text)}
+    return [_SOLVE.format(n=n) for n in sorted(sizes)]

@@ -1,0 +1,125 @@
+"""The target node of goals that others publish: it answers each state with the goal as it is known then.
+
+A goal that nobody knows ahead cannot be published ahead. The newest sample passes a filter that gives the derivatives
+that the law uses; the controller waits for the goal of a state, which costs the way of one more message.
+"""
+
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from servonode.bus import BusFace, State, Status, Target, Wanted
+from servonode.bus.samples import Samples
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.live_goals import LiveGoal
+from servonode.controllers.engine.follow_filter import FollowFilter
+from servonode.nodes.controller_node import goal_step
+from servonode.nodes.node import Clock, EventNode
+from servonode.nodes.predictor import link_periods
+from servonode.nodes.topology import LIVE_TARGET, TARGET
+from servonode.plants.drivers.link_watch import listed
+
+POLL_S = 0.02  # how often samples are looked for while no state comes
+
+
+class _Followed:
+    """One goal: its samples, its filter, and when the newest sample came."""
+
+    def __init__(self, goal: LiveGoal) -> None:
+        self.goal = goal
+        self.samples = Samples(goal.address, goal.topic, goal.field)
+        self.filter = FollowFilter(goal.design, goal.start)
+        self.newest = goal.start
+        self.came_ns = 0  # 0: none has come yet
+
+    def look(self, now: int) -> None:
+        value = self.samples.newest()
+        if value is not None:
+            self.newest, self.came_ns = value, now
+
+    def silent_s(self, now: int) -> float:
+        """How long no sample has come, once there were some [s]."""
+        return (now - self.came_ns) / 1e9 if self.came_ns else 0.0
+
+
+class LiveTargetNode(EventNode):
+    """Event-driven by the plant's states."""
+
+    def __init__(
+        self, closed_loop: ClosedLoop, bus: BusFace, listeners: Sequence[Wanted], clock: Clock = time.monotonic_ns
+    ) -> None:
+        super().__init__(TARGET, bus, listeners, clock, LIVE_TARGET)
+        launch = closed_loop.launch
+        assert launch.steps_per_period is not None
+        assert launch.controller is not None
+        self.targets, self.names = closed_loop.targets, closed_loop.targets.entries
+        self.followed = [_Followed(each) for each in closed_loop.live]
+        self.steps_per_period, self.step_ns = launch.steps_per_period, launch.step_ns
+        beyond = launch.controller.delay + link_periods(closed_loop) + 1  # a predictor looks so far
+        self.ahead = beyond if launch.controller.predictor else 0
+        self._values = np.zeros(len(self.names))
+        self._k = -1  # step of the goal that was published last
+
+    def work(self) -> float:
+        """Take what has arrived and publish the goal of the newest state; sleep till more comes."""
+        now = self.clock()
+        for each in self.followed:
+            each.look(now)
+        for _, message in self.inbox.receive():
+            if isinstance(message, State):
+                self._on_state(message)
+            elif isinstance(message, Status) and self.active and self.status_is_due():
+                self.publish_status(message.k, message.t)
+        self._watch(now)
+        return POLL_S
+
+    def _on_state(self, state: State) -> None:
+        if not state.control or self.failed:
+            return
+        k = goal_step(state)
+        if state.run != self.outbox.run:
+            self.outbox.run, self._k = state.run, k
+            for each in self.followed:
+                each.filter = FollowFilter(each.goal.design, each.goal.start)
+        for each in self.followed:
+            each.filter.advance(each.newest, max(k - self._k, 0) * self.step_ns / 1e9)
+        self.active, self._k, self.t = True, k, k * self.step_ns / 1e9
+        self._publish(k)
+
+    def _publish(self, k: int) -> None:
+        """The goal of step k and of the instants that a predictor looks ahead, under the newest samples."""
+        filters = [(each, each.filter.copy()) for each in self.followed]
+        goals: list[tuple[int, float, dict[str, Any]]] = []
+        for step in range(k, k + self.ahead * self.steps_per_period + 1, self.steps_per_period):
+            t = step * self.step_ns / 1e9
+            self.targets.evaluate(t, self._values)
+            for each, chain in filters:
+                self._values[each.goal.entries] = chain.output()
+                chain.advance(each.newest, self.steps_per_period * self.step_ns / 1e9)
+            values = self._values.tolist()
+            if not all(map(math.isfinite, values)):
+                self._end(k, f"target {self.names[int(np.argmin(np.isfinite(self._values)))]} is not finite")
+                return
+            goals.append((step, t, {"target": dict(zip(self.names, values, strict=True))}))
+        self.outbox.send_all(Target, goals)
+
+    def _watch(self, now: int) -> None:
+        """End the run if samples of a goal do not arrive: without them no command comes, so the plant is safe."""
+        late = next((each for each in self.followed if each.silent_s(now) > each.goal.timeout), None)
+        if late is not None and self.active and self.failed is None:
+            goal, refused = late.goal, listed(late.samples.counts)
+            text = f"no sample of {goal.name} has come from {goal.address} for {goal.timeout:g} s{refused}"
+            self._end(self._k, text)
+
+    def _end(self, k: int, text: str) -> None:
+        self.fail("target", f"{text}; check its publisher, or give the goal another way", self.t)
+        self.publish_status(max(k, 0), self.t)
+
+    def all_counts(self) -> dict[str, int]:
+        found = super().all_counts()
+        for each in self.followed:
+            found |= {f"samples_{each.goal.name}_{reason}": n for reason, n in each.samples.counts.items()}
+        return found

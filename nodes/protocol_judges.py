@@ -1,0 +1,233 @@
+"""Checks of a machine's messages against docs/reference/protocol.md; these functions use no sockets."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import UNSET
+
+from servonode.bus import State
+from servonode.mechanics.description import unpacked
+from servonode.mechanics.machine import Machine
+
+Array = npt.NDArray[np.float64]
+
+SPACING_S = 0.02  # between the states that are compared: much more than a step, much less than a turn
+LEAST_PATH = 1e-3  # SI; less motion than this says nothing
+FEW = 0.8  # share of the states that are due
+FACTORS = (0.8, 1.25)  # of a rate, within which it counts as right
+PACE = 0.25  # by how much the machine's clock may seem to be wrong
+LATE_S = 0.05  # an echo may take two periods, and this at least: computers are busy
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One departure from the page, with its remedy in the text."""
+
+    subject: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A good state, and when it came [monotonic ns]."""
+
+    at: int
+    state: State
+
+
+def judge_motion(machine: Machine, samples: Sequence[Sample], step: float) -> tuple[list[Finding], list[Finding]]:
+    """Signs, scales and wrapped angles of the coordinates; findings, and what could not be judged.
+
+    Each coordinate's motion is compared with the rate that the model gives it from the states that were sent.
+    """
+    description = machine.description
+    samples = _apart(samples, round(SPACING_S / step))
+    if len(samples) < 3:
+        return [], [Finding("motion", "too few states came to compare them with the model")]
+    x = np.array([unpacked(description.layout, each.state.state) for each in samples])
+    t = np.array([each.state.k * step for each in samples])
+    predicted = _increments(machine, samples, x, t)
+    moved, names = np.diff(x, axis=0), description.state_names
+    findings: list[Finding] = []
+    kinds: dict[str, list[str]] = {"sign": [], "scale": [], "rest": []}
+    still = []
+    for i, name in enumerate(names):
+        if name not in description.coordinates:
+            continue
+        if description.state[i].unit == "rad" and _unwrap(moved[:, i], predicted[:, i]):
+            text = f"{name} jumps by a turn; count turns on and send the angle unwrapped"
+            findings.append(Finding("wrapped", text))
+        path, expected = float(np.abs(moved[:, i]).sum()), float(np.abs(predicted[:, i]).sum())
+        if max(path, expected) < LEAST_PATH:
+            still.append(name)
+        elif expected < LEAST_PATH / 10:
+            kinds["rest"].append(name)
+        else:
+            factor = float(moved[:, i] @ predicted[:, i] / (predicted[:, i] @ predicted[:, i]))
+            if factor < -FACTORS[0] / 2:
+                kinds["sign"].append(f"{name} ({factor:.2f})")
+            elif not FACTORS[0] < factor < FACTORS[1]:
+                kinds["scale"].append(f"{name} ({factor:.3g})")
+    says = {
+        "sign": "moves against the rate that the model gives it from the states sent (factor); reverse it, or the "
+        "velocity it follows from",
+        "scale": "moves at another rate than the model gives it from the states sent (factor: 1 is right, 57.3 is "
+        "degrees); send SI units and radians, and check the parameters",
+        "rest": "moves while the velocities sent say that it rests; send the velocities of the same instant",
+    }
+    findings += [Finding(kind, f"{', '.join(found)} {says[kind]}") for kind, found in kinds.items() if found]
+    text = f"{', '.join(still)} stood still; move the machine by hand while it is checked"
+    return findings, [Finding("motion", text)] if still else []
+
+
+def _apart(samples: Sequence[Sample], steps: int) -> list[Sample]:
+    """Those of the samples that lie at least this many steps apart; what runs backwards is judged elsewhere."""
+    kept: list[Sample] = []
+    for each in samples:
+        if not kept or each.state.k - kept[-1].state.k >= max(steps, 1):
+            kept.append(each)
+    return kept
+
+
+def _increments(machine: Machine, samples: Sequence[Sample], x: Array, t: Array) -> Array:
+    """By how much the model lets each state change from sample to sample (n - 1, n_state)."""
+    names = machine.description.input_names
+    rates = np.array([
+        machine.derivatives(
+            at, np.append(row, 0.0), np.array([each.state.input.get(name, 0.0) for name in names])
+        )[:-1]
+        for at, row, each in zip(t, x, samples, strict=True)
+    ])  # fmt: skip
+    between: Array = (rates[:-1] + rates[1:]) / 2 * np.diff(t)[:, None]
+    return between
+
+
+def _unwrap(moved: Array, predicted: Array) -> bool:
+    """Take whole turns out of an angle's changes; whether there were any."""
+    turns = np.where(np.abs(moved) > np.pi, np.round((moved - predicted) / (2 * np.pi)), 0.0)
+    moved -= 2 * np.pi * turns
+    return bool(turns.any())
+
+
+def judge_stamps(samples: Sequence[Sample], step: float, k: int) -> list[Finding]:
+    """Whether k, t and seq count what they should; the run began at step k."""
+    states, found = [each.state for each in samples], []
+    pairs = list(pairwise(states))
+    if any(b.seq <= a.seq for a, b in pairs):
+        found.append(Finding("seq", "seq does not grow from state to state; count each message that is sent"))
+    if any(b.k < a.k for a, b in pairs):
+        found.append(Finding("k", "k runs backwards; number the machine's own steps, and never count back in a run"))
+    if any(b.t < a.t for a, b in pairs):
+        found.append(Finding("t", "t runs backwards; send t = k * step of the machine's own step"))
+    elif wrong := [each for each in states if abs(each.t - each.k * step) > 1.5 * step]:
+        text = f"t = {wrong[0].t:.9g} s where k * step = {wrong[0].k * step:.9g} s; send t = k * step"
+        found.append(Finding("t", text))
+    if states and states[0].k < k:
+        found.append(Finding("k", f"the first state has k = {states[0].k}; number the steps from the setup's k = {k}"))
+    wall = (samples[-1].at - samples[0].at) / 1e9 if samples else 0.0
+    if wall > LATE_S and states[0].k == states[-1].k:
+        found.append(Finding("k", f"k stays at {states[0].k} while states come; count a step each {step:g} s"))
+    elif wall > LATE_S and not any(b.k < a.k for a, b in pairs) and abs(pace := _pace(samples, step) - 1) > PACE:
+        found.append(Finding("k", f"{1 + pace:.2f} s of steps pass in a second; count a step each {step:g} s"))
+    return found
+
+
+def _pace(samples: Sequence[Sample], step: float) -> float:
+    """Seconds of steps in a second of wall time, of the states with the least delay in the first and the last third.
+
+    A busy computer makes messages late, never early.
+    """
+    at = np.array([each.at for each in samples]) / 1e9
+    late = at - np.array([each.state.k for each in samples]) * step
+    third = (at[-1] - at[0]) / 3
+    begin, end = int(np.searchsorted(at, at[0] + third)), int(np.searchsorted(at, at[-1] - third))
+    first, last = int(np.argmin(late[:begin])), end + int(np.argmin(late[end:]))
+    return float(1 - (late[last] - late[first]) / (at[last] - at[first]))
+
+
+def judge_rate(samples: Sequence[Sample], period: float, seconds: float) -> list[Finding]:
+    """Whether at least one state came in each period."""
+    due, came = seconds / period, len({each.state.k for each in samples})
+    if came >= FEW * due:
+        return []
+    text = f"{came} new states in {seconds:.2g} s where {due:.0f} are due; publish one at least once a period"
+    return [Finding("rate", f"{text} of {period:g} s")]
+
+
+def judge_echo(sent: Sequence[tuple[int, int]], samples: Sequence[Sample], period: float) -> list[Finding]:
+    """Whether `applied_seq` keeps up; sent: seq of each `applied`, and when it was sent [monotonic ns]."""
+    delays, at = [], 0
+    for seq, when in sent:
+        while at < len(samples) and samples[at].state.applied_seq < seq:
+            at += 1
+        delays.append((samples[at].at - when) / 1e9 if at < len(samples) else np.inf)
+    allowed = max(2 * period, LATE_S)
+    late = float(np.median(delays)) if delays else 0.0
+    if late <= allowed:
+        return []
+    if samples and samples[-1].state.applied_seq < 0:
+        return [Finding("echo", "applied_seq stays -1; echo the seq of the newest `applied` the machine has taken")]
+    how = "is never echoed" if late == np.inf else f"is echoed after {late * 1e3:.0f} ms"
+    text = f"an `applied` {how} ({allowed * 1e3:.0f} ms are allowed); take the newest one at once, and drop older ones"
+    return [Finding("echo", text)]
+
+
+def judge_inputs(samples: Sequence[Sample], names: Sequence[str]) -> list[Finding]:
+    """Whether the input that acts is reported by name, and is zero when zero was sent."""
+    wanted = set(names)
+    if wrong := [each.state for each in samples if each.state.input.keys() != wanted]:
+        text = f"reports {', '.join(wrong[0].input) or 'nothing'} as its inputs; report {', '.join(names)}"
+        return [Finding("input", text)]
+    return []
+
+
+def judge_sensors(samples: Sequence[Sample], silence: Mapping[str, int]) -> tuple[list[Finding], list[Finding]]:
+    """Whether each sensor in use gives readings; findings, and what could not be judged.
+
+    silence: by sensor, for how many steps it may give none.
+    """
+    steps = samples[-1].state.k - samples[0].state.k if samples else 0
+    came = Counter(
+        name for each in samples if each.state.readings is not UNSET for name, pairs in each.state.readings.items()
+        for _ in pairs[::2]
+    )  # fmt: skip
+    none = [name for name, most in silence.items() if not came[name] and most < steps]
+    found = [Finding("readings", f"none of {', '.join(none)} came; check the sensors and their names")]
+    said = ", ".join(f"{name} {came[name]}" for name in silence)
+    text = f"readings that came: {said}; their signs and scales show only while the machine is moved"
+    return found if none else [], [Finding("motion", text)]
+
+
+def misshapen(machine: Machine, state: State, sensors: Collection[str] = ()) -> str:
+    """What is wrong with the names and sizes of a state; empty: nothing.
+
+    sensors: those whose readings the machine is to send in its place; none: it sends its state.
+    """
+    if sensors:
+        return _misshapen_readings(state, sensors)
+    wanted = [name for name, _ in machine.description.layout]
+    if missing := [name for name in wanted if name not in state.state]:
+        return f"{', '.join(missing)} missing from the state; send every one of {', '.join(wanted)}"
+    if unknown := [name for name in state.state if name not in wanted]:
+        return f"{', '.join(unknown)} unknown in the state; send {', '.join(wanted)} and no other"
+    try:
+        unpacked(machine.description.layout, state.state)
+    except ValueError as error:
+        return f"{error}; send it so"
+    return ""
+
+
+def _misshapen_readings(state: State, sensors: Collection[str]) -> str:
+    if state.state:
+        what = f"{', '.join(state.state)} in the state"
+        return f"{what}, but only readings are expected (plant.device.sends); send it empty"
+    readings = {} if state.readings is UNSET else state.readings
+    if unknown := [name for name in readings if name not in sensors]:
+        return f"{', '.join(unknown)} unknown among the readings; send those of {', '.join(sensors)}"
+    if odd := [name for name, pairs in readings.items() if len(pairs) % 2 or max(pairs[::2], default=0) > state.k]:
+        return f"readings of {', '.join(odd)} are not pairs of step and value, or belong to a future step"
+    return ""

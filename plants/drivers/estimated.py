@@ -1,0 +1,227 @@
+"""The estimated state of a machine that sends only sensor readings, used only while the estimate is good.
+
+Before each sensor has been read, and while what is known is worse than it may be, the state is unknown: the machine
+counts as one that has not answered. Later the same is a fault.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import UNSET
+
+from servonode.bus import State
+from servonode.plants.drivers.frozen_sensors import Foresight, FrozenSensors
+from servonode.plants.plant import EstimateOf
+
+Array = npt.NDArray[np.float64]
+Fault = tuple[str, str]  # name and text
+
+SURPRISE = 8.0**2  # square of a reading's innovation in units of its variance from which on it does not fit
+LEAST_MESSAGES = 4  # that must come without a reading before a sensor counts as lost
+RESTARTED = "refused_restarted"  # counted: a machine that has lost count of its steps and of its sensors
+
+
+class Told(Protocol):
+    """What is told of readings: the innovation of the last of each sensor, the NIS of all, how many they were."""
+
+    @property
+    def innovations(self) -> dict[str, float]: ...
+    @property
+    def nis(self) -> float: ...
+    @property
+    def taken(self) -> int: ...
+
+
+class Filtering(Protocol):
+    """An estimator of a machine, such as `servonode.estimators` has one: mean x (n_x,), its standard deviations (n,).
+
+    surprises: of the readings that came last, by sensor: the square of the innovation in units of its variance.
+    """
+
+    surprises: dict[str, float]
+
+    @property
+    def k(self) -> int: ...
+    @property
+    def x(self) -> Array: ...
+    @property
+    def deviations(self) -> Array: ...
+    def begin(self, k: int) -> None: ...
+    def go_on(self, k: int, spread: Array) -> None: ...
+    def advance(self, k: int, u: Array, readings: Mapping[str, Sequence[float]]) -> bool: ...
+    def tell(self) -> Told: ...
+
+
+@dataclass(frozen=True)
+class EstimateTerms:
+    """On what terms the state of a machine is estimated.
+
+    sensors: all of the machine's, in its order. silence: of each in use, for how many steps it may give nothing. most:
+    the standard deviation of each of `columns` beyond which the estimate is not believed, inf: none. misfit: for how
+    many steps on end a sensor may not fit to the rest, and for how many nobody is sure to have seen the machine where a
+    handshake begins again: unseen(x, u, s) are the ways (m, n) in which its state may have moved in this many seconds.
+    """
+
+    estimator: Callable[[], Filtering]
+    inputs: tuple[str, ...]
+    columns: tuple[str, ...]
+    sensors: tuple[str, ...]
+    silence: Mapping[str, int]
+    most: tuple[float, ...]
+    misfit: int
+    step: float  # s
+    unseen: Callable[[Array, Array, float], Array]
+    foresight: Foresight
+
+
+class Estimated:
+    """The estimate of one machine, along the messages of one handshake after the other.
+
+    why_not: why the state is not known, for people; empty: it is.
+    """
+
+    def __init__(self, terms: EstimateTerms, awaits: bool) -> None:
+        self.why_not = ""
+        self._misplaced = ""  # why the estimate never was right; empty: its first readings fitted
+        self._terms, self._awaits = terms, awaits  # whether every sensor must have been read before anything is known
+        self._filter = terms.estimator()
+        self._frozen = FrozenSensors(terms.foresight)
+        self._src = 0  # the start of the machine whose readings the estimate stands on; 0: none yet
+        self._k = 0  # step of the handshake
+        self._fresh = True  # a handshake has begun, and nothing of it has come
+        self._silent: dict[str, int] = {}  # for how many steps each sensor in use has given nothing, in this handshake
+        self._unread: set[str] = set()  # those of them that have given nothing in it
+        self._fits: dict[str, int] = {}  # step of the newest reading of each sensor that fitted
+        self._u = np.zeros(len(terms.inputs))
+
+    def forget(self, k: int) -> None:
+        """A handshake begins at our step k: the sensors must be read again before the state is known."""
+        self._k, self._fresh, self.why_not = k, True, ""
+        self._frozen.forget()
+
+    def misfit(self, state: State) -> str:
+        """Why a message cannot be used, as it is counted; empty: it can. Nothing is accepted before this."""
+        terms = self._terms
+        if self._src not in (0, state.src):
+            self.why_not = (
+                "the machine has restarted, so its sensors may count from zero and its position is unknown; put "
+                "it at the [estimator] initial state and start the run again"
+            )
+            return RESTARTED
+        if state.input.keys() != set(terms.inputs):
+            return "refused_shape"
+        for name, pairs in ({} if state.readings is UNSET else state.readings).items():
+            if name not in terms.sensors or len(pairs) % 2:
+                return "refused_shape"
+            if not all(map(isfinite, pairs)):
+                return "refused_non_finite"
+            if any(measured < 0 or measured > state.k or measured != int(measured) for measured in pairs[::2]):
+                return "refused_future"
+        return ""
+
+    def take(self, state: State) -> Fault | None:
+        """Take a message that can be used; what is wrong with the estimate afterwards."""
+        readings = {} if state.readings is UNSET else state.readings
+        if self._fresh:
+            self._begin(state)
+        self._u[:] = [state.input[name] for name in self._terms.inputs]
+        finite = self._filter.advance(state.k, self._u, readings)
+        self._misplaced = self._misplaced or self._first_misfit()
+        self._count_silence(state.k, readings)
+        for name, square in self._filter.surprises.items():
+            if square <= SURPRISE:
+                self._fits[name] = state.k
+        frozen = self._frozen.complaint(state.k, self._filter.x, self._u, readings)
+        fault = self._unsure() or self._lost() or self._unfitting(state.k) or frozen if finite else self._not_finite()
+        self.why_not = self._misplaced or (fault[1] if fault else self._awaited())
+        return fault
+
+    def _first_misfit(self) -> str:
+        """What is wrong where the first reading of a sensor is far from what was believed before it; empty: nothing."""
+        for name, square in self._filter.surprises.items():
+            if name in self._unread and square > SURPRISE:
+                return (
+                    f"the first reading of {name} is {square**0.5:.3g} standard deviations off its "
+                    f"prediction; begin with "
+                    "machine and counters at [estimator] initial (absent: [plant.initial]), or raise initial_std, and "
+                    "start the run again"
+                )
+        return ""
+
+    def _count_silence(self, k: int, readings: Mapping[str, Sequence[float]]) -> None:
+        """For how long each sensor has given nothing, in time that messages have covered: a stall is no silence."""
+        passed, self._k = min(k - self._k, max(self._terms.misfit // LEAST_MESSAGES, 1)), k
+        for name in self._silent:
+            if readings.get(name):
+                self._silent[name] = 0
+                self._unread.discard(name)
+            else:
+                self._silent[name] += passed
+
+    @property
+    def mean(self) -> list[float]:
+        """The estimated state."""
+        values: list[float] = self._filter.x[:-1].tolist()
+        return values
+
+    def give(self) -> EstimateOf:
+        """What the estimate is worth, and the readings since this was asked last."""
+        deviations, told = self._filter.deviations.tolist(), self._filter.tell()
+        std = dict(zip(self._terms.columns, deviations, strict=True))
+        return EstimateOf(std, told.innovations, {"nis": told.nis, "readings": float(told.taken)})
+
+    def _begin(self, state: State) -> None:
+        """The first message of a handshake: of the same machine the estimate continues over the time between."""
+        if not self._src:
+            self._filter.begin(min(self._k, state.k))
+        else:
+            known = self._filter.k
+            seconds = (self._terms.misfit + max(state.k - known, 0)) * self._terms.step
+            self._filter.go_on(min(known, state.k), self._terms.unseen(self._filter.x, self._u, seconds))
+        self._src, self._fresh = state.src, False
+        self._silent, self._fits = (dict.fromkeys(self._terms.silence, each) for each in (0, state.k))
+        self._unread = set(self._terms.silence)
+        self._k = state.k
+
+    def _awaited(self) -> str:
+        """Which sensors have still to be read; in lockstep, where no time passes before, none is waited for."""
+        missing = [name for name in self._silent if name in self._unread] if self._awaits else []
+        return f"no reading of {', '.join(missing)} has come yet" if missing else ""
+
+    def _not_finite(self) -> Fault:
+        text = "the estimate is no longer finite: the filter has diverged; give sensors that observe what "
+        return "estimate", f"{text}drifts, or another [estimator] process_noise"
+
+    def _unsure(self) -> Fault | None:
+        """An estimate that knows too little."""
+        for name, deviation, most in zip(
+            self._terms.columns, self._filter.deviations.tolist(), self._terms.most, strict=True
+        ):
+            if not deviation <= most:
+                text = f"{name} is known to {deviation:.3g} alone (standard deviation), beyond its [estimator] "
+                return "estimate", f"{text}std_limit of {most:g}; add a sensor that observes it, or raise the limit"
+        return None
+
+    def _lost(self) -> Fault | None:
+        """A sensor in use that gives nothing any more."""
+        for name, most in self._terms.silence.items():
+            silent = self._silent[name]
+            if silent > most:
+                text = f"no reading of {name} for {silent * self._terms.step:.3g} s; check the sensor and its "
+                return "sensor_lost", f"{text}wires, or leave it out of [estimator] sensors, or raise sensor_timeout"
+        return None
+
+    def _unfitting(self, k: int) -> Fault | None:
+        """A sensor whose readings cannot be what the machine's equations and the other sensors tell, for too long."""
+        for name, square in self._filter.surprises.items():
+            if square > SURPRISE and k - self._fits[name] > self._terms.misfit:
+                text = f"the readings of {name} are {square**0.5:.3g} standard deviations off their prediction;"
+                text += (
+                    " check that it is this machine's, its sign, its unit and [estimator] initial; else raise its noise"
+                )
+                return "sensor_misfit", f"{text} or process_noise"
+        return None

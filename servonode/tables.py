@@ -1,0 +1,74 @@
+"""Short tables for `repr` and for notebooks. Imports nothing of the package, so that every room may have it."""
+
+from collections.abc import Iterable, Sequence
+from textwrap import wrap
+
+Row = tuple[str, str]
+WIDTH, LONGEST = 100, 280  # characters of a line, and of a text, which is cut where it is longer
+MOST_ROWS = 16
+TOGETHER = "\u00a0"  # a space at which no line is broken
+_TABLE = "border-collapse:collapse;margin:0.4em 0;font-size:0.92em"
+_CELL = "text-align:left;vertical-align:top;padding:0.15em 0.9em 0.15em 0;background:none;border:none"
+_LINE = "border-top:1px solid rgba(128,128,128,0.35)"
+
+
+class Tabular:
+    """What shows itself as a title and a few lines: as text in a terminal, as a table in a notebook."""
+
+    def table(self) -> tuple[str, list[Row]]:
+        """The title, and for each line its name and its text."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        title, rows = _shortened(*self.table())
+        width = max((len(name) for name, _ in rows), default=0)
+        lines = [title]
+        for name, text in rows:
+            first, *others = wrap(text, WIDTH, break_on_hyphens=False) or [""]
+            lines.append(f"  {name:<{width}}  {first}")
+            lines += [f"  {'':<{width}}  {other}" for other in others]
+        return "\n".join(lines).replace(TOGETHER, " ")
+
+    def _repr_html_(self) -> str:
+        """The same for a notebook: without colours of its own, so that it reads on light and on dark pages."""
+        title, rows = _shortened(*self.table())
+        body = "".join(
+            f'<tr style="background:none;{_LINE}"><th scope="row" style="{_CELL};font-weight:normal;opacity:0.7;'
+            f'white-space:nowrap">{_escaped(name)}</th><td style="{_CELL}">{_escaped(text)}</td></tr>'
+            for name, text in rows
+        )
+        caption = f'<caption style="text-align:left;font-weight:bold;caption-side:top">{_escaped(title)}</caption>'
+        return f'<table style="{_TABLE}">{caption}<tbody>{body}</tbody></table>'
+
+
+def several(texts: Iterable[str], most: int = 6, separator: str = ", ") -> str:
+    """The first few of the texts and how many more there are; `none` without any."""
+    entries = list(texts)
+    shown = entries if len(entries) <= most + 1 else entries[:most]
+    left = len(entries) - len(shown)
+    return (separator.join(shown) + (f"{separator}and {left} more" if left else "")) or "none"
+
+
+def valued(name: str, value: float, unit: str) -> str:
+    """`name = value unit`, of which a unit of 1 is left out."""
+    return f"{name} = {value:.4g}{'' if unit in ('', '1') else ' ' + unit}".replace(" ", TOGETHER)
+
+
+def named(name: str, unit: str) -> str:
+    """`name [unit]`, of which a unit of 1 is left out."""
+    return name if unit in ("", "1") else f"{name} [{unit}]"
+
+
+def _shortened(title: str, rows: Sequence[Row]) -> tuple[str, list[Row]]:
+    left = len(rows) - MOST_ROWS
+    more = [("...", f"{left} more lines")] if left > 0 else []
+    return _cut(title), [(name, _cut(text)) for name, text in [*rows[:MOST_ROWS], *more]]
+
+
+def _cut(text: str) -> str:
+    line = text.replace("\n", " ")
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")

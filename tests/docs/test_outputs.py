@@ -1,0 +1,206 @@
+"""docs/reference/outputs.md names every column of a CSV file and every key of `--json`, and none that is not there."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from click.testing import CliRunner
+
+from servonode.analysis.simulate import simulate_fused
+from servonode.cli.main import main
+from servonode.closed_loop.closed_loop import resolve
+from servonode.closed_loop.launch_file import read_launch
+from servonode.nodes.collect import SHOWN, Ending
+from tests.helpers.runs import operator, private_runs
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/reference/outputs.md").read_text("utf-8")
+NAME = r"[^.]+"  # what a word in capitals stands for
+RARE = {  # keys that no run here has: what the code says of each
+    "stopped_by", "readonly", "extra", "link_latency_s", "watched", "restarts", "lost_rows",
+}  # fmt: skip
+
+
+def section(heading: str) -> str:
+    return PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+def documented(heading: str) -> list[str]:
+    """The entries of the first cells below a heading, in backquotes, without the head of the table."""
+    cells = re.findall(r"^\| (`.*?) \|", section(heading), re.MULTILINE)
+    return [entry for cell in cells for entry in re.findall(r"`([^`]+)`", cell)]
+
+
+def pattern(entry: str) -> re.Pattern[str]:
+    """What an entry stands for: words in capitals are any name."""
+    parts = re.split(r"([A-Z][A-Z_]+)", entry)
+    return re.compile("".join(NAME if i % 2 else re.escape(part) for i, part in enumerate(parts)))
+
+
+def leaves(heading: str) -> dict[str, re.Pattern[str]]:
+    return {entry: pattern(entry) for entry in documented(heading)}
+
+
+def paths(value: Any, before: str = "") -> Iterator[str]:
+    """The path of every key of a JSON object, at every depth; lists of objects are entered."""
+    if isinstance(value, Mapping):
+        for key, content in value.items():
+            word = key.replace(".", "_")  # of a sentence
+            path = f"{before}.{word}" if before else word
+            yield path
+            yield from paths(content, path)
+    elif isinstance(value, list):
+        for content in value:
+            yield from paths(content, before)
+
+
+def unknown(heading: str, *objects: Any) -> set[str]:
+    """The paths of objects that no entry covers: one that ends there or leads there, or ends above it."""
+    entries = documented(heading)
+    beginnings = {".".join(entry.split(".")[:n]) for entry in entries for n in range(1, entry.count(".") + 1)}
+    stated = [pattern(each) for each in {*entries, *beginnings}]
+    ends = [pattern(each) for each in entries if each not in beginnings]
+
+    def covered(path: str) -> bool:
+        words = path.split(".")
+        above = [".".join(words[:n]) for n in range(1, len(words))]
+        return any(each.fullmatch(path) for each in stated) or any(e.fullmatch(each) for e in ends for each in above)
+
+    return {path for each in objects for path in paths(each) if not covered(path)}
+
+
+def unused(heading: str, *objects: Any) -> set[str]:
+    """The entries that nothing in these objects is an example of."""
+    found = {path for each in objects for path in paths(each)}
+    return {entry for entry in documented(heading) if not any(pattern(entry).fullmatch(path) for path in found)}
+
+
+def printed(*words: str) -> dict[str, Any]:
+    """The object that a command prints with --json."""
+    result = CliRunner().invoke(main, [*words, "--json"])
+    assert result.exit_code in (0, 1), result.stderr
+    content: dict[str, Any] = json.loads(result.stdout)
+    return content
+
+
+SIMULATED = (
+    ("sphero_pursuit", "run.duration=1"),
+    ("snowboarder_curve", "run.duration=1"),
+    ("trailer_estimated", "run.duration=1"),
+    ("sphero_runs_over", "plant.safety.safe_time=0"),
+)
+
+
+@pytest.fixture(scope="module")
+def simulated() -> list[dict[str, Any]]:
+    return [printed("simulate", name, "--set", override) for name, override in SIMULATED]
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """What a run in real time and the status of it while it goes on print."""
+    with private_runs(tmp_path_factory.mktemp("outputs")) as runs:
+        run = runs.start("trailer_pursuit", "run.speed=2", "run.duration=8")
+        run.wait_open()
+        status = json.loads(operator("status", run.name, "--json").stdout)
+        run.ends_with(0)
+        yield run.printed, status
+
+
+# columns
+
+
+def test_every_column_of_a_csv_file_is_in_the_table() -> None:
+    entries = leaves("The CSV file")
+    used: set[str] = set()
+    for name, override in SIMULATED:
+        run = simulate_fused(resolve(read_launch(name, (override,))), every=1)
+        description = run.closed_loop.machine.description
+        kinds = dict.fromkeys(description.columns, "STATE") | dict.fromkeys(description.input_names, "INPUT")
+        kinds |= dict.fromkeys(run.program_state, "PROGRAM_STATE") | dict.fromkeys(run.watched, "WATCH")
+        for column in run.columns:
+            prefixed = (each for each, p in entries.items() if each[0].islower() and p.fullmatch(column))
+            found = kinds.get(column) or next(prefixed, "")
+            assert found in entries, f"{name}: {column}"
+            used.add(found)
+    assert entries.keys() - used <= {"WATCH", "goal_t", "state_age"}  # of runs that stood, or behind a link
+
+
+# objects
+
+
+def test_every_key_of_simulate_is_in_the_table_and_every_entry_is_used(simulated: list[dict[str, Any]]) -> None:
+    assert unknown("`simulate --json`", *simulated) == set()
+    assert unused("`simulate --json`", *simulated) <= {"watched.NAME"}
+
+
+def test_the_words_for_how_a_run_ended_are_those_of_the_code() -> None:
+    (row,) = [line for line in section("`simulate --json`").splitlines() if line.startswith("| `ended`")]
+    assert re.findall(r"`([^`]+)`", row)[1:] == list(get_args(Ending))
+
+
+def test_every_key_of_run_is_in_the_two_tables_and_every_entry_is_used(
+    processes: tuple[dict[str, Any], dict[str, Any]], simulated: list[dict[str, Any]]
+) -> None:
+    run, _ = processes
+    own = {key: value for key, value in run.items() if key not in simulated[0]}
+    shared = {key: value for key, value in run.items() if key in simulated[0]}
+    assert unknown("`simulate --json`", shared) == set()
+    assert unknown("`run --json`", own) == set()
+    left = {entry.split(".")[0] for entry in unused("`run --json`", own)}
+    assert left <= RARE | {"counts"}  # of a run without a late command
+    assert {*SHOWN, "extra"} == {entry.split(".")[0] for entry in documented("`run --json`")} - {
+        "nodes", "node_counts", "restarts", "lost_rows",
+    }  # fmt: skip
+
+
+def test_every_key_of_status_is_in_the_table(processes: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    _, status = processes
+    assert unknown("`status --json`", status) == set()
+    assert {entry.rpartition(".")[2] for entry in unused("`status --json`", status)} == {
+        "error", "readonly", "would_send", "would_send_reasons",
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def checked() -> list[dict[str, Any]]:
+    cases = (
+        ("trailer_pursuit", "run.duration=5"),
+        ("trailer_estimated", "run.duration=2"),
+        ("sphero_pursuit", "run.duration=2", "plant.sensor.noise={X=0.001}"),
+    )
+    return [printed("check", name, *(word for each in sets for word in ("--set", each))) for name, *sets in cases]
+
+
+def test_every_key_of_check_is_in_the_table_and_every_entry_is_used(checked: list[dict[str, Any]]) -> None:
+    assert unknown("`check --json`", *checked) == set()
+    rare = {"numbers.sampled_radius", "numbers.inversion", "numbers.estimator.needed"}  # of other programs
+    assert unused("`check --json`", *checked) <= rare
+
+
+def test_every_key_of_compare_is_in_the_table_and_every_entry_is_used(tmp_path: Path) -> None:
+    short = ("--set", "run.duration=1", "--out", str(tmp_path / "both.png"))
+    found = printed("compare", "trailer_pursuit", "trailer_reverse", *short)
+    assert unknown("`compare --json`", found) == set()
+    assert unused("`compare --json`", found) == set()
+
+
+# counts
+
+
+def counted() -> set[str]:
+    """The names of the counters that nodes and drivers keep, as literals in their files."""
+    files = [*(ROOT / "nodes").glob("*.py"), ROOT / "estimators/estimator.py"]
+    texts = [file.read_text("utf-8") for file in files if not file.name.startswith(("hil_", "protocol_"))]
+    keys = (each for text in texts for each in re.findall(r"counts\[([^\]]*)\] \+=", text))
+    return {name for key in keys if not key.startswith("f") for name in re.findall(r'"(\w+)"', key)}
+
+
+def test_every_counter_of_a_node_is_in_the_table() -> None:
+    entries = leaves("Counts").values()
+    found = counted()
+    assert {"late_commands", "skipped_states", "late_readings"} <= found
+    assert {name for name in found if not any(each.fullmatch(name) for each in entries)} == {"power"}  # a reason

@@ -1,0 +1,212 @@
+"""Closed loops by independent=: a four-bar against Lagrange multipliers by hand, a slider-crank, dead points."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import sympy
+from numpy.testing import assert_allclose
+from scipy.integrate import solve_ivp
+from sympy import cos, sin
+
+import servonode
+from servonode.errors import ServonodeError
+from servonode.mechanics import Model, ModelError, constraint, coordinate, input_, parameter, velocity
+from servonode.mechanics.derive import derive
+from servonode.mechanics.machine import Machine
+
+HERE = Path(__file__)
+Flow = Callable[..., Any]
+L1, L2, L3, D, M1, M2, M3, G = 0.3, 0.9, 0.7, 0.8, 1.0, 2.0, 1.5, 9.81
+
+
+def four_bar() -> Model:
+    """Crank, coupler and rocker, uniform bars, their angles from the horizontal."""
+    starts = {"a": ("crank", 1.0), "b": ("coupler", 0.4), "c": ("rocker", 1.5)}
+    a, b, c = (coordinate(name, f"angle of the {bar}", "rad", start=s) for name, (bar, s) in starts.items())
+    l1 = parameter("l1", "length of the crank", "m", default=L1)
+    T = input_("T", "torque on the crank", "N m")
+    x = -l1 * sin(a) * a.rate - L2 / 2 * sin(b) * b.rate
+    y = l1 * cos(a) * a.rate + L2 / 2 * cos(b) * b.rate
+    turning = M1 * l1**2 * a.rate**2 / 6 + M2 * L2**2 * b.rate**2 / 24 + M3 * L3**2 * c.rate**2 / 6
+    high = M1 * l1 / 2 * sin(a) + M2 * (l1 * sin(a) + L2 / 2 * sin(b)) + M3 * L3 / 2 * sin(c)
+    return Model(
+        name="four_bar",
+        description="four bars",
+        kinetic=turning + M2 * (x**2 + y**2) / 2,
+        parameters=(l1,),
+        coordinates=(a, b, c),
+        independent=(a,),
+        potential=G * high,
+        inputs={T: a.rate},
+        constraints=(
+            constraint("Fx", "force in the pin", l1 * cos(a) + L2 * cos(b) - L3 * cos(c) - D),
+            constraint("Fy", "force in the pin", l1 * sin(a) + L2 * sin(b) - L3 * sin(c)),
+        ),
+    )
+
+
+def by_multipliers(q: Any, v: Any, T: float) -> tuple[Any, Any]:
+    """q'' and the multipliers, from Lagrange's equations by hand."""
+    (a, b, c), (p, r, _) = q, v
+    coupling = M2 * L1 * L2 / 2
+    M = np.diag([(M1 / 3 + M2) * L1**2, M2 * L2**2 / 3, M3 * L3**2 / 3])
+    M[0, 1] = M[1, 0] = coupling * np.cos(a - b)
+    force = np.array([
+        T - coupling * np.sin(a - b) * r**2 - G * (M1 / 2 + M2) * L1 * np.cos(a),
+        coupling * np.sin(a - b) * p**2 - G * M2 * L2 / 2 * np.cos(b),
+        -G * M3 * L3 / 2 * np.cos(c),
+    ])  # fmt: skip
+    lengths = np.array([L1, L2, -L3])
+    A = np.array([-lengths * np.sin(q), lengths * np.cos(q)])
+    gamma = np.array([lengths * np.cos(q) @ v**2, lengths * np.sin(q) @ v**2])
+    system = np.block([[M, -A.T], [A, np.zeros((2, 2))]])
+    solution = np.linalg.solve(system, [*force, *gamma])
+    return solution[:3], solution[3:]
+
+
+def closed_at(a: float) -> Any:
+    """The angles of coupler and rocker by the law of cosines, the loop not crossed."""
+    pin, end = L1 * np.array([np.cos(a), np.sin(a)]), np.array([D, 0.0])
+    way = end - pin
+    apart = np.hypot(*way)
+    direction = np.arctan2(way[1], way[0])
+    b = direction + np.arccos((L2**2 + apart**2 - L3**2) / (2 * L2 * apart))
+    knee = pin + L2 * np.array([np.cos(b), np.sin(b)]) - end
+    return np.array([a, b, np.arctan2(knee[1], knee[0])])
+
+
+def rates_at(q: Any, p: float) -> Any:
+    lengths = np.array([L1, L2, -L3])
+    A = np.array([-lengths * np.sin(q), lengths * np.cos(q)])
+    return np.array([p, *np.linalg.solve(A[:, 1:], -A[:, 0] * p)])
+
+
+@pytest.fixture(scope="module")
+def bars(small: ModuleType) -> Machine:
+    found: Machine = small.machine(four_bar, {}, HERE)
+    return found
+
+
+def test_a_four_bar_has_the_accelerations_and_forces_of_lagrange_multipliers(
+    bars: Machine, rng: np.random.Generator
+) -> None:
+    for a, p, T in rng.uniform(-3, 3, size=(20, 3)):
+        q = closed_at(a)
+        v = rates_at(q, p)
+        wanted, forces = by_multipliers(q, v, T)
+        x, u = np.array([*q, p, 0.0]), np.array([T])
+        assert_allclose(bars.derivatives(0.0, x, u)[:4], [*v, wanted[0]], rtol=1e-10, atol=1e-10)
+        accelerations, found = bars.full(0.0, x, u)
+        assert_allclose(accelerations, wanted, rtol=1e-9, atol=1e-9)
+        assert_allclose(found, forces, rtol=1e-9, atol=1e-9)
+
+
+def test_a_four_bar_turns_as_the_multipliers_integrated_by_scipy(bars: Machine) -> None:
+    q = closed_at(1.0)
+
+    def motion(_: float, z: Any) -> Any:
+        return [*z[3:], *by_multipliers(z[:3], z[3:], 0.2)[0]]
+
+    start = [*q, *rates_at(q, 3.0)]
+    wanted = solve_ivp(motion, (0.0, 2.0), start, method="DOP853", rtol=1e-12, atol=1e-12).y[:, -1]
+    x = np.array([*q, 3.0, 0.0])
+    bars.advancer("rk4")(0, 4000, 500_000, x, np.array([0.2]), bars.c)
+    assert_allclose(x[:4], wanted[:4], atol=1e-7)
+    assert np.abs(bars.position_residual(2.0, x)).max() < 1e-14  # no drift
+    assert bars.energy(2.0, x) - bars.energy(0.0, np.array([*q, 3.0, 0.0])) == pytest.approx(x[4], abs=1e-7)
+    assert x[4] == pytest.approx(0.2 * (x[0] - 1.0), abs=1e-9)
+
+
+def stated(**initial: float) -> Any:
+    controller = {"residuals": {"crank": "a - 1 - 3*t"}, "gains": {"lambda": 8.0}}
+    return {
+        "run": {"duration": 0.5}, "plant": {"machine": four_bar, "initial": initial}, "controller": controller,
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_start_closes_the_loop_and_a_law_turns_the_crank() -> None:
+    loop = servonode.load(stated(a=1.3, a_dot=3.0))
+    assert_allclose([loop.start[name] for name in "abc"], closed_at(1.3), atol=1e-12)
+    crossed = servonode.load(stated(a=1.3, b=-0.9, c=-2.0))
+    assert crossed.start["c"] < 0
+    run = loop.simulate()
+    assert abs(run.residual["crank"][-1]) < 0.05 < abs(run.residual["crank"][0])
+
+
+def test_a_loop_that_cannot_be_closed_is_refused_with_what_was_kept() -> None:
+    wanted = stated(a=0.5)
+    wanted["plant"]["parameters"] = {"l1": 2.5}
+    with pytest.raises(
+        ServonodeError, match=r"plant.initial.*with a = 0.5 the loops \(Fx, Fy\) cannot be closed"
+    ) as caught:
+        servonode.load(wanted)
+    assert "looked for from b = 0.4, c = 1.5; give these near the closed loop" in str(caught.value)
+
+
+@pytest.mark.slow
+def test_a_dead_point_ends_the_run_and_is_named() -> None:
+    """A crank of 0.9 m does not go round: coupler and rocker are stretched first."""
+    wanted = stated(a=1.0, a_dot=3.0) | {"run": {"duration": 2.0}}
+    wanted["plant"]["parameters"] = {"l1": 0.9}
+    run = servonode.simulate(wanted)
+    assert "dead point: b, c no longer follow from a" in str(run.fault)
+    assert abs(np.sin(run.state["b"][-1] - run.state["c"][-1])) < 0.1
+    wanted["plant"]["step"], wanted["controller"]["period"] = 0.02, 0.1
+    assert "or its loops met a dead point, where a no longer determine" in str(
+        servonode.simulate(wanted).fault
+    )  # within a step
+
+
+def slider_crank(**change: Any) -> Model:
+    theta, phi = coordinate("theta", "crank", "rad"), coordinate("phi", "rod", "rad")
+    x = coordinate("x", "piston", "m", start=1.0)
+    r, l = sympy.Rational(1, 5), sympy.Rational(4, 5)  # noqa: E741
+    rows = {"Fy": r * sin(theta) - l * sin(phi), "Fx": x - r * cos(theta) - l * cos(phi)}
+    kinetic = (theta.rate**2 / 50 + 3 * x.rate**2) / 2
+    parts = {"coordinates": (theta, phi, x), "independent": (theta,), "constraints": tuple(
+        constraint(name, "force", row) for name, row in rows.items())}  # fmt: skip
+    return Model("slider_crank", "a piston", kinetic, **parts | change)
+
+
+def test_a_slider_crank_is_solved_row_by_row() -> None:
+    model = slider_crank()
+    theta, phi, x = model.coordinates
+    w = model.velocities[0]
+    ratio = cos(theta) / cos(phi) / 4
+    assert sympy.simplify(model.kinematics[phi] - ratio * w) == 0
+    assert sympy.simplify(model.kinematics[x] + w * (sin(theta) + cos(theta) * sin(phi) / cos(phi)) / 5) == 0
+    inertia = sympy.Rational(1, 50) + 3 * (model.kinematics[x] / w) ** 2
+    assert sympy.simplify(derive(model).M_r[0] - inertia) == 0
+
+
+def refusal(**change: Any) -> str:
+    with pytest.raises(ModelError) as caught:
+        slider_crank(**change)
+    return str(caught.value)
+
+
+def test_independent_coordinates_that_cannot_be_are_refused_with_the_remedy() -> None:
+    theta, phi, x = slider_crank().coordinates
+    assert "leave 1 independent, but independent= has 2; state 1" in refusal(independent=(theta, x))
+    assert "'a' is not in coordinates=" not in refusal(independent=(coordinate("a", "", "1"),))
+    v = velocity("v", "")
+    assert "leave out velocities= and kinematics=" in refusal(velocities=(v,))
+    assert "leave out velocities= and kinematics=" in refusal(kinematics={phi: theta})
+    rows = (constraint("F", "", theta - 1), constraint("N", "", phi - x))
+    assert "the constraints F contain 0 of the dependent coordinates and must determine 1" in refusal(constraints=rows)
+
+
+def test_changed_numbers_find_the_kinematics_anew() -> None:
+    model = four_bar()
+    l1 = model.parameters[0]
+    (_, b, _), p = model.coordinates, model.velocities[0]
+    longer = model.mapped(lambda expression: expression.xreplace({l1: 2 * l1}))
+    assert sympy.simplify(longer.kinematics[b] - 2 * model.kinematics[b]) == 0
+    assert replace(model).velocities == (p,)
+    assert len(longer.faults) == 1

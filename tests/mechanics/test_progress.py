@@ -1,0 +1,53 @@
+"""The line that says what a long derivation does."""
+
+import io
+
+import pytest
+
+from servonode.mechanics import progress
+from servonode.mechanics.progress import counted, doing, done, progress_of
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line is shown without waiting."""
+    monkeypatch.setattr(progress, "FIRST", 0.0)
+    monkeypatch.setattr(progress, "PERIOD", 0.0)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_terminal_sees_each_part_and_at_the_end_the_times() -> None:
+    stream = Terminal()
+    with progress_of("machine car", stream):
+        assert list(counted("deriving", "row", ["a", "b"])) == ["a", "b"]
+        doing("compiling", "12 lines")
+        done("machine car: derived in 1.0 s")
+    lines = [each.strip() for each in stream.getvalue().split("\r") if each.strip()]
+    assert lines == [
+        "deriving machine car: row (1 of 2) ...",
+        "deriving machine car: row (2 of 2) ...",
+        "compiling machine car: 12 lines ...",
+        "machine car: derived in 1.0 s",
+    ]
+
+
+@pytest.mark.usefixtures("at_once")
+def test_elsewhere_nothing_is_written() -> None:
+    stream = io.StringIO()
+    with progress_of("machine car", stream):
+        doing("deriving", "row")
+        done("machine car: derived in 1.0 s")
+    assert stream.getvalue() == ""
+
+
+def test_what_is_quick_leaves_no_line() -> None:
+    stream = Terminal()
+    with progress_of("machine car", stream):
+        doing("deriving", "row")
+        done("machine car: derived in 0.1 s")
+    assert stream.getvalue() == ""

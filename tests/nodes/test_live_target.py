@@ -1,0 +1,247 @@
+"""Goals over a topic: read from a real socket, filtered, published for each state; what cannot be is refused."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+import zmq
+from numpy.testing import assert_allclose
+
+import servonode
+from servonode.bus import MemoryBus, State, Switchboard, Target
+from servonode.bus.samples import FieldIntake
+from servonode.closed_loop.closed_loop import ClosedLoop, resolve
+from servonode.closed_loop.launch_file import LaunchError, read_launch
+from servonode.controllers.engine.follow_filter import FilterDesign, FollowFilter
+from servonode.nodes.live_target_node import LiveTargetNode
+from servonode.nodes.topology import NODES, PLANT, TARGET, subscribers
+from tests.closed_loop.test_goals import MACHINE
+from tests.helpers.runs import START_S, eventually, private_runs, private_runtime
+
+LAUNCH = """[run]
+duration = 2.0
+[plant]
+machine = "./machine.py:model"
+[plant.safety]
+limit = 1e3
+[controller]
+residuals = {{jerk = "x_dot - goal_d3 + 0.001*other"}}
+[target]
+goal = {{topic = "pose", address = "ipc://{place}", field = "pose.1", bandwidth = 25.0, start = 0.5, timeout = 0.3}}
+other = "0.1*t"
+"""
+
+
+@pytest.fixture
+def place() -> Iterator[str]:
+    """The path of a socket, which must be short."""
+    with private_runtime() as folder:
+        yield str(folder / "pose")
+
+
+@pytest.fixture
+def file(tmp_path: Path, place: str) -> str:
+    (tmp_path / "machine.py").write_text(MACHINE)
+    (tmp_path / "live.toml").write_text(LAUNCH.format(place=place))
+    return str(tmp_path / "live.toml")
+
+
+@pytest.fixture
+def closed_loop(file: str) -> ClosedLoop:
+    return resolve(read_launch(file))
+
+
+@pytest.fixture
+def bench(closed_loop: ClosedLoop, poses: Any) -> Iterator["Bench"]:
+    bench = Bench(closed_loop, poses)
+    yield bench
+    for each in bench.node.followed:
+        each.samples.close()
+
+
+@pytest.fixture
+def poses(place: str) -> Iterator[zmq.Socket[bytes]]:
+    socket = zmq.Context.instance().socket(zmq.PUB)
+    socket.bind(f"ipc://{place}")
+    yield socket
+    socket.close(0)
+
+
+class Bench:
+    """A live target node on a bus in memory, whose samples come over a socket."""
+
+    def __init__(self, closed_loop: ClosedLoop, poses: Any) -> None:
+        board, self.poses, self.now = Switchboard(), poses, 10**9
+        plant = MemoryBus(board, PLANT)
+        self.node = LiveTargetNode(closed_loop, MemoryBus(board, TARGET), subscribers(NODES, live=True), self.clock)
+        self.states, self.goals = plant.publisher(), plant.subscriber({TARGET: ["target"]})
+        self.seq = 0
+
+    def clock(self) -> int:
+        return self.now
+
+    def sample(self, value: float) -> None:
+        """Have the node hear a sample."""
+        followed = self.node.followed[0]
+
+        def heard() -> bool:
+            self.poses.send_multipart([b"pose", msgspec.msgpack.encode({"pose": [0.0, value]})])
+            self.node.work()
+            return followed.newest == value
+
+        assert eventually(heard)
+        for _ in range(5):  # those that are still under way come now, not at a later time of this clock
+            time.sleep(0.01)
+            self.node.work()
+
+    def state(self, k: int) -> list[Target]:
+        """The goals that the node publishes for a control state."""
+        self.seq += 1
+        header = {"run": 1, "mono": 1, "node": PLANT, "src": 2, "seq": self.seq, "control": True}
+        state = State(t=k / 1e3, k=k, state={"x": 0.0, "x_dot": 0.0}, input={"F": 0.0}, **header)
+        self.states.publish("state", state)
+        self.node.work()
+        return [each for _, each in self.goals.receive() if isinstance(each, Target)]
+
+
+def test_each_state_is_followed_by_the_filtered_goal_of_its_instant(bench: "Bench") -> None:
+    wanted = FollowFilter(FilterDesign(4, 25.0), 0.5)
+    names, k = ("goal", "goal_dot", "goal_ddot", "goal_d3", "goal_d4"), 0
+    for value, steps in ((None, 0), (None, 10), (0.75, 10), (0.8, 20), (-1.0, 10), (-1.0, 0)):
+        if value is not None:
+            bench.sample(value)
+        k += steps
+        wanted.advance(0.5 if value is None else value, steps / 1e3)
+        (goal,) = bench.state(k)
+        assert goal.k == k
+        assert_allclose([goal.target[name] for name in names], wanted.output(), rtol=0, atol=1e-6)
+        assert goal.target["other"] == pytest.approx(0.1 * k / 1e3, rel=1e-14)
+    assert abs(wanted.output()[4]) > 1.0
+
+
+def test_a_predictor_finds_the_goals_that_it_looks_ahead_for(file: str, poses: Any) -> None:
+    ahead = Bench(resolve(read_launch(file, ["controller.delay=2", "controller.predictor=true"])), poses)
+    ahead.state(0)
+    ahead.sample(0.9)
+    goals, wanted = ahead.state(10), FollowFilter(FilterDesign(4, 25.0), 0.5)
+    assert [each.k for each in goals] == [10, 20, 30, 40]
+    for each in goals:
+        wanted.advance(0.9, 0.01)
+        assert each.target["goal"] == pytest.approx(wanted.output()[0], abs=1e-12)
+        assert each.target["other"] == pytest.approx(0.1 * each.k / 1e3, rel=1e-14)
+    for each in ahead.node.followed:
+        each.samples.close()
+
+
+def test_samples_that_stay_away_end_the_run_and_none_at_all_do_not(bench: "Bench") -> None:
+    bench.now += 10**10
+    assert len(bench.state(0)) == 1
+    assert bench.node.failed is None
+    bench.sample(0.6)
+    bench.now += 299_000_000
+    assert len(bench.state(10)) == 1
+    bench.now += 2_000_000
+    bench.node.work()
+    assert bench.node.failed is not None
+    assert bench.node.failed.text.startswith("no sample of goal has come from ipc://")
+    assert bench.state(20) == []
+
+
+def test_samples_that_are_refused_are_counted_in_the_fault(bench: "Bench") -> None:
+    assert len(bench.state(0)) == 1
+    bench.sample(0.6)
+
+    def refused() -> bool:
+        bench.poses.send_multipart([b"pose", msgspec.msgpack.encode({"pose": [0.0, float("nan")]})])
+        bench.node.work()
+        return bool(bench.node.followed[0].samples.counts["type"])
+
+    assert eventually(refused)
+    bench.now += 10**9
+    bench.node.work()
+    assert bench.node.failed is not None
+    assert " messages refused: type " in bench.node.failed.text
+
+
+@pytest.mark.filterwarnings("error")
+def test_samples_beyond_all_numbers_are_a_fault_and_no_warning(bench: "Bench") -> None:
+    assert len(bench.state(0)) == 1
+    for value, k in ((1.7e308, 10), (-1.7e308, 20)):
+        bench.sample(value)
+        bench.state(k)
+    assert bench.node.failed is not None
+    assert "is not finite" in bench.node.failed.text
+
+
+@pytest.mark.parametrize(("payload", "reason"), [
+    (b"", "malformed"), (b"\xc1", "malformed"), (b"\x91" * 3000, "malformed"), (b"\x80", "missing"),
+    (msgspec.msgpack.encode({"pose": [1.0]}), "missing"), (msgspec.msgpack.encode({"pose": {"a": 1}}), "missing"),
+    (msgspec.msgpack.encode({"pose": [0, "1"]}), "type"), (msgspec.msgpack.encode({"pose": [0, True]}), "type"),
+    (msgspec.msgpack.encode({"pose": [0, float("nan")]}), "type"), (b"\x00" * 70000, "length"),
+])  # fmt: skip
+def test_what_is_no_number_is_counted_and_left_out(payload: bytes, reason: str) -> None:
+    intake = FieldIntake("pose", "pose.1")
+    assert intake.take(b"pose", payload) is None
+    assert intake.counts == {reason: 1}
+    assert intake.take(b"other", payload) is None
+    assert intake.take(b"pose", msgspec.msgpack.encode({"pose": [0, 3]})) == ("pose", 3.0)
+
+
+@pytest.mark.parametrize(("setting", "said"), [
+    ("run.mode=lockstep", "[target.goal] topic: is followed in real time only; set run.mode"),
+    ("target.goal.address=tcp://10.0.0.1:9000", "[target.goal] address: 'tcp://10.0.0.1:9000' may be reached"),
+    ("target.goal.bandwidth=1000", "[target.goal] bandwidth: 1000 rad/s lets the steps between two control instants"),
+    ("target.goal.points=[[0, 1], [1, 2]]", "[target.goal] points: does not go with a topic, or leave it out"),
+    ('target.goal={topic = "pose"}', "[target.goal] address: missing; give the address"),
+    ('target.goal={topic = "pose", address = "ipc:///a"}', "[target.goal] bandwidth: missing; give the bandwidth"),
+    ("target.goal={points = [[0, 1], [1, 2]], bandwidth = 3}", "[target.goal] bandwidth: belongs to a topic, and none"),
+])  # fmt: skip
+def test_a_topic_that_cannot_be_followed_is_refused(file: str, setting: str, said: str) -> None:
+    with pytest.raises(LaunchError) as caught:
+        resolve(read_launch(file, [setting]))
+    assert said in str(caught.value)
+
+
+def test_a_check_says_how_late_the_filter_is_and_a_simulation_has_no_topic(file: str) -> None:
+    report = servonode.check(file)
+    (remark,) = (each.text for each in report.findings if each.subject == "goal")
+    assert (
+        "through 5 lags of 25 rad/s: it follows 0.2 s late; before the first message, and in a check, it is 0.5"
+        in remark
+    )
+    with pytest.raises(LaunchError, match=r"for a simulation give it another way, as --set target\.goal="):
+        servonode.simulate(file)
+
+
+@pytest.mark.slow
+def test_a_run_in_real_time_follows_a_published_goal(file: str, poses: Any, tmp_path: Path) -> None:
+    with private_runs(tmp_path) as runs:
+        run = runs.start(file, "controller.residuals.jerk=x - goal + 0.001*other", "controller.gains.lambda=20.0",
+                         "plant.safety.command_timeout=0.5")  # fmt: skip
+        limit = time.monotonic() + START_S
+        while run.popen.poll() is None and time.monotonic() < limit:
+            poses.send_multipart([b"pose", msgspec.msgpack.encode({"pose": [0.0, 0.8]})])
+            time.sleep(0.01)
+        run.ends_with(0)
+        x = run.columns["x"]
+    assert np.abs(x[-200:] - 0.8).max() < 1e-2
+    assert x[0] == 0.0
+
+
+@pytest.mark.slow
+def test_a_publisher_that_falls_silent_makes_the_plant_safe_before_the_run_ends(
+    file: str, poses: Any, tmp_path: Path
+) -> None:
+    with private_runs(tmp_path) as runs:
+        run = runs.start(file, "run.duration=60", "run.speed=1", "plant.safety.command_timeout=0.5")
+        run.wait_open()
+        limit = time.monotonic() + START_S
+        while (run.ask("status")["t"] or 0.0) < 0.5 and time.monotonic() < limit:
+            poses.send_multipart([b"pose", msgspec.msgpack.encode({"pose": [0.0, 0.8]})])
+            time.sleep(0.01)
+        run.ends_with(1)
+        assert [fault["name"] for fault in run.printed["faults"]] == ["target", "stale_command"]

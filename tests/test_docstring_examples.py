@@ -1,0 +1,53 @@
+"""The examples in docstrings of public functions, run as they stand: each must print what it says."""
+
+import doctest
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MODULES = (
+    "servonode.api",
+    "servonode.loop",
+    "servonode.result",
+    "servonode.mechanics.functions",
+    "servonode.mechanics.join",
+    "servonode.mechanics.model",
+    "servonode.mechanics.sensors",
+    "servonode.mechanics.symbols",
+    "servonode.controllers.engine.program",
+)
+LEAST = 35  # examples; each of a public function or method
+
+
+def examples() -> list[doctest.DocTest]:
+    """The docstrings with examples, each run with nothing but what it imports itself."""
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    found = [test for name in MODULES for test in finder.find(importlib.import_module(name), globs={})]
+    return [test for test in found if test.examples]
+
+
+@pytest.mark.parametrize("example", examples(), ids=lambda example: example.name.removeprefix("servonode."))
+def test_an_example_prints_what_it_says(
+    example: doctest.DocTest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.FAIL_FAST)
+    runner.run(example, out=said.append)
+    assert runner.summarize(verbose=False).failed == 0, "".join(said)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_there_are_examples_of_what_users_call() -> None:
+    names = {example.name.rpartition(".")[2] for example in examples()}
+    assert len(examples()) >= LEAST
+    assert {"simulate", "run", "check", "load", "law", "Model", "Program", "together", "watch", "first_order"} <= names
+
+
+def test_an_example_that_is_wrong_is_found() -> None:
+    wrong = doctest.DocTestParser().get_doctest(">>> 1 + 1\n3\n", {}, "wrong", None, 0)
+    runner = doctest.DocTestRunner()
+    runner.run(wrong, out=lambda _: None)
+    assert runner.summarize(verbose=False).failed == 1

@@ -1,0 +1,643 @@
+"""From Python and from notebooks: what there is, how results show themselves, pictures, and one error for a mistake."""
+
+import ast
+import html
+import inspect
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Sequence
+from html.parser import HTMLParser
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from sympy import cos
+
+import servonode
+from servonode import controllers, mechanics
+from servonode.bags.bag import read_bag
+from servonode.closed_loop import run as columns_of_runs
+from servonode.errors import CallError, ServonodeError, StatementError, plain
+from servonode.plants.view import View
+from servonode.tables import Tabular, several, valued
+from tests.test_import_rules import HEAVY, loaded_by
+
+FEWEST = 30  # wrong calls that are tried
+BROADEST, MOST_LINES, MOST_CHARACTERS = 130, 30, 2500  # of what an object shows of itself
+
+
+@pytest.fixture(scope="module")
+def run() -> servonode.Run:
+    return servonode.simulate("trailer_pursuit", run__duration=2.0)
+
+
+@pytest.fixture(scope="module")
+def loop() -> servonode.Loop:
+    return servonode.load("trailer_pursuit", run__duration=2.0)
+
+
+# what there is
+
+
+@pytest.mark.parametrize("module", [servonode, mechanics, controllers], ids=lambda module: module.__name__)
+def test_dir_lists_what_there_is_and_all_of_it_loads(module: ModuleType) -> None:
+    shown = [name for name in dir(module) if not name.startswith("_")]
+    assert shown == sorted(module.__all__)
+    for name in shown:
+        assert getattr(module, name) is not None
+
+
+@pytest.mark.parametrize("module", [servonode, mechanics, controllers], ids=lambda module: module.__name__)
+def test_an_editor_knows_the_type_of_every_lazy_name(module: ModuleType) -> None:
+    source = Path(inspect.getfile(module)).read_text(encoding="utf-8")
+    blocks = [node for node in ast.parse(source).body if isinstance(node, ast.If)]
+    typed = {
+        alias.name
+        for block in blocks
+        if ast.unparse(block.test) == "TYPE_CHECKING"
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    loaded = set(vars(import_module(module.__name__)))
+    assert typed <= set(module.__all__)
+    assert set(module.__all__) - loaded <= typed
+    assert (files("servonode") / "py.typed").is_file()
+
+
+def test_looking_around_loads_nothing_heavy() -> None:
+    loaded = loaded_by("import servonode\nassert 'simulate' in dir(servonode)")
+    assert not loaded & HEAVY
+    assert not {name for name in loaded if name.startswith("servonode.")} - {"servonode.errors", "servonode.version"}
+    assert "sympy" not in loaded_by("import servonode\nassert 'Model' in dir(servonode.mechanics)")
+
+
+def test_a_name_that_is_not_there_names_the_nearest() -> None:
+    for module, name, near in ((servonode, "simulat", "simulate"), (mechanics, "cordinate", "coordinate")):
+        with pytest.raises(AttributeError, match=f"has no attribute '{name}'; did you mean {near}"):
+            getattr(module, name)
+    with pytest.raises(AttributeError, match="has no attribute 'residuals'; did you mean residual"):
+        _ = controllers.residuals  # type: ignore[attr-defined]
+
+
+# how things show themselves
+
+
+def pendulum(description: str = "a pendulum") -> mechanics.Model:
+    theta = mechanics.coordinate("theta", "angle from below", "rad", start=0.3)
+    m = mechanics.parameter("m", "mass", "kg", default=1.0, above=0)
+    return mechanics.Model(
+        name="pendulum",
+        description=description,
+        coordinates=(theta,),
+        parameters=(m,),
+        kinetic=m * theta.rate**2 / 2,
+        potential=-m * 9.81 * cos(theta),
+        faults=(mechanics.condition(theta > -0.1, "the angle is below -0.1 rad", "too_low"),),
+    )
+
+
+def shown(loop: servonode.Loop, run: servonode.Run) -> list[Any]:
+    assert loop.closed_loop.control is not None
+    model = loop.closed_loop.source.build()
+    program = loop.closed_loop.control.source.build(model, loop.closed_loop.control.options)
+    symbolic = [loop.equations(), loop.servo()]
+    return [loop, run, loop.check(), loop.machine, model, program, loop.closed_loop.control.law, *symbolic]
+
+
+def test_everything_shows_itself_in_few_lines_and_at_once(loop: servonode.Loop, run: servonode.Run) -> None:
+    for each in shown(loop, run):
+        begin = time.perf_counter()
+        text, page = repr(each), each._repr_html_()
+        assert time.perf_counter() - begin < 0.2
+        assert len(text) <= MOST_CHARACTERS
+        assert len(text.splitlines()) <= MOST_LINES
+        assert max(map(len, text.splitlines())) <= BROADEST
+        assert len(page) <= 4 * MOST_CHARACTERS
+        assert "\u00a0" not in text
+
+
+def test_a_run_says_what_it_was_how_it_ended_and_where_it_is(run: servonode.Run) -> None:
+    title, *lines = repr(run).splitlines()
+    said = dict(line.strip().split("  ", 1) for line in lines if not line.startswith("     "))
+    assert title == "Run trailer_pursuit: diff_drive_trailer, pursuit, sampled"
+    assert said["end"].strip().startswith("t = 2 s; took ")
+    assert said["fault"].strip() == "none"
+    largest = f"heading = {run.residual_max['heading']:.4g} rad"
+    assert largest in said["largest residual"]
+    assert f"X = {run.state['X'][-1]:.4g} m" in said["state at the end"]
+    assert said["columns"].endswith(f"{len(run.t)} rows")
+
+
+def test_a_run_with_a_fault_says_which_and_when() -> None:
+    run = servonode.simulate({"run": {"duration": 3.0}, "plant": {"machine": pendulum}})
+    assert run.fault is not None
+    assert f"fault             too_low at t = {run.fault['t']:.4g} s: the angle is below -0.1 rad" in repr(run)
+
+
+def test_a_check_says_whether_it_passed_and_why_not() -> None:
+    passed, failed = servonode.check("trailer_pursuit"), servonode.check("trailer_pursuit", controller__period=2.0)
+    assert repr(passed).startswith("Check of trailer_pursuit: passed\n")
+    assert "speed                relative degree 1, convergence rate 2 1/s, lambda T = 0.02 of at most 2" in repr(
+        passed
+    )
+    assert "findings             0 refused, 0 warnings, 5 good" in repr(passed)
+    title, reason, *_ = repr(failed).splitlines()
+    assert failed.verdict == "no"
+    assert title == "Check of trailer_pursuit: FAILED"
+    assert reason.strip().startswith("refused")
+
+
+class Tags(HTMLParser):
+    """The tags and the text of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.words: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, _: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def test_a_notebook_gets_the_same_lines_as_a_plain_table(loop: servonode.Loop, run: servonode.Run) -> None:
+    for each in shown(loop, run):
+        page = Tags(each._repr_html_())
+        assert set(page.tags) == {"table", "caption", "tbody", "tr", "th", "td"}
+        assert "".join(page.words).replace("\u00a0", "").replace(" ", "") == "".join(repr(each).split())
+        assert "color:" not in each._repr_html_()  # those of the page hold, whether it is light or dark
+
+
+def test_what_a_user_calls_something_is_text_in_the_page() -> None:
+    page = pendulum("<script>alert(1)</script> & more")._repr_html_()
+    assert "<script>" not in page
+    assert html.escape("<script>alert(1)</script> & more") in page
+
+
+def test_tables_stay_small_whatever_they_hold() -> None:
+    class Large(Tabular):
+        def table(self) -> tuple[str, list[tuple[str, str]]]:
+            return "t" * 9999, [(f"row{i}", "word " * 9999) for i in range(99)]
+
+    lines = repr(Large()).splitlines()
+    assert max(map(len, lines)) < 300
+    assert lines[-1].split() == ["...", "83", "more", "lines"]
+    assert len(lines) < 60
+    assert several(map(str, range(9)), 3) == "0, 1, 2, and 6 more"
+    assert several(map(str, range(4)), 3) == "0, 1, 2, 3"
+    assert several([]) == "none"
+    assert valued("x", 1 / 3, "m").split("\u00a0") == ["x", "=", "0.3333", "m"]
+
+
+# pictures and movies
+
+
+def drawn(figure: Any) -> list[list[str]]:
+    """The labels of the curves of each axis."""
+    return [[line.get_label() for line in axis.lines] for axis in figure.axes]
+
+
+def test_chosen_quantities_are_drawn_each_in_an_axis(run: servonode.Run) -> None:
+    figure = run.plot("phi", "U1, U2", "residual_speed", "target_x", "Lambda1")
+    assert drawn(figure) == [["phi"], ["U1", "U2"], ["residual_speed"], ["target_x"], ["Lambda1"]]
+    t, values = figure.axes[1].lines[1].get_data()
+    assert np.array_equal(t, run.t)
+    assert np.array_equal(values, run.input["U2"], equal_nan=True)
+    assert figure.axes[0].get_ylabel() == "hitch angle, trailer relative\nto robot, unwrapped\nphi [rad]"
+    assert figure.axes[-1].get_xlabel() == "time t [s]"
+
+
+def test_a_quantity_can_be_drawn_against_another(run: servonode.Run) -> None:
+    line = run.plot("Y", against="X").axes[0].lines[0]
+    assert np.array_equal(line.get_xdata(), run.state["X"])
+    assert np.array_equal(line.get_ydata(), run.state["Y"])
+
+
+def test_without_names_it_is_the_reports_picture(run: servonode.Run, tmp_path: Path) -> None:
+    figure = run.plot()
+    assert len(figure.axes) > 3
+    figure.savefig(tmp_path / "report.png")
+    assert (tmp_path / "report.png").stat().st_size > 20_000
+
+
+def test_a_view_that_cannot_be_drawn_is_one_error_of_the_machine() -> None:
+    theta = mechanics.coordinate("theta", "angle", "rad")
+    model = mechanics.Model(name="m", description="m", coordinates=(theta,), kinetic=theta.rate**2 / 2)
+    names: dict[str, Any] = {"model": model, "View": View}
+    text = "VIEW = View(outline=lambda values, parameters: [[0.0, 1.0, 2.0]])\ndef machine():\n    return model\n"
+    exec(compile(text, "machine.py", "exec"), names)  # noqa: S102  (a module of a user's)
+    run = servonode.simulate({"run": {"duration": 0.1}, "plant": {"machine": names["machine"]}})
+    with pytest.raises(ServonodeError, match=r"VIEW's outline gave an array of shape \(3,\) as line 0"):
+        run.plot()
+    assert drawn(run.plot("theta")) == [["theta"]]
+
+
+def test_a_figure_is_none_of_pyplots_and_leaves_its_settings_alone(run: servonode.Run) -> None:
+    script = """
+        import servonode
+        run = servonode.simulate("trailer_pursuit", run__duration=0.2)
+        run.plot("phi")
+        run.plot()
+        import sys
+        assert "matplotlib.pyplot" not in sys.modules
+        import matplotlib
+        assert matplotlib.rcParams == matplotlib.rcParamsDefault or matplotlib.rcParams["axes.grid"] is False
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+
+
+def test_a_notebook_shows_a_figure_although_pyplot_was_never_loaded() -> None:
+    pytest.importorskip("IPython")
+    script = """
+        from IPython.core.interactiveshell import InteractiveShell
+        shell = InteractiveShell.instance()
+        shell.run_cell('import servonode')
+        shell.run_cell('run = servonode.simulate("trailer_pursuit", run__duration=0.2)')
+        figure = shell.user_ns["run"].plot("phi")
+        shown, _ = shell.display_formatter.format(figure)
+        assert shown["image/png"].startswith("iVBOR"), shown  # a PNG in base64
+        page, _ = shell.display_formatter.format(shell.user_ns["run"])
+        assert page["text/html"].startswith("<table"), page
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "text"),
+    [
+        (("phj",), {}, "'phj' is not a quantity of this run; did you mean phi"),
+        (("phi", "U1,"), {}, "'' is not a quantity of this run; choose from t, X, Y"),
+        (("phi",), {"against": "time"}, "'time' is not a quantity of this run"),
+        ((), {"against": "X"}, "against='X' needs quantities"),
+        ((), {"agains": "X"}, r"plot\(\) has no argument 'agains'; did you mean against\?"),
+    ],
+)
+def test_a_wrong_quantity_is_answered_with_the_valid_ones(
+    run: servonode.Run, names: Sequence[str], given: dict[str, str], text: str
+) -> None:
+    with pytest.raises(ServonodeError, match=text):
+        run.plot(*names, **given)
+
+
+@pytest.mark.parametrize(("ending", "media", "tag"), [(".gif", "image/gif", "<img"), (".mp4", "video/mp4", "<video")])
+def test_a_movie_is_a_file_and_shows_itself(
+    run: servonode.Run, tmp_path: Path, ending: str, media: str, tag: str, capfd: Any
+) -> None:
+    file = tmp_path / f"run{ending}"
+    movie = run.movie(file, fps=5, speed=4)
+    assert movie.media == media
+    assert movie.data == file.read_bytes()
+    assert movie._repr_html_().startswith(tag)
+    assert f"data:{media};base64," in movie._repr_html_()
+    assert len(repr(movie)) < 300
+    assert movie.save(tmp_path / "again").read_bytes() == movie.data
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_movie_needs_no_file(run: servonode.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    movie = run.movie(fps=2, speed=4)
+    assert movie.file is None
+    assert len(movie.data) > 1000
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (("run.avi",), "run.avi: no movie ends like this; choose .mp4 or .gif"),
+        (("nowhere/run.gif",), "the folder nowhere is not there"),
+        ((), "fps=0 is not a positive number"),
+    ],
+)
+def test_a_movie_that_cannot_be_is_refused(run: servonode.Run, given: Sequence[str], text: str) -> None:
+    with pytest.raises(ServonodeError, match=text):
+        run.movie(*given, fps=5 if given else 0)
+
+
+def test_columns_go_into_a_file_by_name_or_path(run: servonode.Run, tmp_path: Path) -> None:
+    run.write_csv(str(tmp_path / "run.csv"), every=10)
+    lines = (tmp_path / "run.csv").read_text().splitlines()
+    assert lines[0].split(",")[:2] == ["t", "X"]
+    assert len(lines) == 1 + -(-len(run.t) // 10)
+    with pytest.raises(StatementError, match="the folder is not there"):
+        run.write_csv(tmp_path / "nowhere" / "run.csv")
+    with pytest.raises(StatementError, match="every=0 is not a number of rows"):
+        run.write_csv(tmp_path / "run.csv", every=0)
+
+
+def test_numbers_may_be_numpys(run: servonode.Run, tmp_path: Path) -> None:
+    movie = run.movie(tmp_path / "run.gif", fps=np.int64(5), speed=np.float32(1))
+    assert movie.media == "image/gif"
+    run.write_csv(tmp_path / "run.csv", every=np.int64(10))
+    assert len((tmp_path / "run.csv").read_text().splitlines()) == 1 + -(-len(run.t) // 10)
+
+
+def test_a_name_that_a_run_does_not_hold_is_still_a_key_error(run: servonode.Run) -> None:
+    with pytest.raises(KeyError) as caught:
+        run.residual["speeed"]
+    assert str(caught.value) == "'speeed' is not among these; did you mean speed? choose from speed, heading"
+    assert "phj" not in run.state
+    assert run.state.get("phj") is None
+    assert pickle.loads(pickle.dumps(run.state)).keys() == run.state.keys()
+
+
+def test_without_pandas_a_frame_is_one_error_of_servonode(run: servonode.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ServonodeError, match=r"needs pandas: pip install pandas, or use run\.columns") as caught:
+        run.to_dataframe()
+    assert isinstance(caught.value, ImportError)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+
+
+# runs on processes, and recordings
+
+
+def test_a_run_on_processes_has_the_bits_of_the_simulation(run: servonode.Run) -> None:
+    done = servonode.run("trailer_pursuit", name="from_python", run__mode="lockstep", run__duration=2.0)
+    assert done.control == "lockstep"
+    assert done.stats["rate"] > 0
+    for name, values in run.state.items():
+        assert np.array_equal(values, done.state[name]), name
+
+
+def test_a_run_that_is_broken_off_stops_its_nodes_and_is_a_keyboard_interrupt() -> None:
+    call = "servonode.run('trailer_pursuit', name='broken_off', run__duration=300.0, run__speed=1.0)"
+    command = [sys.executable, "-c", f"import servonode\n{call}"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        nodes = nodes_of_run("broken_off")
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGINT
+    assert said.strip().splitlines()[-1] == "KeyboardInterrupt"
+    assert len(nodes) == 3
+    for pid in nodes.values():
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def nodes_of_run(name: str) -> dict[str, int]:
+    """The processes of a run's nodes, once its plant is active."""
+    limit = time.monotonic() + 60.0
+    while time.monotonic() < limit:
+        try:
+            status = servonode.status(name)
+        except ServonodeError:
+            status = {"nodes": {}}
+        if status["nodes"].get("plant", {}).get("lifecycle") == "active":
+            pids: dict[str, int] = status["pids"]
+            return pids
+        time.sleep(0.1)
+    raise AssertionError(f"{name} did not begin")
+
+
+def test_a_run_needs_the_main_thread(loop: servonode.Loop) -> None:
+    caught: list[Exception] = []
+
+    def begin() -> None:
+        try:
+            loop.run(name="thread")
+        except StatementError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=begin)
+    thread.start()
+    thread.join()
+    assert "needs the main thread" in str(caught[0])
+
+
+def test_a_recording_is_a_run_again(tmp_path: Path) -> None:
+    file = tmp_path / "short.mcap"
+    command = [sys.executable, "-m", "servonode.cli.main", "run", "trailer_pursuit_lockstep", "--set"]
+    command += ["run.duration=0.5", "--no-report", "--name", "short", "--record", str(file)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    recorded = servonode.read_recording(str(file))
+    simulated = servonode.simulate("trailer_pursuit_lockstep", run__duration=0.5, every=1)
+    assert np.array_equal(recorded.state["phi"], simulated.state["phi"])
+    assert drawn(recorded.plot("phi")) == [["phi"]]
+    bag = read_bag(file)
+    title, *lines = repr(bag).splitlines()
+    assert title.startswith("Recording ")
+    assert [line.split() for line in lines[:3]] == [
+        ["run", "short"], ["machine", "diff_drive_trailer"], ["program", "pursuit"]
+    ]  # fmt: skip
+    with pytest.raises(ServonodeError, match=r"nothing.mcap: cannot be read"):
+        servonode.read_recording(tmp_path / "nothing.mcap")
+
+
+# one error for a mistake
+
+OWN = """
+import numpy as np
+import servonode
+from sympy import symbols
+from servonode.controllers import Program, limit, residual, signal, target
+from servonode.mechanics import Model, body, condition, constraint, coordinate, jump, parameter, sensor, together
+
+loop = servonode.load("trailer_pursuit", run__duration=0.2)
+run = loop.simulate()
+x = coordinate("x", "place", "m")
+
+
+def with_unknown_symbol():
+    return Model(name="bad", description="", coordinates=(x,), kinetic=x.rate**2 * symbols("k"))
+
+
+def without_coordinate():
+    return Model(name="bad", description="", kinetic=x.rate**2)
+
+
+def of_no_model():
+    return 3
+
+
+def that_fails():
+    return {}["mass"]
+
+
+def launch(machine):
+    return {"run": {"duration": 1.0}, "plant": {"machine": machine}}
+"""
+LAUNCH = "trailer_pursuit"
+# a call, and what its error must say: the value, the place, the remedy
+CALLS = [
+    ("servonode.simulate('trailer_pursuit', dura=1)", ("simulate()", "'dura'", "did you mean run__duration?")),
+    ("servonode.load('trailer_pursuit', run_duration=1)", ("load()", "'run_duration'", "did you mean run__duration?")),
+    ("servonode.load('trailer_pursuit', run=3)", ("load(): run=3", "not a mapping", "write run__duration=")),
+    ("servonode.simulate('trailer_pursuit', contorl='sampled')", ("'contorl'", "did you mean control?")),
+    ("servonode.simulate('trailer_pursuit', run__duratoin=3)", (LAUNCH, "run__duratoin", "did you mean duration?")),
+    ("servonode.simulate('trailer_pursuit', run__duration='long')", ("run__duration", '"long"', "give the plant time")),
+    ("servonode.simulate('trailer_pursuit', control='exact')", ("control='exact'", "choose sampled or continuous")),
+    ("servonode.simulate('trailer_pursuit', every='many')", ("every = 'many'", "give a whole number")),
+    ("servonode.simulate('trailer_persuit')", ("trailer_persuit", "did you mean trailer_pursuit")),
+    ("servonode.simulate()", ("simulate()", "'launch'", "it takes launch")),
+    ("servonode.simulate(3)", ("launch=3", "give the path")),
+    ("servonode.load('trailer_pursuit', 'x')", ("load()", "it takes launch, strict, code")),
+    ("servonode.load('missing.toml')", ("missing.toml", "give the path of a TOML file")),
+    ("servonode.load({})", ("[run] duration", "missing", "give the plant time")),
+    ("servonode.load({'run': 3})", ("[run]", "3 is not a section", "write its keys below")),
+    ("servonode.load(launch(3))", ("[plant] machine", "3 is neither a name nor a function", "give one")),
+    ("servonode.load(launch(of_no_model))", ("of_no_model() returned int", "user.py line 21", "return Model(...)")),
+    ("servonode.load(launch(with_unknown_symbol))", ("'k'", "user.py line 14", "add it to the model")),
+    ("servonode.load(launch(without_coordinate))", ("user.py line 18", "bad")),
+    ("servonode.load(launch(that_fails))", ("KeyError: 'mass'", "user.py line 26", "correct this line")),
+    (
+        "servonode.load('trailer_pursuit', plant__parameters__m1=-1)",
+        ("[plant.parameters] m1", "-1 kg", "greater than"),
+    ),
+    ("servonode.load('trailer_pursuit', plant__parameters__m9=1)", ("[plant.parameters] m9", "choose I1")),
+    ("servonode.check('trailer_pursuit', controller__program='purusit')", ("'purusit'", "did you mean pursuit?")),
+    ("servonode.run('trailer_pursuit', nam='x')", ("run()", "'nam'", "did you mean name")),
+    ("servonode.read_recording('missing.mcap')", ("missing.mcap", "give the .mcap file")),
+    ("servonode.status('nobody')", ("no run named 'nobody'",)),
+    ("servonode.arm()", ("start one with servonode run",)),
+    ("loop.derivatives(0.0, {'phj': 1.0})", ("'phj' is not a state", "did you mean phi?")),
+    ("loop.law(0.0, inputs={})", ("law()", "'inputs'", "it takes t, state")),
+    ("loop.simulate(initial={'phj': 1.0})", ("[plant.initial] phj", "did you mean phi?")),
+    ("run.plot('phj')", ("'phj' is not a quantity", "did you mean phi")),
+    ("run.movie('x.avi')", ("x.avi", "choose .mp4 or .gif")),
+    ("Model(name='a', description='', cordinates=(x,))", ("Model()", "'cordinates'", "did you mean coordinates?")),
+    ("with_unknown_symbol().coupled(potental=x)", ("user.py", "potental", "give bodies")),
+    ("Model(name='a', description='', coordinates=x)", ("coordinates=", "user.py", "with a comma for a single one")),
+    ("coordinate('1a', 'place')", ("'1a'", "user.py", "ASCII identifiers")),
+    ("parameter('m', 'mass', 'kg', default=-1.0, above=0)", ("parameter m", "-1 kg", "correct the default")),
+    ("constraint('N', 'force', 3)", ("constraint N", "user.py", "no coordinate", "no rate")),
+    ("body('b', inertia=np.eye(2), angular_velocity=(1, 2, 3))", ("body b", "2 by 2", "as many rows as")),
+    ("body('b', mass=1, velocity=x.rate)", ("body b", "velocity=", "with a comma for a single one")),
+    ("condition(3, 'too low')", ("condition 3", "state it as a relation")),
+    ("sensor('s', 'angle', x, noise=-1)", ("sensor s", "noise=-1", "correct it")),
+    ("together('t', 'two', left=3)", ("left=3", "give the result of a machine's function")),
+    ("residual('r', 'x', 'text')", ("residual r", "'x'", "state it in symbols")),
+    ("residual('r', x, 'text', rate=-1)", ("residual r", "-1", "give 1/s")),
+    ("limit('l', (), 1.0, 'text')", ("limit l", "of= must list")),
+    ("Program(name='p', description='', residuals=(x,))", ("program p", "was not made by residual(...)")),
+    ("coordinate('a', 3)", ("coordinate(): description=3 is not a text", "give one")),
+    ("coordinate('a', 'place', start='far')", ("coordinate(): start='far' is not a number",)),
+    ("parameter('m', 'mass', default='heavy')", ("parameter(): default='heavy' is not a number or None",)),
+    ("jump(x <= 0, 3, 'it bounces')", ("jump(): changes=3 is not a mapping",)),
+    ("body('b', mass='heavy')", ("body b: mass: 'heavy'", "user.py", "state it in symbols")),
+    ("servonode.Loop('trailer_pursuit')", ("Loop(): closed_loop='trailer_pursuit' is not a ClosedLoop",)),
+    ("servonode.read_recording(3)", ("read_recording(): file=3 is not a text or a path",)),
+    ("run.plot(3)", ("plot(): quantities=3 is not a text",)),
+    ("servonode.run('trailer_pursuit', arm='yes')", ("arm='yes' is neither True nor False nor None",)),
+    ("servonode.simulat", ("'simulat'", "did you mean simulate")),
+    ("servonode.simulate('trailer_pursuit', 'sampled')", ("simulate()", "by name: control, loop")),
+    ("loop.law(float('nan'))", ("t = nan is not a time", "give one in s")),
+    ("loop.quantities['phj']", ("'phj' is not among these", "did you mean phi?")),
+    ("run.state['phj']", ("'phj' is not among these", "did you mean phi?", "choose from X, Y")),
+    ("run.columns['residual_heding']", ("did you mean residual_heading", "choose from t, X")),
+    ("run.outputs()['x2']", ("'x2' is not among these", "X2, Y2")),
+    ("run.program_state['x']", ("'x' is not among these", "choose from none")),
+    ("run.movie('run.gif', fps=True)", ("fps=True is not a positive number",)),
+    ("run.write_csv('run.csv', every=True)", ("every=True is not a number of rows",)),
+    ("servonode.simulate('trailer_pursuit', every=True)", ("every = True", "give a whole number")),
+]
+MARK = "=====\n"
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What a fresh interpreter writes after each wrong call of a user's file."""
+    file = tmp_path_factory.mktemp("user") / "user.py"
+    tried = "".join(
+        f"def call_{i}():\n    {call}\n\n\ntry:\n    call_{i}()\n"
+        f"except Exception:\n    sys.excepthook(*sys.exc_info())\nsys.stderr.write({MARK!r})\n"
+        for i, (call, _) in enumerate(CALLS)
+    )
+    file.write_text(f"{OWN}import sys\n{tried}")
+    done = subprocess.run([sys.executable, str(file)], cwd=file.parent, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return dict(zip((call for call, _ in CALLS), done.stderr.split(MARK), strict=False))
+
+
+def test_enough_mistakes_are_tried() -> None:
+    assert len(CALLS) >= FEWEST
+
+
+@pytest.mark.parametrize(("call", "words"), CALLS, ids=[call for call, _ in CALLS])
+def test_a_mistake_is_one_error_that_ends_with_value_place_and_remedy(
+    answers: dict[str, str], call: str, words: Sequence[str]
+) -> None:
+    answer = answers[call]
+    assert answer.count("Traceback (most recent call last)") == 1, answer
+    assert "During handling" not in answer
+    assert "direct cause" not in answer
+    frames = [line for line in answer.splitlines() if line.startswith("  File ")]
+    ours = [line for line in frames if "user.py" not in line]
+    assert len(ours) <= 1, answer
+    assert call.replace(" ", "") in answer.replace(" ", "").replace("\n", "")
+    last = answer.strip().splitlines()[-1]
+    for word in words:
+        assert word in last, answer
+
+
+def test_a_mistake_in_a_script_ends_it_with_one_traceback_to_its_line(tmp_path: Path) -> None:
+    script = tmp_path / "mine.py"
+    script.write_text("import servonode\n\nservonode.simulate('trailer_pursuit', run__duratoin=3)\n")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert done.stderr.count("Traceback") == 1
+    assert 'mine.py", line 3, in <module>' in done.stderr
+    assert done.stderr.strip().splitlines()[-1].endswith("mode, pin, priority, seed, speed or telemetry")
+
+
+def test_a_function_that_no_file_holds_is_answered_with_its_line() -> None:
+    names: dict[str, Any] = {}
+    text = "def machine():\n    return 1 / 0\n"
+    exec(compile(text, "<stdin>", "exec"), names)  # noqa: S102  (as what is typed into an interpreter)
+    with pytest.raises(ServonodeError, match="<stdin> line 2: ZeroDivisionError: division by zero; correct this line"):
+        servonode.load({"run": {"duration": 1.0}, "plant": {"machine": names["machine"]}})
+
+
+def test_a_cell_of_a_notebook_is_named_as_the_notebook_does() -> None:
+    pytest.importorskip("IPython")
+    script = """
+        from IPython.core.interactiveshell import InteractiveShell
+        shell = InteractiveShell.instance()
+        shell.run_cell("from servonode.mechanics import parameter", store_history=True)
+        result = shell.run_cell("parameter('m', 'mass', default=-1.0, above=0)", store_history=True)
+        print(result.error_in_exec)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120)
+    assert done.stdout.splitlines()[-1].startswith("Cell In[2] line 1: parameter m: its default -1"), done.stderr
+
+
+def test_what_is_no_mistake_of_the_call_keeps_its_traceback() -> None:
+    def fails() -> None:
+        int("x" + 1)  # type: ignore[operator]
+
+    with pytest.raises(TypeError) as caught:
+        plain(fails)()
+    assert not isinstance(caught.value, CallError)
+    assert caught.traceback[-1].name == "fails"
+
+
+def test_a_functions_name_and_signature_stay() -> None:
+    assert list(inspect.signature(servonode.simulate).parameters)[:3] == ["launch", "control", "loop"]
+    assert servonode.simulate.__name__ == "simulate"
+    assert list(inspect.signature(mechanics.Model).parameters)[:2] == ["name", "description"]
+    assert inspect.signature(servonode.Run.plot).parameters["against"].default == "t"
+
+
+def test_our_own_tracebacks_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVONODE_WHOLE_TRACEBACK", "1")
+    assert plain(columns_of_runs.default_every) is columns_of_runs.default_every

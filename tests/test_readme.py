@@ -1,0 +1,67 @@
+"""README.md: its machine runs, what it quotes is printed, and its links lead somewhere."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import servonode
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text("utf-8")
+RAW = "https://raw.githubusercontent.com/servonode/servonode/main/"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the machine and the launch file of the README."""
+    made = tmp_path_factory.mktemp("readme")
+    for language, name in (("python", "arm.py"), ("toml", "arm.toml")):
+        (text,) = re.findall(rf"^```{language}\n(.*?)^```$", README, re.M | re.S)
+        (made / name).write_text(text, "utf-8")
+    return made
+
+
+def checked(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "servonode.cli.main", "check", "arm.toml", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_the_machine_of_the_readme_is_checked_as_it_says(folder: Path) -> None:
+    done = checked(folder)
+    assert done.returncode == 0, done.stderr
+    (excerpt,) = re.findall(r"^```text\n(.*?)^```$", README, re.M | re.S)
+    printed = done.stdout.splitlines()
+    places = [printed.index(line) for line in excerpt.splitlines()]
+    assert places == sorted(places)
+
+
+def test_its_arm_stays_as_near_to_the_sine_as_it_says(folder: Path) -> None:
+    run = servonode.simulate(folder / "arm.toml")
+    stated = re.search(r"stays within (\S+) rad", README)
+    assert stated is not None
+    assert f"{np.abs(run.residual['arm']).max():.1e}" == f"{float(stated[1]):.1e}"
+
+
+def test_the_default_rate_is_refused_as_it_says(folder: Path) -> None:
+    text = (folder / "arm.toml").read_text("utf-8")
+    (folder / "slow.toml").write_text(text.replace("gains.lambda = 15.0\n", ""), "utf-8")
+    report = servonode.check(folder / "slow.toml")
+    assert report.verdict == "no"
+    assert report.residuals["arm"]["convergence_rate"] == 2.0
+
+
+def test_every_link_and_picture_is_there() -> None:
+    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", README)
+    local = [each.removeprefix(RAW) for each in links if each.startswith(RAW) or not each.startswith("http")]
+    assert len(local) > 25
+    assert [each for each in local if not (ROOT / each).is_file()] == []
+
+
+def test_pictures_show_on_a_package_index() -> None:
+    pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", README)
+    assert pictures
+    assert [each for each in pictures if not each.startswith(RAW)] == []

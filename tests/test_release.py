@@ -1,0 +1,49 @@
+"""The version stands in one place, and what repeats it for others agrees."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import yaml
+from click.testing import CliRunner
+
+from servonode.cli.main import main
+from servonode.version import VERSION
+
+ROOT = Path(__file__).parents[1]
+CHANGES = (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+
+def test_the_changelog_has_the_version_with_its_date_and_is_in_order() -> None:
+    headings = re.findall(r"^## (.*)$", CHANGES, re.M)
+    assert headings[0] == "[Unreleased]"
+    released = [re.fullmatch(r"\[(\d+)\.(\d+)\.(\d+)\] - (\d{4}-\d\d-\d\d)", each) for each in headings[1:]]
+    assert all(released)
+    numbers = [tuple(map(int, each.groups()[:3])) for each in released if each]
+    assert numbers == sorted(numbers, reverse=True)
+    assert ".".join(map(str, numbers[0])) == VERSION
+    assert set(re.findall(r"^## \[([^\]]+)\]", CHANGES, re.M)) == set(
+        re.findall(r"^\[([^\]]+)\]: https", CHANGES, re.M)
+    )
+
+
+def test_the_citation_is_of_this_version() -> None:
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert cited["version"] == VERSION
+    assert f"## [{VERSION}] - {cited['date-released']}" in CHANGES
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert cited["license"] == project["license"]
+    assert cited["repository-code"] == project["urls"]["Repository"]
+
+
+def test_links_of_the_changelog_lead_somewhere() -> None:
+    local = [each for each in re.findall(r"\]\(([^)#]+)\)", CHANGES) if not each.startswith("http")]
+    assert local
+    assert [each for each in local if not (ROOT / each).exists()] == []
+
+
+def test_the_changelog_counts_what_there_is() -> None:
+    listed = json.loads(CliRunner().invoke(main, ["list", "programs", "--json"]).stdout)
+    programs = sum(map(len, listed.values()))
+    assert f"- {programs} programs for the five machines" in CHANGES

@@ -1,0 +1,357 @@
+"""What every report picture keeps: text that can be read, axes that show something, nothing that covers anything."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from matplotlib.text import Text
+
+import servonode
+from servonode.closed_loop.launch_file import LaunchError, packaged
+from servonode.mechanics.description import Quantity
+from servonode.views import limits
+from servonode.views.heads import SIZE, Head, text_width, wrapped
+from servonode.views.outlines import round_size
+from servonode.views.palette import ARROWS, GOAL, INK, PALETTE
+from servonode.views.panels import Curve, Panel, PanelSpec, draw_curves, zero_note
+from servonode.views.report import report_figure, write_report
+from servonode.views.sheet import PIXELS, PRINT, WIDTH
+from servonode.views.symbols import mathtext, plain, titles, unit_text
+
+SHORT = 1.0  # s of each packaged run
+NUMBERS = st.floats(-1e9, 1e9, allow_nan=False).filter(lambda x: x == 0 or abs(x) > 1e-9)
+COLUMNS = arrays(float, st.integers(2, 30), elements=NUMBERS)
+
+
+# limits
+
+
+@given(COLUMNS)
+def test_limits_are_round_and_contain_everything_with_room(values: Any) -> None:
+    found = limits.round_limits([values])
+    extent = found.high - found.low
+    step = found.ticks[1] - found.ticks[0]
+    for end in (found.low, found.high):
+        assert abs(end / (step / 4) - round(end / (step / 4))) < 1e-6
+    assert found.low <= values.min() - 0.02 * np.ptp(values)
+    assert found.high >= values.max() + 0.02 * np.ptp(values)
+    assert 2 <= len(found.ticks) <= 10
+    assert all(found.low - 1e-9 * extent <= tick <= found.high + 1e-9 * extent for tick in found.ticks)
+
+
+@given(COLUMNS)
+def test_ticks_are_written_as_they_are_and_none_twice(values: Any) -> None:
+    found = limits.round_limits([values])
+    texts = found.texts()
+    assert len(set(texts)) == len(texts)
+    shown = np.array([float(text.replace("\u2212", "-")) for text in texts]) * 10.0**found.power
+    np.testing.assert_allclose(shown, found.ticks, rtol=1e-6, atol=1e-9 * (found.high - found.low))
+
+
+@given(st.floats(1e-3, 1e3), st.floats(0, 1e-3))
+def test_a_steady_value_is_not_magnified(value: float, change: float) -> None:
+    found = limits.round_limits([np.array([value, value * (1 + change)])])
+    assert found.high - found.low >= limits.STEADY * value
+
+
+@given(arrays(float, 40, elements=st.floats(-14, 3).map(lambda x: 10.0**x)), st.sampled_from([0.0, 1e-12, 1e-9]))
+def test_a_logarithmic_axis_has_whole_decades_and_no_rounding_errors(sizes: Any, floor: float) -> None:
+    found = limits.log_limits([sizes], floor)
+    for end in (found.low, found.high):
+        assert abs(np.log10(end) - round(np.log10(end))) < 1e-9
+    assert found.low < sizes.max() < found.high
+    if sizes.max() > 100 * max(floor, 1e-13):
+        assert found.low >= min(max(floor, sizes.max() * 1e-9), sizes.max() / 2) / 10 * 0.999
+    assert 2 <= len(found.ticks) <= 5
+
+
+def test_each_curve_of_a_logarithmic_axis_that_is_not_zero_to_rounding_is_seen() -> None:
+    found = limits.log_limits([np.array([1.0, 10.0]), np.array([1e-8, 1e-8])], 1e-12)
+    assert found.low < 1e-8
+
+
+@given(st.floats(1e-2, 1e5))
+def test_the_axis_of_time_ends_at_the_end_or_just_after_it(end: float) -> None:
+    start, last = limits.time_limits(np.array([0.0, end]))
+    assert start == 0.0
+    assert end * (1 - 1e-9) <= last <= 1.06 * end
+
+
+# what is zero
+
+
+def panel(columns: dict[str, Any], logarithmic: bool = False, floor: float = 1e-12) -> Panel:
+    spec = PanelSpec("|residual|", {name: name for name in columns}, logarithmic, "force", "force")
+    return Panel(spec, {name: np.array(values) for name, values in columns.items()}, dict.fromkeys(columns, floor))
+
+
+def test_a_panel_of_zeros_or_rounding_errors_is_not_drawn_and_a_line_says_so() -> None:
+    nothing, noise, seen = panel({"F": [0.0, 0.0]}), panel({"F": [1e-15, -1e-16]}), panel({"F": [0.0, 1e-3]})
+    assert [bool(each.seen) for each in (nothing, noise, seen)] == [False, False, True]
+    assert zero_note([nothing]) == "Zero throughout: force."
+    assert zero_note([noise]) == "Zero to rounding (below $10^{-12}$ of the largest of its unit): force."
+    assert zero_note([seen]) == ""
+
+
+def test_a_residual_of_rounding_errors_is_named_and_the_others_are_drawn_in_their_colours() -> None:
+    mixed = panel({"a": [1e-15, 2e-16], "b": [1e-3, 1e-4]}, logarithmic=True)
+    (curve,) = mixed.curves()
+    assert (curve.name, curve.color) == ("$b$", PALETTE[1])
+    assert "residual $a$" in zero_note([mixed])
+
+
+def test_the_floor_follows_the_scale_of_the_unit() -> None:
+    assert limits.floor_of("N", 1e6) == pytest.approx(1e-6)
+    assert limits.floor_of("N", 0.0) == pytest.approx(1e-15)
+    assert limits.floor_of("rad", 1e-9) == pytest.approx(1e-12)
+
+
+@pytest.mark.parametrize("launch", ["ball_centred", "ball_projected", "ball_tilted"])
+def test_the_slip_of_a_ball_that_rolls_is_rounding_errors_and_has_no_panel(launch: str) -> None:
+    figure = report_figure(servonode.simulate(launch, run__duration=2.0), launch)
+    assert not any("residual" in axis.get_title(loc="left") for axis in figure.axes)
+    assert "Zero to rounding" in figure.texts[-1].get_text()
+
+
+# words
+
+
+@pytest.mark.parametrize(
+    ("name", "math", "text"),
+    [
+        ("phi", r"$\varphi$", "φ"),
+        ("theta1_dot", r"$\dot{\theta}_{1}$", "θ̇₁"),
+        ("M_phi0", r"$M_{\varphi_{0}}$", "M_φ₀"),
+        ("v_x", "$v_{x}$", "v_x"),
+        ("Omega", r"$\Omega$", "Ω"),
+        ("friction_needed", "friction needed", "friction needed"),
+    ],
+)
+def test_names_are_written_as_symbols(name: str, math: str, text: str) -> None:
+    assert (mathtext(name), plain(name)) == (math, text)
+
+
+def quantity(name: str, description: str, unit: str) -> Quantity:
+    return Quantity(name, description, unit)
+
+
+def test_a_title_is_in_words_with_symbol_and_unit() -> None:
+    phi = quantity("phi", "hitch angle, trailer relative to robot, unwrapped", "rad")
+    assert titles([phi]) == (r"hitch angle $\varphi$ [rad]", "hitch angle φ [rad]")
+    wheels = [quantity(f"U{i}", f"torque of the {side} wheel", "N m") for i, side in ((1, "left"), (2, "right"))]
+    assert titles(wheels)[1] == "torque of the left,\u00a0right wheel [N\u202fm]"
+    body = [quantity("phi0", "heading of the blade", "rad"), quantity("sigma", "lean of the body to the left", "rad")]
+    assert titles(body)[1] == "heading, lean [rad]"
+    assert unit_text("kg m^2/s") == " [kg\u202fm²/s]"
+    assert unit_text("1") == ""
+
+
+@given(st.text("abc ", min_size=1, max_size=120).map(str.split).filter(bool).map(" ".join), st.floats(0.5, 4.0))
+def test_lines_are_as_wide_as_their_room_and_keep_every_letter(text: str, width: float) -> None:
+    lines = wrapped(text, width)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+    assert all(text_width(line) <= width for line in lines)
+    if all(text_width(word) <= width for word in text.split()):
+        assert " ".join(lines) == text
+
+
+# colours
+
+
+def lab(color: str, sight: Any) -> Any:
+    """CIE L*a*b* of a colour as it is seen; `sight` acts on linear RGB."""
+    srgb = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    linear = np.clip(np.array(sight) @ np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4), 0, 1)
+    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    white = np.array([0.9505, 1.0, 1.089])
+    ratio = to_xyz @ linear / white
+    f = np.where(ratio > 0.008856, np.cbrt(ratio), 7.787 * ratio + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+SIGHTS = {  # Machado, Oliveira, Fernandes 2009, severity 1
+    "usual": np.eye(3),
+    "protan": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deutan": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "tritan": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+
+
+@pytest.mark.parametrize("sight", SIGHTS)
+def test_what_stands_in_one_plane_differs_for_every_reader(sight: str) -> None:
+    together = [*PALETTE[:2], GOAL, ARROWS[0], INK]
+    for i, one in enumerate(together):
+        for other in together[:i]:
+            assert np.linalg.norm(lab(one, SIGHTS[sight]) - lab(other, SIGHTS[sight])) > 15, (one, other)
+
+
+def test_the_first_curves_differ_in_grey_print() -> None:
+    lightness = [lab(color, np.eye(3))[0] for color in PALETTE[:3]]
+    assert min(abs(a - b) for i, a in enumerate(lightness) for b in lightness[:i]) > 15
+
+
+# whole pictures
+
+
+@cache
+def picture(launch: str) -> Any:
+    """The report picture of a short run, drawn once; None of a launch file that is refused."""
+    try:
+        run = servonode.simulate(launch, run__duration=SHORT)
+    except LaunchError:
+        return None
+    figure = report_figure(run, launch)
+    figure.set_dpi(100)
+    figure.draw_without_rendering()
+    return figure
+
+
+def words(figure: Any) -> list[Text]:
+    """All text that is drawn."""
+    return [each for each in figure.findobj(Text) if each.get_visible() and each.get_text().strip()]
+
+
+@pytest.mark.parametrize("launch", packaged())
+def test_every_packaged_launch_file_has_a_picture_in_which_nothing_covers_anything(launch: str) -> None:
+    figure = picture(launch)
+    if figure is None:
+        pytest.skip("it is refused")
+    assert figure.get_figwidth() == WIDTH
+    renderer = figure.canvas.get_renderer()
+    boxes = [axis.get_tightbbox(renderer) for axis in figure.axes]
+    page = figure.bbox
+    for i, box in enumerate(boxes):
+        assert page.x0 - 1 <= box.x0
+        assert box.x1 <= page.x1 + 4
+        assert page.y0 - 1 <= box.y0
+        assert box.y1 <= page.y1 + 1
+        for other in boxes[:i]:
+            width = min(box.x1, other.x1) - max(box.x0, other.x0)
+            height = min(box.y1, other.y1) - max(box.y0, other.y0)
+            assert width <= 1 or height <= 1, (width, height)
+    assert min(text.get_fontsize() for text in words(figure)) >= SIZE
+    for axis in figure.axes:
+        check_legend(axis, renderer)
+
+
+def check_legend(axis: Any, renderer: Any) -> None:
+    """It stands above the axis, in which every curve stays, and beside or below the title."""
+    legend = axis.get_legend()
+    if legend is None:
+        return
+    box = legend.get_window_extent(renderer)
+    assert box.y0 >= axis.bbox.y1
+    for line in axis.lines:
+        assert line.get_clip_on()
+        points = axis.transData.transform(line.get_xydata()) if len(line.get_xydata()) else np.zeros((0, 2))
+        inside = points[np.isfinite(points).all(axis=1) & (points[:, 1] <= axis.bbox.y1)]
+        assert not any(box.contains(x, y) for x, y in inside)
+    title = axis.get_title(loc="left")
+    if title.strip():
+        lines = title.count("\n") + 1
+        beside = axis._left_title.get_window_extent(renderer)
+        right_of_it = box.x0 >= beside.x1 - 1 or lines > 1
+        assert right_of_it or box.y1 <= beside.y0 + 5
+
+
+def test_a_round_size_is_at_most_the_size() -> None:
+    for size in (0.1, 0.09999999999999999, 1.0, 7.3, 2e-9):
+        assert round_size(size) <= size * (1 + 1e-9)
+
+
+def test_the_text_is_at_least_8_pt_where_a_picture_is_17_cm_wide_and_on_a_page() -> None:
+    assert abs(WIDTH * 2.54 - 17) < 0.05
+    assert SIZE == 8.0
+    assert PRINT["font.size"] == SIZE
+    assert 96 * WIDTH < PIXELS  # on a page it is larger
+
+
+def test_the_plane_of_a_path_has_its_shape() -> None:
+    for launch in ("trailer_line", "sphero_circle", "ball_tilted"):
+        figure = report_figure(servonode.simulate(launch), launch)
+        axis = figure.axes[0]
+        box = axis.get_window_extent()
+        drawn = [line.get_xydata() for line in axis.lines if line.get_linestyle() == "-" and len(line.get_xydata())]
+        points = np.concatenate(drawn)
+        points = points[np.isfinite(points).all(axis=1)]
+        (x0, x1), (y0, y1) = axis.get_xlim(), axis.get_ylim()
+        used = np.ptp(points, axis=0) / (x1 - x0, y1 - y0)
+        assert min(used) > 0.55, launch
+        assert (x1 - x0) / box.width == pytest.approx((y1 - y0) / box.height, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("launch", "name"),
+    [
+        ("trailer_line", "wanted line"),
+        ("trailer_circle", "wanted circle"),
+        ("sphero_line", "wanted line"),
+        ("sphero_circle", "wanted circle"),
+        ("snowboarder_slalom", "wanted slalom"),
+        ("snowboarder_curve", "wanted curve"),
+        ("trailer_pursuit", "target"),
+    ],
+)
+def test_the_wanted_path_is_drawn(launch: str, name: str) -> None:
+    axis = report_figure(servonode.simulate(launch, run__duration=4.0), launch).axes[0]
+    lines = [line for line in axis.lines if line.get_color() == GOAL and line.get_label() == name]
+    assert len(lines) == 1
+    assert name in [text.get_text() for text in axis.get_legend().get_texts()]
+
+
+def test_snapshots_do_not_cover_each_other() -> None:
+    from matplotlib.path import Path
+
+    axis = report_figure(servonode.simulate("trailer_line"), "trailer_line").axes[0]
+    outlines = [line for line in axis.lines if line.get_color() == INK and len(line.get_xdata()) > 2]
+    shades: dict[float, list[Any]] = {}
+    for line in outlines:
+        shades.setdefault(line.get_alpha(), []).append(Path(line.get_xydata()))
+    assert len(shades) >= 5
+    snapshots = list(shades.values())
+    for i, one in enumerate(snapshots):
+        for other in snapshots[:i]:
+            assert not any(a.intersects_path(b) for a in one for b in other)
+
+
+def test_the_times_of_snapshots_do_not_cover_each_other() -> None:
+    figure = report_figure(servonode.simulate("trailer_hitch_swing"), "trailer_hitch_swing")
+    renderer = figure.canvas.get_renderer()
+    boxes = [text.get_window_extent(renderer) for text in figure.axes[0].texts if text.get_text().endswith(" s")]
+    assert len(boxes) >= 6
+    for i, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[:i])
+
+
+def test_small_values_are_divided_by_a_power_of_ten_that_is_stated() -> None:
+    from matplotlib.figure import Figure
+
+    axis = Figure(figsize=(4, 3)).add_subplot()
+    t = np.linspace(0, 1, 50)
+    assert draw_curves(axis, t, [Curve("F", 4e-6 * t, INK)], False) == -6
+    assert [tick.get_text() for tick in axis.get_yticklabels()][:3] == ["0", "1", "2"]
+
+
+def test_a_head_says_how_high_it_is() -> None:
+    one = Head.of("torque", ["a", "b"], 3.0)
+    assert one.beside
+    many = Head.of("torque of the wheels", ["a long name of a curve"] * 4, 2.0)
+    assert not many.beside
+    assert many.legend_rows > 1
+    assert many.height > one.height
+
+
+@pytest.mark.parametrize("ending", ["pdf", "svg"])
+def test_words_stay_words_in_pdf_and_svg(ending: str, tmp_path: Any) -> None:
+    file = tmp_path / f"a.{ending}"
+    write_report(servonode.simulate("trailer_line", run__duration=SHORT), "trailer_line", file)
+    written = file.read_bytes()
+    if ending == "svg":
+        assert b">robot</text>" in written
+    else:
+        assert b"/FontFile2" in written  # the font is in the file, as TrueType
+        assert b"/Type3" not in written.replace(b" ", b"")

@@ -1,0 +1,84 @@
+"""Where planes stand on a page: by their shape, so that equal scales leave nothing empty."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from servonode.views.columns import Placed, beside, block
+from servonode.views.heads import Head
+from servonode.views.sheet import LEFT, NAMED, RIGHT, WIDTH, Cell, Row
+
+FULL = WIDTH - LEFT - RIGHT  # in; of an axis as wide as the page
+WIDE = 1.7  # width over height from which a plane wants the whole width
+HIGHEST, LOWEST = 3.4, 1.7  # in; of a plane's axis, and of one of two that share a row
+NARROWEST = 1.8  # in; of a plane's axis beside another one
+MOST = 0.44  # of the page's width, for a plane beside panels
+
+
+class Plane(Protocol):
+    """A view with equal scales that knows its shape."""
+
+    @property
+    def aspect(self) -> float:
+        """Width over height."""
+        ...
+
+    def head(self, width: float) -> Head:
+        """What stands above an axis of this width [in]."""
+        ...
+
+    def draw(self, axis: Any, width: float, height: float) -> None:
+        """Draw it into an axis of this size [in]."""
+        ...
+
+
+def placed_rows(planes: Sequence[Plane], panels: Sequence[Placed], between: Sequence[Row] = ()) -> list[Row]:
+    """Planes, wide ones first, then rows that stand between, then panels; a single plane has panels beside it."""
+    shared = _shared_height(planes) if len(planes) == 2 else 0.0
+    both = shared >= LOWEST and min(shared * each.aspect for each in planes) >= NARROWEST
+    wide = [each for each in planes if each.aspect >= WIDE and not both]
+    others = [each for each in planes if each.aspect < WIDE or both]
+    rows = [wide_row(each) for each in wide]
+    if len(others) == 1 and panels:
+        row, panels = plane_and_panels(others[0], panels)
+        rows.append(row)
+    else:
+        rows += [planes_row(others[i : i + 2]) for i in range(0, len(others), 2)]
+    rows += between
+    return [*rows, block(panels)] if panels else rows
+
+
+def _plane(plane: Plane, left: float, top: float, width: float, height: float) -> Cell:
+    return Cell(left, top, width, height, lambda axis: plane.draw(axis, width, height))
+
+
+def wide_row(plane: Plane) -> Row:
+    """A plane as wide as the page."""
+    height = min(FULL / plane.aspect, HIGHEST)
+    head = plane.head(FULL).height
+    return Row(head + height + NAMED, [_plane(plane, LEFT, head, FULL, height)])
+
+
+def _shared_height(planes: Sequence[Plane]) -> float:
+    """The height [in] of planes that share a row."""
+    return (WIDTH - len(planes) * (LEFT + RIGHT)) / sum(each.aspect for each in planes)
+
+
+def planes_row(planes: Sequence[Plane]) -> Row:
+    """Planes side by side, of the same height."""
+    height = min(_shared_height(planes), HIGHEST)
+    widths = [height * each.aspect for each in planes]
+    heads = [each.head(width).height for each, width in zip(planes, widths, strict=True)]
+    left, cells = LEFT, []
+    for plane, width in zip(planes, widths, strict=True):
+        cells.append(_plane(plane, left, max(heads), width, height))
+        left += width + RIGHT + LEFT
+    return Row(max(heads) + height + NAMED, cells)
+
+
+def plane_and_panels(plane: Plane, panels: Sequence[Placed]) -> tuple[Row, Sequence[Placed]]:
+    """A plane with panels at its right, and the panels that are left."""
+    width = min(MOST * WIDTH, HIGHEST * 1.2 * plane.aspect)
+    height = width / plane.aspect
+    head = plane.head(width).height
+    right, rest = beside(panels, LEFT + width + RIGHT + LEFT, head + height + NAMED)
+    return Row(head + height + NAMED, [_plane(plane, LEFT, head, width, height), *right]), rest

@@ -1,0 +1,96 @@
+"""Parts of a picture of a machine that planes and strips share: lines, arrows with their scale, what they take up."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.plants.view import View
+from servonode.views.heads import SIZE, text_width
+from servonode.views.limits import GREATEST
+from servonode.views.palette import ARROWS, INK
+from servonode.views.scene import Scene
+
+Array = npt.NDArray[np.float64]
+UNSEEN = 1e-3  # of an arrow to the largest one, below which it is not drawn
+KEY_GAP = 0.06  # in; between the arrow that states the scale and its words
+THICK = 0.017  # in; of an arrow's shaft
+TIP: dict[str, float] = {"headwidth": 3.6, "headlength": 4.2, "headaxislength": 3.8}  # in widths of the shaft
+
+
+@dataclass(frozen=True)
+class Arrows:
+    """The arrows of a view at its instants: those that can be seen, and the scale [unit per m] that all have."""
+
+    at: list[dict[str, Array]]
+    names: tuple[str, ...]
+    scale: float
+    unit: str
+    known: float  # size of the arrow that states the scale
+
+    @classmethod
+    def of(cls, scene: Scene, view: View, largest: float, longest: float) -> Self:
+        """What nowhere has a length to be seen is left out; one of the largest size is drawn as long as said [m]."""
+        least = UNSEEN * largest if largest else np.inf
+        found = [scene.arrows(i, view) for i in scene.instants]
+        seen = [{name: each[name] for name in each if least < np.hypot(*each[name][1]) < np.inf} for each in found]
+        names = tuple(dict.fromkeys(name for each in seen for name in each))
+        known = round_size(0.7 * largest) if names else 0.0
+        return cls(seen, names, largest / longest if names else 1.0, view.arrow_unit, known)
+
+    @property
+    def tips(self) -> list[Array]:
+        """Both ends of all arrows, (2, 2) each."""
+        return [np.array([foot, foot + vector / self.scale]) for each in self.at for foot, vector in each.values()]
+
+    @property
+    def text(self) -> str:
+        return f"{self.known:g} {self.unit}"
+
+    def key_width(self, per_m: float) -> float:
+        """The room [in] that stating the scale takes, at so many inches per metre."""
+        return self.known / self.scale * per_m + KEY_GAP + text_width(self.text) + 0.08 if self.names else 0.0
+
+    def draw(self, axis: Any, shifts: Sequence[Array], width: float, above: float) -> list[Any]:
+        """Draw them, each instant shifted, with the scale at the right end of the title; handles for the legend.
+
+        width: of the axis [in]; above: of the key, over its height.
+        """
+        handles, drawn = [], None
+        for color, name in zip(cycle(ARROWS), self.names, strict=False):
+            feet = np.array([each[name][0] + at for each, at in zip(self.at, shifts, strict=True) if name in each]).T
+            vectors = np.array([each[name][1] for each in self.at if name in each]).T
+            look: Any = {"color": color, "angles": "xy", "scale_units": "xy", "units": "inches", "zorder": 5}
+            drawn = axis.quiver(*feet, *vectors, scale=self.scale, minlength=0, width=THICK, **TIP, **look)
+            handles.append(axis.plot([], [], color=color, linewidth=2.0, label=name)[0])
+        if drawn is not None:
+            at = (1 - (text_width(self.text) + KEY_GAP) / width, 1 + above)
+            words: Any = {"labelpos": "E", "color": INK, "labelsep": KEY_GAP, "fontproperties": {"size": SIZE}}
+            axis.quiverkey(drawn, *at, self.known, self.text, **words)
+        return handles
+
+
+def box_of(lines: Iterable[Array]) -> tuple[Array, Array]:
+    """Lowest and highest corner (2,) of what is finite; of some extent even where there is nothing."""
+    points = np.concatenate([np.zeros((0, 2)), *lines])
+    points = points[(np.abs(points) < GREATEST / 10).all(axis=1)]
+    if not len(points):
+        return np.full(2, -1.0), np.full(2, 1.0)
+    low, high = points.min(axis=0), points.max(axis=0)
+    least = 1e-6 * max(float(np.abs(points).max()), 1e-3)
+    return (low - least, high + least) if max(high - low) < least else (low, high)
+
+
+def draw_line(axis: Any, line: Array, **look: Any) -> None:
+    """A polyline; a single point is a dot."""
+    dot = {"marker": "o", "markersize": 3, "linestyle": "none"} if len(line) == 1 else {}
+    axis.plot(line[:, 0], line[:, 1], **look, **dot)
+
+
+def round_size(size: float) -> float:
+    """1, 2 or 5 times a power of ten, at most the size (above zero)."""
+    power = 10.0 ** np.floor(np.log10(size))
+    return float(max(each * power for each in (1, 2, 5) if each * power <= size * (1 + 1e-9)))

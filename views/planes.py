@@ -1,0 +1,201 @@
+"""A machine's path in a plane, with the path that it is to follow and outlines at a few instants."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import cycle
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.plants.view import View
+from servonode.views.heads import KEY, SIZE, Head, text_width
+from servonode.views.outlines import Arrows, box_of, draw_line
+from servonode.views.palette import GOAL, GUIDE, INK, PALETTE
+from servonode.views.scene import Scene
+from servonode.views.sheet import label_axes
+from servonode.views.snapshots import apart, digits_of, time_text, well_spread
+from servonode.views.wanted import wanted_paths
+
+Array = npt.NDArray[np.float64]
+LONGEST = 0.12  # of the longest arrow to the extent of what it is drawn on
+APART = 0.05  # of two numbers to the extent of what they are drawn on
+AROUND, AROUND_TIMES = 0.05, 0.065  # of the room around what is drawn to its larger side, for numbers and for times
+FLATTEST = 8.0  # width over height of a plane at most, and its inverse at least
+NUMBER: Any = {"fontsize": SIZE, "color": INK, "ha": "center", "va": "center", "zorder": 6}
+ASIDE = (np.array([1.0, 0.0]), np.array([-1.0, 0.0]), np.array([0.0, 1.0]), np.array([0.0, -1.0]))
+DASHED: Any = {"color": GOAL, "linewidth": 1.0, "linestyle": (0, (4, 2.5)), "zorder": 2.5}
+
+
+@dataclass(frozen=True)
+class Map:
+    """A plane with the paths of machine and goal and outlines at a few instants, and the region [m] that it shows."""
+
+    scene: Scene  # at the instants whose outlines are drawn
+    numbers: Mapping[int, str]  # what stands beside which instant
+    view: View
+    arrows: Arrows
+    low: Array
+    high: Array
+
+    @classmethod
+    def of(cls, scene: Scene, view: View, numbered: bool) -> Self:
+        """What a run has in this view; numbered: the scene's instants are those of strips, with their numbers."""
+        if numbered:
+            numbers = {i: str(n + 1) for n, i in enumerate(scene.instants)}
+            scene = replace(scene, instants=apart(scene, view))
+        else:
+            scene = well_spread(scene, view)
+            numbers = {i: time_text(float(scene.run.t[i]), digits_of(scene)) for i in scene.instants}
+        lines = [line for i in scene.instants for each in (view.outline, view.guides) for line in scene.lines(i, each)]
+        lines += [*(scene.path(pair).T for pair in view.trails.values()), *_goal(scene, view)]
+        low, high = box_of(lines)
+        arrows = Arrows.of(scene, view, scene.largest([view]), LONGEST * float(max(high - low)))
+        low, high = box_of([np.array([low, high]), *arrows.tips])
+        return cls(scene, numbers, view, arrows, *framed(low, high, AROUND if numbered else AROUND_TIMES, FLATTEST))
+
+    @property
+    def aspect(self) -> float:
+        """Width over height."""
+        width, height = self.high - self.low
+        return float(width / height)
+
+    def wanted(self) -> dict[str, Array]:
+        """The fixed paths that are asked for, as far as they are seen here."""
+        paths = wanted_paths(self.scene.run.closed_loop, self.view, self.low, self.high)
+        inside = {name: ((line >= self.low) & (line <= self.high)).all(axis=1).any() for name, line in paths.items()}
+        return {name: line for name, line in paths.items() if inside[name]}
+
+    def head(self, width: float) -> Head:
+        """What stands above an axis of this width [in]."""
+        names = [*self.view.trails, *self.wanted(), *(["target"] if len(_goal(self.scene, self.view)) else [])]
+        right = self.arrows.key_width(width / float(self.high[0] - self.low[0]))
+        title = self.view.title or (" " if right else "")
+        return Head.of(title, [*names, *self.arrows.names], width, right)
+
+    def draw(self, axis: Any, width: float, height: float) -> None:
+        """Draw it into an axis of this size [in], which may be somewhat wider or higher than it wants."""
+        middle, per_m = (self.low + self.high) / 2, min(np.array([width, height]) / (self.high - self.low))
+        half = np.array([width, height]) / per_m / 2
+        axis.set_xlim(middle[0] - half[0], middle[0] + half[0])
+        axis.set_ylim(middle[1] - half[1], middle[1] + half[1])
+        axis.set_aspect("equal", adjustable="box")
+        handles = self._draw_paths(axis)
+        for number, i in enumerate(self.scene.instants):
+            shade = 0.35 + 0.65 * number / max(len(self.scene.instants) - 1, 1)
+            for line in self.scene.lines(i, self.view.guides):
+                draw_line(axis, line, color=GUIDE, linewidth=0.6, zorder=1)
+            for line in self.scene.lines(i, self.view.outline):
+                draw_line(axis, line, color=INK, linewidth=0.8, alpha=shade, zorder=3)
+        self._draw_numbers(axis, per_m)
+        head = self.head(width)
+        above = (head.height - KEY) / height
+        handles += self.arrows.draw(axis, [np.zeros(2)] * len(self.scene.instants), width, above)
+        head.draw(axis, handles, self.arrows.key_width(per_m))
+        rounded_ticks(axis, width, height)
+        label_axes(axis, *self.view.axes)
+
+    def _draw_paths(self, axis: Any) -> list[Any]:
+        """Paths of the machine, then what it is to follow."""
+        drawn = [
+            axis.plot(*self.scene.path(pair), color=color, linewidth=1.2, label=label, zorder=2)[0]
+            for color, (label, pair) in zip(cycle(PALETTE), self.view.trails.items(), strict=False)
+        ]
+        drawn += [axis.plot(*line.T, label=name, **DASHED)[0] for name, line in self.wanted().items()]
+        for goal in _goal(self.scene, self.view):
+            drawn.append(axis.plot(*goal.T, label="target", **DASHED)[0])
+            axis.plot(*goal[self.scene.instants].T, "o", color=GOAL, markersize=3, zorder=4)
+            for pair in list(self.view.trails.values())[:1]:
+                for i in self.scene.instants:
+                    axis.plot(*np.array([self.scene.path(pair)[:, i], goal[i]]).T, color=GOAL, linewidth=0.4, alpha=0.6)
+        return drawn
+
+    def _draw_numbers(self, axis: Any, per_m: float) -> None:
+        """Number the instants beside the path, but for those that stand where another one or its number does."""
+        from matplotlib.patheffects import withStroke
+
+        for pair in list(self.view.trails.values())[:1]:
+            path, placed, taken = self.scene.path(pair).T, np.zeros((0, 2)), np.zeros((0, 4))
+            page = np.sort(np.array([axis.get_xlim(), axis.get_ylim()])) * per_m * 72
+            least = APART * float(max(self.high - self.low))
+            for i in sorted(self.numbers, key=lambda i: i not in self.scene.instants):
+                near = np.abs(placed - path[i]).max(axis=1) < least
+                if not np.isfinite(path[i]).all() or near.any():
+                    continue
+                half = np.array([text_width(self.numbers[i]) * 36, SIZE / 2])
+                out = self._beside(path, i)
+                free = [self._offset(path, i, way, half, per_m) for way in (out, -out, *ASIDE)]
+                at = path[i] * per_m * 72
+                free = [each for each in free if _inside(at + each, half, page) and not _covers(at + each, half, taken)]
+                if not free:
+                    continue
+                if i not in self.scene.instants:
+                    axis.plot(*path[i], "o", color=INK, markersize=2, zorder=4)
+                text = axis.annotate(self.numbers[i], path[i], free[0], textcoords="offset points", **NUMBER)
+                text.set_path_effects([withStroke(linewidth=2.0, foreground="w")])
+                placed = np.vstack([placed, path[i]])
+                taken = np.vstack([taken, [*(at + free[0]), *half]])
+
+    def _offset(self, path: Array, i: int, way: Array, half: Array, per_m: float) -> Array:
+        """Where a number of this half size [pt] stands from the path [pt], clear of the outline."""
+        reach = self._reach(i, path[i], way) * per_m * 72 + 3 + float(np.hypot(*(half * way)))
+        return way * reach
+
+    def _beside(self, path: Array, i: int) -> Array:
+        """A unit vector across the path, outwards, or to the other side where an arrow points outwards."""
+        steps = path[min(i + 1, len(path) - 1) :] - path[i]
+        back = path[i] - path[: max(i, 1)][::-1]
+        moved = [*steps[np.hypot(*steps.T) > 1e-9][:1], *back[np.hypot(*back.T) > 1e-9][:1]]
+        across = np.array([-moved[0][1], moved[0][0]]) / np.hypot(*moved[0]) if moved else np.array([0.0, 1.0])
+        outwards = float(across @ (path[i] - np.nanmean(path, axis=0)))
+        size = float(max(self.high - self.low))
+        across = across if outwards > 1e-3 * size or (abs(outwards) <= 1e-3 * size and across[1] >= 0) else -across
+        seen = self.arrows.at[self.scene.instants.index(i)] if i in self.scene.instants else {}
+        pull = sum((vector / self.arrows.scale for _, vector in seen.values()), np.zeros(2))
+        return -across if float(across @ pull) > 0.02 * size else across
+
+    def _reach(self, i: int, at: Array, away: Array) -> float:
+        """How far the outline reaches from the path that way [m]."""
+        if i not in self.scene.instants:
+            return 0.0
+        lines = self.scene.lines(i, self.view.outline)
+        near = [line for line in lines if len(line) != 2 and np.isfinite(line).all()]
+        return max((float(((line - at) @ away).max()) for line in near), default=0.0)
+
+
+def _inside(at: Array, half: Array, page: Array) -> bool:
+    """Whether a box about a point, with its half size, is inside of the ends (2, 2) of both axes."""
+    return bool((page[:, 0] <= at - half).all() and (at + half <= page[:, 1]).all())
+
+
+def _covers(at: Array, half: Array, taken: Array) -> bool:
+    """Whether a box about a point covers one of others (n, 4): middle and half size each."""
+    apart = np.abs(taken[:, :2] - at) - taken[:, 2:] - half
+    return bool((apart < 0).all(axis=1).any())
+
+
+def rounded_ticks(axis: Any, width: float, height: float) -> None:
+    """Ticks at 1, 2, 5 of a power of ten, which have few digits, as many as an axis of this size [in] has room for."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.xaxis.set_major_locator(MaxNLocator(max(int(width / 0.5), 3), steps=[1, 2, 5, 10]))
+    axis.yaxis.set_major_locator(MaxNLocator(max(int(height / 0.3), 3), steps=[1, 2, 5, 10]))
+    axis.ticklabel_format(useMathText=True)
+    axis.yaxis.get_offset_text().set(ha="right", fontsize=SIZE)  # beside the legend
+    axis.xaxis.get_offset_text().set_fontsize(SIZE)
+
+
+def framed(low: Array, high: Array, room: float, flattest: float) -> tuple[Array, Array]:
+    """Corners with room around them, in parts of the larger side, and not flatter than said."""
+    more = room * float(max(high - low))
+    width, height = high - low + 2 * more
+    grow = np.array([max(height / flattest - width, 0.0), max(width / flattest - height, 0.0)]) / 2
+    return low - more - grow, high + more + grow
+
+
+def _goal(scene: Scene, view: View) -> list[Array]:
+    """The target's path (rows, 2), if there is one."""
+    if not view.goal or not set(view.goal) <= scene.goals.keys():
+        return []
+    path = np.array([scene.goals[name] for name in view.goal]).T
+    return [path] if np.isfinite(path).any() else []
