@@ -80,9 +80,9 @@ class _Late:
 
 @dataclass(frozen=True)
 class _Explained:
-    """What a residual may be without a fault of the goal: by hold and noise, and by what an estimator knows.
+    """What a residual may be without a fault of the goal: by zero-order hold and noise, and by what an estimator knows.
 
-    What the hold leaves under inputs that the program states is not known: `unknown` stands for it.
+    What the zero-order hold leaves under inputs that the program states is not known: `unknown` stands for it.
     """
 
     held: float
@@ -101,8 +101,8 @@ def _explained(name: str, found: Examination, amplitude: float) -> _Explained:
 def _missed(late: _Late, first: float, amplitude: float, limited: float, explained: _Explained) -> str:
     """Why the goal counts as not reached; empty where it is reached, or the residual still decays.
 
-    The size of the goal is its amplitude or the initial residual, whichever is larger. The hold's own residual is
-    allowed for only while the goal is constant: a goal that moves too fast for the period is not reached.
+    The size of the goal is its amplitude or the initial residual, whichever is larger. The residual of the zero-order
+    hold is allowed for only while the goal is constant: a goal that moves too fast for the period is not reached.
     """
     size, moves = max(first, amplitude), amplitude > ROUNDING
     allowed = max(BAND * explained.noise, explained.estimated, ROUNDING, 0.0 if moves else BAND * explained.held)

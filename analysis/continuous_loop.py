@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from servonode.analysis.simulate import SimulationError
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.mechanics.equilibrium import passive
 
 Array = npt.NDArray[np.float64]
 RTOL = ATOL = 1e-9
@@ -15,7 +16,6 @@ HUGE = 1e6  # a velocity beyond this (m/s, rad/s) runs away
 SOON = 1e-2  # an escape is one that comes within this share of the time already past
 SIDE = 1e-3  # of the differences of fourth order, relative to the states (to 1 for states below 1)
 SERVED = 1e-3  # a residual below this is met
-SEED = 1
 
 
 class ContinuousLoop:
@@ -148,15 +148,11 @@ class ContinuousLoop:
 def passive_coordinates(loop: ContinuousLoop) -> tuple[str, ...]:
     """Coordinates, and own states, on which no rate depends but those of other passive ones: places, wheel angles.
 
-    They are found at a state beside the initial one.
+    They are found at states beside the initial one.
     """
-    entries = loop.entries
-    x = loop.start + np.random.default_rng(SEED).uniform(-0.05, 0.05, len(loop.start))
-    rates = loop.rates(0.0, x)[entries]
-    moved = [loop.rates(0.0, x + 0.01 * row)[entries] for row in np.eye(len(x))[entries]]
-    depends = np.array([np.abs(each - rates) > 1e-9 * (1 + np.abs(rates)) for each in moved])  # [i, j]: j on i
-    passive: set[int] = set()
-    candidates = set(range(len(entries))) - set(loop.velocities)
-    while new := {i for i in candidates - passive if set(np.flatnonzero(depends[i])) <= passive}:
-        passive |= new
-    return tuple(loop.names[i] for i in sorted(passive))
+
+    def linearised(x: Array) -> tuple[Array, Array]:
+        return loop.rates(0.0, x)[loop.entries], loop.jacobian(0.0, x)[0]
+
+    candidates = sorted(set(range(len(loop.entries))) - set(loop.velocities))
+    return tuple(loop.names[i] for i in passive(linearised, loop.start, candidates))

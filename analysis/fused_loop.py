@@ -29,7 +29,8 @@ class LoopKernel(Protocol):
         residuals: Annotated[Array, "n_s"], recorded: Annotated[Array, "n_recorded"],
         rows: Annotated[Array, "any", "n_row"], answers: Annotated[Array, "any", "n_answer"], predicts: int,
         x_ahead: State, c_believed: Annotated[Array, "n_c_believed"], f: Annotated[Array, "n_integrals"],
-        period: float, memory: Annotated[Array, "n_memory"], progress: Annotated[Whole, 3],
+        period: float, memory: Annotated[Array, "n_memory"], determinant: Annotated[Array, 1],
+        progress: Annotated[Whole, 3],
     ) -> int: ...  # fmt: skip
 
 
@@ -40,7 +41,7 @@ from {steps} import n_x, n_tau, n_constants, advance
 from {believed} import n_constants as n_c_believed, advance as advance_believed
 {faults}from {law} import n_constants as n_c_law, n_y, n_out, n_s, n_own, n_memory, law{follow}
 
-{sizes}PAUSE = 2000000  # steps, about a second: then the interpreter may hear an interrupt
+{sizes}PAUSE = 2000000  # steps, about a second: then the interpreter can handle an interrupt
 
 
 {definition}\
@@ -60,7 +61,7 @@ from {believed} import n_constants as n_c_believed, advance as advance_believed
                 y_signals[i] = signals[answer, i]
             {states}
             if {fault}law(t, x, y, c_law, K, out) != 0:
-                return k
+                return k{crossing}
             answers[answer, {answer_step}] = k
             for i in range(len(recorded)):
                 answers[answer, {answer_recorded} + i] = recorded[i]
@@ -109,6 +110,10 @@ from {believed} import n_constants as n_c_believed, advance as advance_believed
                 return k
 '''
 
+_CROSSING = """
+            if out[{at}]*determinant[0] < 0.0:
+                return k
+            determinant[0] = out[{at}]"""
 _FOLLOW = "follow(t, x, y, c_law, t - (answers[answer - 1, {step}] * step_ns / 1e9 if answer > 0 else 0.0), memory)"
 
 
@@ -141,6 +146,7 @@ def fused_loop(closed_loop: ClosedLoop, every: int, record: Recorder, answers: R
         "fault": "faults(t, x, c) != 0 or " if watched else "",
         "follow": ", follow" if law.description.states else "",
         "states": _FOLLOW.format(step=kept.step.start) if law.description.states else "",
+        "crossing": _CROSSING.format(at=law.answer_layout.determinant.start) if law.description.tells_crossings else "",
     }
     columns = {"row_step": row.step, "row_x": row.x, "row_inputs": row.inputs}
     columns |= {"answer_step": kept.step, "answer_recorded": kept.recorded, "answer_states": kept.states}
@@ -154,7 +160,7 @@ def fused_loop(closed_loop: ClosedLoop, every: int, record: Recorder, answers: R
         y, y[part.targets], y[part.signals], y[part.states], integrals,
         answer.out, answer.inputs, answer.residuals, answer.recorded, record.data, answers.data,
         predicts, np.zeros(len(x)), law.machine.c, np.zeros(len(integrals)), (launch.period_ns or 0) / 1e9,
-        law.memory(), np.zeros(3, dtype=np.int64),
+        law.memory(), np.zeros(1), np.zeros(3, dtype=np.int64),
     )  # fmt: skip
     stopped = -2
     while stopped == -2:

@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.analysis.continuous_loop import ContinuousLoop
+from servonode.mechanics.equilibrium import Slope, zero_near
 
 Array = npt.NDArray[np.float64]
 SMALLEST_PIVOT = 1e-6
-ITERATIONS, LONGEST_STEP, SOLVED, STALLED = 40, 0.5, 1e-9, 8  # of Newton's method; the step in m, rad, m/s, rad/s
-STUCK = 1e-12  # share of the largest singular value below which a direction is left alone
+LONGEST_STEP = 0.5  # m, rad, m/s, rad/s: of Newton's method, so that it finds what is near
 NEUTRAL = 1e-3  # 1/s; a real part below this is neither growth nor decay
 
 
@@ -92,24 +92,20 @@ class InternalMotion:
 
         Passive coordinates may move on. Damped Newton steps of least size.
         """
-        x, entries, sizes = x.copy(), self.loop.entries, []
-        for _ in range(ITERATIONS):
-            if self.loop.refusal(t, x):
+        entries = self.loop.entries
+
+        def values(at: Array) -> tuple[Array, Slope] | None:
+            if self.loop.refusal(t, at):
                 return None
-            A, C = self.loop.jacobian(t, x)
+            A, C = self.loop.jacobian(t, at)
             if not (np.isfinite(A).all() and np.isfinite(C).all()):
                 return None
             free = self.parameters(C)
             resting = free[self._lively[free]]
-            left = np.append(self.loop.held(t, x), self.loop.rates(t, x)[entries][resting])
-            sizes.append(float(np.abs(left).max(initial=0.0)))
-            if sizes[-1] < SOLVED:
-                return x
-            if len(sizes) > STALLED and sizes[-1] > min(sizes[:-STALLED]) / 2:
-                return None
-            step = np.linalg.lstsq(np.concatenate([C, A[resting]]), -left, rcond=STUCK)[0]
-            x[entries] += step * min(1.0, LONGEST_STEP / max(float(np.abs(step).max()), STUCK))
-        return None
+            left = np.append(self.loop.held(t, at), self.loop.rates(t, at)[entries][resting])
+            return left, lambda: np.concatenate([C, A[resting]])
+
+        return zero_near(values, x, entries, LONGEST_STEP)
 
     def distance(self, x: Array, other: Array, at: Linearised) -> float:
         """The largest difference of two states in what is left free: angles as they are, others relative above 1.

@@ -26,7 +26,8 @@ UNSEEN = 1e-3  # of what is known at the start: readings that say less of a dire
 PART = 0.05  # of a direction, from which on a state belongs to it
 FADES = 0.1  # a difference that the motion itself reduces to this share does not drift
 MATTERS = 1e-3  # share of a residual's slope, from which on a direction matters to it
-GROWS = 2.0  # times the start's standard deviation of a residual from which on it is warned of
+GROWS = 2.0  # times the initial standard deviation of a residual, from which on a warning names it
+REJECTED = 0.05  # of a sensor's readings: a gate that rejects more has been told too small a noise, or is too narrow
 SURE = 5.0  # NEES in units of its dimensions from which on an estimate is surer than it is right
 
 
@@ -67,6 +68,7 @@ def judge_estimate(closed_loop: ClosedLoop, ideal: Run, run: Run, found: Examina
     _tell_unobserved(unobserved, names, J, found)
     _tell_limits(closed_loop, unobserved, run, found)
     _tell_run(run, found)
+    _tell_gate(closed_loop, run, found)
 
 
 def unobserved_along(closed_loop: ClosedLoop, estimation: Estimation, run: Run) -> Unobserved:
@@ -257,3 +259,16 @@ def _tell_run(run: Run, found: Examination) -> None:
     if level == "warn":
         text += ": it is surer than it is right; give a larger initial_std or process_noise"
     found.add(level, "estimator", text)
+
+
+def _tell_gate(closed_loop: ClosedLoop, run: Run, found: Examination) -> None:
+    """How many readings the gate rejected in the run."""
+    if run.estimate is None or not run.estimate.rejected or not len(run.t):
+        return
+    assert closed_loop.sensing is not None
+    last, total = int(run.k[-1]), run.estimate.rejected_total
+    given = {each.description.name: each.expected(last, last) for each in closed_loop.sensing.effects}
+    text = ", ".join(f"{count} of {given[name]} readings of {name}" for name, count in total.items())
+    many = [name for name, count in total.items() if count > REJECTED * given[name]]
+    remedy = f": raise the noise of {', '.join(many)}, process_noise or gate" if many else ""
+    found.add("warn" if many else "good", "estimator", f"the gate rejected {text}{remedy}")

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from servonode.analysis.continuous_loop import SEED, ContinuousLoop
+from servonode.analysis.continuous_loop import ContinuousLoop
 
 Array = npt.NDArray[np.float64]
 SMALL = 1e-7  # size of the perturbations, relative to the states (to 1 for states below 1)
-COPIES = 4
+COPIES, SEED = 4, 1
 FACTOR = 100.0  # least growth of a perturbation that is called growing
 STEADY = 0.35  # least share of that growth (in logarithm) in the second half of its time: 1/2 is a steady rate
 AT_LAST = 0.9  # of the time: growth up to there has not ended

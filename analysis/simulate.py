@@ -14,7 +14,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.closed_loop.run import Run, largest_residuals, run_of_rows
 from servonode.controllers import ServoLaw
-from servonode.controllers.engine.layout import Answer
+from servonode.controllers.engine.layout import CROSSED, Answer
 from servonode.errors import ServonodeError
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.lockstep import lockstep, prepare
@@ -173,7 +173,16 @@ def simulate_continuous(closed_loop: ClosedLoop, every: int, rtol: float, atol: 
     def fault(t: float, extended: Array) -> float:
         return -1.0 if machine.fault(t, np.ascontiguousarray(extended[:n_x])) else 1.0
 
-    fault.terminal = True  # type: ignore[attr-defined]
+    def determinant(t: float, extended: Array) -> float:
+        assert law is not None
+        assert answer is not None
+        _closed_loop_input(closed_loop, law, t, np.ascontiguousarray(extended[:n_x]), u, extended[n_x:], answer)
+        return answer.determinant
+
+    events = [fault] if launch.plant.safety.faults and machine.description.faults else []
+    events += [determinant] if law and law.description.tells_crossings else []
+    for event in events:
+        event.terminal = True  # type: ignore[attr-defined]
     solution = solve_ivp(
         right_hand_side,
         (0.0, times[-1]),
@@ -182,15 +191,20 @@ def simulate_continuous(closed_loop: ClosedLoop, every: int, rtol: float, atol: 
         t_eval=times,
         rtol=rtol,
         atol=atol,
-        events=fault if launch.plant.safety.faults and machine.description.faults else None,
+        events=events or None,
     )
     if not solution.success:
         raise SimulationError(f"the continuous integration stopped at t = {solution.t[-1]:g} s: {solution.message}")
     if solution.status == 1:
-        at = np.ascontiguousarray(solution.y_events[0][-1][:n_x])
-        raise SimulationError(
-            f"at t = {solution.t_events[0][-1]:g} s {_fault_near(closed_loop, float(solution.t_events[0][-1]), at)}"
+        event, t, at = next(
+            (event, float(times[-1]), states[-1])
+            for event, times, states in zip(events, solution.t_events, solution.y_events, strict=True)
+            if len(times)
         )
+        if event is determinant and law and answer:
+            answer.status = CROSSED
+            raise SimulationError(f"at t = {t:g} s {law.explain(answer)}")
+        raise SimulationError(f"at t = {t:g} s {_fault_near(closed_loop, t, np.ascontiguousarray(at[:n_x]))}")
     part = PlantRecordLayout.of(machine.description)
     rows = np.zeros((len(times), part.computed.stop))
     answers = np.zeros((len(times), law.record_layout.size if law else 1))

@@ -112,6 +112,7 @@ def _schema(word: str, closed_loop: ClosedLoop) -> Schema:
             "nees": {"type": "number"},
             "dimensions": _INTEGER,
             "re": _INTEGER,
+            "rejected": _VALUES,
         },
         "setup": {},
     }

@@ -29,7 +29,7 @@ from servonode.analysis.comparison import sizes
 ROOT = Path(__file__).parent.parent
 SERVONODE = [sys.executable, "-m", "servonode.cli.main"]
 TASKS = {"pursuit": "trailer_pursuit", "reversing": "trailer_reverse"}
-LIMIT = "plant.safety.limit=5"  # N m; machines outside need one, and this one never acts
+LIMIT = "plant.safety.limit=5"  # N m; external plants need one, and this one never acts
 WAIT_S = 600
 WHEELS = ("encoder_left", "encoder_right", "gyroscope")
 TRUTH = ("--truth", "{build}/truth")

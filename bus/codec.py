@@ -16,7 +16,7 @@ from servonode.errors import ServonodeError
 REASONS = ("topic", "frames", "length", "malformed", "missing", "type", "non_finite", "limits")
 
 _FIXMAP_END = b"\x8f"  # first byte of a map with 15 keys; larger maps carry their size in the bytes after
-_FLOAT_BOUND = "Expected `float` "  # "... <= 1.0"; of a wrong type it says "Expected `float`, got `str`"
+_FLOAT_BOUND = "Expected `float` "  # "... <= 1.0"; for a wrong type: "Expected `float`, got `str`"
 _OTHER_BOUNDS = ("Expected `int` ", *(f"Expected `{kind}` of length" for kind in ("str", "array", "object")))
 _WIDER = {
     wire.Number: wire.WideNumber,
@@ -80,7 +80,7 @@ def encode_frames(topic: str, message: Message) -> tuple[bytes, bytes]:
 
 
 def _wide_twin(kind: type[Message]) -> type[msgspec.Struct]:
-    """The same fields, numbers typed as bounded integer or any finite float, so that the two differ."""
+    """A struct with the same fields that takes a number as bounded integer or as any finite float, and tells which."""
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
     for f in msgspec.structs.fields(kind):
         plain = wire.plain(f.type)
@@ -148,7 +148,7 @@ def _check_large_map(payload: bytes) -> None:
 
 
 def _refusal(error: Exception) -> MessageError:
-    """The refusal that the decoder's error stands for; its texts are pinned by the tests."""
+    """The MessageError for an error of the decoder, told by the decoder's texts, which tests compare."""
     text = str(error)
     if isinstance(error, (RecursionError, MemoryError)):
         return MessageError("limits", "nested too deep or too large")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from servonode.bus.run_folder import BusError
 
-NEEDED = 20  # of a process that opens a bus: a context with its threads, sockets, the connections of a run
+NEEDED = 20  # descriptors that a bus takes: a context with its threads, sockets, the connections of a run
 OWN = 32  # of a node, with its libraries and files; the others may serve connections
 SERVERS, FEWEST = 4, 4  # servers of a process at most; connections that each must be able to accept
-MOST = 1024  # more are not asked for: `select` takes no higher ones
+MOST = 1024  # the limit is raised no further: `select` takes no higher descriptors
 
 
 def ensure_room() -> None:
@@ -24,7 +24,7 @@ def ensure_room() -> None:
 
 
 def share(most: int) -> int:
-    """How many connections a server may accept, at most `most`, so that the node itself never lacks a descriptor."""
+    """The number of connections that a server may accept, at most `most`; descriptors remain for the node itself."""
     return max(min(most, (_raised() - OWN) // SERVERS), FEWEST)
 
 
@@ -42,7 +42,7 @@ def _raised() -> int:
 
 
 def _held() -> int:
-    """How many descriptors are open; 0 where the system does not tell."""
+    """The number of open descriptors; 0 where it is not known."""
     with contextlib.suppress(OSError):
         return sum(1 for _ in Path("/proc/self/fd").iterdir())
     return 0

@@ -14,7 +14,7 @@ from pathlib import Path
 from servonode.bus.run_folder import RUNTIME, BusError, base_folder, private_folder
 
 DEVICES = "devices"
-PROBE_S = 1.0  # to learn whether somebody listens on a socket
+PROBE_S = 1.0  # timeout of a test whether a process listens on a socket
 
 _MACHINE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 
@@ -33,7 +33,7 @@ def device_addresses(machine: str) -> tuple[str, str]:
 
 
 def make_devices_folder(addresses: Iterable[str]) -> bool:
-    """Make the private folder if one of the addresses lies in it; whether one does.
+    """Make the private folder if one of the addresses lies in it; returns whether one does.
 
     Raises BusError if the folder belongs to somebody else or is open to others.
     """
@@ -89,7 +89,7 @@ def _path_of(address: str) -> Path:
 
 
 def _is_abandoned(path: Path) -> bool:
-    """Whether a socket is there on which nobody listens."""
+    """Whether there is a socket on which no process listens."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(PROBE_S)
         try:

@@ -11,7 +11,7 @@ from servonode.bus.topics import topic_named
 HWM = 1000  # messages a queue holds; at 1 kHz a reader may stall for a second and lose nothing
 BOUND = 1000  # messages taken in one drain, so that a flooding peer cannot pin the loop
 
-Identity = tuple[bytes, ...]  # whom to reply to; opaque
+Identity = tuple[bytes, ...]  # the client to reply to; opaque
 Wanted = Mapping[str, Sequence[str]]  # publisher node -> topic words
 
 
@@ -19,23 +19,23 @@ Taken = TypeVar("Taken", covariant=True)
 
 
 class PublisherFace(Protocol):
-    """What a node publishes with."""
+    """The interface with which a node publishes."""
 
     def publish(self, topic: str, message: Message) -> None:
         """Send to all that are subscribed now; never blocks."""
 
     def publish_all(self, topic: str, messages: Iterable[Message]) -> None:
-        """The same with several at once."""
+        """Send several messages of one topic at once; never blocks."""
 
     def subscriptions_seen(self) -> int:
-        """How many subscriptions are held at present."""
+        """The number of subscriptions held at present."""
 
     @property
     def joined(self) -> int:
         """Subscriptions received since the start, ended ones counted too; grows when a node joins."""
 
     def listened(self, topic: str) -> bool:
-        """Whether somebody held a subscription to this topic when they were last counted."""
+        """Whether the topic had a subscription when they were last counted."""
 
     def ready(self) -> bool:
         """Whether the expected subscriptions are held."""
@@ -45,22 +45,22 @@ class PublisherFace(Protocol):
 
 
 class SubscriberFace(Protocol):
-    """What a node receives messages with."""
+    """The interface with which a node receives messages."""
 
     counts: Counter[str]
 
     def receive(self, bound: int = BOUND) -> list[tuple[str, Message]]:
-        """What waits, oldest first; never blocks."""
+        """The waiting messages, oldest first, at most `bound`; never blocks."""
 
     def wait(self, deadline_ns: int | None) -> bool:
         """Whether something came before the monotonic deadline [ns]; None waits for ever."""
 
 
 class RequestsFace(Protocol):
-    """What a node answers requests with."""
+    """The interface with which a node answers requests."""
 
     def poll_request(self) -> tuple[Identity, dict[str, Any]] | None:
-        """The oldest request and whom to reply to, or None; never blocks."""
+        """The client and content of the oldest request, or None; never blocks."""
 
     def reply(self, identity: Identity, content: dict[str, Any]) -> None:
         """Answer a request; never blocks; dropped if its client has disconnected."""
@@ -88,23 +88,23 @@ class BusFace(Protocol):
 
 
 class IntakeFace(Protocol[Taken]):
-    """What a connection to a publisher gives what has come to."""
+    """The interface that takes the messages of a connection to a publisher."""
 
     counts: Counter[str]  # what was refused, by reason
 
     @property
     def words(self) -> Mapping[bytes, str]:
-        """The topics to subscribe to, as they travel and as text."""
+        """The topics to subscribe to, by their bytes on the wire."""
 
     def take(self, topic: bytes, payload: bytes) -> tuple[str, Taken] | None:
-        """What came, with its topic; None for what is refused."""
+        """The message with its topic; None if it is refused, which is counted."""
 
 
 class RawIntake:
-    """Keeps payloads as they came, for those who pass them on. topics: of which any may be subscribed to."""
+    """Keeps payloads as they came, for a process that passes them on. topics: all that may be subscribed to."""
 
     def __init__(self, topics: Iterable[str]) -> None:
-        self.words: dict[bytes, str] = {}  # nothing is subscribed to until it is asked for
+        self.words: dict[bytes, str] = {}  # empty until a reader asks for a topic
         self.counts: Counter[str] = Counter()
         self._topics = {word.encode(): word for word in topics}
 
@@ -142,7 +142,7 @@ class Intake:
 
 
 def subscriptions_expected(node: str, subscribers: Iterable[Wanted]) -> int:
-    """How many subscriptions the publisher of `node` will see from these subscribers.
+    """The number of subscriptions that the publisher of `node` will get from these subscribers.
 
     A subscriber's socket sends all its topic words to every node it connects to, so each counts with all of
     its words at each of its nodes.

@@ -29,15 +29,15 @@ class Link(Protocol):
 
     @property
     def lost(self) -> str:
-        """Why nothing can come any more, such as an unplugged cable, with the remedy; empty: it can."""
+        """Why nothing can come any more, such as an unplugged cable, with the remedy; empty: something can."""
 
     @property
     def hint(self) -> str:
-        """What may keep a machine from answering, as far as the link shows; empty: nothing is known."""
+        """A possible reason why the machine does not answer, as far as the link shows; empty: not known."""
 
     @property
     def fds(self) -> tuple[int, ...]:
-        """Readable when something may have come."""
+        """Descriptors that become readable when something may have come."""
 
     def open(self) -> None:
         """Open its sockets. Raises BusError where that fails."""
@@ -46,7 +46,7 @@ class Link(Protocol):
         """Send one message; it is lost if the machine does not read."""
 
     def receive(self, bound: int = BOUND) -> list[tuple[str, Message]]:
-        """What has come, oldest first, at most `bound` messages."""
+        """The messages that have come, oldest first, at most `bound`."""
 
     def due(self) -> int | None:
         """The monotonic time [ns] at which to call `receive` although no fd is readable, or None."""
@@ -78,7 +78,7 @@ def check_address(text: str) -> str | None:
 
 
 def _check_path(path: str) -> str | None:
-    """The same for a Unix socket's path."""
+    """As `check_address`, for the path of a Unix socket."""
     if not path.startswith("/") or "\0" in path:
         return f"'ipc://{path}' has no absolute path; write ipc:///PATH"
     length = len(os.fsencode(path))
@@ -90,7 +90,7 @@ def _check_path(path: str) -> str | None:
 class ExternalLink:
     """A link over sockets, read and written in the calling thread and within bounds; open it after the fork."""
 
-    lost = hint = ""  # sockets of this computer do not tell
+    lost = hint = ""  # not known for sockets of this computer
 
     def __init__(self, state_address: str, applied_address: str) -> None:
         self.counts: Counter[str] = Counter()
@@ -125,7 +125,7 @@ class ExternalLink:
 
     @property
     def fds(self) -> tuple[int, ...]:
-        """Readable when the machine has sent something, or a new subscriber is to be accepted."""
+        """Descriptors that become readable when the machine has sent something or a subscriber connects."""
         if self._subscriber is None or self._publisher is None:
             return ()
         server = self._publisher.server
@@ -137,14 +137,14 @@ class ExternalLink:
         self._publisher.publish(topic, message)
 
     def receive(self, bound: int = BOUND) -> list[tuple[str, Message]]:
-        """What has come, oldest first, at most `bound` messages and as many as DRAIN_NS allow; never blocks."""
+        """The messages that have come, oldest first, at most `bound` and as many as DRAIN_NS allow; never blocks."""
         assert self._subscriber is not None
         assert self._publisher is not None
         self._publisher.subscriptions_seen()
         return self._subscriber.receive(bound)
 
     def due(self) -> int | None:
-        """0 where a drain ended early, for what waits already gives no signal; else when to connect again."""
+        """0 where a drain ended early, because what waits already gives no signal; else when to connect again."""
         return None if self._subscriber is None else self._subscriber.due()
 
     def renew(self) -> None:

@@ -47,12 +47,12 @@ class MemoryPublisher:
             reader.deliver(frames)
 
     def publish_all(self, topic: str, messages: Iterable[Message]) -> None:
-        """The same with several, one after the other."""
+        """Deliver several messages, one after the other."""
         for message in messages:
             self.publish(topic, message)
 
     def subscriptions_seen(self) -> int:
-        """How many subscriptions are held at present."""
+        """The number of subscriptions held at present."""
         return sum(len(reader.words) for reader in self._readers)
 
     @property
@@ -61,7 +61,7 @@ class MemoryPublisher:
         return self.subscriptions_seen()
 
     def listened(self, topic: str) -> bool:
-        """Whether somebody holds a subscription to this topic."""
+        """Whether the topic has a subscription."""
         return any(topic.encode() in reader.words for reader in self._readers)
 
     def ready(self) -> bool:
@@ -88,7 +88,7 @@ class MemorySubscriber:
             self._queue.append(frames)
 
     def receive(self, bound: int = BOUND) -> list[tuple[str, Message]]:
-        """What waits, oldest first, at most `bound` messages."""
+        """The waiting messages, oldest first, at most `bound`."""
         taken = []
         for _ in range(min(bound, len(self._queue))):
             if (message := self._intake.take(*self._queue.popleft())) is not None:
@@ -117,7 +117,7 @@ class MemoryRequests:
         return self._replies.setdefault(identity, deque())
 
     def poll_request(self) -> tuple[Identity, dict[str, Any]] | None:
-        """The oldest good request and whom to reply to, or None."""
+        """The client and content of the oldest valid request, or None."""
         while self._queue:
             identity, payload = self._queue.popleft()
             try:

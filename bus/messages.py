@@ -23,9 +23,9 @@ CountOrNone = Annotated[int, Meta(ge=-1, le=EXACT)]  # -1: none
 StartId = Annotated[int, Meta(gt=0, le=EXACT)]
 Nanoseconds = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
-# What the fast decoder takes. A value of 2^53 and more is rare and is looked at again with the wide types: a
-# float is kept, an integer has lost digits on its way through float64 and is refused. The bound is one less
-# than 2^53, because the integer 2^53 + 1 arrives here rounded to 2^53.
+# The types of the fast decoder. A value of 2^53 and more is rare and is decoded again with the wide types: a float is
+# kept, an integer has lost digits on its way through float64 and is refused. The bound is one less than 2^53, because
+# the integer 2^53 + 1 arrives here rounded to 2^53.
 Number = Annotated[float, Meta(ge=1 - EXACT, le=EXACT - 1)]
 Numbers = Annotated[list[Number], Meta(max_length=MAX_ITEMS)]
 Values = Annotated[dict[Text, Number], Meta(max_length=MAX_ITEMS)]
@@ -34,12 +34,12 @@ Vectors = Annotated[dict[Text, Number | Numbers], Meta(max_length=MAX_ITEMS)]
 ExtraName = Annotated[str, Meta(max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]  # goes into columns and terminals
 Extra = Annotated[dict[ExtraName, Number], Meta(max_length=MAX_EXTRA)] | UnsetType
 
-# step at which it was measured, value, step, value, ...; by sensor
+# by sensor: step of measurement, value, step, value, ...
 Readings = Annotated[dict[ExtraName, Numbers], Meta(max_length=MAX_EXTRA)] | UnsetType
 
 Std = Values | UnsetType  # by entry of a state, or by sensor
 
-# of a law's goal, entry by entry in the law's own order
+# the goal of a law, entry by entry in the law's own order
 Goal = Annotated[list[Number], Meta(max_length=MAX_ITEMS)] | UnsetType
 
 _Integer = Annotated[int, Meta(ge=-EXACT, le=EXACT)]
@@ -58,12 +58,12 @@ Counts = Annotated[dict[Text, Count], Meta(max_length=MAX_ITEMS)]
 
 
 def what(sentence: str, unit: str = "") -> Meta:
-    """What a field says, and its unit; behind the type in its annotation, where viewers and schemas find it."""
+    """A field's description and unit: it stands behind the type in an annotation, where viewers and schemas find it."""
     return Meta(description=sentence, extra={"unit": unit})
 
 
 def plain(kind: Any) -> Any:
-    """The type of a field without what it says about it."""
+    """The type of a field without its description."""
     if not hasattr(kind, "__metadata__"):
         return kind
     bounds = [each for each in kind.__metadata__ if each.description is None]
@@ -71,7 +71,7 @@ def plain(kind: Any) -> Any:
 
 
 class Lifecycle(StrEnum):
-    """The lifecycle state of a node; for a plant it also says whether commands may act."""
+    """The lifecycle state of a node; that of a plant also decides whether commands act."""
 
     UNCONFIGURED = "unconfigured"  # the machine has not answered yet
     INACTIVE = "inactive"
@@ -139,6 +139,9 @@ class State(Message, frozen=True, kw_only=True, gc=False):
     consistency: Annotated[
         Std,
         what("with `std`: `nis`, the squared innovations in units of their covariance, and the number of `readings`"),
+    ] = UNSET
+    rejected: Annotated[
+        Std, what("with `std`: the number of readings since the previous state that the gate rejected, by sensor")
     ] = UNSET
 
 
@@ -213,12 +216,15 @@ class Estimate(Message, frozen=True, kw_only=True, gc=False):
     nis: Annotated[
         Number, what("the squared innovations in units of their predicted covariance; chi-square if the model holds")
     ]
-    readings: Annotated[Count, what("the number of new readings: the degrees of freedom of `nis`")]
+    readings: Annotated[Count, what("the number of new readings in use: the degrees of freedom of `nis`")]
     nees: Annotated[
         Number, what("the squared error of the whole estimate, scaled as in `nis`, if the true state is known; else 0")
     ]
     dimensions: Annotated[Count, what("the degrees of freedom of `nees`; 0: the true state is unknown")]
     re: Annotated[CountOrNone, what("seq of the state; -1: none")]
+    rejected: Annotated[Std, what("the number of new readings that the gate rejected, by sensor; sent only if set")] = (
+        UNSET
+    )
 
 
 class Status(Message, frozen=True, kw_only=True, gc=False):

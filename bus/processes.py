@@ -41,7 +41,7 @@ class Named:
     def send(self, number: int, owner: int) -> bool:
         """Send it a signal if it lives, and never to another process; whether it was sent. Needs no socket."""
         handle: int | None = None
-        with suppress(OSError, AttributeError):  # an old kernel, no descriptor left: then between two instructions
+        with suppress(OSError, AttributeError):  # an old kernel, or no descriptor is free: the id is used instead
             handle = os.pidfd_open(self.pid)
         try:
             if not self.lives(owner):
@@ -61,7 +61,7 @@ class Named:
 
 
 def listener(path: Path) -> int | None:
-    """The id of the process that listens at a Unix socket; None if nobody does, 0 if it is of another namespace."""
+    """The id of the process that listens at a Unix socket; None: no process does, 0: it is of another namespace."""
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:  # also where nothing listens
         probe.settimeout(PROBE_S)
         probe.connect(str(path))
@@ -70,7 +70,7 @@ def listener(path: Path) -> int | None:
 
 
 def _kill(pid: int, handle: int | None, number: int) -> None:
-    """Signal a process by its handle, or by its id without a handle, or where a container forbids its use."""
+    """Signal a process by its handle; by its id where it has no handle, or a container forbids the use of it."""
     if handle is not None:
         try:
             return signal.pidfd_send_signal(handle, number)
@@ -82,7 +82,7 @@ def _kill(pid: int, handle: int | None, number: int) -> None:
 
 
 def _start_of(pid: int) -> int:
-    """When a process began; 0 if it does not live, or the system does not tell."""
+    """The start time of a process; 0 if it does not live, or its start is not known."""
     with suppress(OSError, ValueError, IndexError):
         state, *fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
         if state not in ("Z", "X"):
@@ -91,7 +91,7 @@ def _start_of(pid: int) -> int:
 
 
 def _user_of(pid: int) -> int:
-    """The user who started a process; -1 if the system does not tell."""
+    """The user who started a process; -1 if not known."""
     with suppress(OSError, ValueError, IndexError):
         for line in Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines():
             if line.startswith("Uid:"):

@@ -20,11 +20,11 @@ KIND, PEERS = b"XPUB", frozenset((b"SUB", b"XSUB"))
 
 
 class Words:
-    """What a publisher may publish: its topics, and what may be subscribed to of them."""
+    """The topics that a publisher publishes, and the prefixes of them that may be subscribed to."""
 
     def __init__(self, topics: Collection[str]) -> None:
         self.heads = {word.encode(): frame(word.encode(), MORE) for word in topics}  # the first frame, ready to be sent
-        # each word that may be subscribed to: the start of a topic, from the empty one on; what it lets through
+        # the topics that each prefix lets through, from the empty prefix to the whole topic
         self.prefixes = {
             word[:length]: [other for other in self.heads if other.startswith(word[:length])]
             for word in self.heads
@@ -36,7 +36,7 @@ _NODES_WORDS = Words(TOPICS)
 
 
 class Held:
-    """What one connection has subscribed to: words, and topics by how many of its words let them through."""
+    """The subscriptions of one connection, counted by prefix, and by topic that they let through."""
 
     def __init__(self) -> None:
         self.words: Counter[bytes] = Counter()
@@ -44,7 +44,7 @@ class Held:
 
 
 class Publisher:
-    """The node's one publishing socket; knows the subscriptions that it holds.
+    """The node's one publishing socket; knows the subscriptions that are held.
 
     Their table is bounded: a subscription that no topic of `words` begins with, or beyond SUBSCRIPTIONS, is ignored.
     """
@@ -69,27 +69,28 @@ class Publisher:
         self._send(word, self._words.heads[word] + frame(payload))
 
     def publish_all(self, topic: str, messages: Iterable[Message]) -> None:
-        """The same with several at once: a reader gets all of them, or none."""
+        """Send several messages of a topic at once: a reader gets all of them, or none."""
         self.publish_frames(topic.encode(), *(encode_frames(topic, each)[1] for each in messages))
 
     def publish_frames(self, word: bytes, *payloads: bytes) -> None:
-        """Send payloads as they are, whatever they are: a reader gets all of them, or none."""
+        """Send payloads without looking into them: a reader gets all of them, or none."""
         head = self._words.heads[word]
         self._send(word, b"".join([head + frame(payload) for payload in payloads]))
 
     def _send(self, word: bytes, data: bytes) -> None:
         if readers := self._readers[word]:
             send = self.server.send
-            for reader in readers if len(readers) == 1 else readers.copy():  # one that has disconnected leaves the list
+            # a copy, because one that has disconnected leaves the list
+            for reader in readers if len(readers) == 1 else readers.copy():
                 send(reader, data)
 
     def subscriptions_seen(self) -> int:
-        """How many subscriptions are held at present; those of a closed or killed subscriber are not counted."""
+        """The number of subscriptions held at present, without those of a closed or killed subscriber."""
         self._waiter.look(time.monotonic_ns())
         return self.subscriptions.total()
 
     def listened(self, topic: str) -> bool:
-        """Whether somebody has subscribed to this topic, to its beginning or to everything."""
+        """Whether there is a subscription to this topic, to its beginning or to everything."""
         return bool(self._readers[topic.encode()])
 
     def ready(self) -> bool:
@@ -118,7 +119,7 @@ class Publisher:
             self._change(connection, held, word, -1)
 
     def _change(self, connection: Connection, held: Held, word: bytes, by: int) -> None:
-        """One subscription of a connection more or less."""
+        """Add a subscription of a connection (`by` = 1), or remove one (-1)."""
         _add(held.words, word, by)
         _add(self.subscriptions, word.decode(), by)
         connection.wanted = bool(held.words)

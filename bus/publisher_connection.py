@@ -18,16 +18,16 @@ from servonode.bus.zmq_io import DRAIN_NS, RECONNECT_MAX_MS, RECONNECT_MS, place
 KIND, PEERS = b"SUB", frozenset((b"PUB", b"XPUB"))
 PIECE = 65536  # bytes read at once
 FRAMES = 64  # taken between two looks at the clock
-REFUSED_NS = 100_000_000  # before another try at a peer that breaks the protocol
+REFUSED_NS = 100_000_000  # pause before another try at a peer that breaks the protocol
 T = TypeVar("T")
 
 
 class PublisherConnection(Generic[T]):
-    """What the intake makes of its topics' messages from the publisher at an address, ipc or tcp.
+    """Receives the topics of its intake from the publisher at an address, ipc or tcp; connects again by itself.
 
     patient: whether it is read only now and then; the publisher then lets some thousand messages wait, not hundreds.
-    `fd` is readable when something has come. One that sleeps on it may say in `readable` what it found: then a
-    `receive` that has nothing to read costs nothing.
+    `fd` is readable when something has come. Whoever sleeps on it may note in `readable` what it found: then a
+    `receive` with nothing to read costs nothing.
     """
 
     def __init__(self, address: str, intake: IntakeFace[T], patient: bool = False) -> None:
@@ -40,19 +40,19 @@ class PublisherConnection(Generic[T]):
         self._connection: Connection | None = None
         self._subscribed = self._more = False
         self.readable: bool | None = None  # whether something waits; None: not known since the last read
-        self.wake_ns = 0  # the clock at which to look though nothing becomes readable: to connect again; 0: at none
-        self._pause_ns = 0  # how long it was waited for that
-        self._early: list[tuple[str, T]] = []  # what a `look` has found
+        self.wake_ns = 0  # monotonic time at which to connect again, though nothing becomes readable; 0: none
+        self._pause_ns = 0  # the pause before the last attempt to connect
+        self._early: list[tuple[str, T]] = []  # what a `look` has received
         self._connect(time.monotonic_ns())
 
     def receive(self, bound: int = BOUND) -> list[tuple[str, T]]:
-        """What has come, oldest first, at most `bound` messages and as many as DRAIN_NS allow; never blocks."""
+        """The messages that have come, oldest first, at most `bound` and as many as DRAIN_NS allow; never blocks."""
         taken: list[tuple[str, T]] = []
         self.receive_into(taken, bound)
         return taken
 
     def receive_into(self, taken: list[tuple[str, T]], bound: int) -> None:
-        """The same, appended to what is taken already, which counts towards the bound."""
+        """As `receive`, but append to `taken`; what is in it already counts towards the bound."""
         if self._early:
             room = bound - len(taken)
             taken += self._early[:room]
@@ -74,12 +74,12 @@ class PublisherConnection(Generic[T]):
             self._end(self._next_pause())
 
     def look(self) -> None:
-        """Connect, shake hands, subscribe; what has come by then is kept for `receive`."""
+        """Connect, shake hands, subscribe; messages that come meanwhile are kept for `receive`."""
         self._read(self._early, HWM)
-        self.readable = None
+        self.readable = self._more or bool(self._early) or None
 
     def has_room(self) -> bool:
-        """Whether a `look` keeps more of what comes."""
+        """Whether a `look` has room to keep more messages."""
         return len(self._early) < HWM
 
     def _read(self, taken: list[tuple[str, T]], bound: int) -> None:
@@ -133,7 +133,7 @@ class PublisherConnection(Generic[T]):
         self._epoll.close()
 
     def _connected(self, now: int) -> Connection | None:
-        """The connection, if there is one now; one is begun where it is time for that."""
+        """The connection, if it is made by now; where it is time for a new attempt, one begins."""
         if self._connecting is None:
             if now < self.wake_ns:
                 return None
@@ -181,6 +181,6 @@ class PublisherConnection(Generic[T]):
         self.wake_ns = time.monotonic_ns() + pause_ns
 
     def _next_pause(self) -> int:
-        """How long to wait before the next attempt [ns]: twice the pause before, within bounds."""
+        """The wait before the next attempt [ns]: twice the last one, within bounds."""
         self._pause_ns = min(max(2 * self._pause_ns, RECONNECT_MS * 1_000_000), RECONNECT_MAX_MS * 1_000_000)
         return self._pause_ns

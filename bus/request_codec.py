@@ -52,7 +52,7 @@ def decode_map(payload: bytes) -> dict[str, Any]:
 
 
 def _reason(text: str) -> str:
-    """The counted word for a text of the decoder, pinned by the tests."""
+    """The reason to count for a text of the decoder; tests compare these texts."""
     if "got `" in text:
         return "type"
     return "non_finite" if text.startswith("Expected `float` ") else "limits"

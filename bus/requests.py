@@ -48,7 +48,7 @@ class Requests:
         self._waiter = Waiter()
         self._waiter.serve(self.server)
         self._waiting: deque[tuple[Connection, list[bytes]]] = deque()
-        self._clients: dict[int, Connection] = {}  # that wait for an answer, by the request's number
+        self._clients: dict[int, Connection] = {}  # clients that wait for an answer, by the request's number
         self._pending: Counter[Connection] = Counter()  # requests that are not answered yet
         self._numbers = itertools.count(1)
 
@@ -57,7 +57,7 @@ class Requests:
         return bool(self._waiting)
 
     def poll_request(self) -> tuple[Identity, dict[str, Any]] | None:
-        """The oldest good request and whom to reply to, or None; never blocks."""
+        """The client and content of the oldest valid request, or None; never blocks."""
         self._waiter.look(time.monotonic_ns())
         while self._waiting:
             connection, frames = self._waiting.popleft()
@@ -89,7 +89,7 @@ class Requests:
             self.server.pause(connection)
 
     def _ended(self, connection: Connection) -> None:
-        """Drop the waiting requests of a connection that has ended, but carry out its stops all the same."""
+        """Drop the waiting requests of a connection that has ended, except those that never expire: stops."""
         del self._pending[connection]
         kept = [each for each in self._waiting if each[0] is not connection or TAG.unpack(each[1][0])[1] == NEVER]
         self._waiting = deque(kept)
@@ -167,9 +167,8 @@ class Requester:
         family, place = place_of(self._address)
         while self._connection is None:
             opened = socket.socket(family, socket.SOCK_STREAM)
-            opened.settimeout(
-                max((deadline - time.monotonic_ns()) * 1e-9, 0.001)
-            )  # connecting waits while the backlog is full
+            # connecting waits while the backlog is full
+            opened.settimeout(max((deadline - time.monotonic_ns()) * 1e-9, 0.001))
             try:
                 opened.connect(place)
                 self._connection = Connection(opened, b"DEALER", ANSWERERS, MAX_PAYLOAD, MAX_PAYLOAD, 0)

@@ -90,7 +90,7 @@ def temporary_folders() -> list[Path]:
 
 
 def folder_name(name: str) -> str:
-    """What the folder of a run of this name is called; short, because socket paths are."""
+    """The folder's name for a run of this name; short, because the path of a socket has few bytes."""
     return hashlib.sha256(name.encode()).hexdigest()[:8]
 
 
@@ -234,9 +234,8 @@ class RunFolder:
         if self._lock >= 0 and os.getpid() == self._owner:
             self._clean()
             (self.path / LOCK).unlink(missing_ok=True)
-            chosen = str(self.path.parent) == os.environ.get(RUNTIME, "").rstrip(
-                "/"
-            )  # a folder that the user chose stays
+            # a folder that the user chose stays
+            chosen = str(self.path.parent) == os.environ.get(RUNTIME, "").rstrip("/")
             for folder in (self.path,) if chosen else (self.path, self.path.parent):
                 with contextlib.suppress(OSError):  # not empty: another run is there
                     folder.rmdir()

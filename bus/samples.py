@@ -12,7 +12,7 @@ from servonode.bus.publisher_connection import PublisherConnection
 
 
 class FieldIntake:
-    """Takes the number at a path such as `state.x` or `pose.0` out of msgpack maps; counts what has none, by reason."""
+    """Takes the number at a path such as `state.x` or `pose.0` out of msgpack maps; counts the others, by reason."""
 
     def __init__(self, topic: str, path: str) -> None:
         self.words: Mapping[bytes, str] = {topic.encode(): topic}
@@ -53,7 +53,7 @@ class Samples:
 
     @property
     def counts(self) -> Counter[str]:
-        """What was refused, by reason."""
+        """The number of refused messages, by reason."""
         return self._intake.counts
 
     def newest(self) -> float | None:

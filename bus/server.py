@@ -16,11 +16,11 @@ from servonode.bus.wire import Connection, Refused
 BUDGET_NS = 100_000  # of one call of `look`; a connection that it has begun to serve is finished
 REST = 4  # how long `look` pauses, in times of what the last call took
 AT_ONCE, ACCEPTED = 8, 64  # connections that are served, and that are accepted, in one call
-TALK, TALK_NS = 256, 20_000_000  # frames that a peer may send, and the time that adds one to them
+TALK, TALK_NS = 256, 20_000_000  # frames that a peer may send at first, and the time that allows one more
 HANDSHAKE_NS = 1_000_000_000  # a connection without handshake by then is closed
 USED_NS = 20_000_000  # a connection used within this time is not closed to make room: refusing is faster than accepting
 PIECE = 256  # bytes read from a connection in one call, or what is missing of a frame: some 100 frames at most
-FULL_NS = 100_000_000  # without a free descriptor: how long no connection is accepted
+FULL_NS = 100_000_000  # how long no connection is accepted after the descriptors ran out
 UNREAD = 1 << 20  # bytes that wait in the system for a peer that reads now and then, where it allows so much
 
 _IN, _OUT, _END = select.EPOLLIN, select.EPOLLOUT, select.EPOLLHUP | select.EPOLLERR
@@ -107,7 +107,7 @@ class Server:
             self._ended(connection)
 
     def close(self) -> None:
-        """Stop listening; what was sent still arrives, as far as it is read. A second call does nothing."""
+        """Stop listening; sent data still arrives, as far as peers read it. A second call does nothing."""
         self._listening.close()
         for connection in self._connections.values():
             connection.close_after_sending()

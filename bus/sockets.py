@@ -1,8 +1,8 @@
 """The bus over ZeroMQ: publishers bind, subscribers connect, and only `wait` sleeps.
 
-Sockets that listen are of `Server`, which bounds what an unknown process can make the node do. Nodes subscribe to each
-other with a `PublisherConnection` for each publisher, in their one thread: that of libzmq would be woken first, and
-then wake the node. A process that may be busy for long subscribes with libzmq, whose thread reads meanwhile. Make the
+A `Server` listens, which bounds what an unknown process can make the node do. Nodes subscribe to each other with a
+`PublisherConnection` for each publisher, in their one thread: a thread of libzmq would be woken first, and then wake
+the node. A process that may be busy for long subscribes with libzmq, whose thread reads meanwhile. Make the
 bus after the fork: such threads do not survive one.
 """
 
@@ -43,7 +43,7 @@ class Subscriber:
         self.counts = intake.counts  # refused messages by reason
 
     def receive(self, bound: int = BOUND) -> list[tuple[str, Message]]:
-        """What waits, oldest first, at most `bound` messages; never blocks. A topic's last is its newest.
+        """The waiting messages, oldest first, at most `bound`; never blocks. A topic's last is its newest.
 
         It ends after DRAIN_NS, so that a flooding peer delays no other work; what is left comes with the next call.
         """
@@ -87,13 +87,13 @@ class DirectSubscriber:
         self.counts = intake.counts  # refused messages by reason
 
     def receive(self, bound: int = BOUND) -> list[tuple[str, Message]]:
-        """What waits, of each publisher oldest first, at most `bound` messages; never blocks.
+        """The waiting messages, oldest first for each publisher, at most `bound`; never blocks.
 
         A publisher that floods is read for DRAIN_NS; what is left comes with the next drain.
         """
         taken: list[tuple[str, Message]] = []
         for connection in self._connections:
-            if connection.readable is False:  # as the wait before has found
+            if connection.readable is False:  # as the last wait found
                 connection.readable = None
             elif len(taken) < bound:
                 connection.receive_into(taken, bound)
@@ -150,7 +150,7 @@ class Bus:
         return Subscriber(reader, intake)
 
     def direct_subscriber(self, wanted: Wanted) -> DirectSubscriber:
-        """The same without a thread of its own, for nodes: what they do not read in time is dropped sooner."""
+        """As `subscriber`, without a thread of its own, for nodes: what they do not read in time is dropped sooner."""
         intake = Intake(wanted)
         connections = [PublisherConnection(address, intake) for address in self._addresses(wanted)]
         for connection in connections:

@@ -16,7 +16,7 @@ TOPICS: dict[str, type[Message]] = {
 
 
 def topic_named(word: str) -> type[Message]:
-    """What topic `word` carries; ValueError naming the choices if none exists."""
+    """The message type of topic `word`; ValueError with the choices for an unknown one."""
     try:
         return TOPICS[word]
     except KeyError:

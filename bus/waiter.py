@@ -1,4 +1,4 @@
-"""Exact waiting: the one sleep of a node, for all that it receives and serves."""
+"""Exact waiting: the only sleep of a node, in which it waits for all its sockets."""
 
 import select
 import time
@@ -32,7 +32,7 @@ class Waiter:
         self._connections.append(connection)
 
     def serve(self, server: Server, waits: Callable[[], bool] | None = None) -> None:
-        """Look at this server when something comes; a wait ends when `waits` says so after that."""
+        """Look at this server when something comes; a wait ends where `waits` is true after that."""
         self._servers[server.fd] = server
         if waits is not None:
             self._waits = waits
@@ -56,7 +56,7 @@ class Waiter:
         for connection in connections:
             watched.append(connection.fd)
             if connection.readable:
-                deadline_ns = 0  # it has more; what else has come is seen all the same
+                deadline_ns = 0  # it has more, and the sleep only looks for other arrivals
         while not self._waits():
             signalled = self._sleep(deadline_ns, watched)
             came = bool(signalled)
@@ -75,10 +75,10 @@ class Waiter:
         return True
 
     def wait_served(self, deadline_ns: int, fds: Iterable[int] = ()) -> None:
-        """Sleep to the deadline, a request or one of `fds`, whatever else arrives.
+        """Sleep until the deadline, a request or one of `fds`; messages do not end the sleep.
 
-        The sockets are looked at: a subscriber whose publisher was restarted says again what it wants only when its
-        own thread comes by, and until then the publisher waits for it.
+        The sockets are looked at: a subscriber renews its subscription to a restarted publisher only in its own thread,
+        and until then the publisher waits for it.
         """
         readers: dict[int, Reader | PublisherConnection[Any]] = {
             **self._readers,
@@ -100,7 +100,7 @@ class Waiter:
         seen = watched.copy()
         for fd, server in servers.items():
             at = server.due_ns
-            if now >= at:  # else it has had its share
+            if now >= at:  # else it has used up its share of the time
                 seen.append(fd)
                 at = server.wake_ns
             if at and (until is None or at < until):

@@ -1,10 +1,9 @@
 """ZeroMQ's wire protocol (ZMTP 3, without security) on a socket that never blocks, for peers that are not trusted.
 
-What nodes bind, and what an external plant publishes, is served with this instead of libzmq, which sets no bound to
-what a peer makes it do: it works off all subscriptions that wait in the thread that publishes (45 to 220 ms for a
-flood, with frames of at most 64 bytes, XPUB_MANUAL and a short queue too) and keeps them all, collects a message of any
-number of parts in memory, accepts the protocol of 2010 from any peer, and ends the process when it gets no
-descriptor.
+Nodes serve their addresses with this instead of libzmq, also that for an external plant. libzmq sets no bound to what a
+peer makes it do: it works off all subscriptions that wait in the thread that publishes (45 to 220 ms for a flood, with
+frames of at most 64 bytes, XPUB_MANUAL and a short queue too) and keeps them all, collects a message of any number of
+parts in memory, accepts the protocol of 2010 from any peer, and ends the process when it gets no descriptor.
 """
 
 import contextlib
@@ -18,12 +17,12 @@ MOST_PARTS = 16  # of one message; ours have two
 GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
 _LENGTH = struct.Struct(">Q")
 _SOCKET_TYPE = b"\x0bSocket-Type"
-# A property without value: the peer reads now and then, and wants to miss nothing.
+# A property without value: the peer reads only now and then, and asks that more messages wait for it.
 _PATIENT = b"\x09X-Patient" + bytes(4)
 
 
 class Refused(ConnectionError):
-    """What a peer sent ends the connection; `reason` is one of the codec's REASONS, for counting."""
+    """Data of a peer that ends the connection; `reason` is one of the codec's REASONS, for counting."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"connection ended ({reason})")
@@ -84,9 +83,9 @@ class Connection:
         self.wanted = False  # whether it is in use: it is not closed to make room for another
         self.spoken = 0  # frames that have come
         self.paused = False  # whether what it sends stays unread
-        self.rest = b""  # of what was sent last, still to go out
+        self.rest = b""  # the end of what was sent last that is still to go out
         self.drained = True  # the last read took all that the socket had
-        self.exhausted = False  # and left no whole frame here; False: not known
+        self.exhausted = False  # and left no whole frame in `_came`; False: not known
         self._socket = opened
         self._recv, self._send = opened.recv, opened.send
         self._peers, self._largest, self._piece = peers, largest, piece
@@ -115,7 +114,7 @@ class Connection:
         return not self.rest
 
     def read(self, most: int) -> Iterator[list[bytes]]:
-        """Read one piece where fewer than `most` frames wait; the messages in the first `most` frames.
+        """Read one piece unless a whole frame waits; yields the messages that the first `most` frames complete.
 
         Raises Refused for what is not ZMTP 3, too large, or too many parts, and ConnectionError where it has closed.
         """
@@ -185,7 +184,7 @@ class Connection:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
 
     def close(self) -> None:
-        """Close it; what was not sent is lost."""
+        """Close it; unsent data is lost."""
         self._socket.close()
 
     def close_after_sending(self) -> None:
@@ -210,7 +209,7 @@ class Connection:
         return True
 
     def _is_whole(self) -> bool:
-        """Whether a frame is here as a whole."""
+        """Whether a whole frame has been read."""
         came, at = self._came, self._at
         left = len(came) - at
         if left < 2:

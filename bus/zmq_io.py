@@ -15,7 +15,7 @@ RECONNECT_MS = 2  # a peer that starts or restarts is found within milliseconds
 RECONNECT_MAX_MS = 20  # and one that does not arrive costs little
 CONNECT_S = 1.0  # s, to learn whether an endpoint is alive
 BACKLOG = 512  # connections that wait to be accepted
-DRAIN_NS = 500_000  # of one drain: a peer that floods cannot pin the loop
+DRAIN_NS = 500_000  # longest time of one drain, so that a flooding peer cannot pin the loop
 PARTS_AT_ONCE = 64  # frames of one message that are read, and thrown away, in one go
 
 # Plain integers: arithmetic on zmq's enumerations costs more than the send itself.

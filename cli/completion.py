@@ -27,7 +27,7 @@ NO_SPACE = f"{ADDED}\n            [[ $value == *= ]] && compopt -o nospace"  # i
 def completion(ctx: click.Context, shell: str) -> None:
     """Print the script that completes commands in a shell.
 
-    It completes commands, options, launch files, the keys of --set, and the names of runs that are going on.
+    It completes commands, options, launch files, the keys of --set, and the names of runs in progress.
     """
     kind = get_completion_class(shell)
     assert kind is not None

@@ -87,7 +87,7 @@ def _sensing(closed_loop: "ClosedLoop") -> "Sensing | None":
     ),
     exits={
         0: "all checks passed",
-        1: "a check failed: do not arm the machine",
+        1: "a check failed, or this computer was too late to judge: do not arm the machine",
         2: "bad usage or input, or no answer",
         **verb.INTERRUPTED,
     },
@@ -110,4 +110,4 @@ def accept(file: str, overrides: tuple[str, ...], no_code: bool, wait: float, as
 
     report = accepted(verb.resolved(file, overrides, no_code, strict=False), Plan(wait=wait))
     click.echo(json.dumps(report.as_dict()) if as_json else report.text())
-    sys.exit(1 if report.findings else 0)
+    sys.exit(0 if report.verdict == "yes" else 1)

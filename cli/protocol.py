@@ -23,7 +23,7 @@ def protocol() -> None:
     ),
     exits={
         0: "all checks passed",
-        1: "a check failed",
+        1: "a check failed, or this computer was too late to judge",
         2: "bad usage or input, or no answer",
         **verb.INTERRUPTED,
     },
@@ -52,4 +52,4 @@ def check(
     closed_loop = meant(file, machine, addresses, overrides)
     verdict = check_protocol(closed_loop, both_addresses(closed_loop, addresses), Plan(wait=wait))
     click.echo(json.dumps(verdict.as_dict()) if as_json else verdict.text())
-    sys.exit(1 if verdict.findings else 0)
+    sys.exit(0 if verdict.verdict == "yes" else 1)

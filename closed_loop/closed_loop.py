@@ -60,6 +60,7 @@ from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.prepare import Preparation
 from servonode.plants.sensors import SensorSuite
 from servonode.plants.simulated import Motion, SimulatedPlant
+from servonode.tables import Row, Tabular, named, several, valued
 
 Array = npt.NDArray[np.float64]
 
@@ -75,8 +76,8 @@ class Derived:
     law: DerivedLaw | None
 
 
-@dataclass(frozen=True)
-class ClosedLoop:
+@dataclass(frozen=True, repr=False)
+class ClosedLoop(Tabular):
     """A launch file resolved: ready to simulate or to run."""
 
     launch: LaunchFile
@@ -91,6 +92,28 @@ class ClosedLoop:
     sensing: Sensing | None = None  # of the simulated machine, where somebody reads its sensors
     estimation: Estimation | None = None  # on which the law works
     readonly: bool = False  # the run observes and computes, and never commands the machine
+
+    def table(self) -> tuple[str, list[Row]]:
+        """The machine with its initial state, the program with its residuals, times."""
+        launch, control, described = self.launch, self.control, self.machine.description
+        found = zip(described.state, self.start.tolist(), strict=False)  # the last entry is the work
+        start = (valued(each.name, value, each.unit) for each, value in found)
+        rows = [("machine", f"{described.name}: {described.description}"), ("initial state", several(start, 8))]
+        rows += [("inputs", several(named(each.name, each.unit) for each in described.inputs))]
+        if control:
+            program = control.law.description
+            degrees = zip(program.residuals, program.relative_degrees, strict=True)
+            rows += [("program", program.name)]
+            shown = (f"{named(each.name, each.unit)} of relative degree {degree}" for each, degree in degrees)
+            rows += [("residuals", several(shown))]
+        else:
+            rows += [("program", "none: the inputs are zero" if described.inputs else "none")]
+        period = f", control every {launch.period_ns / 1e9:g} s" if launch.period_ns and control else ""
+        integrator = launch.plant.integrator
+        rows += [
+            ("time", f"{launch.duration_ns / 1e9:g} s in steps of {launch.step_ns / 1e9:g} s ({integrator}){period}")
+        ]
+        return f"Closed loop {launch.name}", rows
 
     @property
     def source(self) -> MachineSource:

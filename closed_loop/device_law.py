@@ -7,7 +7,7 @@ from servonode.closed_loop.estimation import Estimation
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.closed_loop.launch_keys import LaunchFile
 from servonode.controllers import ServoLaw
-from servonode.mechanics.description import derivative_name, derivatives
+from servonode.mechanics.description import ProgramDescription, Quantity, derivative_name, derivatives
 from servonode.plants.drivers.installed import find_driver
 from servonode.plants.drivers.packets import LARGEST, MOST_GOAL, law_schema_of
 from servonode.plants.drivers.terms import LawTerms
@@ -61,15 +61,38 @@ def law_schema(law: ServoLaw) -> int:
     program = law.description
     things = [*derivatives(program.targets, program.target_order)]
     things += derivatives([each.name for each in program.signals], program.signal_order)
+    things += [(each.name, 0) for each in _integrators(program)]
     numbers = [*law.machine.parameters.values(), *law.parameters.values(), *law.K.ravel().tolist()]
     return law_schema_of(program.name, [derivative_name(*each) for each in things], numbers)
 
 
 def goal_orders(law: ServoLaw) -> list[int]:
-    """Of each entry of the goal: how many of the entries behind it are its derivatives."""
+    """Of each entry of the goal: how many of the entries behind it are its derivatives.
+
+    What the law's integrators hold is sent with the goal: the controller integrates, the firmware keeps nothing.
+    """
     program = law.description
     parts = ((program.targets, program.target_order), (program.signals, program.signal_order))
-    return [most - n for things, most in parts for _ in things for n in range(most + 1)]
+    chains = [most + 1 for things, most in parts for _ in things]
+    if program.extension:
+        chains += _chains(program.extension.chained)
+    return [length - 1 - n for length in chains for n in range(length)]
+
+
+def _integrators(program: ProgramDescription) -> Sequence[Quantity]:
+    """The states of the law that dynamic extension adds to those of the program."""
+    return program.extension.integrators if program.extension else ()
+
+
+def _chains(chained: Sequence[bool]) -> list[int]:
+    """The lengths of the chains of integrators in which each is the rate of the one before."""
+    lengths, length = list[int](), 0
+    for goes_on in chained:
+        length += 1
+        if not goes_on:
+            lengths.append(length)
+            length = 0
+    return lengths
 
 
 def _obstacles(launch: LaunchFile, control: Control | None, estimation: Estimation | None) -> Iterator[str]:
@@ -90,7 +113,7 @@ def _obstacles(launch: LaunchFile, control: Control | None, estimation: Estimati
 
 def _memory(control: Control) -> Iterator[str]:
     program = control.law.description
-    if program.states:
-        yield f"program {program.name} has states of its own ({', '.join(each.name for each in program.states)})"
+    if own := program.states[: len(program.states) - len(_integrators(program))]:
+        yield f"program {program.name} has states of its own ({', '.join(each.name for each in own)})"
     if program.integral:
         yield f"program {program.name} feeds back integrals of its residuals"

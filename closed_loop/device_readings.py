@@ -5,10 +5,9 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from servonode.closed_loop.estimation import Estimation, control_steps
+from servonode.closed_loop.estimation import Estimation, silences, state_wait
 from servonode.closed_loop.launch_file import LaunchError, check_names, per_name
 from servonode.closed_loop.launch_keys import Estimator, LaunchFile
-from servonode.closed_loop.watches import command_timeout
 from servonode.mechanics.machine import Machine
 from servonode.plants.drivers.estimated import EstimateTerms
 from servonode.plants.drivers.frozen_sensors import Foresight
@@ -55,15 +54,13 @@ def estimate_terms(launch: LaunchFile, estimation: Estimation | None) -> Estimat
     if estimation is None or not sends_readings(launch):
         return None
     settings, machine = estimation.settings, estimation.observer.machine.description
-    step, wait = launch.step_ns / 1e9, _wait(launch)
-    stated, silence = _keys(launch).sensor_timeout, {}
-    for sensor in (settings.sensors[i] for i in settings.used):
-        period = 1 / sensor.rate if sensor.rate else control_steps(launch) * step
-        silence[sensor.name] = math.ceil(stated.get(sensor.name, wait + period + sensor.delay) / step)
+    step, steps = launch.step_ns / 1e9, silences(launch, _keys(launch), settings.sensors)
+    silence = {settings.sensors[i].name: steps[i] for i in settings.used}
     names = tuple(each.name for each in settings.sensors)
+    observed = estimation.observer.machine
     return EstimateTerms(
         estimation.estimator, machine.input_names, machine.columns, names, silence, std_limits(launch, estimation),
-        math.ceil(wait / step), step, lambda x, u, seconds: _unseen(estimation.observer.machine, x, u, seconds),
+        math.ceil(state_wait(launch) / step), step, lambda x, u, seconds: _unseen(observed, x, u, seconds),
         _foresight(launch, estimation),
     )  # fmt: skip
 
@@ -107,9 +104,3 @@ def std_limits(launch: LaunchFile, estimation: Estimation) -> tuple[float, ...]:
 def _keys(launch: LaunchFile) -> Estimator:
     assert launch.estimator is not None
     return launch.estimator
-
-
-def _wait(launch: LaunchFile) -> float:
-    """How long a state of the machine may fail to arrive [s of plant time]."""
-    wall = launch.plant.device.timeout or command_timeout(launch) or launch.plant.safety.command_timeout_floor
-    return wall * (launch.run.speed if launch.run.mode == "realtime" else 1.0)

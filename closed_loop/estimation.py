@@ -1,7 +1,9 @@
 """The sensors of a run and its estimator, by [plant.sensors] and [estimator]."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
@@ -11,10 +13,11 @@ from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.launch_file import LaunchError, check_names, per_name, worded
 from servonode.closed_loop.launch_keys import Estimator as Keys
 from servonode.closed_loop.launch_keys import LaunchFile, SensorErrors
+from servonode.closed_loop.watches import command_timeout
 from servonode.estimators.estimator import Estimator
 from servonode.estimators.filter import Filter
 from servonode.estimators.kalman import ExtendedKalmanFilter
-from servonode.estimators.settings import EstimatorSettings
+from servonode.estimators.settings import EstimatorSettings, Gate
 from servonode.mechanics.description import MachineDescription, SensorDescription, unpacked
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.observer import Observer, load_observer
@@ -26,6 +29,7 @@ LONGEST_PAST = 100_000  # plant steps that readings may be late by
 COUNTED = ("nis", "readings", "nees", "dimensions")
 SPARE = 2  # control periods of the past that are kept beyond the slowest sensor,
 SPARE_S = 0.1  # and at least so much [s], for links
+LEAST_GATE = 2.0  # standard deviations: a narrower gate rejects more than one good reading in 22
 
 
 @dataclass(frozen=True)
@@ -61,9 +65,13 @@ class Estimation:
 
     @property
     def columns(self) -> list[str]:
-        """What a record keeps of an estimate: states, standard deviations, NIS and NEES with their dimensions."""
+        """What a record keeps of an estimate: states, standard deviations, NIS and NEES with their dimensions.
+
+        Then how many readings the gate has rejected so far, by sensor that has one.
+        """
         names = self.observer.machine.description.columns
-        return [*(f"estimate_{name}" for name in names), *(f"std_{name}" for name in names), *COUNTED]
+        rejected = (f"rejected_{name}" for name in self.settings.gated)
+        return [*(f"estimate_{name}" for name in names), *(f"std_{name}" for name in names), *COUNTED, *rejected]
 
 
 def sensing_of(launch: LaunchFile, source: MachineSource, machine: Machine) -> Sensing | None:
@@ -177,6 +185,7 @@ def estimation_of(
         sensors=sensors,
         used=used,
         step_ns=launch.step_ns,
+        gate=_gate(launch, keys, sensors, used),
         horizon=longest + max(SPARE * (launch.steps_per_period or 1), round(SPARE_S / (launch.step_ns / 1e9))),
     )
     return Estimation(_observer(launch, control.believed, machine), settings)
@@ -197,6 +206,55 @@ def _used(launch: LaunchFile, keys: Keys, sensors: tuple[SensorDescription, ...]
             text = "has neither noise nor quantum, so an estimator would treat it as exact; give one of them"
             raise LaunchError(launch.file, f"plant.sensors.{names[i]}", "noise", text)
     return used
+
+
+def _gate(launch: LaunchFile, keys: Keys, sensors: tuple[SensorDescription, ...], used: tuple[int, ...]) -> Gate | None:
+    """The innovation gate, with sensors in the machine's order; None without one.
+
+    Raises:
+        LaunchError: a sensor that is not in use, or a distance that good readings would exceed.
+    """
+    if keys.gate is None:
+        return None
+    names = [sensors[i].name for i in used]
+    stated = keys.gate if isinstance(keys.gate, Mapping) else dict.fromkeys(names, keys.gate)
+    check_names(launch.file, "estimator.gate", stated, names)
+    for name, limit in stated.items():
+        if limit < LEAST_GATE:
+            section, key = ("estimator.gate", name) if isinstance(keys.gate, Mapping) else ("estimator", "gate")
+            raise LaunchError(launch.file, section, key, _too_small(limit))
+    silence = silences(launch, keys, sensors)
+    return Gate(tuple(stated.get(each.name, math.inf) for each in sensors), silence)
+
+
+def _too_small(limit: float) -> str:
+    """What is wrong with a gate, with the remedy: whoever gives a share is told the distance that passes it."""
+    shown = f"{limit:g} standard deviations would reject {1 - _share_within(limit):.0%} of all good readings"
+    if not 0.5 <= limit < 1:
+        return f"{shown}; give 3 to 6"
+    distance = NormalDist().inv_cdf((1 + limit) / 2)
+    return f"{shown}; give a distance, such as {distance:.3g}, within which a share of {limit:g} of them lies"
+
+
+def _share_within(limit: float) -> float:
+    """The share of good readings within so many standard deviations."""
+    return 2 * NormalDist().cdf(limit) - 1
+
+
+def silences(launch: LaunchFile, keys: Keys, sensors: tuple[SensorDescription, ...]) -> tuple[int, ...]:
+    """For how many steps each sensor may give no reading."""
+    step, wait, stated = launch.step_ns / 1e9, state_wait(launch), keys.sensor_timeout
+    periods = [1 / each.rate if each.rate else control_steps(launch) * step for each in sensors]
+    return tuple(
+        math.ceil(stated.get(each.name, wait + period + each.delay) / step)
+        for each, period in zip(sensors, periods, strict=True)
+    )
+
+
+def state_wait(launch: LaunchFile) -> float:
+    """How long a state of the machine may fail to arrive [s of plant time]."""
+    wall = launch.plant.device.timeout or command_timeout(launch) or launch.plant.safety.command_timeout_floor
+    return wall * (launch.run.speed if launch.run.mode == "realtime" else 1.0)
 
 
 def _noise(launch: LaunchFile, keys: Keys, machine: MachineDescription) -> Array:

@@ -357,6 +357,14 @@ class Estimator(Section, frozen=True):
         Size | dict[str, Size],
         key("the standard deviation of the initial estimate; in a table, absent states are known exactly", "its unit"),
     ] = 0.1
+    gate: Annotated[
+        Size | dict[str, Size] | None,
+        key(
+            "the innovation gate: the Mahalanobis distance beyond which a reading is rejected, for all sensors or by "
+            "sensor (absent: none is)",
+            "standard deviations of the innovation",
+        ),
+    ] = None
     std_limit: Annotated[
         dict[str, Size],
         key(
@@ -367,8 +375,8 @@ class Estimator(Section, frozen=True):
     sensor_timeout: Annotated[
         dict[str, Seconds],
         key(
-            "the longest time without a reading, by sensor, in such a plant (absent: the period of the sensor plus "
-            "the wait for a state)",
+            "the longest time without a reading, by sensor, in such a plant, and with `gate` anywhere the longest "
+            "without one that is used (absent: the period and delay of the sensor plus the wait for a state)",
             "s",
         ),
     ] = {}

@@ -178,7 +178,8 @@ class Run(Tabular):
             return {}
         found = self.estimate
         largest = {name: plain(value) for name, value in found.residual_max.items()}
-        return {"estimate": {"true_residual_max": largest, "nees": found.nees_mean, "nis": found.nis_mean}}
+        known = {"true_residual_max": largest, "nees": found.nees_mean, "nis": found.nis_mean}
+        return {"estimate": known | ({"rejected": found.rejected_total} if found.rejected else {})}
 
     @property
     def units(self) -> dict[str, str]:

@@ -19,7 +19,7 @@ class RunEstimate:
     state, std: mean and standard deviation of each state, by column. residual: what the program's residuals truly were,
     at the plant's states; empty where these are estimated too. `Run.residual` is what the law saw. nis with `readings`,
     nees with `dimensions`: squared errors in units of the covariance that the estimator claims, and their degrees of
-    freedom.
+    freedom. rejected: how many readings the gate has rejected up to there, by sensor that has a gate.
     """
 
     state: Columns
@@ -29,6 +29,7 @@ class RunEstimate:
     readings: Array
     nees: Array
     dimensions: Array
+    rejected: Columns
 
     @property
     def nees_mean(self) -> float:
@@ -47,12 +48,18 @@ class RunEstimate:
         return {name: float(np.max(values, initial=0.0)) for name, values in sizes.items()}
 
     @property
+    def rejected_total(self) -> dict[str, int]:
+        """How many readings the gate rejected in the run, by sensor that has a gate."""
+        return {name: int(np.nanmax(values, initial=0.0)) for name, values in self.rejected.items()}
+
+    @property
     def columns(self) -> Columns:
         """All of it by column."""
         named = {f"estimate_{name}": values for name, values in self.state.items()}
         named |= {f"std_{name}": values for name, values in self.std.items()}
         named |= {f"true_residual_{name}": values for name, values in self.residual.items()}
-        return named | {name: getattr(self, name) for name in COUNTED}
+        named |= {name: getattr(self, name) for name in COUNTED}
+        return named | {f"rejected_{name}": values for name, values in self.rejected.items()}
 
 
 def _ratio(squares: Array, numbers: Array) -> float:
@@ -74,6 +81,7 @@ def estimate_of(closed_loop: ClosedLoop, held: Columns, t: Array, x: Array | Non
         std={name: held[f"std_{name}"] for name in columns},
         residual={} if x is None else true_residuals(closed_loop, t, x, own),
         **{name: held[name] for name in COUNTED},
+        rejected={name: held[f"rejected_{name}"] for name in closed_loop.estimation.settings.gated},
     )
 
 

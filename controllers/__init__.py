@@ -262,7 +262,7 @@ def _build(
     from servonode.controllers.engine.law_source import describe_program, law_source
 
     servo = derive_program(program, machine_key, build_model, options, damped=damping > 0)
-    return law_source(servo, damping, integral), msgspec.json.encode(describe_program(servo, integral))
+    return law_source(servo, damping, integral), msgspec.json.encode(describe_program(servo, damping, integral))
 
 
 def __getattr__(name: str) -> Any:

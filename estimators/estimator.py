@@ -14,17 +14,22 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.estimators.filter import Filter
+from servonode.estimators.rejections import Rejections, Streak
 from servonode.estimators.settings import EstimatorSettings
 
 Array = npt.NDArray[np.float64]
 
 
 class Told(NamedTuple):
-    """What is told of readings: the innovation of the last of each sensor, the NIS of all, how many they were."""
+    """What is told of readings: the innovation of the last of each sensor, the NIS of all that were used, how many.
+
+    rejected: how many the gate rejected, by sensor.
+    """
 
     innovations: dict[str, float]
     nis: float
     taken: int
+    rejected: dict[str, float]
 
 
 class Instant:
@@ -35,6 +40,7 @@ class Instant:
         self.u = np.zeros(n_tau)
         self.z = np.zeros(n_z)
         self.which: list[int] = []  # sensors with a reading, in order
+        self.rejected: Sequence[int] = ()  # those of them whose readings the gate rejected
         self.missed, self.squares = np.zeros(n_z), np.zeros(n_z)  # of these, see `Filter.correct`
         self.x, self.P = np.zeros(n_x), np.zeros((n_x - 1, n_x - 1))
 
@@ -43,7 +49,7 @@ class Estimator:
     """Mean and covariance of a machine's state, from its inputs and readings.
 
     x (n_x,), P (n, n): the newest. counts: `late_readings`, older than what is kept, and `early_readings`, of a step
-    that has not come yet.
+    that has not come yet, `rejected_SENSOR`, beyond the gate. A reading counts as rejected or not when it comes.
     """
 
     def __init__(self, settings: EstimatorSettings, kalman: Filter) -> None:
@@ -51,9 +57,11 @@ class Estimator:
         self.counts: Counter[str] = Counter()
         self.surprises: dict[
             str, float
-        ] = {}  # of the readings that came last, by sensor: squares, see `Filter.correct`
+        ] = {}  # of the readings that came last and were used, by sensor: squares, see `Filter.correct`
+        self.rejections = Rejections(settings)
         self._innovations: dict[str, float] = {}  # of the readings that have not been told yet
         self._nis, self._taken = 0.0, 0  # of these, the late ones too
+        self._rejected: Counter[str] = Counter()
         self._filter = kalman
         self._number = {settings.sensors[i].name: i for i in settings.used}
         self._sizes = (len(settings.mean), len(settings.input_noise), len(settings.sensors))
@@ -89,6 +97,7 @@ class Estimator:
         self._past.append(first)
         self._oldest = k  # step from which on readings are taken
         self.surprises = {}
+        self.rejections.begin(k)
         self.tell()
 
     def go_on(self, k: int, spread: Array) -> None:
@@ -104,11 +113,23 @@ class Estimator:
         first.x[:], first.P[:] = x, P + spread.T @ spread
         self._past.append(first)
         self._oldest = k
+        self.rejections.begin(k)
+
+    @property
+    def rejected(self) -> Mapping[str, Streak]:
+        """The readings rejected on end of each sensor whose newest reading the gate rejected."""
+        return self.rejections.on_end
+
+    @property
+    def shut_out(self) -> str:
+        """Why the estimate is not to be trusted, as the gate rejects a sensor for too long; empty: it is."""
+        return self.rejections.shut_out(self.k)
 
     def tell(self) -> Told:
         """What the readings were worth that came since this was asked last."""
-        told = Told(self._innovations, self._nis, self._taken)
-        self._innovations, self._nis, self._taken = {}, 0.0, 0
+        rejected = {name: float(n) for name, n in self._rejected.items()}
+        told = Told(self._innovations, self._nis, self._taken, rejected)
+        self._innovations, self._nis, self._taken, self._rejected = {}, 0.0, 0, Counter()
         return told
 
     def advance(self, k: int, u: Array, readings: Mapping[str, Sequence[float]]) -> bool:
@@ -160,7 +181,7 @@ class Estimator:
             finite = self._filter.predict(before.k, now.k - before.k, now.x, now.u, now.P)
             if finite and now.which:
                 t = now.k * step_s
-                self._filter.correct(t, now.x, now.u, now.P, now.which, now.z, now.missed, now.squares)
+                now.rejected = self._filter.correct(t, now.x, now.u, now.P, now.which, now.z, now.missed, now.squares)
                 finite = bool(np.isfinite(now.x).all() and np.isfinite(now.P).all())
             if not finite:
                 now.x[:], now.P[:] = before.x, before.P
@@ -171,9 +192,16 @@ class Estimator:
         """Keep what is to be told of the readings that came last."""
         sensors = self.settings.sensors
         self._innovations |= {sensors[i].name: float(instant.missed[i]) for instant, i in came}
-        self.surprises = {sensors[i].name: float(instant.squares[i]) for instant, i in came}
-        self._nis += sum(float(instant.squares[i]) for instant, i in came)
-        self._taken += len(came)
+        used = [(instant, i) for instant, i in came if i not in instant.rejected]
+        self.surprises = {sensors[i].name: float(instant.squares[i]) for instant, i in used}
+        self._nis += sum(float(instant.squares[i]) for instant, i in used)
+        self._taken += len(used)
+        for instant, i in came if self.settings.gate else ():
+            name, rejected = sensors[i].name, i in instant.rejected
+            self.rejections.take(name, instant.k, rejected, float(instant.squares[i]))
+            if rejected:
+                self._rejected[name] += 1
+                self.counts[f"rejected_{name}"] += 1
 
     def _forget(self) -> None:
         """What is older than the horizon goes, and is used again."""
@@ -186,6 +214,6 @@ class Estimator:
         instant = self._free.pop() if self._free else Instant(*self._sizes)
         instant.k = k
         instant.u[:] = u
-        instant.which = []
+        instant.which, instant.rejected = [], ()
         instant.P[:] = 0.0
         return instant

@@ -18,11 +18,13 @@ class Filter(Protocol):
 
     def correct(
         self, t: float, x: Array, u: Array, P: Array, which: Sequence[int], z: Array, missed: Array, squares: Array
-    ) -> None:
+    ) -> Sequence[int]:
         """Correct them by readings z (n_z,) of the sensors `which` at time t [s], under the inputs that act.
 
         missed (n_z,): the innovation of each of these sensors, its reading less what was predicted. squares (n_z,): the
         square of what each adds to the ones before it, in units of its predicted variance; their sum is the NIS.
+        Returns the sensors whose readings the gate rejected: those changed nothing, and their squares are those of
+        their own innovations.
         """
 
 

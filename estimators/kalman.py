@@ -9,6 +9,9 @@ the last in Joseph's form, which stays symmetric and positive under rounding. Al
 mean, nu_i = z_i - h_i(x_predicted) - h_i (x - x_predicted), so that their order is of no effect: it is the filter that
 inverts the whole innovation covariance, and the sum of nu^2 / s is its NIS.
 
+A gate of g standard deviations rejects a reading with (z_i - h_i(x_predicted))^2 > g^2 (h_i P h_i^T + r_i), each judged
+by the prediction alone, so that here too their order is of no effect.
+
 What the machine holds, such as the norm of a quaternion, holds for the mean after each correction, and the covariance
 has no part across it.
 """
@@ -31,7 +34,8 @@ class ExtendedKalmanFilter:
     def __init__(self, observer: Observer, settings: EstimatorSettings) -> None:
         n, n_z = observer.n, observer.n_z
         self._observer, self._step_ns = observer, settings.step_ns
-        self._correct = correction_of(n, n_z).correct
+        self._kernel = correction_of(n, n_z)
+        self._most = [limit**2 for limit in settings.gate.limits] if settings.gate else None
         self._S, self._V = settings.state_noise**2, settings.input_noise**2
         self._r, self._wraps = settings.variances, np.array(settings.wraps, dtype=float)
         self._y, self._H = np.zeros(n_z), np.zeros((n_z, n))
@@ -43,12 +47,23 @@ class ExtendedKalmanFilter:
 
     def correct(
         self, t: float, x: Array, u: Array, P: Array, which: Sequence[int], z: Array, missed: Array, squares: Array
-    ) -> None:
+    ) -> Sequence[int]:
         self._observer.measured(t, x, u, self._y, self._H)
         self._which[: len(which)] = which
-        self._correct(
+        rejected: Sequence[int] = ()
+        if self._most is not None:
+            self._kernel.distances(
+                len(which), self._which, z, self._y, self._r, self._wraps, self._H, P, missed, squares
+            )
+            rejected = [i for i in which if not squares[i] <= self._most[i]]
+            which = [i for i in which if i not in rejected]
+            if not which:
+                return rejected
+            self._which[: len(which)] = which
+        self._kernel.correct(
             len(which), self._which, z, self._y, self._r, self._wraps, self._H, P, missed, squares, self._moved,
             self._g, self._e, self._W,
         )  # fmt: skip
         x[: len(self._moved)] += self._moved
         self._observer.hold(t, x, P)
+        return rejected

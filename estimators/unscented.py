@@ -30,6 +30,7 @@ class UnscentedKalmanFilter:
         self._advance, self._c = observer.machine.advancer(observer.integrator), observer.machine.c
         self._S, self._V = settings.state_noise**2, settings.input_noise**2
         self._R, self._wraps = np.diag(settings.variances), settings.wraps
+        self._most = [limit**2 for limit in settings.gate.limits] if settings.gate else None
         self._width = SPREAD * np.sqrt(n)
         self._means, self._weights = (np.full(2 * n + 1, 1 / (2 * n * SPREAD**2)) for _ in range(2))
         self._means[0] = 1 - 1 / SPREAD**2
@@ -57,13 +58,17 @@ class UnscentedKalmanFilter:
 
     def correct(
         self, t: float, x: Array, u: Array, P: Array, which: Sequence[int], z: Array, missed: Array, squares: Array
-    ) -> None:
+    ) -> Sequence[int]:
         points, read, used = self._spread(t, x, P), self._read, list(which)
         for point, row in zip(points, read, strict=True):
             self._observer.measure(t, point, u, row)
         for i in used:
             if self._wraps[i]:  # so that the mean of readings near pi and -pi is near them
                 read[:, i] = [read[0, i] + wrapped(each - read[0, i]) for each in read[:, i].tolist()]
+        rejected = self._rejected(read, used, z, missed, squares)
+        used = [i for i in used if i not in rejected]
+        if not used:
+            return rejected
         seen = read[:, used]
         mean = self._means @ seen
         for i, value in zip(used, mean.tolist(), strict=True):
@@ -78,6 +83,18 @@ class UnscentedKalmanFilter:
         P -= gain_root.T @ gain_root
         P[:] = (P + P.T) / 2
         self._observer.hold(t, x, P)
+        return rejected
+
+    def _rejected(self, read: Array, used: Sequence[int], z: Array, missed: Array, squares: Array) -> Sequence[int]:
+        """The sensors whose readings are beyond the gate, each by its own innovation and variance."""
+        if self._most is None:
+            return ()
+        for i in used:
+            mean = float(self._means @ read[:, i])
+            off = read[:, i] - mean
+            missed[i] = wrapped(float(z[i]) - mean) if self._wraps[i] else float(z[i]) - mean
+            squares[i] = missed[i] ** 2 / (float(self._weights @ off**2) + self._R[i, i])
+        return [i for i in used if not squares[i] <= self._most[i]]
 
     def _spread(self, t: float, x: Array, P: Array) -> Array:
         """The points of a mean and a covariance (2 n + 1, n + 1), on what the machine holds. One array, reused."""

@@ -46,7 +46,7 @@ static int is_text(const msgpack_object *value, const char *text)
         && memcmp(value->via.str.ptr, text, value->via.str.size) == 0;
 }
 
-/* The value of a key; null where there is none, or no map. */
+/* The value of a key; null where the key is missing, or this is no map. */
 static const msgpack_object *entry(const msgpack_object *map, const char *key)
 {
     uint32_t i;

@@ -145,6 +145,8 @@ def struct(e: Exported, prefix: str) -> str:
         entries["int oldest"] = "of those that wait: it acts next"
     if e.soft_start:
         entries["int passed"] = "periods since the start, as long as inputs grow"
+    if e.law.description.tells_crossings:
+        entries["double determinant"] = "of W at the last update, 0 before the first"
     if e.law.description.states:
         entries[f"double memory[{len(e.law.memory())}]"] = "the program's own states, then their rates"
         entries["double followed"] = "time of these [s]"
@@ -167,10 +169,12 @@ def _start(e: Exported, prefix: str) -> Function:
 
 def _update(e: Exported, prefix: str, functions: Mapping[str, str]) -> Function:
     assert e.law is not None
+    crossings = e.law.description.tells_crossings
     body = text.UPDATE.format(
         prefix=prefix,
         goal=text.GOAL if e.n_goal else text.NO_GOAL,
         law=functions["law"],
+        crossing=text.CROSSING.format(at=e.law.answer_layout.determinant.start) if crossings else "",
         soft=_soft(e.soft_start) if e.soft_start else "",
         follow=text.FOLLOW.format(follow=functions["follow"]) if e.law.description.states else "",
         integrals=text.INTEGRALS.format(first=e.law.goal_layout.integrals.start) if e.law.description.integral else "",

@@ -55,6 +55,7 @@ def _law_head(law: ServoLaw, period_s: float | None) -> list[str]:
     rates = [Quantity(f"{each.name}_dot", meaning, f"{each.unit}/s")
              for each, meaning in zip(program.residuals, meanings, strict=True)]  # fmt: skip
     condition = Quantity("condition", "condition number of W in the 1-norm")
+    determinant = [Quantity("determinant", "a number with the sign of det W")] if program.tells_crossings else []
     scales = [Quantity(f"scale_{e.name}", f"1, or less while it is limited: {e.description}") for e in program.limits]
     every = f", every {period_s!r} s" if period_s else ""
     return [
@@ -67,7 +68,12 @@ def _law_head(law: ServoLaw, period_s: float | None) -> list[str]:
         "Result out:",
         *_rows(
             law.answer_layout.arranged(
-                inputs=inputs, residuals=program.residuals, rates=rates, condition=[condition], scales=scales
+                inputs=inputs,
+                residuals=program.residuals,
+                rates=rates,
+                condition=[condition],
+                scales=scales,
+                determinant=determinant,
             )
         ),
         "",
@@ -76,6 +82,10 @@ def _law_head(law: ServoLaw, period_s: float | None) -> list[str]:
         *(f"  {i:3d}  a guard stops the law: {each.text}" for i, each in enumerate(program.guards, 1)),
         "   -1  singular: the inputs cannot move the residuals independently here",
         "   -2  an input is not finite",
+        *(
+            ["   -3  the controller's: the determinant has lost the sign that it had at the update before"]
+            * len(determinant)
+        ),
         "At any other status than 0 do not use the inputs.",
         "",
         "Parameters that the law assumes, already in law_c:",

@@ -108,7 +108,7 @@ UPDATE = """\
 {goal}
     if (status == 0) {{
 {follow}
-        status = {law};
+        status = {law};{crossing}
     }}
     for (i = 0; i < SERVONODE_N_INPUTS; i++)
         u[i] = self->out[i];
@@ -135,6 +135,10 @@ FOLLOW = """\
         {follow};
         self->followed = t;
         self->begun = 1;"""
+CROSSING = """
+        if (status == 0 && self->out[{at}]*self->determinant < 0.0)
+            status = -3; /* det W has changed its sign since the last update: it was 0 between */
+        self->determinant = self->out[{at}];"""
 SOFT_START = """\
     self->passed += self->passed <= {longest};{ramp}{arming}"""
 RAMP = """

@@ -110,10 +110,10 @@ struct reading {
 /* CRC-16/CCITT-FALSE: 0x29B1 of "123456789". */
 uint16_t packet_crc(const uint8_t *bytes, size_t size);
 
-/* The header of a good packet, or why it is none. Of another version only `version` is read; its CRC is right. */
+/* The header of a good packet, or why it is refused. Of another version only `version` is read; its CRC is right. */
 enum packet_error packet_decode(const uint8_t *bytes, size_t size, struct packet *out);
 
-/* What is in a good packet of its type, or why it is none. */
+/* What is in a good packet of its type, or why it is refused. */
 enum packet_error packet_read_setup(const struct packet *packet, struct setup *out);
 enum packet_error packet_read_applied(const struct packet *packet, unsigned n_inputs, unsigned n_goal,
                                       struct applied *out);

@@ -1,1 +1,1 @@
-"""Kernels: typed numerical functions as data, printed as text, LLVM IR or C, compiled, kept and called."""
+"""Kernels: typed numerical functions as data, printed as text, LLVM IR or C, compiled, cached and called."""

@@ -1,10 +1,10 @@
-"""How Python calls a kernel: METH_FASTCALL with a descriptor as self.
+"""The call of a kernel from Python: METH_FASTCALL with a descriptor as self.
 
 A descriptor is a list of words of 8 bytes:
     0 address of the entry           1 number of arguments        2 result: 0 nothing, 1 f64, 2 i64, 3 bool
-    3 a Python function that is called with the arguments where one does not fit, and raises
+    3 a Python function that is called with the arguments where one does not fit
     4 type of arrays                 5 the dtype of f64           6 the dtype of i64
-and of each argument: kind (0 f64, 1 i64, 2 bool, 3 array of f64, 4 array of i64), flags that an array must have,
+and for each argument: kind (0 f64, 1 i64, 2 bool, 3 array of f64, 4 array of i64), flags that an array must have,
 number of lengths, three lengths (-1: any).
 The kernel runs without the interpreter's lock.
 """

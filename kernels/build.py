@@ -1,4 +1,4 @@
-"""From the text of a kernel to machine code. Where the code is kept, none of this is imported."""
+"""From the text of a kernel to machine code. Not imported where the code is in the cache."""
 
 import re
 import struct
@@ -18,7 +18,7 @@ Keeps = Callable[[str, Callable[[], Made]], Made]
 
 
 def built(text: str, text_of: TextOf) -> tuple[bytes, Contents]:
-    """Machine code of a kernel and what it holds; `text_of` gives the text of one that it takes functions from.
+    """Machine code of a kernel, and its contents; `text_of` gives the text of a kernel from which it imports functions.
 
     Raises:
         KernelError: the text is outside of the kernel language.
@@ -32,9 +32,9 @@ def built(text: str, text_of: TextOf) -> tuple[bytes, Contents]:
 
 
 def built_for_numbers(text: str, text_of: TextOf, kept: Keeps) -> tuple[bytes, Contents]:
-    """The same, from code that is compiled once for all texts that differ in their numbers only.
+    """As `built`, from code that is compiled once for all texts that differ only in their numbers.
 
-    kept: gives the object code of LLVM IR and what it is for, from where they are kept or made.
+    kept: gives object code for LLVM IR, with its target, from the cache or from the function it is given.
 
     Raises:
         KernelError: the text is outside of the kernel language.
@@ -51,14 +51,14 @@ def built_for_numbers(text: str, text_of: TextOf, kept: Keeps) -> tuple[bytes, C
 
 
 def _object(text: str) -> Made:
-    """The object code of LLVM IR, and what it is for. LLVM is not loaded where such code is kept already."""
+    """The object code of LLVM IR, and its target. LLVM is loaded here, because cached code does not need it."""
     from servonode.kernels.compile import host_target, object_code
 
     return object_code(text), host_target()
 
 
 def _without_keys(text: str) -> str:
-    """LLVM IR in which other kernels have numbers for their keys, for a key goes by the numbers in a text."""
+    """LLVM IR in which counters replace the keys of other kernels, because a key depends on the numbers in a text."""
     keys = {key: f"kernel_{i}" for i, key in enumerate(dict.fromkeys(_KEY.findall(text)))}
     return _KEY.sub(lambda found: keys[found[0]], text)
 
@@ -76,7 +76,7 @@ def _entries(module: ir.Module) -> tuple[Entry, ...]:
 
 
 def _entry(signature: Signature, written: frozenset[str]) -> Entry:
-    """The entry of a function; what it gives back as an array is one argument more."""
+    """The entry of a function; a result that is an array is one argument more."""
     arguments = [_argument(each.name, each.type, each.name in written) for each in signature.arguments]
     result = signature.result
     if isinstance(result, Array):

@@ -2,7 +2,7 @@
 
 No operation is added or reordered, and parentheses are kept where they matter: C that is compiled without contraction
 and without -ffast-math has the bits of the kernel wherever both call the same libm. What differs: LLVM takes exp2(x)
-for pow(2, x). Arrays are flat, truths are `int`, and whole numbers are `int` in functions where they stay small.
+for pow(2, x). Arrays are flat, booleans are `int`, and integers are `int` in functions where they stay small.
 """
 
 import textwrap
@@ -17,11 +17,11 @@ from servonode.kernels.c_names import identifier, identifiers
 
 WIDTH = 120  # columns of the C text
 _GLUE = "\0"  # a space at which no line is broken
-_CHOICE, _OR, _AND, _COMPARE, _SUM, _PRODUCT, _UNARY, _ATOM = range(1, 9)  # how tightly a text binds
+_CHOICE, _OR, _AND, _COMPARE, _SUM, _PRODUCT, _UNARY, _ATOM = range(1, 9)  # precedence of C text, from the loosest
 _BINARY = {"+": (" + ", _SUM), "-": (" - ", _SUM), "*": ("*", _PRODUCT), "/": ("/", _PRODUCT)}
 _LOGICAL = {"and": (" && ", _AND), "or": (" || ", _OR)}
 _WHOLE = {"min": "min_whole", "max": "max_whole", "//": "floor_div", "%": "floor_mod"}
-_HELPERS = {  # what the C text needs beside the functions of a module: type, result
+_HELPERS = {  # functions that the C text needs beside those of a module: type, result
     "min": ("double", "b < a ? b : a"),
     "max": ("double", "b > a ? b : a"),
     "min_whole": ("long long", "b < a ? b : a"),
@@ -32,11 +32,11 @@ _HELPERS = {  # what the C text needs beside the functions of a module: type, re
 
 
 class TranslationError(ServonodeError, ValueError):
-    """The kernel holds what has no C text; the message says what, and how to write it instead."""
+    """A part of the kernel has no C text; the message says which, and how to write it instead."""
 
 
 class Translation(NamedTuple):
-    """A function in C: the text of it and of all it calls, its C name, and the arguments that it writes to."""
+    """A function in C: its text with all that it calls, its C name, and the arguments that it writes to."""
 
     text: str
     name: str
@@ -46,7 +46,7 @@ class Translation(NamedTuple):
 def translate(module: ir.Module, entry: str, rename: Mapping[str, str] | None = None) -> Translation:
     """The function `entry` of a module and all it calls in C99, callees first, all static. The text needs math.h.
 
-    `rename` gives C names to functions that do not keep their own (see `function_names`). A result that is an array is
+    `rename` maps functions to C names other than their own (see `function_names`). A result that is an array is
     written to a last parameter.
 
     Raises:
@@ -70,7 +70,7 @@ def translate(module: ir.Module, entry: str, rename: Mapping[str, str] | None = 
 
 
 def function_names(module: ir.Module) -> set[str]:
-    """The names of the functions of a module, and of those that C needs beside them."""
+    """The names of the functions of a module, and of the helpers that C needs beside them."""
     return {each.signature.name for each in module.functions.values()} | set(_HELPERS)
 
 
@@ -87,7 +87,7 @@ def c_number(value: float) -> str:
 
 
 def comment(text: str) -> str:
-    """A text that can stand inside a C comment."""
+    """The text with everything broken up that would end or begin a C comment."""
     return text.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
 
 
@@ -99,23 +99,23 @@ def _wrapped(line: str) -> list[str]:
 
 
 class _Text(NamedTuple):
-    """C text of an expression, and how tightly its outermost operator binds."""
+    """C text of an expression, and the precedence of its outermost operator."""
 
     text: str
     binds: int = _ATOM
 
     def within(self, binds: int) -> str:
-        """The text as an operand of an operator that binds so tightly."""
+        """The text as an operand of an operator of this precedence, in parentheses where needed."""
         return self.text if self.binds >= binds else f"({self.text})"
 
 
 def _reads(node: object) -> int:
-    """How many times arrays are read, or functions called that may do so."""
+    """The number of reads of arrays, and of calls that may read arrays."""
     return sum(isinstance(each, ir.Element | ir.Called) for each in ir.nodes(node))
 
 
 class _Printer:
-    """C text of one function, with a method for each kind of statement and expression, hence so many.
+    """C text of one function. It has many methods, one for each kind of statement and expression.
 
     `helpers` collects what it needs beside the functions of the module.
     """
@@ -140,7 +140,7 @@ class _Printer:
         self._block(self.body, ())
 
     def _writes(self, node: object) -> list[ir.Called]:
-        """The calls within that write to an array which they are given."""
+        """The calls within a node that write to an array among their arguments."""
         return [each for each in ir.nodes(node) if isinstance(each, ir.Called) and self.writes[each.function.symbol]]
 
     def _check(self, statement: ir.Statement) -> None:
@@ -187,7 +187,7 @@ class _Printer:
         return "void" if kind is None else "double" if kind == ir.F64 else self.whole if kind == ir.I64 else "int"
 
     def _declared(self, name: str, kind: ir.Type, constant: bool = False) -> str:
-        """C text that declares a name; arrays are flat, and a pointer stands for one of no known or no length."""
+        """C text that declares a name; arrays are flat, and an array of unknown or zero length is a pointer."""
         qualified = f"{'const ' if constant else ''}{self._type(kind)}"
         if not isinstance(kind, ir.Array):
             return f"{qualified} {name}"
@@ -236,7 +236,7 @@ class _Printer:
                 self._return(values, path)
 
     def _array(self, target: ir.Local, path: Path) -> str:
-        """The name of an array that is declared now, unless it was before."""
+        """The name of an array, which is declared now unless it was before."""
         name = self.names[target.name]
         if path in self.declarations.with_value:
             self._line(f"{self._declared(name, target.type)};")
@@ -260,7 +260,7 @@ class _Printer:
         return f"{place} = {self.value(value).text};"
 
     def _together(self, places: Sequence[str], values: Sequence[ir.Expr]) -> None:
-        """All values first, then the places from left to right."""
+        """Compute all values first, then assign them from left to right."""
         taken = set(self.taken)
         held = [identifier(f"value{i}", taken) for i in range(len(values))]
         self._line("{")
@@ -284,7 +284,7 @@ class _Printer:
                 self._line("}")
 
     def _for(self, each: ir.For, path: Path) -> None:
-        """A loop to a bound that is found once."""
+        """A loop whose bound is computed once."""
         variable = self.names[each.variable.name]
         outside = each.variable.name not in self.declarations.loops  # the variable is used elsewhere too
         name = identifier(f"{each.variable.name}_next", self.taken) if outside else variable
@@ -303,7 +303,7 @@ class _Printer:
     def _return(self, values: tuple[ir.Expr, ...], path: Path) -> None:
         if isinstance(self.signature.result, ir.Array):
             places = [f"{self.out}[{i}]" for i in range(len(values))]
-            if _reads(values):  # maybe of the array that the result goes to
+            if _reads(values):  # perhaps from the array that takes the result
                 self._together(places, values)
             else:
                 for place, value in zip(places, values, strict=True):

@@ -1,21 +1,22 @@
-"""The locals of a function in C: which of them it needs, where they are declared, which whole numbers stay small."""
+"""The local variables of a function in C: which it needs, where they are declared, which integers stay small."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from servonode.kernels import ir
 
-Path = tuple[int, ...]  # of a statement: its number, then by turns the number of a block within, and of a statement
+# a path to a statement: its number, then in turn the number of a block in it and of a statement in that block
+Path = tuple[int, ...]
 _LARGEST_INT = 32767  # an int has at least 16 bits
 
 
 def names(node: object) -> set[str]:
-    """The locals that occur in expressions and statements."""
+    """The local variables that occur in expressions and statements."""
     return {each.name for each in ir.nodes(node) if isinstance(each, ir.Local)}
 
 
 def known(each: ir.Expr) -> int | None:
-    """The value of a whole number that is made of literals alone."""
+    """The value of an integer expression made of literals alone; None for any other."""
     match each:
         case ir.Number(value, kind) if kind == ir.I64:
             return int(value)
@@ -27,7 +28,7 @@ def known(each: ir.Expr) -> int | None:
 
 
 def read(body: Sequence[ir.Statement]) -> set[str]:
-    """The locals that are read, each by more than what it is itself given; those to whose elements is stored, too."""
+    """The local variables that are read outside of their own assignment, and arrays whose elements are assigned."""
     found: set[str] = set()
     for each in ir.walk(body):
         found |= names(ir.evaluated(each)) - ({each.target.name} if isinstance(each, ir.Let) else set())
@@ -59,7 +60,7 @@ def _without(
 
 
 def stay_small(functions: Sequence[ir.Function]) -> set[str]:
-    """The functions whose whole numbers an `int` holds: literals, loop variables, and locals that are such a number."""
+    """The functions whose integers fit into an `int`: literals, loop variables, and local variables set to these."""
     small: set[str] = set()
     for each in functions:  # callees first
         kept = [value for statement in ir.walk(each.body) for value in ir.evaluated(statement)
@@ -85,10 +86,10 @@ def _is_large(node: object, small: set[str]) -> bool:
 
 
 class Declarations:
-    """Where the locals of a function are declared, so that each use sees the value that it sees in the kernel.
+    """The places of the declarations of local variables, so that each use has the value it has in the kernel.
 
-    With its first assignment where that stands in the innermost block of all uses, else without a value before the
-    function's statement that holds its first use.
+    A variable is declared with its first assignment where that stands in the innermost block of all uses; else without
+    a value, before the function's statement that contains its first use.
     """
 
     def __init__(self, body: Sequence[ir.Statement], arguments: Sequence[str]) -> None:
@@ -121,7 +122,7 @@ class Declarations:
 
 
 def _paths(body: Sequence[ir.Statement], around: Path) -> Iterator[tuple[Path, ir.Statement]]:
-    """Each statement and where it is, in the order of the text."""
+    """Each statement and its path, in the order of the text."""
     for i, each in enumerate(body):
         yield (*around, i), each
         for k, block in enumerate(ir.blocks(each)):
@@ -129,14 +130,14 @@ def _paths(body: Sequence[ir.Statement], around: Path) -> Iterator[tuple[Path, i
 
 
 def _uses(body: Sequence[ir.Statement], around: Path) -> Iterator[tuple[str, Path]]:
-    """Where locals occur, in the order of the text."""
+    """Each occurrence of a local variable, with its path, in the order of the text."""
     for path, each in _paths(body, around):
         for name in (*(local.name for local in ir.assigned(each)), *sorted(names(ir.evaluated(each)))):
             yield name, path
 
 
 def _used_outside(name: str, body: Sequence[ir.Statement]) -> bool:
-    """Whether a loop's variable is used elsewhere than in the bodies of its loops, or is set there."""
+    """Whether a loop's variable is used outside of its loops, or assigned in their bodies."""
     for each in body:
         if isinstance(each, ir.For) and each.variable.name == name:
             elsewhere = any(name in _set(inner) for inner in ir.walk(each.body))

@@ -1,4 +1,4 @@
-"""Names in C: what C keeps for itself, and what a name of a kernel becomes."""
+"""Names in C: those that C reserves, and the C name for a name of a kernel."""
 
 import re
 
@@ -29,7 +29,7 @@ def keeps(name: str) -> bool:
 
 
 def identifier(name: str, taken: set[str]) -> str:
-    """The C name for a name, from now on taken: its own, unless C has another use for it or it is taken."""
+    """The C name for a name, added to `taken`: the name itself, unless C reserves it or it is taken."""
     plain = name if keeps(name) else re.sub(r"\W", "_", name, flags=re.ASCII).lstrip("_0123456789") or "name"
     plain += "" if keeps(name) else "_"
     result, count = plain, 1

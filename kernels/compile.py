@@ -1,4 +1,4 @@
-"""LLVM IR to object code of this computer's processor, by llvmlite. Nothing here is needed where the code is kept."""
+"""LLVM IR to object code of this computer's processor, by llvmlite. Not needed where the code is in the cache."""
 
 import functools
 from typing import Any
@@ -13,7 +13,7 @@ OPTIMISATION = 2
 
 @functools.cache
 def host_target() -> Target:
-    """What object code is made for: this computer's processor, with all that it can do."""
+    """The target of object code: this computer's processor with all its features."""
     return Target(llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), this_host())
 
 
@@ -30,7 +30,7 @@ def _machine() -> Any:
 
 
 def object_code(text: str, optimise: int = OPTIMISATION) -> bytes:
-    """The optimised object code of LLVM IR. Its operations are those of the text: neither contracted nor reordered."""
+    """The optimised object code of LLVM IR. It neither contracts nor reorders the operations of the text."""
     machine = _machine()
     module = llvm.parse_assembly(text)
     module.triple = machine.triple

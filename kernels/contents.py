@@ -1,15 +1,15 @@
-"""What machine code of a kernel holds: its functions, what they take, and what it calls from outside."""
+"""The contents of a kernel's machine code: its functions, their arguments, and the outside functions it calls."""
 
 import msgspec
 
 from servonode.kernels.host import Host
 
-ENTRY, ADAPTER = "entry.", "adapter"  # symbols of what Python calls: entry.NAME, by way of the adapter
-NUMBERS = "numbers.in.text"  # the symbol of the numbers of a text, where the code does not hold them
+ENTRY, ADAPTER = "entry.", "adapter"  # symbols that Python calls: entry.NAME, through the adapter
+NUMBERS = "numbers.in.text"  # the symbol of the array that holds the numbers of a text
 
 
 class Argument(msgspec.Struct, frozen=True):
-    """An argument of a function; `shape` of an array, -1 as its first length: any."""
+    """An argument of a function; `shape` only for an array, with -1 for a first length that may be any."""
 
     name: str
     type: str
@@ -30,7 +30,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Target(msgspec.Struct, frozen=True):
-    """What the code was made for: a processor and its features in LLVM's words, on a host."""
+    """The target of the code: a processor and its features, as LLVM names them, on a host."""
 
     processor: str
     features: str
@@ -38,11 +38,11 @@ class Target(msgspec.Struct, frozen=True):
 
 
 class Contents(msgspec.Struct, frozen=True):
-    """What stands beside the code.
+    """The description of machine code.
 
-    target: what it was made for; nothing else may run it.
+    target: that of the code; nothing else may run it.
     offsets: where its functions are in an image, by their symbols. Empty for object code, which llvmlite links.
-    outside: the functions that it calls, and where in an image their addresses are to stand.
+    outside: the functions that it calls, and the offset in an image at which each address belongs.
     """
 
     target: Target

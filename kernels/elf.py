@@ -1,7 +1,7 @@
-"""ELF object code as one image: code, constants and a table of outside addresses, to be put anywhere in memory.
+"""ELF object code as one image, to be loaded anywhere: code, constants and a table of outside addresses.
 
-Of an object of x86-64 Linux this takes what a linker takes: sections that are loaded, relocations relative to the
-program counter, and symbols. Each function from outside is called through a stub that jumps to an address in a
+From an object of x86-64 Linux this module takes what a linker takes: sections that are loaded, relocations relative to
+the program counter, and symbols. Each function from outside is called through a stub that jumps to an address in a
 table, which whoever loads the image fills.
 """
 
@@ -13,12 +13,12 @@ _LOADED, _PROGRESS, _SYMBOLS, _RELOCATIONS, _NO_BITS = 0x2, 1, 2, 4, 8
 _R_PC32, _R_PLT32 = 2, 4
 _X86_64 = 62
 _ARRAY, _FUNCTION = 1, 2  # kinds of symbols
-_STUB = 8  # bytes: jmp *offset(%rip), and two of padding
+_STUB = 8  # bytes of a stub: jmp *offset(%rip), and two of padding
 ALIGNMENT = 64
 
 
 class ObjectError(ValueError):
-    """Object code in which something is found that no kernel has."""
+    """Object code with something that no kernel has."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Image:
     code: bytes
     functions: dict[str, int]  # offset of each exported function
     arrays: dict[str, int]  # and of each exported array
-    outside: dict[str, int]  # offset at which the address of each function from outside is to stand
+    outside: dict[str, int]  # offset at which the address of each outside function belongs
 
 
 class _Section(NamedTuple):
@@ -98,7 +98,7 @@ def _symbols(code: bytes, sections: list[_Section]) -> list[_Symbol]:
 
 
 def _laid_out(code: bytes, sections: list[_Section]) -> tuple[dict[int, int], bytearray]:
-    """Where each loaded section stands, and the sections one behind the other."""
+    """The offset of each loaded section, and the image of the sections one after the other."""
     places, image = {}, bytearray()
     for i, each in enumerate(sections):
         if each.flags & _LOADED and each.size and each.type == _PROGRESS:

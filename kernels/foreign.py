@@ -8,11 +8,11 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-_engines: list[Any] = []  # what owns the code
+_engines: list[Any] = []  # they own the code
 
 
 def loaded(code: bytes, outside: Iterable[str], address_of: Callable[[str], int]) -> Callable[[str], int]:
-    """Load object code, and give what returns the address of one of its functions by its name."""
+    """Load object code; returns a function that gives the address of each of its functions by name."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     for name in outside:

@@ -1,4 +1,4 @@
-"""What machine code depends on beside its text: processor, interpreter, and the llvmlite that makes it.
+"""What machine code depends on beside its text: processor, interpreter, and version of llvmlite.
 
 Nothing of this imports llvmlite, which takes as long as loading many kernels.
 """
@@ -23,7 +23,7 @@ class Host(msgspec.Struct, frozen=True):
     llvmlite: str
 
     def difference(self, other: "Host") -> str | None:
-        """What is not the same on another host, in words."""
+        """What differs on another host, in words; None: nothing."""
         if self.processor != other.processor:
             return "another processor"
         if self.python != other.python:

@@ -1,8 +1,8 @@
-"""What a kernel is, as data: typed functions of numbers and arrays, with the loops and branches of fixed-step numerics.
+"""The intermediate representation of kernels: typed functions of numbers and arrays, with loops and branches.
 
-A module is read by `language.parse` from its text, which people read and the cache keeps. It is printed by `llvm` (for
-the processor) and by `c99` (for `show --c`); neither adds or reorders an operation, so both have the same bits wherever
-they call the same libm.
+`language.parse` reads a module from its text, which people read and the cache stores. `llvm` (for the processor) and
+`c99` (for `show --c`) print it; neither adds or reorders an operation, so both have the same bits wherever they call
+the same libm.
 
 Every expression has a type: a scalar (f64, i64 or bool), or an array of known shape, whose first length may be open
 where a function does not need it.
@@ -27,7 +27,7 @@ F64, I64, BOOL = Scalar.F64, Scalar.I64, Scalar.BOOL
 
 @dataclass(frozen=True)
 class Array:
-    """The type of an array, row by row in memory; None as the first length: any."""
+    """The type of an array, row by row in memory; a first length of None may be any."""
 
     element: Scalar
     shape: tuple[int | None, ...]
@@ -74,7 +74,7 @@ class Row(NamedTuple):
 
 
 class Unary(NamedTuple):
-    """`-a` of a number, `not a` of a truth."""
+    """`-a` of a number, `not a` of a boolean."""
 
     op: str
     a: "Expr"
@@ -82,7 +82,7 @@ class Unary(NamedTuple):
 
 
 class Binary(NamedTuple):
-    """`a op b`: + - * of two numbers of one type, / and ** of floats, // and % of whole numbers as Python rounds."""
+    """`a op b`: + - * of two numbers of one type, / and ** of floats, // and % of integers as Python rounds."""
 
     op: str
     a: "Expr"
@@ -100,7 +100,7 @@ class Compare(NamedTuple):
 
 
 class Logical(NamedTuple):
-    """`and` or `or` of truths; the second is evaluated only where the first does not decide."""
+    """`and` or `or` of booleans; the second is evaluated only where the first does not decide."""
 
     op: str
     a: "Expr"
@@ -109,7 +109,7 @@ class Logical(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """`a if test else b`; only what is chosen is evaluated."""
+    """`a if test else b`; only the chosen one is evaluated."""
 
     test: "Expr"
     a: "Expr"
@@ -118,7 +118,7 @@ class Choice(NamedTuple):
 
 
 class Convert(NamedTuple):
-    """A whole number as a float."""
+    """An integer as a float."""
 
     a: "Expr"
     type: Scalar = F64
@@ -133,7 +133,7 @@ class Math(NamedTuple):
 
 
 class Extreme(NamedTuple):
-    """`min(a, b)` or `max(a, b)`: the first of equals, and NaN as Python has it (`b if b < a else a`)."""
+    """`min(a, b)` or `max(a, b)`: the first of equals, and NaN as in Python (`b if b < a else a`)."""
 
     name: str
     a: "Expr"
@@ -158,14 +158,14 @@ Expr = (
 
 
 class Let(NamedTuple):
-    """A local variable gets a value; of an array, that of a call whose result it is."""
+    """A local variable gets a value; an array gets the result of a call."""
 
     target: Local
     value: Expr
 
 
 class Together(NamedTuple):
-    """Several assignments of which all values are computed first."""
+    """Several assignments, whose values are all computed first."""
 
     targets: tuple[Local | Element, ...]
     values: tuple[Expr, ...]
@@ -179,13 +179,13 @@ class Store(NamedTuple):
 
 
 class Empty(NamedTuple):
-    """A local array, its entries not set."""
+    """The declaration of a local array, whose entries are not set."""
 
     target: Local
 
 
 class Do(NamedTuple):
-    """A call for what it writes."""
+    """A call whose result, if any, is not used."""
 
     call: Called
 
@@ -225,16 +225,16 @@ Statement = Let | Together | Store | Empty | Do | If | For | While | Return
 
 @dataclass(frozen=True)
 class Signature:
-    """Name, arguments and result of a function. A result that is an array is written where the caller keeps it."""
+    """Name, arguments and result of a function. A result that is an array is written to memory of the caller."""
 
     name: str
     arguments: tuple[Local, ...]
     result: Type | None = None
-    module: str = ""  # another module from which it is taken
+    module: str = ""  # the other module from which it is imported
 
     @property
     def symbol(self) -> str:
-        """The name that no other function has."""
+        """The unique name of the function."""
         return f"{self.module}.{self.name}" if self.module else self.name
 
 
@@ -249,15 +249,15 @@ class Function:
 
 @dataclass
 class Module:
-    """Functions by their symbols, each after those that it calls: those taken from other modules, and its own."""
+    """Functions by their symbols, each after those that it calls: imported ones and the module's own."""
 
     functions: dict[str, Function] = field(default_factory=dict)
-    names: dict[str, Signature] = field(default_factory=dict)  # what its functions call by a plain name
+    names: dict[str, Signature] = field(default_factory=dict)  # functions that can be called, by their plain names
     constants: dict[str, int] = field(default_factory=dict)  # sizes
 
     @property
     def own(self) -> list[Function]:
-        """The functions that are its own."""
+        """The functions that are not imported."""
         return [each for each in self.functions.values() if not each.signature.module]
 
 
@@ -267,7 +267,7 @@ def calls(node: object) -> Iterator[Signature]:
 
 
 def written(module: Module) -> dict[str, frozenset[str]]:
-    """The arguments that each function writes to, itself or by a call, by its symbol."""
+    """By symbol of a function: the arguments that it writes to, itself or by a call."""
     found: dict[str, frozenset[str]] = {}
     for symbol, function in module.functions.items():
         names: set[str] = set()
@@ -316,7 +316,7 @@ MATH = dict.fromkeys(sorted(ONE_ARGUMENT), 1) | {"atan2": 2}
 
 
 def as_float(value: Expr) -> Expr:
-    """The number as a float: a literal by itself, another whole number converted."""
+    """The number as a float; a literal becomes a float literal, any other integer is converted."""
     if value.type == F64:
         return value
     if isinstance(value, Number):
@@ -325,7 +325,7 @@ def as_float(value: Expr) -> Expr:
 
 
 def walk(body: Sequence[Statement]) -> "list[Statement]":
-    """All statements of a body, those within others too."""
+    """All statements of a body, nested ones included."""
     return [found for each in body for found in (each, *(inner for block in blocks(each) for inner in walk(block)))]
 
 
@@ -337,7 +337,7 @@ def blocks(statement: Statement) -> "tuple[tuple[Statement, ...], ...]":
 
 
 def assigned(statement: Statement) -> list[Local]:
-    """The locals that a statement itself gives a value."""
+    """The local variables that a statement itself assigns."""
     match statement:
         case Let(target, _) | Empty(target):
             return [target]
@@ -349,7 +349,7 @@ def assigned(statement: Statement) -> list[Local]:
 
 
 def evaluated(statement: Statement) -> tuple[Expr, ...]:
-    """What a statement itself evaluates; of an element that is stored, this element."""
+    """The expressions that a statement itself evaluates, including an element that it assigns."""
     match statement:
         case Let(_, value) | Do(value):
             return (value,)
@@ -367,7 +367,7 @@ def evaluated(statement: Statement) -> tuple[Expr, ...]:
 
 
 def nodes(node: object) -> Iterator[object]:
-    """Expressions and statements, and all that they are made of."""
+    """A node and all nodes within it, expressions and statements."""
     if isinstance(node, tuple):
         if hasattr(node, "_fields"):
             yield node

@@ -1,4 +1,4 @@
-"""The text of kernels: a small part of Python, with types at the arguments, read into `ir`.
+"""The kernel language: a small part of Python with types at the arguments, read into `ir`.
 
     def advance(k: i64, n: i64, step_ns: i64, x: f64[5], u: f64[2], c: f64[12]) -> bool:
         h = step_ns / 1e9
@@ -6,8 +6,8 @@
             step(i * step_ns / 1e9, x, u, c, h)
         ...
 
-A local variable has the type of what it is first given; whole numbers become floats where they meet floats. What
-Python does otherwise, or what is outside of this part, is refused by its line, never guessed.
+A local variable has the type of its first value; integers become floats where they meet floats. What has another
+meaning in Python, or is outside of this part, is refused with its line, never guessed.
 """
 
 import ast
@@ -64,13 +64,13 @@ _SCALARS = {each.value: each for each in Scalar}
 
 
 class KernelError(ValueError):
-    """A text that is no kernel; it says where and why."""
+    """A text that is not in the kernel language; the message says where and why."""
 
 
 def parse(text: str, text_of: Callable[[str], str] | None = None, home: str = "") -> Module:
     """The module of a text; `from KEY import NAME` takes functions, with all that they call, and sizes of another one.
 
-    text_of: gives the text of a module by its key. home: the key of this one, where it is taken by another.
+    text_of: gives the text of a module by its key. home: the key of this module, where another imports from it.
 
     Raises:
         KernelError: the text is outside of the language.
@@ -99,11 +99,11 @@ def parse(text: str, text_of: Callable[[str], str] | None = None, home: str = ""
     return module
 
 
-_read = functools.lru_cache(maxsize=16)(parse)  # what others take from; several kernels take from one
+_read = functools.lru_cache(maxsize=16)(parse)  # cached, because several kernels import from one
 
 
 def _take(node: ast.AST, module: Module, other: Module, names: Mapping[str, str | None]) -> None:
-    """Take what is named of another module, and what that calls."""
+    """Import names from another module, and all that they call."""
     wanted: set[str] = set()
     for name, known_as in names.items():
         if name in other.constants:
@@ -148,7 +148,7 @@ def _length(node: ast.expr, i: int, sizes: Mapping[str, int]) -> int | None:
 
 
 class _Reader:
-    """Reads one function. It has a method for each kind of statement and expression, hence so many."""
+    """Reads one function. It has many methods, one for each kind of statement and expression."""
 
     def __init__(self, module: Module, node: ast.FunctionDef, home: str) -> None:
         self.module, self.node = module, node
@@ -171,7 +171,7 @@ class _Reader:
         self.signature = Signature(node.name, tuple(arguments), result, home)
         self.locals: dict[str, Local] = {each.name: each for each in arguments}
         self.loops: set[str] = set()
-        self.set = set(self.locals)  # what has a value, whichever way the statement before was reached
+        self.set = set(self.locals)  # variables that have a value here on every path
 
     def function(self) -> Function:
         doc = ast.get_docstring(self.node) or ""
@@ -219,7 +219,7 @@ class _Reader:
         _refuse(node, "the statement")
 
     def branches(self, test: ast.expr, body: list[ast.stmt], other: list[ast.stmt]) -> If:
-        """Set after it is what both branches set, or the one that continues."""
+        """An `if`. After it the variables are set that both branches set, or the one that does not return."""
         condition, before = self.truth(test), self.set.copy()
         first = self.block(body)
         after, self.set = self.set, before
@@ -244,7 +244,7 @@ class _Reader:
         return Let(place, value) if isinstance(place, Local) else Store(place, value)
 
     def place(self, target: ast.expr, kind: Type | None) -> Local | Element:
-        """What an assignment names on its left."""
+        """The target of an assignment."""
         match target:
             case ast.Name(id=name) if kind is not None and name not in self.loops:
                 known = self.locals.get(name)
@@ -263,7 +263,7 @@ class _Reader:
         return known
 
     def _fit(self, value: Expr, wanted: Type | None, node: ast.AST) -> Expr:
-        """The value as the type of what it is given to."""
+        """The value as the type of its target."""
         if value.type == wanted:
             return value
         if wanted == F64 and value.type == I64:
@@ -342,7 +342,7 @@ class _Reader:
         _refuse(node, "the expression")
 
     def truth(self, node: ast.expr) -> Expr:
-        """What is tested: a truth, or a whole number that is not 0."""
+        """A condition: a boolean, or whether an integer is not 0."""
         value = self.value(node)
         if value.type == BOOL:
             return value
@@ -371,7 +371,7 @@ class _Reader:
         return Binary(word, a, b, a.type)
 
     def element(self, node: ast.Subscript) -> Expr:
-        """An element of an array, or a row of one of two indices."""
+        """An element of an array, or a row of an array with two indices."""
         array = self.locals.get(node.value.id) if isinstance(node.value, ast.Name) else None
         if array is None or not isinstance(array.type, Array):
             _refuse(node, "what is not an element of an array")
@@ -434,7 +434,7 @@ class _Reader:
 
 
 def _ends(body: tuple[Statement, ...]) -> bool:
-    """Whether what follows is never reached."""
+    """Whether control never reaches the end of a body."""
     match body[-1:]:
         case (Return(),) | (While(test=Number(value=True)),):
             return True

@@ -60,9 +60,9 @@ def llvm_text(module: Module, numbers: list[float] | None = None) -> str:
     An entry takes the address of slots of 8 bytes, one an argument (f64, i64, or an address), and returns what the
     function returns as 8 bytes; a result that is an array goes to the address in one slot more.
 
-    With a list of `numbers` all floating-point literals go there, and the IR reads them from the array NUMBERS, in
-    which they are still to be put: the same operations whatever the numbers are. Exponents stay, for a power with
-    another exponent may be another operation.
+    With a list of `numbers` all floating-point literals are appended to it, and the IR reads them from the array
+    NUMBERS, which is to be filled with them: the operations are the same whatever the numbers are. Exponents stay in
+    the IR, because a power with another exponent may be another operation.
     """
     used: set[str] = set()
     bodies = [_Emitter(each, used, numbers).text() for each in module.functions.values()]
@@ -72,7 +72,7 @@ def llvm_text(module: Module, numbers: list[float] | None = None) -> str:
 
 
 def _table(n: int) -> str:
-    """The array NUMBERS, which LLVM takes for one that others may change, but not while the code runs."""
+    """The array NUMBERS, which for LLVM others may change, but not while the code runs."""
     return f"@{NUMBERS} = dso_local global [{n} x i64] [{', '.join(['i64 -1'] * n)}], align 8\n!0 = !{{}}"
 
 
@@ -93,7 +93,7 @@ def _parameters(signature: Signature) -> list[str]:
 
 
 def _entry(signature: Signature) -> str:
-    """The function as Python calls it."""
+    """The entry of a function, for calls from Python."""
     lines, given = [], []
     for i, kind in enumerate(_parameters(signature)):
         lines.append(f"  %p{i} = getelementptr inbounds i64, ptr %slots, i64 {i}")
@@ -123,11 +123,11 @@ class _Emitter:
 
     def __init__(self, function: Function, used: set[str], numbers: list[float] | None) -> None:
         self.function, self.used, self.numbers = function, used, numbers
-        self.head: list[str] = []  # of the entry block: the stack
+        self.head: list[str] = []  # allocations on the stack, in the entry block
         self.lines: list[str] = []
         self._count = 0
         self._block = "begin"  # the block that is being written
-        self._ended = False  # by a return
+        self._ended = False  # whether a return has ended this block
         self._values: dict[str, str] = {}
         self._places: dict[str, str] = {}
         for each in function.signature.arguments:
@@ -149,7 +149,7 @@ class _Emitter:
         return {each.name: each for each in self._targets()}
 
     def _assigned_once(self) -> set[str]:
-        """Scalars whose only assignment is a statement of the function's own block: their value is one everywhere."""
+        """Scalars whose only assignment is a statement of the function's own block: they have one value everywhere."""
         counts = Counter(each.name for each in self._targets())
         arguments = {each.name for each in self.function.signature.arguments}
         top = {each.target.name for each in self.function.body if isinstance(each, Let)}
@@ -199,7 +199,7 @@ class _Emitter:
 
     def _body(self, body: Iterable[Statement]) -> None:
         for each in body:
-            if self._ended:  # nothing is reached behind a return
+            if self._ended:  # nothing after a return is reached
                 break
             self._statement(each)
 
@@ -339,7 +339,7 @@ class _Emitter:
         raise AssertionError(each)
 
     def _entry_of(self, literal: Number) -> str:
-        """A literal as the next entry of NUMBERS."""
+        """A literal, read from the next entry of NUMBERS."""
         assert self.numbers is not None
         self.numbers.append(float(literal.value))
         at = f"getelementptr inbounds (double, ptr @{NUMBERS}, i64 {len(self.numbers) - 1})"
@@ -355,7 +355,7 @@ class _Emitter:
             return self._new(f"{_FLOATS[each.op]} double {a}, {b}")
         if each.op in _WHOLES:
             return self._new(f"{_WHOLES[each.op]} i64 {a}, {b}")
-        rest = self._new(f"srem i64 {a}, {b}")  # towards zero; Python's has the sign of the divisor
+        rest = self._new(f"srem i64 {a}, {b}")  # has the sign of the dividend; Python's has that of the divisor
         mixed = self._new(f"xor i64 {rest}, {b}")
         negative, uneven = self._new(f"icmp slt i64 {mixed}, 0"), self._new(f"icmp ne i64 {rest}, 0")
         off = self._new(f"and i1 {negative}, {uneven}")
@@ -365,7 +365,7 @@ class _Emitter:
         return self._new(f"sub i64 {quotient}, {self._new(f'zext i1 {off} to i64')}")
 
     def _lazily(self, test: Expr, a: Expr, b: Expr) -> str:
-        """a where the test holds, else b; the other one is not evaluated."""
+        """The value of a where the test holds, else of b; the other is not evaluated."""
         kind = _TYPES[a.type]
         if _is_plain(a) and _is_plain(b):
             condition, left, right = self.value(test), self.value(a), self.value(b)
@@ -434,7 +434,7 @@ def _size(kind: Array) -> int:
 
 
 def _is_plain(each: Expr) -> bool:
-    """Whether evaluating it cannot do harm: arithmetic of numbers and locals."""
+    """Whether an expression may be evaluated needlessly: arithmetic of numbers and local variables."""
     match each:
         case Number() | Local():
             return True

@@ -18,7 +18,7 @@ import numpy as np
 from servonode.kernels.contents import ADAPTER, ENTRY, Argument, Contents, Entry, type_text
 
 _CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400  # numpy's flags of an array
-_FASTCALL = 0x80  # of a PyMethodDef
+_FASTCALL = 0x80  # calling convention in a PyMethodDef
 _RESULTS = {"": 0, "f64": 1, "i64": 2, "bool": 3}
 _KINDS = {"f64": 0, "i64": 1, "bool": 2}
 _ARRAYS = {"f64": 3, "i64": 4}
@@ -41,11 +41,11 @@ _libc.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 _new_function = ctypes.pythonapi.PyCFunction_NewEx
 _new_function.restype = ctypes.py_object
 _new_function.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-_kept: list[Any] = []  # what machine code has addresses of
+_kept: list[Any] = []  # objects whose addresses machine code holds
 
 
 class Kernel:
-    """The functions and sizes of a kernel as attributes; its text, and the name by which others take from it."""
+    """A kernel: its functions and sizes as attributes, its text, and the key by which others import from it."""
 
     def __init__(self, name: str, text: str, code: bytes, contents: Contents) -> None:
         _check_arrays()
@@ -60,7 +60,7 @@ class Kernel:
 
 @functools.cache
 def _libraries() -> list[Any]:
-    """Where functions from outside are looked for; where there is no such libm, its functions are in the C library."""
+    """The libraries that are searched for outside functions; without libm.so.6 its functions are in the C library."""
     with contextlib.suppress(OSError):
         return [ctypes.CDLL("libm.so.6"), _libc, ctypes.pythonapi]
     return [_libc, ctypes.pythonapi]
@@ -78,7 +78,7 @@ def _address(name: str) -> int:
 
 
 def _linked(code: bytes, contents: Contents) -> Callable[[str], int]:
-    """What gives the address of a function of the code, which is loaded now, by its symbol."""
+    """Load the code; returns a function that gives the address of each of its functions by symbol."""
     if not contents.offsets:
         from servonode.kernels.foreign import loaded
 
@@ -88,7 +88,7 @@ def _linked(code: bytes, contents: Contents) -> Callable[[str], int]:
 
 
 def _mapped(code: bytes, contents: Contents) -> int:
-    """The address at which the code now stands, executable, for as long as the process lives."""
+    """Map the code as executable for the life of the process; returns its address."""
     size = -(-len(code) // mmap.PAGESIZE) * mmap.PAGESIZE
     filled = bytearray(code)
     for name, offset in contents.outside.items():
@@ -104,7 +104,7 @@ def _mapped(code: bytes, contents: Contents) -> int:
 
 @functools.cache
 def _check_arrays() -> None:
-    """Refuse a numpy whose arrays do not lie in memory as the adapter reads them."""
+    """Refuse a numpy whose arrays have another layout than the adapter reads."""
     array = np.zeros((2, 3))
     words = (ctypes.c_int64 * 9).from_address(id(array))
     found = (words[1], words[2], words[3] & 0xFFFFFFFF, words[7], words[8] & 0x501)
@@ -113,7 +113,7 @@ def _check_arrays() -> None:
 
 
 def _function(adapter: int, address: int, entry: Entry) -> Callable[..., Any]:
-    """The function of Python that calls an entry."""
+    """A Python function that calls an entry."""
     if len(entry.arguments) > MOST_ARGUMENTS:
         raise ValueError(f"kernel {entry.name} has {len(entry.arguments)} arguments; at most {MOST_ARGUMENTS} can be")
     explain = _explainer(entry, lambda *given: function(*given))
@@ -129,7 +129,7 @@ def _function(adapter: int, address: int, entry: Entry) -> Callable[..., Any]:
 
 
 def _words(argument: Argument) -> list[int]:
-    """The argument as the adapter reads it."""
+    """The words that describe an argument to the adapter."""
     if argument.shape is None:
         return [_KINDS[argument.type], 0, 0, 0, 0, 0]
     flags = _CONTIGUOUS | _ALIGNED | (_WRITEABLE if argument.written else 0)
@@ -138,9 +138,10 @@ def _words(argument: Argument) -> list[int]:
 
 
 def _explainer(entry: Entry, function: Callable[..., Any]) -> Callable[..., Any]:
-    """What is called with arguments that do not fit: it says which one, and why.
+    """A function to be called with arguments that do not fit: it raises TypeError, with the argument and the reason.
 
-    A dtype is known by its address; that of an array from a pickle is another one, though the same.
+    The adapter compares dtypes by address. An array from a pickle has an equal dtype at another address: with such
+    arrays the call is repeated.
     """
 
     def explain(*given: Any) -> Any:
@@ -160,7 +161,7 @@ def _explainer(entry: Entry, function: Callable[..., Any]) -> Callable[..., Any]
 
 
 def _known(wanted: Argument, value: Any) -> Any:
-    """The array with the dtype that is known, the same memory; anything else as it is."""
+    """A view of an array with the dtype object that the adapter knows; anything else unchanged."""
     if wanted.shape is None or type(value) is not np.ndarray:
         return value
     dtype = _DTYPES[wanted.type]

@@ -7,8 +7,8 @@ import sympy
 
 from servonode.mechanics.description import ModelError
 from servonode.mechanics.differentiate import along, along_matrix, diff, diff_matrix, gradient
-from servonode.mechanics.evaluate import are_zero
 from servonode.mechanics.first_order_states import extended
+from servonode.mechanics.generic_points import are_zero
 from servonode.mechanics.model import Model
 from servonode.mechanics.model_checks import left_over
 from servonode.mechanics.progress import counted
@@ -76,7 +76,7 @@ def motions(model: Model) -> list[Square] | None:
 
     Such a motion, as the velocity of a point along an axis, has du/dq = (du/dq')': Lagrange's equations of c u^2 are
     2 c (du/dq') u' then, of which the terms that would cancel are not even made. What holds at random values with many
-    digits holds (`evaluate.are_zero`).
+    digits holds (`generic_points.are_zero`).
     """
     rates = [q.rate for q in model.coordinates]
     moving = {time: sympy.Integer(1), **dict(zip(model.coordinates, rates, strict=True))}

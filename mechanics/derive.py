@@ -6,7 +6,7 @@ M_r = G^T M G, h_r = G^T [M (G' v + g0') + h], B_r = G^T B (Maggi's projection).
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -51,81 +51,172 @@ def derive(model: Model) -> Equations:
             constraints are redundant.
     """
     large = _is_large(model)
+    model = _in_rates(model, large)
+    _check_stated(model)
+    tidy: Tidy = named if large else partial(trig_reduce, constants=set(model.parameters))
+    full = _full_form(model, tidy)
+    doing("deriving", "constraints")
+    check_independent(model, full.A)
+    check_constraints_hold(model, full.A, full.b, full.G, full.g0)
+    motion = _motion(model, full, large)
+    check_identities_hold(model, motion.moving)
+    doing("deriving", "minimal form")
+    if model.independent and not large:
+        tidy = _as_stated  # quotients would only grow
+    equations = _minimal_form(model, full, motion, tidy)
+    check_rows(equations)
+    return equations
+
+
+@dataclass(frozen=True)
+class _Full:
+    """The full form without disturbances and known forces, and the kinematics q' = G v + g0.
+
+    by_forces (n_q, n_tau + n_reactions) is B of inputs, then of reactions.
+    """
+
+    rates: list[Expr]
+    M: Matrix
+    h: Matrix
+    by_forces: Matrix
+    A: Matrix
+    b: Matrix
+    gamma: Matrix
+    G: Matrix
+    g0: Matrix
+
+
+@dataclass(frozen=True)
+class _Motion:
+    """What moves how: rates -> velocities; time and coordinates -> their rates in velocities.
+
+    `bias` is h + M (q'' - G v').
+    """
+
+    v: Matrix
+    in_velocities: dict[Expr, Expr]
+    moving: dict[Expr, Expr]
+    bias: Matrix
+    large: bool
+
+
+@dataclass(frozen=True)
+class _Forces:
+    """What is known of forces beside inputs: Q (n_q,) on coordinates, Q_v (n_v,) on velocities themselves, and the
+    part of Q_v that works on motions of their own.
+    """
+
+    Q: Matrix
+    Q_v: Matrix
+    on_motions: list[Expr]
+
+
+def _in_rates(model: Model, large: bool) -> Model:
+    """The model with exact numbers, its bodies in rates; of a large one in parts that have names."""
     if large:
         model = model.mapped(in_parts)  # before anything goes through its expressions by recursion
     model = _with_bodies_in_rates(model.mapped(lambda expression: _with_exact_numbers(_at_rest(model, expression))))
-    if large:
-        model = replace(model, kinetic=in_parts(model.kinetic))
+    return replace(model, kinetic=in_parts(model.kinetic)) if large else model
+
+
+def _check_stated(model: Model) -> None:
+    """What is checked before anything is derived."""
     check_symbols(model)
     check_reactions(model)
     check_first_order(model)
     check_speaks_in_rates(model)
     check_forces(model)
-    tidy: Tidy = named if large else partial(trig_reduce, constants=set(model.parameters))
+
+
+def _full_form(model: Model, tidy: Tidy) -> _Full:
     rates = [q.rate for q in model.coordinates]
     M, h = _euler_lagrange(model, rates, tidy)
     works_on = [sympy.sympify(on) for on in model.acting.values()]
     by_forces = sympy.Matrix(len(rates), len(works_on), [diff(on, rate) for rate in rates for on in works_on])
-    n_tau = len(model.inputs)
-    B = by_forces[:, :n_tau]
-    A, b, gamma = _constraint_rows(model, rates)
-    G, g0 = _kinematics(model)
-    doing("deriving", "constraints")
-    check_independent(model, A)
-    check_constraints_hold(model, A, b, G, g0)
+    return _Full(rates, M, h, by_forces, *_constraint_rows(model, rates), *_kinematics(model))
+
+
+def _motion(model: Model, full: _Full, large: bool) -> _Motion:
     v = column(model.velocities)
-    in_velocities = model.rates if large else dict(zip(rates, G * v + g0, strict=True))
-    motion = {time: sympy.Integer(1), **dict(zip(model.coordinates, in_velocities.values(), strict=True))}
-    check_identities_hold(model, motion)
-    doing("deriving", "minimal form")
-    extra = momenta(model, motion, in_velocities)
+    in_velocities = model.rates if large else dict(zip(full.rates, full.G * v + full.g0, strict=True))
+    moving = {time: sympy.Integer(1), **dict(zip(model.coordinates, in_velocities.values(), strict=True))}
+    bias = full.M * drift_of_kinematics(model, full.G, full.g0, v) + full.h
+    return _Motion(v, in_velocities, moving, bias, large)
+
+
+def _minimal_form(model: Model, full: _Full, motion: _Motion, tidy: Tidy) -> Equations:
+    in_velocities, n_tau = motion.in_velocities, len(model.inputs)
+    extra = momenta(model, motion.moving, in_velocities)
+    _check_moved_by_velocities(model, full.g0)
+    inertia, bias = _inertia_and_bias(model, full, motion)
+    M_r = (inertia + extra.M).applyfunc(tidy)
+    check_inertia(model, M_r)
+    forces = _known_forces(model, full, extra.B)
+    _check_moved_by_reactions(model, full.M, full.h - forces.Q, full.by_forces)
+    power = _input_power(model, full.rates) + extra.power + _power_of_motion(model, full, motion.bias - forces.Q)
+    h_r = (bias + extra.h).applyfunc(tidy) - (full.G.T * forces.Q).xreplace(in_velocities) - forces.Q_v
+    h_r -= drifts(model).xreplace(in_velocities)
+    forces_r = (full.G.T * full.by_forces + extra.B).applyfunc(tidy).xreplace(in_velocities)
+    kinetic = _generalized_kinetic(model, full.rates).xreplace(in_velocities) + extra.kinetic
+    return Equations(
+        model=model,
+        M=full.M,
+        h=full.h - forces.Q,
+        B=full.by_forces[:, :n_tau],
+        A=full.A,
+        b=full.b,
+        gamma=full.gamma,
+        G=full.G,
+        g0=full.g0,
+        M_r=M_r,
+        h_r=h_r,
+        B_r=forces_r[:, :n_tau],
+        N_r=forces_r[:, n_tau:],
+        kinetic=tidy(kinetic),
+        potential=sympy.sympify(model.potential),
+        power=tidy(power.xreplace(in_velocities)) + _power_of_forces(full, motion, forces),
+    )
+
+
+def _inertia_and_bias(model: Model, full: _Full, motion: _Motion) -> tuple[Matrix, Matrix]:
+    """M_r and h_r of the kinetic energy in rates; of a large machine by its motions, where it is a sum of squares."""
+    squares = motions(model) if motion.large else None
+    if squares is None:
+        return full.G.T * full.M * full.G, full.G.T * motion.bias.xreplace(motion.in_velocities)
+    inertia, bias = by_motions(squares, list(motion.v), motion.moving, motion.in_velocities)
+    static = sympy.Matrix(_static_forces(model, full.rates))
+    return inertia, bias + full.G.T * static.xreplace(motion.in_velocities)
+
+
+def _known_forces(model: Model, full: _Full, on_velocities: Matrix) -> _Forces:
+    """`on_velocities`: what inputs and reactions do on velocities themselves."""
+    n_tau, v = len(model.inputs), column(model.velocities)
+    pushed = sympy.Matrix(n_tau, 1, [model.disturbances.get(u, sympy.Integer(0)) for u in model.inputs])
+    Q = _disturbances(model, full.by_forces[:, :n_tau], pushed) + generalized(model, full.rates)
+    Q_v = on_velocities[:, :n_tau] * pushed + generalized(model, list(v))
+    on_motions = [force if each in model.own_motions else 0 for each, force in zip(v, Q_v, strict=True)]
+    return _Forces(Q, Q_v, on_motions)
+
+
+def _power_of_motion(model: Model, full: _Full, bias: Matrix) -> Expr:
+    """What moving constraints and time itself add to the generalized energy [W]."""
+    constraints = _moving_constraints(model, full.M, bias, full.by_forces, full.G, full.g0)
+    return constraints + _explicit_time(model)
+
+
+def _power_of_forces(full: _Full, motion: _Motion, forces: _Forces) -> Expr:
+    """Power of disturbances and known forces, in velocities [W]."""
+    on_rates = _disturbance_power(full.rates, forces.Q).xreplace(motion.in_velocities)
+    return on_rates + _disturbance_power(list(motion.v), forces.on_motions)
+
+
+def _check_moved_by_velocities(model: Model, g0: Matrix) -> None:
+    """Energies in velocities know nothing of what moves by itself."""
     if model.speaks_in_velocities and any(entry != 0 for entry in g0):
         text = (
             f"machine {model.name}: coordinates that move by themselves (q' = G v + g0 with g0 not zero) need energies,"
         )
         raise ModelError(f"{text} losses and inputs in rates; write them so", place_of(model, "kinematics"))
-    if model.independent and not large:
-        tidy = _as_stated  # quotients would only grow
-    h_moving = M * drift_of_kinematics(model, G, g0, v) + h
-    squares = motions(model) if large else None
-    if squares is None:
-        inertia, bias = G.T * M * G, G.T * h_moving.xreplace(in_velocities)
-    else:
-        inertia, bias = by_motions(squares, list(v), motion, in_velocities)
-        bias += G.T * sympy.Matrix(_static_forces(model, rates)).xreplace(in_velocities)
-    M_r = (inertia + extra.M).applyfunc(tidy)
-    check_inertia(model, M_r)
-    pushed = sympy.Matrix(len(model.inputs), 1, [model.disturbances.get(u, sympy.Integer(0)) for u in model.inputs])
-    Q = _disturbances(model, B, pushed) + generalized(model, rates)
-    Q_v = extra.B[:, :n_tau] * pushed + generalized(model, list(v))  # where they work on velocities themselves
-    _check_moved_by_reactions(model, M, h - Q, by_forces)
-    moving = _moving_constraints(model, M, h_moving - Q, by_forces, G, g0) + _explicit_time(model)
-    power = _input_power(model, rates) + extra.power + moving
-    h_r = (bias + extra.h).applyfunc(tidy) - (G.T * Q).xreplace(in_velocities) - Q_v
-    h_r -= drifts(model).xreplace(in_velocities)
-    on_motions = [force if each in model.own_motions else 0 for each, force in zip(v, Q_v, strict=True)]
-    disturbed = _disturbance_power(rates, Q).xreplace(in_velocities) + _disturbance_power(list(v), on_motions)
-    forces_r = (G.T * by_forces + extra.B).applyfunc(tidy).xreplace(in_velocities)
-    equations = Equations(
-        model=model,
-        M=M,
-        h=h - Q,
-        B=B,
-        A=A,
-        b=b,
-        gamma=gamma,
-        G=G,
-        g0=g0,
-        M_r=M_r,
-        h_r=h_r,
-        B_r=forces_r[:, :n_tau],
-        N_r=forces_r[:, n_tau:],
-        kinetic=tidy(_generalized_kinetic(model, rates).xreplace(in_velocities) + extra.kinetic),
-        potential=sympy.sympify(model.potential),
-        power=tidy(power.xreplace(in_velocities)) + disturbed,
-    )
-    check_rows(equations)
-    return equations
 
 
 def _as_stated(expression: Expr) -> Expr:

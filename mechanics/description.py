@@ -196,6 +196,7 @@ class ExtensionDescription(msgspec.Struct, frozen=True):
     integrators: tuple[Quantity, ...]  # states of the law, after those of the program
     left_free: int  # states of machine, program and integrators that the residuals do not determine
     determinant: str = ""  # of the decoupling matrix, factored, where it is short
+    chained: tuple[bool, ...] = ()  # of each integrator: whether its rate is the next one
 
 
 class ProgramDescription(msgspec.Struct, frozen=True):
@@ -226,6 +227,7 @@ class ProgramDescription(msgspec.Struct, frozen=True):
     extension: "ExtensionDescription | None" = None
     unreachable: str = ""  # why no extension makes the inputs reach the residuals, where W is singular at all states
     feeds_back: bool = True  # whether the inputs depend on the machine's state
+    tells_crossings: bool = False  # whether answers tell the sign of det W
 
     @property
     def found(self) -> tuple[str, ...]:

@@ -9,12 +9,11 @@ import numpy.typing as npt
 import sympy
 
 from servonode.mechanics.functions import choose
-from servonode.mechanics.straight_line import arguments_first, ordered, symbols_of
+from servonode.mechanics.straight_line import ordered
 
 Array = npt.NDArray[np.float64]
 Expr = Any
 Function = Callable[[Sequence[Array]], Any]  # of the arguments' values
-DIGITS = 60
 
 _FUNCTIONS: dict[type, Function] = {
     sympy.Add: lambda terms: reduce(np.add, terms),
@@ -44,32 +43,6 @@ def at_states(expressions: Sequence[Expr], states: Mapping[Expr, Array]) -> Arra
             values[each] = _value(each.definition, values)
         columns = [np.broadcast_to(_value(each, values), size) for each in entries]
     return np.array(columns, dtype=float).reshape(len(columns), size).T
-
-
-def are_zero(expressions: Sequence[Expr]) -> bool:
-    """Whether all expressions vanish at random values of their symbols, computed with `DIGITS` digits.
-
-    An expression that does not vanish everywhere has zeros only where its symbols fit each other, which random values
-    do not: what this says of a sum of any length would else take to multiply it out.
-    """
-    symbols = set().union(*map(symbols_of, expressions))
-    by_name = sorted(symbols, key=lambda symbol: (symbol.name, type(symbol).__name__))
-    numbers = np.random.default_rng(0).uniform(0.3, 1.7, len(symbols))
-    values = {symbol: sympy.Float(float(number), DIGITS) for symbol, number in zip(by_name, numbers, strict=True)}
-    for each in ordered(expressions):
-        values[each] = _precise(each.definition, values)
-    results = [_precise(each, values) for each in expressions]
-    bound = max(map(abs, values.values()), default=0) * sympy.Float(10, DIGITS) ** (-DIGITS // 2)
-    return all(abs(each) <= bound for each in results)
-
-
-def _precise(expression: Expr, values: dict[Expr, Expr]) -> Expr:
-    """The value of an expression with `DIGITS` digits; those of all nodes below it are put into `values`."""
-    for node in arguments_first(expression):
-        if node not in values:
-            value = node.func(*(values[each] for each in node.args)) if node.args else node
-            values[node] = value if value.is_Number else value.evalf(DIGITS)
-    return values[expression]
 
 
 def _value(node: Expr, values: dict[Expr, Array]) -> Array:

@@ -4,7 +4,8 @@ import re
 
 _SOLVE = '''\
 def solve_{n}(S: f64[{n}, {n}], y: f64[{n}]) -> i64:
-    """Solve S y = y by elimination with partial pivoting; 0 where S is singular to working precision."""
+    """Solve S y = y by elimination with partial pivoting: the sign of det S, 0 where it is 0 to working precision."""
+    sense = 1
     for j in range({n}):
         best = j
         for i in range(j + 1, {n}):
@@ -13,9 +14,12 @@ def solve_{n}(S: f64[{n}, {n}], y: f64[{n}]) -> i64:
         if not fabs(S[best, j]) > 0.0:
             return 0
         if best != j:
+            sense = -sense
             for k in range(j, {n}):
                 S[j, k], S[best, k] = S[best, k], S[j, k]
             y[j], y[best] = y[best], y[j]
+        if S[j, j] < 0.0:
+            sense = -sense
         for i in range(j + 1, {n}):
             factor = S[i, j] / S[j, j]
             if factor != 0.0:
@@ -26,7 +30,7 @@ def solve_{n}(S: f64[{n}, {n}], y: f64[{n}]) -> i64:
         for k in range(i + 1, {n}):
             y[i] -= S[i, k] * y[k]
         y[i] /= S[i, i]
-    return 1
+    return sense
 '''
 
 

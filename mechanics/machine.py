@@ -18,6 +18,7 @@ from servonode.mechanics.signatures import Signature
 from servonode.tables import Row, Tabular, named, several, valued
 
 Array = npt.NDArray[np.float64]
+FEW = 16  # numbers of an array that are written out
 _OUTPUTS, _MATRICES = (Signature.of(MachineKernel, name) for name in ("outputs", "matrices"))
 
 
@@ -29,8 +30,8 @@ class ParameterError(StatementError):
         self.name = self.key = name
 
 
-@dataclass(frozen=True)
-class Matrices:
+@dataclass(frozen=True, repr=False)
+class Matrices(Tabular):
     """The full form at one state, in rates: M q'' + h = B tau + A^T Lambda, A q'' = gamma (README eq. 1)."""
 
     M: Array  # mass matrix (n_q, n_q)
@@ -38,6 +39,19 @@ class Matrices:
     B: Array  # input map (n_q, n_tau)
     A: Array  # passive constraints (n_c, n_q)
     gamma: Array  # (n_c,)
+
+    def table(self) -> tuple[str, list[Row]]:
+        """What each array is and its shape; the numbers of vectors and of what has few."""
+        words = {"M": "mass matrix", "h": "bias", "B": "input map", "A": "passive constraints", "gamma": "right side"}
+        rows = [(name, _array_text(word, getattr(self, name))) for name, word in words.items()]
+        return "Full form M q'' + h = B tau + A^T Lambda, A q'' = gamma", rows
+
+
+def _array_text(word: str, values: Array) -> str:
+    """`word, shape: numbers`, these only where they are few."""
+    shape = " x ".join(map(str, values.shape))
+    few = 0 < values.size <= FEW
+    return f"{word}, {shape}" + (f": {np.array2string(values, precision=4, separator=', ')}" if few else "")
 
 
 class Machine(Tabular):

@@ -55,7 +55,7 @@ def describe(model: Model) -> MachineDescription:
 
 
 def _places(model: Model) -> dict[str, str]:
-    """Where the source states what a state can make infinite: the energies, and each coordinate's kinematics."""
+    """The place in the source of what a state can make infinite: the energies, and each coordinate's kinematics."""
     words = ("kinetic", "potential", "dissipation")
     places = {"model": str(model.place)} | {word: str(model.place.argument(word)) for word in words}
     return places | {q.name: str(model.place_of_kinematics(q)) for q in model.coordinates}

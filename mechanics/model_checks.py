@@ -8,7 +8,8 @@ import sympy
 
 from servonode.mechanics.description import ModelError
 from servonode.mechanics.differentiate import along
-from servonode.mechanics.evaluate import are_zero, at_states
+from servonode.mechanics.evaluate import at_states
+from servonode.mechanics.generic_points import are_zero
 from servonode.mechanics.model import Model
 from servonode.mechanics.source_location import Place
 from servonode.mechanics.straight_line import auxiliaries_of

@@ -71,7 +71,7 @@ class Definition:
 
     @functools.cached_property
     def options(self) -> dict[str, Option]:
-        """The arguments with defaults, by name, as the source states them.
+        """The arguments with defaults, by name, as they stand in the source.
 
         Raises:
             ModelError: the source cannot be parsed, has no such function, or a default is not a number, text or flag.
@@ -304,7 +304,7 @@ def _options(tree: ast.Module, definition: Definition) -> Iterator[Option]:
         except ValueError:
             default = None
         if not isinstance(default, str | int | float | bool):
-            text = f"the default of option {argument.arg!r} is not a number, a text or a truth value; give one"
+            text = f"the default of option {argument.arg!r} is not a number, a text or a boolean; give one"
             raise ModelError(text, place)
         yield Option(argument.arg, default, _literal(argument.annotation))
 

@@ -55,8 +55,8 @@ class Gains:
     cannot be written.
 
     Raises:
-        ValueError: a relative degree is below 1, a shape does not fit, a gain is not finite or multiplies the rate of
-            a residual of relative degree 1.
+        ValueError: a relative degree is below 1, a shape does not fit, a gain is not finite or multiplies the
+            derivative of a residual of relative degree 1.
     """
 
     K0: Array  # of f

@@ -140,6 +140,21 @@ def ordered(expressions: Iterable[Expr]) -> list[Auxiliary]:
     return list(found)
 
 
+def definitions_of(expressions: Iterable[Expr]) -> list[tuple[Expr, Expr]]:
+    """The auxiliary symbols that expressions need, in order, each with its definition."""
+    return [(each, each.definition) for each in ordered(expressions)]
+
+
+def written_out(expression: Expr, definitions: Iterable[tuple[Expr, Expr]], most: int) -> Expr | None:
+    """The expression with definitions put in; None where one has more than `most` operations then."""
+    written: dict[Expr, Expr] = {}
+    for symbol, definition in definitions:
+        written[symbol] = definition.xreplace(written)
+        if sympy.count_ops(written[symbol]) > most:
+            return None
+    return expression.xreplace(written)
+
+
 def named(expression: Expr) -> Expr:
     """The expression, which is a name from two factors or terms on; its inner sums have names too."""
     expression = in_parts(expression)

@@ -11,7 +11,7 @@ from servonode.mechanics.description import ModelError
 from servonode.mechanics.evaluate import at_states
 from servonode.mechanics.functions import choose
 from servonode.mechanics.source_location import Place
-from servonode.mechanics.straight_line import ordered
+from servonode.mechanics.straight_line import definitions_of, ordered, written_out
 from servonode.mechanics.symbols import Parameter
 
 Array = npt.NDArray[np.float64]
@@ -129,12 +129,8 @@ def _margins(expression: Expr) -> list[Expr]:
 
 def _shown(margin: Expr) -> str:
     """A margin without auxiliary symbols."""
-    written: dict[Expr, Expr] = {}
-    for each in ordered([margin]):
-        written[each] = each.definition.xreplace(written)
-        if sympy.count_ops(written[each]) > _LONGEST:
-            return "a margin of many terms"
-    return str(margin.xreplace(written))
+    written = written_out(margin, definitions_of([margin]), _LONGEST)
+    return "a margin of many terms" if written is None else str(written)
 
 
 def _values_at_switch(expression: Expr, margin: Expr, symbol: Expr) -> Iterator[tuple[float, float]]:

@@ -1,4 +1,4 @@
-"""The control states that wait for an answer, and the commands that answer them; they show that a controller lives."""
+"""The control states that wait for an answer, and the commands that answer them: a sign that the controller runs."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -18,15 +18,15 @@ class AskedState(NamedTuple):
     instant: int  # control instant
     sent: int  # when it was published
     measured: int  # when its reading was taken
-    goal_at: int = 0  # the machine's own step of that instant
-    goal_step: int = 0  # that of the goal
+    goal_at: int = 0  # the machine's own step at that instant
+    goal_step: int = 0  # the step of the goal at that instant
 
 
 class Answers:
     """The control states that were published, and the commands that answer them.
 
-    successors: whether a controller may answer in the place of the one with which the plant became active.
-    oldest_ns: how old a state may be that is answered [ns, wall clock]; set in real time.
+    successors: whether another controller may answer than the one with which the plant became active.
+    oldest_ns: the largest age of a state at its answer [ns, wall clock]; set in real time.
     """
 
     def __init__(
@@ -36,29 +36,29 @@ class Answers:
         self.round_trip = Durations()
         self._waiting: dict[int, AskedState] = {}  # by the seq of the state, oldest first
         self._expected = Expected(run, -1, -1, self._waiting, frozenset(input_names))
-        self._newest_ns = 0  # clock of the newest good command, also of one that did not act
+        self._newest_ns = 0  # time of the newest good command, whether it acted or not
         self._successors, self._src = successors, 0  # start id of the controller with which the plant became active
         self._counts, self._clock = counts, clock
 
     def begin(self, run: int) -> None:
-        """Under a new run id: no answer to a state of before is taken any more."""
+        """Begin under a new run id: answers to earlier states are refused."""
         self._expected.run = run
         self._expected.answered = self._expected.newest
         self._waiting.clear()
 
     def expect(self, seq: int, asked: AskedState, lifecycle: Lifecycle) -> None:
-        """A control state of this number was published, and an answer to it is expected."""
+        """Note that a control state of this number was published, so that its answer is expected."""
         self._expected.newest = seq
         self._waiting[seq] = asked
         if len(self._waiting) > OUTSTANDING:
             self._miss(next(iter(self._waiting)), lifecycle)
 
     def take_only(self, src: int) -> None:
-        """The plant becomes active with the controller of this start id: while it is, no other is taken."""
+        """While the plant is active, take only answers of the controller with this start id."""
         self._src = src
 
     def age_ns(self) -> int:
-        """How long ago the newest good command came [ns]."""
+        """The time since the newest good command [ns]."""
         return self._clock() - self._newest_ns
 
     def are_due(self) -> bool:
@@ -69,7 +69,7 @@ class Answers:
         """The state that a command answers; None where the command is refused, which is counted by its reason."""
         reason = refusal(command, self._expected)
         if reason is None and lifecycle is Lifecycle.ACTIVE and not (self._successors or command.src == self._src):
-            reason = "src"  # another controller than the one that was armed, such as its successor
+            reason = "src"  # another controller than the one with which the plant became active, such as its restart
         now, seq = self._clock(), command.re
         if reason is None and self.oldest_ns is not None and now - self._waiting[seq].sent > self.oldest_ns:
             # a slow link must not pass for a controller that answers in time
@@ -85,7 +85,7 @@ class Answers:
         return state
 
     def _miss(self, seq: int, lifecycle: Lifecycle) -> None:
-        """A state gets no answer any more."""
+        """Drop a state that gets no answer any more; count it while the plant is active."""
         del self._waiting[seq]
         if lifecycle is Lifecycle.ACTIVE:
             self._counts["missed_commands"] += 1

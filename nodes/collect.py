@@ -10,7 +10,7 @@ from servonode.nodes.topology import NODES, PLANT
 
 Ending = Literal["well", "fault", "stopped early", "broken off"]
 
-SHOWN = (
+SHOWN = (  # parts of the plant's summary that the statistics of a run contain
     "rate",
     "misses",
     "round_trip_s",
@@ -21,15 +21,15 @@ SHOWN = (
     "grants",
     "readonly",
     "link_latency_s",
-)  # of the plant
+)
 
 
 @dataclass
 class Outcome:
     """The outcome of a launch: the run as far as it was recorded, and how it ended.
 
-    earlier: the runs of a plant that died and was restarted. faults: of nodes. signal: the first one by which the
-    launcher was told to end. stopped: who told the plant itself to stop before its time; empty where nobody did.
+    earlier: the runs of a plant that died and was restarted. faults: those of all nodes. signal: the first signal by
+    which the launcher was told to end. stopped: who told the plant to stop before its time; empty where nobody did.
     """
 
     run: Run | None = None
@@ -51,7 +51,7 @@ class Outcome:
 
     @property
     def exit_code(self) -> int:
-        """128 plus the signal where it was broken off, 1 after a fault or where the plant was stopped, else 0."""
+        """128 plus the signal if the run was interrupted, 1 after a fault or if the plant was stopped, else 0."""
         return 128 + self.signal if self.signal is not None else int(self.ending != "well")
 
 
@@ -61,7 +61,7 @@ def collect(
     """Take what the nodes left into the outcome: their faults, and the run if there is a record."""
     summaries = {name: store.summary for name, store in recording.stores.items()}
     plant = summaries[PLANT]
-    # a goal or a law that failed is the reason for what the plant found, which comes last in the table
+    # the plant comes last in the table: a failed goal or law is the cause of the fault that it found
     faults = [fault for name in NODES for fault in summaries.get(name, {}).get("faults", [])]
     known = {fault["text"] for fault in outcome.faults}
     outcome.faults += _unique(fault for fault in faults if fault["text"] not in known)
@@ -75,7 +75,7 @@ def collect(
 
 
 def _stats(summaries: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Rates, times by node, counts by node."""
+    """The statistics of a run: rates, times and counts by node."""
     plant = summaries[PLANT]
     times = {name: summary.get("times", {}) for name, summary in summaries.items()}
     if plant.get("lateness_s"):

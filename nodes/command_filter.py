@@ -9,9 +9,9 @@ from servonode.bus import Command
 
 @dataclass(slots=True)
 class Expected:
-    """What a command must answer: the run, the states that may still be answered, the input names.
+    """What a command is compared with: the run, the states that may still be answered, the input names.
 
-    The plant keeps one and brings it up to date, rather than making one for each command.
+    The plant keeps one and updates it, rather than make one for each command.
     """
 
     run: int
@@ -22,9 +22,9 @@ class Expected:
 
 
 def refusal(command: Command, expected: Expected) -> str | None:
-    """Why a command is refused, as one counted word, or None for a good one.
+    """The reason to count if a command is refused, or None for a good one.
 
-    In this order: shape, finiteness, run id, sequence and age. A refused command is as none at all.
+    Checked in this order: shape, finiteness, run id, sequence and age. A refused command has no effect.
     """
     if command.input.keys() != expected.input_names:
         return "shape"

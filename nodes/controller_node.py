@@ -25,14 +25,14 @@ GOALS = 2048  # targets kept for states that are still to come
 
 
 def goal_step(state: State) -> int:
-    """The step of the goal that belongs to a state: goal time stands while no command acts."""
+    """The step of the goal for a state; goal time stands still while no command acts."""
     return state.goal_k if state.goal_k >= 0 else state.k
 
 
 class ControllerNode(EventNode):
     """Event-driven: `work` handles what has arrived and returns; only the newest control state is answered.
 
-    simulated: the plant is a simulation in this process, whatever the driver; it takes the time it takes.
+    simulated: the plant is a simulation in this process, whatever the driver, so that no timeout applies.
     """
 
     def __init__(
@@ -66,11 +66,12 @@ class ControllerNode(EventNode):
         self._goal, self._signals = self._y[part.targets], self._y[part.signals]
         self._states, self._integrals = self._y[part.states], self._y[part.integrals]
         device = closed_loop.device_law
-        self._n_goal = device.n_goal if device else None  # of a law in the machine's firmware, which is sent its goal
-        self._measured = self.law.answer()  # to a state
-        self._foreseen = self.law.answer()  # to the one predicted from it
+        self._n_goal = device.n_goal if device else None  # of a law in the firmware; None: it has none
+        self._measured = self.law.answer()  # answer to a measured state
+        self._foreseen = self.law.answer()  # answer to the state predicted from it
         self._memory = self.law.memory()
         self._followed: float | None = None  # s, plant time of the state that was answered before; None: of none yet
+        self._compared = -1, 0.0  # step of the goal and determinant of the law, to compare its sign with; 0: none yet
         self._measured_k = -1  # step of the goal in the newest answer, whose residuals are still to be integrated
         self._period = (launch.period_ns or 0) / 1e9
         wanted = launch.controller is not None and launch.controller.predictor
@@ -80,21 +81,21 @@ class ControllerNode(EventNode):
         self._observing = (
             Observing(closed_loop, self.outbox, self.counts, simulated) if closed_loop.estimation else None
         )
-        self._observing_ns = 0  # spent on the estimate since the answer before
+        self._observing_ns = 0  # spent on the estimate since the last answer
         self._goals: dict[int, Target] = {}
         self._early: dict[int, Target] = {}  # goals of a run whose first state has not come yet
-        self._k = 0  # of the newest state that was answered; `t` is its time
-        self._waiting: State | None = None  # a state whose target has not arrived yet
+        self._k = 0  # step of the newest answered state; `t` is its time
+        self._waiting: State | None = None  # a state that waits for its target
         self._answer: Command | None = None
-        self._run = 0  # none yet
+        self._run = 0  # run id; 0: none yet
         in_real_time = (
             launch.run.mode == "realtime" and not simulated and closed_loop.safety.command_timeout is not None
         )
         self._silence_ns = round((closed_loop.safety.command_timeout or 0.0) * 1e9) if in_real_time else None
-        self._heard = 0  # clock of the newest control state
+        self._state_ns = 0  # time of the newest control state [ns]
 
     def work(self) -> float:
-        """Take what has arrived, answer the newest control state once its target is there; sleep till more comes."""
+        """Take what has arrived, and answer the newest control state once its target is there."""
         for topic, message in self.inbox.receive():
             if topic == "state":
                 assert isinstance(message, State)
@@ -111,13 +112,13 @@ class ControllerNode(EventNode):
         return self._watch_plant()
 
     def _watch_plant(self) -> float:
-        """How long the plant may still publish no state [s]; beyond that the law's memory is cleared, with a status.
+        """The time until the plant counts as silent [s]; then the law's memory is cleared, and a status says so.
 
-        Nothing need be stopped: commands are only ever answers. In lockstep a plant may take its time.
+        Nothing has to be stopped, because commands are only answers. In lockstep there is no such timeout.
         """
         if self._silence_ns is None or not self.active:
             return np.inf
-        left = self._heard + self._silence_ns - self.clock()
+        left = self._state_ns + self._silence_ns - self.clock()
         if left > 0:
             return left / 1e9
         self.active = False
@@ -128,15 +129,15 @@ class ControllerNode(EventNode):
 
     def _clear_memory(self) -> None:
         """The program's own states and integrals begin again."""
-        self._memory, self._followed = self.law.memory(), None
+        self._memory, self._followed, self._compared = self.law.memory(), None, (-1, 0.0)
         self._integrals[:], self._measured_k = 0.0, -1
 
     def _ahead(self, state: State) -> int:
-        """Steps from a state to the instant for which it is answered."""
+        """Number of steps from a state to the instant for which the law is evaluated."""
         return self._predictor.ahead(state) if self._predictor else 0
 
     def _has_goals(self, k: int, ahead: int) -> bool:
-        """Whether the goals are there of step k and of the instants around the step `ahead` of it."""
+        """Whether the goals of step k and of the control instants around step k + ahead have arrived."""
         if not self.goal_names:
             return True
         before = k + ahead - ahead % self._steps_per_period
@@ -165,8 +166,8 @@ class ControllerNode(EventNode):
             return
         now = self.clock()
         if self.active:
-            self.period.add((now - self._heard) / 1e9)
-        self._heard, self.active = now, True
+            self.period.add((now - self._state_ns) / 1e9)
+        self._state_ns, self.active = now, True
         if self._waiting is not None and self._waiting.seq != state.seq:
             self.counts["skipped_states"] += 1
         self._waiting = state
@@ -182,7 +183,7 @@ class ControllerNode(EventNode):
             del goals[next(iter(goals))]
 
     def _respond(self, state: State, k: int) -> None:
-        """Compute the law on a state with the goal of step k, publish command and report, record the residuals."""
+        """Evaluate the law at a state with the goal of step k; publish command and report, record the residuals."""
         begin = self.clock()
         self._k, self.t = state.k, state.t
         if not self._know_state(state):
@@ -195,7 +196,7 @@ class ControllerNode(EventNode):
         self.compute_time.add((self.clock() - begin + self._observing_ns) / 1e9)
         self._observing_ns = 0
         fault = lost or (self.law.explain(answer) if answer.status else "")
-        if fault and self.failed is None:  # cleared when the plant is armed again
+        if fault and self.failed is None:  # reset when the plant is armed again
             self.fail("estimate" if lost else "law", fault, state.t)
         self._answer = self.outbox.send(  # type: ignore[assignment]
             Command, state.k, state.t, re=state.seq, target_seq=goal.seq if goal else -1,
@@ -203,26 +204,25 @@ class ControllerNode(EventNode):
             goal=self._y[: self._n_goal].tolist() if self._n_goal is not None else UNSET,
         )  # fmt: skip
         estimate = self._observing.publish(state) if self._observing is not None else ()
-        self.record.add(
-            state.k, self._measured.recorded, self._states, *estimate
-        )  # behind the answer, which somebody waits for
+        # after the answer, for which the plant waits
+        self.record.add(state.k, self._measured.recorded, self._states, *estimate)
         if self.status_is_due():
             self._report(state, answer)
         self._drop_goals(k)
 
     def _know_state(self, state: State) -> bool:
-        """Put the state on which the law works into x: the estimate, else what the plant has measured."""
+        """Set x to the state for the law, the estimate or else the measured state; False where it has another shape."""
         try:
             observing = self._observing
             self._x[:] = observing.mean(state) if observing else unpacked(self._layout, state.state)
-        except (KeyError, ValueError):  # a name is missing, or has a list for its value
+        except (KeyError, ValueError):  # a name is missing, or a value has another size
             return False
         return True
 
     def _answer_to(self, state: State, k: int) -> Answer:
-        """The law's answer to a state at step k of the goal, or to the predicted one; integrates those before."""
+        """The law's answer at step k of the goal, to a state or to the one predicted from it; updates the integrals."""
         answer = self._measured
-        if len(self._integrals) and self._measured_k not in (-1, k):  # while goal time stands, nothing acts
+        if len(self._integrals) and self._measured_k not in (-1, k):  # not while goal time stands still
             self._integrals += self._period * answer.residuals
         self._measured_k = -1
         if self._compute(answer, k, self._x, follow=True):
@@ -237,7 +237,7 @@ class ControllerNode(EventNode):
         return answer
 
     def _compute(self, answer: Answer, k: int, x: Array, follow: bool = False) -> int:
-        """Evaluate the law at step k of the goal into `answer`; its status. `follow`: the program's states too."""
+        """Evaluate the law at step k of the goal into `answer`; returns its status. follow: program's states too."""
         t = k * self.closed_loop.launch.step_ns / 1e9
         if self.goal_names:
             self._take_goal(k)
@@ -245,12 +245,20 @@ class ControllerNode(EventNode):
             self.control.signals.evaluate(t, self._signals)
         if follow and len(self._states):
             passed = 0.0 if self._followed is None else t - self._followed
+            if k > 0 and passed == 0.0:  # the first state after a restart, or no command acts
+                self.law.fit_integrators(t, x, self._y, self._memory)
             self.law.follow(t, x, self._y, passed, self._memory)
             self._followed = t
-        return self.law.compute(t, x, self._y, answer)
+        self.law.compute(t, x, self._y, answer)
+        if follow:
+            compared_k, before = self._compared
+            if compared_k == k:  # goal time stands still: no command acts, and the machine may be anywhere
+                before = 0.0
+            self._compared = k, answer.compare(before)
+        return answer.status
 
     def _take_goal(self, k: int) -> None:
-        """The goal of step k; between two control instants, the straight line from one to the next."""
+        """Set the goal of step k; between two control instants it is interpolated linearly."""
         goal = self._goals.get(k)
         if goal is not None:
             self._goal[:] = [goal.target[name] for name in self.goal_names]
@@ -275,7 +283,7 @@ class ControllerNode(EventNode):
         return self.compute_time.flat("execution") | self.period.flat("period")
 
     def _drop_goals(self, k: int) -> None:
-        """Forget goals of the past; they stand in the order of their steps."""
+        """Drop the goals before step k; they are in the order of their steps."""
         while self._goals and (oldest := next(iter(self._goals))) < k:
             del self._goals[oldest]
 

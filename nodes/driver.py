@@ -1,4 +1,4 @@
-"""Which plant stands behind the plant node: the launch file's driver opens it."""
+"""The plant behind the plant node, as the launch file's driver opens it."""
 
 import numpy as np
 

@@ -1,6 +1,6 @@
-"""Durations gathered without growing memory: percentiles from a histogram with logarithmic buckets.
+"""Durations, collected in constant memory: percentiles from a histogram with logarithmic buckets.
 
-Loads the standard library alone, for the operator's verbs load it too and must be quick.
+Imports only the standard library, because the operator's commands import it too and must be quick.
 """
 
 import math
@@ -11,10 +11,10 @@ from itertools import accumulate
 
 from servonode.nodes.topology import NODES
 
-LEAST, MOST = 1e-7, 1e3  # s; below and above lies one bucket each
-PER_OCTAVE = 48  # buckets, each 1.5 % wide: no percentile is farther off than that
-KEPT = 256  # the newest, for the median that a status line shows
-EXTRA = "extra_"  # before the name of what an external plant measures beside its state
+LEAST, MOST = 1e-7, 1e3  # s; there is one bucket below and one above
+PER_OCTAVE = 48  # buckets, each 1.5 % wide, which bounds the error of a percentile
+KEPT = 256  # newest durations, for the median in a status line
+EXTRA = "extra_"  # begins the name of a value that an external plant measures beside its state
 QUANTILES = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
 
 _OFFSET = 1.0 - PER_OCTAVE * math.log2(LEAST)
@@ -45,13 +45,13 @@ class Durations:
         self.maximum = 0.0
 
     def add(self, seconds: float) -> None:
-        """Count one; a fraction of a microsecond."""
+        """Count a duration; takes a fraction of a microsecond."""
         if LEAST <= seconds < MOST:
             self._buckets[int(_OFFSET + PER_OCTAVE * _log2(seconds))] += 1
         elif seconds >= MOST:
             self._buckets[_ABOVE] += 1
         else:
-            seconds = seconds if seconds > 0.0 else 0.0  # also what is not a number
+            seconds = seconds if seconds > 0.0 else 0.0  # also for nan
             self._buckets[0] += 1
         self._newest[self.count % KEPT] = seconds
         self.count += 1
@@ -75,7 +75,7 @@ class Durations:
             return {}
         lowest = _bucket(self._minimum)
         counts = self._buckets[lowest : _bucket(self.maximum) + 1]
-        passed = list(accumulate(counts))  # how many lie in this bucket or below
+        passed = list(accumulate(counts))  # how many durations lie in each bucket or below
         found = {name: self._quantile(share, lowest, counts, passed) for name, share in QUANTILES.items()}
         return {**found, "max": self.maximum}
 
@@ -84,7 +84,7 @@ class Durations:
         return {f"{name}_{key}": value for key, value in self.percentiles().items()}
 
     def _quantile(self, share: float, lowest: int, counts: "array[int]", passed: list[int]) -> float:
-        """The value below which `share` of all lie: as numpy, linear between the two values nearest in rank."""
+        """The quantile `share`: as in numpy, linear between the two values nearest in rank."""
         rank = share * (self.count - 1)
         below = math.floor(rank)
         value = self._value(below, lowest, counts, passed)
@@ -93,7 +93,7 @@ class Durations:
         return value
 
     def _value(self, rank: int, lowest: int, counts: "array[int]", passed: list[int]) -> float:
-        """The value of this rank from below, as if those of a bucket were spread evenly over it."""
+        """The value of this rank from below, with the values of a bucket spread evenly over it."""
         i = bisect_right(passed, rank)
         begin, end = _edge(lowest + i), _edge(lowest + i + 1)
         begin, end = max(begin, self._minimum), min(end, self.maximum)
@@ -109,7 +109,7 @@ def _edge(bucket: int) -> float:
 
 
 def gathered(values: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    """What `flat` scattered over a status message, by name again: {"round_trip": {"p50": ...}}."""
+    """The inverse of `flat`, for the values of a status message: {"round_trip": {"p50": ...}}."""
     found: dict[str, dict[str, float]] = {}
     for key, value in values.items():
         name, _, quantile = key.rpartition("_")
@@ -119,7 +119,7 @@ def gathered(values: Mapping[str, float]) -> dict[str, dict[str, float]]:
 
 
 def extras(values: Mapping[str, float]) -> str:
-    """What an external plant measures beside its state, of the values of a status, as people read it."""
+    """The values in a status that an external plant measures beside its state, as a line for people."""
     found = {key.removeprefix(EXTRA): value for key, value in values.items() if key.startswith(EXTRA)}
     return ", ".join(f"{name} {value:.4g}" for name, value in found.items())
 
@@ -130,9 +130,9 @@ _ORDER = ("period", "lateness", "execution", "command_age", "round_trip")
 
 
 def in_rows(nodes: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[tuple[str, str]]:
-    """A table of percentiles by node and name ("period" or "period_s"): rows of a node and its text, a header first.
+    """A table of percentiles by node and name ("period" or "period_s"): rows of node and text, after a header.
 
-    Nothing that was not measured has a row; where nothing was, there is no header either.
+    Only what was measured has a row; without rows there is no header.
     """
     rows = []
     for node in _in_order(nodes, _NODES):
@@ -144,5 +144,5 @@ def in_rows(nodes: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[tupl
 
 
 def _in_order(names: Iterable[str], order: Sequence[str]) -> list[str]:
-    """The names in this order, behind them the others by the alphabet."""
+    """The names in this order, then the others alphabetically."""
     return sorted(names, key=lambda name: (order.index(name) if name in order else len(order), name))

@@ -2,31 +2,31 @@
 
 from servonode.plants.plant import Plant
 
-LEAST_ENERGY = 1e-6  # J; less of it is rounding
-STRAY = 0.1  # share of the energy that may come from nowhere before a motion counts as nonsense
+LEAST_ENERGY = 1e-6  # J; smaller energies are rounding errors
+STRAY = 0.1  # largest error of the balance, as a share of the energy, of a motion that counts as valid
 
 
 class EnergyAccount:
-    """Energy of a plant beside the work on it [J]; nan for a device, which never strays."""
+    """Compares the energy of a plant with the work on it [J]; nan for a device, which never strays."""
 
     def __init__(self, plant: Plant) -> None:
         self._plant = plant
         self._first = plant.energy()
-        self._missing = self._scale = 0.0  # as they were at `begin`
+        self._missing = self._scale = 0.0  # values at `begin`
 
     def missing(self) -> float:
-        """Energy [J] that was not there at first and that no work put in: errors of the integrator."""
+        """The energy [J] gained beyond the initial energy and the work: errors of the integrator."""
         return self._plant.energy() - self._first - float(self._plant.x[-1])
 
     def begin(self) -> None:
-        """Judge from now on: a machine at rest has no energy to measure by."""
+        """Start judging now; at rest a machine has no energy to compare with."""
         self._missing, self._scale = self.missing(), self._present_scale()
 
     def strays(self) -> bool:
-        """Whether more energy has come from nowhere since `begin` than an integrator's errors."""
+        """Whether the balance has changed since `begin` by more than the errors of an integrator."""
         error = abs(self.missing() - self._missing)
         return error > STRAY * max(self._present_scale(), self._scale, LEAST_ENERGY)
 
     def _present_scale(self) -> float:
-        """What an error of energy is measured by [J]."""
+        """The energy to which an error is compared [J]."""
         return abs(self._plant.energy()) + abs(self._first) + abs(float(self._plant.x[-1]))

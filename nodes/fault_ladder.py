@@ -1,4 +1,4 @@
-"""The fault ladder: how severe each fault is, what the plant does in each safe state, latched until it is reset."""
+"""The fault ladder: the safe state that each fault demands, latched until it is reset."""
 
 from enum import IntEnum
 
@@ -6,14 +6,14 @@ from servonode.nodes.node import Fault
 
 
 class SafeState(IntEnum):
-    """What reaches the machine, from harmless to final; the most severe wins."""
+    """What reaches the machine, in order of severity; the most severe wins."""
 
-    NOMINAL = 0  # what the law asks for
-    WARN = 1  # that, within limits which act
-    HOLD = 2  # the last input: no fresh command came, within its budget
+    NOMINAL = 0  # the inputs of the law
+    WARN = 1  # the inputs of the law, changed by a limit
+    HOLD = 2  # the last inputs, held for no more periods than allowed
     DAMP = 3  # the machine's own safe action, from its state
-    ZERO = 4  # zero input: the state itself is not to be trusted, or the machine has no safe action
-    STOP = 5  # the driver is told to be safe, and the run ends
+    ZERO = 4  # zero input: the state cannot be trusted, or the machine has no safe action
+    STOP = 5  # the driver makes the machine safe, and the run ends
 
 
 SAFE_STATES = {
@@ -36,34 +36,33 @@ SAFE_STATES = {
     "device": SafeState.STOP,
     "diverged": SafeState.STOP,
 }
-MACHINE = SafeState.DAMP  # a fault condition of the machine, named by its author: fallen, tilt
-ESTOP = "estop"  # has a latch of its own
+MACHINE = SafeState.DAMP  # safe state of the machine's own fault conditions, such as fallen or tilt
+ESTOP = "estop"  # has a latch of its own, which only reset --estop clears
 STAYS = "the emergency stop stays latched; clear it with servonode reset --estop"
-FINAL = frozenset(
-    name for name, safe_state in SAFE_STATES.items() if safe_state == SafeState.STOP
-)  # faults that end the run in any case
+# faults that end the run in any case
+FINAL = frozenset(name for name, safe_state in SAFE_STATES.items() if safe_state == SafeState.STOP)
 
 
 class Ladder:
     """The faults of a run. `faults` keeps all of them, `latched` those since the last reset.
 
-    waits: the run continues after a fault, unless it is final, and waits for a reset; estop_waits: it does so at least
+    waits: after a fault that is not final the run continues and waits for a reset; estop_waits: it does so at least
     after an emergency stop.
     """
 
     def __init__(self, faults: list[Fault], waits: bool = False, estop_waits: bool = False) -> None:
         self.faults = faults
         self.latched: list[Fault] = []
-        self.passing = SafeState.NOMINAL  # what acts without a latched fault
+        self.passing = SafeState.NOMINAL  # safe state without a latched fault
         self._waits, self._estop_waits = waits, estop_waits
 
     @property
     def safe_state(self) -> SafeState:
-        """The most severe of what is latched and what is passing."""
+        """The most severe safe state of the latched faults; without any, `passing`."""
         return max((SAFE_STATES.get(fault.name, MACHINE) for fault in self.latched), default=self.passing)
 
     def latch(self, fault: Fault) -> bool:
-        """Keep a fault until the reset; whether it is the first of its name since the last one."""
+        """Latch a fault until the reset; returns whether it is the first of its name since the last reset."""
         if any(each.name == fault.name for each in self.latched):
             return False
         self.latched.append(fault)
@@ -71,7 +70,7 @@ class Ladder:
         return True
 
     def reset(self, estop: bool = False) -> None:
-        """Clear what is latched, of an emergency stop only with `estop`; `faults` remembers it."""
+        """Clear the latched faults, an emergency stop only with `estop`; `faults` still has them."""
         self.latched = [fault for fault in self.latched if fault.name == ESTOP and not estop]
         self.passing = SafeState.NOMINAL
 
@@ -81,7 +80,7 @@ class Ladder:
         return bool(names & FINAL) or not (self._waits or (self._estop_waits and ESTOP in names))
 
     def obstacle(self) -> str | None:
-        """The sentence that says what is latched, and what clears all of it; None where nothing is."""
+        """A sentence: the latched faults, and the command that clears them; None where no fault is latched."""
         names = [fault.name for fault in self.latched]
         if not names:
             return None

@@ -1,7 +1,7 @@
 """The runs of this user, wherever they were started: in a desktop session, by a service, cron, sudo, in a container.
 
-Where a run lives is decided by its starter's environment, which need not be the environment of who operates it. So
-all places are looked at. What lies in a folder that others can write is never believed: it could name any process.
+The environment of whoever starts a run decides where its folder is, and an operator may have another environment. So
+all places are searched. The content of a folder that others can write is never used: it could name any process.
 """
 
 import json
@@ -17,22 +17,22 @@ from servonode.bus.processes import Named, listener
 from servonode.bus.run_folder import REGISTRY, RUNTIME, BusError, distrust, folder_name, temporary_folders
 from servonode.nodes.topology import PLANT
 
-LOGIN = Path("/run/user")  # where a login has its runtime folder, by user
-LARGEST = 2**20  # bytes of a file that says something about a run
+LOGIN = Path("/run/user")  # folders that a login creates for its user
+LARGEST = 2**20  # bytes of a file that describes a run
 
 
 @dataclass(frozen=True)
 class Found:
-    """The folder of a run, alive or not, and what stands in it. `registry` is empty where it cannot be read."""
+    """The folder of a run, alive or not, and its content. `registry` is empty where it cannot be read."""
 
     path: Path
     owner: int  # user
     registry: dict[str, Any] = field(repr=False)
-    signed: dict[str, Any] = field(repr=False)  # what the plant's own process wrote
+    signed: dict[str, Any] = field(repr=False)  # written by the plant's own process
 
     @property
     def name(self) -> str:
-        """The run's name; its folder where nothing tells, or tells what cannot be this folder's."""
+        """The run's name; its folder where no name is written down that belongs to this folder."""
         for name in (each.get("run") for each in (self.registry, self.signed)):
             if isinstance(name, str) and name.isprintable() and folder_name(name) == self.path.name:
                 return name
@@ -45,7 +45,7 @@ class Found:
         return self.registry
 
     def plant(self) -> Named | None:
-        """The plant's process as it is written down, by itself or by the launcher, if it lives. Connects to nothing."""
+        """The plant's process, as it or the launcher wrote it down, if it lives; no connection is made."""
         named = (Named.read(self.signed), self.process(PLANT))
         return next((each for each in named if each is not None and each.lives(self.owner)), None)
 
@@ -57,7 +57,7 @@ class Found:
         return Named.read({"pid": pids.get(node), "start": starts.get(node), "space": self.registry.get("space")})
 
     def listener(self) -> Named | None:
-        """The process that holds the plant's request socket, where the system tells: for a run that names none."""
+        """The process that holds the plant's request socket, for a run that names no process; None: not known."""
         pid = listener(self._request_socket)
         named = Named.of(pid) if pid else None
         return named if named is not None and named.lives(self.owner) else None
@@ -75,7 +75,7 @@ class Found:
 
 
 def places() -> list[Path]:
-    """The folders in which runs are looked for: those that are there and private, each once."""
+    """The folders that are searched for runs: those that exist and are private, each once."""
     found: dict[tuple[int, int], Path] = {}
     for path in _candidates():
         if distrust(path, owners()) is None:
@@ -86,19 +86,19 @@ def places() -> list[Path]:
 
 
 def distrusted() -> list[str]:
-    """The folders that are there, but not looked at, each with the reason."""
+    """The folders that exist but are not searched, each with the reason."""
     problems = {path: distrust(path, owners()) for path in _candidates() if os.path.lexists(path)}
     return [f"{path} {problem}" for path, problem in problems.items() if problem]
 
 
 def owners() -> list[int]:
-    """The users whose runs are this user's to operate: under sudo, those of who called it too."""
+    """The users whose runs this user may operate: under sudo also the user who called it."""
     user, caller = os.getuid(), os.environ.get("SUDO_UID", "")
     return [user, int(caller)] if user == 0 and caller.isascii() and caller.isdecimal() and int(caller) else [user]
 
 
 def _candidates() -> Iterator[Path]:
-    """All folders in which runs of these users may be; the first that a new run would take come first."""
+    """All folders in which runs of these users may be, in the order in which a new run would choose."""
     for word, below in ((RUNTIME, ""), ("XDG_RUNTIME_DIR", "servonode")):
         if os.environ.get(word, "").startswith("/"):
             yield Path(os.environ[word]) / below
@@ -120,7 +120,7 @@ def folders_of_runs(name: str | None = None) -> list[Found]:
 
 
 def _found(path: Path) -> Found | None:
-    """The run to which a folder belongs; None where it is no private folder, or cannot be read."""
+    """The run to which a folder belongs; None where it is not a private folder, or cannot be read."""
     if distrust(path, owners()) is not None:
         return None
     with suppress(OSError):
@@ -130,7 +130,7 @@ def _found(path: Path) -> Found | None:
 
 
 def _content(file: Path, owner: int) -> dict[str, Any]:
-    """The map in a file; empty if none exists, or it is not the owner's. Never waits, as a pipe would."""
+    """The map in a file; empty if there is no such file of this owner. Never blocks, as a pipe would."""
     with suppress(OSError, ValueError, RecursionError):
         handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(handle, "rb") as stream:
@@ -144,7 +144,7 @@ def _content(file: Path, owner: int) -> dict[str, Any]:
 def find_runs(name: str | None = None) -> dict[str, Found]:
     """The runs that are in progress, of this name or in this folder (absent: all), by name.
 
-    Of several with one name each is called by its folder. They come in the order of the places.
+    Runs of the same name have the names of their folders. They come in the order of the places.
     """
     living = [each for each in folders_of_runs(name) if each.lives()]
     names = [each.name for each in living]
@@ -165,7 +165,7 @@ def find_run(name: str | None = None) -> Found:
 
 
 def no_run_error(name: str | None) -> BusError:
-    """What to say where no run, or none of this name, was found."""
+    """The error where no run, or no run of this name, was found."""
     skipped = "".join(f"; ignored: {each}" for each in distrusted())
     if name is None:
         return BusError(f"no run is in progress; start one with servonode run FILE{skipped}")

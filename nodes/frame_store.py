@@ -1,7 +1,7 @@
 """Shared memory that keeps a node's published messages until the writer has put them into the spool.
 
-Shared by the processes of one run and made before the first fork, as the memory of the rows (`store.py`): a message
-costs the node one copy and no system call, and is still there when the node has died.
+Like the memory of the rows (`store.py`) it is made before the first fork and shared by the processes of one run: a
+message costs the node one copy and no system call, and outlives the node.
 """
 
 import struct
@@ -12,20 +12,20 @@ from servonode.bus import TOPICS, Message, Publisher
 from servonode.bus.codec import encode_frames
 from servonode.nodes.store import shared
 
-ROOM = 1 << 24  # bytes; at 1 MB/s the writer may stand still for a quarter of a minute
-WAIT_S = 2.0  # how long a node that may wait does, for a writer that has died and is replaced
+ROOM = 1 << 24  # bytes; at 1 MB/s the writer may stall for 16 seconds
+WAIT_S = 2.0  # longest wait of a node that may wait, enough to replace a writer that has died
 LOOK_S = 0.001
-ENTRY = struct.Struct("<IB")  # bytes of the payload, number of the topic: what precedes each message
+ENTRY = struct.Struct("<IB")  # precedes each message: bytes of the payload, number of the topic
 NUMBERS = {word: number for number, word in enumerate(TOPICS)}
 _COUNT, _WRITTEN, _LOST, _ENDED = range(4)  # words of the head
 _HEAD_BYTES = 4096
 
 
 class FrameStore:
-    """A ring of bytes: the messages of one node, over all its lives.
+    """A ring buffer of bytes: the messages of one node, over all its lives.
 
-    may_wait: a node that finds no room waits for it, because no clock runs (lockstep); else the message is lost, which
-    is counted.
+    may_wait: a node that finds no room waits, because time stands still (lockstep); else the message is lost and
+    counted.
     """
 
     def __init__(self, may_wait: bool, room: int = ROOM) -> None:
@@ -37,7 +37,7 @@ class FrameStore:
     # the node's side
 
     def add(self, topic: int, payload: bytes) -> None:
-        """Keep a message; nothing happens once the recording has ended."""
+        """Keep a message; does nothing once the recording has ended."""
         words = self._words
         if words[_ENDED]:
             return
@@ -50,10 +50,10 @@ class FrameStore:
         self._ring[place : place + size] = data[:first]
         if first < size:
             self._ring[: size - first] = data[first:]
-        words[_COUNT] = count + size  # behind the message: what is counted is whole
+        words[_COUNT] = count + size  # after the message, so that only complete messages are counted
 
     def _has_room(self, size: int) -> bool:
-        """Whether there is room, perhaps after a while."""
+        """Whether there is room, after a wait where the node may wait."""
         words, limit = self._words, time.monotonic() + (WAIT_S if self._may_wait else 0.0)
         while words[_COUNT] + size - words[_WRITTEN] > self._room:
             if words[_ENDED] or time.monotonic() >= limit:
@@ -65,17 +65,17 @@ class FrameStore:
 
     @property
     def count(self) -> int:
-        """How many bytes were ever added."""
+        """The number of bytes added so far."""
         return self._words[_COUNT]
 
     @property
     def lost(self) -> int:
-        """How many messages found no room, because nothing was written for too long."""
+        """The number of messages lost because nothing was written for too long."""
         return self._words[_LOST]
 
     @property
     def written(self) -> int:
-        """How many bytes are in the spool: their places are free."""
+        """The number of bytes in the spool, whose places are free again."""
         return self._words[_WRITTEN]
 
     @written.setter
@@ -84,22 +84,22 @@ class FrameStore:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing is kept any more, because it could not be written."""
+        """Whether the recording has ended, because it could not be written."""
         return bool(self._words[_ENDED])
 
     def end(self) -> None:
-        """Keep nothing from now on."""
+        """End the recording: nothing is kept from now on."""
         self._words[_ENDED] = 1
 
     def taken(self, first: int, last: int) -> bytes:
-        """A copy of the bytes of these numbers; whole messages where both are numbers that `count` has had."""
+        """A copy of the bytes from number `first` to `last`; whole messages if both are former values of `count`."""
         begin, size = first % self._room, last - first
         head = bytes(self._ring[begin : begin + size])
         return head + bytes(self._ring[: size - len(head)])
 
 
 class RecordedPublisher:
-    """A node's publisher that keeps all that it sends for the recording, whoever has subscribed."""
+    """A node's publisher that also keeps every message for the recording."""
 
     def __init__(self, publisher: Publisher, frames: FrameStore) -> None:
         self._publisher, self._frames = publisher, frames
@@ -107,7 +107,7 @@ class RecordedPublisher:
         self.ready, self.wait_ready = publisher.ready, publisher.wait_ready
 
     def listened(self, topic: str) -> bool:  # noqa: ARG002
-        """Always: the recording listens to every topic."""
+        """True: the recording takes every topic."""
         return True
 
     @property
@@ -116,13 +116,13 @@ class RecordedPublisher:
         return self._publisher.joined
 
     def publish(self, topic: str, message: Message) -> None:
-        """Send to all that are subscribed now, and keep it; never blocks in real time."""
+        """Send to all that are subscribed now, and keep the message; never blocks in real time."""
         word, payload = encode_frames(topic, message)
         self._publisher.publish_frames(word, payload)
-        self._frames.add(NUMBERS[topic], payload)  # behind the sending, for which somebody waits
+        self._frames.add(NUMBERS[topic], payload)  # after sending, because others wait for the message
 
     def publish_all(self, topic: str, messages: Iterable[Message]) -> None:
-        """The same with several at once."""
+        """Send and keep several messages of one topic at once."""
         word, payloads = topic.encode(), [encode_frames(topic, each)[1] for each in messages]
         self._publisher.publish_frames(word, *payloads)
         for payload in payloads:

@@ -1,6 +1,6 @@
 """The guard between commands and the machine: command filter, limits, fault ladder, arming.
 
-It lives in the plant's process. A command that passes `consider` acts from its instant on. From the safe state `damp`
+It is part of the plant's process. A command that passes `consider` acts from its instant on. From the safe state `damp`
 on no command acts until the latched faults are reset and the plant is armed again.
 """
 
@@ -21,36 +21,36 @@ from servonode.plants.plant import Plant
 
 
 class HeldCommand:
-    """For how many control periods in a row the newest command has been held. allowed: for how many it may be."""
+    """Counts for how many control periods in a row the newest command has been held. allowed: the largest number."""
 
     def __init__(self, allowed: int | None, delay: int) -> None:
         self.periods = 0
         self._allowed, self._delay = allowed, delay
-        self._instant = -1  # control instant of the state that it answers
+        self._instant = -1  # control instant of the state that the command answers
 
     def begin(self, instant: int) -> None:
-        """A command acts that answers the state of this control instant."""
+        """Note a command that answers the state of this control instant."""
         self._instant, self.periods = instant, 0
 
     def begin_after_arming(self, instant: int) -> None:
-        """Nothing acts yet at this control instant, and nothing is overdue."""
+        """Begin at an arming at this control instant: no command is overdue."""
         self.begin(instant - 1 - self._delay)
 
     def count(self, instant: int) -> int:
-        """Count `periods` at the end of the control period before this instant."""
+        """Update and return `periods`, at the end of the control period before this instant."""
         self.periods = max(instant - 1 - self._delay - self._instant, 0)
         return self.periods
 
     @property
     def too_long(self) -> bool:
-        """Whether it has been held for more periods than allowed."""
+        """Whether the command has been held for more periods than allowed."""
         return self._allowed is not None and self.periods > self._allowed
 
 
 class Guard:
     """Decides by lifecycle, latched faults and limits what acts on a plant: commands, its safe action, or zero input.
 
-    unlimited: inputs without a limit, of a machine that must have one to be armed.
+    unlimited: inputs that need a limit before the machine can be armed, and have none.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Guard:
         self.ladder = ladder
         self.counts = counts
         self.limiter = InputLimiter(closed_loop, plant, counts)
-        successors = closed_loop.safety.on_fault == "resume"  # another controller may continue where one has died
+        successors = closed_loop.safety.on_fault == "resume"  # then a restarted controller may continue
         self.answers = Answers(outbox.run, self.limiter.names, successors, counts, clock)
         self.output = PlantOutput(closed_loop, plant, self.limiter, clock)
         self.unlimited: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class Guard:
         self.preview = Preview(self.limiter, self._is_answered) if closed_loop.readonly else None
         self._timeout_ns = (closed_loop.safety.command_timeout or math.inf) * 1e9
         self._held = HeldCommand(closed_loop.launch.plant.safety.repeats, self.output.delay)
-        law = closed_loop.device_law if hasattr(plant, "follow") else None  # a machine in its place may have none
+        law = closed_loop.device_law if hasattr(plant, "follow") else None  # a simulation in its place has none
         self._n_goal = law.n_goal if law else None  # entries of the goal of a law in the machine's firmware
         self._plant, self._outbox = plant, outbox
 
@@ -84,7 +84,7 @@ class Guard:
 
     @property
     def follows(self) -> bool:
-        """Whether commands act, or the last is held: then goal time passes."""
+        """Whether a command acts or is held, so that goal time passes."""
         return self.lifecycle is Lifecycle.ACTIVE and self.ladder.passing < SafeState.DAMP
 
     @property
@@ -96,9 +96,9 @@ class Guard:
     # commands
 
     def consider(self, command: Command, k: int, present: int) -> bool:
-        """Put a command through the filter at plant step k; whether it is a good answer that will act.
+        """Filter a command at plant step k; returns whether it is a good answer, which will act.
 
-        present: the step whose time has come, from which it acts at the earliest; steps up to it have still to pass.
+        present: the step that the clock has reached, from which the command acts at the earliest; k may be less.
         """
         state = self.answers.take(command, self.lifecycle)
         if state is None:
@@ -132,9 +132,9 @@ class Guard:
             self._publish(k, self.limiter.newest, command.input, command.seq, reasons)
 
     def _goal_of(self, command: Command, state: AskedState) -> list[float] | None:
-        """The goal of a command, for the law in the machine's firmware; None: there is no such law, or no such goal.
+        """The goal of a command, for the law in the machine's firmware; None: there is no such law or goal.
 
-        Another controller than ours may send none: what it asks for then acts as it is, which is counted.
+        Another controller than servonode's may send no goal: its inputs then act as they are, and this is counted.
         """
         if self._n_goal is None:
             return None
@@ -150,9 +150,9 @@ class Guard:
         )  # fmt: skip
 
     def count_repeats(self, instant: int) -> None:
-        """At the end of a control period: was it driven by an older command, and for how many periods in a row?
+        """Count at the end of a control period for how many periods in a row an older command has been held.
 
-        Over the budget the safe action acts until a command comes; it is not latched.
+        Beyond the allowed number the safe action acts until a command comes; no fault is latched.
         """
         if self.lifecycle is not Lifecycle.ACTIVE or not self._held.count(instant):
             return
@@ -173,13 +173,13 @@ class Guard:
     # faults
 
     def latch(self, fault: Fault) -> None:
-        """Keep a fault until it is reset; from now on the safe state acts that belongs to it."""
+        """Latch a fault until it is reset; its safe state acts from now on."""
         if self.ladder.latch(fault):
             self.lifecycle = Lifecycle.FAULT
             self.safe(f"fault:{fault.name}")
 
     def safe(self, reason: str) -> None:
-        """The machine's own safe action, or zero input, and nothing that was still to come."""
+        """Apply the machine's safe action, or zero input, and cancel the scheduled inputs."""
         safe_state = self.ladder.safe_state
         if safe_state is SafeState.ZERO:
             self.output.state_unknown = True
@@ -188,7 +188,7 @@ class Guard:
             self._publish(self._plant.k, self.output.applied.tolist(), {}, -1, [reason])
 
     def trust_state(self) -> None:
-        """The machine has answered the handshake: its state is known (again), as for the safe action."""
+        """Note after a handshake that the machine's state is known, so that the safe action can be computed."""
         if self.output.state_unknown:
             self.output.state_unknown = False
             if self.lifecycle not in (Lifecycle.UNCONFIGURED, Lifecycle.ACTIVE):
@@ -197,9 +197,9 @@ class Guard:
     # the operator
 
     def arm(self, answers_within_ns: int | None) -> str | None:
-        """Accept commands from the next good one on; the sentence that says why not, or None.
+        """Accept commands from the next good one on; returns a sentence why not, or None.
 
-        answers_within_ns: how fresh the controller's last answer must be; None: it has not been asked yet.
+        answers_within_ns: the largest age of the controller's last answer; None: it has not been asked yet.
         """
         if self.failed:
             return self.ladder.obstacle()
@@ -209,7 +209,7 @@ class Guard:
             return "the plant is already armed"
         if self.unlimited:
             return f"input {', '.join(self.unlimited)} has no limit; give plant.safety.limit, or plant.safety.unsafe"
-        if not self.controlled:  # nobody commands it: from now on its inputs are zero
+        if not self.controlled:  # without a controller its inputs are zero from now on
             self.lifecycle = Lifecycle.ACTIVE
             self.output.zero()
             return None
@@ -219,7 +219,7 @@ class Guard:
         return None
 
     def begin(self, instant: int) -> None:
-        """Forget what came before an arming at this control instant: a new run id refuses what is still on its way."""
+        """Begin an arming at this control instant, under a new run id: older commands in transit are refused."""
         self._outbox.run = start_id()
         self.answers.begin(self._outbox.run)
         self.limiter.start_softly()
@@ -227,7 +227,7 @@ class Guard:
         self._held.begin_after_arming(instant)
 
     def disarm(self) -> str | None:
-        """Back to inactive, under the safe action; the sentence that says why not, or None."""
+        """Return to inactive, under the safe action; returns a sentence why not, or None."""
         if not self.lifecycle.accepts_commands:
             return f"the plant is {self.lifecycle}, not armed"
         self.lifecycle = Lifecycle.INACTIVE
@@ -235,7 +235,7 @@ class Guard:
         return None
 
     def reset(self, estop: bool = False) -> str | None:
-        """Clear latched faults: to inactive, still under the safe action; why not, or None.
+        """Clear latched faults and return to inactive, still under the safe action; why not, or None.
 
         An emergency stop stays latched, and the plant in fault, unless `estop` clears it too.
         """

@@ -1,6 +1,5 @@
-"""`servonode hil accept` for firmware with a law of its own: it acts with a goal alone, and within the limits."""
+"""`servonode hil accept` for firmware with its own law: it must act only with a goal, and within the limits."""
 
-import time
 from typing import Any
 
 from msgspec.structs import asdict
@@ -11,14 +10,14 @@ from servonode.plants.drivers.applied_inputs import AppliedNearGoal
 from servonode.plants.drivers.law_watch import CLIPPED, LAW
 from servonode.plants.drivers.packet_link import PacketLink
 
-MOST = 4 * TINY  # the limit of each input meanwhile: whatever the law asks for, nothing moves
-NEAR = 1e-3  # share of it by which rounding may pass it
+MOST = 4 * TINY  # the limit of each input in this test, too small to move anything
+NEAR = 1e-3  # relative excess by rounding
 
 
 def judge_law(host: Host, link: PacketLink, goal: list[float], seconds: float) -> str:
     """What is wrong with the law of firmware, in a run that has just begun under limits of MOST; empty: nothing.
 
-    goal: a good one; seconds: how long what must follow at once may take.
+    goal: a valid goal; seconds: the time allowed for each effect.
     """
 
     def follow() -> None:
@@ -35,7 +34,7 @@ def judge_law(host: Host, link: PacketLink, goal: list[float], seconds: float) -
         return "acts though no packet had a goal; let it act only while bit 1 of the newest applied is set"
     if not host.listen(seconds, decided, follow, host.period):
         return "does not act though packets have a goal; call it at each control instant, and say so in the states"
-    begun = time.monotonic_ns()
+    begun = host.clock()
     host.listen(seconds, each=follow, every=host.period)
     acting = [u for each in host.samples if each.at >= begun for u in each.state.input.values()]
     if not acting or max(map(abs, acting)) > MOST * (1 + NEAR):

@@ -1,4 +1,4 @@
-"""Packets that firmware must refuse, for `servonode hil accept`: each is good but for one thing."""
+"""Packets that firmware must refuse, for `servonode hil accept`: each has one defect."""
 
 import struct
 from binascii import crc_hqx
@@ -9,7 +9,7 @@ import numpy as np
 from servonode.nodes.protocol_host import Host, new_id
 from servonode.plants.drivers.packet_link import PacketLink
 
-Make = Callable[[Host, PacketLink, float], bytes]  # of a packet that asks for this value as every input
+Make = Callable[[Host, PacketLink, float], bytes]  # makes a packet with this value for every input
 
 FIRST_INPUT = 40  # byte of a packet at which the inputs begin
 
@@ -19,13 +19,13 @@ def _good(host: Host, link: PacketLink, value: float, run: int = 0, src: int = 0
 
 
 def _sealed(packet: bytes) -> bytes:
-    """With the CRC that it should have."""
+    """The packet with its CRC corrected."""
     return packet[:-2] + struct.pack("<H", crc_hqx(packet[:-2], 0xFFFF))
 
 
 def _corrupt(host: Host, link: PacketLink, value: float) -> bytes:
     data = bytearray(_good(host, link, 0.0))
-    data[FIRST_INPUT : FIRST_INPUT + 4] = struct.pack("<f", value)  # under the CRC of another
+    data[FIRST_INPUT : FIRST_INPUT + 4] = struct.pack("<f", value)  # with the CRC of the original
     return bytes(data)
 
 

@@ -1,4 +1,4 @@
-"""What of a command's inputs may reach the machine: limits of value, rate and power, and soft starts."""
+"""The limits on a command's inputs, of value, rate and power, and soft starts."""
 
 import math
 from collections import Counter
@@ -15,7 +15,7 @@ Array = npt.NDArray[np.float64]
 
 
 class InputLimiter:
-    """Limits the inputs of commands; after an arming they grow from zero, and other limits may hold for a while.
+    """Limits the inputs of commands; after an arming they grow from zero, under limits that may differ for a while.
 
     newest: the inputs of the newest command within the limits, or of the safe action: rates are counted from them.
     """
@@ -28,32 +28,32 @@ class InputLimiter:
         self._power = Limits(limits.value, (math.inf,) * len(self.names), limits.power)
         self._period_s = (closed_loop.launch.period_ns or 0) / 1e9
         self._soft = closed_loop.safety.soft_start
-        self._starts_softly = self._soft.at_first  # with the next command
+        self._starts_softly = self._soft.at_first  # whether the next command begins a soft start
         self._soft_from = -max(self._soft.ramp, self._soft.periods)  # control instant of the newest soft start
         self._counts = counts
         self._rates: Callable[[], Array] = lambda: machine.input_rates(plant.t, plant.x)
 
     def starting(self, instant: int) -> bool:
-        """Whether a soft start still holds inputs back at this control instant."""
+        """Whether a soft start still limits the inputs at this control instant."""
         passed = instant - self._soft_from + 1
         return passed < self._soft.ramp or passed <= self._soft.periods
 
     def start_softly(self) -> None:
-        """The next command begins a soft start: the machine has been under its safe action for long."""
+        """Have the next command begin a soft start, after a long time under the safe action."""
         self._starts_softly = True
 
     def limit(self, inputs: Mapping[str, float], instant: int) -> list[str]:
-        """Make `newest` of what the answer to the state of this control instant asks for; why it is not just that."""
+        """Set `newest` to the limited inputs of the answer at this control instant; returns why they differ."""
         if self._starts_softly:
             self._starts_softly, self._soft_from = False, instant
         asked = [inputs[name] for name in self.names]
         passed, limits = instant - self._soft_from + 1, self._limits
         if passed < self._soft.ramp:
             share = passed / self._soft.ramp
-            asked = [share * share * value for value in asked]  # a stiff law lurches less than under a straight ramp
+            asked = [share * share * value for value in asked]  # smoother than a linear ramp with a stiff law
         if passed <= self._soft.periods:
             limits = self._soft.limits
-        # one period, also where the last value was held for longer: it is the step that the machine sees
+        # one period, even where the last value was held for longer: the machine sees one step of this size
         self.newest, reasons = limited(asked, self.newest, self._period_s, limits, self.names, self._rates)
         if reasons:
             self._counts["saturated"] += 1
@@ -64,7 +64,7 @@ class InputLimiter:
         return reasons
 
     def limit_power(self, values: list[float]) -> list[float]:
-        """Inputs that were within the limits, at the machine's present state: it may have become faster."""
+        """The inputs within the limit of power at the present state: the machine may have become faster."""
         if self._power.power == math.inf:
             return values
         within, reasons = limited(values, values, self._period_s, self._power, self.names, self._rates)

@@ -4,29 +4,29 @@ import time
 
 from servonode.nodes.durations import Durations
 
-OWN_SHARE = 0.5  # of a sudden lateness: with so much of it spent computing, it is no stall of the host
-STALL_SHARE = 0.5  # of the command timeout: a sudden lateness of more is not the controller's fault
+OWN_SHARE = 0.5  # share of a sudden lateness; if the process computed for so much of it, the host did not stall
+STALL_SHARE = 0.5  # share of the command timeout; a sudden lateness of more is not the controller's fault
 
 
 class Lateness:
-    """Counts how late each wake-up is. limit_ns: beyond it an armed plant is in fault."""
+    """Counts how late each wake-up is. limit_ns: a lateness beyond it is a fault of an armed plant."""
 
     def __init__(self, limit_ns: int, timeout_ns: int | None) -> None:
         self.limit_ns = limit_ns
         self.durations = Durations()
         self.misses = self.stalls = self.overruns = 0
         self._stall_ns = round(STALL_SHARE * min(timeout_ns or limit_ns, limit_ns))
-        self._late = self._stalled_ns = 0  # of the newest wake-up [ns], and how much of it came of stalls
-        self._computed = time.thread_time_ns()  # own computing time until then
+        self._late = self._stalled_ns = 0  # lateness of the newest wake-up [ns], and the part of it due to stalls
+        self._computed = time.thread_time_ns()  # own computing time up to that wake-up
 
     def begin(self) -> None:
         """Count own computing time from now on."""
         self._computed = time.thread_time_ns()
 
     def count(self, late: int, step_ns: float) -> bool:
-        """Count a wake-up so late [ns], at plant steps so far apart; whether it was a stall of the host.
+        """Count a wake-up that is `late` [ns], with plant steps of `step_ns`; returns whether the host stalled.
 
-        Much later than the one before is a stall, or an overrun where this process itself computed meanwhile.
+        A sudden lateness is a stall, or an overrun if this process itself computed meanwhile.
         """
         computed = time.thread_time_ns()
         grew, used = late - self._late, computed - self._computed
@@ -34,7 +34,7 @@ class Lateness:
         self.durations.add(late / 1e9)
         if late < step_ns:
             self._stalled_ns = 0
-        if grew > self._stall_ns and used < OWN_SHARE * grew:  # it did not run, nor did who shares this host
+        if grew > self._stall_ns and used < OWN_SHARE * grew:  # this process did not run, nor did others on this host
             self.stalls += 1
             self._stalled_ns += grew
             return True
@@ -42,7 +42,7 @@ class Lateness:
         return False
 
     def fault(self) -> tuple[str, str] | None:
-        """Name and text of the fault that the newest wake-up came beyond the limit, or None."""
+        """Name and text of the fault if the newest wake-up was later than the limit, else None."""
         if self._late <= self.limit_ns:
             return None
         if self._stalled_ns < self._late / 2:
@@ -54,12 +54,12 @@ class Lateness:
         return "host_stall", f"the plant did not run for {self._late / 1e9:.3g} s: {remedy}"
 
     def obstacle(self) -> str | None:
-        """Why the plant cannot be armed now: it has still to catch up with the clock."""
+        """Why the plant cannot be armed now: it is behind the clock; None: it can."""
         if self._late <= self.limit_ns:
             return None
         return f"the plant is {self._late / 1e9:.3g} s behind the clock; wait until it has caught up"
 
     def values(self) -> dict[str, float]:
-        """What a status says of it, by flat names."""
+        """The values for a status, by flat names."""
         counted = {"misses": float(self.misses), "stalls": float(self.stalls), "overruns": float(self.overruns)}
         return {"lateness": self.durations.recent(), **counted, **self.durations.flat("lateness")}

@@ -1,4 +1,4 @@
-"""The launcher: forks the nodes of a run, starts them together, watches them, stops them, collects what they left."""
+"""The launcher: forks the nodes of a run, starts them together, watches and stops them, collects their results."""
 
 import signal
 import time
@@ -20,8 +20,8 @@ from servonode.nodes.recording import Recording
 from servonode.nodes.start_gate import StartGate
 from servonode.nodes.topology import LAUNCHER, PLANT, TARGET, launcher_subscribes, nodes_of
 
-LOOK_NS = 50_000_000  # how often the launcher looks after its nodes
-SILENCE_S = 1.0  # beyond the time of an answer in lockstep: a plant that says nothing for this long hangs
+LOOK_NS = 50_000_000  # how often the launcher checks its nodes
+SILENCE_S = 1.0  # added to the timeout of lockstep: a plant without a status for so long hangs
 
 
 Progress = Callable[[dict[str, Status]], None]
@@ -30,9 +30,9 @@ Progress = Callable[[dict[str, Status]], None]
 class Launcher:
     """One run on processes. `progress` is called a few times a second with the newest status of each node.
 
-    begun: called once the run's name is held, before anything else is started. recording: where the record goes
-    (absent: into memory); whoever gives one ends it. arm: without waiting for the operator; absent: simulations arm
-    themselves, a device waits for `servonode arm`.
+    begun: called once the run has its name, before anything else is started. recording: where the record goes (absent:
+    into memory); the caller ends it. arm: whether to arm without the operator; absent: simulations are armed, a device
+    waits for `servonode arm`.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Launcher:
         self.outcome = Outcome()
         self._statuses = NodeStatuses()
         self._interrupts = 0
-        self._stopped = False  # an emergency stop came while there was no plant
+        self._stopped = False  # whether an emergency stop came while there was no plant
 
     def launch(self) -> Outcome:
         """Start, watch and stop the nodes; everything that was made is gone when this returns.
@@ -78,14 +78,14 @@ class Launcher:
                 self._supervise(folder)
                 wall_s = (time.monotonic_ns() - begin) / 1e9
                 collect(self.outcome, self.closed_loop, self.recording, self.processes.restarts(), wall_s)
-                self.processes.forward_output()  # what the writer printed last
+                self.processes.forward_output()  # the last output of the writer
             finally:
                 for number, handler in previous:
                     signal.signal(number, handler)
         return self.outcome
 
     def _supervise(self, folder: RunFolder) -> None:
-        """The nodes' lives, from the first fork to the last end."""
+        """Run the nodes, from the first fork to the last exit."""
         try:
             self.recording.begin()
             self.begun()
@@ -94,16 +94,16 @@ class Launcher:
             self.processes.stop_all(hurried=lambda: self._interrupts > 1)
 
     def _handle_signals(self) -> list[tuple[int, Any]]:
-        """Handle signals from now on; those handled, and how they were handled before."""
+        """Handle signals from now on; returns these signals and their previous handlers."""
         handlers: dict[int, Any] = dict.fromkeys((signal.SIGINT, signal.SIGTERM), self._on_signal)
-        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # which is what nohup asks for
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # ignored: the run is under nohup
             handlers[signal.SIGHUP] = self._on_signal
         handlers |= dict.fromkeys((signal.SIGQUIT, STOP), self._on_emergency)
-        handlers[signal.SIGTTOU] = signal.SIG_IGN  # no stop for want of a terminal
+        handlers[signal.SIGTTOU] = signal.SIG_IGN  # else output without a terminal would stop the process
         return [(number, signal.signal(number, handler)) for number, handler in handlers.items()]
 
     def _run_nodes(self, folder: RunFolder) -> None:
-        """Fork the nodes, open the gate, watch; again for each node that must be restarted.
+        """Fork the nodes, open the start gate, watch; repeat for the nodes that must be restarted.
 
         The launcher's own sockets are closed before each fork: a context's threads do not survive one.
         """
@@ -119,7 +119,7 @@ class Launcher:
                 inbox = bus.subscriber(launcher_subscribes(self.processes.nodes))
                 if not gate.open(waiting):
                     return
-                if waiting:  # for one that has died meanwhile
+                if waiting:  # for a node that has died meanwhile
                     starting = self.processes.take_due()
                 else:
                     self._register(folder, self._described() | {"open": True}, begun=True)
@@ -131,7 +131,7 @@ class Launcher:
             again = True
 
     def _register(self, folder: RunFolder, described: dict[str, Any], begun: bool) -> None:
-        """Write the registry. BusError where it cannot be, unless the run has begun, which continues without."""
+        """Write the registry. BusError where that fails, unless the run has begun, which continues without it."""
         try:
             folder.register(self.processes.nodes, described)
         except OSError as error:
@@ -140,7 +140,7 @@ class Launcher:
             say(f"{folder.path}: cannot be written ({error.strerror}): operators and windows will not find this run")
 
     def _described(self) -> dict[str, Any]:
-        """What viewers and the operator need to know: the launch file as it runs, the nodes' processes."""
+        """The registry's data for viewers and operators: the launch file as it runs, the nodes' processes."""
         launch = self.closed_loop.launch
         stated = {"table": table_of(launch), "path": str(launch.path), "file": launch.file}
         return self.processes.described() | {"launch": stated, "telemetry": launch.run.telemetry}
@@ -150,11 +150,11 @@ class Launcher:
         self.outcome.signal = self.outcome.signal or number
 
     def _on_emergency(self, *_: Any) -> None:
-        """Ctrl-\\: an emergency stop, by signal because it needs nothing else to work; of a plant to come as well."""
+        """Ctrl-\\: send an emergency stop to the plant by signal, which needs no connection; also to a later plant."""
         self._stopped = not self.processes.emergency(PLANT)
 
     def _fork(self, name: str, folder: RunFolder, again: bool) -> None:
-        """Start a node; `again` in the place of one that died: a plant then waits for the operator, whatever it is."""
+        """Start a node. again: it replaces one that died, and a plant then always waits for the operator."""
 
         if name == PLANT:
             self.recording.begin_life()
@@ -169,9 +169,9 @@ class Launcher:
             self._on_emergency()
 
     def _watch(self, bus: Bus, inbox: SubscriberFace) -> list[str]:
-        """Show progress until the plant is done, a node dies, or the user breaks off; the nodes to restart."""
+        """Show progress until the plant is done, a node dies, or the user interrupts; returns the nodes to restart."""
         launch, processes, statuses = self.closed_loop.launch, self.processes, self._statuses
-        limit: int | None = None  # clock at which the plant must have stopped by itself
+        limit: int | None = None  # time by which the plant must have stopped by itself
         braking = False
         statuses.watch()
         while self._plant_goes_on() and not self.outcome.interrupted:
@@ -181,7 +181,7 @@ class Launcher:
             if text := self.recording.look():
                 say(text)
             unfollowed = statuses.lifecycle(TARGET) == "fault"
-            if unfollowed and not self.closed_loop.live:  # goals that are known ahead last on; others have ended
+            if unfollowed and not self.closed_loop.live:  # goals published in advance would still be followed
                 break
             died = processes.reap()
             now = time.monotonic_ns()
@@ -192,7 +192,7 @@ class Launcher:
             if (died or unfollowed) and limit is None:
                 limit = now + round(((self.closed_loop.safety.command_timeout or 0.0) + 1.0) * 1e9)
             if limit is not None and not braking and statuses.lifecycle(PLANT) == "fault":
-                braking = True  # the plant takes its safe action, which has its own time
+                braking = True  # the safe action of the plant takes time of its own
                 limit += round(self.closed_loop.safety.safe_steps * launch.step_ns / launch.run.speed)
             if limit is not None and (now > limit or launch.run.mode == "lockstep"):
                 break
@@ -204,7 +204,7 @@ class Launcher:
         return self.processes.children[PLANT].code is None or PLANT in self.processes.dead()
 
     def _plant_hangs(self) -> bool:
-        """Whether the plant has published nothing for too long, which is a fault."""
+        """Whether the plant has published nothing for too long; records it as a fault."""
         run, silence = self.closed_loop.launch.run, self._statuses.silence_s()
         if silence <= run.lockstep_timeout + SILENCE_S:
             return False

@@ -1,6 +1,6 @@
-"""A listener to a run that is in progress: found, connected to, received from, left when it has ended.
+"""A listener to a run in progress: finds it, connects, receives, and disconnects when it has ended.
 
-Nobody waits for it. What it does not read in time is dropped by the sockets of the nodes.
+No node waits for it: messages that it does not read in time are dropped by the nodes' sockets.
 """
 
 import contextlib
@@ -16,9 +16,9 @@ from servonode.nodes.raw_inbox import Raw, RawInbox
 from servonode.nodes.topology import NODES, publishers
 
 T = TypeVar("T")
-LOOK_S = 0.2  # how often the registry is looked at
-START_S = 0.05  # the same while the nodes are still to be started
-POLLS = 30  # a second: at 2000 messages a second what waits for a poll fills a quarter of the system's buffer
+LOOK_S = 0.2  # how often the registry is read
+START_S = 0.05  # the same before the nodes have been started
+POLLS = 30  # a second: at 2000 messages a second a quarter of the system's buffer fills between two polls
 NICE = 19
 
 
@@ -27,13 +27,13 @@ class NoSuchTopic(BusError):
 
 
 class Inbox(Protocol[T]):
-    """What a listener receives from while it is connected to a run."""
+    """The connection of a listener to a run."""
 
     def join(self, found: Found) -> None:
         """Connect to nodes that have been restarted."""
 
     def receive(self) -> list[T]:
-        """What has come, at most a bounded batch of it; never blocks."""
+        """The messages that have come, at most a bounded batch; never blocks."""
 
     def wait(self, deadline_ns: int) -> bool:
         """Whether it is time to receive before the monotonic deadline [ns]."""
@@ -43,25 +43,25 @@ class Inbox(Protocol[T]):
 
 
 class RunListener(ABC, Generic[T]):
-    """Receives what the run of a name, or in a folder, publishes, and then the next run there. A context manager.
+    """Receives from the run of a name or in a folder, then from the next run there. A context manager.
 
-    wanted: what to subscribe to of a run that has these nodes. Before the nodes have been started together nothing is
-    connected: they count their subscribers.
+    wanted: the subscriptions for a run with these nodes. It connects only after the nodes have been started together,
+    because they count their subscribers.
     """
 
     def __init__(self, run: str, wanted: Callable[[Collection[str]], Wanted]) -> None:
         self.run, self.wanted = run, wanted
-        self.registry: dict[str, Any] = {}  # of the run that was found last
+        self.registry: dict[str, Any] = {}  # registry of the run that was found last
         self.alive = False  # whether that run is in progress
         self._look_due = 0.0
         self._inbox: Inbox[T] | None = None
 
     @abstractmethod
     def _connected(self, found: Found, wanted: Wanted) -> Inbox[T]:
-        """What receives from a run that has just been found."""
+        """The inbox of a run that has just been found."""
 
     def look(self, now: float) -> bool:
-        """Look for the run when it is time to [monotonic s]; True when one was found that is not the one before."""
+        """Look for the run if that is due at `now` [monotonic s]; True if another run than before was found."""
         if now < self._look_due:
             return False
         self._look_due = now + LOOK_S
@@ -85,16 +85,16 @@ class RunListener(ABC, Generic[T]):
         return True
 
     def found(self) -> Found:
-        """The run; BusError if it is not there."""
+        """The run; BusError if it is not in progress."""
         return find_run(self.run)
 
     def prepare(self, registry: dict[str, Any]) -> None:
-        """What is to be done before a run that was found is connected to."""
+        """Called with the registry of a run before the connection; does nothing here."""
 
     def wait_open(self, until: Callable[[], bool] | None = None) -> bool:
-        """Wait until the run's nodes have been started; BusError if it is not there.
+        """Wait until the run's nodes have been started; BusError if it is not in progress.
 
-        until: a run that is not there yet is waited for, and False comes out once this holds.
+        until: wait for a run that is not yet in progress too; returns False once this holds.
         """
         while not self.look(time.monotonic()):
             if until is None:
@@ -105,28 +105,28 @@ class RunListener(ABC, Generic[T]):
         return True
 
     def receive(self) -> list[T]:
-        """What has arrived, at most a bounded batch of it."""
+        """The messages that have arrived, at most a bounded batch."""
         if self._inbox is None:
             return []
         messages = self._inbox.receive()
-        if not messages and not self.alive:  # all is said; else the sockets would look for the nodes for ever
+        if not messages and not self.alive:  # all is received; else the sockets would try to connect for ever
             self.leave()
         return messages
 
     def messages(self) -> Iterator[T]:
-        """All that arrives from the run that was found, until it has ended."""
+        """All messages of the run that was found, until it has ended."""
         for batch in self.batches():
             yield from batch
 
     def batches(self) -> Iterator[list[T]]:
-        """The same in batches, an empty one where nothing has come for a while."""
+        """As `messages`, in batches; a batch is empty where nothing has come for a while."""
         while self._came() or self.alive:
             yield self.receive()
-            if self.look(time.monotonic()):  # another run of the name
+            if self.look(time.monotonic()):  # another run has this name now
                 return
 
     def _came(self) -> bool:
-        """Whether something arrives before it is time to look for the run."""
+        """Whether something arrives before the next look for the run is due."""
         return self._inbox is not None and self._inbox.wait(time.monotonic_ns() + round(LOOK_S * 1e9))
 
     def leave(self) -> None:
@@ -143,7 +143,7 @@ class RunListener(ABC, Generic[T]):
 
 
 class Listener(RunListener[tuple[str, Message]]):
-    """Receives messages, each with its topic; a thread of its sockets reads meanwhile. who: what it is called."""
+    """Receives messages, each with its topic; a thread of its sockets reads meanwhile. who: its name on the bus."""
 
     def __init__(self, run: str, wanted: Callable[[Collection[str]], Wanted], who: str = "listener") -> None:
         super().__init__(run, wanted)
@@ -154,18 +154,18 @@ class Listener(RunListener[tuple[str, Message]]):
 
 
 class _BusInbox:
-    """A subscriber and the bus that is its own; it finds nodes that are restarted by itself."""
+    """A subscriber with its own bus; it reconnects to restarted nodes by itself."""
 
     def __init__(self, bus: Bus, wanted: Wanted) -> None:
         self._bus, self._inbox = bus, bus.subscriber(wanted)
         self.receive, self.wait, self.close = self._inbox.receive, self._inbox.wait, bus.close
 
     def join(self, found: Found) -> None:
-        """Nothing is to be done."""
+        """Do nothing: the sockets reconnect."""
 
 
 class RawListener(RunListener[Raw]):
-    """Receives payloads as they travel, POLLS times a second, and on request whenever one comes."""
+    """Receives undecoded payloads, every `poll_s` seconds; with 0 whenever one comes."""
 
     def __init__(self, run: str, wanted: Callable[[Collection[str]], Wanted], poll_s: float = 1 / POLLS) -> None:
         super().__init__(run, wanted)
@@ -178,7 +178,7 @@ class RawListener(RunListener[Raw]):
 
 
 def named(word: str, nodes: Collection[str]) -> Wanted:
-    """What TOPIC, or NODE/TOPIC, means in a run of these nodes.
+    """The subscriptions for TOPIC, or NODE/TOPIC, in a run of these nodes.
 
     Raises:
         NoSuchTopic: none of them publishes it.
@@ -196,7 +196,7 @@ def named(word: str, nodes: Collection[str]) -> Wanted:
 
 
 def give_way() -> None:
-    """Let every other process go first where cores are short: the loop, above all."""
+    """Lower the priority, so that other processes go first, above all the control loop."""
     with contextlib.suppress(OSError):
         if hasattr(os, "SCHED_IDLE"):  # Linux: only idle processor time
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))

@@ -1,7 +1,7 @@
-"""The target node of goals that others publish: it answers each state with the goal as it is known then.
+"""The target node for goals that others publish: it answers each state with the goal known at that time.
 
-A goal that nobody knows ahead cannot be published ahead. The newest sample passes a filter that gives the derivatives
-that the law uses; the controller waits for the goal of a state, which costs the way of one more message.
+Such a goal cannot be published in advance. A filter computes from the newest sample the derivatives that the law uses;
+the controller waits for the goal of a state, which costs the latency of one more message.
 """
 
 import math
@@ -22,7 +22,7 @@ from servonode.nodes.predictor import link_periods
 from servonode.nodes.topology import LIVE_TARGET, TARGET
 from servonode.plants.drivers.link_watch import listed
 
-POLL_S = 0.02  # how often samples are looked for while no state comes
+POLL_S = 0.02  # how often samples are read while no state comes
 
 
 class _Followed:
@@ -33,7 +33,7 @@ class _Followed:
         self.samples = Samples(goal.address, goal.topic, goal.field)
         self.filter = FollowFilter(goal.design, goal.start)
         self.newest = goal.start
-        self.came_ns = 0  # 0: none has come yet
+        self.came_ns = 0  # time of the newest sample; 0: none has come yet
 
     def look(self, now: int) -> None:
         value = self.samples.newest()
@@ -41,7 +41,7 @@ class _Followed:
             self.newest, self.came_ns = value, now
 
     def silent_s(self, now: int) -> float:
-        """How long no sample has come, once there were some [s]."""
+        """The time since the newest sample [s]; 0 before the first."""
         return (now - self.came_ns) / 1e9 if self.came_ns else 0.0
 
 
@@ -58,13 +58,13 @@ class LiveTargetNode(EventNode):
         self.targets, self.names = closed_loop.targets, closed_loop.targets.entries
         self.followed = [_Followed(each) for each in closed_loop.live]
         self.steps_per_period, self.step_ns = launch.steps_per_period, launch.step_ns
-        beyond = launch.controller.delay + link_periods(closed_loop) + 1  # a predictor looks so far
+        beyond = launch.controller.delay + link_periods(closed_loop) + 1  # periods ahead that a predictor needs
         self.ahead = beyond if launch.controller.predictor else 0
         self._values = np.zeros(len(self.names))
         self._k = -1  # step of the goal that was published last
 
     def work(self) -> float:
-        """Take what has arrived and publish the goal of the newest state; sleep till more comes."""
+        """Take what has arrived, and publish the goal for each control state; sleep until more comes."""
         now = self.clock()
         for each in self.followed:
             each.look(now)
@@ -90,7 +90,7 @@ class LiveTargetNode(EventNode):
         self._publish(k)
 
     def _publish(self, k: int) -> None:
-        """The goal of step k and of the instants that a predictor looks ahead, under the newest samples."""
+        """Publish the goals of step k and of the instants that a predictor needs, for the newest samples."""
         filters = [(each, each.filter.copy()) for each in self.followed]
         goals: list[tuple[int, float, dict[str, Any]]] = []
         for step in range(k, k + self.ahead * self.steps_per_period + 1, self.steps_per_period):
@@ -107,7 +107,7 @@ class LiveTargetNode(EventNode):
         self.outbox.send_all(Target, goals)
 
     def _watch(self, now: int) -> None:
-        """End the run if samples of a goal do not arrive: without them no command comes, so the plant is safe."""
+        """End the run if the samples of a goal stop: then no commands come, and the plant becomes safe."""
         late = next((each for each in self.followed if each.silent_s(now) > each.goal.timeout), None)
         if late is not None and self.active and self.failed is None:
             goal, refused = late.goal, listed(late.samples.counts)

@@ -1,4 +1,4 @@
-"""The plant in lockstep: from answer to answer; and how it is prepared for a run in lockstep or in real time."""
+"""The plant's loop in lockstep, from answer to answer, and its preparation for a run in lockstep or in real time."""
 
 from servonode.bus import Lifecycle
 from servonode.nodes.node import Fault
@@ -7,13 +7,13 @@ from servonode.nodes.safe_action import come_to_rest
 from servonode.nodes.topology import PLANT
 
 RESEND_NS = 100_000_000  # an unanswered state is published again after this long
-BRAKE_NS = 10_000_000  # how often a plant that stands unarmed computes its safe action again
+BRAKE_NS = 10_000_000  # how often an unarmed plant computes its safe action again
 
 
 def lockstep(node: PlantNode, timeout_s: float) -> None:
     """Drive the plant from answer to answer; an answer that does not arrive for `timeout_s` [s, wall clock] is a fault.
 
-    Works on both buses: `bus.wait` sleeps on sockets, and steps the other nodes on the bus in memory.
+    Works on both buses: `bus.wait` sleeps on sockets; on the bus in memory it steps the other nodes.
     """
     node.status.publish()
     while not node.stop:
@@ -36,12 +36,12 @@ def lockstep(node: PlantNode, timeout_s: float) -> None:
 def await_answer(node: PlantNode, timeout_s: float) -> bool:
     """Whether the newest control state was answered by a good command.
 
-    On one core the answer is there as soon as this process continues: it is read before it is slept for.
+    On one core the answer is there as soon as this process continues, so it is read before any sleep.
     """
     asked = node.clock()
     limit = asked + round(timeout_s * 1e9)
     again = asked + RESEND_NS
-    node.poll_requests()  # for where the answer is always there, nothing below sleeps
+    node.poll_requests()  # because nothing below sleeps where the answer is always there
     answered = not node.stop and node.take_commands()
     came = not node.guard.answers.are_due()
     while not node.stop:
@@ -49,7 +49,7 @@ def await_answer(node: PlantNode, timeout_s: float) -> bool:
             if (answered or node.guard.preview is not None) and not node.guard.answers.are_due():
                 return True
             if node.guard.failed or not node.guard.time_passes:
-                _ = node.guard.failed or rearmed(node)  # the state is published again, under the new run id
+                _ = node.guard.failed or rearmed(node)  # then the state is published again, with a new run id
                 return False
         now = node.clock()
         if now >= limit:
@@ -61,7 +61,7 @@ def await_answer(node: PlantNode, timeout_s: float) -> bool:
             return False
         if now >= again:
             node.states.publish_again()
-            node.status.publish()  # on which the target publishes its goals again
+            node.status.publish()  # at which the target publishes its goals again
             again = now + RESEND_NS
         came = node.bus.wait(min(again, limit))
         answered = came and node.take_commands()
@@ -69,20 +69,20 @@ def await_answer(node: PlantNode, timeout_s: float) -> bool:
 
 
 def rearmed(node: PlantNode) -> bool:
-    """Stand still until the run is armed (again), or one that only observes is reset; False when it is to stop."""
+    """Wait until the plant is armed (again), or, in a run that only observes, reset; False if it is to stop."""
     while not node.stop and not node.guard.time_passes:
         node.bus.wait(node.clock() + RESEND_NS)
-        node.take_commands()  # none acts now; unread they would keep the bus from sleeping
+        node.take_commands()  # none acts now, but unread ones would keep the bus from sleeping
         node.status.if_due()
     return not node.stop
 
 
 def prepare(node: PlantNode, arm: bool, timeout_s: float) -> bool:
-    """From unconfigured to armed: the machine's handshake, then the operator arms, unless `arm` does it at once.
+    """Prepare a run: wait for the machine's handshake, then for the operator's arming, or with `arm` arm at once.
 
     A run that only observes is never armed, and continues after the handshake.
 
-    False when the machine does not answer within `timeout_s` [s, wall clock], which is a fault, or the run is to stop.
+    Returns False if the machine does not answer within `timeout_s` [s, wall clock], a fault, or the run is to stop.
     """
     node.poll_requests()  # an emergency stop that came while the node was built is latched from the first state on
     node.plant.connect(node.outbox.run, node.plant.k)
@@ -103,7 +103,7 @@ def prepare(node: PlantNode, arm: bool, timeout_s: float) -> bool:
         if arm:
             node.arm()
     while not node.stop and not node.must_end() and not node.guard.time_passes:
-        node.plant.arrived()  # what the machine sends meanwhile is taken in
+        node.plant.arrived()  # takes what the machine sends meanwhile
         found = node.link.fault()
         if found is not None:
             node.fault(*found)

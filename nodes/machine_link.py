@@ -1,4 +1,4 @@
-"""The connection to the machine behind a plant node: its handshake, and how long it may take for an answer."""
+"""The connection of a plant node to its machine: the handshake, and the timeouts of answers."""
 
 from servonode.nodes.guard import Guard
 from servonode.nodes.node import Clock, start_id
@@ -6,22 +6,22 @@ from servonode.plants.plant import Plant
 
 
 class MachineLink:
-    """Judges whether the machine answers. lost: it did not come to the step to which it was sent."""
+    """Judges whether the machine answers. lost: whether it did not reach the step to which it was sent."""
 
     def __init__(self, plant: Plant, guard: Guard, clock: Clock, timeout_s: float) -> None:
         self.lost = False
         self._plant, self._guard, self._clock = plant, guard, clock
         self._timeout_s = timeout_s
-        self._connecting = 0  # clock until which the machine may answer the handshake; 0: no run is in progress
+        self._connecting = 0  # time until which the machine may answer the handshake; 0: no handshake is in progress
 
     def connect(self) -> None:
-        """Begin a new handshake; the machine has the time of a first answer for it."""
+        """Begin a new handshake, with the timeout of a first answer."""
         self.lost = False
         self._plant.connect(start_id(), self._plant.k)
         self._connecting = self.deadline()
 
     def deadline(self) -> int:
-        """The clock [ns] at which a machine that is asked now must have answered."""
+        """The monotonic time [ns] by which a machine that is asked now must have answered."""
         return self._clock() + round(self._timeout_s * 1e9)
 
     def fault(self, now: int | None = None) -> tuple[str, str] | None:
@@ -38,7 +38,7 @@ class MachineLink:
         return None
 
     def step_fault(self, deadline: int) -> tuple[str, str] | None:
-        """The same for a machine in lockstep that is to come to its next step before the deadline [ns]."""
+        """As `fault`, for a machine in lockstep that must reach its next step before the deadline [ns]."""
         now, found = self._clock(), self._plant.link_fault()
         if found is None and now >= deadline:
             text = (

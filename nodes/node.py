@@ -17,7 +17,7 @@ Clock = Callable[[], int]  # monotonic ns
 
 
 def start_id() -> int:
-    """A new number that tells this start from every other, exact as a float."""
+    """A new random id of this start, small enough to be exact as a float."""
     return secrets.randbelow(EXACT - 1) + 1
 
 
@@ -35,12 +35,12 @@ class Fault:
 
 
 class Outbox:
-    """Publishes messages of one node with the common header: numbers per topic, clocks, ids."""
+    """Publishes the messages of one node with the common header: number per topic, clocks, ids."""
 
     def __init__(self, node: str, publisher: PublisherFace, clock: Clock = time.monotonic_ns) -> None:
         self.node = node
         self.src = start_id()
-        self.run = self.src  # the plant's own id; others echo the plant's
+        self.run = self.src  # the plant's own id; other nodes repeat the plant's id
         self.clock = clock
         self._publisher = publisher
         self._seq = dict.fromkeys(NODES[node].publishes, -1)
@@ -50,7 +50,7 @@ class Outbox:
         return self._publisher.ready()
 
     def readers(self) -> int:
-        """How many subscriptions have been made since the start; the number grows when a reader connects."""
+        """The number of subscriptions made since the start; it grows when a reader connects."""
         self._publisher.subscriptions_seen()
         return self._publisher.joined
 
@@ -59,14 +59,14 @@ class Outbox:
         return self._publisher.listened(topic)
 
     def send(self, kind: type[Message], k: int, t: float, *, seq: int | None = None, **values: Any) -> Message:
-        """Publish one message; `seq` repeats an earlier number (the same message once more)."""
+        """Publish one message; with `seq` an earlier one once more, under its number."""
         topic = _TOPIC_OF[kind]
         message = self._stamped(topic, kind, k, t, seq, values)
         self._publisher.publish(topic, message)
         return message
 
     def send_all(self, kind: type[Message], several: Iterable[tuple[int, float, dict[str, Any]]]) -> None:
-        """Publish messages of (k, t, values), at once."""
+        """Publish messages at once, each given as (k, t, values)."""
         topic = _TOPIC_OF[kind]
         self._publisher.publish_all(topic, [self._stamped(topic, kind, k, t, None, values) for k, t, values in several])
 
@@ -79,15 +79,15 @@ class Outbox:
 
 
 class Node:
-    """What every node has: inbox, outbox, counters, faults, an answer to the operator, a summary of its run.
+    """The base of all nodes: inbox, outbox, counters, faults, answers to the operator, a summary of the run.
 
-    stop: asked from outside to end. Subclasses say where the node stands: `standing`.
+    stop: whether the node is to end. Subclasses define `standing`, the state of the node.
     """
 
     def __init__(
         self, name: str, bus: BusFace, listeners: Sequence[Wanted], clock: Clock, subscribes: Wanted | None = None
     ) -> None:
-        """subscribes: to what it does, in place of what the table of nodes says."""
+        """subscribes: the node's subscriptions; None: those of the table of nodes."""
         self.name, self.bus, self.clock = name, bus, clock
         self.inbox = bus.subscriber(NODES[name].subscribes if subscribes is None else subscribes)
         self.outbox = Outbox(name, bus.publisher(subscriptions_expected(name, listeners)), clock)
@@ -100,34 +100,34 @@ class Node:
         raise NotImplementedError
 
     def asked(self, word: str) -> dict[str, Any]:
-        """The answer to what the operator asks: for the status, or for what only some nodes can do."""
+        """The answer to an operator's request: the status, or a refusal of what this node cannot do."""
         if word not in NODES[self.name].words:
             return {"refused": f"the {self.name} does not handle {word}; send it to the {PLANT}"}
         return self.standing()
 
     def all_counts(self) -> dict[str, int]:
-        """The node's counters, and the messages that were refused before it saw them, by reason."""
+        """The node's counters, and by reason the messages that the inbox refused."""
         return dict(self.counts) | {f"refused_{name}": n for name, n in self.inbox.counts.items()}
 
     def summary(self) -> dict[str, Any]:
-        """What the launcher needs of the node when the run is over."""
+        """The node's result for the launcher at the end of the run."""
         return {"faults": [fault.as_dict() for fault in self.faults], "counts": self.all_counts()}
 
 
 class EventNode(Node):
-    """A node that works when messages come: controller and target. `work` handles what has arrived and returns."""
+    """A node driven by messages: controller and target. `work` handles what has arrived and returns."""
 
     def __init__(
         self, name: str, bus: BusFace, listeners: Sequence[Wanted], clock: Clock, subscribes: Wanted | None = None
     ) -> None:
         super().__init__(name, bus, listeners, clock, subscribes)
-        self.failed: Fault | None = None  # the fault in which the node stands
-        self.active = False  # whether the plant publishes
-        self.t = 0.0  # s, to which the node has come
+        self.failed: Fault | None = None  # the fault in which the node is; None: no fault
+        self.active = False  # whether the plant publishes states
+        self.t = 0.0  # plant time that the node has reached [s]
         self._status_due = 0
 
     def work(self) -> float:
-        """Handle what has arrived; how long to sleep [s] unless more comes."""
+        """Handle what has arrived; returns how long to sleep [s] unless more comes."""
         raise NotImplementedError
 
     def fail(self, name: str, text: str, t: float) -> None:
@@ -142,7 +142,7 @@ class EventNode(Node):
         return Lifecycle.ACTIVE if self.active else Lifecycle.INACTIVE
 
     def values(self) -> dict[str, float]:
-        """What is measured of time, by flat names."""
+        """The measured times, by flat names."""
         return {}
 
     def standing(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A node as a process: what happens between the fork and the exit."""
+"""The process of a node, from the fork to the exit."""
 
 import gc
 import os
@@ -26,42 +26,42 @@ from servonode.nodes.store import Store
 from servonode.nodes.target_node import TargetNode
 from servonode.nodes.topology import CONTROLLER, LOOP, NODES, PLANT, nodes_of, subscribers
 
-INHERIT_NS = 2_000_000_000  # how long a dead launcher's lock may outlive it
-IDLE_NS = 200_000_000  # how long a node sleeps at most even if nothing comes
+INHERIT_NS = 2_000_000_000  # longest time that a dead launcher's lock may outlive it
+IDLE_NS = 200_000_000  # longest sleep of a node
 URGENT = ("estop", "stop")
 REQUESTS_AT_ONCE, REQUESTS_KEPT = 4, 64
-ANSWERING_NS = 200_000  # after which what else is asked must wait
+ANSWERING_NS = 200_000  # time for requests in one go; the others must wait
 OPERATOR = sorted({word for entry in NODES.values() for word in entry.words})
 
 
 class NodeBus(Bus):
     """A node's bus that also wakes for signals and answers requests: ready, start, stop, and the operator's.
 
-    It has an attribute more than a dozen because signals, requests and their consequences meet here. Its subscribers
-    work in the node's own thread.
+    It has more than a dozen attributes, because it combines signals, requests and their consequences. Its subscribers
+    read in the node's own thread.
     """
 
     def __init__(self, folder: Path, node: str, frames: FrameStore | None = None) -> None:
-        """frames: where all that the node publishes is recorded."""
+        """frames: the memory that records all that the node publishes."""
         self._frames = frames
         self._signalled = self._emergency = False
         super().__init__(folder, node)
         self.started = self.stopped = False
-        self.stopped_by = ""  # who asked first
-        self.stops = 0  # how often
+        self.stopped_by = ""  # who asked first for the stop
+        self.stops = 0  # how often a stop was asked for
         self.on_stop: Callable[[], None] = lambda: None
         self.is_ready: Callable[[], bool] = lambda: False
         self.on_operator: Callable[[str], dict[str, Any]] = lambda _: {
             "refused": f"node {node} does not handle this request"
         }
-        self._requests: deque[tuple[Identity, dict[str, Any]]] = deque()  # that wait for their turn
+        self._requests: deque[tuple[Identity, dict[str, Any]]] = deque()  # requests that wait for an answer
         self._request_socket = self.requests()
         self._wake, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda number, _: self.halt(signal.Signals(number).name))
         signal.signal(STOP, lambda *_: self._alarm())
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, (STOP,))  # one that came since the fork comes now, and wakes
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (STOP,))  # a signal that came since the fork is delivered now
 
     def publisher(self, expected_subscriptions: int = 0) -> PublisherFace:  # type: ignore[override]
         publisher = super().publisher(expected_subscriptions)
@@ -73,8 +73,8 @@ class NodeBus(Bus):
     def halt(self, by: str) -> None:
         """Ask the node to end in good order. by: who asks.
 
-        A launcher's SIGINT that follows another request is not one of its own: whoever stops a service tells all its
-        processes.
+        A launcher's SIGINT after another request does not count: who stops a service signals all of its processes, the
+        launcher too.
         """
         if by == "SIGINT" and self.stopped_by not in ("", by):
             return
@@ -93,7 +93,7 @@ class NodeBus(Bus):
         return came
 
     def wait_for_request(self, deadline_ns: int) -> None:
-        """Sleep until a request or a signal comes, whatever else arrives."""
+        """Sleep until a request or a signal comes; messages do not end the sleep."""
         self._waiter.wait_served(deadline_ns, (self._wake,))
         self._serve()
 
@@ -109,7 +109,7 @@ class NodeBus(Bus):
             self.answer_requests()
 
     def answer_requests(self) -> None:
-        """Answer a few of the requests that wait, stops first; the rest later, so that no client holds the node up."""
+        """Answer a few of the waiting requests, stops first; the others later, so that no client delays the node."""
         limit = time.monotonic_ns() + ANSWERING_NS
         while len(self._requests) < REQUESTS_KEPT and (request := self._request_socket.poll_request()) is not None:
             urgent = request[1].get("ask") in URGENT
@@ -122,7 +122,7 @@ class NodeBus(Bus):
             identity, content = self._requests.popleft()
             try:
                 self._request_socket.reply(identity, self._answer(content))
-            except (MessageError, TypeError) as error:  # a reply that cannot travel must not end the node
+            except (MessageError, TypeError) as error:  # a reply that cannot be sent must not end the node
                 self._request_socket.reply(identity, {"error": f"the reply cannot be sent ({error})"[:MAX_TEXT]})
 
     def _answer(self, content: dict[str, Any]) -> dict[str, Any]:
@@ -150,12 +150,12 @@ class NodeBus(Bus):
 
 
 def share_core(name: str) -> None:
-    """In lockstep: plant and controller on one core, the target on the others; nothing where that cannot be.
+    """In lockstep, put plant and controller on one core, and the target on the others, where the system allows it.
 
     Plant and controller take turns, so a second core gives them nothing, while waking a process that sleeps on
     another core costs more than the exchange itself (measured: twice the rate on one core). Only cores that this
-    process was given are used: `taskset` still limits them. Which one they share goes by the launcher's
-    process id, so that runs side by side spread out.
+    process was given are used: `taskset` still limits them. The launcher's process id chooses the shared core, so that
+    simultaneous runs use different ones.
     """
     if not hasattr(os, "sched_setaffinity"):  # Linux only
         return
@@ -179,9 +179,9 @@ def run_node(
     store: Store,
     frames: FrameStore | None = None,
 ) -> int:
-    """What one node process does from the fork to its end; its exit code. `arm`: without waiting for the operator.
+    """Run a node in this process from the fork to its end; returns the exit code. arm: do not wait for the operator.
 
-    What it records and its summary go to `store`, and all that it publishes to `frames`.
+    Its record and its summary go to `store`, all messages that it publishes to `frames`.
     """
     if name == PLANT:
         folder.sign(name)
@@ -195,8 +195,8 @@ def run_node(
         bus.is_ready = node.outbox.ready
         bus.on_stop = lambda: _stop(node, bus.stops)
         bus.on_operator = node.asked
-        # No collection here: it would write to every object and so copy the launcher's whole memory (0.2 s and more).
-        gc.freeze()  # what exists now lives to the end: never scan it again
+        # no collection before it, which would write to every object and copy the launcher's memory (0.2 s or more)
+        gc.freeze()  # objects that exist now are never scanned again: they live to the end
         gc.disable()  # messages hold no cycles; a collection would come in the middle of a tick
         while not (bus.started or bus.stopped or os.getppid() != launcher):
             bus.wait_for_request(time.monotonic_ns() + IDLE_NS)
@@ -204,7 +204,7 @@ def run_node(
             extra = live() if bus.started and not bus.stopped else {}
         finally:
             if isinstance(node, PlantNode):
-                node.plant.close()  # whatever has happened: an external plant is told zero, and that this was the end
+                node.plant.close()  # in any case, so that an external plant gets zero inputs and the end of the run
         extra |= {"grants": grants.as_dict() | {"line": grants.line()}, "stopped_by": bus.stopped_by}
         store.leave(node.summary() | extra)
     if name == PLANT:
@@ -213,14 +213,14 @@ def run_node(
 
 
 def _stop(node: Node, times: int) -> None:
-    """Have a node end; a plant that is told for the second time skips its safe action."""
+    """Tell a node to end; a plant that is told twice skips its safe action."""
     node.stop = True
     if isinstance(node, PlantNode):
         node.stops = times
 
 
 def _inherit(folder: RunFolder, launcher: int) -> None:
-    """Clear the run's folder away if the launcher has died, for nobody else would.
+    """Remove the run's folder if the launcher has died.
 
     A dying launcher holds its lock until the last of its threads is gone.
     """
@@ -234,7 +234,7 @@ def _inherit(folder: RunFolder, launcher: int) -> None:
 
 
 def _alive(launcher: int) -> bool:
-    """Whether the parent is still the launcher, and not on its way out."""
+    """Whether the parent is still the launcher, and is not ending."""
     if os.getppid() != launcher:
         return False
     try:
@@ -244,7 +244,7 @@ def _alive(launcher: int) -> bool:
 
 
 def _build(name: str, closed_loop: ClosedLoop, bus: NodeBus, every: int, arm: bool, store: Store) -> tuple[Node, Life]:
-    """The node of this name, and how it lives."""
+    """The node of this name, and the function that runs it."""
     live = bool(closed_loop.live)
     listeners = subscribers(nodes_of(closed_loop.control is not None), launcher=True, live=live)
     if name == PLANT:
@@ -259,7 +259,7 @@ def _build(name: str, closed_loop: ClosedLoop, bus: NodeBus, every: int, arm: bo
 
 
 def _drive(node: PlantNode, closed_loop: ClosedLoop, arm: bool) -> dict[str, Any]:
-    """The plant's life, from the handshake to the last state, and how it kept time."""
+    """Run the plant, from the handshake to the last state; returns its rate, misses and times."""
     run = closed_loop.launch.run
     if not prepare(node, arm, closed_loop.launch.plant.device.wait):
         node.finish()
@@ -275,7 +275,7 @@ def _drive(node: PlantNode, closed_loop: ClosedLoop, arm: bool) -> dict[str, Any
 
 
 def _work(node: EventNode, bus: NodeBus) -> dict[str, Any]:
-    """Event-driven life until told to stop: also after the last state, whose answer may have been lost."""
+    """Run an event-driven node until it is told to stop; it goes on after the last state, whose answer may be lost."""
     while not node.stop:
         sleep_s = node.work()
         bus.wait(time.monotonic_ns() + min(IDLE_NS, round(min(sleep_s, 1.0) * 1e9)))

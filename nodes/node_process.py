@@ -1,4 +1,4 @@
-"""How the launcher forks the process of a node, and what it knows of it."""
+"""The child processes of the launcher: how they are forked, and what is known of them."""
 
 import contextlib
 import ctypes
@@ -13,9 +13,9 @@ from setproctitle import setproctitle
 from servonode.bus import BusError
 from servonode.nodes.terminal import Lines
 
-CRASHED = 3  # exit code of a node that an exception ended; 0 and 1 are those of a run
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)  # those that the launcher handles
-STOP = signal.SIGUSR1  # the emergency stop: held from before the fork until the child's bus has a handler for it
+CRASHED = 3  # exit code after an exception; 0 and 1 are the codes of a run
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)  # signals that the launcher handles
+STOP = signal.SIGUSR1  # the emergency stop: blocked from before the fork until the child's bus handles it
 LAST_OUTPUT_S = 1.0  # how long the last output may wait for the launcher to read it
 _PR_SET_PDEATHSIG = 1
 
@@ -26,12 +26,12 @@ class Child:
 
     name: str
     pid: int
-    output: int  # reading end of its stdout and stderr
-    code: int | None = None  # exit code; minus the signal that killed it
+    output: int  # read end of the pipe of its stdout and stderr
+    code: int | None = None  # exit code; a negative one is the signal that killed it
     partial: bytes = b""
 
     def close(self) -> None:
-        """Read no more of its output; a second call does nothing."""
+        """Close its output; a second call does nothing."""
         if self.output >= 0:
             os.close(self.output)
             self.output = -1
@@ -46,17 +46,17 @@ class Child:
 
 
 def forked(name: str, run: str, live: Callable[[], int], on_orphaned: int) -> Child:
-    """A child that lives through `live` and ends with its exit code, its output in a pipe.
+    """Fork a child that runs `live` and ends with its exit code; its output goes to a pipe.
 
     It has a process group of its own, so that Ctrl-C reaches only the launcher, and receives the signal `on_orphaned`
-    when the launcher dies (Linux). STOP is blocked in it: whoever handles it lets it in. `ps` and `top` show its name
+    when the launcher dies (Linux). STOP is blocked in it until its bus unblocks it. `ps` and `top` show its name
     and the run's.
     """
     read, write = os.pipe()
     parent = os.getpid()
     sys.stdout.flush()
     sys.stderr.flush()
-    # else the child might take one with the launcher's handlers, or die of it
+    # else a signal might reach the child with the launcher's handlers, or kill it
     signal.pthread_sigmask(signal.SIG_BLOCK, (*SIGNALS, STOP))
     pid = os.fork()
     if pid == 0:
@@ -99,7 +99,7 @@ def call_process(name: str, run: str) -> None:
 
 
 def _redirect_output() -> None:
-    """In the child: output that never waits for the launcher, which may be stopped or dead."""
+    """In the child, replace stdout and stderr by output that never waits for the launcher."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, Lines):
             stream.release()
@@ -108,7 +108,7 @@ def _redirect_output() -> None:
 
 
 def _die_with(parent: int, number: int) -> None:
-    """Have this process receive signal `number` when its parent dies (Linux; elsewhere the launcher's task)."""
+    """Have this process receive signal `number` when its parent dies (only on Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
         if os.getppid() != parent:

@@ -1,4 +1,4 @@
-"""The processes of a run's nodes: started, their output printed, their deaths noticed, restarted, stopped."""
+"""The processes of a run's nodes: starts, watches, restarts and stops them, and prints their output."""
 
 import contextlib
 import os
@@ -21,8 +21,8 @@ STOP_LADDER = ((signal.SIGINT, 5.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0
 class NodeProcesses:
     """Starts, watches and stops the nodes' processes.
 
-    nodes: all, in the order in which they start. children: the process of each that was started, alive or not.
-    recording: its writer's output is printed too. fault: called with name, text and node where a death is a fault.
+    nodes: all nodes, in the order in which they start. children: the newest process of each, alive or not. recording:
+    its writer's output is printed too. fault: called with name, text and node if a death is a fault.
     """
 
     def __init__(
@@ -40,27 +40,27 @@ class NodeProcesses:
         self._due: dict[str, int] = {}  # dead nodes that are to be restarted -> when [monotonic ns]
 
     def start(self, node: str, live: Callable[[], int]) -> None:
-        """Start a node, which lives through `live`; in it nothing of the other nodes' output is open."""
+        """Start a node, which runs `live`; the pipes of the other nodes are closed in it."""
 
         def alone() -> int:
             for other in (*self.children.values(), *self._recording.children):
-                if other.output >= 0:  # not of one that is dead, or its own former life
+                if other.output >= 0:  # open: not that of a dead process, nor its own former one
                     os.close(other.output)
             return live()
 
         self.children[node] = forked(node, self._run, alone, NODES[node].orphaned)
 
     def described(self) -> dict[str, dict[str, Any]]:
-        """The processes' ids and start times by node, as they stand in the registry."""
+        """The processes' ids and start times by node, for the registry."""
         pids = {name: child.pid for name, child in self.children.items()}
         return {"pids": pids, "starts": {name: Named.of(pid).start for name, pid in pids.items()}}
 
     def living(self) -> list[Child]:
-        """Those that have not ended, as far as is known."""
+        """The processes that are not known to have ended."""
         return [child for child in self.children.values() if child.code is None]
 
     def emergency(self, node: str) -> bool:
-        """Send a node's process the signal of the emergency stop; whether there is such a process."""
+        """Send a node's process the signal of the emergency stop; returns whether there is such a process."""
         child = self.children.get(node)
         if child is None or child.code is not None:
             return False
@@ -71,7 +71,7 @@ class NodeProcesses:
     # deaths
 
     def reap(self) -> bool:
-        """Note which processes have ended; whether one ended that should not have, and is not restarted."""
+        """Note which processes have ended; returns whether one ended unexpectedly and is not restarted."""
         early = False
         for child in self._ended():
             if child.code not in NODES[child.name].end_codes:
@@ -79,7 +79,7 @@ class NodeProcesses:
         return early
 
     def _ended(self) -> list[Child]:
-        """Those that have ended since this was asked last."""
+        """The processes that have ended since the last call."""
         found = []
         for child in self.living():
             pid, status = os.waitpid(child.pid, os.WNOHANG)
@@ -89,7 +89,7 @@ class NodeProcesses:
         return found
 
     def _starts_again(self, child: Child) -> bool:
-        """Whether the policy has the node restarted; if not, its death is a fault."""
+        """Schedule a restart if the policy allows one, else report a fault; returns whether it is restarted."""
         policy, code = self._restarts[child.name], child.code
         assert code is not None
         at = policy.ended(code, time.monotonic_ns())
@@ -108,25 +108,25 @@ class NodeProcesses:
         return list(self._due)
 
     def due(self) -> list[str]:
-        """Those of them whose time to be restarted has come."""
+        """The dead nodes whose restart is due."""
         now = time.monotonic_ns()
         return [node for node, at in self._due.items() if at <= now]
 
     def take_due(self) -> list[str]:
-        """The same, for whoever starts them now."""
+        """As `due`; the caller restarts them, so that they are not due again."""
         due = self.due()
         for node in due:
             del self._due[node]
         return due
 
     def restarts(self) -> dict[str, int]:
-        """How often each node was restarted, for those that were."""
+        """The number of restarts of each node that was restarted."""
         return {node: each.count for node, each in self._restarts.items() if each.count}
 
     # output and end
 
     def forward_output(self) -> None:
-        """Print what the nodes wrote, each line behind the node's name."""
+        """Print the output of the nodes, each line after the node's name."""
         for child in (*self.children.values(), *self._recording.children):
             with contextlib.suppress(BlockingIOError):
                 while child.output >= 0 and (chunk := os.read(child.output, 65536)):
@@ -135,10 +135,10 @@ class NodeProcesses:
                         print(f"[{child.name}] {line.decode(errors='replace')}", file=sys.stderr)  # noqa: T201
 
     def stop_all(self, hurried: Callable[[], bool]) -> None:
-        """SIGINT, then SIGTERM, then SIGKILL, each with its time.
+        """Send SIGINT, then SIGTERM, then SIGKILL, each with its timeout.
 
-        hurried: skips the first wait, and with it the safe action. Nothing skips the second, in which an external
-        plant is told zero and the end.
+        hurried: skips the first wait, and with it the safe action. The second is never skipped: in it an external plant
+        gets zero inputs and the end of the run.
         """
         for number, timeout_s in STOP_LADDER:
             for child in self.living():
@@ -162,5 +162,5 @@ class NodeProcesses:
 
 
 def say(text: str) -> None:
-    """Print a line in the launcher's name."""
+    """Print a line as the launcher."""
     print(f"[launcher] {text}", file=sys.stderr, flush=True)  # noqa: T201

@@ -9,18 +9,18 @@ from servonode.nodes.topology import PLANT
 
 
 class NodeStatuses:
-    """`newest` has the newest status of each node that has published one."""
+    """Keeps in `newest` the newest status of each node that has published one."""
 
     def __init__(self) -> None:
         self.newest: dict[str, Status] = {}
-        self._plant_ns = 0  # clock of the plant's newest status
+        self._plant_ns = 0  # time of the plant's newest status
 
     def watch(self) -> None:
-        """A status of the plant is awaited from now on."""
+        """Measure the plant's silence from now on."""
         self._plant_ns = time.monotonic_ns()
 
     def take(self, messages: Iterable[tuple[str, Message]]) -> None:
-        """Take statuses that have come."""
+        """Keep the statuses that have come."""
         for _, message in messages:
             assert isinstance(message, Status)
             self.newest[message.node] = message
@@ -28,7 +28,7 @@ class NodeStatuses:
                 self._plant_ns = time.monotonic_ns()
 
     def lifecycle(self, node: str) -> str:
-        """Where a node stands; empty before its first status."""
+        """The lifecycle state of a node; empty before its first status."""
         return self.newest[node].lifecycle if node in self.newest else ""
 
     def plant_time(self) -> float:
@@ -36,7 +36,7 @@ class NodeStatuses:
         return self.newest[PLANT].t if PLANT in self.newest else 0.0
 
     def silence_s(self) -> float:
-        """How long the plant has published no status [s]."""
+        """The time since the plant's newest status [s]."""
         return (time.monotonic_ns() - self._plant_ns) / 1e9
 
     def is_stopped(self) -> bool:

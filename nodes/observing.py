@@ -1,4 +1,4 @@
-"""The estimator in the controller node: it turns states with readings into the estimate that the law uses."""
+"""The estimator in the controller node: it computes from sensor readings the estimate that the law uses."""
 
 from collections import Counter
 
@@ -22,37 +22,39 @@ NOT_FINITE = (
 
 
 class Observing:
-    """An estimator that is fed by the plant's messages: readings, and the inputs that acted.
+    """An estimator that takes readings, and the inputs that acted, from the plant's messages.
 
-    What else is in a message, the state that a simulation knows, serves to judge the estimate, never to make it. A
-    state with standard deviations is an estimate already, of a plant whose machine sends readings alone.
+    The state in a message, which a simulation knows, is only compared with the estimate, never used for it. A state
+    with standard deviations is itself an estimate, made by the plant node from readings.
     """
 
     def __init__(self, closed_loop: ClosedLoop, outbox: Outbox, counts: Counter[str], simulated: bool) -> None:
         estimation = closed_loop.estimation
         assert estimation is not None
         self.estimator = estimation.estimator()
-        self.lost = ""  # why the estimate cannot be used; empty: it can
+        self._lost = ""  # why the estimate cannot be used until the plant restarts; empty: it can
         settings = estimation.settings
         used = [settings.sensors[i] for i in settings.used]
         slowest = max(1e9 / each.rate / settings.step_ns if each.rate else 0.0 for each in used)
-        self._patience = settings.horizon + round(slowest)  # steps within which the first reading must come
+        self._most_steps = settings.horizon + round(slowest)  # steps within which the first reading must come
         self._names = ", ".join(each.name for each in used)
-        self._begun, self._heard = 0, False  # at which step it began, and whether a reading has come since
+        self._begun, self._has_read = 0, False  # the step at which it began, and whether a reading has come since
         description = estimation.observer.machine.description
         self._layout, self._columns, self._inputs = description.layout, description.columns, description.input_names
         self._outbox, self._counts = outbox, counts
-        self._run = 0  # none yet
-        self._held: list[State] = []  # come while another waits for its answer
+        self._run = 0  # run id; 0: none yet
+        self._held: list[State] = []  # states that came while another waits for its answer
         self._u = np.zeros(len(self._inputs))
         self._deviations = np.zeros(len(self._columns))
         self._consistency = np.zeros(4)
+        self._gated = settings.gated
+        self._rejected = np.zeros(len(self._gated))  # in all
         self._knows_truth = (simulated or closed_loop.driver.simulated) and closed_loop.sensor.ideal
 
     def receive(self, state: State, waiting: State | None) -> None:
-        """Take a state of the plant in; one that comes after the state that still waits for its answer is held back.
+        """Take a state of the plant; one that comes after a state that still waits for its answer is held back.
 
-        So the answer to a state stands on what was known at that state, however late it is computed.
+        So the answer to a state uses only what was known at that state, however late it is computed.
         """
         if waiting is None or state.run != waiting.run or (state.control and state.seq > waiting.seq):
             self.take_held()
@@ -61,20 +63,20 @@ class Observing:
             self._held.append(state)
 
     def take_held(self) -> None:
-        """Take in what was held back."""
+        """Take the states that were held back."""
         for state in self._held:
             self._take(state)
         self._held.clear()
 
     def _take(self, state: State) -> None:
-        """A state of the plant: what acted until then, and what was measured. Its state itself is not looked at."""
+        """Update the estimate by a message: by the inputs that acted until then and the readings, not by its state."""
         estimator = self.estimator
         if not self._run or (state.run != self._run and state.k < estimator.k):  # the plant has restarted
             estimator.begin(state.k)
-            self.lost, self._begun, self._heard = "", state.k, False
+            self._lost, self._begun, self._has_read = "", state.k, False
         self._run = state.run
-        if state.std is not UNSET:  # the plant has estimated
-            self._heard = True
+        if state.std is not UNSET:  # the plant node has made an estimate
+            self._has_read = True
             return
         try:
             self._u[:] = [state.input[name] for name in self._inputs]
@@ -83,29 +85,34 @@ class Observing:
             return
         readings = {} if state.readings is UNSET else state.readings
         if not estimator.advance(state.k, self._u, readings):
-            self.lost = NOT_FINITE
-        self._heard = self._heard or bool(estimator.surprises)
-        if not self._heard and state.k - self._begun > self._patience:
-            self.lost = (
+            self._lost = NOT_FINITE
+        self._has_read = self._has_read or bool(estimator.surprises or estimator.rejected)
+        if not self._has_read and state.k - self._begun > self._most_steps:
+            self._lost = (
                 f"no reading of {self._names} has come yet; check that the machine's state messages contain them"
             )
         for name, number in estimator.counts.items():
             self._counts[name] = number
 
+    @property
+    def lost(self) -> str:
+        """Why the estimate cannot be used now; empty: it can."""
+        return self._lost or self.estimator.shut_out
+
     def mean(self, state: State) -> Array:
-        """What is accepted at a state (n,): it, where the plant has estimated it, else our own estimate.
+        """The estimate at a state (n,): the plant node's, where it has made one, else our own.
 
         Raises:
             KeyError, ValueError: the plant's has other names or sizes.
         """
         return self.estimator.x[:-1] if state.std is UNSET else self._stated(state)
 
-    def publish(self, state: State) -> tuple[Array, Array, Array]:
-        """Publish the estimate at a state; mean, standard deviations, and NIS and NEES with their dimensions."""
+    def publish(self, state: State) -> tuple[Array, Array, Array, Array]:
+        """Publish the estimate at a state; what is recorded of it, in the order of `Estimation.columns`."""
         mean, nees, dimensions = self.mean(state), 0.0, 0
         if state.std is UNSET:
             told = self.estimator.tell()
-            self._deviations[:], innovations, nis, taken = self.estimator.deviations, *told
+            self._deviations[:], innovations, nis, taken, rejected = self.estimator.deviations, *told
             if self._knows_truth:
                 nees, dimensions = consistency(mean, self.estimator.P, self._stated(state))
         else:
@@ -113,13 +120,16 @@ class Observing:
             innovations = {} if state.innovation is UNSET else state.innovation
             worth = {} if state.consistency is UNSET else state.consistency
             nis, taken = worth.get("nis", 0.0), round(worth.get("readings", 0.0))
+            rejected = {} if state.rejected is UNSET else state.rejected
         self._consistency[:] = nis, taken, nees, dimensions
+        self._rejected += [rejected.get(name, 0.0) for name in self._gated]
         self._outbox.send(
             Estimate, state.k, state.t, state=packed(self._layout, mean.tolist()),
             std=dict(zip(self._columns, self._deviations.tolist(), strict=True)),
             innovation=innovations, nis=nis, readings=taken, nees=nees, dimensions=dimensions, re=state.seq,
+            rejected=rejected or UNSET,
         )  # fmt: skip
-        return mean, self._deviations, self._consistency
+        return mean, self._deviations, self._consistency, self._rejected
 
     def _stated(self, state: State) -> Array:
         return np.array(unpacked(self._layout, state.state))

@@ -1,8 +1,8 @@
 """The operator's requests to a run in progress: arm, disarm, reset, emergency stop, status.
 
-An emergency stop goes to the plant's own process, first as a signal, for which nothing needs to be connected, then as
-a request, whose answer confirms it; it needs no launcher. This module loads the bus and nothing heavy, so that the
-signal leaves a fraction of a second after the command was typed.
+An emergency stop goes to the plant's own process, first as a signal, which needs no connection, then as a request,
+whose answer confirms it; it needs no launcher. This module imports only the bus and nothing heavy, so that the signal
+is sent a fraction of a second after the command was typed.
 """
 
 import threading
@@ -21,31 +21,28 @@ from servonode.nodes.find_runs import Found, find_run, folders_of_runs, no_run_e
 from servonode.nodes.topology import PLANT
 
 ANSWER_S = 2.0  # s (wall clock) to wait for an answer
-CONFIRM_S, LOOK_S = (
-    1.5,
-    0.25,
-)  # s (wall clock) for the confirmation of a stop, and after which the plant is looked for again
+CONFIRM_S, LOOK_S = (1.5, 0.25)  # s (wall clock) for the confirmation of a stop, and between two searches for the plant
 
 
 class OperatorError(ServonodeError, RuntimeError):
-    """The plant refuses what was asked; the text is its sentence."""
+    """The plant refuses a request; the text is its reason."""
 
     exit_code = 1
 
 
 class NoAnswer(OperatorError, TimeoutError):
-    """A node did not answer, or by what is no answer; the text says what to do."""
+    """A node did not answer, or its answer cannot be read; the text says what to do."""
 
 
 class NotStopped(OperatorError):
-    """An emergency stop that was not confirmed by every run it was asked of; the text has a line for each."""
+    """An emergency stop that not every run confirmed; the text has a line for each run that did not."""
 
 
 @plain
 def arm(name: str | None = None) -> str:
-    """Let commands reach the machine of run `name` (absent: the only one in progress); its lifecycle after that.
+    """Let commands reach the machine of run `name` (absent: the only one in progress); returns its lifecycle.
 
-    A run is meant by its name, or by its folder where two have the same one.
+    name: the run's name, or its folder where two runs have the same name.
 
     Raises:
         OperatorError: the plant refuses; NoAnswer (one of these): it does not answer; BusError: there is no such run.
@@ -63,16 +60,16 @@ def disarm(name: str | None = None) -> str:
 def reset(name: str | None = None, *, estop: bool = False) -> str:
     """Clear latched faults: the run stays safe until it is armed again; otherwise as `arm`.
 
-    estop: of an emergency stop as well, which otherwise stays latched, and the lifecycle `fault`.
+    estop: clear an emergency stop as well, which otherwise stays latched, with the lifecycle `fault`.
     """
     return str(order("reset_estop" if estop else "reset", name)["lifecycle"])
 
 
 @plain
 def estop(*names: str) -> dict[str, str]:
-    """Stop the machines of these runs at once (absent: of all that are in progress); their lifecycles by name.
+    """Stop the machines of these runs at once (absent: of all in progress); returns their lifecycles by name.
 
-    All at the same time. The stop is latched: `reset(name, estop=True)`, then `arm`, to continue.
+    All are stopped at the same time. The stop is latched: `reset(name, estop=True)`, then `arm`, to continue.
 
     Raises:
         NotStopped: a run did not confirm; BusError: there is no such run. The others are stopped all the same.
@@ -88,11 +85,10 @@ def estop(*names: str) -> dict[str, str]:
 
 @plain
 def status(name: str | None = None) -> dict[str, Any]:
-    """How the nodes of run `name` (absent: the only one in progress) stand: {"run", "pid", "pids", "nodes"}.
+    """The status of run `name` (absent: the only one in progress): {"run", "pid", "pids", "nodes"}.
 
-    pid is the launcher's process, pids those of the nodes by their names. Of each node its lifecycle, fault,
-    safe state, plant time, counts and values, or {"error": why it does not answer}; of the plant all
-    its latched `faults`.
+    pid is the launcher's process, pids those of the nodes by their names. nodes has for each its lifecycle, fault, safe
+    state, plant time, counts and values, or {"error": why it does not answer}; for the plant also all latched `faults`.
     """
     run = find_run(name)
     nodes = sorted(run.registry.get("nodes") or [PLANT], key=lambda node: (node != PLANT, node))
@@ -103,7 +99,7 @@ def status(name: str | None = None) -> dict[str, Any]:
 
 
 def order(verb: str, name: str | None) -> dict[str, Any]:
-    """Ask the plant of a run to do something; its answer, with `run`, its lifecycle after that, perhaps a `note`."""
+    """Send a request to the plant of a run; returns its answer, with `run`, `lifecycle` and perhaps `note`."""
     run = find_run(name)
     answer = _asked(run, PLANT, verb, ANSWER_S)
     if not answer.get("done"):
@@ -113,13 +109,13 @@ def order(verb: str, name: str | None) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Stop:
-    """How the emergency stop of one run went. pid: the plant's process, 0 where it is not known."""
+    """The result of the emergency stop of one run. pid: the plant's process, 0 where it is not known."""
 
-    run: str  # its name; its folder where two have the same one
+    run: str  # name of the run; its folder where two have the same name
     folder: str
     pid: int
     signalled: bool
-    confirmed: bool  # the plant has answered that it is stopped, and stands in `lifecycle`
+    confirmed: bool  # whether the plant has answered that it is stopped, in the state `lifecycle`
     lifecycle: str = ""
     text: str = ""  # why it is not confirmed
 
@@ -128,10 +124,10 @@ class Stop:
 
 
 def stop_all(names: Sequence[str]) -> tuple[list[Stop], list[BusError]]:
-    """Stop all these runs at once (none: all that are in progress): how each went, and what is wrong with a name.
+    """Stop all these runs at once (none: all in progress); returns their results, and errors for unknown names.
 
-    Every process that is known gets its signal before anything is asked or waited for. Of two runs with one name both
-    are stopped. Raises BusError where no name was given and no run is in progress.
+    Every known process gets its signal before any request is sent. Two runs with one name are both stopped. Raises
+    BusError where no name was given and no run is in progress.
     """
     found: dict[str | None, list[Found]] = {name: folders_of_runs(name) for name in names or (None,)}
     stopping = {str(run.path): _Stopping(run) for runs in found.values() for run in runs}
@@ -152,22 +148,22 @@ class _Stopping:
 
     def __init__(self, run: Found) -> None:
         self.run = run
-        self.signalled: Named | None = None  # the plant's process that was sent the signal last
+        self.signalled: Named | None = None  # the process to which the signal was sent last
 
     def signal(self, plant: Named | None = None) -> None:
-        """Send it to the plant's process, once to each that the run has had."""
+        """Send the signal to the plant's process, once to each process."""
         plant = plant or self.run.plant()
         if plant not in (None, self.signalled) and plant.send(SIGUSR1, self.run.owner):
             self.signalled = plant
 
     def confirm(self) -> Stop:
-        """Ask until the plant answers, or CONFIRM_S is over; one that comes late, or again, is sent the signal too."""
+        """Ask until the plant answers or CONFIRM_S is over; a plant started meanwhile is sent the signal too."""
         limit, reason = time.monotonic() + CONFIRM_S, ""
         while time.monotonic() < limit and self.run.lives():
             begun = time.monotonic()
             try:
                 return self._answered(_asked(self.run, PLANT, "estop", LOOK_S, expires=False))
-            except (OSError, ValueError, RuntimeError) as error:  # no answer, one that is not one, no socket
+            except (OSError, ValueError, RuntimeError) as error:  # no answer, one that cannot be read, or no socket
                 reason = f"{error}; "
             self._look_again()
             time.sleep(max(begun + LOOK_S / 10 - time.monotonic(), 0.0))
@@ -179,7 +175,7 @@ class _Stopping:
         return self._report(text=f"not confirmed: {_refusal('estop', answer)}; {self._reached()}")
 
     def _look_again(self) -> None:
-        """Signal a plant that was not named before, or that has been started since."""
+        """Send the signal to a plant that was not known before, or has been started since."""
         self.run = next(iter(folders_of_runs(str(self.run.path))), self.run)
         self.signal()
         if self.signalled is None:
@@ -202,22 +198,22 @@ def _refusal(verb: str, answer: Mapping[str, Any]) -> str:
 
 
 def _asked(run: Found, node: str, verb: str, timeout_s: float, expires: bool = True) -> dict[str, Any]:
-    """The node's answer. Raises NoAnswer; BusError where its address cannot be."""
+    """The node's answer. Raises NoAnswer; BusError where its address cannot be used."""
     try:
         with Requester(run.path, node) as requester:
             return requester.ask({"ask": verb}, timeout_s, expires=expires)
-    except (OSError, ValueError) as error:  # none in time, or one that cannot be read
+    except (OSError, ValueError) as error:  # no answer in time, or one that cannot be read
         raise NoAnswer(str(error)) from error
 
 
 def _at_once(work: Callable[[str], Any], names: Iterable[str]) -> dict[str, Any]:
-    """`work` on each name, all at the same time: what it gives, or the exception it raised, by name."""
+    """Call `work` with all names at the same time; returns its result or its exception, by name."""
     results: dict[str, Any] = dict.fromkeys(names)
 
     def one(name: str) -> None:
         try:
             results[name] = work(name)
-        except (OSError, ValueError, RuntimeError) as error:  # no answer, one that is not one, a refusal
+        except (OSError, ValueError, RuntimeError) as error:  # no answer, one that cannot be read, or a refusal
             results[name] = error
 
     threads = [threading.Thread(target=one, args=(name,)) for name in results]
@@ -236,7 +232,7 @@ def _at_once(work: Callable[[str], Any], names: Iterable[str]) -> dict[str, Any]
 
 
 def status_text(report: Mapping[str, Any]) -> str:
-    """What `status` gave, as a few lines."""
+    """The result of `status` as a few lines."""
     lines = [f"{report['run']}  (process {report['pid']})"]
     nodes: Mapping[str, Mapping[str, Any]] = report["nodes"]
     for node, stands in nodes.items():
@@ -275,7 +271,7 @@ def _stands(stands: Mapping[str, Any]) -> str:
 
 
 def _preview(stands: Mapping[str, Any]) -> list[str]:
-    """What arming would send now, of a plant whose run only observes, in a line."""
+    """A line on what arming would send now, for a plant whose run only observes."""
     if not stands.get("readonly"):
         return []
     inputs = ", ".join(f"{name} {value:.4g}" for name, value in stands["would_send"].items())

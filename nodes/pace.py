@@ -1,20 +1,20 @@
-"""How plant time passes: the interface between a plant node and its driver in real time or lockstep."""
+"""The pace of plant time: the interface between a plant node and its loop in real time or lockstep."""
 
 
 class Pace:
-    """How plant time passes, as a plant node asks for it. In lockstep it stands until the next answer."""
+    """The pace of plant time, for a plant node. This class is that of lockstep, where time waits for answers."""
 
     def present_step(self) -> int:
-        """The step whose time has come: what arrives now acts from it on."""
+        """The step that the clock has reached, from which a command that arrives now acts."""
         return 0
 
     def catch_up(self) -> None:
-        """Let the plant time pass that has passed."""
+        """Advance the plant to the step that the clock has reached."""
 
     def obstacle(self) -> str | None:
-        """The sentence that says why the plant must not be armed now, or None."""
+        """A sentence why the plant must not be armed now, or None."""
         return None
 
     def values(self) -> dict[str, float]:
-        """What a status says of this plant's time."""
+        """The values for a status, by name."""
         return {}

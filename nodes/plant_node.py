@@ -32,15 +32,15 @@ from servonode.nodes.topology import NODES, PLANT
 from servonode.plants.plant import Plant
 
 Array = npt.NDArray[np.float64]
-REQUESTS_NS = 1_000_000  # a plant that never sleeps polls requests this often
+REQUESTS_NS = 1_000_000  # how often a plant that never sleeps polls requests
 CHUNK = 100_000  # steps after which a plant that integrates for long polls requests and publishes its status
 
 
 class PlantNode(Node):
     """One run of the plant; `lockstep.py` or `realtime.py` drive it from instant to instant.
 
-    It is large because it puts the parts of a plant together: each of them keeps what is its own, and what is left here
-    needs several of them. interactive: an operator may ask, and is waited for; False within one process.
+    It is large because it combines the parts of a plant; its own methods are those that need several parts.
+    interactive: whether it answers an operator and may wait for one; False within one process.
     """
 
     def __init__(
@@ -78,9 +78,9 @@ class PlantNode(Node):
         self.interactive = interactive
         self.stops = 0  # how often it was asked to stop; a second time skips the safe action
         self._check = StateCheck(closed_loop, self.plant)
-        self._brake_steps = closed_loop.safety.brake_steps  # for which a safe action may be held
-        self._advancing = False  # in the middle of a step
-        self._polled = 0  # clock of the newest look at the requests
+        self._brake_steps = closed_loop.safety.brake_steps  # steps for which a safe action may be held
+        self._advancing = False  # whether `advance_to` is at work
+        self._polled = 0  # time of the newest poll of requests
 
     def must_end(self) -> bool:
         """Whether a latched fault ends the run, rather than wait for a reset."""
@@ -89,7 +89,7 @@ class PlantNode(Node):
     # states and commands
 
     def publish_state(self, asks: bool = True) -> None:
-        """Publish the measured state of this step; at a control instant an answer is expected, if one is asked for."""
+        """Publish the measured state of this step; with `asks`, an answer is expected at a control instant."""
         plant, control = self.plant, asks and self.grid.is_control(self.plant.k)
         reading = plant.read()
         if control and plant.drops():
@@ -100,7 +100,7 @@ class PlantNode(Node):
         self.states.publish(reading, self.grid.instant(plant.k) if control else None)
 
     def take_commands(self) -> bool:
-        """Pass received commands to the guard, the newest wins; whether one of them will act."""
+        """Pass received commands to the guard; the newest wins. Returns whether one of them will act."""
         fresh = False
         for _, command in self.inbox.receive():
             assert isinstance(command, Command)
@@ -108,14 +108,14 @@ class PlantNode(Node):
         return fresh
 
     def act(self) -> None:
-        """Let the inputs that are due at the present step reach the plant."""
+        """Write the inputs that are due at the present step."""
         self.guard.output.act(self.plant.k)
 
     # time
 
     def advance_to(self, k: int) -> None:
         """Advance the plant to step k under the scheduled inputs, recording every `every`-th step."""
-        before: Array | None = None  # the state before the step that ended with a fault
+        before: Array | None = None  # the state before a step that ended with a fault
         plant, output, every, self._advancing = self.plant, self.guard.output, self.record.every, True
         while (at := plant.k) < k and before is None:
             output.act(at)
@@ -141,12 +141,12 @@ class PlantNode(Node):
         control = self.grid.is_control(plant.k)
         if control:
             self.goal.begin_period()
-        sampled = control or not self.guard.controlled  # else the machine may violate its conditions for a moment
+        sampled = control or not self.guard.controlled  # between two samples the machine may violate its conditions
         for found in self._check.find(self.guard.failed or not sampled, before):
             self.fault(*found)
 
     def _machine_arrives(self) -> bool:
-        """Wait for a machine in lockstep; False when it does not arrive, which is a fault, or the run is to stop."""
+        """Wait for a machine in lockstep; False if it does not reach its step, a fault, or the run is to stop."""
         deadline = self.link.deadline()
         while not self.plant.arrived():
             if self.stop or self.link.lost:
@@ -159,7 +159,7 @@ class PlantNode(Node):
         return True
 
     def poll_requests(self) -> None:
-        """Answer requests also where there is never time to sleep, at most every REQUESTS_NS."""
+        """Answer requests where the node never sleeps, at most every REQUESTS_NS."""
         now = self.clock()
         if self.interactive and now - self._polled > REQUESTS_NS:
             self._polled = now
@@ -168,7 +168,7 @@ class PlantNode(Node):
     # faults, and the operator
 
     def fault(self, name: str, text: str, t: float | None = None) -> None:
-        """Latch a fault of time t [s] (absent: now): the safe action from now on."""
+        """Latch a fault at time t [s] (absent: now); the safe action acts from now on."""
         known = len(self.faults)
         self.guard.latch(Fault(name, text, self.plant.t if t is None else t, PLANT))
         if len(self.faults) > known and self.interactive:
@@ -178,7 +178,7 @@ class PlantNode(Node):
         return self.status.standing()
 
     def asked(self, word: str) -> dict[str, Any]:
-        """Carry out what the operator asks: arm, disarm, estop, reset, reset_estop; or give the status."""
+        """Carry out an operator's request: arm, disarm, estop, reset or reset_estop; or return the status."""
         if word == "status" or word not in NODES[PLANT].words:
             return super().asked(word)
         refused = self._carry_out(word)
@@ -189,7 +189,7 @@ class PlantNode(Node):
         return {"done": True, "lifecycle": self.guard.lifecycle, **note}
 
     def _carry_out(self, word: str) -> str | None:
-        """Do what the operator asks; the sentence that says why not, or None."""
+        """Carry out a request; returns a sentence why not, or None."""
         if word == "arm":
             return self.arm()
         if word == "disarm":
@@ -207,14 +207,15 @@ class PlantNode(Node):
         return refused
 
     def arm(self) -> str | None:
-        """Arm; why not, or None. During the run the controller must be answering, and a new run id begins."""
+        """Arm; returns a sentence why not, or None. During a run the controller must answer; a new run id begins."""
         if self.closed_loop.readonly:
             return REFUSED
         begun, timeout = self.states.asked_ns > 0, self.closed_loop.safety.command_timeout
-        lockstep = self.closed_loop.launch.run.mode == "lockstep"  # time stands still, nobody is asked meanwhile
+        # time stands still, and the controller is asked for nothing
+        lockstep = self.closed_loop.launch.run.mode == "lockstep"
         recent = round(timeout * 1e9) if begun and timeout and not lockstep else None
         connected = self.plant.connected()
-        found = self.link.fault() if connected else None  # which notes that the machine's state is known again
+        found = self.link.fault() if connected else None  # notes also that the machine's state is known again
         if self.guard.failed:
             return self.guard.ladder.obstacle()
         if not connected:
@@ -229,7 +230,7 @@ class PlantNode(Node):
     # the end
 
     def finish(self) -> None:
-        """The last row of the record, the plant given back, and the last status."""
+        """Record the last row, close the plant, and publish the last status."""
         self.act()
         if self.record.last != self.plant.k:
             self.record.take(at_the_end=True)
@@ -237,7 +238,7 @@ class PlantNode(Node):
         self.status.publish(Lifecycle.FAULT if self.guard.failed else Lifecycle.FINISHED)
 
     def all_counts(self) -> dict[str, int]:
-        """The node's counters, and those of the machine's link."""
+        """The counters of the node and of the machine's link."""
         return super().all_counts() | dict(self.plant.counts)
 
     def summary(self) -> dict[str, Any]:

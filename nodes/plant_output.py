@@ -1,4 +1,4 @@
-"""The inputs that act on the plant: those of commands, each from its step on, the safe action, or zero."""
+"""The inputs that act on the plant: those of a command from its step on, the safe action, or zero."""
 
 from collections import deque
 from typing import cast
@@ -17,7 +17,7 @@ Array = npt.NDArray[np.float64]
 
 
 class SafeAction:
-    """The inputs of a machine's safe action, within the limits of value. stated: it has one, else they are zero."""
+    """The inputs of a machine's safe action, within the limits of value. stated: whether it defines one; else zero."""
 
     def __init__(self, closed_loop: ClosedLoop) -> None:
         self.stated = closed_loop.machine.description.has_safe_action
@@ -32,10 +32,11 @@ class SafeAction:
 
 
 class PlantOutput:
-    """Writes inputs to the plant; nobody else does.
+    """Writes inputs to the plant, as the only object that does.
 
-    applied: the inputs that act from now on; by_name: the same by name. braking: the safe action acts, to be computed
-    again for each step. state_unknown: no safe action can be computed, for the machine has not answered a handshake.
+    applied: the inputs that act from now on; by_name: the same by name. braking: whether the safe action acts, which is
+    computed again for each step. state_unknown: whether no safe action can be computed, because the machine has not
+    answered a handshake.
     """
 
     def __init__(self, closed_loop: ClosedLoop, plant: Plant, limiter: InputLimiter, clock: Clock) -> None:
@@ -49,53 +50,53 @@ class PlantOutput:
         self.age = Durations()  # of the reading behind a command, when its inputs act
         self.delay = launch.controller.delay if launch.controller else 0  # control periods
         self._steps = launch.steps_per_period or 1
-        # step from which inputs act, they, their reading, the goal of a law in the machine's firmware
+        # step from which inputs act, the inputs, time of their reading, goal for a law in the machine's firmware
         self._later: deque[tuple[int, list[float], int, list[float] | None]] = deque()
-        self._goal: list[float] | None = None  # that acts
+        self._goal: list[float] | None = None  # the goal that acts
         self._plant, self._limiter, self._clock = plant, limiter, clock
 
     @property
     def can_brake(self) -> bool:
-        """Whether there is a safe action, and a state to compute it from."""
+        """Whether the machine has a safe action, and a known state for it."""
         return self.safe_action.stated and not self.state_unknown
 
     @property
     def due(self) -> int | None:
-        """The step from which the next inputs act that wait for it."""
+        """The step from which the next scheduled inputs act; None: none is scheduled."""
         return self._later[0][0] if self._later else None
 
     def schedule(
         self, values: list[float], state: AskedState, k: int, present: int, goal: list[float] | None = None
     ) -> bool:
-        """Have the answer to a state act `delay` periods later, at step `present` at the earliest; whether it is late.
+        """Schedule the answer to a state for `delay` periods later, not before step `present`; whether it is late.
 
-        It is where at plant step k the control period is over in which it was to act. goal: see `FollowingPlant`.
+        It is late if its control period is over at plant step k. goal: see `FollowingPlant`.
         """
         due = (state.instant + self.delay) * self._steps
         self._later.append((max(due, present), values, state.measured, goal))
         return due + self._steps <= k
 
     def cancel(self) -> None:
-        """Forget the inputs that wait for their step."""
+        """Cancel the scheduled inputs."""
         self._later.clear()
 
     def act(self, k: int) -> None:
         """Write the inputs that are due at step k."""
         while self._later and self._later[0][0] <= k:
             _, values, measured, goal = self._later.popleft()
-            if self.delay:  # the machine has moved on since the command came
+            if self.delay:  # the machine has moved since the command came
                 values = self._limiter.limit_power(values)
             self.braking = False
             self._write(values, goal)
             self.age.add((self._clock() - measured) / 1e9)
 
     def repeat(self) -> None:
-        """Write what acts once more: an external machine's own watchdog wants to see that this process lives."""
+        """Write the inputs once more: they show an external machine's watchdog that this process lives."""
         if not self._plant.simulated:
             self._send()
 
     def make_safe(self, zero: bool) -> None:
-        """The safe action from now on, and nothing that waits; zero input if wanted, or where none can be computed."""
+        """Apply the safe action, or zero input if `zero` or it cannot be computed; cancel the scheduled inputs."""
         self._later.clear()
         if zero or self._readonly or not self.can_brake or not self._plant.finite:
             self.zero()
@@ -109,7 +110,7 @@ class PlantOutput:
         self._write(values)
 
     def zero(self) -> None:
-        """Zero input, at once and whatever the driver."""
+        """Apply zero input at once, with every driver."""
         self.braking, self._limiter.newest = False, [0.0] * len(self.applied)
         self._hold(self._limiter.newest, None)
         self._plant.safe()

@@ -25,7 +25,7 @@ class PlantRecorder(Recorder):
         self._stamps = np.zeros(len(columns[row.stamps]))
 
     def take(self, at_the_end: bool = False) -> None:
-        """Record the present step if it is one of those, or the run ends with it."""
+        """Record the present step if it is one of these, or with `at_the_end`."""
         plant = self._plant
         k = plant.k
         if k % self.every == 0 or k == self._steps or at_the_end:

@@ -15,11 +15,11 @@ from servonode.nodes.state_publisher import StatePublisher
 from servonode.nodes.topology import PLANT
 from servonode.plants.plant import Plant
 
-STATUS_INSTANTS = 128  # control instants after which a status is due at the latest; the target node goes by it
+STATUS_INSTANTS = 128  # control instants after which a status is due at the latest: the target node needs it
 
 
 class ReportingNode(Protocol):
-    """What a status needs of the plant node, whose file imports this one."""
+    """The parts of the plant node that a status needs; a protocol, because its file imports this one."""
 
     closed_loop: ClosedLoop
     goal: GoalTime
@@ -43,7 +43,7 @@ class PlantStatus:
         self._values: dict[str, float] = {}
 
     def publish(self, lifecycle: Lifecycle | None = None) -> None:
-        """Publish lifecycle, the latched fault, the safe state, counters and what is measured."""
+        """Publish lifecycle, the latched fault, the safe state, counters and measured values."""
         node = self._node
         latched = node.guard.ladder.latched
         node.outbox.send(
@@ -85,7 +85,7 @@ class PlantStatus:
         }
 
     def summary(self) -> dict[str, Any]:
-        """What was measured in the whole run."""
+        """The measurements of the whole run."""
         plant = self._node.plant
         return {
             **({"link_latency_s": plant.latency} if plant.latency else {}),
@@ -105,7 +105,7 @@ class PlantStatus:
         }
 
     def _measured(self) -> dict[str, float]:
-        """What is measured of time, by flat names, and what else the machine measures."""
+        """The measured times, by flat names, and other values that the machine measures."""
         flat = {name: value for key, each in self._times().items() for name, value in each.flat(key).items()}
         extra = {f"{EXTRA}{name}": value for name, value in self._node.plant.extra.items()}
         if self._node.plant.latency:
@@ -113,7 +113,7 @@ class PlantStatus:
         return {"round_trip": self._node.guard.answers.round_trip.recent(), **flat} | self._node.pace.values() | extra
 
     def _fresh_values(self) -> dict[str, float]:
-        """What a status says of time, computed a few times a second: in lockstep many more go out, for the goals."""
+        """The values of a status, computed only a few times a second: in lockstep statuses are far more frequent."""
         now = self._node.outbox.clock()
         if now >= self._values_due:
             self._values_due = now + STATUS_PERIOD_NS
@@ -121,7 +121,7 @@ class PlantStatus:
         return self._values
 
     def _armed(self) -> dict[str, float]:
-        """What the operator has to know of it in few words, as numbers: armed, and stopped in an emergency."""
+        """Flags for the operator, as numbers: whether it is armed, and stopped by an emergency stop."""
         guard = self._node.guard
         stopped = any(fault.name == ESTOP for fault in guard.ladder.latched)
         found = {"armed": float(guard.lifecycle.accepts_commands), ESTOP: float(stopped)}
@@ -131,7 +131,7 @@ class PlantStatus:
         return found | {"readonly": 1.0} | would
 
     def _preview(self) -> dict[str, Any]:
-        """Of a run that only observes: what arming would send now, and why it is not what the law asks for."""
+        """For a run that only observes: the inputs that arming would send now, and the limits that change them."""
         preview = self._node.guard.preview
         if preview is None:
             return {}

@@ -9,21 +9,21 @@ from servonode.bus import State
 from servonode.closed_loop.closed_loop import ClosedLoop
 
 Array = npt.NDArray[np.float64]
-LONGEST = 64  # control periods by which the latency of a link, with the age of a state, is made up for at most
+LONGEST = 64  # largest latency of a link, with the age of a state, that is compensated [control periods]
 
 
 def link_periods(closed_loop: ClosedLoop) -> int:
-    """Control periods by which a predictor looks beyond `controller.delay` at most: 0 where no latency is measured."""
+    """The most control periods that a predictor looks beyond `controller.delay`; 0 where no latency is measured."""
     launch = closed_loop.launch
     measured = launch.run.mode == "realtime" and not closed_loop.driver.simulated
     return LONGEST if measured and launch.controller is not None and launch.controller.predictor else 0
 
 
 class Predictor:
-    """Foresees the state at which an input computed now will act: `delay` control periods and a link's latency later.
+    """Predicts the state at which an input computed now will act: `delay` control periods and a link's latency later.
 
-    With an exact model the law then sees no delay, and the limits of the held law without delay apply. The latency is
-    what the plant has measured (`State.latency`), and the state is as old as it says (`State.age`).
+    With an exact model the law then sees no delay, and the limits of the sampled law without delay apply. The latency
+    is what the plant has measured (`State.latency`), and a state contains its age (`State.age`).
     """
 
     def __init__(self, closed_loop: ClosedLoop) -> None:
@@ -44,11 +44,11 @@ class Predictor:
         self._x = np.zeros(machine.n_state + 1)
 
     def latency(self, state: State) -> int:
-        """Steps by which an input is late beyond `delay`; 0 where that is not measured."""
+        """The latency of an input beyond `delay` [steps]; 0 where it is not measured."""
         return min(round(state.latency * 1e9 / self.step_ns), self._longest)
 
     def ahead(self, state: State) -> int:
-        """Steps from a state to the instant at which its answer acts."""
+        """The number of steps from a state to the instant at which its answer acts."""
         return self.delay * self.steps_per_period + self.latency(state)
 
     def predict(self, state: State, x: Array) -> Array:
@@ -58,12 +58,13 @@ class Predictor:
         self._hold_until(instant)
         at = k
         if late:
-            self._sent[-1 - self.delay] = np.array([state.input[name] for name in self._names])  # what was let through
+            # as limited by the guard
+            self._sent[-1 - self.delay] = np.array([state.input[name] for name in self._names])
             at -= min(round(state.age * 1e9 / self.step_ns), self._longest - late)
         self._x[: len(x)] = x
         end = k + self.delay * every + late
         while at < end:
-            acts = (at - late) // every - self.delay  # the instant whose answer acts
+            acts = (at - late) // every - self.delay  # control instant whose answer acts
             until = min((acts + 1 + self.delay) * every + late, end)
             u = self._sent[-min(instant - acts, len(self._sent))]
             self._advance(at, until - at, self.step_ns, self._x, u, self._c)
@@ -71,7 +72,7 @@ class Predictor:
         return self._x
 
     def _hold_until(self, instant: int) -> None:
-        """At instants without an answer inputs were held."""
+        """Fill in the instants before `instant` without an answer, at which inputs were held."""
         for _ in range(instant - self._last - 1):
             self._sent.append(self._sent[-1])
         self._last = max(self._last, instant - 1)

@@ -14,11 +14,11 @@ END_S = 2.0  # s (wall clock), for a process that is to end with the run
 
 
 class ProcessBeside:
-    """A fresh interpreter that a run does not depend on; it holds none of the command's files.
+    """A process with a fresh interpreter, on which the run does not depend; it inherits none of the command's files.
 
-    label: stands before each line that it writes to its standard error. descriptors: what it inherits. ends: whether it
-    ends with the run: it is told by a byte at its standard input, and Ctrl-C does not reach it. Else it stays in the
-    command's process group, so that Ctrl-C reaches it too, and is left alone at the end.
+    label: printed before each line of its standard error. descriptors: those that it inherits. ends: whether it ends
+    with the run: then a byte on its standard input tells it to, and Ctrl-C does not reach it. Else it stays in the
+    command's process group, so that Ctrl-C reaches it, and is left alone at the end.
     """
 
     def __init__(self, label: str, command: Sequence[str], descriptors: Sequence[int] = (), ends: bool = False) -> None:
@@ -43,7 +43,7 @@ class ProcessBeside:
         os.close(write)
 
     def look(self) -> bool:
-        """Print what it has written to its standard error since the last call; whether it lives."""
+        """Print its standard error since the last call; returns whether it lives."""
         if self._process is None:
             return False
         with contextlib.suppress(BlockingIOError):
@@ -54,12 +54,12 @@ class ProcessBeside:
         return self._process.poll() is None
 
     def leave(self) -> None:
-        """Stop reading its output; one that ends with the run is told to, and killed if it does not."""
+        """Stop reading its output; a process that ends with the run is told to end, and killed if it does not."""
         if self._process is None:
             return
         if self._process.stdin is not None:
             with contextlib.suppress(BrokenPipeError):  # it has ended
-                os.write(self._process.stdin.fileno(), END)  # its mere end would not be seen: the nodes hold copies
+                os.write(self._process.stdin.fileno(), END)  # closing alone would not show: the nodes hold copies
             self._process.stdin.close()
             try:
                 self._process.wait(END_S)
@@ -74,7 +74,7 @@ class ProcessBeside:
 
 @contextlib.contextmanager
 def beside(processes: Sequence[ProcessBeside], line: Progress) -> Iterator[tuple[Callable[[], None], Progress]]:
-    """The functions for a launcher to call at its start and with each status; `line` is called with these too."""
+    """The functions for a launcher to call at its start and with each status; the latter calls `line` too."""
 
     def start() -> None:
         for process in processes:

@@ -15,17 +15,17 @@ from servonode.mechanics.machine import Machine
 
 Array = npt.NDArray[np.float64]
 
-SPACING_S = 0.02  # between the states that are compared: much more than a step, much less than a turn
-LEAST_PATH = 1e-3  # SI; less motion than this says nothing
-FEW = 0.8  # share of the states that are due
-FACTORS = (0.8, 1.25)  # of a rate, within which it counts as right
-PACE = 0.25  # by how much the machine's clock may seem to be wrong
-LATE_S = 0.05  # an echo may take two periods, and this at least: computers are busy
+SPACING_S = 0.02  # time between compared states: much longer than a step, much shorter than a turn
+LEAST_PATH = 1e-3  # SI; shorter paths are not judged
+FEW = 0.8  # share of the due states that must come
+FACTORS = (0.8, 1.25)  # bounds of the ratio of a rate to its prediction
+PACE = 0.25  # largest apparent relative error of the machine's clock
+LATE_S = 0.05  # an echo may take two periods, and at least this on a busy computer
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One departure from the page, with its remedy in the text."""
+    """One deviation from the page, with its remedy in the text."""
 
     subject: str
     text: str
@@ -40,9 +40,9 @@ class Sample:
 
 
 def judge_motion(machine: Machine, samples: Sequence[Sample], step: float) -> tuple[list[Finding], list[Finding]]:
-    """Signs, scales and wrapped angles of the coordinates; findings, and what could not be judged.
+    """Judge signs, scales and wrapped angles of the coordinates; returns findings, and notes on what was not judged.
 
-    Each coordinate's motion is compared with the rate that the model gives it from the states that were sent.
+    Each coordinate's motion is compared with its rate by the model at the states that were sent.
     """
     description = machine.description
     samples = _apart(samples, round(SPACING_S / step))
@@ -85,7 +85,7 @@ def judge_motion(machine: Machine, samples: Sequence[Sample], step: float) -> tu
 
 
 def _apart(samples: Sequence[Sample], steps: int) -> list[Sample]:
-    """Those of the samples that lie at least this many steps apart; what runs backwards is judged elsewhere."""
+    """The samples that are at least this many steps apart; steps that run backwards are judged elsewhere."""
     kept: list[Sample] = []
     for each in samples:
         if not kept or each.state.k - kept[-1].state.k >= max(steps, 1):
@@ -94,7 +94,7 @@ def _apart(samples: Sequence[Sample], steps: int) -> list[Sample]:
 
 
 def _increments(machine: Machine, samples: Sequence[Sample], x: Array, t: Array) -> Array:
-    """By how much the model lets each state change from sample to sample (n - 1, n_state)."""
+    """The change of each state from sample to sample by the model (n - 1, n_state)."""
     names = machine.description.input_names
     rates = np.array([
         machine.derivatives(
@@ -107,14 +107,14 @@ def _increments(machine: Machine, samples: Sequence[Sample], x: Array, t: Array)
 
 
 def _unwrap(moved: Array, predicted: Array) -> bool:
-    """Take whole turns out of an angle's changes; whether there were any."""
+    """Remove whole turns from an angle's changes; returns whether there were any."""
     turns = np.where(np.abs(moved) > np.pi, np.round((moved - predicted) / (2 * np.pi)), 0.0)
     moved -= 2 * np.pi * turns
     return bool(turns.any())
 
 
 def judge_stamps(samples: Sequence[Sample], step: float, k: int) -> list[Finding]:
-    """Whether k, t and seq count what they should; the run began at step k."""
+    """Judge whether k, t and seq count correctly; the run began at step k."""
     states, found = [each.state for each in samples], []
     pairs = list(pairwise(states))
     if any(b.seq <= a.seq for a, b in pairs):
@@ -128,16 +128,24 @@ def judge_stamps(samples: Sequence[Sample], step: float, k: int) -> list[Finding
         found.append(Finding("t", text))
     if states and states[0].k < k:
         found.append(Finding("k", f"the first state has k = {states[0].k}; number the steps from the setup's k = {k}"))
-    wall = (samples[-1].at - samples[0].at) / 1e9 if samples else 0.0
-    if wall > LATE_S and states[0].k == states[-1].k:
-        found.append(Finding("k", f"k stays at {states[0].k} while states come; count a step each {step:g} s"))
-    elif wall > LATE_S and not any(b.k < a.k for a, b in pairs) and abs(pace := _pace(samples, step) - 1) > PACE:
-        found.append(Finding("k", f"{1 + pace:.2f} s of steps pass in a second; count a step each {step:g} s"))
     return found
 
 
+def judge_pace(samples: Sequence[Sample], step: float) -> list[Finding]:
+    """Whether the machine's steps pass as fast as this computer's clock."""
+    states = [each.state for each in samples]
+    wall = (samples[-1].at - samples[0].at) / 1e9 if samples else 0.0
+    if wall <= LATE_S or any(b.k < a.k for a, b in pairwise(states)):
+        return []
+    if states[0].k == states[-1].k:
+        return [Finding("k", f"k stays at {states[0].k} while states come; count a step each {step:g} s")]
+    if abs(pace := _pace(samples, step) - 1) > PACE:
+        return [Finding("k", f"{1 + pace:.2f} s of steps pass in a second; count a step each {step:g} s")]
+    return []
+
+
 def _pace(samples: Sequence[Sample], step: float) -> float:
-    """Seconds of steps in a second of wall time, of the states with the least delay in the first and the last third.
+    """Seconds of steps per second of wall-clock time, from the least delayed states of the first and the last third.
 
     A busy computer makes messages late, never early.
     """
@@ -150,7 +158,7 @@ def _pace(samples: Sequence[Sample], step: float) -> float:
 
 
 def judge_rate(samples: Sequence[Sample], period: float, seconds: float) -> list[Finding]:
-    """Whether at least one state came in each period."""
+    """Judge whether at least one state came in each period."""
     due, came = seconds / period, len({each.state.k for each in samples})
     if came >= FEW * due:
         return []
@@ -159,7 +167,7 @@ def judge_rate(samples: Sequence[Sample], period: float, seconds: float) -> list
 
 
 def judge_echo(sent: Sequence[tuple[int, int]], samples: Sequence[Sample], period: float) -> list[Finding]:
-    """Whether `applied_seq` keeps up; sent: seq of each `applied`, and when it was sent [monotonic ns]."""
+    """Judge whether `applied_seq` keeps up; sent: seq of each `applied`, and when it was sent [monotonic ns]."""
     delays, at = [], 0
     for seq, when in sent:
         while at < len(samples) and samples[at].state.applied_seq < seq:
@@ -177,7 +185,7 @@ def judge_echo(sent: Sequence[tuple[int, int]], samples: Sequence[Sample], perio
 
 
 def judge_inputs(samples: Sequence[Sample], names: Sequence[str]) -> list[Finding]:
-    """Whether the input that acts is reported by name, and is zero when zero was sent."""
+    """Judge whether the acting inputs are reported by name."""
     wanted = set(names)
     if wrong := [each.state for each in samples if each.state.input.keys() != wanted]:
         text = f"reports {', '.join(wrong[0].input) or 'nothing'} as its inputs; report {', '.join(names)}"
@@ -186,9 +194,9 @@ def judge_inputs(samples: Sequence[Sample], names: Sequence[str]) -> list[Findin
 
 
 def judge_sensors(samples: Sequence[Sample], silence: Mapping[str, int]) -> tuple[list[Finding], list[Finding]]:
-    """Whether each sensor in use gives readings; findings, and what could not be judged.
+    """Judge whether each sensor in use gives readings; returns findings, and notes on what was not judged.
 
-    silence: by sensor, for how many steps it may give none.
+    silence: by sensor, the number of steps for which it may give none.
     """
     steps = samples[-1].state.k - samples[0].state.k if samples else 0
     came = Counter(
@@ -205,7 +213,7 @@ def judge_sensors(samples: Sequence[Sample], silence: Mapping[str, int]) -> tupl
 def misshapen(machine: Machine, state: State, sensors: Collection[str] = ()) -> str:
     """What is wrong with the names and sizes of a state; empty: nothing.
 
-    sensors: those whose readings the machine is to send in its place; none: it sends its state.
+    sensors: those of a machine that sends readings in place of its state; none: it sends its state.
     """
     if sensors:
         return _misshapen_readings(state, sensors)

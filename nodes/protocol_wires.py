@@ -1,4 +1,4 @@
-"""How a host that checks a machine talks to it: the two addresses of docs/reference/protocol.md, or a driver's link."""
+"""The connection of a host to the machine it checks: two addresses (docs/reference/protocol.md), or a driver's link."""
 
 import select
 from collections import Counter
@@ -20,6 +20,8 @@ from servonode.bus import (
 )
 from servonode.bus.zmq_io import clear_path, open_socket
 
+OURS = ("unsent", "unread")  # what a link counts that this computer was too slow for
+
 
 class NobodyThere(BusError):
     """No machine answered, or an address is not available; the text has the remedy."""
@@ -27,7 +29,7 @@ class NobodyThere(BusError):
 
 @dataclass(frozen=True)
 class Misfit:
-    """What came and is no message, with its remedy in the text."""
+    """Received data that is not a message, with the remedy in the text."""
 
     subject: str
     text: str
@@ -43,20 +45,20 @@ class Wire(Protocol):
         """Send one message."""
 
     def receive(self, wait_ms: int) -> list[Message | Misfit]:
-        """What has come, after a wait of at most so long if nothing has."""
+        """The messages that have come, after a wait of at most `wait_ms` for one."""
 
     def close(self) -> None:
-        """Send what is left, and free everything."""
+        """Send what is still queued, and free everything."""
 
 
 class ZmqWire:
-    """Two addresses, by libzmq alone: none of the code that a run uses judges what comes."""
+    """Two addresses, by libzmq alone, so that the check does not depend on the sockets of a run."""
 
     def __init__(self, state: str, applied: str) -> None:
         self._addresses = (state, applied)
 
     def open(self) -> None:
-        """Bind the address of what is applied, connect to that of the states; raises NobodyThere."""
+        """Bind the address of applied inputs, connect to that of the states; raises NobodyThere."""
         state, applied = self._addresses
         make_devices_folder(self._addresses)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads=1)
@@ -81,7 +83,7 @@ class ZmqWire:
         self._out.send_multipart([topic.encode(), encode(message)])
 
     def receive(self, wait_ms: int) -> list[Message | Misfit]:
-        """The next message."""
+        """The next message, or nothing."""
         if not self._into.poll(wait_ms):
             return []
         frames = self._into.recv_multipart()
@@ -104,7 +106,7 @@ class ZmqWire:
 
 
 class LinkWire:
-    """A link of a driver."""
+    """The link of a driver."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -119,7 +121,7 @@ class LinkWire:
         self._link.send(topic, message)
 
     def receive(self, wait_ms: int) -> list[Message | Misfit]:
-        """What has come, and what was refused on the link."""
+        """The messages that have come, and a `Misfit` for each reason of refused ones."""
         if self._link.lost:
             raise NobodyThere(self._link.lost)
         poll = select.poll()
@@ -128,7 +130,9 @@ class LinkWire:
         poll.poll(wait_ms)
         came: list[Message | Misfit] = [message for _, message in self._link.receive()]
         for reason in self._link.counts - self._counted:
-            came.append(Misfit("packets", f"what comes is no packet that firmware sends ({reason}); check the wire"))
+            if reason not in OURS:
+                text = f"what comes is no packet that firmware sends ({reason}); check the wire"
+                came.append(Misfit("packets", text))
         self._counted = Counter(self._link.counts)
         return came
 

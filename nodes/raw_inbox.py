@@ -11,11 +11,11 @@ from servonode.bus.waiter import Waiter
 from servonode.nodes.find_runs import Found
 from servonode.nodes.topology import NODES
 
-DRAINS = 4  # of one connection in one `receive`: what is left comes with the next
+DRAINS = 4  # drains of one connection in one `receive`; what is left comes with the next
 
 
 class Raw(NamedTuple):
-    """A message as it travels. payload: one msgpack map, not checked."""
+    """An undecoded message. payload: one msgpack map, not checked."""
 
     node: str
     topic: str
@@ -23,11 +23,11 @@ class Raw(NamedTuple):
 
 
 class RawInbox:
-    """Connections to the nodes of one run, of which nothing is decoded.
+    """Connections to the nodes of one run, whose messages are not decoded.
 
-    poll_s: how long `wait` sleeps, whatever comes meanwhile: so the reader is not woken for each message; 0: until
-    something comes. Before nodes have been started together they count their subscribers, also when one is started
-    again: a connection that has ended is made again by `join`, which waits for that.
+    poll_s: how long `wait` sleeps, so that not each message wakes the reader; 0: until something comes. Nodes count
+    their subscribers before they are started together, also at a restart; so only `join` makes an ended connection
+    again, after that.
     """
 
     def __init__(self, wanted: Wanted, poll_s: float) -> None:
@@ -59,11 +59,11 @@ class RawInbox:
         self._waiter = _waiter(self._connections.values())
 
     def missing(self) -> list[str]:
-        """The nodes that are wanted, and not connected to."""
+        """The wanted nodes without a connection."""
         return [node for node in self._wanted if node not in self._connections]
 
     def receive(self) -> list[Raw]:
-        """What has come, of each node oldest first, at most a bounded batch of it; never blocks."""
+        """The messages that have come, oldest first for each node, at most a bounded batch; never blocks."""
         taken: list[Raw] = []
         for node, connection in list(self._connections.items()):
             for _ in range(DRAINS):
@@ -75,7 +75,7 @@ class RawInbox:
         return taken
 
     def wait(self, deadline_ns: int) -> bool:
-        """Sleep until it is time to receive, or the monotonic deadline [ns] comes first: then False."""
+        """Sleep until the next poll; returns False if the monotonic deadline [ns] comes first."""
         if not self._poll_s:
             return self._waiter.wait(deadline_ns)
         until = min(deadline_ns, time.monotonic_ns() + round(self._poll_s * 1e9))

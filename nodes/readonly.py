@@ -11,12 +11,12 @@ from servonode.nodes.input_limiter import InputLimiter
 from servonode.plants.plant import Plant
 
 REFUSED = "this run only observes (--readonly) and never commands the machine; start it without --readonly to arm it"
-WOULD_SEND = "would_send_"  # before the name of an input, among the values of a status
-REASON = "readonly"  # why what is asked for does not act
+WOULD_SEND = "would_send_"  # begins the name of such an input in the values of a status
+REASON = "readonly"  # the reason why commanded inputs do not act
 
 
 class Observed:
-    """A plant to which no input reaches, whoever writes one; all else is the plant's own."""
+    """A plant that ignores every written input; all else is that of the plant within."""
 
     def __init__(self, plant: Plant) -> None:
         self._plant = plant
@@ -25,26 +25,26 @@ class Observed:
         return getattr(self._plant, name)
 
     def write(self, applied: npt.NDArray[np.float64]) -> None:
-        """Nothing is written."""
+        """Do nothing."""
 
     def safe(self) -> None:
-        """Not even zero is: the machine is safe by itself, for it has never been given an input."""
+        """Do nothing: the machine needs no zero input, because it has never been sent any input."""
 
 
 class Preview:
-    """What arming would send now: the inputs of the newest answer as the guard would let them through.
+    """The inputs that arming would send now: those of the newest answer, within the limits of the guard.
 
-    Its limits act as on an armed machine, the growth after an arming too, from the first answer on. fresh: whether a
+    Limits act as for an armed machine, from the first answer on, a soft start included. fresh: tells whether a
     controller answers.
     """
 
     def __init__(self, limiter: InputLimiter, fresh: Callable[[], bool]) -> None:
-        self.reasons: list[str] = []  # why it is not what the law asks for
+        self.reasons: list[str] = []  # the limits that change the inputs of the law
         self._values: list[float] | None = None
         self._limiter, self._fresh = limiter, fresh
 
     def take(self, command: Command, instant: int) -> None:
-        """A good answer to the state of this control instant; a law that failed would have sent nothing."""
+        """Take a good answer to the state of this control instant; of a failed law there is no preview."""
         if command.fault:
             self._values, self.reasons = None, []
             return
@@ -52,7 +52,7 @@ class Preview:
         self._values = self._limiter.newest
 
     def inputs(self) -> dict[str, float]:
-        """By name; empty where no controller answers, or its law failed."""
+        """The inputs by name; empty where no controller answers, or its law failed."""
         if self._values is None or not self._fresh():
             return {}
         return dict(zip(self._limiter.names, self._values, strict=True))

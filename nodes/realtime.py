@@ -1,8 +1,8 @@
 """The plant in real time: an absolute grid on the monotonic clock, and the watchdog of commands.
 
-A command that arrives between two grid points acts from the step in which it arrives: steps whose time has
-passed are first let pass under the old input. So an answer that comes within one step is a perfect
-zero-order hold, and a later one is late by whole steps, as on a device that is written at its own rate.
+A command that arrives between two grid points acts from the step in which it arrives: the plant first advances to that
+step under the old input. So an answer within one step gives an exact zero-order hold, and a later one is late by whole
+steps, as on a device that is written at its own rate.
 """
 
 from typing import Any
@@ -16,32 +16,32 @@ from servonode.nodes.safe_action import come_to_rest
 from servonode.nodes.watchdog import CommandWatchdog
 
 NAP_NS = 50_000_000  # the longest sleep without a look at `stop`
-STOPPING_NS = 2_000_000_000  # of the safe action, when an external plant is stopped while it is armed
+STOPPING_NS = 2_000_000_000  # time of the safe action when an external plant is stopped while it is armed
 
 
 class StepTimes:
-    """When plant steps are due on the monotonic clock, each computed from the start, so that no error adds up.
+    """The due times of plant steps on the monotonic clock, each computed from step 0, so that no error accumulates.
 
-    step_ns: between two of them [ns, wall clock].
+    step_ns: the time between two steps [ns, wall clock].
     """
 
     def __init__(self, step_ns: float) -> None:
-        self.start_ns = 0  # of step 0
+        self.start_ns = 0  # time of step 0
         self.step_ns = step_ns
 
     def due(self, step: int) -> int:
-        """The clock [ns] at which a step is due."""
+        """The monotonic time [ns] at which a step is due."""
         return self.start_ns + round(step * self.step_ns)
 
     def step(self, now: int) -> int:
-        """The newest step that is due at a time [ns] of the clock."""
+        """The newest step that is due at a monotonic time [ns]."""
         return int((now - self.start_ns) / self.step_ns)
 
 
 class RealTime(Pace):
     """Drives a plant node at `speed` plant seconds per second of wall-clock time.
 
-    first_timeout_s: how long the first answer may take, at the beginning of the run and after each arming.
+    first_timeout_s: the timeout of the first answer, at the beginning of the run and after each arming.
     """
 
     def __init__(self, node: PlantNode, speed: float, command_timeout: float | None, first_timeout_s: float) -> None:
@@ -53,18 +53,18 @@ class RealTime(Pace):
         self.watchdog = CommandWatchdog(self.guard, timeout_ns, round(first_timeout_s * 1e9))
         self.lateness = Lateness(round(node.closed_loop.safety.lateness_limit * 1e9), timeout_ns)
         self.end_ns = 0
-        self._woken = 0  # clock of the last wake-up
-        self._status_kept = True  # in this tick
+        self._woken = 0  # time of the last wake-up
+        self._status_kept = True  # whether the status was handled in this tick
 
     def run(self) -> None:
-        """From the first state to the last, or to the first fault that ends the run."""
+        """Run from the first state to the last, or to the first fault that ends the run."""
         node = self.node
         node.status.publish()
-        node.plant.arrived()  # a machine's newest state, not the one at which the run was armed
+        node.plant.arrived()  # takes the machine's newest state: that of the arming is old
         node.publish_state()
         if self.guard.answers.are_due() and not await_answer(node, self._first_timeout_s) and node.must_end():
             come_to_rest(node)
-            node.finish()  # the clock starts with the first answer: nobody is late for a run that has not begun
+            node.finish()  # without a first answer the clock of the run never starts
             return
         self.guard.answers.oldest_ns = self._timeout_ns
         self.times.start_ns = self._woken = node.clock()
@@ -82,25 +82,25 @@ class RealTime(Pace):
                 break
             if node.grid.is_control(node.plant.k):
                 self.guard.count_repeats(node.grid.instant(node.plant.k))
-            node.publish_state()  # and then to sleep: what can wait is done when the answer has come
-            if node.grid.is_control(node.plant.k):  # also where the sensor has lost the state
+            node.publish_state()  # other work is done after the answer
+            if node.grid.is_control(node.plant.k):  # even where the sensor has lost the state
                 self.watchdog.expect(node.clock())
             node.status.execution.add((node.clock() - self._woken) / 1e9)
             self._status_kept = False
         if self.guard.failed:
             come_to_rest(node, self._wait_for)
         elif node.stop and not node.plant.simulated and self.guard.disarm() is None:
-            node.stop = node.stops > 1  # an external plant comes to rest before it is closed; a second stop skips that
+            node.stop = node.stops > 1  # an external plant comes to rest first; a second stop skips that
             come_to_rest(node, self._wait_for, round(STOPPING_NS / self.times.step_ns))
         self.end_ns = node.clock()
         node.finish()
 
     def values(self) -> dict[str, float]:
-        """What a status says of this plant's time."""
+        """The values for a status, by name."""
         return {"rate": self.rate(), **self.lateness.values()}
 
     def summary(self) -> dict[str, Any]:
-        """How time was kept."""
+        """The statistics of time of the whole run."""
         late = self.lateness
         return {
             "rate": self.rate(),
@@ -112,7 +112,7 @@ class RealTime(Pace):
         }
 
     def _wait_for(self, step: int) -> None:
-        """Sleep to the time of a plant step; no command acts, but the operator is answered."""
+        """Sleep until the time of a plant step; no command acts, but operators get answers."""
         node = self.node
         while not node.stop and (now := node.clock()) < (deadline := self.times.due(step)):
             node.bus.wait(min(deadline, now + NAP_NS))
@@ -124,12 +124,12 @@ class RealTime(Pace):
         return self.node.plant.k * self.node.plant.step_ns / wall if wall > 0 else 0.0
 
     def _wait(self, deadline: int) -> bool:
-        """Sleep to the deadline, taking commands as they arrive; False when the run must end."""
+        """Sleep until the deadline, taking commands as they arrive; False if the run must end."""
         node = self.node
-        node.act()  # what is due at this instant; only an answer that comes now must wait for the steps before it
+        node.act()  # inputs due at this instant; an answer that comes now acts after the steps before it
         slept = False
         while True:
-            fresh = node.take_commands()  # drained before anything is judged
+            fresh = node.take_commands()  # taken before anything is judged
             now = node.clock()
             if fresh:
                 if self.watchdog.overdue:
@@ -138,7 +138,7 @@ class RealTime(Pace):
                 self.catch_up()
                 node.act()
                 self._keep_status()
-                now = node.clock()  # a stall within that work shows as lateness first, before anybody is judged
+                now = node.clock()  # a stall in this work must count as lateness before anything is judged
             if node.stop or node.must_end():
                 return False
             if now >= deadline:
@@ -154,25 +154,26 @@ class RealTime(Pace):
             slept = True
 
     def _keep_status(self) -> None:
-        """Publish the status if it is due, once a tick and where it disturbs least."""
+        """Publish the status if it is due, once a tick, when no answer is awaited."""
         if not self._status_kept:
             self._status_kept = True
             self.node.status.if_due()
 
     def present_step(self) -> int:
-        """The plant step whose time has come, before the next event: what arrives now acts from it on."""
+        """The plant step that the clock has reached, before the next event; a command of now acts from it on."""
         return min(self.times.step(self.node.clock()), self.node.grid.next_event(self.node.plant.k) - 1)
 
     def catch_up(self) -> None:
-        """Let the steps pass whose time has come."""
+        """Advance the plant to the step that the clock has reached."""
         step = self.present_step()
         if step > self.node.plant.k:
             self.node.advance_to(step)
 
     def _keep_time(self, event: int, deadline: int) -> int:
-        """Count how late this event is, and whether the next one is missed; the clock [ns] of it.
+        """Count how late this event is, and whether the next one is missed; returns the present time [ns].
 
-        Too late is a fault of an armed plant. A stall is no fault of the controller's, which was stalled too.
+        Too large a lateness is a fault of an armed plant. After a stall of the host timeouts begin afresh, because the
+        controller was stalled too.
         """
         node, late = self.node, self.lateness
         now = node.clock()
@@ -185,11 +186,11 @@ class RealTime(Pace):
         return now
 
     def obstacle(self) -> str | None:
-        """Why the plant cannot be armed now: it has still to catch up with the clock."""
+        """Why the plant cannot be armed now: it is behind the clock; None: it can."""
         return self.lateness.obstacle()
 
     def _judge(self, now: int) -> None:
-        """Judge the machine's link, and how long a command has been owed, by the clock by which lateness was judged."""
+        """Judge the machine's link, and the wait for a command, at the time at which lateness was judged."""
         found = self.node.link.fault(now)
         if found is not None:
             self.node.fault(*found)
@@ -200,7 +201,7 @@ class RealTime(Pace):
             self._go_stale()
 
     def _go_stale(self) -> None:
-        """The safe action because no fresh command answers the states."""
+        """Apply the safe action, because no fresh command answers the states."""
         limit = self.watchdog.allowed_ns or 0
         self.catch_up()
         if self.node.closed_loop.safety.on_fault == "resume":

@@ -1,6 +1,7 @@
-"""The real-time resources that a node requests from the system, and those it got. A refusal is never fatal.
+"""The real-time resources that a node requests from the system, and those granted. A refusal is never fatal.
 
-Timer slack, memory that is not swapped out, a SCHED_FIFO priority, cores. Linux only: elsewhere nothing is asked.
+Timer slack, memory that is not swapped out, a SCHED_FIFO priority, cores. Only on Linux: elsewhere nothing is
+requested.
 """
 
 import ctypes
@@ -23,12 +24,12 @@ _CAP_IPC_LOCK = 14
 
 
 class NotGranted(Exception):
-    """What was asked for is not available; the text says why, and how to fix it where it can be."""
+    """A requested resource is not available; the text says why, and how to fix it if possible."""
 
 
 @dataclass(frozen=True)
 class Grants:
-    """What the system granted to a node, in words, and what not: the reason by what it is."""
+    """The resources that the system granted to a node, and by resource the reason of each refusal, in words."""
 
     granted: tuple[str, ...]
     refused: dict[str, str]
@@ -39,15 +40,15 @@ class Grants:
         return f"real time: {', '.join(self.granted) or 'nothing granted'}" + (f"; not: {missing}" if missing else "")
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for JSON."""
+        """The grants for JSON."""
         return {"granted": list(self.granted), "refused": self.refused}
 
 
 def ask(run: Run, node: str) -> Grants:
-    """Ask for what [run] wants for this process, which is to live as `node`.
+    """Request what [run] asks for, for this process, which becomes `node`.
 
-    To be called before the node has sockets: their threads inherit priority and cores. Memory, priority and cores
-    are for real time only: a run in lockstep has no deadlines, and would take a core from everybody else.
+    Call it before the node has sockets, whose threads inherit priority and cores. Memory, priority and cores are only
+    for real time: a run in lockstep has no deadlines, and would keep a core from other processes.
     """
     return asked({
         "timer slack": _slack,
@@ -58,7 +59,7 @@ def ask(run: Run, node: str) -> Grants:
 
 
 def asked(wishes: dict[str, Callable[[], str]]) -> Grants:
-    """Try each wish by its name; one that is granted says in words what it gave."""
+    """Try each request; a granted one returns what it gave, in words."""
     granted, refused = [], {}
     for what, wish in wishes.items():
         try:
@@ -90,9 +91,9 @@ def _only_in_real_time(run: Run) -> None:
 
 
 def _lock_memory(run: Run) -> str:
-    """Keep from being swapped out what this process uses now and comes to use.
+    """Lock present and future memory of this process against swapping.
 
-    Only what is touched is locked (MCL_ONFAULT), so pages that the fork shares are neither read in nor copied.
+    Pages are locked when they are touched (MCL_ONFAULT), so that pages shared by the fork are neither read nor copied.
     """
     if not run.lock_memory:
         raise NotGranted("not asked; run.lock_memory")
@@ -108,7 +109,7 @@ def _lock_memory(run: Run) -> str:
 def _check_lockable() -> None:
     """NotGranted unless any amount may be locked.
 
-    With a limit that suffices now, later allocations would fail in the middle of the run, so a limit is a no.
+    With a limit that suffices now, later allocations could fail in the middle of the run: any limit is too low.
     """
     kind = resource.RLIMIT_MEMLOCK
     try:
@@ -126,7 +127,7 @@ def _has_capability(number: int) -> bool:
 
 
 def _raise_priority(run: Run, node: str) -> str:
-    """SCHED_FIFO for the loop: the controller at run.priority, the plant one higher, for it holds the watchdog."""
+    """SCHED_FIFO for the loop: the controller at run.priority, the plant one higher, because it has the watchdog."""
     if not run.priority:
         raise NotGranted("not asked; run.priority")
     _only_in_real_time(run)
@@ -144,7 +145,7 @@ def _raise_priority(run: Run, node: str) -> str:
 
 
 def _pin(run: Run, node: str) -> str:
-    """The plant on the first of the cores given, the controller on the second, others beside both."""
+    """Pin the plant to the first allowed core, the controller to the second, other nodes to the rest."""
     if not run.pin:
         raise NotGranted("not asked; run.pin")
     _only_in_real_time(run)

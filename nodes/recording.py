@@ -1,4 +1,4 @@
-"""The record of a run as the launcher sees it: memory for the nodes, the writer beside them, the files made of it."""
+"""The record of a run in the launcher: memory for the nodes, the writer's process, the output files."""
 
 import contextlib
 import os
@@ -25,9 +25,9 @@ from servonode.nodes.topology import CONTROLLER, PLANT, TARGET, nodes_of
 from servonode.nodes.writer import Files, Spooler, write
 
 SUFFIX = ".spool"
-SPARE_COLUMNS = 8  # room for what a plant records beside step, state, work and inputs
-DRAIN_S = 5.0  # how long the writer may take for the last rows, and then for its end
-AGAIN_NS = 1_000_000_000  # a writer that lived for less than this is not replaced at once
+SPARE_COLUMNS = 8  # columns for what a plant records beside step, state, work and inputs
+DRAIN_S = 5.0  # timeout of the writer for the last rows, and then for its exit
+AGAIN_NS = 1_000_000_000  # shortest time between two starts of the writer
 WRITER = "writer"
 
 
@@ -35,7 +35,7 @@ WRITER = "writer"
 class BagMaker:
     """A recording of all messages of a run.
 
-    known: what its spool has to say of it. make: makes the file of a spool (descriptor, file, how the run ended).
+    known: data of it for the spool. make: makes the file from a spool (descriptor, file, how the run ended).
     """
 
     file: Path
@@ -46,8 +46,8 @@ class BagMaker:
 class Recording:
     """The record of one run, from before the first fork until its output files are made. A context manager.
 
-    out: the CSV file beside which the record is spooled; without one, and without a bag, the rows stay in memory.
-    bag: the recording of all messages, beside which the record is spooled, and what makes it.
+    out: the CSV file, with the spool beside it; without it and without a bag the rows stay in memory. bag: the
+    recording of all messages, with the spool beside it.
     """
 
     def __init__(
@@ -61,15 +61,15 @@ class Recording:
         lockstep = closed_loop.launch.run.mode == "lockstep"
         nodes = nodes_of(closed_loop.control is not None) if bag else ()
         self.frames = {name: FrameStore(may_wait=lockstep) for name in nodes}
-        self.spool: Path | None = None  # None too where the spool has no name
-        self.keep = False  # the spool is to stay, for the CSV file could not be made
+        self.spool: Path | None = None  # None also for a spool without a name
+        self.keep = False  # whether to keep the spool, because the CSV file could not be made
         self.writer: Child | None = None
         self._spooler: Spooler | None = None
         self._lifeline: tuple[int, int] | None = None
         self._forked_ns = 0
 
     def begin(self) -> None:
-        """Begin the spool, and the process that writes it; OSError where the spool cannot be made."""
+        """Create the spool and start the writer; OSError where the spool cannot be created."""
         beside = self.bag.file if self.bag else self.out
         if beside is None:
             return
@@ -85,7 +85,7 @@ class Recording:
         self._fork()
 
     def _about(self) -> dict[str, Any]:
-        """What is needed to make the files of the spool."""
+        """The data with which the output files can be made from the spool."""
         launch = self.closed_loop.launch
         stored = {"table": table_of(launch), "path": str(launch.path), "file": launch.file}
         out = None if self.out is None else str(self.out)
@@ -100,7 +100,7 @@ class Recording:
         self._forked_ns = time.monotonic_ns()
 
     def _inherit(self) -> None:
-        """In the writer, where the launcher has died: make the files; where that cannot be, the spool remains."""
+        """In the writer, after the launcher's death: make the files; the spool stays if that fails."""
         assert self._spooler is not None
         descriptor = self._spooler.files.descriptor
         with contextlib.suppress(OSError):
@@ -110,9 +110,9 @@ class Recording:
             self._remove()
 
     def write_bag(self, ending: dict[str, Any]) -> dict[str, Any]:
-        """Make the bag of what is in the spool; what it holds. ending: how the run ended. OSError where it cannot be.
+        """Make the bag from the spool, if one is wanted; returns its summary. ending: how the run ended.
 
-        Nothing happens where none is wanted.
+        Raises OSError where it cannot be written.
         """
         if self.bag is None or self._spooler is None:
             return {}
@@ -124,7 +124,7 @@ class Recording:
         return any(frames.ended for frames in self.frames.values())
 
     def look(self) -> str:
-        """Replace the writer where it has died; a sentence that says so, else an empty one."""
+        """Replace the writer if it has died; returns a sentence about it, or an empty text."""
         writer = self.writer
         if writer is None or not _has_ended(writer) or time.monotonic_ns() - self._forked_ns < AGAIN_NS:
             return ""
@@ -134,18 +134,18 @@ class Recording:
 
     @property
     def children(self) -> list[Child]:
-        """The writer, where there is one: what it prints is to be printed as a node's."""
+        """The writer, if there is one: its output is printed like a node's."""
         return [] if self.writer is None else [self.writer]
 
     def begin_life(self) -> None:
-        """The plant is about to begin at t = 0, for the first time or again."""
+        """Note that the plant begins at t = 0, for the first time or after a restart."""
         for store in self.stores.values():
             store.begin_life()
             if self._spooler is None:
-                store.written = store.count  # only the last life is wanted, and nobody else makes room for it
+                store.written = store.count  # in memory only the last life is kept
 
     def collect(self) -> Pieces:
-        """All rows, once the nodes have ended: those in the spool, and those that the writer could not take there."""
+        """All rows, after the nodes' end: those in the spool, and those that the writer could not write."""
         pieces = Pieces()
         if self._spooler is not None:
             self._drain()
@@ -156,12 +156,12 @@ class Recording:
         return pieces
 
     def _drain(self) -> None:
-        """Have the writer write what is left; one that cannot is ended, so that the rest can be taken from memory."""
+        """Have the writer write the rest; kill it if it cannot, so that the rest can be taken from memory."""
         assert self._spooler is not None
         assert self._lifeline is not None
         assert self.writer is not None
         spooler, limit = self._spooler, time.monotonic() + DRAIN_S
-        with contextlib.suppress(BlockingIOError):  # it is told often enough already
+        with contextlib.suppress(BlockingIOError):  # the pipe is full: it has been told
             os.write(self._lifeline[1], b"w")
         while not (spooler.all_written() or spooler.failed or _has_ended(self.writer) or time.monotonic() > limit):
             time.sleep(0.002)
@@ -171,7 +171,7 @@ class Recording:
             _await_end(self.writer, DRAIN_S)
 
     def end(self, delivered: bool = True) -> None:
-        """Let the writer end. delivered: nothing of the record is still to be saved, else it makes the files."""
+        """Let the writer end. delivered: whether all of the record is saved; else the writer makes the files."""
         if self._spooler is None or self._lifeline is None:
             return
         self._spooler.delivered = delivered or not any(store.count for store in self.stores.values())
@@ -185,7 +185,7 @@ class Recording:
         os.close(self._spooler.files.descriptor)
 
     def kept(self) -> Path | None:
-        """Keep the spool after the run; its path, or None. One without its name is copied to the temporary folder."""
+        """Keep the spool after the run; returns its path, or None. Without a name it is copied to a temporary file."""
         if self._spooler is None:
             return None
         self.keep = True
@@ -217,7 +217,7 @@ class Recording:
 
 
 def runs_of(closed_loop: ClosedLoop, pieces: Pieces, wall_s: float = 0.0, **more: Any) -> list[Run]:
-    """The runs that a record holds, one for each life of the plant, the last one last. `more` is said of each."""
+    """The runs in a record, one for each life of the plant, in their order. more: further fields of each run."""
     recorded = len(closed_loop.answer_columns)
     columns = len(pieces.columns.get(PLANT, ()))
     runs = []
@@ -236,7 +236,7 @@ def lives_beside(out: Path, lives: int) -> list[Path]:
 
 
 def write_runs(runs: list[Run], out: Path) -> list[Path]:
-    """Write the last run as the CSV file `out`, those before it beside it; the files, `out` last."""
+    """Write the last run as the CSV file `out`, earlier ones beside it; returns the files, `out` last."""
     files = lives_beside(out, len(runs))
     for run, file in zip(runs, files, strict=True):
         run.write_csv(file)
@@ -244,7 +244,7 @@ def write_runs(runs: list[Run], out: Path) -> list[Path]:
 
 
 def _rooms(closed_loop: ClosedLoop, every: int) -> dict[str, int]:
-    """Bytes for each node's rows: as many as a whole run has."""
+    """The bytes of each node's rows in a whole run."""
     launch, machine = closed_loop.launch, closed_loop.machine
     columns = 2 + machine.n_state + machine.n_inputs
     check_size(launch.steps // every + 2, columns)
@@ -257,7 +257,7 @@ def _rooms(closed_loop: ClosedLoop, every: int) -> dict[str, int]:
 
 
 def opened(out: Path) -> tuple[int, Path | None]:
-    """A spool beside the CSV file, under a name that no other run has; without one where `out` is no file."""
+    """Open a new spool beside the CSV file, under an unused name; without a name if `out` is not a file."""
     if out.exists() and not stat.S_ISREG(out.stat().st_mode):
         with tempfile.TemporaryFile() as unnamed:
             return os.dup(unnamed.fileno()), None
@@ -270,7 +270,7 @@ def opened(out: Path) -> tuple[int, Path | None]:
 
 
 def clocks() -> dict[str, int]:
-    """The wall's clock, since 1970 in UTC, and the monotonic one that messages carry, at the same time [ns]."""
+    """The wall clock, since 1970 in UTC, and the monotonic clock of messages, at the same time [ns]."""
     mono_ns = time.monotonic_ns()
     return {"wall_ns": time.time_ns(), "mono_ns": (mono_ns + time.monotonic_ns()) // 2}
 

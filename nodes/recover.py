@@ -1,4 +1,4 @@
-"""The CSV file of a spool that a run has left, because launcher and writer died or the file could not be written."""
+"""Makes the CSV file from a spool that a run has left, because its processes died or the file could not be written."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +16,7 @@ Array = npt.NDArray[np.float64]
 
 
 def recovered(spool: Path, out: Path | None, raw: bool) -> list[str]:
-    """Write what is intact of a spool; what was written and what is lost, as lines.
+    """Write the intact rows of a spool; returns lines about what was written and what is lost.
 
     raw: the rows as the nodes recorded them, a file for each node, which needs no machine.
 
@@ -40,7 +40,7 @@ def recovered(spool: Path, out: Path | None, raw: bool) -> list[str]:
 
 
 def _whole(pieces: Pieces, out: Path) -> dict[Path, Callable[[Path], int]]:
-    """What writes each CSV file as a run would have written it."""
+    """By file: the function that writes it as the run would have written it."""
     runs = runs_of(_closed_loop(pieces), pieces)
 
     def writer(number: int) -> Callable[[Path], int]:
@@ -54,13 +54,13 @@ def _whole(pieces: Pieces, out: Path) -> dict[Path, Callable[[Path], int]]:
 
 
 def _closed_loop(pieces: Pieces) -> ClosedLoop:
-    """What was run, resolved again."""
+    """The closed loop of the run, resolved again."""
     stored = pieces.about["launch"]
     return resolve(launch_of_table(stored["table"], path=Path(stored["path"]), file=stored["file"]), strict=False)
 
 
 def _raw(pieces: Pieces, out: Path) -> dict[Path, Callable[[Path], int]]:
-    """What writes each node's rows, all lives of the plant one behind the other."""
+    """By file: the function that writes a node's rows, all lives of the plant in turn."""
 
     def writer(node: str, columns: list[str]) -> Callable[[Path], int]:
         def write(file: Path) -> int:
@@ -78,7 +78,7 @@ def _raw(pieces: Pieces, out: Path) -> dict[Path, Callable[[Path], int]]:
 
 
 def _lost(pieces: Pieces) -> list[str]:
-    """What is not there: rows that others follow, and bytes that are no whole block."""
+    """Lines on what is lost: rows that are missing between others, and damaged bytes."""
     lines = [f"{n} rows of the {node} are lost in between" for node, n in pieces.missing.items() if n]
     if pieces.damaged:
         lines.append(f"{pieces.damaged} bytes are damaged or cut off, and left out")

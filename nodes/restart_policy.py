@@ -4,11 +4,11 @@ from collections import deque
 
 from servonode.closed_loop.launch_keys import Restart, Supervision
 
-LONGEST_DOUBLING = 60  # doublings of the wait; it ends at the window anyway
+LONGEST_DOUBLING = 60  # most doublings of the wait, which is bounded by the window
 
 
 class Restarts:
-    """Decides for one node. `count` is how often it was to be restarted; `why` says why it is not."""
+    """Decides on the restarts of one node. count: their number; why: the reason if it is not restarted."""
 
     def __init__(self, policy: Restart, attempts: int, window_s: float, backoff_s: float) -> None:
         self.policy = policy
@@ -21,15 +21,15 @@ class Restarts:
 
     @classmethod
     def of(cls, supervision: Supervision, node: str) -> "Restarts":
-        """The policy that [supervision] states for the node; "never" for one it does not know."""
+        """The policy in [supervision] for the node; "never" for a node without one."""
         policy: Restart = getattr(supervision, node, "never")
         return cls(policy, supervision.attempts, supervision.window, supervision.backoff)
 
     def ended(self, code: int, now_ns: int) -> int | None:
         """The monotonic time [ns] at which to start the node again; None: not at all, for the reason in `why`.
 
-        code: 0 where it completed, minus the signal that killed it. The first restart comes at once, a second within
-        the window after the backoff, and each more after twice the wait before, up to the window.
+        code: the exit code, or minus the signal that killed it. The first restart comes at once, a second within the
+        window after the backoff, each further one after twice the wait before it, up to the window.
         """
         self.why = self._forbidden(code) or self._too_many(now_ns)
         if self.why:

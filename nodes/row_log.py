@@ -28,8 +28,8 @@ def check_size(rows: int, columns: int, remedy: str = "record fewer with a large
 class Recorder:
     """Rows of named columns, at most `rows` of them; the first column is always the plant step `k`.
 
-    With a `store` the rows stand in memory that the launcher and the writer share, as a ring: they are still there when
-    this process has died, and what has been written gives its place to new ones. Without one they all stay in `data`.
+    With a `store` the rows are in a ring buffer that launcher and writer share: they outlive this process, and new rows
+    take the places of rows that have been written. Without one all rows stay in `data`.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Recorder:
         remedy: str = "record fewer with a larger --every",
     ) -> None:
         self.columns = ("k", *columns)
-        self.count = 0  # rows ever added; in a store also those of this node's earlier lives
+        self.count = 0  # rows added so far; in a store also those of this node's earlier lives
         self.last = -1  # step of the newest row of this life; -1: none yet
         self._store = store
         if store is None:
@@ -51,7 +51,7 @@ class Recorder:
             self.count = store.count
 
     def add(self, k: int, *parts: Array) -> None:
-        """Append a row; nothing happens when the record is full, but that a store counts what is lost."""
+        """Append a row. A full record drops it; a store counts the lost rows."""
         count, store = self.count, self._store
         if store is None:
             if count == len(self.data):
@@ -67,7 +67,7 @@ class Recorder:
             start += len(part)
         self.count = count + 1
         if store is not None:
-            store.count = self.count  # behind the row: what is counted is whole
+            store.count = self.count  # after the row, so that only complete rows are counted
 
     @property
     def rows(self) -> Array:

@@ -6,9 +6,9 @@ from servonode.nodes.plant_node import PlantNode
 
 
 def come_to_rest(node: PlantNode, wait: Callable[[int], None] | None = None, most: int | None = None) -> None:
-    """Let the safe action, which acts already, have its time (at most `most` steps), or all that is left of the run.
+    """Advance the plant under the safe action for its time, at most `most` steps, or to the end of the run.
 
-    `wait` sleeps to the time of a step, in real time. No answer is asked for meanwhile.
+    wait: sleeps until the time of a step, in real time. No answer is expected meanwhile.
     """
     steps = node.closed_loop.safety.safe_steps
     last = min(node.grid.steps, node.plant.k + (steps if most is None else min(steps, most)))

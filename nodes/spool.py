@@ -1,8 +1,8 @@
-"""The spool: the record of a run as it is written during the run, and what is intact of it.
+"""The spool: the file into which the record is written during a run, and the reader of its intact blocks.
 
-A file of blocks, each a head and its content, both under one checksum, so that a block is whole or it is not one. The
-first says what is needed to make the CSV file again; then come rows, of one node and one life of the plant each, and
-where all messages are recorded, messages of one node each.
+The file consists of blocks, each a head and its content under one checksum, so that an incomplete block is detected.
+The first contains what is needed to make the CSV file; then come blocks of rows, each of one node and one life of the
+plant, and where all messages are recorded, blocks of messages, each of one node.
 """
 
 import json
@@ -26,9 +26,9 @@ from servonode.nodes.topology import CONTROLLER, PLANT, TARGET
 Array = npt.NDArray[np.float64]
 
 FORMAT = 1
-ABOUT, NAMES = 0, 1  # kinds of blocks: what was run; the columns of a node; and the nodes' rows:
-KINDS = {PLANT: 2, CONTROLLER: 3}  # those that record
-FRAMES = {TARGET: 4, CONTROLLER: 5, PLANT: 6}  # and messages of the nodes
+ABOUT, NAMES = 0, 1  # kinds of blocks: about the run; names of a node's columns
+KINDS = {PLANT: 2, CONTROLLER: 3}  # rows of a node
+FRAMES = {TARGET: 4, CONTROLLER: 5, PLANT: 6}  # messages of a node
 _NODES = {kind: node for node, kind in KINDS.items()}
 MAGIC = b"SNrb"
 # magic, kind, columns, life of the plant, rows, number of the first row or byte, bytes
@@ -38,7 +38,7 @@ BLOCK_HEAD = _HEAD.size + _SUM.size
 
 
 class SpoolError(ServonodeError, ValueError):
-    """A file that is no spool, or whose beginning is lost."""
+    """A file that is not a spool, or whose beginning is lost."""
 
 
 def block(kind: int, content: bytes, columns: int = 0, life: int = 0, first: int = 0, rows: int = 0) -> bytes:
@@ -58,18 +58,18 @@ def names_block(node: str, columns: list[str]) -> bytes:
 
 
 def rows_block(node: str, life: int, first: int, rows: Array) -> bytes:
-    """The block of a node's rows, of which the first has the number `first`."""
+    """The block of a node's rows; `first`: number of the first row."""
     return block(KINDS[node], rows.astype("<f8").tobytes(), rows.shape[1], life, first, len(rows))
 
 
 def frames_block(node: str, first: int, content: bytes) -> bytes:
-    """The block of a node's messages, see `frame_store`; `first`: how many bytes of messages came before."""
+    """The block of a node's messages, see `frame_store`; `first`: number of the first byte."""
     return block(FRAMES[node], content, first=first)
 
 
 @dataclass(frozen=True)
 class Block:
-    """A block that is whole. first: number of its first row, or byte of messages."""
+    """An intact block. first: number of its first row, or of its first byte of messages."""
 
     kind: int
     columns: int
@@ -81,17 +81,17 @@ class Block:
 
 @dataclass
 class Pieces:
-    """The rows of a run, by node and by life of the plant. damaged: bytes of a spool that are no whole block."""
+    """The rows of a run, by node and by life of the plant. damaged: bytes of a spool outside of intact blocks."""
 
     about: dict[str, Any] = field(default_factory=dict)
     columns: dict[str, list[str]] = field(default_factory=dict)
     damaged: int = 0
-    missing: dict[str, int] = field(default_factory=lambda: defaultdict(int))  # rows of a node that are in no piece
+    missing: dict[str, int] = field(default_factory=lambda: defaultdict(int))  # missing rows of a node
     _parts: dict[tuple[str, int], list[Array]] = field(default_factory=lambda: defaultdict(list))
-    _next: dict[str, int] = field(default_factory=lambda: defaultdict(int))  # number of the row that is to follow
+    _next: dict[str, int] = field(default_factory=lambda: defaultdict(int))  # number of the next row
 
     def add(self, node: str, life: int, first: int, rows: Array) -> None:
-        """Add rows in the order of their numbers; those that are known already are left out."""
+        """Add rows in the order of their numbers; rows that are there already are left out."""
         known = self._next[node]
         fresh = rows[max(known - first, 0) :]
         if len(fresh):
@@ -101,24 +101,24 @@ class Pieces:
 
     @property
     def lives(self) -> list[int]:
-        """The lives of the plant of which there are rows."""
+        """The numbers of the plant's lives that have rows."""
         return sorted(life for node, life in self._parts if node == PLANT)
 
     def rows(self, node: str, life: int, columns: int) -> Array:
-        """All rows of a node in one life of the plant, (rows, columns), their steps in order."""
+        """All rows of a node in one life of the plant, (rows, columns), with increasing steps."""
         parts = self._parts.get((node, life))
         if not parts:
             return np.zeros((0, columns))
         rows = np.concatenate(parts)
-        falls = np.flatnonzero(np.diff(rows[:, 0]) < 0)  # what a controller still answered to the life before
+        falls = np.flatnonzero(np.diff(rows[:, 0]) < 0)  # late answers of a controller to the life before come first
         return rows[falls[-1] + 1 :] if len(falls) else rows
 
 
 def read_spool(file: Path | int) -> Pieces:
-    """What is intact of a spool, by its path or an open descriptor; what is damaged is counted and left out.
+    """The intact rows of a spool, by its path or an open descriptor; damaged bytes are counted.
 
     Raises:
-        SpoolError: it is no spool, or of another version, or its first block is lost; OSError: it cannot be read.
+        SpoolError: it is not a spool, or of another version, or its first block is lost; OSError: it cannot be read.
     """
     pieces = Pieces()
     for each in blocks(mapped(file)):
@@ -140,7 +140,7 @@ def check_about(about: dict[str, Any], file: Path | int) -> None:
 
 
 def mapped(file: Path | int) -> memoryview:
-    """The bytes of a file, by its path or an open descriptor, of which only what is looked at is read."""
+    """The bytes of a file, by its path or an open descriptor, mapped into memory."""
     with open(file, "rb", closefd=not isinstance(file, int)) as stream:
         if not os.fstat(stream.fileno()).st_size:
             return memoryview(b"")
@@ -148,27 +148,27 @@ def mapped(file: Path | int) -> memoryview:
 
 
 def blocks(data: memoryview) -> Iterator[Block | int]:
-    """The whole blocks of a spool, in order; in place of what is damaged, how many bytes it has."""
+    """The intact blocks of a spool, in order; for damaged bytes between them their number."""
     at = 0
     while at < len(data):
         found, size = _block(data[at:])
         if found is not None:
             yield found
-        else:  # on to what looks like the next block
+        else:  # skip to what may be the next block
             size = _next_magic(data, at + 1) - at
             yield size
         at += size
 
 
 def _next_magic(data: memoryview, at: int) -> int:
-    """Where the next block may begin; the end if none exists."""
+    """Where the next block may begin; else the end of the data."""
     memory = data.obj
     found = memory.find(MAGIC, at) if isinstance(memory, mmap.mmap) else bytes(data).find(MAGIC, at)
     return found if found > 0 else len(data)
 
 
 def _block(data: memoryview) -> tuple[Block | None, int]:
-    """The block with which these bytes begin, if it is whole, and its size."""
+    """The block at the begin of these bytes, if it is intact, and its size."""
     if len(data) < BLOCK_HEAD:
         return None, 0
     head, (checksum,) = data[: _HEAD.size], _SUM.unpack_from(data, _HEAD.size)
@@ -180,7 +180,7 @@ def _block(data: memoryview) -> tuple[Block | None, int]:
 
 
 def take(pieces: Pieces, found: Block) -> None:
-    """Add what a block holds, messages left out."""
+    """Add the content of a block; messages are ignored."""
     if found.kind == ABOUT:
         pieces.about = json.loads(bytes(found.content))
     elif found.kind == NAMES:
@@ -192,7 +192,7 @@ def take(pieces: Pieces, found: Block) -> None:
 
 
 def append(descriptor: int, at: int, data: bytes) -> int:
-    """Write bytes behind the first `at` of a file, in place of anything that stands there; the file's new size.
+    """Write bytes at position `at` of a file, over anything that is there; returns the end of what was written.
 
     Raises:
         OSError: they do not fit; the file then ends at `at` again, if possible.

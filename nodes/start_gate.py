@@ -10,12 +10,12 @@ from servonode.nodes.node_processes import NodeProcesses
 from servonode.nodes.topology import NODES
 
 READY_TIMEOUT_S = 20.0
-READY_PAUSE_S = 0.002  # between two requests, so that nodes that already run are not held up
-ENDING_NS = 1_000_000_000  # within which a process that has closed its sockets has ended
+READY_PAUSE_S = 0.002  # between two requests, so that running nodes are not delayed
+ENDING_NS = 1_000_000_000  # time in which a process ends after it has closed its sockets
 
 
 class StartGate:
-    """Tells nodes to start. interrupted: whether the user breaks off; fault: called with name and text of one."""
+    """Tells nodes to start. interrupted: tells whether the user has interrupted; fault: called with name and text."""
 
     def __init__(
         self,
@@ -28,9 +28,9 @@ class StartGate:
         self._interrupted, self._fault = interrupted, fault
 
     def open(self, waiting: set[str]) -> bool:
-        """Start the nodes in `waiting` once all are ready, which empties it; False when that cannot be.
+        """Start the nodes in `waiting` once all are ready, and empty it; False if that fails.
 
-        True with some left in it: another node must be restarted first, without which they never are ready.
+        If it returns True with some left in it, another node must be restarted before they can be ready.
         """
         processes = self._processes
         with ExitStack() as stack:
@@ -43,7 +43,7 @@ class StartGate:
                 unready = [name for name in waiting if not _is_ready(clients[name])]
                 if not unready or processes.due():
                     break
-                if time.monotonic_ns() > limit and not processes.dead():  # else a node they wait for is still to come
+                if time.monotonic_ns() > limit and not processes.dead():  # else they wait for a node that is restarted
                     self._fault("not_ready", f"{', '.join(unready)} not ready within {READY_TIMEOUT_S:g} s")
                     return False
                 processes.forward_output()
@@ -51,7 +51,7 @@ class StartGate:
             return bool(unready) or self._start(clients, waiting)
 
     def _start(self, clients: dict[str, Requester], waiting: set[str]) -> bool:
-        """Tell the nodes to start, the plant last; False where one does not answer, and is not restarted."""
+        """Tell the nodes to start, the plant last; False if one does not answer and is not restarted."""
         for name in NODES:
             if name not in waiting:
                 continue
@@ -65,7 +65,7 @@ class StartGate:
         return True
 
     def _has_died(self, name: str) -> bool:
-        """Whether a node that does not answer must be restarted: its end may show a moment later."""
+        """Whether a node that does not answer has died and must be restarted; waits a moment for its death."""
         limit = time.monotonic_ns() + ENDING_NS
         while not self._processes.reap() and time.monotonic_ns() < limit:
             if name in self._processes.dead():

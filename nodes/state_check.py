@@ -14,7 +14,7 @@ Array = npt.NDArray[np.float64]
 class StateCheck:
     """Finds the faults of a state.
 
-    locates: each step is to be checked, and the time of a fault within it to be found: no controller samples the state.
+    locates: whether to check each step and locate a fault within it, because no controller samples the state.
     """
 
     def __init__(self, closed_loop: ClosedLoop, plant: Plant) -> None:
@@ -26,8 +26,8 @@ class StateCheck:
     def find(self, in_fault: bool, before: Array | None) -> list[tuple[str, str, float]]:
         """Name, text and time [s] of each fault of the present state.
 
-        in_fault: the machine's own conditions are not asked for. before: the state before the step whose end violates
-        one of them, in which its time is located; None: the present time.
+        in_fault: whether to leave out the machine's own conditions. before: the state before a step at whose end one of
+        them is violated, to locate the time; None: the present time.
         """
         machine, plant = self._machine, self._plant
         found: list[tuple[str, str, float]] = []

@@ -1,4 +1,4 @@
-"""The states that a plant publishes, and which of them ask for an answer."""
+"""The states that a plant publishes; those at control instants expect an answer."""
 
 from typing import Any
 
@@ -17,9 +17,9 @@ from servonode.plants.plant import EstimateOf, Plant, Reading
 
 
 class StatePublisher:
-    """Publishes readings of the plant; of those at control instants the guard learns that an answer is expected.
+    """Publishes readings of the plant, and tells the guard which of them expect an answer.
 
-    asked_ns: clock of the newest control state; 0 before the first. period: between two control states [s].
+    asked_ns: time of the newest control state; 0 before the first. period: the times between control states [s].
     """
 
     def __init__(self, closed_loop: ClosedLoop, plant: Plant, outbox: Outbox, guard: Guard, goal: GoalTime) -> None:
@@ -31,7 +31,7 @@ class StatePublisher:
         self._wall_ns = 1e9 / launch.run.speed  # ns (wall clock) in a second of plant time
         self._step = launch.step_ns / 1e9
         self._external = not plant.simulated
-        self._machine_step = -1  # of an external machine, in the newest control state
+        self._machine_step = -1  # own step of an external machine in the newest control state
         self._plant = plant
         self._outbox, self._guard, self._goal = outbox, guard, goal
 
@@ -59,17 +59,17 @@ class StatePublisher:
         self.asked_ns = message.mono
 
     def publish_again(self) -> None:
-        """Publish the newest control state once more, as the same message: in lockstep one that was lost stops time."""
+        """Publish the newest control state again, as the same message: in lockstep a lost one would stop the run."""
         state = self._asked
         if state is not None:
             self._outbox.send(
                 State, state.k, state.t, seq=state.seq, state=state.state, input=state.input, control=True,
                 final=state.final, goal_k=state.goal_k, age=state.age, latency=state.latency, readings=state.readings,
-                std=state.std, innovation=state.innovation, consistency=state.consistency,
+                std=state.std, innovation=state.innovation, consistency=state.consistency, rejected=state.rejected,
             )  # fmt: skip
             self._guard.counts["resent_states"] += 1
 
 
 def _worth(estimate: EstimateOf | None) -> dict[str, Any]:
     """The fields of a state that say what it is worth, where it is estimated."""
-    return {} if estimate is None else asdict(estimate)
+    return {} if estimate is None else asdict(estimate) | {"rejected": estimate.rejected or UNSET}

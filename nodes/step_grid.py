@@ -1,4 +1,4 @@
-"""Which steps of a run are control instants, and at which a state is published."""
+"""The grid of a run's steps: control instants, and steps at which a state is published."""
 
 from dataclasses import dataclass
 

@@ -1,8 +1,8 @@
 """Shared memory for the record and the summary of a node; they survive the death of the node's process.
 
-It is made before the first fork and belongs to no file, so neither a full disk nor the death of any process touches
-it. A node adds rows, which costs it a copy and no system call; the writer takes them to the spool (`writer.py`), and
-the launcher what is left when the run is over.
+It is made before the first fork and belongs to no file, so that neither a full disk nor the death of a process affects
+it. A node adds rows by a copy, without a system call; the writer writes them to the spool (`writer.py`), and at the end
+of the run the launcher takes the rest.
 """
 
 import json
@@ -19,24 +19,24 @@ Array = npt.NDArray[np.float64]
 
 NAMES_BYTES = 1 << 16
 SUMMARY_BYTES = 1 << 20
-MOST_LIVES = 256  # of the plant that are told apart; beyond that the last two become one
-MOST_FAULTS = 1000  # that a summary keeps where all of them do not fit
+MOST_LIVES = 256  # lives of the plant that are told apart; later ones are merged into the last
+MOST_FAULTS = 1000  # faults in a summary that would else be too long
 _COUNT, _WRITTEN, _LOST, _COLUMNS, _NAMES, _SUMMARY, _LIVES, _STARTS = range(8)  # words of the head
 _HEAD_BYTES = -(-8 * (_STARTS + MOST_LIVES) // mmap.PAGESIZE) * mmap.PAGESIZE
 _ROWS_AT = _HEAD_BYTES + NAMES_BYTES + SUMMARY_BYTES
 
 
 def shared(size: int) -> mmap.mmap:
-    """Memory that forks share, all zero, of which only what is touched is taken from the system."""
+    """Memory that forked processes share, all zero; the system provides pages only when they are touched."""
     flags = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
     return mmap.mmap(-1, size, flags=flags)
 
 
 class Store:
-    """The memory of one node: a ring of rows, the names of its columns, and the summary of its end.
+    """The memory of one node: a ring buffer of rows, the names of its columns, and its summary.
 
-    A row's number counts all rows that the node ever added, over all its lives. It has many methods because node,
-    writer and launcher each look at the same memory for something else.
+    A row's number counts all rows that the node has added, over all its lives. It has many methods, because node,
+    writer and launcher each use the memory in another way.
     """
 
     def __init__(self, room: int) -> None:
@@ -49,7 +49,7 @@ class Store:
     # the node's side
 
     def attach(self, columns: Sequence[str]) -> Array:
-        """The ring, (capacity, columns), for rows of these columns."""
+        """The ring buffer, (capacity, columns), for rows of these columns."""
         names = json.dumps(list(columns)).encode()
         if len(names) > NAMES_BYTES:
             raise ValueError(f"the names of {len(columns)} columns take more than {NAMES_BYTES} bytes")
@@ -60,7 +60,7 @@ class Store:
 
     @property
     def count(self) -> int:
-        """How many rows were ever added; each of them is whole."""
+        """The number of rows added so far, all complete."""
         return self._words[_COUNT]
 
     @count.setter
@@ -69,7 +69,7 @@ class Store:
 
     @property
     def lost(self) -> int:
-        """How many rows found no room, because nothing was written for too long."""
+        """The number of rows lost because nothing was written for too long."""
         return self._words[_LOST]
 
     @lost.setter
@@ -85,13 +85,13 @@ class Store:
             text = json.dumps(kept).encode()
         begin = _HEAD_BYTES + NAMES_BYTES
         self._memory[begin : begin + len(text)] = text
-        self._words[_SUMMARY] = len(text)  # behind the text: it is whole or not there
+        self._words[_SUMMARY] = len(text)  # after the text, so that an incomplete one does not count
 
     # the launcher's and the writer's side
 
     @property
     def ring(self) -> Array:
-        """The rows as they stand in memory."""
+        """The ring buffer as an array; empty until the node has begun."""
         if self._ring is None:
             n = self._words[_COLUMNS]
             capacity = self._room // (8 * n) if n else 0
@@ -110,7 +110,7 @@ class Store:
 
     @property
     def written(self) -> int:
-        """How many rows are in the spool, or are no longer wanted: their places are free."""
+        """The number of rows in the spool or no longer wanted, whose places are free."""
         return self._words[_WRITTEN]
 
     @written.setter
@@ -118,13 +118,13 @@ class Store:
         self._words[_WRITTEN] = written
 
     def begin_life(self) -> None:
-        """A new life of the plant: rows from now on are of another run of time."""
+        """Begin a new life of the plant: in the rows from now on time begins again."""
         life = min(self._words[_LIVES], MOST_LIVES - 1)
         self._words[_STARTS + life] = self.count
         self._words[_LIVES] = life + 1
 
     def life_of(self, number: int) -> tuple[int, int]:
-        """In which life of the plant a row was added, from 0, and the number at which the next one began."""
+        """The life of the plant in which a row was added, from 0, and the first row of the next life."""
         starts = list(self._words[_STARTS : _STARTS + self._words[_LIVES]])
         life = max(bisect_right(starts, number) - 1, 0)
         return life, starts[life + 1] if life + 1 < len(starts) else self.count
@@ -135,7 +135,7 @@ class Store:
         return ring[np.arange(first, last) % max(len(ring), 1)]
 
     def free(self, first: int, last: int) -> None:
-        """Give the memory of these rows back, as far as they fill whole pages."""
+        """Return the memory of these rows to the system, as far as they fill whole pages."""
         ring = self.ring
         while first < last:
             place = first % len(ring)
@@ -150,7 +150,7 @@ class Store:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What the node left at its end; empty if it left nothing."""
+        """The summary that the node left at its end; empty if it left none."""
         begin = _HEAD_BYTES + NAMES_BYTES
         text = self._memory[begin : begin + self._words[_SUMMARY]]
         content: dict[str, Any] = json.loads(text) if text else {}

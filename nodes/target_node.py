@@ -1,8 +1,8 @@
 """The target node: publishes the goal, with the derivatives that the law uses, for control instants to come.
 
-A goal that is a known function of time is published ahead of the states, so that the controller never waits
-for it: the answer to a state costs one round trip, and every execution mode uses the goal at exactly the state's stamp.
-The plant's status messages tell how far it is; the states themselves need not come here.
+A goal that is a known function of time is published before the states, so that the controller never waits for it: the
+answer to a state takes one round trip, and every execution mode uses the goal at exactly the state's stamp. The plant's
+statuses contain its step; this node needs no states.
 """
 
 import math
@@ -19,17 +19,17 @@ from servonode.nodes.predictor import link_periods
 from servonode.nodes.topology import TARGET
 
 CHUNK = 32  # goals published at once in lockstep, where the controller waits for them
-LEAST_CHUNK = 4  # in real time, so that reading them never holds up an answer; more where that is too slow
-LEAST_AHEAD = 256  # control instants published ahead at least: twice as many as pass between two statuses
-MOST_AHEAD = 1024  # at most: a controller keeps twice as many
-STATUSES_AHEAD = 4  # in real time: as many as pass while this many status messages come
+LEAST_CHUNK = 4  # smallest chunk in real time: reading one hardly delays an answer
+LEAST_AHEAD = 256  # least number of control instants published ahead: twice as many as pass between two statuses
+MOST_AHEAD = 1024  # largest number of them: a controller keeps twice as many
+STATUSES_AHEAD = 4  # in real time: publish ahead for the time of this many statuses
 PAUSE_S = 0.001  # between two chunks
 
 
 class TargetNode(EventNode):
     """Event-driven by the plant's status; `work` handles what has arrived and publishes one chunk.
 
-    It has a few attributes more than a dozen: constants of the run, so that nothing is looked up for a goal.
+    It has more than a dozen attributes: constants of the run, computed once.
     """
 
     def __init__(
@@ -50,12 +50,12 @@ class TargetNode(EventNode):
         self.chunk = CHUNK if launch.run.mode == "lockstep" else min(CHUNK, LEAST_CHUNK * max(1, round(per_pause)))
         self._values = np.zeros(len(self.names))
         self._plant_at = -1  # control instant of the goal, by the plant's newest status
-        self._plant_k = -1  # step of the plant in it
+        self._plant_k = -1  # step of the plant, by this status
         self._next = 0  # first control instant not yet published
-        self._readers = 0  # subscriptions that were ever made
+        self._readers = 0  # subscriptions made up to the last status
 
     def work(self) -> float:
-        """Take the plant's news and publish a chunk; how long to sleep [s] before there is more to publish."""
+        """Take the plant's statuses and publish a chunk; returns how long to sleep [s] until the next one."""
         for _, message in self.inbox.receive():
             assert isinstance(message, Status)
             self._on_status(message)
@@ -69,7 +69,7 @@ class TargetNode(EventNode):
         instant = (status.goal_k if status.goal_k >= 0 else status.k) // self.steps_per_period
         anew = status.run != self.outbox.run or self._has_new_reader()
         self.outbox.run = status.run
-        if anew or status.k == self._plant_k:  # plant or reader have started, or the plant waits for want of a goal
+        if anew or status.k == self._plant_k:  # a start of plant or reader, or a missing goal
             self._next = instant
         self._plant_at, self._plant_k = instant, status.k
         self.active, self.t = True, instant * self.steps_per_period * self.step_ns / 1e9
@@ -77,7 +77,7 @@ class TargetNode(EventNode):
             self.publish_status(status.k, status.t)
 
     def _has_new_reader(self) -> bool:
-        """Whether somebody, such as a controller that was restarted, has subscribed since this was asked last."""
+        """Whether a node, such as a restarted controller, has subscribed since the last call."""
         before, self._readers = self._readers, self.outbox.readers()
         return self._readers > before
 
@@ -97,7 +97,7 @@ class TargetNode(EventNode):
         self._next = max(self._next, last + 1)
 
     def _fail(self, k: int, t: float) -> None:
-        """A goal that is not finite ends the run: the controller gets no goal, and the reason is published."""
+        """End the run for a goal that is not finite: publish no more goals, and the reason."""
         worst = self.names[int(np.argmin(np.isfinite(self._values)))]
         text = f"target {worst} is not finite at t = {t:g} s; correct its expression or shorten the run"
         if self.failed is None:

@@ -1,8 +1,8 @@
 """The telemetry: a helper process that republishes the messages of all nodes at one address, for any viewer.
 
-`python -m servonode.nodes.telemetry RUN FOLDER PID SOCKET` serves at a socket that listens already. Each message goes
-out as two frames: NODE/TOPIC, and the payload unchanged. It reads its nodes a few tens of times a second, with
-processor time that is otherwise idle, and only the topics that its own subscribers want.
+`python -m servonode.nodes.telemetry RUN FOLDER PID SOCKET` serves at a listening socket that it inherits. Each message
+is published as two frames: NODE/TOPIC, and the payload unchanged. It polls the nodes a few tens of times a second, with
+idle processor time, and only the topics that its own subscribers want.
 """
 
 import contextlib
@@ -23,15 +23,14 @@ from servonode.nodes.topology import NODES
 
 NAME = "telemetry"
 WORDS = tuple(f"{node}/{topic}" for node, entry in NODES.items() for topic in entry.publishes)
-POLLS = 50  # a second, while somebody listens
-IDLE_S = 0.05  # between two looks at the subscriptions while nobody does
-KEPT_S = (
-    1.0  # how long a topic is still read that nobody wants any more: a subscriber that toggles costs the nodes nothing
-)
+POLLS = 50  # polls a second while there are subscribers
+IDLE_S = 0.05  # between two looks at the subscriptions without subscribers
+# how long a topic is read after its last subscriber has left, so that brief changes do not reach the nodes
+KEPT_S = 1.0
 
 
 class Followed(RawListener):
-    """The run that one launcher has started, in its folder; never another one there."""
+    """A listener to the run that one launcher has started in a folder, never to another run there."""
 
     def __init__(self, folder: str, launcher: int) -> None:
         super().__init__(folder, lambda _: {})
@@ -49,21 +48,21 @@ class Followed(RawListener):
         return self.inbox
 
     def hurry(self, pause_s: float = 0.0) -> None:
-        """Look at the run after this many seconds, or sooner."""
+        """Look for the run after this many seconds at the latest."""
         self._look_due = min(self._look_due, time.monotonic() + pause_s)
 
 
 class Telemetry:
-    """Serves subscribers, and passes on to them what comes from the run. lifeline: readable when the launcher ends."""
+    """Passes the messages of a run on to its subscribers. lifeline: a descriptor, readable when the launcher ends."""
 
     def __init__(self, publisher: Publisher, run: Followed, lifeline: int) -> None:
         self._publisher, self._run, self._lifeline = publisher, run, [lifeline]
         self._waiter = Waiter()
         self._waiter.serve(publisher.server)
-        self._wanted: dict[str, float] = {}  # the words that are read, each with the time until which they are
+        self._wanted: dict[str, float] = {}  # the topics that are read, each with the time until which it is
 
     def serve(self) -> None:
-        """Until the run has ended."""
+        """Serve until the run has ended."""
         run = self._run
         while self._goes_on():
             now = time.monotonic()
@@ -77,7 +76,7 @@ class Telemetry:
         self._publisher.server.close()
 
     def _goes_on(self) -> bool:
-        """Whether the launcher has not said that the run has ended; if it died, whether the run lives without it."""
+        """Whether to continue: the launcher has not ended the run, or has died and the run lives without it."""
         if self._lifeline:
             with contextlib.suppress(BlockingIOError):
                 if os.read(self._lifeline[0], 1):
@@ -88,7 +87,7 @@ class Telemetry:
         return bool(self._lifeline) or self._run.alive
 
     def _want(self, now: float, anew: bool) -> None:
-        """Read the topics that somebody wants now, or wanted a moment ago. anew: the run has just been found."""
+        """Subscribe to the topics that have subscribers, or had a moment ago. anew: the run has just been found."""
         wanted = self._wanted | {word: now + KEPT_S for word in WORDS if self._publisher.listened(word)}
         wanted = {word: until for word, until in wanted.items() if until > now}
         if anew or wanted.keys() != self._wanted.keys():

@@ -1,7 +1,7 @@
 """Text streams that never wait for their reader: a stopped terminal, a full pipe, or none at all.
 
-A launcher that waited for its terminal would no longer check its nodes. What cannot be written at once is kept,
-up to a bound, then the oldest is dropped; what nobody can read any more is dropped too.
+A launcher that waited for its terminal would no longer check its nodes. Output that cannot be written at once is kept,
+up to a bound; beyond it the oldest is dropped. Output that nobody can read any more is dropped too.
 """
 
 import contextlib
@@ -16,16 +16,16 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 KEPT_BYTES = 1 << 16
-SLICE_BYTES = 512  # written at once where a wait cannot be ruled out; a pipe that is writable takes it
-LAST_S = 2.0  # how long the last output may wait for a reader that takes nothing
+SLICE_BYTES = 512  # bytes of one write that might block otherwise; a writable pipe takes so many
+LAST_S = 2.0  # longest wait of the last output for a reader that takes nothing
 STANDARD = {0: "standard input", 1: "standard output", 2: "standard error"}
 
 
 class Lines(io.TextIOBase):
-    """A text stream onto a descriptor, line by line.
+    """A text stream to a descriptor, line by line.
 
-    descriptor: written to in its place, but never waited for. bound: bytes kept for a reader that is slow, None without
-    an end. failed: the first reason for which something could not be written, other than slowness.
+    descriptor: written to without ever waiting for it. bound: bytes kept for a slow reader; None: any number. failed:
+    the first error of a write; slowness is no error.
     """
 
     def __init__(self, descriptor: int, bound: int | None = KEPT_BYTES) -> None:
@@ -33,7 +33,7 @@ class Lines(io.TextIOBase):
         self._bound = bound
         self._line: list[str] = []
         self._waiting: deque[bytes] = deque()
-        self._begun = False  # the first that waits is written in part
+        self._begun = False  # whether the first waiting line is partly written
         self._size = 0
         self._closes: Callable[[], None] = lambda: None
         self._send = self._sender()
@@ -65,7 +65,7 @@ class Lines(io.TextIOBase):
         self._write()
 
     def drain(self, within_s: float = LAST_S) -> bool:
-        """Write all; False if the reader takes nothing for this long [s], or something could not be written."""
+        """Write all; False if the reader takes nothing for this long [s], or a write has failed."""
         self.flush()
         limit, left = time.monotonic() + within_s, self._size
         while self._waiting:
@@ -78,13 +78,13 @@ class Lines(io.TextIOBase):
         return self.failed is None
 
     def release(self) -> None:
-        """Close what was opened here: of a fork that has its own."""
+        """Close what was opened here, and drop all further output: for a forked child with its own stream."""
         self._closes()
         self._closes = lambda: None
         self._send = len
 
     def _drop(self) -> None:
-        """Drop the oldest beyond the bound, but not one that is written in part."""
+        """Drop the oldest lines beyond the bound, but not a partly written one."""
         while self._bound is not None and self._size > self._bound and len(self._waiting) > 1 + self._begun:
             first = self._waiting.popleft() if self._begun else b""
             self._size -= len(self._waiting.popleft())
@@ -98,7 +98,7 @@ class Lines(io.TextIOBase):
                 n = self._send(data)
             except BlockingIOError:
                 return
-            except OSError as error:  # nobody reads, or what is said cannot be kept
+            except OSError as error:  # the reader is gone, or a file cannot be written
                 self.failed = self.failed or error
                 n = len(data)
             self._size -= n
@@ -114,7 +114,7 @@ class Lines(io.TextIOBase):
         poll.poll(within_s * 1e3)
 
     def _sender(self) -> Callable[[bytes], int]:
-        """What writes to the descriptor without waiting, and without changing how others write to it."""
+        """A function that writes to the descriptor without waiting, and without changing its mode for others."""
         mode = os.fstat(self._descriptor).st_mode
         if stat.S_ISSOCK(mode):
             copy = socket.socket(fileno=os.dup(self._descriptor))
@@ -129,7 +129,7 @@ class Lines(io.TextIOBase):
         return lambda data: os.write(opened, data)
 
     def _carefully(self, data: bytes) -> int:
-        """Where the terminal or pipe cannot be opened again: a little, and only when it can take it."""
+        """Write a little, and only if it is writable: for a terminal or pipe that cannot be opened again."""
         poll = select.poll()
         poll.register(self._descriptor, select.POLLOUT)
         if not poll.poll(0):
@@ -138,20 +138,20 @@ class Lines(io.TextIOBase):
 
 
 def _opened_anew(descriptor: int) -> int:
-    """The same terminal or pipe, opened once more and non-blocking, so that others who hold it are not; or -1."""
+    """The same terminal or pipe, opened again as non-blocking, so that other holders stay blocking; or -1."""
     flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     with contextlib.suppress(OSError):
         return os.open(f"/proc/self/fd/{descriptor}", flags)
     with contextlib.suppress(OSError):  # another user's terminal, as after su
-        os.tcgetpgrp(descriptor)  # it is the one that controls this process
+        os.tcgetpgrp(descriptor)  # raises unless it is the controlling terminal
         return os.open("/dev/tty", flags)
     return -1
 
 
 @contextlib.contextmanager
 def never_waiting() -> Iterator[tuple[Lines | None, Lines | None]]:
-    """Standard output and standard error as `Lines` meanwhile; None each where it is no descriptor (in a test)."""
-    import logging  # not for the operator's verbs, which load this module too and must be quick
+    """Replace standard output and error by `Lines`; yields them, None for one without a descriptor (in a test)."""
+    import logging  # imported here, because the operator's commands import this module and must be quick
 
     before = sys.stdout, sys.stderr
     out, error = _lines(sys.stdout, None), _lines(sys.stderr, KEPT_BYTES)
@@ -177,14 +177,15 @@ def _lines(stream: object, bound: int | None) -> Lines | None:
     try:
         stream.flush()
         return Lines(stream.fileno(), bound)
-    except OSError:  # no descriptor, or one that takes nothing
+    except OSError:  # no descriptor, or one that cannot be used
         return None
 
 
 def drain_output(printed: Lines | None, said: Lines | None, code: int, wanted: bool) -> int:
-    """Wait a little for the readers of what was printed last; the exit code, 1 for 0 where the result was lost.
+    """Wait a little for the readers of the last output; returns the exit code, not 0 where a result was lost.
 
-    wanted: a result that nobody reads, or not in time, is lost; else it need not be read, as on a stopped terminal.
+    wanted: whether a result that is not read in time counts as lost; else it need not be read, as on a stopped
+    terminal.
     """
     taken = printed is None or printed.drain()
     if printed is not None and not taken and (wanted or not isinstance(printed.failed, BrokenPipeError | None)):
@@ -198,7 +199,7 @@ def drain_output(printed: Lines | None, said: Lines | None, code: int, wanted: b
 
 
 def fill_closed() -> list[int]:
-    """Put the null device in the place of standard descriptors that are closed; those that were.
+    """Open the null device for closed standard descriptors; returns those that were closed.
 
     Else a socket or a pipe would get their numbers, and be written to.
     """

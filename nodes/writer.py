@@ -1,8 +1,8 @@
-"""The writer: a process that takes rows and messages to the spool during the run, and outlives all nodes.
+"""The writer: a process that writes rows and messages to the spool during the run, and outlives all nodes.
 
-Nobody waits for it. It reads what the nodes have put into shared memory (`store.py`, `frame_store.py`), a few times a
-second, and ends when the launcher and all nodes have: it holds the reading end of a pipe whose writing end all of them
-hold. Where the launcher died before it had made the files, the writer makes them.
+No process waits for it. A few times a second it reads the shared memory of the nodes (`store.py`, `frame_store.py`). It
+ends when the launcher and all nodes have ended: it holds the read end of a pipe, and they hold the write end. If the
+launcher dies before it has made the files, the writer makes them.
 """
 
 import gc
@@ -20,23 +20,23 @@ from servonode.nodes.spool import about_block, append, frames_block, names_block
 from servonode.nodes.store import Store, shared
 
 FLUSH_S = 0.2
-SETTLE_S = 0.001  # a row that was counted on another core is whole by then, whatever the processor reorders
-MOST_ROWS = 1 << 15  # of one block
+SETTLE_S = 0.001  # after this time a row counted on another core is complete, however the processor reorders
+MOST_ROWS = 1 << 15  # rows of one block
 NICE = 5
-_SIZE, _DELIVERED, _FAILED = range(3)  # words that launcher and writers share
+_SIZE, _DELIVERED, _FAILED = range(3)  # words of the memory that launcher and writers share
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 
 @dataclass(frozen=True)
 class Files:
-    """Where a record goes: the spool, open, and its name if it has one."""
+    """The output of a record: the descriptor of the spool, and its path if it has one."""
 
     descriptor: int
     spool: Path | None
 
 
 class Spooler:
-    """Takes rows from the stores to the spool; where it left off stands in shared memory, for a writer after it."""
+    """Writes rows from the stores to the spool; its position is in shared memory, for a writer that replaces it."""
 
     def __init__(self, files: Files, stores: Mapping[str, Store], frames: Mapping[str, FrameStore]) -> None:
         self.files = files
@@ -48,12 +48,12 @@ class Spooler:
 
     @property
     def size(self) -> int:
-        """How many bytes of the spool are whole blocks."""
+        """The size of the spool's complete blocks [bytes]."""
         return self._words[_SIZE]
 
     @property
     def delivered(self) -> bool:
-        """Whether the launcher has made the files, or has said why not: then the writer makes none."""
+        """Whether the launcher has made the files, or has reported why not; then the writer makes none."""
         return bool(self._words[_DELIVERED])
 
     @delivered.setter
@@ -62,22 +62,22 @@ class Spooler:
 
     @property
     def failed(self) -> bool:
-        """Whether the spool could not be written when it was tried last."""
+        """Whether the last attempt to write to the spool failed."""
         return bool(self._words[_FAILED])
 
     def begin(self, about: dict[str, object]) -> None:
-        """Write the first block. Raises OSError where that cannot be."""
+        """Write the first block. Raises OSError where that fails."""
         self._append(about_block(about))
 
     def all_written(self) -> bool:
-        """Whether every row and every message is in the spool, but what came after the recording had ended."""
+        """Whether every row, and every message up to the end of the recording, is in the spool."""
         rows = all(store.written == store.count for store in self.stores.values())
         return rows and all(frames.ended or frames.written == frames.count for frames in self.frames.values())
 
     def spool(self, warn: Callable[[str], None]) -> None:
-        """Write all that has come. Rows that do not fit are kept where they are, for the next time.
+        """Write all that has come.
 
-        Messages are too many for that: their recording ends.
+        Rows that do not fit stay in memory until the next call. Messages are too many for that: their recording ends.
         """
         counts = {node: store.count for node, store in self.stores.items()}
         sizes = {node: frames.count for node, frames in self.frames.items()}
@@ -98,7 +98,7 @@ class Spooler:
 
     @property
     def _left(self) -> str:
-        """What is left to do where nothing can be written, in words."""
+        """What happens to the record where nothing can be written, in words."""
         if self.frames:
             return "the recording ends here; the run continues, and rows stay in memory until they can be written"
         return "the record stays in memory until it can be"
@@ -118,7 +118,7 @@ class Spooler:
             life, following = store.life_of(first)
             last = min(count, following, first + MOST_ROWS)
             self._append(rows_block(node, life, first, store.rows(first, last)))
-            store.free(first, last)  # before the node may use the places again
+            store.free(first, last)  # before `written` lets the node use the places again
             store.written = last
 
     def _append(self, data: bytes) -> None:
@@ -126,10 +126,10 @@ class Spooler:
 
 
 def write(spooler: Spooler, lifeline: int, make_files: Callable[[], None]) -> int:
-    """The life of the writer's process; its exit code. `lifeline` ends when launcher and nodes have."""
+    """Run the writer in this process; returns the exit code. lifeline: ends when launcher and nodes have ended."""
     for number in _IGNORED:
-        signal.signal(number, signal.SIG_IGN)  # whoever stops all processes of a run wants its record
-    gc.disable()  # what was inherited is the launcher's: nothing of it is to be closed here
+        signal.signal(number, signal.SIG_IGN)  # a stop of all processes of the run must not lose the record
+    gc.disable()  # inherited objects are the launcher's and must not be closed here
     with suppress(OSError):
         os.nice(NICE)
     _close_all_but(lifeline, spooler.files.descriptor)
@@ -142,14 +142,14 @@ def write(spooler: Spooler, lifeline: int, make_files: Callable[[], None]) -> in
 
 
 def _ended(lifeline: int) -> bool:
-    """Sleep until it is time to write, or somebody asks for it; whether launcher and all nodes have ended."""
+    """Sleep until it is time to write, or the launcher asks for it; returns whether launcher and nodes have ended."""
     poll = select.poll()
     poll.register(lifeline, select.POLLIN)
     return bool(poll.poll(FLUSH_S * 1e3)) and not os.read(lifeline, 4096)
 
 
 def _close_all_but(*kept: int) -> None:
-    """Close what was inherited: sockets, and the terminal's other copies, whose end somebody may wait for."""
+    """Close inherited descriptors: sockets, and copies of the terminal, for whose end another process may wait."""
     begin = 3
     for descriptor in sorted(kept):
         os.closerange(begin, descriptor)
@@ -158,5 +158,5 @@ def _close_all_but(*kept: int) -> None:
 
 
 def _warn(text: str) -> None:
-    with suppress(OSError):  # nobody listens any more
+    with suppress(OSError):  # nobody reads any more
         os.write(2, f"{text}\n".encode())

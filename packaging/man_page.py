@@ -28,7 +28,7 @@ TAIL = """\
 .SH ENVIRONMENT
 .TP
 .B SERVONODE_RUNTIME_DIR
-the folder of runs that are going on (default: servonode in XDG_RUNTIME_DIR)
+the folder of runs in progress (default: servonode in XDG_RUNTIME_DIR)
 .TP
 .B XDG_CACHE_HOME
 where compiled kernels are kept, in servonode (default: ~/.cache)

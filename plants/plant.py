@@ -28,12 +28,14 @@ class EstimateOf(msgspec.Struct, frozen=True):
     """What an estimated state is worth, with what its readings were since the one before.
 
     std: standard deviation by entry of the state. innovation: by sensor, the last reading less its prediction.
-    consistency: `nis`, the squared innovations of all `readings` in units of their predicted covariance.
+    consistency: `nis`, the squared innovations of all `readings` in units of their predicted covariance. rejected: by
+    sensor, how many more the gate rejected.
     """
 
     std: dict[str, float]
     innovation: dict[str, float]
     consistency: dict[str, float]
+    rejected: dict[str, float]
 
 
 class Reading(msgspec.Struct, frozen=True):

@@ -78,6 +78,21 @@ def circle(centre: Points, radius: float, n: int = 49) -> Points:
     return points
 
 
+def signed(value: float, digits: int) -> str:
+    """A number with its sign and so many digits after the point; what is rounded to zero has a plus."""
+    return f"{round(value, digits) + 0.0:+.{digits}f}".replace("-", "\u2212")
+
+
+def leaning_by(word: str, angle: float) -> str:
+    """The caption of a lean of this name [rad]: its word, and its true size in degrees."""
+    return f"{word} {signed(float(np.degrees(angle)), 1)}°"
+
+
+def shown_larger(title: str, what: str, factor: float) -> str:
+    """The title of a view that shows something so many times as large; a factor of 1 is not named."""
+    return title if factor == 1.0 else f"{title}, {what} shown x{factor:g}"
+
+
 def line_through(point: Points, direction: Points, low: Points, high: Points) -> Points:
     """The ends (2, 2) of a line through a point (2,) along a direction (2,) in a region; (0, 2) where it misses it."""
     with np.errstate(divide="ignore", invalid="ignore"):

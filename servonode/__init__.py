@@ -2,7 +2,7 @@
 
 `load`, `simulate`, `run` and `check` take a launch file, by its path, by the name of a packaged one or as nested
 mappings; `read_recording` reads the run in a recording. `arm`, `disarm`, `reset`, `estop` and `status` are for a run
-that is going on. `mechanics` holds the functions that define a machine, `controllers` those that define a goal.
+in progress. `mechanics` holds the functions that define a machine, `controllers` those that define a goal.
 
 The rooms stand at the top of a checkout and are subpackages of `servonode` everywhere: import `servonode.mechanics`,
 never `mechanics`.

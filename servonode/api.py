@@ -110,7 +110,7 @@ def run(
             machine is armed, hardware waits.
 
     Raises:
-        LaunchError, CacheError, CallError: as `load`; BusError: a run of this name is going on, or its folder cannot
+        LaunchError, CacheError, CallError: as `load`; BusError: a run of this name is in progress, or its folder cannot
         be had; RunFailed: nothing was recorded; KeyboardInterrupt: it was broken off, after the machine was stopped.
 
     >>> import servonode

@@ -17,7 +17,7 @@ from servonode.errors import ServonodeError, StatementError, did_you_mean, plain
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import Machine, Matrices
 from servonode.result import Named, Run
-from servonode.tables import Row, Tabular, named, several, valued
+from servonode.tables import Row, Tabular
 
 if TYPE_CHECKING:
     from servonode.analysis.check import Report
@@ -47,24 +47,7 @@ class Loop(Tabular):
 
     def table(self) -> tuple[str, list[Row]]:
         """The machine with its initial state, the program with its residuals, times."""
-        launch, control, described = self.closed_loop.launch, self.closed_loop.control, self.machine.description
-        start = (valued(each.name, self.start[each.name], each.unit) for each in described.state)
-        rows = [("machine", f"{described.name}: {described.description}"), ("initial state", several(start, 8))]
-        rows += [("inputs", several(named(each.name, each.unit) for each in described.inputs))]
-        if control:
-            program = control.law.description
-            found = zip(program.residuals, program.relative_degrees, strict=True)
-            rows += [("program", program.name)]
-            shown = (f"{named(each.name, each.unit)} of relative degree {degree}" for each, degree in found)
-            rows += [("residuals", several(shown))]
-        else:
-            rows += [("program", "none: the inputs are zero" if described.inputs else "none")]
-        period = f", control every {launch.period_ns / 1e9:g} s" if launch.period_ns and control else ""
-        integrator = launch.plant.integrator
-        rows += [
-            ("time", f"{launch.duration_ns / 1e9:g} s in steps of {launch.step_ns / 1e9:g} s ({integrator}){period}")
-        ]
-        return f"Loop {launch.name}", rows
+        return f"Loop {self.closed_loop.launch.name}", self.closed_loop.table()[1]
 
     @property
     def machine(self) -> Machine:
@@ -361,7 +344,7 @@ def _time(t: float) -> float:
 
 
 def number(word: str, value: Any) -> float:
-    """The value as a float. StatementError where it is none."""
+    """The value as a float. StatementError where it is not a number."""
     try:
         return float(value)
     except (TypeError, ValueError):

@@ -112,7 +112,8 @@ def shown(loop: servonode.Loop, run: servonode.Run) -> list[Any]:
     model = loop.closed_loop.source.build()
     program = loop.closed_loop.control.source.build(model, loop.closed_loop.control.options)
     symbolic = [loop.equations(), loop.servo()]
-    return [loop, run, loop.check(), loop.machine, model, program, loop.closed_loop.control.law, *symbolic]
+    numbers = [loop.closed_loop, loop.matrices(0.0)]
+    return [loop, run, loop.check(), loop.machine, model, program, loop.closed_loop.control.law, *numbers, *symbolic]
 
 
 def test_everything_shows_itself_in_few_lines_and_at_once(loop: servonode.Loop, run: servonode.Run) -> None:
@@ -137,6 +138,23 @@ def test_a_run_says_what_it_was_how_it_ended_and_where_it_is(run: servonode.Run)
     assert largest in said["largest residual"]
     assert f"X = {run.state['X'][-1]:.4g} m" in said["state at the end"]
     assert said["columns"].endswith(f"{len(run.t)} rows")
+
+
+def test_a_closed_loop_says_what_its_loop_says(loop: servonode.Loop) -> None:
+    title, *lines = repr(loop.closed_loop).splitlines()
+    assert title == "Closed loop trailer_pursuit"
+    assert lines == repr(loop).splitlines()[1:]
+    assert any(line.startswith("  program        pursuit") for line in lines)
+
+
+def test_matrices_say_what_they_are_and_their_few_numbers(loop: servonode.Loop) -> None:
+    title, *lines = repr(loop.matrices(0.0)).splitlines()
+    assert title == "Full form M q'' + h = B tau + A^T Lambda, A q'' = gamma"
+    assert lines[0] == "  M      mass matrix, 6 x 6"
+    assert [line.split()[0] for line in lines if not line.startswith("   ")] == ["M", "h", "B", "A", "gamma"]
+    full = servonode.load({"run": {"duration": 1.0}, "plant": {"machine": pendulum}}).matrices(0.0, {"theta": 0.5})
+    assert "  M      mass matrix, 1 x 1: [[1.]]" in repr(full).splitlines()
+    assert f"  h      bias, 1: [{9.81 * np.sin(0.5):.4f}]" in repr(full).splitlines()
 
 
 def test_a_run_with_a_fault_says_which_and_when() -> None:

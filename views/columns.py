@@ -13,38 +13,43 @@ APART = 0.06  # in; between a panel and the words above the next one
 
 @dataclass(frozen=True)
 class Placed:
-    """A panel that is to be placed: the words above it for a certain width, and what draws it with them."""
+    """A panel that is to be placed: the words above it for a certain width, and what draws it with them.
+
+    has_own_time: its time ends elsewhere than that of the others.
+    """
 
     head: Callable[[float], Head]
-    draw: Callable[[Any, Head, bool], None]  # axis, head, whether it is the lowest of its column
+    draw: Callable[[Any, Head], None]
+    has_own_time: bool = False
 
 
 def column(panels: Sequence[Placed], left: float, width: float, height: float) -> list[Cell]:
     """The axes of one column [in], which share its height evenly."""
-    heads = [each.head(width) for each in panels]
-    free = height - sum(head.height for head in heads) - _between(len(panels))
+    heads, below = [each.head(width) for each in panels], _below(panels)
+    free = height - sum(head.height for head in heads) - sum(below)
     each_height, top, cells = free / len(panels), 0.0, []
     for number, (panel, head) in enumerate(zip(panels, heads, strict=True)):
-        lowest = number == len(panels) - 1
+        timed = panel.has_own_time or number == len(panels) - 1
 
-        def draw(axis: Any, panel: Placed = panel, head: Head = head, lowest: bool = lowest) -> None:
-            axis.tick_params(labelbottom=lowest)
-            if lowest:
+        def draw(axis: Any, panel: Placed = panel, head: Head = head, timed: bool = timed) -> None:
+            axis.tick_params(labelbottom=timed)
+            if timed:
                 axis.set_xlabel("time $t$ [s]")
-            panel.draw(axis, head, lowest)
+            panel.draw(axis, head)
 
         cells.append(Cell(left, top + head.height, width, each_height, draw))
-        top += head.height + each_height + TICKS + APART
+        top += head.height + each_height + below[number]
     return cells
 
 
 def needed(panels: Sequence[Placed], width: float, height: float = HEIGHT) -> float:
     """The height [in] that a column wants, with axes of this height."""
-    return sum(each.head(width).height + height for each in panels) + _between(len(panels))
+    return sum(each.head(width).height + height for each in panels) + sum(_below(panels))
 
 
-def _between(count: int) -> float:
-    return (TICKS + APART) * (count - 1) + NAMED
+def _below(panels: Sequence[Placed]) -> list[float]:
+    """The room [in] below each axis of a column."""
+    return [*((NAMED if each.has_own_time else TICKS) + APART for each in panels[:-1]), NAMED]
 
 
 def block(panels: Sequence[Placed], columns: int = 2) -> Row:

@@ -15,12 +15,12 @@ from servonode.mechanics.description import Quantity
 from servonode.plants.view import View
 from servonode.views import limits
 from servonode.views.columns import Placed
+from servonode.views.curves import THICK, Curve, Curves
 from servonode.views.heads import Head
 from servonode.views.layout import FULL, placed_rows
 from servonode.views.outlines import box_of, draw_line
 from servonode.views.palette import INK, SOURCES
-from servonode.views.panels import THICK, Curve, draw_curves
-from servonode.views.planes import AROUND, DASHED, FLATTEST, framed, rounded_ticks
+from servonode.views.planes import AROUND, DASHED, framed, rounded_ticks
 from servonode.views.scene import Scene
 from servonode.views.sheet import LEFT, PIXELS, PRINT, WIDTH, Cell, Row, figure_of, label_axes
 from servonode.views.symbols import mathtext, plain, titles, unit_text
@@ -194,14 +194,18 @@ def _names_row(sources: Sequence[Compared]) -> Row:
 def _placed(sources: Sequence[Compared], panel: ComparedPanel) -> Placed:
     names = [mathtext(name.removeprefix(RESIDUAL)) for name in panel.names] if len(panel.names) > 1 else []
     t = max((each.t for each in sources), key=lambda each: float(each[-1]))
+    drawn = Curves.of(
+        t, panel.curves, panel.logarithmic, panel.floor, any(each.run and each.run.fault for each in sources)
+    )
+    title = drawn.entitled(panel.title)
 
-    def draw(axis: Any, head: Head, _lowest: bool) -> None:
+    def draw(axis: Any, head: Head) -> None:
         from matplotlib.lines import Line2D
 
-        draw_curves(axis, t, panel.curves, panel.logarithmic, panel.floor)
+        drawn.draw(axis)
         head.draw(axis, [Line2D([], [], color=INK, ls=dashes) for _, dashes in zip(names, DASHES, strict=False)])
 
-    return Placed(lambda width: Head.of(panel.title, names, width), draw)
+    return Placed(lambda width: Head.of(title, names, width), draw, drawn.brief)
 
 
 # the map
@@ -226,14 +230,15 @@ class ComparedPlane:
     view: View
     low: Array
     high: Array
+    wanted: dict[str, Array]  # the paths that are wanted, by legend name: of targets, and fixed ones
 
     @classmethod
     def of(cls, sources: Sequence[Compared], view: View) -> Self:
         """What the sources that have the path take up."""
         drawn = [path for _, path in cls._paths(sources, view)] + [path.T for _, path in goal_paths(sources, view)]
         drawn += [line for source in sources if has_path(source, view) for line in _outline(source, view)]
-        low, high = framed(*box_of(drawn), AROUND, FLATTEST)
-        return cls(sources, view, low, high)
+        low, high = framed(*box_of(drawn), AROUND)
+        return cls(sources, view, low, high, _wanted(sources, view, low, high))
 
     @staticmethod
     def _paths(sources: Sequence[Compared], view: View) -> list[tuple[int, Array]]:
@@ -250,22 +255,13 @@ class ComparedPlane:
         width, height = self.high - self.low
         return float(width / height)
 
-    def wanted(self) -> dict[str, Array]:
-        """The paths that are wanted, by legend name: of targets, and fixed ones."""
-        paths = {"target" + i * " ": path.T for i, (_, path) in enumerate(goal_paths(self.sources, self.view))}
-        for source in self.sources:
-            own = own_view(source, self.view)
-            if source.run and own:
-                paths |= wanted_paths(source.run.closed_loop, own, self.low, self.high)
-        return paths
-
     def head(self, width: float) -> Head:
         """What stands above an axis of this width [in]."""
-        return Head.of(self.view.title or "paths", list(dict.fromkeys(map(str.strip, self.wanted()))), width)
+        return Head.of(self.view.title or "paths", list(dict.fromkeys(map(str.strip, self.wanted))), width)
 
     def draw(self, axis: Any, width: float, height: float) -> None:
         """Draw it into an axis of this size [in]."""
-        marks = {name.strip(): axis.plot(*path.T, **DASHED)[0] for name, path in self.wanted().items()}
+        marks = {name.strip(): axis.plot(*path.T, **DASHED)[0] for name, path in self.wanted.items()}
         for i, path in self._paths(self.sources, self.view):
             look: Any = {"color": COLORS[i], "zorder": 2}
             axis.plot(*path.T, linewidth=width_of(i, len(self.sources)), **look)
@@ -277,6 +273,16 @@ class ComparedPlane:
         rounded_ticks(axis, width, height)
         label_axes(axis, *self.view.axes)
         self.head(width).draw(axis, list(marks.values()))
+
+
+def _wanted(sources: Sequence[Compared], view: View, low: Array, high: Array) -> dict[str, Array]:
+    """The paths that are wanted in a region, by legend name; those of further targets have spaces behind it."""
+    paths = {"target" + i * " ": path.T for i, (_, path) in enumerate(goal_paths(sources, view))}
+    for source in sources:
+        own = own_view(source, view)
+        if source.run and own:
+            paths |= wanted_paths(source.run.closed_loop, own, low, high)
+    return paths
 
 
 def width_of(number: int, of: int) -> float:

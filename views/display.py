@@ -29,7 +29,7 @@ def gui_backend() -> str:
     """The backend of matplotlib that opens windows here, loaded.
 
     Raises:
-        NoDisplay: there is none.
+        NoDisplay: there is no such backend.
     """
     asked = os.environ.get("MPLBACKEND", "")
     linux = sys.platform.startswith("linux")

@@ -9,8 +9,8 @@ from servonode.views.sheet import LEFT, NAMED, RIGHT, WIDTH, Cell, Row
 
 FULL = WIDTH - LEFT - RIGHT  # in; of an axis as wide as the page
 WIDE = 1.7  # width over height from which a plane wants the whole width
-HIGHEST, LOWEST = 3.4, 1.7  # in; of a plane's axis, and of one of two that share a row
-NARROWEST = 1.8  # in; of a plane's axis beside another one
+HIGHEST, LOWEST = 3.4, 1.6  # in; of a plane's axis, and of one of two that share a row
+NARROWEST, BESIDE = 2.15, 1.9  # in; of a plane's axis beside another one, and beside panels
 MOST = 0.44  # of the page's width, for a plane beside panels
 
 
@@ -33,8 +33,7 @@ class Plane(Protocol):
 
 def placed_rows(planes: Sequence[Plane], panels: Sequence[Placed], between: Sequence[Row] = ()) -> list[Row]:
     """Planes, wide ones first, then rows that stand between, then panels; a single plane has panels beside it."""
-    shared = _shared_height(planes) if len(planes) == 2 else 0.0
-    both = shared >= LOWEST and min(shared * each.aspect for each in planes) >= NARROWEST
+    both = len(planes) == 2 and _shared(planes)[0] >= LOWEST
     wide = [each for each in planes if each.aspect >= WIDE and not both]
     others = [each for each in planes if each.aspect < WIDE or both]
     rows = [wide_row(each) for each in wide]
@@ -58,15 +57,17 @@ def wide_row(plane: Plane) -> Row:
     return Row(head + height + NAMED, [_plane(plane, LEFT, head, FULL, height)])
 
 
-def _shared_height(planes: Sequence[Plane]) -> float:
-    """The height [in] of planes that share a row."""
-    return (WIDTH - len(planes) * (LEFT + RIGHT)) / sum(each.aspect for each in planes)
+def _shared(planes: Sequence[Plane]) -> tuple[float, list[float]]:
+    """The height [in] of planes that share a row, and their widths, none so narrow that its words have no room."""
+    free, aspects = WIDTH - len(planes) * (LEFT + RIGHT), [each.aspect for each in planes]
+    wide = [each for each in aspects if free * each >= NARROWEST * sum(aspects)]
+    height = min((free - NARROWEST * (len(aspects) - len(wide))) / sum(wide), HIGHEST)
+    return height, [max(height * each, NARROWEST) for each in aspects]
 
 
 def planes_row(planes: Sequence[Plane]) -> Row:
     """Planes side by side, of the same height."""
-    height = min(_shared_height(planes), HIGHEST)
-    widths = [height * each.aspect for each in planes]
+    height, widths = _shared(planes)
     heads = [each.head(width).height for each, width in zip(planes, widths, strict=True)]
     left, cells = LEFT, []
     for plane, width in zip(planes, widths, strict=True):
@@ -77,8 +78,8 @@ def planes_row(planes: Sequence[Plane]) -> Row:
 
 def plane_and_panels(plane: Plane, panels: Sequence[Placed]) -> tuple[Row, Sequence[Placed]]:
     """A plane with panels at its right, and the panels that are left."""
-    width = min(MOST * WIDTH, HIGHEST * 1.2 * plane.aspect)
-    height = width / plane.aspect
+    width = max(min(MOST * WIDTH, HIGHEST * 1.2 * plane.aspect), BESIDE)
+    height = min(width / plane.aspect, HIGHEST * 1.2)
     head = plane.head(width).height
     right, rest = beside(panels, LEFT + width + RIGHT + LEFT, head + height + NAMED)
     return Row(head + height + NAMED, [_plane(plane, LEFT, head, width, height), *right]), rest

@@ -193,7 +193,7 @@ Film = Callable[[Path, Iterator[bytes]], None]
 
 
 def film_of(plan: Plan, reel: Reel) -> Film:
-    """The function that writes frames into a file: ffmpeg, or pillow where there is none."""
+    """The function that writes frames into a file: ffmpeg, or pillow where ffmpeg is missing."""
     program, rate = ffmpeg(), f"{plan.fps:.6g}"
     if plan.file.suffix.lower() == ".mp4":
         return partial(_ffmpeg, [str(program), *_raw(reel, rate), *MP4])

@@ -1,4 +1,4 @@
-"""The colours of all pictures: each has one meaning, and they differ for colour-blind readers and in grey print.
+"""The colours of all pictures: each has one meaning, and they differ in grey and for every kind of colour vision.
 
 Curves are blue, orange, purple and light blue, in this order; what is wanted is red and dashed; forces are green,
 pink and brown; the machine itself is dark.
@@ -10,3 +10,4 @@ GOAL = "#c1272d"  # what is wanted: a target, a path
 PALETTE = ("#0072b2", "#e69f00", "#5b2a86", "#56b4e9")  # of the curves of one axis, paths of a plane
 ARROWS = ("#009e73", "#cc79a7", "#7f4f24")  # of forces and moments
 SOURCES = (*PALETTE, *ARROWS, INK)  # of the runs of a comparison
+SHADE = "#eef1f4"  # the time in which a machine is beyond what its model describes

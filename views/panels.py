@@ -1,6 +1,6 @@
 """The panels of a picture: what the machine did over time, an axis for each group of curves."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -11,14 +11,14 @@ import numpy.typing as npt
 from servonode.closed_loop.run import Run
 from servonode.mechanics.description import MachineDescription, Quantity
 from servonode.views import limits
+from servonode.views.curves import Curve
+from servonode.views.estimates import estimate_columns, window_s
 from servonode.views.palette import PALETTE as PALETTE
 from servonode.views.symbols import mathtext, plain, titles, unit_text
 
 Array = npt.NDArray[np.float64]
 LEAST = 1e-9  # of what is smallest on a logarithmic axis to what is largest
-THICK, THIN = 1.2, 0.5  # pt; of a curve, and of one that turns so often that it would be a band
 DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", *((0, (n, 1, 1, 1)) for n in range(2, 40)))
-OFTEN, LEVELS = 40, 300  # turns per inch; heights on an axis that can be told apart
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,8 @@ class PanelSpec:
     """What one axis shows: its label, its curves by legend name with the column of each.
 
     logarithmic: of the values only the size is shown, on a logarithmic axis. title: what they are in words, with
-    symbol and unit; maths: the same for matplotlib. units: by legend name.
+    symbol and unit; maths: the same for matplotlib. units: by legend name. expected: by legend name the column of what
+    a curve is expected to be, which is drawn beside it.
     """
 
     label: str
@@ -35,6 +36,7 @@ class PanelSpec:
     title: str = ""
     maths: str = ""
     units: Mapping[str, str] = field(default_factory=dict)
+    expected: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class Panel:
     spec: PanelSpec
     columns: dict[str, Array]
     floors: dict[str, float]
+    expected: dict[str, Array] = field(default_factory=dict)
 
     @property
     def seen(self) -> dict[str, Array]:
@@ -71,10 +74,13 @@ class Panel:
         """Whether a curve is zero to rounding throughout."""
         return limits.largest([self.columns[name]]) <= self.floors[name]
 
-    def curves(self) -> "list[Curve]":
+    def curves(self) -> list[Curve]:
         """What is drawn, each quantity in the colour of its place."""
         looks = dict(zip(self.columns, product(DASHES, PALETTE), strict=False))
-        return [Curve(mathtext(name), values, looks[name][1], looks[name][0]) for name, values in self.seen.items()]
+        return [
+            Curve(mathtext(name), values, looks[name][1], looks[name][0], expected=self.expected.get(name))
+            for name, values in self.seen.items()
+        ]
 
 
 def panel_specs(description: MachineDescription, residuals: Sequence[str], units: Any = None) -> list[PanelSpec]:
@@ -124,8 +130,10 @@ def panels_of(run: Run, known: Mapping[str, Array]) -> list[Panel]:
     description = run.closed_loop.machine.description
     specs = panel_specs(description, list(run.residual), units) + _watch_specs(run)
     if run.estimate is not None:
-        specs += estimate_specs(list(run.estimate.residual), units)
-        columns |= {name: np.abs(values) for name, values in run.estimate.columns.items()}
+        columns |= {f"true_residual_{name}": np.abs(values) for name, values in run.estimate.residual.items()}
+        columns |= (found := estimate_columns(run))
+        specs += _sizes("true residual", "true residuals", list(run.estimate.residual), units)
+        specs += estimate_specs(description.state, found, window_s(run))
     scales = _scales((*description.state, *description.outputs, *description.inputs), known)
     return [_panel(each, columns, scales) for each in specs]
 
@@ -133,7 +141,8 @@ def panels_of(run: Run, known: Mapping[str, Array]) -> list[Panel]:
 def _panel(spec: PanelSpec, columns: Mapping[str, Array], scales: Mapping[str, float]) -> Panel:
     units = {name: spec.units.get(name, "1") for name in spec.curves}
     floors = {name: limits.floor_of(unit, scales.get(unit, 0.0)) for name, unit in units.items()}
-    return Panel(spec, {name: columns[column] for name, column in spec.curves.items()}, floors)
+    shown, expected = ({name: columns[each[name]] for name in each} for each in (spec.curves, spec.expected))
+    return Panel(spec, shown, floors, expected)
 
 
 def _scales(quantities: Iterable[Quantity], known: Mapping[str, Array]) -> dict[str, float]:
@@ -174,70 +183,28 @@ def _watch_specs(run: Run) -> list[PanelSpec]:
     return [_spec([known[name] for name in names]) for names in _by_unit(watches)]
 
 
-def estimate_specs(residuals: Sequence[str], units: Any = None) -> list[PanelSpec]:
-    """What the residuals truly were, where the law worked on an estimate, and its squared errors."""
-    true = _sizes("true residual", "true residuals", residuals, units or {}) if residuals else []
-    words = "squared errors, 1 where they are as expected"
-    return [*true, PanelSpec("NIS, NEES", {"NIS": "nis", "NEES": "nees"}, True, words, words)]
+def estimate_specs(states: Sequence[Quantity], columns: Collection[str], window: float) -> list[PanelSpec]:
+    """The errors of an estimate, an axis for each unit, and its squared errors as means over a window [s].
 
-
-@dataclass(frozen=True)
-class Curve:
-    """A column over its own time [s] (absent: that of its axis), and how it is drawn."""
-
-    name: str
-    values: Array
-    color: str
-    dashes: Any = "-"
-    width: float = THICK
-    t: Array | None = None
-
-
-def draw_curves(axis: Any, t: Array, curves: Sequence[Curve], logarithmic: bool, floor: float = 0.0) -> int:
-    """Curves over time between round limits; sizes on a logarithmic axis where that is wanted and says something.
-
-    Gives the power of ten by which the values are divided at the ticks.
+    columns: what is known of it, see `estimate_columns`.
     """
-    columns = [each.values for each in curves]
-    positive = positive_sizes(columns)
-    logarithmic = spans_decades(positive, logarithmic)
-    found = limits.log_limits(columns, floor) if logarithmic else limits.round_limits(columns)
-    inches = axis.get_position().width * axis.figure.get_figwidth()
-    for each in curves:
-        shown = np.where(each.values > 0, each.values, np.nan) if logarithmic else each.values
-        band = turns(shown, found, logarithmic) > OFTEN * inches
-        times, width = t if each.t is None else each.t, each.width * (THIN / THICK if band else 1.0)
-        axis.plot(times, shown, color=each.color, linestyle=each.dashes, linewidth=width, label=each.name)
-    limits.apply(axis, found, logarithmic)
-    axis.set_xlim(*limits.time_limits(t))
-    limits.divide_times(axis)
-    return found.power
+    units = {each.name: each.unit for each in states}
+    known = [each for each in states if f"error_{each.name}" in columns]
+    specs = [_errors(names, units) for names in _by_unit(known)]
+    words = f"squared errors per dimension, mean of {window:.2g} s, expected 1"
+    means = {name: column for name, column in (("NIS", "nis_mean"), ("NEES", "nees_mean")) if column in columns}
+    return [*specs, PanelSpec(", ".join(means), means, True, words, words)]
 
 
-def turns(values: Array, between: limits.Limits, logarithmic: bool = False) -> int:
-    """How often a curve is seen to go from rising to falling or back between these limits."""
-    ends = np.array([between.low, between.high])
-    seen = values[np.isfinite(values) & (values >= ends[0])]
-    seen, ends = (np.log10(seen), np.log10(ends)) if logarithmic else (seen, ends)
-    change = np.diff(np.round((seen - ends[0]) / (ends[1] - ends[0]) * LEVELS))
-    rising = change[change != 0] > 0
-    return int(np.count_nonzero(rising[1:] != rising[:-1]))
-
-
-def positive_sizes(columns: Sequence[Array]) -> Array:
-    """The values above zero of all columns."""
-    return np.concatenate([values[np.isfinite(values) & (values > 0)] for values in columns])
-
-
-def spans_decades(sizes: Array, logarithmic: bool) -> bool:
-    """Whether a logarithmic axis is wanted and would say something: over less than a decade it has no ticks."""
-    return logarithmic and len(sizes) > 0 and bool(sizes.max() > 10 * sizes.min())
-
-
-def entitle_panel(axis: Any, curves: int, **look: Any) -> None:
-    """A legend above the axis where there are several curves."""
-    if curves > 1:
-        axis.legend(loc="lower right", bbox_to_anchor=(1.0, 0.97), ncols=curves, fontsize=8, borderpad=0, **look)
+def _errors(names: Sequence[str], units: Mapping[str, str]) -> PanelSpec:
+    """The errors of states of one unit, with those that the filter expects."""
+    curves, expected = ({name: f"{word}_{name}" for name in names} for word in ("error", "expected"))
+    unit = unit_text(units[names[0]])
+    words, maths = (
+        f"RMS error of {f'estimated {symbol(names[0])}' if len(names) == 1 else 'estimates'}, dashed: σ{unit}"
+        for symbol in (plain, mathtext)
+    )
+    return PanelSpec(f"error{unit}", curves, True, words, maths, units, expected)
 
 
 def _by_unit(quantities: Sequence[Quantity]) -> list[tuple[str, ...]]:

@@ -21,7 +21,7 @@ Array = npt.NDArray[np.float64]
 LONGEST = 0.12  # of the longest arrow to the extent of what it is drawn on
 APART = 0.05  # of two numbers to the extent of what they are drawn on
 AROUND, AROUND_TIMES = 0.05, 0.065  # of the room around what is drawn to its larger side, for numbers and for times
-FLATTEST = 8.0  # width over height of a plane at most, and its inverse at least
+FLATTEST, TALLEST = 8.0, 0.45  # width over height of a plane at most and at least
 NUMBER: Any = {"fontsize": SIZE, "color": INK, "ha": "center", "va": "center", "zorder": 6}
 ASIDE = (np.array([1.0, 0.0]), np.array([-1.0, 0.0]), np.array([0.0, 1.0]), np.array([0.0, -1.0]))
 DASHED: Any = {"color": GOAL, "linewidth": 1.0, "linestyle": (0, (4, 2.5)), "zorder": 2.5}
@@ -37,6 +37,7 @@ class Map:
     arrows: Arrows
     low: Array
     high: Array
+    wanted: Mapping[str, Array]  # the fixed paths that are asked for, as far as they are seen here
 
     @classmethod
     def of(cls, scene: Scene, view: View, numbered: bool) -> Self:
@@ -52,7 +53,10 @@ class Map:
         low, high = box_of(lines)
         arrows = Arrows.of(scene, view, scene.largest([view]), LONGEST * float(max(high - low)))
         low, high = box_of([np.array([low, high]), *arrows.tips])
-        return cls(scene, numbers, view, arrows, *framed(low, high, AROUND if numbered else AROUND_TIMES, FLATTEST))
+        low, high = framed(low, high, AROUND if numbered else AROUND_TIMES)
+        paths = wanted_paths(scene.run.closed_loop, view, low, high)
+        seen = {name: line for name, line in paths.items() if ((line >= low) & (line <= high)).all(axis=1).any()}
+        return cls(scene, numbers, view, arrows, low, high, seen)
 
     @property
     def aspect(self) -> float:
@@ -60,15 +64,9 @@ class Map:
         width, height = self.high - self.low
         return float(width / height)
 
-    def wanted(self) -> dict[str, Array]:
-        """The fixed paths that are asked for, as far as they are seen here."""
-        paths = wanted_paths(self.scene.run.closed_loop, self.view, self.low, self.high)
-        inside = {name: ((line >= self.low) & (line <= self.high)).all(axis=1).any() for name, line in paths.items()}
-        return {name: line for name, line in paths.items() if inside[name]}
-
     def head(self, width: float) -> Head:
         """What stands above an axis of this width [in]."""
-        names = [*self.view.trails, *self.wanted(), *(["target"] if len(_goal(self.scene, self.view)) else [])]
+        names = [*self.view.trails, *self.wanted, *(["target"] if len(_goal(self.scene, self.view)) else [])]
         right = self.arrows.key_width(width / float(self.high[0] - self.low[0]))
         title = self.view.title or (" " if right else "")
         return Head.of(title, [*names, *self.arrows.names], width, right)
@@ -101,7 +99,7 @@ class Map:
             axis.plot(*self.scene.path(pair), color=color, linewidth=1.2, label=label, zorder=2)[0]
             for color, (label, pair) in zip(cycle(PALETTE), self.view.trails.items(), strict=False)
         ]
-        drawn += [axis.plot(*line.T, label=name, **DASHED)[0] for name, line in self.wanted().items()]
+        drawn += [axis.plot(*line.T, label=name, **DASHED)[0] for name, line in self.wanted.items()]
         for goal in _goal(self.scene, self.view):
             drawn.append(axis.plot(*goal.T, label="target", **DASHED)[0])
             axis.plot(*goal[self.scene.instants].T, "o", color=GOAL, markersize=3, zorder=4)
@@ -185,11 +183,11 @@ def rounded_ticks(axis: Any, width: float, height: float) -> None:
     axis.xaxis.get_offset_text().set_fontsize(SIZE)
 
 
-def framed(low: Array, high: Array, room: float, flattest: float) -> tuple[Array, Array]:
-    """Corners with room around them, in parts of the larger side, and not flatter than said."""
+def framed(low: Array, high: Array, room: float) -> tuple[Array, Array]:
+    """Corners with room around them, in parts of the larger side, neither too flat nor too tall."""
     more = room * float(max(high - low))
     width, height = high - low + 2 * more
-    grow = np.array([max(height / flattest - width, 0.0), max(width / flattest - height, 0.0)]) / 2
+    grow = np.array([max(height * TALLEST - width, 0.0), max(width / FLATTEST - height, 0.0)]) / 2
     return low - more - grow, high + more + grow
 
 

@@ -9,10 +9,11 @@ from typing import Any
 from servonode.closed_loop.run import Run
 from servonode.plants.view import View
 from servonode.views.columns import Placed
+from servonode.views.curves import Curves
 from servonode.views.heads import LINE, Head
 from servonode.views.layout import FULL, placed_rows
-from servonode.views.palette import INK
-from servonode.views.panels import Panel, draw_curves, panels_of, zero_note
+from servonode.views.palette import INK, SHADE
+from servonode.views.panels import Panel, panels_of, zero_note
 from servonode.views.planes import Map
 from servonode.views.scene import Scene
 from servonode.views.sheet import LEFT, PIXELS, PRINT, TICKS, WIDTH, Cell, Row, figure_of
@@ -20,6 +21,7 @@ from servonode.views.sheet import STYLE as STYLE
 from servonode.views.snapshots import side_by_side
 from servonode.views.static_views import Strip
 
+BANDS = "Pale areas reach from the lowest to the highest value, their lines are means."
 STRIP_HEIGHT = (0.6, 1.5)  # in; of a strip at least and at most
 
 
@@ -38,16 +40,19 @@ def report_figure(run: Run, name: str) -> Any:
     with mpl.rc_context(PRINT):
         scene = Scene.of(run)
         panels = panels_of(run, scene.known)
-        shown = [_placed(run, each) for each in panels if each.seen]
-        rows = _rows(scene, scene.views(), shown)
-        return figure_of(rows, _title(run, name), zero_note(panels), _fault(run))
+        shown = [(each, _curves(run, each)) for each in panels if each.seen]
+        rows = _rows(scene, [_placed(scene, panel, drawn) for panel, drawn in shown])
+        bands = BANDS if any(any(drawn.bands) for _, drawn in shown) else ""
+        return figure_of(rows, _title(run, name), f"{zero_note(panels)} {bands}".strip(), _fault(scene))
 
 
-def _rows(scene: Scene, views: Sequence[View], panels: Sequence[Placed]) -> list[Row]:
+def _rows(scene: Scene, panels: Sequence[Placed]) -> list[Row]:
     """From top to bottom: planes by their shape, snapshots, panels; a single plane has panels beside it."""
-    strips, planes = ([view for view in views if view.strip is wanted] for wanted in (True, False))
-    scene = side_by_side(scene, planes) if strips else scene
-    return placed_rows([Map.of(scene, view, bool(strips)) for view in planes], panels, _strip_rows(scene, strips))
+    views = scene.run.closed_loop.source.views()
+    numbered = any(view.strip for view in views)
+    scene = side_by_side(scene, views) if numbered else scene
+    strips, planes = ([view for view in scene.views() if view.strip is wanted] for wanted in (True, False))
+    return placed_rows([Map.of(scene, view, numbered) for view in planes], panels, _strip_rows(scene, strips))
 
 
 def _strip_rows(scene: Scene, views: Sequence[View]) -> list[Row]:
@@ -72,23 +77,29 @@ def _with_clear_arrows(scene: Scene, view: View) -> View:
     return replace(view, arrows=None, title=f"{view.title}, forces not drawn")
 
 
-def _placed(run: Run, panel: Panel) -> Placed:
-    """A panel of the run, with a line where a fault was met."""
-    curves = panel.curves()
-    names = [each.name for each in curves] if len(panel.columns) > 1 else []
-    title = panel.title
+def _curves(run: Run, panel: Panel) -> Curves:
+    return Curves.of(run.t, panel.curves(), panel.spec.logarithmic, min(panel.floors.values()), bool(run.fault))
 
-    def draw(axis: Any, head: Head, _lowest: bool) -> None:
-        power = draw_curves(axis, run.t, curves, panel.spec.logarithmic, min(panel.floors.values()))
+
+def _placed(scene: Scene, panel: Panel, drawn: Curves) -> Placed:
+    """A panel of the run, with a line where a fault was met, and a shade from where the machine is beyond its model."""
+    run = scene.run
+    names = [each.name for each in drawn.curves] if len(panel.columns) > 1 else []
+    title = drawn.entitled(panel.title)
+
+    def draw(axis: Any, head: Head) -> None:
+        power = drawn.draw(axis)
         if power:
             axis.annotate(
                 f"$10^{{{power}}}$", (0.0, 1.0), (-4, 3), "axes fraction", textcoords="offset points", ha="right"
             )
+        if scene.beyond is not None:
+            axis.axvspan(run.t[scene.beyond], run.t[-1], color=SHADE, linewidth=0, zorder=0)
         if run.fault:
             axis.axvline(run.fault["t"], color=INK, linewidth=0.8, linestyle=":", zorder=1)
-        head.draw(axis, axis.lines[: len(curves)])
+        head.draw(axis, [line for line in axis.lines if not line.get_label().startswith("_")])
 
-    return Placed(lambda width: Head.of(title, names, width), draw)
+    return Placed(lambda width: Head.of(title, names, width), draw, drawn.brief)
 
 
 def _title(run: Run, name: str) -> str:
@@ -97,5 +108,11 @@ def _title(run: Run, name: str) -> str:
     return f"{name}: {run.closed_loop.machine.description.description}{program} ({run.control})"
 
 
-def _fault(run: Run) -> str:
-    return f"Fault at {run.fault['t']:.2f} s: {run.fault['name']} (dotted line)" if run.fault else ""
+def _fault(scene: Scene) -> str:
+    """The fault that ended the run, and from when on a fault condition was met to the end."""
+    run = scene.run
+    texts = [f"fault at {run.fault['t']:.2f} s: {run.fault['name']} (dotted line)"] if run.fault else []
+    if scene.beyond is not None and scene.beyond < len(run.t) - 1:
+        texts.append(f"{scene.beyond_name} from {run.t[scene.beyond]:.2f} s on (shaded)")
+    text = ", ".join(texts)
+    return text[:1].upper() + text[1:]

@@ -1,7 +1,7 @@
 """What the views of a picture are drawn from: the machine at one instant; a run's values and a few instants of it."""
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -19,7 +19,10 @@ T = TypeVar("T")
 SNAPSHOTS = 9  # instants at which the outline is drawn
 ROUNDING = 1e-9  # of an arrow to the largest quantity of its unit, at which it shows only rounding errors
 MAGNIFIED, READABLE = (5.0, 2.0), np.radians(30.0)  # factors of a lean, and how far it may lean when it is drawn
-STRAIGHT, NEARLY = np.radians(0.05), 0.02  # a lean below this all the time, or this part of the largest, is none
+STRAIGHT, NEARLY = (
+    np.radians(0.05),
+    0.02,
+)  # a lean below this all the time, or this part of the largest, counts as no lean
 WIDE = 2.2  # width over height from which a path wants the whole width of the picture
 
 
@@ -60,7 +63,8 @@ class Instant:
 @dataclass(frozen=True)
 class Scene:
     """Values of a run. known: states, inputs and outputs of every row; goals: targets; instants: rows that are shown;
-    fault: the one of them at which a fault was met.
+    fault: the one of them at which a fault was met. beyond: the row from which a fault condition of the machine is met
+    to the end, such as that it has fallen, so that its model may not describe it; None where it is not met there.
     """
 
     run: Run
@@ -68,14 +72,29 @@ class Scene:
     goals: dict[str, Array]
     instants: list[int]
     fault: set[int]
+    beyond: int | None
 
     @classmethod
     def of(cls, run: Run) -> Self:
         """The scene of a run; its instants are spread evenly over time, both ends included, and a fault is one too."""
-        instants = {int(i) for i in np.linspace(0, len(run.t) - 1, SNAPSHOTS)}
         fault = {int(np.argmin(np.abs(run.t - run.fault["t"])))} if run.fault else set()
         known = {**run.state, **run.outputs(), **run.input}
-        return cls(run, known, run.targets(), sorted(instants | fault), fault)
+        scene = cls(run, known, run.targets(), [], fault, first_beyond(run))
+        instants = {int(i) for i in np.linspace(0, scene.last, SNAPSHOTS)}
+        return replace(scene, instants=sorted(instants | fault))
+
+    @property
+    def last(self) -> int:
+        """The last row at which the machine is shown."""
+        return len(self.run.t) - 1 if self.beyond is None else max(self.beyond, *self.fault, 0)
+
+    @property
+    def beyond_name(self) -> str:
+        """The name of the fault condition that is met to the end; empty without one."""
+        if self.beyond is None:
+            return ""
+        machine = self.run.closed_loop.machine
+        return machine.fault_name(machine.fault(float(self.run.t[-1]), kernel_state(self.run, -1)) or "")
 
     def instant(self, i: int) -> Instant:
         """The machine at row i."""
@@ -120,6 +139,20 @@ class Scene:
         outlines = [line.T for i in self.instants for line in self.lines(i, view.outline)]
         across, up = np.concatenate([*(self.path(pair) for pair in view.trails.values()), *outlines], axis=1)
         return bool(np.ptp(across) > WIDE * np.ptp(up))
+
+
+def first_beyond(run: Run) -> int | None:
+    """The row from which a fault condition of the machine is met to the end; None where it is not met there."""
+    machine, last = run.closed_loop.machine, len(run.t) - 1
+    row = last
+    while row >= 0 and machine.fault(float(run.t[row]), kernel_state(run, row)):
+        row -= 1
+    return None if row == last else row + 1
+
+
+def kernel_state(run: Run, row: int) -> Array:
+    """The state of the machine at a row, as its kernel takes it; without the work."""
+    return np.array([*(column[row] for column in run.state.values()), 0.0])
 
 
 def readable(views: Sequence[View], leans: Sequence[float | None]) -> tuple[View, ...]:

@@ -17,7 +17,7 @@ ENDED = {"finished": "finished", "fault": "ended by a fault"}
 
 
 def stored_closed_loop(registry: dict[str, Any]) -> ClosedLoop:
-    """The resolved launch file of a run, from its registry; raises as `resolve`, BusError where there is none in it."""
+    """The resolved launch file of a run, from its registry; raises as `resolve`, BusError where it has none."""
     stored = registry.get("launch")
     if not stored:
         raise BusError(f"run {registry.get('run')!r} does not say what it runs; its servonode has another version")
@@ -55,7 +55,7 @@ class ShownRun(Listener):
 
 
 def run_shown(asked: str | None) -> str:
-    """The name of the run that is meant: a name, a launch file of that name, or the only run that is going on.
+    """The name of the run that is meant: a name, a launch file of that name, or the only run in progress.
 
     Where two have the same name it is the folder of one of them.
 

@@ -24,6 +24,7 @@ Array = npt.NDArray[np.float64]
 LONGEST_IN_STRIP = 0.6  # of the longest arrow to the extent of what it is drawn on
 REACH = 3.0  # of arrows to the size of what they act on, above which it could not be seen beside them
 TICK = 0.17  # in; between two numbers of the height
+APART = 0.12  # in; between two captions
 ROOM = 1.12  # of a snapshot in a strip to what is drawn in it
 
 
@@ -103,7 +104,7 @@ class Strip:
         i, t = self.scene.instants[number], self.scene.run.t
         lines = [f"{number + 1}:  {time_text(float(t[i]), digits_of(self.scene))}"]
         caption = self.captions[number]
-        broken = any(text_width(each) > width - 0.03 for each in self.captions)
+        broken = any(text_width(each) > width - APART for each in self.captions)
         parts = caption.split(", " if ", " in caption else " ") if broken else [caption] * bool(caption)
         lines += [shortened(readable(each), width - 0.03) for each in parts]
         return "\n".join([*lines, *(["fault"] if i in self.scene.fault else [])])

@@ -70,7 +70,10 @@ def _estimated(run: Run) -> list[Row]:
         f"NEES {run.estimate.nees_mean:.3g}, " if np.nan_to_num(run.estimate.dimensions).any() else ""
     )  # else the truth is unknown
     text = f"{nees}NIS {run.estimate.nis_mean:.3g}; 1 where it is as good as it says"
-    return [*([("truly", f"{truly} (the law saw the estimate's)")] if truly else []), ("estimate", text)]
+    known = [*([("truly", f"{truly} (the law saw the estimate's)")] if truly else []), ("estimate", text)]
+    rejected = ", ".join(f"{name} {count}" for name, count in run.estimate.rejected_total.items() if count)
+    gate = [("rejected", f"by the gate, readings of {rejected}" if rejected else "no reading, by the gate")]
+    return [*known, *(gate if run.estimate.rejected else [])]
 
 
 def _kept_time(run: Run, times: bool) -> list[Row]:
@@ -109,7 +112,7 @@ DROPS = ("refused_", "dropped_", "skipped_", "samples_")
 
 
 def _dropped(node: str, counts: Mapping[str, int]) -> str:
-    """The messages a node did not use, by reason; empty where there are none."""
+    """The messages a node did not use, by reason; empty where it used all."""
     drops = [f"{word.removeprefix('refused_')} {n}" for word, n in counts.items() if n and word.startswith(DROPS)]
     return f"{node}: {', '.join(drops)}".replace("_", " ") if drops else ""
 

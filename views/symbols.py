@@ -79,9 +79,10 @@ def _upright(index: str) -> str:
 
 
 def unit_text(unit: str) -> str:
-    """[N m²] to be added to a title; empty of a pure number."""
+    """[N m²] to be added to a title, or several with commas between them; empty of a pure number."""
     powers = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
-    shown = re.sub(r"\^(-?\d+)", lambda found: found[1].translate(powers), unit).replace(" ", "\u202f")
+    shown = re.sub(r"\^(-?\d+)", lambda found: found[1].translate(powers), unit)
+    shown = shown.replace(", ", ",\u00a0").replace(" ", "\u202f")
     return "" if unit in ("", "1") else f" [{'1' * shown.startswith('/')}{shown}]"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from servonode.bus import Command, Message, Report, State, Status, Target
+from servonode.bus import Command, Estimate, Message, Report, State, Status, Target
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics.description import unpacked
 from servonode.nodes.durations import EXTRA, extras
@@ -20,36 +20,49 @@ Array = npt.NDArray[np.float64]
 ROWS = 8192  # rows kept
 GOALS = 4096  # targets kept for states that are still to come
 EXTRAS = 4  # of them the title shows
-STATES = 512  # states whose publishing time is kept for the answers to them
+STATES = 512  # states whose publishing time is kept for the answers to them; estimates and rows that wait
 MARK_NS = 100_000_000  # how often a state is kept to compute the rate from
-TOPICS = ("state", "command", "target", "report", "status")
+TOPICS = ("state", "command", "target", "report", "estimate", "status")
+BAND = 2.0  # standard deviations on each side of an estimate
 
 
 class Feed:
     """Takes messages of one run of `closed_loop` and keeps the newest `span` [s] of plant time and more.
 
     States that come closer together than the animation can show are skipped. extra: columns (`extra_NAME`) of what
-    an external plant measures beside its state.
+    an external plant measures beside its state. estimates: where a run estimates its state, the columns
+    `estimate_NAME`, `low_NAME` and `high_NAME` have the estimate and its band; a row then waits for it, see `settle`.
     """
 
-    def __init__(self, closed_loop: ClosedLoop, span: float, extra: Sequence[str] = ()) -> None:
+    def __init__(
+        self, closed_loop: ClosedLoop, span: float, extra: Sequence[str] = (), estimates: bool = False
+    ) -> None:
         description = closed_loop.machine.description
         self._machine, self._layout = closed_loop.machine, description.layout
         self._inputs, self._targets = description.input_names, closed_loop.targets.names
         known = [*description.state_names, *(each.name for each in description.outputs), *self._inputs]
         rare = [f"residual_{name}" for name in residual_names(closed_loop)] + [*TIMING.values(), *extra]
-        self.ring = Ring([*known, *(f"target_{name}" for name in self._targets), *rare], ROWS)
+        self.estimated = description.state_names if estimates and closed_loop.estimation else ()
+        bands = [f"{word}_{name}" for word in ("estimate", "low", "high") for name in self.estimated]
+        self.ring = Ring([*known, *(f"target_{name}" for name in self._targets), *rare, *bands], ROWS)
         self._row = np.zeros(len(self.ring.names))
         n = len(description.state_names)
         outputs, inputs = 1 + n, 1 + n + len(description.outputs)
         self._parts = [slice(1, outputs), slice(outputs, inputs), slice(inputs, inputs + len(self._inputs))]
         goals = inputs + len(self._inputs)
-        self._goal, self._rare = slice(goals, goals + len(self._targets)), slice(goals + len(self._targets), None)
+        first = goals + len(self._targets)
+        self._goal, self._rare = slice(goals, first), slice(first, first + len(rare))
+        self._band, self._columns = slice(first + len(rare), None), description.columns
+        self._waiting: deque[Array] = deque()  # rows that wait for their estimate, and those behind them
+        self._waited = 0  # how many of them waited at the `settle` before too
+        self._early: dict[float, Estimate] = {}  # by time: a subscriber reads its publishers in turn
         self._index = {name: i for i, name in enumerate(rare)}
         self._held = len(description.constraints)
         self._stabilised = len(description.stabilised)  # the first residuals: they follow from the state
         self._pending = np.full(len(rare), np.nan)  # for the next row
         self._spacing = 2 * span / ROWS
+        # only states at control instants have an estimate: another one has no row where one of these is to come
+        self._sparse = self._spacing + (1.5e-9 * (closed_loop.launch.period_ns or 0) if self.estimated else 0.0)
         self._x, self._u = np.zeros(n + 1), np.zeros(len(self._inputs))
         self._begin(0)
 
@@ -65,11 +78,14 @@ class Feed:
         self._sent: dict[int, int] = {}  # seq of a state -> when it was published [ns]
         self._marks: deque[tuple[float, int]] = deque(maxlen=12)
         self._pending[:] = np.nan
+        self._waiting.clear()
+        self._early.clear()
+        self._waited = 0
         self.ring.clear()
 
     @property
     def rate(self) -> float:
-        """Plant seconds per wall second over the last second; 0 while unknown."""
+        """Plant seconds per second of wall-clock time, over the last second; 0 while unknown."""
         (t0, mono0), (t1, mono1) = (self._marks[0], self._marks[-1]) if self._marks else ((0.0, 0), (0.0, 0))
         return (t1 - t0) / (mono1 - mono0) * 1e9 if mono1 > mono0 else 0.0
 
@@ -97,6 +113,8 @@ class Feed:
                 self._goals.append(message)
             case Report():
                 self._on_report(message)
+            case Estimate():
+                self._on_estimate(message)
             case Status():
                 self._on_status(message)
             case Command():
@@ -113,7 +131,9 @@ class Feed:
         if not self._marks or state.mono - self._marks[-1][1] >= MARK_NS:
             self._marks.append((state.t, state.mono))
         self.final = self.final or state.final
-        if state.t - self.t < self._spacing and not (state.final and state.t > self.t):
+        if state.t - self.t < (self._spacing if state.control else self._sparse) and not (
+            state.final and state.t > self.t
+        ):
             return
         try:
             self._x[:-1] = unpacked(self._layout, state.state)
@@ -134,9 +154,51 @@ class Feed:
         if self._stabilised:
             missed = self._machine.constraint_residual(self.t, self._x)
             self._pending[: self._stabilised] = missed[self._held : self._held + self._stabilised]
-        row[self._rare] = self._pending
+        row[self._rare], row[self._band] = self._pending, np.nan
         self._pending[:] = np.nan
-        self.ring.add(row)
+        if not self.estimated:
+            self.ring.add(row)
+            return
+        self._waiting.append(row.copy())
+        if self.t in self._early:
+            self._fill(self._waiting[-1], self._early.pop(self.t))
+        if len(self._waiting) > STATES:
+            self._release()
+
+    def settle(self) -> None:
+        """Complete the rows that have their estimate, or waited for it when this was called before.
+
+        Whoever wants estimates calls this once a frame; an estimate that comes later is not shown.
+        """
+        while self._waiting and (self._waited or np.isfinite(self._waiting[0][self._band]).any()):
+            self._release()
+        self._waited = len(self._waiting)
+
+    def _release(self) -> None:
+        """The oldest row waits no longer."""
+        self.ring.add(self._waiting.popleft())
+        self._waited = max(self._waited - 1, 0)
+
+    def _on_estimate(self, estimate: Estimate) -> None:
+        if not self.estimated:
+            return
+        if estimate.t > self.t:
+            self._early[estimate.t] = estimate
+            if len(self._early) > STATES:
+                del self._early[next(iter(self._early))]
+        for row in self._waiting:
+            if row[0] == estimate.t:
+                self._fill(row, estimate)
+
+    def _fill(self, row: Array, estimate: Estimate) -> None:
+        """Write an estimate into its row."""
+        try:
+            mean = np.array(unpacked(self._layout, estimate.state))
+            half = BAND * np.array([estimate.std[name] for name in self._columns])
+        except (KeyError, ValueError):  # as of a state
+            self.refused += 1
+            return
+        row[self._band] = np.concatenate([mean, mean - half, mean + half])
 
     def _aim_at(self, k: int) -> None:
         """The newest target for a step up to k."""

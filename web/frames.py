@@ -45,7 +45,7 @@ class Frames:
     def __init__(self, source: ShownRun) -> None:
         assert source.closed_loop is not None
         self._source, self._closed_loop = source, source.closed_loop
-        self._feed = Feed(self._closed_loop, usual_span(self._closed_loop))
+        self._feed = Feed(self._closed_loop, usual_span(self._closed_loop), estimates=True)
         self._statuses = Statuses()
         machine = self._closed_loop.machine
         self._span = usual_span(self._closed_loop)
@@ -65,6 +65,7 @@ class Frames:
         """What there is to say since the last call."""
         if not self._begun or self._feed.run != self._run:  # the plant has restarted
             yield self._begin()
+        self._feed.settle()
         count, columns = self._feed.ring.count, self._feed.ring.columns
         if count > self._sent:
             new = int(min(count - self._sent, len(columns["t"])))
@@ -117,6 +118,7 @@ class Frames:
 def layout_of(closed_loop: ClosedLoop, name: str) -> dict[str, Any]:
     """What stays the same in a run: names, panels, views, the plant time [s] that is shown."""
     run, law = closed_loop.launch.run, closed_loop.control
+    estimated = closed_loop.machine.description.state_names if closed_loop.estimation else ()
     return {
         "name": name,
         "machine": closed_loop.machine.description.description,
@@ -125,7 +127,7 @@ def layout_of(closed_loop: ClosedLoop, name: str) -> dict[str, Any]:
         "duration": run.duration,
         "span": usual_span(closed_loop),
         "rows": ROWS,
-        "panels": [live_panel(each) for each in usual_panels(closed_loop, timing=True)],
+        "panels": [live_panel(each, estimated) for each in usual_panels(closed_loop, timing=True)],
         "views": [view_layout(view, closed_loop.targets.names) for view in closed_loop.source.views()],
         "residuals": [{"name": each.name, "unit": each.unit} for each in closed_loop.residuals],
     }

@@ -11,6 +11,7 @@ from servonode.closed_loop.launch_text import launch_text
 from servonode.closed_loop.run import Run
 from servonode.version import VERSION
 from servonode.views.decimation import Decimation
+from servonode.views.estimates import estimate_columns
 from servonode.views.panels import panels_of, zero_note
 from servonode.views.scene import Scene
 from servonode.views.symbols import titles, unit_text
@@ -42,7 +43,7 @@ def columns_of(run: Run) -> dict[str, Array]:
     known = {**run.state, **run.outputs(), **run.input} if len(run.t) else {}
     more = {name: values for name, values in run.columns.items() if name != "t" and "[" not in name}
     goals = {f"target_{name}": values for name, values in run.targets().items()} if len(run.t) else {}
-    return {**known, **(run.watched if len(run.t) else {}), **more, **goals}
+    return {**known, **(run.watched if len(run.t) else {}), **more, **estimate_columns(run), **goals}
 
 
 def kept_points(t: Array, columns: dict[str, Array]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 PORT = 8642  # unless another is asked for, or it is taken
 ADDRESS = "127.0.0.1"
-LOOK_S = 1.0  # between two looks for a run, where none was going on
+LOOK_S = 1.0  # between two looks for a run, where none was in progress
 LINGER_S = 20.0  # after the end of the command that started it, without a browser
 SECRET = 24  # bytes
 

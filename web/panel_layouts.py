@@ -1,6 +1,6 @@
 """Panels as web/assets/plots.js takes them: titles and names in Unicode, colours by number, limits of an axis."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,19 +11,42 @@ from servonode.views.panels import Panel, PanelSpec
 from servonode.views.symbols import plain
 
 Array = npt.NDArray[np.float64]
+EXPECTED: dict[str, Any] = {"dash": [4, 2], "width": 0.8}  # as in the report picture
 
 
-def live_panel(spec: PanelSpec) -> dict[str, Any]:
-    """A panel of a run that continues: its limits follow its curves, and what hardly varies is drawn as a constant."""
+def live_panel(spec: PanelSpec, estimated: Collection[str] = ()) -> dict[str, Any]:
+    """A panel of a run that continues: its limits follow its curves, and what hardly varies is drawn as a constant.
+
+    estimated: the states that are drawn as they are estimated too, with a band around them.
+    """
     floor = min(floor_of(spec.units.get(name, "1"), 0.0) for name in spec.curves)
-    return {**_layout(spec, spec.title or spec.label, list(spec.curves)), "flat": FLAT, "floor": floor}
+    panel = {**_layout(spec, spec.title or spec.label, list(spec.curves)), "flat": FLAT, "floor": floor}
+    panel["curves"] += [_estimate_of(each) for each in panel["curves"] if each["column"] in estimated]
+    return panel
+
+
+def _estimate_of(curve: Mapping[str, Any]) -> dict[str, Any]:
+    """The curve of a state as it is estimated, with its band, in the same colour."""
+    column = curve["column"]
+    band = [f"low_{column}", f"high_{column}"]
+    return {**curve, "name": f"{curve['name']} estimated", "column": f"estimate_{column}", "band": band}
 
 
 def run_panel(panel: Panel) -> dict[str, Any]:
-    """A panel of a run that is over, with the limits that the report picture gives it; it must show something."""
+    """A panel of a run that is over, with the limits that the report picture gives it; it must show something.
+
+    What a curve is expected to be is a thin dashed curve of its colour.
+    """
     floor = min(panel.floors.values())
-    limits = limits_of(list(panel.seen.values()), panel.spec.logarithmic, floor)
-    return {**_layout(panel.spec, panel.words, list(panel.seen)), "limits": limits, "floor": floor}
+    layout = _layout(panel.spec, panel.words, list(panel.seen))
+    drawn = [each for each in panel.seen if each in panel.expected]
+    limits = limits_of([*panel.seen.values(), *(panel.expected[name] for name in drawn)], panel.spec.logarithmic, floor)
+    places = {name: i for i, name in enumerate(panel.spec.curves)}
+    layout["curves"] += [
+        {"name": f"σ of {plain(name)}", "column": panel.spec.expected[name], "color": places[name], **EXPECTED}
+        for name in drawn
+    ]
+    return {**layout, "limits": limits, "floor": floor}
 
 
 def limits_of(columns: Sequence[Array], logarithmic: bool, floor: float) -> list[float]:

@@ -26,7 +26,7 @@ class Relay:
         self._bytes = 0
         self._void = 0  # version up to which rows are gone
         self.version = 0
-        self._heard = time.monotonic()
+        self._received = time.monotonic()
         self._news = asyncio.Event()
 
     def take(self, line: bytes) -> None:
@@ -34,7 +34,7 @@ class Relay:
         word, _, content = line.rstrip(b"\n").partition(b" ")
         kind = word.decode()
         self.version += 1
-        self._heard = time.monotonic()
+        self._received = time.monotonic()
         if kind == "layout":
             self._clear()
         if kind in NEWEST:
@@ -76,7 +76,7 @@ class Relay:
         """
         anew = seen < self._void
         seen = 0 if anew else seen
-        parts = [b'"quiet":%.2f' % (time.monotonic() - self._heard)]
+        parts = [b'"quiet":%.2f' % (time.monotonic() - self._received)]
         parts += [b'"anew":true'] if anew else []
         parts += [b'"%s":%s' % (kind.encode(), each) for kind, (at, each) in self._newest.items() if at > seen]
         rows = [each for at, each in self._rows if at > seen]

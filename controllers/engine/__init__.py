@@ -1,1 +1,1 @@
-"""From a program to its law: the words of a program, servo-constraints, generated source, kernels, goals, limits."""
+"""From a program to its law: what defines a program, servo-constraints, generated source, kernels, goals, limits."""

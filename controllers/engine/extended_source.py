@@ -56,15 +56,15 @@ class Texts:
         f = self.extension.chains[i].derivatives
         return -sympy.Add(*(comb(len(f), j) * rate ** (len(f) - j) * each for j, each in enumerate(f)))
 
-    def solve(self) -> str:
-        """Find all unknowns; the text of the condition number."""
+    def solve(self) -> tuple[str, str]:
+        """Find all unknowns; the texts of the condition number and of the determinant."""
         sides = [self.text(self.demand(i) - each.drift) for i, each in enumerate(self.extension.chains)]
-        found, condition = solve_texts(self.block, self.W, sides, self._single_condition())
+        found, condition, determinant = solve_texts(self.block, self.W, sides, self._single_condition())
         self._known = dict(zip(self.extension.unknowns, found, strict=True))
         for key, held in reversed(self.extension.held.items()):  # a share is of what was held later, or never
             shares = [("-", self.text(share), self._known[other]) for other, share in held.shares.items()]
             self._known[key] = self.block.let(emit.combine(shares, self.text(held.value)))
-        return condition
+        return condition, determinant
 
     def _single_condition(self) -> str:
         """norm(J) norm(R) / norm(W) of a single residual."""
@@ -92,13 +92,14 @@ def extended_functions(servo: Servo, extension: Extension, constants: Constants,
     return [start, rates, follow_text(len(servo.program.states) + len(extension.integrators), goal), *functions]
 
 
-def law_texts(texts: Texts) -> tuple[list[str], list[str], list[str], str]:
-    """Inputs, f, f' and the condition number."""
-    condition = texts.solve()
+def law_texts(texts: Texts) -> tuple[list[str], list[str], list[str], str, str]:
+    """Inputs, f, f', the condition number and the determinant."""
+    condition, determinant = texts.solve()
     inputs = [texts.value(("input", k)) for k in range(len(texts.extension.motion.R))]
     chains = [each.derivatives for each in texts.extension.chains]
     f = [texts.text(each[0]) for each in chains]
-    return inputs, f, [texts.text(each[1]) if len(each) > 1 else "0.0" for each in chains], condition
+    f_dot = [texts.text(each[1]) if len(each) > 1 else "0.0" for each in chains]
+    return inputs, f, f_dot, condition, determinant
 
 
 def _start_states(servo: Servo, extension: Extension, goal: GoalLayout) -> str:

@@ -12,9 +12,10 @@ from typing import Any
 
 import sympy
 
-from servonode.controllers.engine.generic_points import GenericPoints, rank
 from servonode.controllers.engine.motion import ZERO, Motion
 from servonode.mechanics.description import Quantity, derivative_name
+from servonode.mechanics.generic_points import GenericPoints, rank
+from servonode.mechanics.progress import doing
 
 Expr = Any
 Key = tuple[str, int]  # of an unknown: ("input", k), or ("rate", i) of integrator i
@@ -100,7 +101,7 @@ class Extension:
         return found
 
     def matrix(self) -> list[list[Expr]]:
-        """The decoupling matrix: coefficients of the unknowns in the last rates of the residuals."""
+        """The decoupling matrix: coefficients of the unknowns in the last derivatives of the residuals."""
         return [[each.row.get(key, ZERO) for key in self.unknowns] for each in self.chains]
 
 
@@ -126,7 +127,7 @@ class _Structure:
         inputs: Sequence[Quantity],
         n_states: int,
     ) -> None:
-        self.motion, self.line, self.points = motion, motion.line, GenericPoints(motion.line)
+        self.motion, self.line, self.points = motion, motion.line, GenericPoints(motion.line.definitions_of)
         self.residuals, self.inputs, self.n_states = residuals, inputs, n_states
         chains = [Chain([self.line.define(each)]) for each in f]
         self.it = Extension(motion, chains, [], {}, [])
@@ -151,6 +152,8 @@ class _Structure:
 
     def _rate(self, chain: Chain) -> None:
         """Set drift and row of a chain."""
+        name = self.residuals[self.it.chains.index(chain)].name
+        doing("deriving", f"derivative {len(chain.derivatives)} of {name}")
         last = chain.derivatives[-1]
         gradient = [self._without_zeros(each) for each in self.motion.gradient(last)]
         row: Row = {("input", k): self.motion.by_input(k, gradient) for k in range(len(self.inputs))}
@@ -198,6 +201,7 @@ class _Structure:
         residuals = sorted([*early, *others])
         keys = [key for key in self.it.unknowns if any(key in self.it.chains[i].row for i in residuals)]
         made = len(self.it.integrators)
+        doing("deriving", f"extension {len(self.it.steps) + 1}")
         self._hold(self._pivots(keys, residuals, len(early)), keys, residuals)
         for chain in self.it.chains:
             self._put(chain, chain.row, chain.drift)

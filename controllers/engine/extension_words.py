@@ -26,7 +26,14 @@ def describe_extension(servo: Servo) -> ExtensionDescription | None:
         integrators=tuple(each.quantity for each in extension.integrators),
         left_free=n_states - sum(extension.relative_degrees),
         determinant=str(determinant(extension) or ""),
+        chained=tuple(_is_chained(extension, i) for i in range(len(extension.integrators))),
     )
+
+
+def _is_chained(extension: Extension, i: int) -> bool:
+    """Whether the rate of an integrator is the next integrator, and not only a part of it."""
+    held, after = extension.held.get(("rate", i)), extension.integrators[i + 1 : i + 2]
+    return bool(held and after and not held.shares and held.value == after[0].symbol)
 
 
 def _sentences(servo: Servo, extension: Extension) -> tuple[str, ...]:

@@ -5,8 +5,17 @@ from collections.abc import Collection, Mapping
 import numpy as np
 import numpy.typing as npt
 
+from servonode.controllers.engine.integrator_values import fitted
 from servonode.controllers.engine.kernels import LawKernel
-from servonode.controllers.engine.layout import Answer, AnswerLayout, GoalLayout, RecordLayout, law_sizes
+from servonode.controllers.engine.layout import (
+    CROSSED,
+    SINGULAR,
+    Answer,
+    AnswerLayout,
+    GoalLayout,
+    RecordLayout,
+    law_sizes,
+)
 from servonode.mechanics.description import ProgramDescription, values_by_name
 from servonode.mechanics.machine import Machine, ParameterError
 from servonode.mechanics.signatures import Signature
@@ -153,6 +162,26 @@ class ServoLaw(Tabular):
         if self.description.states:
             self.kernel.follow(t, x, y, self.c, passed, memory)
 
+    def fit_integrators(self, t: float, x: Array, y: Array, memory: Array) -> None:
+        """Give the integrators of an extension, in the memory of `follow`, values that fit the state x.
+
+        With them the derivatives f^(j)/lambda^j of the residuals, j below the relative degrees, are least.
+        """
+        extension, part = self.description.extension, self.goal_layout.states
+        if extension is None or not extension.integrators:
+            return
+        own, known = memory[: part.stop - part.start], y.copy()
+        known[part], n = own, len(extension.integrators)
+        rows = zip(self.rates.tolist(), self.description.relative_degrees, strict=True)
+        scales = np.concatenate([(rate or 1.0) ** np.arange(degree) for rate, degree in rows])
+
+        def derivatives(integrators: Array) -> Array:
+            known[part.stop - n : part.stop] = integrators
+            result: Array = np.concatenate(self.chains(t, x, known)) / scales
+            return result
+
+        own[-n:] = fitted(derivatives, own[-n:])
+
     def state_rates(self, t: float, x: Array, y: Array) -> Array:
         """The rates of the program's own states."""
         rates = np.zeros(len(self.start_states))
@@ -197,7 +226,7 @@ class ServoLaw(Tabular):
         """The sentence for an answer whose status is not good."""
         if answer.status > 0:
             return self.description.guards[answer.status - 1].text
-        if answer.status == -1:
+        if answer.status in (SINGULAR, CROSSED):
             names = ", ".join(each.name for each in self.description.residuals)
             many = len(self.description.residuals) > 1
             what, them = ("s", "them independently") if many else ("", "it")
@@ -210,6 +239,8 @@ class ServoLaw(Tabular):
     def _why_singular(self, answer: Answer) -> str:
         extension = self.description.extension
         text = f"condition {np.inf if np.isnan(answer.condition) else answer.condition:.3g}"
+        if answer.status == CROSSED:
+            text = "the determinant of W has changed its sign since the last control instant"
         where = extension.determinant if extension else ""
         return f"{text}: {where} is 0" if where else text
 

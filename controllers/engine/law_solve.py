@@ -1,5 +1,7 @@
 """The solve for the inputs: W tau = z, completed by relations, the least norm or forces along the gradients."""
 
+from typing import NamedTuple
+
 from servonode.controllers.engine.law_texts import Texts, dot
 from servonode.controllers.engine.servo import Servo
 from servonode.mechanics import emit
@@ -8,7 +10,15 @@ from servonode.mechanics.emit import Block
 CONDITION_LIMIT = 1e8  # above it a solve with W has lost half of its digits
 
 
-def solved_inputs(block: Block, servo: Servo, texts: Texts, z: list[str], damping: float) -> tuple[list[str], str]:
+class Solved(NamedTuple):
+    """Texts of a solution, of the condition number, and of a number with the sign of the determinant."""
+
+    x: list[str]
+    condition: str
+    determinant: str = ""
+
+
+def solved_inputs(block: Block, servo: Servo, texts: Texts, z: list[str], damping: float) -> Solved:
     """Emit the inputs that realise the demand, completed as the program states, and the condition number."""
     W = texts.W
     if servo.program.least_norm:
@@ -17,20 +27,19 @@ def solved_inputs(block: Block, servo: Servo, texts: Texts, z: list[str], dampin
         return _along_gradients(block, texts, z)
     for *row, beside in texts.relations:
         W, z = [*W, row], [*z, beside]
-    tau_exact, condition = solve_texts(block, W, z, _single_condition(block, texts))
-    return (_damped(block, W, z, tau_exact, condition, damping) if damping else tau_exact), condition
+    exact = solve_texts(block, W, z, _single_condition(block, texts))
+    return exact._replace(x=_damped(block, W, z, exact.x, exact.condition, damping)) if damping else exact
 
 
-def _along_gradients(block: Block, texts: Texts, z: list[str]) -> tuple[list[str], str]:
+def _along_gradients(block: Block, texts: Texts, z: list[str]) -> Solved:
     """B_r tau = J^T lambda with J M_r^-1 J^T lambda = z; the condition is that of J M_r^-1 J^T."""
     gram = [[dot(block, row, column) for column in texts.along] for row in texts.J]
-    multipliers, condition = solve_texts(block, gram, z, "1.0")
+    multipliers, condition, _ = solve_texts(block, gram, z, "1.0")
     forces = _weighted(texts.J, multipliers)
     B = [list(row) for row in zip(*texts.B, strict=True)]
     if all(text == ("1.0" if i == k else "0.0") for k, row in enumerate(B) for i, text in enumerate(row)):
-        return [block.let(text) for text in forces], condition
-    tau, _ = solve_texts(block, B, [block.let(text) for text in forces], "1.0")
-    return tau, condition
+        return Solved([block.let(text) for text in forces], condition)
+    return Solved(solve_texts(block, B, [block.let(text) for text in forces], "1.0").x, condition)
 
 
 def _damped(
@@ -42,18 +51,18 @@ def _damped(
     gram = [[dot(block, row, other) for other in W] for row in W]
     for i, row in enumerate(gram):
         row[i] = block.let(f"{row[i]} + {shift}")
-    y, _ = solve_texts(block, gram, z, "1.0")
+    y = solve_texts(block, gram, z, "1.0").x
     regular = f"fabs({condition}) < {CONDITION_LIMIT!r}"
     return [block.let(f"{tau} if {regular} else {text}") for tau, text in zip(exact, _weighted(W, y), strict=True)]
 
 
-def _least_norm(block: Block, texts: Texts, z: list[str]) -> tuple[list[str], str]:
+def _least_norm(block: Block, texts: Texts, z: list[str]) -> Solved:
     """tau = W^T (W W^T)^-1 z; the condition is that of W, the root of that of W W^T."""
     W = texts.W
     gram = [[dot(block, row, other) for other in W] for row in W]
-    y, squared = solve_texts(block, gram, z, "1.0")
+    y, squared, _ = solve_texts(block, gram, z, "1.0")
     tau = [block.let(text) for text in _weighted(W, y)]
-    return tau, _single_condition(block, texts) if len(W) == 1 else block.let(f"sqrt({squared})")
+    return Solved(tau, _single_condition(block, texts) if len(W) == 1 else block.let(f"sqrt({squared})"))
 
 
 def _weighted(rows: list[list[str]], weights: list[str]) -> list[str]:
@@ -73,13 +82,13 @@ def _single_condition(block: Block, texts: Texts) -> str:
     return block.let(f"({row})*({response})/({reached})")
 
 
-def solve_texts(block: Block, W: list[list[str]], z: list[str], single: str) -> tuple[list[str], str]:
+def solve_texts(block: Block, W: list[list[str]], z: list[str], single: str) -> Solved:
     """Emit tau of W tau = z, and the condition number of W in the 1-norm, norm(W) norm(W^-1).
 
     A single number has no condition of its own; there `single` is returned.
     """
     if len(z) == 1:
-        return [block.let(f"{z[0]}/{W[0][0]}")], single
+        return Solved([block.let(f"{z[0]}/{W[0][0]}")], single, W[0][0])
     if len(z) == 2:
         (a, b), (c, d) = W
         inverse = block.let(f"1.0/({emit.combine([('+', a, d), ('-', b, c)])})")
@@ -89,11 +98,11 @@ def solve_texts(block: Block, W: list[list[str]], z: list[str], single: str) -> 
         ]
         norm = f"max(fabs({a}) + fabs({c}), fabs({b}) + fabs({d}))"
         norm_of_inverse = f"max(fabs({d}) + fabs({c}), fabs({b}) + fabs({a}))"
-        return tau, block.let(f"{norm}*{norm_of_inverse}*fabs({inverse})")
+        return Solved(tau, block.let(f"{norm}*{norm_of_inverse}*fabs({inverse})"), inverse)
     return _solve_general(block, W, z)
 
 
-def _solve_general(block: Block, W: list[list[str]], z: list[str]) -> tuple[list[str], str]:
+def _solve_general(block: Block, W: list[list[str]], z: list[str]) -> Solved:
     """The same for three and more: pivoted elimination, once for tau and once per column of the inverse."""
     n = len(z)
     S, v = f"S{n}", f"v{n}"
@@ -106,6 +115,7 @@ def _solve_general(block: Block, W: list[list[str]], z: list[str]) -> tuple[list
         block.lines += [*fill, *column, f"    solve_{n}({S}, {v})"]
         inverse_norms.append(block.let(" + ".join(f"fabs({v}[{i}])" for i in range(n))))
     block.lines += [*fill, *(f"    {v}[{i}] = {text}" for i, text in enumerate(z))]
-    block.lines.append(f"    regular = solve_{n}({S}, {v})")
+    block.lines.append(f"    sense_{n} = solve_{n}({S}, {v})")
     tau = [block.let(f"{v}[{i}]") for i in range(n)]
-    return tau, block.let(f"{norm}*max({', '.join(inverse_norms)}) if regular else 1e300")
+    condition = block.let(f"{norm}*max({', '.join(inverse_norms)}) if sense_{n} != 0 else 1e300")
+    return Solved(tau, condition, f"sense_{n}")

@@ -2,6 +2,7 @@
 
 `law(t, x, y, c, K, out)` reads the goal y and writes the answer out (see `layout`), and returns a status: 0 good,
 i > 0: guard i is violated, -1: W is singular, -2: a result is not finite. K (3, n_s, n_s) holds K0, K1 and KI.
+Whoever runs it compares the determinant with that of the control instant before (`layout.Answer.compare`).
 """
 
 from typing import Any
@@ -12,21 +13,22 @@ from servonode.controllers.engine.kernels import LawKernel
 from servonode.controllers.engine.law_solve import CONDITION_LIMIT, solved_inputs
 from servonode.controllers.engine.law_start import start_functions
 from servonode.controllers.engine.law_texts import Texts, arguments, relation_rows
-from servonode.controllers.engine.layout import AnswerLayout, GoalLayout, law_sizes
+from servonode.controllers.engine.layout import GOOD, NOT_FINITE, SINGULAR, AnswerLayout, GoalLayout, law_sizes
 from servonode.controllers.engine.program import Limit, Program
 from servonode.controllers.engine.servo import Servo
+from servonode.controllers.engine.singular_sets import tells_crossings
 from servonode.mechanics import emit
 from servonode.mechanics.description import Completion, ModelError, ProgramDescription
 from servonode.mechanics.emit import Block, Constants
 from servonode.mechanics.linear_solve import solves
 from servonode.mechanics.machine_source import describe
+from servonode.mechanics.progress import doing
 from servonode.mechanics.signatures import Signature, sizes_text
 
 Expr = Any
-GOOD, SINGULAR, NOT_FINITE = 0, -1, -2
 
 
-def describe_program(servo: Servo, integral: bool = False) -> ProgramDescription:
+def describe_program(servo: Servo, damping: float = 0.0, integral: bool = False) -> ProgramDescription:
     """The names, units, defaults and texts of a program on a machine, without its expressions."""
     program = servo.program
     extension = describe_extension(servo)
@@ -56,6 +58,7 @@ def describe_program(servo: Servo, integral: bool = False) -> ProgramDescription
         warnings=tuple(each.requirement for each in program.warnings),
         extension=extension,
         unreachable=servo.unreachable,
+        tells_crossings=not damping and tells_crossings(servo),
     )
 
 
@@ -96,8 +99,9 @@ def law_source(servo: Servo, damping: float = 0.0, integral: bool = False) -> st
         degrees = ", ".join(map(str, servo.relative_degrees))
         text = f"program {program.name}: its residuals have relative degrees {degrees}, for which there is no integral "
         raise ModelError(f"{text}action; leave integral out of [controller.gains]", program.place)
-    description = describe_program(servo, integral)
+    description = describe_program(servo, damping, integral)
     goal, answer = GoalLayout.of(description), AnswerLayout.of(description, len(model.inputs))
+    doing("deriving", "text of its functions")
     constants = extended_source.constants_of(servo)
     body = start_functions(servo, constants, goal)
     if servo.extension:
@@ -166,20 +170,24 @@ def _law(servo: Servo, goal: GoalLayout, answer: AnswerLayout, constants: Consta
     scales: dict[Limit, str] = {}
     if program.inputs:
         tau, f, f_dot, guard_texts, bounds = _stated_inputs(servo, block, guards)
-        condition = "1.0"
+        condition, determinant = "1.0", ""
     elif servo.extension:
         extended = extended_source.Texts(servo, servo.extension, block, goal)
-        tau, f, f_dot, condition = extended_source.law_texts(extended)
+        tau, f, f_dot, condition, determinant = extended_source.law_texts(extended)
         guard_texts, bounds = block.evaluate(guards), block.evaluate([each.at_most for each in program.limits])
     else:
         texts = Texts(servo, block, guards)
         f, f_dot, guard_texts, bounds = texts.f, texts.f_dot, texts.guards, texts.bounds
         z = _wanted(servo, block, texts, integrals, scales)
-        tau, condition = solved_inputs(block, servo, texts, z, damping)
+        tau, condition, determinant = solved_inputs(block, servo, texts, z, damping)
     _limit_inputs(servo, block, tau, bounds, scales)
     _watch_expressions(servo, block, scales)
     acting = [scales[each] for each in program.limits]
-    block.store("out", answer.arranged(inputs=tau, residuals=f, rates=f_dot, condition=[condition], scales=acting))
+    told = [determinant] * (answer.determinant.stop - answer.determinant.start)
+    parts = answer.arranged(
+        inputs=tau, residuals=f, rates=f_dot, condition=[condition], scales=acting, determinant=told
+    )
+    block.store("out", parts)
     signs = [">" if each.requirement.strict else ">=" for each in program.guards]
     tests = [f"{text} {sign} 0.0" for text, sign in zip(guard_texts, signs, strict=True)]
     block.lines += _status(tests, "1.0" if damping else condition, tau)

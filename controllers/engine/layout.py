@@ -8,6 +8,8 @@ import numpy as np
 from servonode.mechanics.description import MachineDescription, ProgramDescription, derivatives
 from servonode.mechanics.layout import Layout
 
+GOOD, SINGULAR, NOT_FINITE, CROSSED = 0, -1, -2, -3  # CROSSED: W is singular somewhere between two control instants
+
 
 def law_sizes(machine: MachineDescription, program: ProgramDescription) -> dict[str, int]:
     """The sizes that shapes of a law's arrays are made of, see `kernels`; those of the constants not."""
@@ -47,22 +49,26 @@ class GoalLayout(Layout):
 
 @dataclass(frozen=True)
 class AnswerLayout(Layout):
-    """The answer out: inputs before any limit, residuals f, their rates f', condition of W, scale of each limit."""
+    """The answer out: inputs before any limit, residuals f, their rates f', condition of W, scale of each limit.
+
+    Last a number with the sign of det W, of laws that tell it (see `singular_sets`).
+    """
 
     inputs: slice
     residuals: slice
     rates: slice
     condition: slice
     scales: slice
+    determinant: slice
 
     @classmethod
     def of(cls, program: ProgramDescription, n_inputs: int) -> Self:
         n_s = len(program.residuals)
-        return cls._consecutive(n_inputs, n_s, n_s, 1, len(program.limits))
+        return cls._consecutive(n_inputs, n_s, n_s, 1, len(program.limits), int(program.tells_crossings))
 
     @property
     def recorded(self) -> slice:
-        """The part that a record keeps: all but the inputs, which the plant records as applied."""
+        """The part that a record keeps: all but the inputs, which the plant records as applied, and the determinant."""
         return slice(self.residuals.start, self.scales.stop)
 
 
@@ -103,11 +109,11 @@ class RecordLayout(Layout):
 class Answer:
     """The result of a law: the array that it fills, views of its parts, its status. It belongs to the caller.
 
-    A status is 0 if good, see `law_source`.
+    A status is GOOD, the number of the guard that is violated, or one of those below GOOD.
     """
 
     def __init__(self, layout: AnswerLayout) -> None:
-        self.status = 0
+        self.status = GOOD
         self.out = np.zeros(layout.size)
         self.inputs = self.out[layout.inputs]  # (n_tau,), before any limit
         self.residuals = self.out[layout.residuals]  # (n_s,)
@@ -115,8 +121,24 @@ class Answer:
         self.scales = self.out[layout.scales]  # of each limit, 1 where it does not act
         self.recorded = self.out[layout.recorded]
         self._condition = self.out[layout.condition]
+        self._determinant = self.out[layout.determinant]
 
     @property
     def condition(self) -> float:
         """Condition number of W (1-norm); 1 for programs that state their inputs."""
         return float(self._condition[0])
+
+    @property
+    def determinant(self) -> float:
+        """A number with the sign of det W; 0 where the law does not tell it."""
+        return float(self._determinant[0]) if len(self._determinant) else 0.0
+
+    def compare(self, before: float) -> float:
+        """Set a good status to CROSSED where det W has lost the sign that it had `before`.
+
+        What the next answer is compared with comes out: the determinant, or `before` where this answer is not good, so
+        that the law stays refused on the other side, whether or not its one command with the fault arrives.
+        """
+        if self.status == GOOD and self.determinant * before < 0.0:
+            self.status = CROSSED
+        return self.determinant if self.status == GOOD else before

@@ -4,7 +4,7 @@ The inputs move the accelerations by R, v' = a0 + R tau, and the residuals by W 
 be served exactly where rank W = n_s; relations between inputs, F tau = tau_0, are rows below W.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
@@ -14,8 +14,8 @@ import numpy.typing as npt
 from numpy.random import Generator
 
 from servonode.controllers.engine.law import ServoLaw
-from servonode.mechanics.description import Completion, MachineDescription
-from servonode.mechanics.machine import Machine
+from servonode.mechanics.description import Completion, MachineDescription, Quantity
+from servonode.mechanics.machine import Machine, ParameterError
 
 Array = npt.NDArray[np.float64]
 Case = Literal["determined", "completed", "incomplete", "overdetermined", "singular"]
@@ -107,6 +107,7 @@ class Survey:
     worst: Sample | None = None
     crossing: Sample | None = None  # where det W changes its sign between states, although no condition tells so
     rolls: bool = False  # whether constraints on rates hold the machine
+    vanishing: tuple[str, ...] = ()  # parameters whose value 0 makes W singular at all states
 
 
 @dataclass(frozen=True)
@@ -165,18 +166,50 @@ def survey(law: ServoLaw, states: Array, times: Array, goals: Array, search: boo
     worst = _sample(law, t, x, y, size, decisive)
     regular = search and worst.condition < SINGULAR
     reached = _norms(terms.W) / strengths[:, None]
+    n_rows, highest = samples.direction.shape[1], int(samples.rank.max())
     return replace(
         unsurveyed(law),
         count=len(inside),
         outside=len(states) - len(inside),
         lowest_rank=min(worst.rank, int(samples.rank.min())),
-        highest_rank=int(samples.rank.max()),
+        highest_rank=highest,
         reach=np.max(reached / np.where(lengths > 0, lengths, 1.0), axis=0) * (size > NO_ROW),
         size=size,
         dependence=np.max(np.abs(samples.direction), axis=0),
         worst=worst,
         crossing=_crossing(law, terms, times[inside], states[inside], goals[inside]) if regular else None,
+        vanishing=_vanishing(law, times, states, goals) if highest < n_rows else (),
     )
+
+
+def _vanishing(law: ServoLaw, times: Array, states: Array, goals: Array) -> tuple[str, ...]:
+    """Parameters whose value is 0, and with another value of which, or of all of them, W is regular at some state."""
+
+    def regular(names: Sequence[str]) -> bool:
+        try:
+            inside, terms = _terms(_with_values(law, names), times, states, goals)
+        except ParameterError:  # it cannot have another value
+            return False
+        samples = _samples(terms, _norms(terms.J).max(axis=0)) if len(inside) else None
+        return samples is not None and int(samples.rank.max()) == samples.direction.shape[1]
+
+    values = law.machine.parameters | law.parameters
+    zero = [name for name, value in values.items() if value == 0.0]
+    return tuple(name for name in zero if regular([name])) or (tuple(zero) if regular(zero) else ())
+
+
+def _with_values(law: ServoLaw, names: Sequence[str]) -> ServoLaw:
+    """The law with other values than 0 of these parameters.
+
+    Raises:
+        ParameterError: the machine does not admit them.
+    """
+
+    def others(parameters: Sequence[Quantity]) -> dict[str, float]:
+        return {each.name: each.default or 1.0 for each in parameters if each.name in names}
+
+    machine = law.machine.with_parameters(others(law.machine.description.parameters))
+    return law.on(machine).with_parameters(others(law.description.parameters))
 
 
 @dataclass(frozen=True)
@@ -368,7 +401,7 @@ def _unreached(survey: Survey) -> Realisability | None:
             remedy = f"leave {name} out: a servo-constraint can ask neither for nor against what they fix"
         else:
             continue
-        return Realisability(False, "singular", text, remedy, name)
+        return _because_of_zeros(survey, Realisability(False, "singular", text, remedy, name))
     return None
 
 
@@ -382,7 +415,7 @@ def _rank(survey: Survey, worst: Sample, n_rows: int) -> Realisability | None:
         )
         remedy = f"choose another output, such that the inputs move {n_rows} of them"
         remedy += "; for the place of an axle take a look-ahead point" if survey.rolls else ""
-        return Realisability(False, "singular", text, remedy)
+        return _because_of_zeros(survey, Realisability(False, "singular", text, remedy))
     lost = f"{inputs} {'loses' if len(survey.inputs) == 1 else 'lose'} control of"
     if survey.lowest_rank < n_rows:
         text = f"{lost} {_involved(survey, np.abs(worst.direction))} at some states: condition "
@@ -394,6 +427,19 @@ def _rank(survey: Survey, worst: Sample, n_rows: int) -> Realisability | None:
         text += f"the determinant of W changes its sign at {_state(survey, survey.crossing)}"
         return Realisability(False, "singular", text, "choose another output, or keep away from such states")
     return None
+
+
+def _because_of_zeros(survey: Survey, found: Realisability) -> Realisability:
+    """What is found, or that it is so because parameters are 0, for which no law has been derived."""
+    if not survey.vanishing:
+        return found
+    names = " and ".join(survey.vanishing)
+    them = "it" if len(survey.vanishing) == 1 else "them"
+    remedy = (
+        f"give {them} another value, or leave {them} out of the equations: the law is derived for values other than "
+    )
+    remedy += f"0, and finds the integrators that the inputs need without {them} only then; or {found.remedy}"
+    return replace(found, text=f"{found.text}, because {names} = 0", remedy=remedy)
 
 
 def _fine(survey: Survey, worst: Sample, determined: bool, how: str) -> Realisability:

@@ -11,7 +11,8 @@ import sympy
 
 from servonode.mechanics.differentiate import diff
 from servonode.mechanics.emit import Block, Name
-from servonode.mechanics.straight_line import named, ordered, symbols_of
+from servonode.mechanics.progress import counted
+from servonode.mechanics.straight_line import named, ordered, symbols_of, written_out
 
 Expr = Any
 Seeds = Callable[[Expr], Expr]  # the derivative of each symbol that is not defined here
@@ -68,6 +69,10 @@ class StraightLine:
         wanted = frozenset[Expr]().union(*map(self.below, atoms))
         return [each for each in list(self.definitions) if each in wanted]
 
+    def definitions_of(self, atoms: Iterable[Expr]) -> list[tuple[Expr, Expr]]:
+        """The same with what they stand for."""
+        return [(each, self.definitions[each]) for each in self.needed(atoms)]
+
     def symbols(self, atoms: Iterable[Expr]) -> set[Expr]:
         """The symbols that are not defined here of which atoms are functions."""
         atoms = list(atoms)
@@ -115,12 +120,7 @@ class StraightLine:
 
     def expanded(self, atom: Expr, most: int) -> Expr | None:
         """What an atom stands for, written out; None where that has more than `most` operations."""
-        written: dict[Expr, Expr] = {}
-        for each in self.needed([atom]):
-            written[each] = self.definitions[each].xreplace(written)
-            if sympy.count_ops(written[each]) > most:
-                return None
-        return written.get(atom, atom)
+        return written_out(atom, self.definitions_of([atom]), most)
 
     def named(self, atom: Expr) -> Expr:
         """What an atom stands for, with auxiliary symbols for the definitions below it."""
@@ -131,10 +131,10 @@ class StraightLine:
 
     def emit(self, block: Block, atoms: Iterable[Expr], done: set[Expr]) -> None:
         """Emit the definitions on which the atoms stand, but for those that are done."""
-        for each in self.needed(atoms):
-            if each not in done:
-                block.define(each, self.definitions[each])
-                done.add(each)
+        new = [each for each in self.needed(atoms) if each not in done]
+        for each in counted("deriving", "definition", new):
+            block.define(each, self.definitions[each])
+        done.update(new)
 
 
 def _on_each_side(slope: Expr) -> Expr:

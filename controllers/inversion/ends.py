@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from servonode.controllers.inversion.rates import ClosedRates
 from servonode.errors import StatementError
+from servonode.mechanics.equilibrium import passive, zero_near
 
 Array = npt.NDArray[np.float64]
-ITERATIONS, NEAR = 50, 1e-11
 HYPERBOLIC = 1e-6  # least |real part| of an eigenvalue, relative to the largest eigenvalue (to 1 1/s at least)
 
 
@@ -39,29 +39,14 @@ class End:
 
 def passive_entries(loop: ClosedRates, t: float, x: Array) -> list[int]:
     """The entries on which no rate depends but those of others like them: places, angles of wheels."""
-    rng = np.random.default_rng(1)
-    beside = [x + rng.uniform(-0.05, 0.05, len(x)) for _ in range(3)]
-    depends = np.max([np.abs(loop.jacobian(t, each)) for each in beside], axis=0) > 1e-7
-    passive: set[int] = set()
-    while new := {j for j in range(len(x)) if j not in passive and set(np.flatnonzero(depends[:, j])) <= passive}:
-        passive |= new
-    return sorted(passive)
+    rates = loop.frozen(t)
+    return passive(lambda at: (rates(at), loop.jacobian(t, at)), x, range(len(x)))
 
 
 def equilibrium(loop: ClosedRates, t: float, x: Array, active: list[int]) -> Array | None:
     """The state near x at which the active entries stand still under the goal as it stands at t, or None."""
-    x, rates = x.copy(), loop.frozen(t)
-    for _ in range(ITERATIONS):
-        F = rates(x)[active]
-        if not np.isfinite(F).all():
-            return None
-        if np.max(np.abs(F), initial=0.0) < NEAR * (1 + np.max(np.abs(x))):
-            return x
-        slope = loop.jacobian(t, x)[np.ix_(active, active)]
-        if not np.isfinite(slope).all():
-            return None
-        x[active] -= np.linalg.lstsq(slope, F, rcond=1e-12)[0]
-    return x if np.max(np.abs(rates(x)[active])) < 1e-8 else None
+    rates = loop.frozen(t)
+    return zero_near(lambda at: (rates(at)[active], lambda: loop.jacobian(t, at)[np.ix_(active, active)]), x, active)
 
 
 def end_at(loop: ClosedRates, t: float, x: Array, active: list[int]) -> End:

@@ -267,8 +267,8 @@ hold_order = np.polyfit(np.log(periods), np.log(list(held.values())), 1)[0]
 print(held, "order", hold_order)
 
 # %% [markdown]
-# The error is proportional to $T$: a hold delays the torque by $T/2$ on average. If $\lambda T$ is too large, the
-# loop is unstable although the continuous one is stable for every $\lambda$. `check` knows the limit:
+# The error is proportional to $T$: a zero-order hold delays the torque by $T/2$ on average. If $\lambda T$ is too
+# large, the loop is unstable although the continuous one is stable for every $\lambda$. `check` knows the limit:
 
 # %%
 for rate in (20.0, 45.0, 120.0):

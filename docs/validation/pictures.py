@@ -32,6 +32,11 @@ COMMANDS = {
     "comparison.png": "compare trailer_pursuit trailer_pursuit:controller.settings.rho0=1 --out {}",
     "mujoco_reverse.png": "compare trailer_reverse trailer_reverse_mujoco --out {}",
     "stable_inversion.png": "simulate examples/inverted_pendulum/cart.toml --report {}",
+    "crane.png": "simulate examples/crane/crane.toml --report {}",
+    "crane_3d.png": "simulate examples/crane_3d/crane_3d.toml --report {}",
+    "quadrotor.png": "simulate examples/quadrotor/quadrotor.toml --report {}",
+    "arm.png": "simulate examples/elastic_arm/arm.toml --report {}",
+    "snakeboard.png": "simulate examples/snakeboard/snakeboard.toml --report {}",
     "tutorial_car.png": "simulate {files}/eight.toml --report {}",
 }
 WIDTH = 1350  # pixels: one and a half times what a page shows

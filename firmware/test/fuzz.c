@@ -100,14 +100,14 @@ static void send_nowhere(void *to, const uint8_t *bytes, size_t size)
     (void)to;
     sent++;
     if (packet_decode(bytes, size, &packet) != PACKET_GOOD) {
-        fprintf(stderr, "a packet is sent that is none\n");
+        fprintf(stderr, "an invalid packet is sent\n");
         exit(1);
     }
     if (packet.type == PACKET_READING) {
         struct reading found[PACKET_READINGS];
         unsigned count;
         if (packet_read_readings(&packet, INPUTS, SENSORS, found, &count) != PACKET_GOOD) {
-            fprintf(stderr, "readings are sent that are none\n");
+            fprintf(stderr, "invalid readings are sent\n");
             exit(1);
         }
         sent_readings++;
@@ -176,7 +176,7 @@ static void check_readings(const struct packet *packet)
         return;
     for (unsigned i = 0; i < count; i++)
         if (found[i].sensor >= SENSORS || found[i].ago > packet->step || !isfinite(found[i].value)) {
-            fprintf(stderr, "a reading is accepted that is none\n");
+            fprintf(stderr, "an invalid reading is accepted\n");
             exit(1);
         }
 }

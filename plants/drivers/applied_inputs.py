@@ -13,39 +13,39 @@ from servonode.plants.drivers.terms import Clock
 
 Array = npt.NDArray[np.float64]
 
-CLAMPED = "machine_clamped"  # counted: states of a machine that lets less act than it has taken
-SHARE = 1e-3  # of an input, by which what acts may be smaller for rounding
+CLAMPED = "machine_clamped"  # name of a count: states in which less of an input acts than the machine has taken
+SHARE = 1e-3  # of an input: by this share rounding may make smaller what acts
 UNTAKEN = 4096  # numbers of sent inputs that are remembered while the machine does not take them
 
 
 class AppliedNearGoal(Applied, frozen=True, kw_only=True, gc=False):
-    """Inputs near which a machine's own law follows a goal; it goes into packets alone, never onto the bus.
+    """Inputs near which a machine's own law follows a goal; sent only in packets, never on the bus.
 
-    goal: the machine's step at which it is the goal, the goal's own step, then its entries.
+    goal: the machine's step at which it holds, the step of the goal itself, then its entries.
     """
 
     goal: list[float]
 
 
 class AppliedInputs:
-    """The inputs that are held, as they are sent, and those sent that the machine has not yet taken.
+    """The inputs that are held, as they are sent, and the sent inputs that the machine has not yet taken.
 
-    In lockstep an `order` sends the machine to a step; it is the same message when it is sent again.
+    In lockstep an `order` has the machine advance to a step; a repeated order is the same message.
     """
 
     def __init__(self, link: Link, handshake: Handshake, clock: Clock) -> None:
         self.values = np.zeros(len(handshake.inputs))  # one array, reused
         self.goal: list[float] | None = None  # for the machine's own law, as `AppliedNearGoal` has it
-        self.acting_since = -1  # the machine's step since which an input other than zero is held; -1: none is
-        self.seq = -1  # of the newest that was sent
-        self.sent_ns = 0  # when that was
+        self.acting_since = -1  # the machine's step since which the held inputs are not all zero; -1: they are zero
+        self.seq = -1  # number of the newest message sent
+        self.sent_ns = 0  # when that was sent
         terms = handshake.terms
         self.latency = None if terms.lockstep else Latency(terms.step_ns / terms.speed)
-        self.order: Applied | None = None  # until the machine is there
+        self.order: Applied | None = None  # until the machine has reached its step
         self.due_ns: int | None = None  # when to send the order again
         self._link, self._handshake, self._clock = link, handshake, clock
-        self._state_seq = -1  # of the newest state that was taken
-        self._untaken: deque[tuple[int, int]] = deque()  # number, and when it was sent
+        self._state_seq = -1  # number of the newest state that was taken
+        self._untaken: deque[tuple[int, int]] = deque()  # number of a message, and when it was sent
 
     def begin(self) -> None:
         """A run begins: zero is held, and nothing has been sent."""
@@ -57,9 +57,9 @@ class AppliedInputs:
         self.order = self.due_ns = None
 
     def hold(self, values: Array, step: int, goal: list[float] | None = None) -> None:
-        """Hold these inputs from now on, when the machine's newest state is that of its step `step`.
+        """Hold these inputs from now on; `step` is the machine's own step of its newest state.
 
-        goal: that of the machine's own law, as `AppliedNearGoal` has it; None: they act as they are.
+        goal: the goal of the machine's own law, as `AppliedNearGoal` has it; None: the inputs act as they are.
         """
         self.values[:], self.goal = values, goal
         if not any(self.values.tolist()):
@@ -68,9 +68,9 @@ class AppliedInputs:
             self.acting_since = step
 
     def send(self, k: int, until: int = 0, final: bool = False) -> None:
-        """Send what is held, at plant step k; with `until` it is the order to go there.
+        """Send what is held, at plant step k; with `until` it is the order to advance to that step.
 
-        No input leaves for the machine but from here (`repeat_order` repeats one), and none where a run only observes.
+        Every input for the machine is sent here (`repeat_order` repeats one); a run that only observes sends none.
         """
         if self._handshake.terms.readonly:
             return
@@ -96,9 +96,9 @@ class AppliedInputs:
         self.due_ns = now + RESEND_NS
 
     def taken(self, state: State, measured_ns: int = 0) -> bool:
-        """A good state says which inputs the machine has taken; whether it is where the order sent it, if there is one.
+        """Note which inputs the machine has taken, by a good state; whether it has carried out the order, if any.
 
-        It is not while the state before comes once more.
+        It has not while the state before the order comes once more.
         """
         self._state_seq = state.seq
         sent_ns: int | None = None
@@ -112,7 +112,7 @@ class AppliedInputs:
         return True
 
     def clamps(self, state: State) -> bool:
-        """Whether the machine has taken the newest inputs, and lets less of one act: its own limits are smaller."""
+        """Whether less of an input acts than the machine has taken: its own limits are smaller."""
         acts_itself = self.goal is not None or (state.extra is not UNSET and bool(state.extra.get("machine_safe")))
         if acts_itself or state.applied_seq != self.seq or self.seq < 0:
             return False
@@ -120,9 +120,8 @@ class AppliedInputs:
         return any(abs(state.input.get(name, value)) < (1.0 - SHARE) * abs(value) for name, value in asked)
 
     def untaken_ns(self, measured_ns: int, since_ns: int) -> int:
-        """How old [ns] the oldest input was that the newest state, measured then, had not taken; 0: it took all.
+        """The age [ns] of the oldest input not taken at `measured_ns`, the time of the newest state; 0: all were taken.
 
-        Counted to that state: a machine that says nothing is not known to have taken nothing. None waits from before
-        `since_ns`.
+        Ages end at that state, because a silent machine may have taken inputs since. No age begins before `since_ns`.
         """
         return measured_ns - max(self._untaken[0][1], since_ns) if self._untaken else 0

@@ -2,7 +2,7 @@
 
 
 def stuffed(data: bytes) -> bytes:
-    """COBS: the same without zero bytes, then one that ends it."""
+    """The data encoded by COBS, without zero bytes, and the zero byte that ends it."""
     out, parts = bytearray(), data.split(b"\0")
     for i, part in enumerate(parts):
         last = i + 1 == len(parts)
@@ -15,7 +15,7 @@ def stuffed(data: bytes) -> bytes:
 
 
 def unstuffed(frame: bytes) -> bytes:
-    """What COBS made of it, without the zero byte at its end; empty where it cannot be."""
+    """The data of a frame that came without its last zero byte; empty where the frame is no COBS."""
     out, i = bytearray(), 0
     while i < len(frame):
         code = frame[i]

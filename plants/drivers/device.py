@@ -1,7 +1,7 @@
 """A machine behind a link as a plant.
 
 The machine may be another process or, behind an unreliable link, a simulation in this one; docs/reference/protocol.md
-says what it must do. Nothing here waits: the plant node sleeps on `fds`, to `due` at most.
+says what it must do. Nothing here waits: the plant node sleeps until one of `fds` is readable, or until `due`.
 """
 
 import time
@@ -27,22 +27,22 @@ Array = npt.NDArray[np.float64]
 
 SENDS_STATE = "the machine sends its state; leave plant.device.sends out"
 SENDS_READINGS = 'the machine sends no state; give plant.device.sends = "readings" and an [estimator]'
-FRESH_NS = 1_000_000  # in real time another look is not worth its cost before this has passed
+FRESH_NS = 1_000_000  # shortest time between two looks for messages in real time
 
 
 class DevicePlant:
     """A machine behind a link, behind the plant contract.
 
     In real time the machine runs on its own clock, and its own step stamps tell how old its newest state is; in
-    lockstep it moves only to where it is sent. `x` ends with nan: the work is not known.
-    Of a machine that sends readings alone the state is an estimate of it.
+    lockstep it advances only to the step it is sent to. The last entry of `x`, the work, is nan: it is not known. If
+    the machine sends only readings, the state is an estimate.
 
-    It has as many methods and attributes as the contract asks for, beside its four parts, each of which owns what it
-    decides on: the `Handshake`, the `AppliedInputs`, the `Readings`, the `LinkWatch`.
+    The contract asks for so many methods and attributes. Beside them it has four parts, each with its own decisions:
+    the `Handshake`, the `AppliedInputs`, the `Readings`, the `LinkWatch`.
     """
 
     simulated = False
-    finite = True  # the decoder lets nothing else in
+    finite = True  # the decoder refuses every other number
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class DevicePlant:
         self._watch = LinkWatch(link, self._readings, self._inputs, terms.state_timeout)
         self._law_watch = LawWatch(terms)
         self._closed = self._clamps = False
-        self._other = False  # it sends its state where readings alone are wanted, or the other way round
+        self._other = False  # it sends its state although readings are wanted, or the other way round
         self.output = self._inputs.values
 
     @property
@@ -73,13 +73,17 @@ class DevicePlant:
 
     @property
     def fds(self) -> tuple[int, ...]:
-        """Readable when something may have come from the machine."""
+        """Descriptors that become readable when something may have come from the machine."""
         return self._link.fds
 
     @property
     def counts(self) -> Counter[str]:
-        """What was refused (`refused_<reason>`), came in the wrong order (`old_states`), was sent again (`resent`)."""
-        return self._watch.all_counts()
+        """What was refused (`refused_<reason>`), came in the wrong order (`old_states`), was sent again (`resent`).
+
+        Where the state is estimated, also what became of readings, see `Estimated.counts`.
+        """
+        estimated = self._readings.estimated
+        return self._watch.all_counts() + (estimated.counts if estimated else Counter())
 
     @property
     def distrust(self) -> tuple[str, str] | None:
@@ -88,21 +92,21 @@ class DevicePlant:
 
     @property
     def extra(self) -> Mapping[str, float]:
-        """What else the machine measures, as it said last, and whether it clamps inputs that it echoes exactly."""
+        """What else the machine measures, by its last message, and whether it clamps inputs that it echoes exactly."""
         clamped = {CLAMPED: float(self._clamps)} if self._watch.counts[CLAMPED] else {}
         return self._readings.extra | clamped
 
     # life
 
     def open(self) -> Info:
-        """Open the link; nothing moves. Raises BusError where it cannot be."""
+        """Open the link; nothing moves. Raises BusError where it cannot be opened."""
         self._link.open()
         names, inputs = self.machine.description.state_names, self.machine.description.input_names
         limits = tuple(self.terms.limits.get(name, np.inf) for name in inputs)
         return Info(self.terms.machine, names, inputs, self.step_ns / 1e9, limits, simulated=False)
 
     def connect(self, run: int, k: int) -> None:
-        """Begin the handshake for the run of this id at plant step k; what was known of the machine is forgotten."""
+        """Begin the handshake for the run of this id at plant step k; forget what was known of the machine."""
         now = self._clock()
         self.k = k
         self._inputs.begin()
@@ -131,7 +135,7 @@ class DevicePlant:
         return again if comes is None else comes if again is None else min(again, comes)
 
     def safe(self) -> None:
-        """Zero input, at once; in lockstep, where time stands still, for the next advance."""
+        """Send zero input at once; in lockstep, where time stands still, with the next advance."""
         self.write(np.zeros(self.machine.n_inputs))
 
     def close(self) -> None:
@@ -154,19 +158,19 @@ class DevicePlant:
 
     @property
     def age(self) -> float:
-        """How old the newest state is [s of plant time]; 0 in lockstep, where time stands still."""
+        """The age of the newest state [s of plant time]; 0 in lockstep, where time stands still."""
         if self.terms.lockstep or not self._handshake.done:
             return 0.0
         return max(self._clock() - self._readings.measured_ns, 0) * 1e-9 * self.terms.speed
 
     @property
     def latency(self) -> float:
-        """How long an input takes from its sending until it acts [s of plant time], the median; 0: not measured."""
+        """The median time from the sending of an input until it acts [s of plant time]; 0: not measured."""
         latency = self._inputs.latency
         return latency.ns() * 1e-9 * self.terms.speed if latency is not None else 0.0
 
     def drops(self) -> bool:
-        """A state that does not come is never seen here."""
+        """False: here a lost state is one that does not come."""
         return False
 
     def write(self, applied: Array) -> None:
@@ -183,7 +187,7 @@ class DevicePlant:
             self._inputs.send(self.k)
 
     def advance(self, steps: int) -> None:
-        """In real time take what came, for the time has passed already; in lockstep send the machine there."""
+        """In real time take what came, because the time has passed already; in lockstep send the machine there."""
         if self.terms.lockstep:
             self._inputs.send(self.k, until=self.k + steps)
             return
@@ -191,7 +195,8 @@ class DevicePlant:
         self._drain(now)
         self.k += steps
         if self._handshake.done and (now - self._inputs.sent_ns) * 1e-9 > self.terms.timeout / 3:
-            self._inputs.send(self.k)  # so that the machine is only safe by itself where this process or the link fails
+            # repeated, so that the machine times out only where this process or the link fails
+            self._inputs.send(self.k)
 
     def advance_watched(self, steps: int) -> Array | None:
         """As `advance`; a machine's fault within a step cannot be located."""
@@ -199,9 +204,9 @@ class DevicePlant:
         return None
 
     def arrived(self) -> bool:
-        """Whether the machine is where `advance` sent it; what is not answered is sent again.
+        """Whether the machine has reached the step of `advance`; an order without answer is sent again.
 
-        In real time it always is, and what it has sent is taken in, so that a plant that waits keeps up with it.
+        In real time it always has, and its messages are taken, so that a plant that waits keeps up with it.
         """
         now, inputs = self._clock(), self._inputs
         if inputs.order is not None or now - self._watch.looked_ns > FRESH_NS:
@@ -216,13 +221,13 @@ class DevicePlant:
     def link_fault(self, now: int | None = None) -> tuple[str, str] | None:
         """What is wrong with the machine or the link: name and text of a fault, or None.
 
-        Judged at `now` [monotonic ns] if given: what comes later is not yet late.
+        Judged at `now` [monotonic ns] if given: what is due later is not late.
         """
         watch, answered = self._watch, self._handshake.done
         now = self._clock() if now is None else now
         stale = watch.stale(now) if answered or watch.reported else None
         if stale is not None:
-            self._drain(now)  # a message that waits is no reason to judge
+            self._drain(now)  # a state that waits here to be read is not late
         fault = watch.reported or self._readings.distrust
         if fault is None and answered and self._link.lost:
             return "link_lost", self._link.lost
@@ -231,7 +236,7 @@ class DevicePlant:
         return watch.stale(now)
 
     def restart_timeouts(self, now: int) -> None:
-        """This process was stalled until now [monotonic ns]: all waits begin afresh, once until a good state comes."""
+        """Begin all waits afresh: this process was stalled until now [monotonic ns]; once until a good state comes."""
         self._watch.restart_timeouts(now)
 
     def energy(self) -> float:
@@ -253,16 +258,15 @@ class DevicePlant:
             text = "no machine answers"
         else:
             text = "no machine is connected; start it with the same two addresses"
-        return f"{text}{listed(self.counts)}"
+        return f"{text}{listed(self._watch.all_counts())}"
 
     # messages
 
     def _drain(self, now: int) -> None:
         """Take what has come; the newest good state counts."""
         came = self._link.receive()
-        arrived = (
-            self._clock()
-        )  # not before: who is put to sleep on the way here would take what came for older than it is
+        # after the read: a process suspended before it would take the messages for older than they are
+        arrived = self._clock()
         flooded = self._watch.flooded(len(came), now)
         if flooded and self._handshake.done and self._readings.distrust is None:
             self._readings.distrust = FLOODING
@@ -273,7 +277,7 @@ class DevicePlant:
                 self._watch.reported = "device", f"the machine reports: {message.fault or 'a fault without a name'}"
 
     def _take(self, state: State, now: int) -> None:
-        """A state is refused for a reason, which is counted, or it is the newest."""
+        """Take a state as the newest, or refuse it and count the reason."""
         handshake, inputs = self._handshake, self._inputs
         if state.run != handshake.run:
             if not handshake.is_left_over(state.run):
@@ -294,7 +298,7 @@ class DevicePlant:
                 self._watch.was_asked_for()
 
     def _misfit(self, state: State) -> str:
-        """Why a state of this run cannot be this machine's next, as it is counted; empty: it can."""
+        """The reason to count if a state of this run cannot be the machine's next; empty: it can."""
         readings, inputs = self._readings, self._inputs
         newest, order = readings.newest, inputs.order
         if newest is not None and state.src != newest.src:

@@ -24,7 +24,7 @@ Array = npt.NDArray[np.float64]
 
 
 class DriverError(StatementError):
-    """What a launch file specifies and its driver cannot take: section, key, and what is wrong."""
+    """A value in a launch file that its driver refuses: section, key, and what is wrong."""
 
     def __init__(self, section: str, key: str, text: str) -> None:
         super().__init__(text)
@@ -40,7 +40,7 @@ class Stated:
     device: Mapping[str, Any]
     link: Mapping[str, Any]
     mujoco: Mapping[str, Any] = field(default_factory=dict)
-    settings: Any = None  # [plant.device.settings] as the struct that the driver states; None: it defines none
+    settings: Any = None  # [plant.device.settings] as the driver's own struct; None: it has none
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,14 @@ class DriverContext:
     """The arguments with which a driver opens a plant for a run."""
 
     machine: Machine
-    simulation: Callable[[], SimulatedPlant]  # a fresh one of the machine at its start
-    terms: "Terms"  # of a machine behind a link
-    workings: "Workings"  # of one that is simulated there
-    plausible: Plausible | None  # what judges the readings of one that is not in this process
+    simulation: Callable[[], SimulatedPlant]  # makes one of the machine at its initial state
+    terms: "Terms"  # for a machine behind a link
+    workings: "Workings"  # for a machine that is simulated behind a link
+    plausible: Plausible | None  # judges the readings of a machine that is not in this process
     stated: Stated
     addresses: tuple[str, ...]
     clock: "Clock"
-    transport: "Callable[[Stated], Transport] | None" = None  # what carries its packets; None: it speaks none
+    transport: "Callable[[Stated], Transport] | None" = None  # carries the packets; None: the machine speaks none
 
     @property
     def readonly(self) -> bool:
@@ -78,24 +78,25 @@ class DriverContext:
 class Driver:
     """One way in which the plant node reaches a machine.
 
-    summary: what that is, for the reference page. reads: the tables and keys of [plant] that it reads, of those that
-    not every driver does; another driver's are refused. open: makes the plant; what it opens belongs to the process.
+    summary: the way in a few words, for the reference page. reads: the tables and keys of [plant] that it reads beside
+    those of every driver; those of other drivers are refused. open: makes the plant; what it opens belongs to the
+    process.
 
-    simulated: the machine is a simulation in the plant's own process. It arms itself, may be late, and needs no watch,
-    for nothing is lost with it; its readings have no age. outside: the machine may be hardware. It needs a finite
-    limit on every input, and may measure more than its state.
+    simulated: the machine is a simulation in the plant's own process. It arms itself, may be late, and needs no
+    watchdog, because its failure harms nothing; its readings have no age. outside: the machine may be hardware. It
+    needs a finite limit on every input, and may measure more than its state.
 
     motion: what moves the machine of a simulation in place of its equations, in each execution mode; raises
     DriverError.
 
-    settings: the keys it has of its own in [plant.device.settings], as a msgspec Struct; what a launch file specifies
-    there comes as `Stated.settings`. readonly: whether a run may only observe through it; what it opens then sends no
-    input, no zero, no end (`DriverContext.readonly`). A `DevicePlant` does that by itself.
+    settings: its own keys in [plant.device.settings], as a msgspec Struct; the values of a launch file come as
+    `Stated.settings`. readonly: whether it supports runs that only observe; what it opens then sends no input, no zero,
+    no end (`DriverContext.readonly`). A `DevicePlant` does that by itself.
 
-    check: raises DriverError for what cannot be, before anything is derived. addresses: where a machine of this name is
-    met, the address at which it publishes first, that of servonode last; raises DriverError. ready: raises DriverError
-    where the machine cannot be reached now, just before a run. remarks: sentences for whoever starts
-    or checks a run of this machine from this initial state.
+    check: raises DriverError for values that cannot be used, before anything is derived. addresses: those of a machine
+    of this name, first the address at which it publishes, last that of servonode; raises DriverError. ready: raises
+    DriverError where the machine cannot be reached now, just before a run. remarks: sentences for whoever starts or
+    checks a run of this machine from this initial state.
     transport: what carries the packets of docs/reference/firmware.md; None: the machine does not speak them.
     """
 
@@ -122,7 +123,7 @@ class Driver:
 
 
 def check_pace(stated: Stated) -> None:
-    """Refuse a speed that hardware does not have, unless it is said to be a simulator."""
+    """Refuse a speed that hardware cannot have, unless the launch file says that it is a simulator."""
     if not stated.lockstep and stated.speed != 1 and not stated.device["any_speed"]:
         text = f"{stated.speed:g} is not possible for hardware, which runs at speed 1; give 1, or for a simulator "
         raise DriverError("run", "speed", f"{text}set plant.device.any_speed = true")

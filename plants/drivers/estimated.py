@@ -1,9 +1,10 @@
 """The estimated state of a machine that sends only sensor readings, used only while the estimate is good.
 
-Before each sensor has been read, and while what is known is worse than it may be, the state is unknown: the machine
-counts as one that has not answered. Later the same is a fault.
+Until each sensor has been read, and while the estimate is worse than allowed, the state is unknown: the machine counts
+as one that has not answered. Later the same is a fault.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -20,13 +21,16 @@ from servonode.plants.plant import EstimateOf
 Array = npt.NDArray[np.float64]
 Fault = tuple[str, str]  # name and text
 
-SURPRISE = 8.0**2  # square of a reading's innovation in units of its variance from which on it does not fit
-LEAST_MESSAGES = 4  # that must come without a reading before a sensor counts as lost
-RESTARTED = "refused_restarted"  # counted: a machine that has lost count of its steps and of its sensors
+SURPRISE = 8.0**2  # squared innovation of a reading over its variance, above which it does not fit
+LEAST_MESSAGES = 4  # messages that must come without a reading before a sensor counts as lost
+RESTARTED = "refused_restarted"  # name of a count: messages of a machine that has restarted
 
 
 class Told(Protocol):
-    """What is told of readings: the innovation of the last of each sensor, the NIS of all, how many they were."""
+    """What is told of readings: the innovation of the last of each sensor, the NIS of all that were used, how many.
+
+    rejected: how many the gate rejected, by sensor.
+    """
 
     @property
     def innovations(self) -> dict[str, float]: ...
@@ -34,15 +38,32 @@ class Told(Protocol):
     def nis(self) -> float: ...
     @property
     def taken(self) -> int: ...
+    @property
+    def rejected(self) -> dict[str, float]: ...
+
+
+class Rejected(Protocol):
+    """Readings of a sensor that a gate rejected on end.
+
+    distance: of the newest from its prediction, in standard deviations. is_lasting: they are too many to be chance.
+    """
+
+    @property
+    def distance(self) -> float: ...
+    @property
+    def is_lasting(self) -> bool: ...
 
 
 class Filtering(Protocol):
-    """An estimator of a machine, such as `servonode.estimators` has one: mean x (n_x,), its standard deviations (n,).
+    """An estimator of a machine's state, as in `servonode.estimators`: mean x (n_x,), standard deviations (n,).
 
-    surprises: of the readings that came last, by sensor: the square of the innovation in units of its variance.
+    surprises: of the readings that came last and were used, by sensor: the square of the innovation in units of its
+    variance. rejected: of the sensors whose newest reading the gate rejected. shut_out: why the estimate is not to be
+    trusted, as the gate rejects a sensor for too long; empty: it is. counts: of readings, by what became of them.
     """
 
     surprises: dict[str, float]
+    counts: Counter[str]
 
     @property
     def k(self) -> int: ...
@@ -50,6 +71,10 @@ class Filtering(Protocol):
     def x(self) -> Array: ...
     @property
     def deviations(self) -> Array: ...
+    @property
+    def rejected(self) -> Mapping[str, Rejected]: ...
+    @property
+    def shut_out(self) -> str: ...
     def begin(self, k: int) -> None: ...
     def go_on(self, k: int, spread: Array) -> None: ...
     def advance(self, k: int, u: Array, readings: Mapping[str, Sequence[float]]) -> bool: ...
@@ -58,12 +83,13 @@ class Filtering(Protocol):
 
 @dataclass(frozen=True)
 class EstimateTerms:
-    """On what terms the state of a machine is estimated.
+    """The parameters with which the state of a machine is estimated.
 
-    sensors: all of the machine's, in its order. silence: of each in use, for how many steps it may give nothing. most:
-    the standard deviation of each of `columns` beyond which the estimate is not believed, inf: none. misfit: for how
-    many steps on end a sensor may not fit to the rest, and for how many nobody is sure to have seen the machine where a
-    handshake begins again: unseen(x, u, s) are the ways (m, n) in which its state may have moved in this many seconds.
+    sensors: all sensors of the machine, in its order. silence: for each in use, the number of steps for which it may
+    give nothing. most: the largest standard deviation of each of `columns` with which the estimate is used, inf: any.
+    misfit: the number of consecutive steps for which a sensor may disagree with the rest; for as long the machine may
+    have moved unseen before a new handshake. unseen(x, u, s): the directions (m, n) in which its state may have moved
+    in s seconds.
     """
 
     estimator: Callable[[], Filtering]
@@ -79,22 +105,22 @@ class EstimateTerms:
 
 
 class Estimated:
-    """The estimate of one machine, along the messages of one handshake after the other.
+    """The estimate of one machine, from its messages, over all handshakes.
 
     why_not: why the state is not known, for people; empty: it is.
     """
 
     def __init__(self, terms: EstimateTerms, awaits: bool) -> None:
         self.why_not = ""
-        self._misplaced = ""  # why the estimate never was right; empty: its first readings fitted
+        self._misplaced = ""  # why the estimate was wrong from the begin; empty: the first readings fitted
         self._terms, self._awaits = terms, awaits  # whether every sensor must have been read before anything is known
         self._filter = terms.estimator()
         self._frozen = FrozenSensors(terms.foresight)
-        self._src = 0  # the start of the machine whose readings the estimate stands on; 0: none yet
+        self._src = 0  # start id of the machine whose readings are used; 0: none yet
         self._k = 0  # step of the handshake
-        self._fresh = True  # a handshake has begun, and nothing of it has come
+        self._fresh = True  # a handshake has begun, and no message has come since
         self._silent: dict[str, int] = {}  # for how many steps each sensor in use has given nothing, in this handshake
-        self._unread: set[str] = set()  # those of them that have given nothing in it
+        self._unread: set[str] = set()  # the sensors in use that have given nothing in this handshake
         self._fits: dict[str, int] = {}  # step of the newest reading of each sensor that fitted
         self._u = np.zeros(len(terms.inputs))
 
@@ -104,7 +130,7 @@ class Estimated:
         self._frozen.forget()
 
     def misfit(self, state: State) -> str:
-        """Why a message cannot be used, as it is counted; empty: it can. Nothing is accepted before this."""
+        """The reason to count if a message cannot be used; empty: it can. Call it before `take`."""
         terms = self._terms
         if self._src not in (0, state.src):
             self.why_not = (
@@ -124,7 +150,7 @@ class Estimated:
         return ""
 
     def take(self, state: State) -> Fault | None:
-        """Take a message that can be used; what is wrong with the estimate afterwards."""
+        """Take a message that can be used; returns what is wrong with the estimate then, or None."""
         readings = {} if state.readings is UNSET else state.readings
         if self._fresh:
             self._begin(state)
@@ -141,24 +167,26 @@ class Estimated:
         return fault
 
     def _first_misfit(self) -> str:
-        """What is wrong where the first reading of a sensor is far from what was believed before it; empty: nothing."""
-        for name, square in self._filter.surprises.items():
-            if name in self._unread and square > SURPRISE:
+        """What is wrong where the first reading of a sensor is far from its prediction; empty: nothing."""
+        distances = {name: square**0.5 for name, square in self._filter.surprises.items()}
+        distances |= {name: each.distance for name, each in self._filter.rejected.items() if each.is_lasting}
+        for name, distance in distances.items():
+            if name in self._unread and distance**2 > SURPRISE:
                 return (
-                    f"the first reading of {name} is {square**0.5:.3g} standard deviations off its "
-                    f"prediction; begin with "
+                    f"the first reading of {name} is {distance:.3g} standard deviations off its prediction; begin with "
                     "machine and counters at [estimator] initial (absent: [plant.initial]), or raise initial_std, and "
                     "start the run again"
                 )
         return ""
 
     def _count_silence(self, k: int, readings: Mapping[str, Sequence[float]]) -> None:
-        """For how long each sensor has given nothing, in time that messages have covered: a stall is no silence."""
+        """Count the steps without a reading of each sensor, as far as messages cover them: a stall does not count."""
         passed, self._k = min(k - self._k, max(self._terms.misfit // LEAST_MESSAGES, 1)), k
         for name in self._silent:
             if readings.get(name):
                 self._silent[name] = 0
-                self._unread.discard(name)
+                if name not in self._filter.rejected:
+                    self._unread.discard(name)
             else:
                 self._silent[name] += passed
 
@@ -169,13 +197,18 @@ class Estimated:
         return values
 
     def give(self) -> EstimateOf:
-        """What the estimate is worth, and the readings since this was asked last."""
+        """The standard deviations of the estimate, and a summary of the readings since the last call."""
         deviations, told = self._filter.deviations.tolist(), self._filter.tell()
         std = dict(zip(self._terms.columns, deviations, strict=True))
-        return EstimateOf(std, told.innovations, {"nis": told.nis, "readings": float(told.taken)})
+        return EstimateOf(std, told.innovations, {"nis": told.nis, "readings": float(told.taken)}, told.rejected)
+
+    @property
+    def counts(self) -> Counter[str]:
+        """What became of readings: those that came too late, or too early, or were rejected."""
+        return self._filter.counts
 
     def _begin(self, state: State) -> None:
-        """The first message of a handshake: of the same machine the estimate continues over the time between."""
+        """Take the first message of a handshake; the estimate of the same machine continues over the time between."""
         if not self._src:
             self._filter.begin(min(self._k, state.k))
         else:
@@ -188,8 +221,11 @@ class Estimated:
         self._k = state.k
 
     def _awaited(self) -> str:
-        """Which sensors have still to be read; in lockstep, where no time passes before, none is waited for."""
+        """Which sensors have still to be read; empty in lockstep, where no time passes before the first reading."""
         missing = [name for name in self._silent if name in self._unread] if self._awaits else []
+        rejected = [name for name in missing if name in self._filter.rejected]
+        if rejected:
+            return f"the gate has rejected every reading of {', '.join(rejected)} yet; begin at [estimator] initial"
         return f"no reading of {', '.join(missing)} has come yet" if missing else ""
 
     def _not_finite(self) -> Fault:
@@ -197,7 +233,7 @@ class Estimated:
         return "estimate", f"{text}drifts, or another [estimator] process_noise"
 
     def _unsure(self) -> Fault | None:
-        """An estimate that knows too little."""
+        """The fault of an estimate with too large a standard deviation."""
         for name, deviation, most in zip(
             self._terms.columns, self._filter.deviations.tolist(), self._terms.most, strict=True
         ):
@@ -207,7 +243,7 @@ class Estimated:
         return None
 
     def _lost(self) -> Fault | None:
-        """A sensor in use that gives nothing any more."""
+        """The fault of a sensor in use that gives nothing any more."""
         for name, most in self._terms.silence.items():
             silent = self._silent[name]
             if silent > most:
@@ -216,7 +252,7 @@ class Estimated:
         return None
 
     def _unfitting(self, k: int) -> Fault | None:
-        """A sensor whose readings cannot be what the machine's equations and the other sensors tell, for too long."""
+        """The fault of a sensor whose readings contradict the equations and the other sensors for too long."""
         for name, square in self._filter.surprises.items():
             if square > SURPRISE and k - self._fits[name] > self._terms.misfit:
                 text = f"the readings of {name} are {square**0.5:.3g} standard deviations off their prediction;"
@@ -224,4 +260,4 @@ class Estimated:
                     " check that it is this machine's, its sign, its unit and [estimator] initial; else raise its noise"
                 )
                 return "sensor_misfit", f"{text} or process_noise"
-        return None
+        return ("sensor_misfit", self._filter.shut_out) if self._filter.shut_out else None

@@ -17,7 +17,7 @@ def _check(stated: Stated) -> None:
 
 
 def _addresses(stated: Stated, machine: str) -> tuple[str, ...]:
-    """Where the machine publishes its states and where servonode publishes the inputs, absent ones by its name.
+    """The addresses of the machine's states and of the inputs; absent ones follow from the machine's name.
 
     Raises:
         DriverError: an address is absent and the machine's name gives none that can be used, or both are the same.

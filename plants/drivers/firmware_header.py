@@ -1,4 +1,4 @@
-"""The C header of a machine for firmware: names, sizes, and the schema number that both sides must share."""
+"""The C header of a machine for firmware: names, sizes, and the schema number, which must agree on both sides."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from servonode.plants.drivers.safe_map import Array
 def firmware_header(machine: Machine, start: Array, step_ns: int, step_function: str, more: Sequence[str] = ()) -> str:
     """The header's text; `step_function` is the name of the plant step that `servonode show FILE --c` prints.
 
-    more: lines of a law in the same file, and of sensors.
+    more: further lines, of a law in the same file and of sensors.
     """
     description = machine.description
     names, inputs = description.state_names, description.input_names
@@ -43,7 +43,7 @@ def firmware_header(machine: Machine, start: Array, step_ns: int, step_function:
 
 
 def _of_sensors(machine: Machine) -> list[str]:
-    """What firmware must know that sends readings in place of its state; empty where the machine defines no sensors."""
+    """The lines for firmware that sends readings in place of its state; empty where the machine defines no sensors."""
     description = machine.description
     if not description.sensors:
         return []

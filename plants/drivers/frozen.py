@@ -11,7 +11,7 @@ from servonode.plants.drivers.terms import Terms
 
 Array = npt.NDArray[np.float64]
 
-STILL = 1e-9  # a relative change below this counts as none
+STILL = 1e-9  # a smaller relative change counts as no change
 
 
 class Frozen:
@@ -23,15 +23,16 @@ class Frozen:
         self._since = -1  # the machine's step since which its readings are the same; -1: they are not
 
     def forget(self) -> None:
-        """The next reading has none before it."""
+        """Forget the readings: the next one is the first."""
         self._since = -1
 
     def complaint(
         self, state: State, values: Sequence[float], step: int, x: Array, inputs: Array, acting_since: int
     ) -> tuple[str, str] | None:
-        """Name and text of the fault, or None: the values of `state` after the kernel state x of the machine's `step`.
+        """Name and text of the fault, or None, for the values of `state`.
 
-        `inputs` act, and since which step any but zero does (-1: none). A `step` of -1: there was no state before.
+        x: the kernel state before it, of the machine's `step`; a `step` of -1: there was no state before. inputs: those
+        that act, not all zero since the step `acting_since` (-1: all are zero).
         """
         if step < 0 or values != x[:-1].tolist():
             self._since = -1
@@ -41,7 +42,7 @@ class Frozen:
         since = max(self._since, acting_since)
         if acting_since < 0 or (state.k - since) * self._step_ns <= self._time * 1e9:
             return None
-        self._since = state.k  # judged once in this time
+        self._since = state.k  # the next judgement comes after as much time again
         rates = self._machine.derivatives(state.t, x, inputs)[:-1]
         moved = np.abs(rates) * self._time > self._still * (1.0 + np.abs(x[:-1]))
         if not moved.any():

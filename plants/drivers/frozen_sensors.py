@@ -11,11 +11,12 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Foresight:
-    """What the equations predict of readings.
+    """The prediction of readings by the machine's equations.
 
-    advance(k, n, x, u): takes a kernel state x n steps on from step k, in place; whether it is finite.
-    measure(k, x, u): what the sensors read there (n_z,). numbers, tells: of each sensor in use its place among these,
-    and by how much its reading must change to be sure of it. steps: for how many a reading may stay the same meanwhile.
+    advance(k, n, x, u): integrates a kernel state x over n steps from step k, in place; returns whether it is finite.
+    measure(k, x, u): the readings of all sensors there (n_z,). numbers: for each sensor in use its place among these.
+    tells: for each the change of its reading that it is sure to show. steps: for how many steps a reading may stay the
+    same.
     """
 
     advance: Callable[[int, int, Array, Array], bool]
@@ -27,22 +28,22 @@ class Foresight:
 
 
 class FrozenSensors:
-    """Judges each window: from the estimate at its beginning, the equations are integrated with and without inputs.
+    """Judges window by window: from the estimate at its begin, the equations are integrated with and without inputs.
 
-    A filter would follow readings that stand still, and see a machine that stands still under whatever inputs. What the
-    inputs change does not depend on how well the velocities were known at the begin.
+    A filter would follow readings that stand still, and estimate that the machine stands still whatever the inputs. The
+    difference between the two motions hardly depends on how well the initial velocities are known.
     """
 
     def __init__(self, foresight: Foresight) -> None:
         self._foresight = foresight
         self._last: dict[str, float] = {}  # newest reading of each sensor in use
-        self._same: dict[str, int] = {}  # how many in this window were the same as the one before; absent: one was not
-        self._begin = -1  # step of the window; -1: none
+        self._same: dict[str, int] = {}  # consecutive equal readings in this window; absent: one differed
+        self._begin = -1  # first step of the window; -1: none
         self._driven = self._coasting = self._no_input = np.zeros(0)
-        self._k = 0  # up to which the equations have gone
+        self._k = 0  # step that the equations have reached
 
     def forget(self) -> None:
-        """A handshake begins."""
+        """Forget all readings: a handshake begins."""
         self._begin = -1
         self._last = {}
 
@@ -74,13 +75,13 @@ class FrozenSensors:
         return "frozen_state", f"{text}plant.safety.frozen_time"
 
     def _go_on(self, k: int, u: Array) -> bool:
-        """Take both motions on to step k; whether they are finite."""
+        """Integrate both motions up to step k; returns whether they are finite."""
         n, advance = k - self._k, self._foresight.advance
         self._no_input = np.zeros_like(u)
         return n == 0 or (advance(self._k, n, self._driven, u) and advance(self._k, n, self._coasting, self._no_input))
 
     def _open(self, k: int, x: Array) -> None:
-        """A window begins at this estimate."""
+        """Begin a window at this estimate."""
         self._begin = self._k = k
         self._driven, self._coasting = x.copy(), x.copy()
         self._same = dict.fromkeys(self._foresight.numbers, 0)

@@ -18,7 +18,7 @@ class Handshake:
     def __init__(self, link: Link, terms: Terms, inputs: Sequence[str]) -> None:
         self.terms, self.inputs = terms, inputs
         self.src = secrets.randbelow(EXACT - 1) + 1  # start id of this process, by which the machine knows it
-        self.run = 0  # for which the machine is asked; 0: for none yet
+        self.run = 0  # id of the run for which the machine is asked; 0: none yet
         self.done = False  # whether it has answered
         self.due_ns: int | None = None  # when to ask again
         self._link = link
@@ -33,7 +33,7 @@ class Handshake:
         self._ask(k, now)
 
     def repeat(self, k: int, now: int) -> None:
-        """Ask again where that is due, some of the times over a new connection."""
+        """Ask again if that is due, every RENEW times over a new connection."""
         if self.due_ns is None or now < self.due_ns:
             return
         self._repeats += 1
@@ -42,11 +42,11 @@ class Handshake:
         self._ask(k, now)
 
     def finish(self) -> None:
-        """The machine has answered."""
+        """Note that the machine has answered."""
         self.done, self.due_ns = True, None
 
     def is_left_over(self, run: int) -> bool:
-        """Whether a state of another run is what the run before has left on the way, which is no surprise."""
+        """Whether a state is a late one of the run before, which is not counted as refused."""
         return not self.done and run == self._run_before
 
     def _ask(self, k: int, now: int) -> None:

@@ -21,12 +21,12 @@ class Way:
     def __init__(self, impairments: Impairments, cut: bool, rng: np.random.Generator) -> None:
         self._faults, self._cuts, self._rng = impairments, cut, rng
         self._waiting: deque[tuple[int, Frames]] = deque()  # arrival [ns] and frames
-        self._overtaken: tuple[Frames, ...] = ()  # at most one, to arrive directly after the next
+        self._overtaken: tuple[Frames, ...] = ()  # at most one message, which arrives directly after the next
         self._last = 0  # newest arrival [ns]
-        self.origin: int | None = None  # ns, of the first handshake
+        self.origin: int | None = None  # time of the first handshake [ns]
 
     def send(self, now: int, frames: Frames) -> None:
-        """Put a message on its way."""
+        """Send a message, subject to the impairments."""
         late, lost, twice, overtaken, damaged, *where = self._rng.random(DRAWS).tolist()
         faults = self._faults
         if lost < faults.loss or self._is_cut(now) or len(self._waiting) >= HWM:
@@ -42,11 +42,11 @@ class Way:
         self._overtaken = ()
 
     def next_arrival(self) -> int | None:
-        """When the next message arrives [ns], or None."""
+        """The arrival time of the next message [ns], or None."""
         return self._waiting[0][0] if self._waiting else None
 
     def arrivals(self, now: int) -> Iterator[Frames]:
-        """What has arrived by now, in that order."""
+        """The messages that have arrived by now, in order of arrival."""
         while self._waiting and self._waiting[0][0] <= now:
             yield self._waiting.popleft()[1]
 

@@ -1,6 +1,6 @@
 """Drivers that other installed packages add: an entry point of the group `servonode.drivers` for each.
 
-What comes with servonode is found in the table; only other names have the installed packages looked through.
+The drivers of servonode are found in the table; the installed packages are searched only for other names.
 """
 
 import functools
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUP = "servonode.drivers"
-OURS = "servonode"  # the origin of those in the table
+OURS = "servonode"  # the origin of the drivers in the table
 
 
 def find_driver(name: str) -> Driver:
@@ -52,7 +52,7 @@ def origins() -> dict[str, tuple[str, Driver | DriverError]]:
 
 @functools.cache
 def _entries() -> "dict[str, tuple[EntryPoint, ...]]":
-    from importlib.metadata import entry_points  # slow to import, and the drivers of the table do without
+    from importlib.metadata import entry_points  # slow to import, and not needed for the drivers of the table
 
     found: dict[str, tuple[EntryPoint, ...]] = {}
     for each in entry_points(group=GROUP):

@@ -3,34 +3,34 @@
 from bisect import bisect_left, insort
 from collections import deque
 
-KEPT = 127  # measurements of which the median counts: at 100 Hz those of the last second
+KEPT = 127  # measurements whose median is taken: at 100 Hz those of the last 1.3 seconds
 
 
 class Latency:
-    """The median of the newest measurements [ns, wall clock]: a few that a busy computer has spoilt do not show.
+    """The median of the newest measurements [ns, wall clock]: a few outliers of a busy computer do not change it.
 
-    A measurement goes from the sending of an input to the step of the machine in which it began to act, on the clock
-    that says how old readings are (`ReadingAge`). So it holds both ways of the link, and what the machine itself needs:
-    just the time by which a state must be foreseen, beyond its age. In lockstep nothing is measured.
+    A measurement is the time from the sending of an input to the step of the machine in which it began to act, on the
+    clock by which readings have an age (`ReadingAge`). It contains both ways of the link and the machine's own time:
+    the time by which a state must be predicted, beyond its age. In lockstep nothing is measured.
     """
 
     def __init__(self, step_wall_ns: float) -> None:
         self._step_wall_ns = step_wall_ns
         self._sorted: list[float] = []
         self._newest: deque[float] = deque(maxlen=KEPT)
-        self._step = -1  # of the machine, in the state before
+        self._step = -1  # the machine's step in the state before
 
     def forget(self) -> None:
-        """A handshake begins."""
+        """Forget all measurements: a handshake begins."""
         self._sorted.clear()
         self._newest.clear()
         self._step = -1
 
     def state(self, step: int, measured_ns: int, sent_ns: int | None) -> None:
-        """A state of this step came, measured at `measured_ns`.
+        """Take a state of this step, measured at `measured_ns`.
 
-        sent_ns: when the input was sent that this state is the first to echo; None: it echoes no new one. The input
-        came between the two states, in the middle for all that is known: with a state each step, it has acted since the
+        sent_ns: when the newest input that this state is the first to echo was sent; None: it echoes no new one. The
+        input arrived between the two states, in the middle on average: with a state each step, it has acted since the
         step before.
         """
         before, self._step = self._step, step

@@ -5,14 +5,12 @@ from msgspec import UNSET
 from servonode.bus import State
 from servonode.plants.drivers.terms import Terms
 
-LAW, CLIPPED = (
-    "machine_law",
-    "machine_law_clipped",
-)  # what a machine says beside its state: its law acts, not as it asks
+# flags beside the state: the machine's law acts; its inputs are clipped
+LAW, CLIPPED = ("machine_law", "machine_law_clipped")
 
 
 class LawWatch:
-    """Counts, by the machine's own steps, for how long it has said that its law asks for what it may not."""
+    """Measures, in the machine's own steps, for how long it has reported that its law exceeds the tolerance."""
 
     def __init__(self, terms: Terms) -> None:
         self._since: int | None = None  # the machine's step of the first such state in a row
@@ -20,11 +18,11 @@ class LawWatch:
         self._most = terms.state_timeout * (1.0 if terms.lockstep else terms.speed)
 
     def forget(self) -> None:
-        """A handshake begins."""
+        """Forget the reports: a handshake begins."""
         self._since = None
 
     def take(self, state: State) -> tuple[str, str] | None:
-        """Name and text of a fault, after a good state; None: all is well."""
+        """Name and text of a fault, after a good state; None: no fault."""
         if state.extra is UNSET or not state.extra.get(CLIPPED):
             self._since = None
             return None

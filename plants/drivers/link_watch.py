@@ -8,9 +8,9 @@ from servonode.plants.drivers.applied_inputs import CLAMPED, AppliedInputs
 from servonode.plants.drivers.readings import Readings
 
 Fault = tuple[str, str]  # name and text
-NO_REFUSAL = ("resent", CLAMPED)  # counted, and no reason to check the wire
+NO_REFUSAL = ("resent", CLAMPED)  # counts that do not mean refused messages
 
-MESSAGES_PER_MS, BACKLOG = 10, 3000  # more than so many in a time, and so many beyond that at once, are a flood
+MESSAGES_PER_MS, BACKLOG = 10, 3000  # a flood is more than so many messages, and so many more at once
 FLOODING = (
     "flooding",
     f"the machine sends more than {MESSAGES_PER_MS * 1000} messages a second; once a step, or a millisecond where "
@@ -25,45 +25,45 @@ class LinkWatch:
     """
 
     def __init__(self, link: Link, readings: Readings, inputs: AppliedInputs, timeout: float) -> None:
-        self.counts: Counter[str] = Counter()  # what was refused or sent again; the link's own are not among them
-        self.since_ns = 0  # no wait is longer than from here
+        self.counts: Counter[str] = Counter()  # messages refused or sent again, without the link's own counts
+        self.since_ns = 0  # no wait begins before this time
         self.looked_ns = 0  # when messages were last taken
         self.reported: Fault | None = None  # the fault that the machine reported in this run
         self._link, self._readings, self._inputs = link, readings, inputs
         self._timeout_ns = timeout * 1e9
-        self._allowed = float(BACKLOG)  # messages that may still come
+        self._allowed = float(BACKLOG)  # messages that may come now without being a flood
         self._good_ns = 0  # when the newest good state came
-        self._refused_before: tuple[dict[str, int], dict[str, int]] = ({}, {})  # ours, the link's: at that state
+        self._refused_before: tuple[dict[str, int], dict[str, int]] = ({}, {})  # our counts and the link's then
 
     def begin(self, now: int) -> None:
-        """A handshake begins."""
+        """Start to count anew: a handshake begins."""
         self.since_ns, self.reported, self._allowed = now, None, float(BACKLOG)
 
     def flooded(self, came: int, now: int) -> bool:
-        """Whether more messages have come than a machine may send, now that some came.
+        """Whether more messages have come than a machine may send, with the `came` ones of now.
 
-        A stalled reader finds many at once, which is no flood.
+        A reader that was stalled may find BACKLOG at once.
         """
         grown = (now - self.looked_ns) * 1e-6 * MESSAGES_PER_MS
         self._allowed, self.looked_ns = min(self._allowed + grown, BACKLOG) - came, now
         return self._allowed < 0
 
     def was_asked_for(self) -> None:
-        """One of the messages was the answer to an order, and so no part of a flood, however fast the orders follow."""
+        """Allow one message more: the answer to an order is no part of a flood, however fast orders follow."""
         self._allowed += 1
 
     def good_state(self, now: int) -> None:
-        """A good state came."""
+        """Note a good state."""
         self._good_ns = now
         self._refused_before = (dict(self.counts), dict(self._link.counts))
 
     def restart_timeouts(self, now: int) -> None:
-        """All waits begin at `now`, once until a good state comes."""
+        """Begin all waits at `now`, once until a good state comes."""
         if self._readings.measured_ns >= self.since_ns:
             self.since_ns = now
 
     def stale(self, now: int) -> Fault | None:
-        """Name and text of a fault: no good state, or no answer to an input, has come for too long; None: they come."""
+        """Name and text of a fault if no good state or no answer to an input has come for too long; None: no fault."""
         measured_ns = self._readings.measured_ns
         waited = now - max(measured_ns, self.since_ns)
         if waited > self._timeout_ns:
@@ -75,7 +75,7 @@ class LinkWatch:
         return None
 
     def _stale_state(self, now: int, waited: int) -> Fault:
-        if now - self._good_ns <= self._timeout_ns / 2:  # one that has just stopped has sent its last before that
+        if now - self._good_ns <= self._timeout_ns / 2:  # the last state of a machine that has stopped is older
             text = (
                 f"the newest state is {waited / 1e6:.0f} ms old by the machine's own step stamps, although states come"
             )
@@ -88,17 +88,17 @@ class LinkWatch:
         return "stale_state", f"{text}; check that it is running and still in this run"
 
     def all_counts(self) -> Counter[str]:
-        """What was refused, here (`refused_<reason>`, `old_states`) and on the link; what was sent again (`resent`)."""
+        """Counts of messages refused here (`refused_<reason>`, `old_states`), on the link, or sent again (`resent`)."""
         return _named(self.counts, self._link.counts)
 
 
 def _named(own: Mapping[str, int], of_link: Mapping[str, int]) -> Counter[str]:
-    """All counts under the names that are reported."""
+    """All counts, by the names under which they are reported."""
     return Counter(own) + Counter({f"refused_{reason}": n for reason, n in of_link.items()})
 
 
 def listed(counts: Counter[str]) -> str:
-    """What was refused, in words; empty if nothing was."""
+    """The refused messages by reason, in words; empty if none was refused."""
     refused = {name.removeprefix("refused_"): n for name, n in counts.items() if name not in NO_REFUSAL}
     if not refused:
         return ""

@@ -15,9 +15,9 @@ from servonode.plants.drivers.terms import Clock
 
 
 class LoopbackLink:
-    """Whatever happens on the link and in the machine happens at its own time, whenever the link is looked at.
+    """Carries messages to and from a simulated machine; each event keeps its own time, whenever the link is polled.
 
-    So a run in lockstep repeats exactly, and one in real time is as late as the wall clock makes it.
+    So a run in lockstep repeats exactly, and a run in real time is as late as the wall clock makes it.
     """
 
     fds: tuple[int, ...] = ()
@@ -41,11 +41,11 @@ class LoopbackLink:
         """Nothing to open."""
 
     def send(self, topic: str, message: Message) -> None:
-        """Put a message on its way to the machine."""
+        """Send a message to the machine."""
         self._to.send(self._clock(), encode_frames(topic, message))
 
     def receive(self, bound: int = BOUND) -> list[tuple[str, Message]]:
-        """Let happen what is due, and take what has arrived here."""
+        """Simulate link and machine up to now, and take what has arrived here."""
         now = self._clock()
         self._happen(now)
         taken = []
@@ -57,7 +57,7 @@ class LoopbackLink:
         return taken
 
     def due(self) -> int | None:
-        """When something arrives at either end, or the machine publishes [monotonic ns]."""
+        """The time of the next arrival at either end, or of the machine's next state [monotonic ns]."""
         times = (self._to.next_arrival(), self._back.next_arrival(), self.device.due())
         return min((time for time in times if time is not None), default=None)
 
@@ -65,21 +65,21 @@ class LoopbackLink:
         """Nothing to connect."""
 
     def listened(self) -> bool | None:
-        """None: nothing here knows."""
+        """None: not known."""
         return None
 
     def close(self) -> None:
         """Nothing to close."""
 
     def _happen(self, now: int) -> None:
-        """Bring the machine to now, taking on the way what arrives there."""
+        """Advance the machine to now, and deliver what arrives there meanwhile."""
         while (arrival := self._to.next_arrival()) is not None and arrival <= now:
             for frames in self._to.arrivals(arrival):
                 self.device.take(arrival, frames)
         self.device.advance_to(now)
 
     def _from_machine(self, now: int, frames: Frames) -> None:
-        """The machine publishes; its first answer is where a cut is counted from."""
+        """Send what the machine publishes; a cut is timed from its first answer."""
         if self._back.origin is None:
             self._to.origin = self._back.origin = now
         self._back.send(now, frames)

@@ -15,9 +15,9 @@ from servonode.plants.physical_model import Floor, PhysicalModel
 from servonode.plants.simulated import Motion
 
 Array = npt.NDArray[np.float64]
-REST = 2.0  # s for which the machine comes to rest on the floor before the run begins
-HARDEST = 2.0  # steps of the physics, the least time constant of a contact that it can resolve
-IMPEDANCE = 0.99  # of a contact, from its first touch on; more makes wheels that slip hop higher
+REST = 2.0  # s of simulation in which the machine comes to rest on the floor before the run begins
+HARDEST = 2.0  # least time constant of a contact that can be resolved, in steps of the physics engine
+IMPEDANCE = 0.99  # of a contact, from its first touch on; with more, slipping wheels hop higher
 MJCF = """<mujoco>
   <compiler angle="radian" autolimits="false"/>
   <option timestep="{step!r}" gravity="0 0 {gravity!r}" integrator="implicitfast" cone="elliptic"
@@ -35,8 +35,8 @@ def _check(stated: Stated) -> None:  # noqa: ARG001
 class PhysicalMotion:
     """A machine's physical model in MuJoCo, from the kernel state `start` on; the same bits from the same start.
 
-    Its work [J] is that of the inputs at their joints, less what dampers take. What contacts take is in no account:
-    it is what the balance of energy then lacks.
+    Its work [J] is that of the inputs at their joints, less what dampers take. The work of contacts is not counted: the
+    energy balance lacks it.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class PhysicalMotion:
         self._settle(dict(zip(self._names, start.tolist(), strict=False)))
 
     def _settle(self, state: Mapping[str, float]) -> None:
-        """Put the machine there, let it come to rest on the floor, and give it its rates."""
+        """Place the machine at a state, let it come to rest on the floor, and set its rates."""
         data = self._data
         self._physics.place(self._joints, state, self._parameters)
         data.qvel[:] = 0.0
@@ -68,15 +68,15 @@ class PhysicalMotion:
     def advance(self, k: int, steps: int, x: Array, u: Array) -> bool:  # noqa: ARG002
         model, data, first, second = self._model, self._data, self._mujoco.mj_step1, self._mujoco.mj_step2
         data.ctrl[:] = u[self._drives]
-        with np.errstate(over="ignore", invalid="ignore"):  # where the motion escapes
+        with np.errstate(over="ignore", invalid="ignore"):  # where the motion diverges
             for _ in range(steps * self._substeps):
                 second(model, data)
                 first(model, data)  # what follows from the new positions and rates
                 power = data.ctrl @ data.actuator_velocity - model.dof_damping @ (data.qvel * data.qvel)
-                x[-1] += self._substep * power  # exact, for positions move on by the new rates
+                x[-1] += self._substep * power  # exact, because positions advance with the new rates
         found = self._physics.state(self._joints, self._parameters)
         x[:-1] = [found[name] for name in self._names]
-        if data.warning.number.any():  # MuJoCo has left out a number or a contact: what it says is no motion
+        if data.warning.number.any():  # MuJoCo has left out a number or a contact: the motion is wrong
             x[:-1] = np.nan
         return bool(np.isfinite(x).all())
 
@@ -119,11 +119,11 @@ def _motion(context: MotionContext) -> Motion:
 
 
 def _ignore(text: str) -> None:
-    """A warning of MuJoCo: it has counted it, and the motion is then no longer finite, which is a fault of the run."""
+    """Do nothing: MuJoCo counts its warnings, and `advance` makes the motion non-finite, a fault of the run."""
 
 
 def _mjcf(physics: PhysicalModel, context: MotionContext) -> str:
-    """The whole of what MuJoCo is given."""
+    """The MJCF text of the whole simulation."""
     stated, parameters = context.stated.mujoco, context.machine.parameters
     step = context.step_ns / 1e9 / stated["substeps"]
     contact_time = HARDEST * step if stated["contact_time"] is None else stated["contact_time"]

@@ -13,7 +13,7 @@ SECTION = "plant.device.settings"
 
 
 def own_settings(driver: Driver, table: Mapping[str, Any]) -> msgspec.Struct | None:
-    """What a launch file specifies for the driver, with its defaults; None for a driver without keys of its own.
+    """The driver's settings in a launch file, with defaults; None for a driver without keys of its own.
 
     Raises:
         DriverError: an unknown key, one that is missing, a value that is not of its type or out of its bounds.

@@ -7,7 +7,7 @@ KEYS = tuple(f"device.{key}" for key in ("wait", "timeout", "any_speed", "sends"
 
 
 def open_packet_plant(context: DriverContext) -> Plant:
-    """The plant of a run; what speaks packets is loaded here, for not every run needs it."""
+    """The plant of a run; the modules for packets are imported here, because not every run needs them."""
     from servonode.plants.drivers.packet_plant import packet_plant
 
     return packet_plant(context)

@@ -20,17 +20,17 @@ from servonode.plants.drivers.safe_map import Array, sent_safe_map
 from servonode.plants.drivers.terms import Clock, LawTerms, Terms
 
 NODE = "firmware"
-RESOLUTION = 2.0**-22  # relative; readings of 32 bits that are nearer to each other may be the same
-RUNS = 4  # whose packets are still told apart from a stranger's
+RESOLUTION = 2.0**-22  # relative; readings of 32 bits that differ by less may be equal
+RUNS = 4  # newest runs whose late packets are recognized
 LONGEST_NS = 2**63 - 1
 
 
 class Transport(Protocol):
-    """Carries packets, each as it is; no call blocks."""
+    """Carries packets unchanged; no call blocks."""
 
-    counts: Counter[str]  # what came and was not a packet, by reason
-    lost: str  # why nothing can come at present, with the remedy; empty: it can
-    came: int  # bytes so far
+    counts: Counter[str]  # received data that is not a packet, by reason
+    lost: str  # why nothing can come at present, with the remedy; empty: something can
+    came: int  # bytes received so far
     place: str  # where the machine is, for people
 
     @property
@@ -39,10 +39,10 @@ class Transport(Protocol):
 
     @property
     def hint(self) -> str:
-        """What may keep the machine from answering, as far as it shows; empty: nothing is known."""
+        """A possible reason why the machine does not answer, as far as the transport shows; empty: not known."""
 
     def open(self) -> None:
-        """Open it. Raises BusError where that cannot be."""
+        """Open it. Raises BusError where it cannot be opened."""
 
     def send(self, packet: bytes) -> None:
         """Send a packet; it is lost if nobody reads."""
@@ -58,7 +58,7 @@ class Transport(Protocol):
 
 
 class PacketLink:
-    """A `Link` over packets. A packet's ids have 32 bits: those of each run stand for the long ones of our messages.
+    """A `Link` over packets. A packet's ids have 32 bits and stand for the longer ids of the messages.
 
     sensors: the names of those whose readings the machine sends in place of its state, in its order; none: its state.
     """
@@ -80,11 +80,11 @@ class PacketLink:
         self._transport, self._clock = transport, clock
         self._layout, self._inputs = description.layout, description.input_names
         self._n_states, self._law = machine.n_state, law
-        self._runs: dict[int, int] = {}  # of the newest runs: the id in packets, and ours
-        self._run = 0  # ours, that was asked for last
-        self._step = 0.0  # s, of that run
-        self._said: list[tuple[str, Message]] = []  # what is wrong on this side, as the machine's status
-        self._good = 0  # packets
+        self._runs: dict[int, int] = {}  # for the newest runs: the id in packets -> the id in messages
+        self._run = 0  # id in messages of the run that was asked for last
+        self._step = 0.0  # plant step of that run [s]
+        self._said: list[tuple[str, Message]] = []  # problems on this side, worded as statuses of the machine
+        self._good = 0  # good packets received
 
     def open(self) -> None:
         """Open the transport; raises BusError."""
@@ -97,16 +97,16 @@ class PacketLink:
 
     @property
     def lost(self) -> str:
-        """Why nothing can come any more, with the remedy; empty: it can."""
+        """Why nothing can come any more, with the remedy; empty: something can."""
         return self._transport.lost
 
     @property
     def hint(self) -> str:
-        """What may keep the machine from answering, for people; empty: nothing is known."""
+        """A possible reason why the machine does not answer, for people; empty: not known."""
         return self._transport.lost or ("" if self._good else self._transport.hint)
 
     def due(self) -> int | None:
-        """None: what comes shows."""
+        """None: the descriptor becomes readable when something comes."""
         return None
 
     def renew(self) -> None:
@@ -114,7 +114,7 @@ class PacketLink:
         self._transport.reopen()
 
     def listened(self) -> bool | None:
-        """None: a wire does not tell."""
+        """None: a wire cannot tell."""
         return None
 
     def close(self) -> None:
@@ -124,14 +124,14 @@ class PacketLink:
     # to the machine
 
     def send(self, topic: str, message: Message) -> None:  # noqa: ARG002
-        """Send a setup or what is applied; what does not fit into a packet is a fault of this run."""
+        """Send a setup or applied inputs; a message that does not fit into a packet is a fault of this run."""
         try:
             self._transport.send(self.packet_of(message))
         except (struct.error, OverflowError) as error:
             self._report(f"what is to be sent does not fit into a packet ({error})")
 
     def packet_of(self, message: Message) -> bytes:
-        """The packet of a setup or of what is applied; struct.error or OverflowError where it does not fit into one."""
+        """The packet of a setup or of applied inputs; struct.error or OverflowError where it does not fit into one."""
         assert isinstance(message, Setup | Applied)  # nothing else goes to a machine
         return self._setup(message) if isinstance(message, Setup) else self._applied(message)
 
@@ -169,7 +169,7 @@ class PacketLink:
         return short
 
     def _remember(self, run: int) -> None:
-        """A setup asks for this run: its id in packets is known from now on, for as long as it is one of the newest."""
+        """Remember the id in packets of a run that a setup asks for, as long as it is one of the newest."""
         short = self._short_run(run)
         self._runs.pop(short, None)
         self._runs[short] = run
@@ -179,7 +179,7 @@ class PacketLink:
     # from the machine
 
     def receive(self, bound: int = BOUND) -> list[tuple[str, Message]]:
-        """What has come, oldest first, at most `bound` messages."""
+        """The messages that have come, oldest first, at most `bound`."""
         taken = []
         for data in self._transport.receive(bound):
             try:
@@ -231,7 +231,7 @@ class PacketLink:
         )  # fmt: skip
 
     def _readings(self, step: int, readings: Iterable[packets.SensorReading]) -> dict[str, Any]:
-        """What a state message has of these readings in a packet of this step; it has no state."""
+        """The fields of a state message for these readings, in a packet of this step; it has no state."""
         found: dict[str, list[float]] = {}
         for each in readings:
             found.setdefault(self._sensors[each.sensor], []).extend((float(step - each.ago), each.value))
@@ -246,7 +246,7 @@ class PacketLink:
         return packets.fault_text(code, detail, self.schema, self._law.schema if self._law else 0)
 
     def _report(self, text: str) -> None:
-        """Something is wrong with the run that continues, as if the machine had said so."""
+        """Report a problem of the present run as a fault of the machine."""
         if self._run and not self._said:
             self._said.append(("status", Status(
                 t=0.0, seq=0, run=self._run, k=0, mono=self._clock(), node=NODE, src=1, lifecycle=Lifecycle.FAULT,
@@ -260,24 +260,24 @@ def machine_start(machine: Machine, terms: Terms) -> Array:
 
 
 def _schemas(description: MachineDescription, readings: bool) -> tuple[int, int]:
-    """The schema of the machine that sends its state, or readings alone; then that of the one which does the other."""
+    """The schema of a machine that sends its state (`readings`: only readings); then that of the other kind."""
     names = description.name, description.state_names, description.input_names
     found = packets.schema_of(*names), packets.readings_schema_of(*names, (each.name for each in description.sensors))
     return found[::-1] if readings else found
 
 
 def _short(number: int) -> int:
-    """32 bits that stand for a long id; neither 0 nor all of them."""
+    """32 bits that stand for a long id; never all 0 or all 1."""
     return crc32(number.to_bytes(8, "little")) % (packets.NONE - 1) + 1
 
 
 def _ns(seconds: float) -> int:
-    """In whole ns, as far as 64 bits reach."""
+    """Seconds in whole nanoseconds, clipped to 64 bits."""
     return max(min(round(seconds * 1e9), LONGEST_NS), -LONGEST_NS)
 
 
 def _at_most(limit: float) -> float:
-    """A limit that is not larger when it has 32 bits."""
+    """The largest 32-bit number that is not above a limit."""
     if limit >= packets.LARGEST:
         return packets.LARGEST
     if np.float32(limit) <= limit:

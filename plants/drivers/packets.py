@@ -13,13 +13,13 @@ from servonode.errors import ServonodeError
 
 MAGIC, VERSION = 0x5653, 1
 SETUP, APPLIED, STATE, FAULT, READINGS = 1, 2, 3, 4, 5
-LOCKSTEP = FINAL = SAFE = 1  # flag of a setup, of an applied, of a state
-LAW, CLIPPED = 2, 4  # of all three: the machine's own law is to act, or acts; of a state: not as it asks
+LOCKSTEP = FINAL = SAFE = 1  # flag of a setup, of applied inputs, of a state
+LAW, CLIPPED = 2, 4  # of all three: the machine's own law is to act, or acts; of a state: its inputs are clipped
 MOST_FLAGS = {SETUP: LOCKSTEP | LAW, APPLIED: FINAL | LAW, STATE: SAFE | LAW | CLIPPED, FAULT: 0, READINGS: SAFE}
 NONE = 0xFFFFFFFF  # a `reply` to nothing
 MOST_STATES, MOST_INPUTS, MOST_GOAL, MOST_READINGS = 32, 8, 32, 32
 LAST_STEP = 2**53
-LARGEST: float = struct.unpack("<f", b"\xff\xff\x7f\x7f")[0]  # finite number of 32 bits; as a limit: none
+LARGEST: float = struct.unpack("<f", b"\xff\xff\x7f\x7f")[0]  # finite number of 32 bits; as a limit it means no limit
 
 _HEAD = struct.Struct("<HBBIIIIQHH")
 _SETUP = struct.Struct("<IHHqqqf")
@@ -34,7 +34,7 @@ HEADER, TRAILER = _HEAD.size, _CRC.size
 SIZE = HEADER + _SETUP.size + 4 * (MOST_INPUTS * (MOST_STATES + 3) + MOST_STATES + 1) + TRAILER  # of the longest packet
 
 OTHER_SCHEMA = 1
-FAULTS = {  # what a fault's code says, with the remedy; {} is its detail
+FAULTS = {  # the text of each fault code, with the remedy; {} is its detail
     1: "it is the firmware of another machine, or of other states or inputs (its schema is {:#010x}, this machine's is "
     "{schema:#010x}); build it from this launch file, or run the launch file that it was built from",
     2: "its step is {} ns; set plant.step to that, or build it from this launch file",
@@ -62,7 +62,7 @@ class PacketError(ServonodeError, ValueError):
 
 
 class Head(NamedTuple):
-    """What every packet says."""
+    """The header of every packet."""
 
     type: int
     run: int
@@ -74,14 +74,14 @@ class Head(NamedTuple):
 
 
 class OwnLaw(NamedTuple):
-    """Of a setup, where the machine's own law is to act: its schema, and by how much it may differ from the host's."""
+    """Part of a setup with the machine's own law: its schema, and by how much it may differ from the host's law."""
 
     schema: int
     tolerance: Sequence[float]
 
 
 class Goal(NamedTuple):
-    """Of an applied, for the machine's own law: the machine's step, the goal's step then, and the goal."""
+    """Part of applied inputs, for the machine's own law: the machine's step, the goal's step then, and the goal."""
 
     at: int
     step: int
@@ -89,7 +89,7 @@ class Goal(NamedTuple):
 
 
 class SetupContent(NamedTuple):
-    """Of a setup: on what terms a run begins. Times in ns; `safe`: a row for each input, its constant last."""
+    """The content of a setup: the terms of a run. Times in ns; `safe`: a row for each input, its constant last."""
 
     schema: int
     step: int
@@ -103,7 +103,7 @@ class SetupContent(NamedTuple):
 
 
 class StateContent(NamedTuple):
-    """Of a state: packets that the machine has refused so far, its state, the inputs that act."""
+    """The content of a state: the number of packets refused by the machine, its state, the inputs that act."""
 
     refused: int
     states: tuple[float, ...]
@@ -111,7 +111,7 @@ class StateContent(NamedTuple):
 
 
 class SensorReading(NamedTuple):
-    """One reading: the number of its sensor, how many steps before the packet's it was measured, its value."""
+    """One reading: the number of its sensor, its age in steps before that of the packet, its value."""
 
     sensor: int
     ago: int
@@ -119,7 +119,7 @@ class SensorReading(NamedTuple):
 
 
 class ReadingsContent(NamedTuple):
-    """Of readings: packets that the machine has refused so far, the inputs that act, what was measured since before."""
+    """The content of readings: the number of packets refused by the machine, the inputs that act, the new readings."""
 
     refused: int
     inputs: tuple[float, ...]
@@ -127,17 +127,17 @@ class ReadingsContent(NamedTuple):
 
 
 def schema_of(machine: str, states: Iterable[str], inputs: Iterable[str]) -> int:
-    """The number by which the two sides know that they mean the same machine, states and inputs: a CRC-32."""
+    """The number by which two sides check that machine, states and inputs are the same: a CRC-32."""
     return crc32("\n".join([machine, "states", *states, "inputs", *inputs]).encode())
 
 
 def readings_schema_of(machine: str, states: Iterable[str], inputs: Iterable[str], sensors: Iterable[str]) -> int:
-    """The same for a machine that sends readings of these sensors in place of its state."""
+    """As `schema_of`, for a machine that sends readings of these sensors in place of its state."""
     return crc32("\n".join([machine, "states", *states, "inputs", *inputs, "sensors", *sensors]).encode())
 
 
 def law_schema_of(program: str, goal: Iterable[str], numbers: Iterable[float]) -> int:
-    """The number by which the two sides know that they mean the same law: program, goal, gains and parameters."""
+    """The number by which two sides check that they have the same law: program, goal, gains and parameters."""
     return crc32("\n".join([program, "goal", *goal, "numbers", *(f"{each:.9g}" for each in numbers)]).encode())
 
 
@@ -160,7 +160,7 @@ def setup_payload(content: SetupContent) -> bytes:
 
 
 def applied_payload(until: int, inputs: Sequence[float], goal: Goal | None = None) -> bytes:
-    """The payload of what is applied; OverflowError for an input beyond 32 bits."""
+    """The payload of applied inputs; OverflowError for an input beyond 32 bits."""
     return _UNTIL.pack(until) + _floats(inputs) + (_GOAL.pack(*goal[:2]) + _floats(goal.values) if goal else b"")
 
 
@@ -211,7 +211,7 @@ def decode(data: bytes) -> tuple[Head, bytes]:
 
 
 def read_setup(payload: bytes, flags: int = 0) -> SetupContent:
-    """What a setup with these flags says; PacketError."""
+    """The content of a setup with these flags; raises PacketError."""
     if len(payload) < _SETUP.size:
         raise PacketError("length")
     schema, n_x, n_u, step, period, timeout, speed = _SETUP.unpack_from(payload)
@@ -235,7 +235,7 @@ def read_setup(payload: bytes, flags: int = 0) -> SetupContent:
 def read_applied(
     payload: bytes, n_inputs: int, flags: int = 0, n_goal: int = 0
 ) -> tuple[int, tuple[float, ...], Goal | None]:
-    """Until which step in lockstep, the inputs, and with the flag of a law its goal; PacketError."""
+    """The step up to which to integrate in lockstep, the inputs, and with LAW set the goal; raises PacketError."""
     end, goal = _UNTIL.size + 4 * n_inputs, None
     if flags & LAW:
         if len(payload) != end + _GOAL.size + 4 * n_goal:
@@ -253,13 +253,13 @@ def read_applied(
 
 
 def read_state(payload: bytes, n_states: int, n_inputs: int) -> StateContent:
-    """What a state says; PacketError."""
+    """The content of a state; raises PacketError."""
     numbers = _finite(payload, _REFUSED.size, n_states + n_inputs)
     return StateContent(_REFUSED.unpack_from(payload)[0], numbers[:n_states], numbers[n_states:])
 
 
 def read_readings(payload: bytes, step: int, n_inputs: int, n_sensors: int) -> ReadingsContent:
-    """What readings say, in a packet of this step of a machine with so many inputs and sensors; PacketError."""
+    """The content of readings in a packet of this step; raises PacketError."""
     end = _REFUSED.size + 4 * n_inputs
     if len(payload) < end or (len(payload) - end) % _READING.size or len(payload) > end + MOST_READINGS * _READING.size:
         raise PacketError("length")
@@ -273,7 +273,7 @@ def read_readings(payload: bytes, step: int, n_inputs: int, n_sensors: int) -> R
 
 
 def read_fault(payload: bytes) -> tuple[int, int]:
-    """Code and detail of a fault; PacketError."""
+    """Code and detail of a fault; raises PacketError."""
     if len(payload) != _FAULT.size:
         raise PacketError("length")
     code, detail = _FAULT.unpack(payload)
@@ -281,13 +281,13 @@ def read_fault(payload: bytes) -> tuple[int, int]:
 
 
 def fault_text(code: int, detail: int, schema: int, law: int = 0) -> str:
-    """What a fault says, for people, to the host of a machine with this schema and, if asked for, this law's."""
+    """The sentence for a fault. schema, law: those of this launch file; law is 0 where the machine uses none."""
     text = FAULTS.get(code, f"a fault of its own, number {code} (detail {detail})")
     return text.format(detail, schema=schema, law=law, version=VERSION)
 
 
 def _finite(payload: bytes, offset: int, count: int) -> tuple[float, ...]:
-    """So many numbers to the end of a payload."""
+    """The `count` numbers at the end of a payload; raises PacketError."""
     if len(payload) != offset + 4 * count:
         raise PacketError("length")
     values = struct.unpack_from(f"<{count}f", payload, offset)

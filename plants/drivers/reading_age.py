@@ -4,9 +4,9 @@ CREEP = 0.01  # share by which the machine's clock may be slower than ours witho
 
 
 class ReadingAge:
-    """Maps the machine's steps to our monotonic clock: to when they would have arrived without any waiting on the way.
+    """Maps the machine's steps to our monotonic clock: to the time at which they would arrive without any delay.
 
-    The quickest arrival so far is the measure, so an age counts what a reading has waited beyond that: in a queue, in a
+    The quickest arrival so far is the reference. An age is what a reading has waited beyond that: in a queue, in a
     machine that sends what it measured long ago, or here. The two clocks need not agree; slow drift is followed.
     """
 
@@ -16,11 +16,11 @@ class ReadingAge:
         self._newest = 0  # when the newest reading arrived
 
     def forget(self) -> None:
-        """A new handshake: nothing is known of the machine's clock."""
+        """Forget the machine's clock: a handshake begins."""
         self._base = None
 
     def arrived(self, step: int, now: int) -> int:
-        """When the state of this step was measured [monotonic ns], now that it has arrived."""
+        """The time at which the state of this step, which has just arrived, was measured [monotonic ns]."""
         base = now - step * self._step_wall_ns
         if self._base is None or base <= self._base:
             self._base = base

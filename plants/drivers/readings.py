@@ -1,4 +1,4 @@
-"""The states of a machine behind a link: the newest plausible one, and why the next is not."""
+"""The states of a machine behind a link: the newest plausible one, and why a state is refused."""
 
 from collections import deque
 
@@ -18,8 +18,8 @@ from servonode.plants.plant import EstimateOf
 from servonode.plants.plausible import Plausible
 
 Array = npt.NDArray[np.float64]
-KEPT = 64  # numbers of a sensor, two a reading, that wait to be given
-LEAD_NS, LEAD = 1e9, 1.1  # by how much of our clock a machine's may be ahead, and how much faster it may run
+KEPT = 64  # numbers kept of a sensor, two for each reading, until they are asked for
+LEAD_NS, LEAD = 1e9, 1.1  # by how much a machine's clock may be ahead of ours, and the largest ratio of their rates
 
 
 class Readings:
@@ -33,26 +33,26 @@ class Readings:
         self.newest: State | None = None  # of this handshake
         self.step = -1  # the machine's own number of its newest state
         self.values: list[float] = []  # of that state
-        self.extra: dict[str, float] = {}  # what else the machine measures, as it said last
+        self.extra: dict[str, float] = {}  # what else the machine measures, by its last message
         self.measured_ns = 0  # when the newest state was measured
         self.distrust: tuple[str, str] | None = None
-        self.answered = False  # the handshake: from now on a state that is not known is a fault
-        self._sensors: dict[str, deque[float]] = {}  # what came of them and was not given yet
+        self.answered = False  # whether the handshake is complete: from then on an unknown state is a fault
+        self._sensors: dict[str, deque[float]] = {}  # readings that came and were not asked for yet
         self._layout = machine.description.layout
         self.estimated = None if terms.estimate is None else Estimated(terms.estimate, awaits=not terms.lockstep)
         self.names = frozenset(() if self.estimated else (name for name, _ in self._layout))  # in a message
         self._step_ns, self._speed = terms.step_ns, terms.speed
-        self._begun = 0, 0  # our step and clock at which the handshake began
+        self._begun = 0, 0  # our step and time at which the handshake began
         self._age = None if terms.lockstep else ReadingAge(terms.step_ns / terms.speed)
         self._plausible, self._frozen = plausible, Frozen(machine, terms)
 
     @property
     def known(self) -> bool:
-        """Whether the machine has told its state, or enough to estimate it."""
+        """Whether the machine has sent its state, or enough readings to estimate it."""
         return self.newest is not None and not (self.estimated and self.estimated.why_not)
 
     def forget(self, k: int, now: int) -> None:
-        """A handshake begins at our step k, now: nothing is known, and what the machine says is accepted again."""
+        """Begin a handshake at our step k, now: no state is known, and the machine is trusted again."""
         self._begun = k, now
         self.newest, self.step, self.distrust, self.answered = None, -1, None, False
         self._frozen.forget()
@@ -65,15 +65,15 @@ class Readings:
             self.estimated.forget(k)
 
     def take(self, state: State, now: int, x: Array, inputs: AppliedInputs) -> str:
-        """Take a state that has just come; why it is refused, as it is counted, or empty.
+        """Take a state that has just come; returns the reason to count if it is refused, or empty.
 
-        x: the kernel state that was known before it; `inputs` act.
+        x: the kernel state known before it; inputs: those that act.
         """
-        fresh = state.k > self.step  # else the same reading once more, which is no younger for that
+        fresh = state.k > self.step  # else the same reading once more, whose age stays
         values, reason = self._measured(state) if self.estimated is None else self._estimate(state, now, self.estimated)
         if reason:
             return reason
-        guessed = self.estimated is not None and bool(self.estimated.why_not)  # not yet known, and free to jump
+        guessed = self.estimated is not None and bool(self.estimated.why_not)  # it may still jump
         if fresh and self.distrust is None and self._plausible is not None and not guessed:
             self.distrust = self._plausible.complaint(state.k * self._step_ns / 1e9, values)
         if self.distrust is not None:
@@ -90,14 +90,14 @@ class Readings:
         return ""
 
     def _measured(self, state: State) -> tuple[list[float], str]:
-        """The values of a state, or the reason why not."""
+        """The values of a state, or the reason why it is refused."""
         try:
             return unpacked(self._layout, state.state), ""
         except ValueError:
             return [], "refused_shape"
 
     def _estimate(self, state: State, now: int, estimated: Estimated) -> tuple[list[float], str]:
-        """The values that are estimated after this message, or the reason why not."""
+        """The values that are estimated after this message, or the reason why it is refused."""
         reason = "refused_future" if self._leads(state, now) else estimated.misfit(state)
         if reason or self.distrust is not None:
             return [], reason or "refused_implausible"
@@ -107,16 +107,16 @@ class Readings:
         return estimated.mean, ""
 
     def _leads(self, state: State, now: int) -> bool:
-        """Whether a machine is at a step that it cannot have come to yet: a filter would go there step by step."""
+        """Whether a state's step is too far ahead to be true: a filter would integrate up to it, step by step."""
         k, begun = self._begun
         return self._age is not None and (state.k - k) * self._step_ns > ((now - begun) * LEAD + LEAD_NS) * self._speed
 
     def worth(self) -> EstimateOf | None:
-        """What the estimate is worth, and the readings since this was asked last; None: the machine told its state."""
+        """Standard deviations of the estimate, and a summary of new readings; None: the machine sends its state."""
         return self.estimated.give() if self.estimated is not None else None
 
     def give(self, k: int) -> dict[str, list[float]] | None:
-        """What came of the sensors since this was asked last; the machine's clock may run ahead of our step k."""
+        """The readings since the last call, with steps of at most our k, because the machine's clock may be ahead."""
         if not self._sensors:
             return None
         given = {name: list(pairs) for name, pairs in self._sensors.items()}

@@ -7,8 +7,8 @@ from servonode.mechanics.machine import Machine
 
 Array = npt.NDArray[np.float64]
 
-SAMPLES = 3  # states for each number of a row that is found
-SPREAD = 0.3  # by how much they differ from the start [SI]
+SAMPLES = 3  # states at which the action is evaluated, for each number of a row
+SPREAD = 0.3  # standard deviation of these states about the initial state [SI]
 TOLERANCE = 1e-9  # relative; beyond it the safe action is not affine
 
 
@@ -37,9 +37,9 @@ def safe_map(machine: Machine, start: Array) -> Array | None:
 
 
 def sent_safe_map(machine: Machine, start: Array, readings: bool) -> Array:
-    """The safe action that is sent (n_inputs, n_state + 1): zero where a microcontroller could not carry it out.
+    """The safe action that is sent (n_inputs, n_state + 1); zero where a microcontroller could not carry it out.
 
-    readings: it knows no state, so that only a constant one can be.
+    readings: the microcontroller does not know its state, so that only a constant action is possible.
     """
     found = safe_map(machine, start)
     if found is None or (readings and found[:, :-1].any()):

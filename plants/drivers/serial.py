@@ -6,14 +6,14 @@ from servonode.mechanics.machine import Machine
 from servonode.plants.drivers.driver import Array, Driver, DriverError, Stated, check_pace
 from servonode.plants.drivers.packet_driver import KEYS, open_packet_plant
 
-if TYPE_CHECKING:  # loaded by what opens it
+if TYPE_CHECKING:  # imported when a port is opened
     from servonode.plants.drivers.packet_link import Transport
 
 SECTION = "plant.device"
 
 
 def _check(stated: Stated) -> None:
-    """Refuse a missing port, and a speed that hardware does not have."""
+    """Refuse a missing port, and a speed that hardware cannot have."""
     if not stated.device["port"]:
         text = "missing; name the board's serial port, such as /dev/ttyACM0 (python -m serial.tools.list_ports)"
         raise DriverError(SECTION, "port", text)

@@ -16,9 +16,9 @@ from servonode.plants.drivers.packets import SIZE
 if TYPE_CHECKING:
     import serial
 
-FRAME = SIZE + SIZE // 254 + 2  # longest on the wire
+FRAME = SIZE + SIZE // 254 + 2  # bytes of the longest frame on the wire
 REOPEN_NS = 200_000_000  # between two attempts to open a lost port
-CHUNK, CHUNKS = 4096, 16  # bytes at once, and how often in one look
+CHUNK, CHUNKS = 4096, 16  # bytes of one read, and reads in one call of `receive`
 HUNG_UP = select.POLLHUP | select.POLLERR | select.POLLNVAL
 GONE = "is it unplugged? Plug it in again, then reset and arm"
 
@@ -37,7 +37,8 @@ def port_problem(port: str) -> str:
 
 def _permission_problem(port: str, found: os.stat_result) -> str:
     both = stat.S_IRGRP | stat.S_IWGRP
-    if found.st_mode & both != both or found.st_gid == 0:  # to be a member would not help, or give far more than a port
+    # membership in the group would not help, or would give far more than a port
+    if found.st_mode & both != both or found.st_gid == 0:
         return f"no permission for {port}, which is for its owner alone; give it a group by a udev rule (dialout, 0660)"
     try:
         group = grp.getgrgid(found.st_gid).gr_name
@@ -111,14 +112,14 @@ class SerialTransport:
 
     @property
     def hint(self) -> str:
-        """Bytes that are no packets mean another baud rate, most likely."""
+        """Why no packet comes: nothing comes at all, or bytes at another baud rate, most likely."""
         if not self.came:
             return f"nothing comes over {self._port}; does the board run servonode's firmware?"
         text = f"{self.came} bytes came over {self._port}, but no packet among them; "
         return f"{text}is plant.device.baud = {self._baud} the speed of the firmware?"
 
     def send(self, packet: bytes) -> None:
-        """Write a packet, or lose it where the line is still busy with those before."""
+        """Write a packet, or drop and count it while the line is still busy with those before."""
         if self._serial is None:
             self.reopen()
             return
@@ -141,9 +142,9 @@ class SerialTransport:
             self._lose(os.strerror(error.errno or 0))
 
     def receive(self, bound: int) -> list[bytes]:
-        """The packets that have come, the newest so many; older ones are lost and counted (`unread`).
+        """The packets that have come, the newest `bound` of them; older ones are dropped and counted (`unread`).
 
-        None are kept for the next look: what floods the line would make each look longer than the one before.
+        None is kept for the next call: a flood of packets would make each call longer than the one before.
         """
         for _ in range(CHUNKS):
             data = self._read()
@@ -182,7 +183,7 @@ class SerialTransport:
         self.close()
 
     def reopen(self) -> None:
-        """Open the port again where it is lost and there; tried a few times a second at most."""
+        """Open a lost port again if it is back; a few attempts a second at most."""
         now = time.monotonic_ns()
         if self._serial is None and self.lost and now >= self._retry_ns:
             self._retry_ns = now + REOPEN_NS

@@ -24,25 +24,25 @@ Array = npt.NDArray[np.float64]
 Frames = tuple[bytes, bytes]
 NODE = "machine"
 SRC = 1  # its start id: this machine never restarts
-FASTEST_NS = 1_000_000  # states are published at most once in this wall time, but each control period
+FASTEST_NS = 1_000_000  # least wall-clock time between two published states, if a control period is not shorter
 LEAP = 1_000_000  # steps that one input in lockstep may ask for
 
 
 @dataclass(frozen=True)
 class Workings:
-    """What the machine itself is made of."""
+    """The parts of the simulated machine."""
 
     integrator: str
     actuator: ActuatorEffects
     sensor: SensorEffects
-    seed: int = 0  # of its sensors' noise
-    suite: Callable[[], SensorSuite | None] = lambda: None  # its sensors, where somebody reads them
-    sends_state: bool = True  # else the readings of its sensors alone
+    seed: int = 0  # of the noise of its sensors
+    suite: Callable[[], SensorSuite | None] = lambda: None  # makes its sensors; None if nothing reads them
+    sends_state: bool = True  # else only the readings of its sensors
 
 
 @dataclass(frozen=True)
 class DeviceRun:
-    """A run that continues: what was asked, and how its steps lie on the wall clock; `every` so many a state comes."""
+    """The run in progress: its setup, its steps on the wall clock, and the number of steps between two states."""
 
     setup: Setup
     begin_ns: int
@@ -51,7 +51,7 @@ class DeviceRun:
 
     @classmethod
     def of(cls, setup: Setup, now: int) -> "DeviceRun":
-        """The run of this setup, whose first step is now."""
+        """The run of this setup, which begins now."""
         step_wall_ns = setup.step * 1e9 / setup.speed
         every = max(round(FASTEST_NS / step_wall_ns), 1)
         if setup.period > 0:
@@ -63,11 +63,11 @@ class DeviceRun:
         return self.setup.mode == "lockstep"
 
     def step_at(self, now: int) -> int:
-        """The newest step at a time."""
+        """The newest step at a wall-clock time [ns]."""
         return self.setup.k + int((now - self.begin_ns) / self.step_wall_ns)
 
     def time_of(self, k: int) -> int:
-        """When a step is."""
+        """The wall-clock time of a step [ns]."""
         return self.begin_ns + int((k - self.setup.k) * self.step_wall_ns + 0.5)
 
     def next_k(self, k: int) -> int:
@@ -77,9 +77,9 @@ class DeviceRun:
 
 
 class DeviceMessages:
-    """What the machine publishes in a run: its measured states, or its fault.
+    """The messages of the machine in a run: its measured states, or its fault.
 
-    `send(time [ns], frames)` puts it on its way.
+    `send(time [ns], frames)` sends it.
     """
 
     def __init__(self, description: MachineDescription, send: Callable[[int, Frames], None], sends_state: bool) -> None:
@@ -87,14 +87,14 @@ class DeviceMessages:
         self._layout, self._inputs, self._send = description.layout, description.input_names, send
         self._run = 0
         self._seq = -1
-        self._measured: Reading | None = None  # the last
+        self._measured: Reading | None = None  # the last measured state
 
     def begin(self, run: int) -> None:
-        """A run begins."""
+        """Begin a run."""
         self._run, self._measured = run, None
 
     def state(self, now: int, plant: SimulatedPlant, applied_seq: int) -> None:
-        """The measured state of this step, unless the sensor loses it."""
+        """Send the measured state of this step, unless the sensor loses it."""
         if plant.sensor.drops():
             return
         if self._measured is None or self._measured.k != plant.k:  # once for each step, also if it is sent again
@@ -107,7 +107,7 @@ class DeviceMessages:
         ))  # fmt: skip
 
     def fault(self, now: int, k: int, t: float, text: str) -> None:
-        """The machine has no part in this run, for this reason."""
+        """Report that the machine takes no part in this run, and why."""
         self._emit(now, "status", Status(
             **self._header(now, k, t), lifecycle=Lifecycle.FAULT, fault=text[:MAX_TEXT], counts={}, values={},
         ))  # fmt: skip
@@ -121,9 +121,9 @@ class DeviceMessages:
 
 
 class SimulatedDevice:
-    """The machine behind a loopback link. All its times are handed in, so that it repeats exactly.
+    """The machine behind a loopback link. All times are arguments, so that it repeats exactly.
 
-    `send(time [ns], frames)` puts what it publishes on its way.
+    `send(time [ns], frames)` sends what it publishes.
     """
 
     def __init__(self, machine: Machine, workings: Workings, send: Callable[[int, Frames], None]) -> None:
@@ -131,18 +131,18 @@ class SimulatedDevice:
         self._out = DeviceMessages(machine.description, send, workings.sends_state)
         self.plant: SimulatedPlant | None = None  # None before the first run
         self.counts: Counter[str] = Counter()  # refused messages by reason
-        self._run = 0  # the newest that was asked for
-        self._host, self._setup_seq = 0, -1  # who asked for it, with which setup
+        self._run = 0  # the newest run that was asked for
+        self._host, self._setup_seq = 0, -1  # start id of the host that asked for it, and number of its setup
         self._going: DeviceRun | None = None
-        self._fault = ""  # what it reported in this run
-        self._applied_seq = -1  # of the newest input
+        self._fault = ""  # the fault that it reported in this run
+        self._applied_seq = -1  # number of the newest input
         self._acts = False  # an input other than zero may act
-        self._safe_k = 0  # in real time: the step from which it does not, unless a fresh one comes
+        self._safe_k = 0  # in real time: the step of the timeout, if no fresh input comes
 
     # messages
 
     def take(self, now: int, frames: Frames) -> None:
-        """A message arrives."""
+        """Take a message that arrives."""
         self.advance_to(now)
         try:
             message = decode(*frames)
@@ -155,9 +155,9 @@ class SimulatedDevice:
             self._apply(now, message)
 
     def _begin(self, now: int, setup: Setup) -> None:
-        """A run begins, or is asked for once more."""
+        """Begin a run, or answer once more if it was asked for before."""
         if setup.run != self._run and setup.src == self._host and setup.seq <= self._setup_seq:
-            self.counts["late_setup"] += 1  # it was under way for long: that run is over
+            self.counts["late_setup"] += 1  # it was delayed for long: its run is over
             return
         if setup.run != self._run:
             self._host, self._setup_seq = setup.src, setup.seq
@@ -184,7 +184,7 @@ class SimulatedDevice:
         return ""
 
     def _prepare(self, setup: Setup) -> str:
-        """Zero input, and the start state where the run begins at 0; what is wrong, or empty."""
+        """Set zero input, and the initial state where the run begins at 0; returns what is wrong, or empty."""
         try:
             machine = self._own.with_parameters(setup.parameters)
             start = np.array([*unpacked(self._own.description.layout, setup.start), 0.0])
@@ -201,7 +201,7 @@ class SimulatedDevice:
         return ""
 
     def _apply(self, now: int, applied: Applied) -> None:
-        """Inputs arrive: fresh ones of this run act, in lockstep for the steps they ask for."""
+        """Take inputs: fresh ones of this run act, in lockstep for the steps they ask for."""
         going, plant = self._going, self.plant
         if going is None or plant is None or applied.run != self._run:
             self.counts["run"] += 1
@@ -223,7 +223,7 @@ class SimulatedDevice:
         plant.write(np.array([applied.input[name] for name in self._own.description.input_names]))
 
     def _go(self, now: int, plant: SimulatedPlant, applied: Applied) -> None:
-        """In lockstep: to `until` from here; where that has been done, only the state once more."""
+        """Advance to `until` in lockstep; if that was done before, only send the state once more."""
         if applied.k == plant.k < applied.until <= plant.k + LEAP and applied.seq > self._applied_seq:
             self._hold(plant, applied)
             if not self._moves(now, plant, applied.until):
@@ -237,14 +237,14 @@ class SimulatedDevice:
     # time
 
     def due(self) -> int | None:
-        """When the machine next publishes by itself [ns], or None."""
+        """The time at which the machine next publishes by itself [ns], or None."""
         going, plant = self._going, self.plant
         if going is None or going.lockstep or plant is None:
             return None
         return going.time_of(going.next_k(plant.k))
 
     def advance_to(self, now: int) -> None:
-        """Let its own time pass, in real time: integrate, publish, be safe when no input comes."""
+        """Let time pass in real time: integrate, publish, and apply zero inputs after the timeout."""
         going, plant = self._going, self.plant
         if going is None or plant is None or going.lockstep:
             return
@@ -259,12 +259,12 @@ class SimulatedDevice:
                     until = min(until, self._safe_k)
             if not self._moves(going.time_of(until), plant, until):
                 return
-            newest = (last - plant.k) // going.every < HWM  # after a stall, no more than a queue would hold
+            newest = (last - plant.k) // going.every < HWM  # after a stall, no more states than a queue holds
             if newest and (plant.k - going.setup.k) % going.every == 0:
                 self._out.state(going.time_of(plant.k), plant, self._applied_seq)
 
     def _moves(self, now: int, plant: SimulatedPlant, k: int) -> bool:
-        """Integrate to step k; whether it could. A motion that escapes is reported, and ends its part in the run."""
+        """Integrate to step k; returns whether the state is finite. Otherwise report a fault, and leave the run."""
         plant.advance(k - plant.k)
         if not plant.finite:
             self._fault, self._going = "its state is no longer finite", None

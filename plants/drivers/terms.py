@@ -16,32 +16,32 @@ Clock = Callable[[], int]  # monotonic ns
 
 @dataclass(frozen=True)
 class LawTerms:
-    """On what terms the law of a machine's own firmware acts."""
+    """The terms on which the law in a machine's firmware acts."""
 
     schema: int
     n_goal: int  # entries of its goal
-    tolerance: tuple[float, ...]  # by how much it may differ from the inputs that are sent, each in its unit
+    tolerance: tuple[float, ...]  # largest difference from the inputs that are sent, each in its unit
 
 
 @dataclass(frozen=True)
 class Terms:
-    """On what terms a machine takes part in a run."""
+    """The terms on which a machine takes part in a run."""
 
-    machine: str  # its name
+    machine: str  # name of the machine
     lockstep: bool  # time stands still between two inputs
     step_ns: int  # plant step
     period: float  # s, between two control instants; 0: no controller
     speed: float  # plant seconds per second of wall-clock time
-    timeout: float  # s (wall clock) without an input after which the machine is safe by itself
+    timeout: float  # s (wall clock) without an input after which the machine takes its safe action
     state_timeout: float  # s (wall clock) without a state after which the machine counts as lost
     limits: Mapping[str, float] = field(default_factory=dict)  # largest magnitude of an input that has one
-    frozen_time: float = float("inf")  # s of plant time for which readings may be the same while inputs should move it
+    frozen_time: float = float("inf")  # s of plant time for which readings may stay the same while inputs act
     parameters: Mapping[str, float] = field(default_factory=dict)
     start: Mapping[str, float | list[float]] = field(default_factory=dict)  # state at step 0
     readonly: bool = False  # the run only observes: no input is ever sent
-    resolution: float = 0.0  # relative; readings that are nearer to each other may be the same
+    resolution: float = 0.0  # relative; readings that differ by less may be equal
     law: LawTerms | None = None  # None: no law of the machine's own acts
-    estimate: EstimateTerms | None = None  # of its state, where it sends readings alone; None: it sends its state
+    estimate: EstimateTerms | None = None  # for a machine that sends only readings; None: it sends its state
 
 
 def terms_of(
@@ -60,7 +60,7 @@ def terms_of(
     law: LawTerms | None = None,
     estimate: EstimateTerms | None = None,
 ) -> Terms:
-    """The terms for a machine that is known here: its own names and parameters, the start as a kernel state."""
+    """The terms for a machine, with its own names and parameters; `start` is a kernel state, `limits` by input."""
     description = machine.description
     limits = np.zeros(len(limits)) if readonly else limits  # a machine that keeps them cannot be moved by anybody
     finite = {name: float(v) for name, v in zip(description.input_names, limits, strict=True) if np.isfinite(v)}

@@ -7,14 +7,14 @@ from servonode.mechanics.machine import Machine
 from servonode.plants.drivers.driver import Array, Driver, DriverError, Stated, check_pace
 from servonode.plants.drivers.packet_driver import KEYS, open_packet_plant
 
-if TYPE_CHECKING:  # loaded by what opens it
+if TYPE_CHECKING:  # imported when a socket is opened
     from servonode.plants.drivers.packet_link import Transport
 
 SECTION = "plant.device"
 
 
 def parsed(text: str) -> tuple[str, int] | None:
-    """Address and port of `127.0.0.1:9875` or `[::1]:9875`; None where it is not one."""
+    """Address and port of a text such as `127.0.0.1:9875` or `[::1]:9875`; None for any other text."""
     host, _, port = text.rpartition(":")
     try:
         address = ip_address(host[1:-1] if host.startswith("[") and host.endswith("]") else host)
@@ -29,7 +29,7 @@ def parsed(text: str) -> tuple[str, int] | None:
 
 
 def _check(stated: Stated) -> None:
-    """Refuse what is no numeric address, one that others reach and that is not said to, and a speed of no hardware."""
+    """Refuse what is not a numeric address, one open to others without leave, and a speed hardware cannot have."""
     text = stated.device["address"]
     if not text:
         raise DriverError(SECTION, "address", "missing; give the board's address and port, such as 127.0.0.1:9875")
@@ -48,11 +48,11 @@ def _check(stated: Stated) -> None:
 
 
 def _remarks(stated: Stated, machine: Machine, start: Array) -> list[str]:
-    """Who else can reach the machine, and what it does when nobody does."""
+    """Sentences: who else can reach the machine, and what it does without messages."""
     from servonode.plants.drivers.safe_map import safe_remarks
 
     place = parsed(stated.device["address"])
-    assert place is not None  # else it was refused
+    assert place is not None  # else `_check` has refused it
     who = "any user of this computer" if ip_address(place[0]).is_loopback else "every computer of that network"
     text = f"{who} can send packets to {stated.device['address']}, and in its name; there are no keys"
     return [text, *safe_remarks(machine, start, stated.device["sends"] == "readings")]

@@ -6,13 +6,13 @@ from collections import Counter
 from servonode.bus import BusError
 from servonode.plants.drivers.packets import SIZE
 
-IP_RECVERR, IPV6_RECVERR = 11, 25  # Linux: an unreachable port is told, by the next call
+IP_RECVERR, IPV6_RECVERR = 11, 25  # options of Linux: the next call then reports an unreachable port
 
 
 class UdpTransport:
     """A UDP socket, bound to the address from which the peer is reached; open it after the fork."""
 
-    lost = ""  # a network does not tell
+    lost = ""  # a network cannot tell
 
     def __init__(self, address: str, port: int) -> None:
         self.counts: Counter[str] = Counter()
@@ -21,10 +21,10 @@ class UdpTransport:
         self._peer = (address, port)
         self._family = socket.AF_INET6 if ":" in address else socket.AF_INET
         self._socket: socket.socket | None = None
-        self._refused = False  # nobody listens there
+        self._refused = False  # whether nobody listens at the peer's address
 
     def open(self) -> None:
-        """Bind to the address from which the peer is reached; BusError where there is no way."""
+        """Bind to the address from which the peer is reached; BusError where it cannot be reached."""
         opened = socket.socket(self._family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         try:
             with socket.socket(self._family, socket.SOCK_DGRAM) as probe:
@@ -48,7 +48,7 @@ class UdpTransport:
 
     @property
     def hint(self) -> str:
-        """Whether somebody is there."""
+        """A possible reason why the peer does not answer; empty: it has answered."""
         where = f"{self._peer[0]} port {self._peer[1]}"
         if self._refused:
             return f"nobody listens at {where}; start the firmware, or give its plant.device.address"
@@ -62,7 +62,7 @@ class UdpTransport:
         """Send a datagram."""
         if self._socket is None:
             return
-        for _ in range(2):  # the first call may only tell that the one before found nobody
+        for _ in range(2):  # the first call may only report that the one before found nobody
             try:
                 self._socket.sendto(packet, self._peer)
                 return
@@ -94,7 +94,7 @@ class UdpTransport:
         return taken
 
     def reopen(self) -> None:
-        """A socket is never lost."""
+        """Do nothing: a socket is never lost."""
 
     def close(self) -> None:
         """Close the socket; a second call does nothing."""

@@ -280,7 +280,7 @@ def _fourth_order_step(pilot: Rates, start: Start, floor: float, time: float) ->
 
 
 def _fastest(hoop: Hoop, start: Start) -> float:
-    """The speed [m/s] at the start's contact point with the highest energy; its own where that is its energy."""
+    """The speed [m/s] at the initial contact point with the highest energy; the initial one if that is its energy."""
     own = hoop.energy(hoop.start(start.contact, start.s))
     if start.highest - own <= SAME_ENERGY * (1 + abs(own)):
         return start.s

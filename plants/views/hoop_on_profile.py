@@ -7,7 +7,7 @@ import numpy as np
 
 from servonode.plants.hoop.profile import Profile
 from servonode.plants.hoop.start import read
-from servonode.plants.view import Points, Values, View, circle
+from servonode.plants.view import Points, Values, View, circle, signed
 
 
 def _hoop(values: Values, parameters: Values) -> list[Points]:
@@ -60,7 +60,7 @@ def VIEW(settings: Mapping[str, Any]) -> tuple[View, ...]:
 
     def caption(values: Values, _parameters: Values) -> str:
         s = values["z_dot"] * np.cos(values["alpha"]) - values["x_dot"] * np.sin(values["alpha"])
-        return f"{round(float(s), 2) + 0.0:+.2f} m/s".replace("-", "\u2212")
+        return f"{signed(float(s), 2)} m/s"
 
     return (
         View(

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from servonode.plants.view import Points, Values, View, Wanted, circle, line_through
+from servonode.plants.view import Points, Values, View, Wanted, circle, leaning_by, line_through, shown_larger
 
 
 def outline(values: Values, parameters: Values) -> list[Points]:
@@ -82,11 +82,11 @@ def _upright(title: str, across: Callable[[Values], Points], factor: float = 1.0
         return float(np.arctan2(across(values) @ _lean(values), -values["n_2"]))
 
     def caption(values: Values, parameters: Values) -> str:
-        return f"lean {round(float(np.degrees(lean(values, parameters))), 1) + 0.0:+.1f}°".replace("-", "\u2212")
+        return leaning_by("lean", lean(values, parameters))
 
     return View(
         shell,
-        title=title if factor == 1.0 else f"{title}, lean shown x{factor:g}",
+        title=shown_larger(title, "lean", factor),
         axes=("", "height [m]"),
         guides=guides,
         arrows=friction,

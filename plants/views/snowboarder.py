@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 
-from servonode.plants.view import Points, Values, View, Wanted, line_through
+from servonode.plants.view import Points, Values, View, Wanted, leaning_by, line_through, shown_larger
 
 CURVE = 4000  # points of a curve that is integrated
 
@@ -69,12 +69,11 @@ def _upright(
         return values[angle[1]]
 
     def caption(values: Values, _parameters: Values) -> str:
-        word, name = angle
-        return f"{word} {round(float(np.degrees(values[name])), 1) + 0.0:+.1f}°".replace("-", "\u2212")
+        return leaning_by(angle[0], values[angle[1]])
 
     return View(
         rider,
-        title=title if factor == 1.0 else f"{title}, sideways shown x{factor:g}",
+        title=shown_larger(title, "sideways", factor),
         axes=("", "height [m]"),
         guides=guides,
         arrows=forces,

@@ -193,7 +193,7 @@ def test_an_energy_that_the_start_does_not_have_is_remarked_upon() -> None:
     )
     (note,) = found(E_0=5.0, lambda_=0.0).notes
     assert "stays, for lambda = 0" in note
-    (note,) = found(q=0.0, s=2.0, E_0=-4.0).notes  # less than the start's, not less than at rest there
+    (note,) = found(q=0.0, s=2.0, E_0=-4.0).notes  # less than the initial energy, not less than at rest there
     assert "the initial state has -0.807719 J" in note
 
 

@@ -1,4 +1,4 @@
-"""The held law on the nonlinear robot: where it loses stability, what the predictor restores, what integrals remove."""
+"""The sampled law on the nonlinear robot: its stability limit, what the predictor restores, what integrals remove."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What nodes hear each other with: no thread, one read per message, and connected again whatever happens."""
+"""How nodes receive each other's messages: no thread, one read per message, and connected again whatever happens."""
 
 import signal
 import subprocess
@@ -174,6 +174,15 @@ def test_what_comes_while_only_requests_are_waited_for_is_kept(plant: Bus, contr
     controller._waiter.wait_served(soon(0.2))
     assert time.thread_time() - used < 0.05  # with more than it keeps, too, it sleeps
     assert received(subscriber, HWM + 50) == list(range(HWM + 50))
+
+
+def test_what_was_kept_meanwhile_ends_the_next_wait_although_nothing_new_comes(plant: Bus, controller: Bus) -> None:
+    publisher, subscriber = plant.publisher(1), controller.direct_subscriber({"plant": ["state"]})
+    join(publisher, subscriber)
+    for i in range(10):
+        publisher.publish("state", state(i))
+    controller._waiter.wait_served(soon(0.05))
+    assert received(subscriber, 10) == list(range(10))
 
 
 def test_a_stalled_reader_blocks_nobody_and_then_sees_the_newest(plant: Bus, controller: Bus) -> None:

@@ -525,7 +525,7 @@ PROGRAMS = {
     "two residuals of one name": Case(
         "residuals=(place,)", "residuals=(place, place)", "residual(", "program reach: two residuals are called 'place'"
     ),
-    "inputs that are none": Case(
+    "inputs that the machine has not": Case(
         "guards=(near,)",
         'inputs={machine["m"]: x}',
         "inputs=",

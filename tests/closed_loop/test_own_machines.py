@@ -258,8 +258,8 @@ def test_an_option_whose_default_is_computed_is_refused_with_its_line(write: Wri
     text = SLIDER.replace("copies: int = 1,", "copies: int = len('ab'),")
     line = 1 + text[: text.index("len('ab')")].count("\n")
     assert refusal(write(slider=text)) == (
-        f"[plant] machine: slider.py line {line}: the default of option 'copies' is not a number, a text or a truth "
-        "value; give one"
+        f"[plant] machine: slider.py line {line}: the default of option 'copies' is not a number, a text or a boolean; "
+        "give one"
     )
 
 

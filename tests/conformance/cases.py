@@ -427,7 +427,7 @@ class Loaded:
 
     @cached_property
     def frozen(self) -> ServoLaw:
-        """The law with setpoints as parameters; the law itself where there are none."""
+        """The law with setpoints as parameters; the law itself where it has no setpoints."""
         if not self.expressions.program.setpoints:
             return self.law
         return self.case.law_of(Frozen(self.case.source))

@@ -1,5 +1,7 @@
 """Any relative degree and dynamic extension: cranes, quadrotor, elastic arms, snakeboard against inversions by hand."""
 
+import io
+import runpy
 from collections.abc import Callable
 from math import comb
 from pathlib import Path
@@ -13,26 +15,37 @@ from numpy.testing import assert_allclose
 from scipy.linalg import expm
 
 import servonode
+from servonode.bus import MemoryBus, Switchboard
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.closed_loop.run import Run
+from servonode.controllers import Program, residual, target
+from servonode.controllers.engine.law_source import law_source
+from servonode.controllers.engine.layout import CROSSED as CROSSES
+from servonode.controllers.engine.layout import GOOD
+from servonode.controllers.engine.servo import derive_servo
+from servonode.mechanics import Model, coordinate, input_, progress
+from servonode.mechanics.derive import derive
+from servonode.nodes.controller_node import ControllerNode
+from servonode.nodes.topology import CONTROLLER
 
 Array = Any
 Launch = Callable[..., Path]
-MACHINES = Path(__file__).parents[1] / "closed_loop" / "textbook"
+TESTS = Path(__file__).parents[1]
+EXAMPLES, TEXTBOOK = TESTS.parent / "examples", TESTS / "closed_loop" / "textbook"
 T = sympy.Symbol("t")
 REST = "({0}**5*(126 - 420*{0} + 540*{0}**2 - 315*{0}**3 + 70*{0}**4))"  # from 0 to 1, four derivatives 0 at both ends
 
 
 @pytest.fixture(scope="module")
 def launch(tmp_path_factory: pytest.TempPathFactory) -> Launch:
-    """Writes a launch file of a machine in textbook/ with residuals and targets."""
+    """Writes a launch file of a machine in examples/, or of any file, with residuals and targets."""
     folder = tmp_path_factory.mktemp("extension")
 
     def write(
         machine: str, residuals: dict[str, str], target: dict[str, str], more: str = "", duration: float = 2.0,
         initial: str = "on_program = true",
     ) -> Path:  # fmt: skip
-        text = f'[run]\nduration = {duration}\n[plant]\nmachine = "{MACHINES}/{machine}"\nstep = 0.001\n'
+        text = f'[run]\nduration = {duration}\n[plant]\nmachine = "{EXAMPLES / machine}"\nstep = 0.001\n'
         text += f"[plant.initial]\n{initial}\n[controller]\nperiod = 0.005\n[controller.residuals]\n"
         text += "".join(f'{name} = "{each}"\n' for name, each in residuals.items()) + "[target]\n"
         text += "".join(f'{name} = "{each}"\n' for name, each in target.items()) + more
@@ -43,7 +56,9 @@ def launch(tmp_path_factory: pytest.TempPathFactory) -> Launch:
     return write
 
 
-CRANE = {"load_x": "s + l*sin(theta) - X", "load_z": "l*cos(theta) - Z"}
+CROSSED = "lost rank (the determinant of W has changed its sign since the last control instant"
+CRANE = {"load_x": "x - X", "load_z": "z - Z"}
+ARM = {"angle": "p - A"}
 
 
 def continuous(file: Path, **overrides: Any) -> Run:
@@ -57,12 +72,15 @@ def derivatives(text: str, order: int, t: Array) -> list[Array]:
 
 
 def test_the_planar_crane_follows_the_flat_inversion_by_hand_over_an_obstacle(launch: Launch) -> None:
-    """Blajer and Kolodziejczyk's task: rest to rest, the load lifted over an obstacle. tan theta = -X''/(g - Z'')."""
+    """Blajer and Kolodziejczyk's task: rest to rest, the load lifted over an obstacle.
+
+    tan theta = -x''/(g - z''), where z is the depth of the load below the rail.
+    """
     s = REST.format("(t/4)")
-    X, Z = f"5*{s}", f"4 - 4*{s}*(1 - {s})"
-    run = continuous(launch("crane.py:model", CRANE, {"X": X, "Z": Z}, duration=4.0))
+    X, depth = f"5*{s}", f"4 - 4*{s}*(1 - {s})"
+    run = continuous(launch("crane/crane.py:model", CRANE, {"X": X, "Z": f"5 - ({depth})"}, duration=4.0))
     t, g = run.t, 9.81
-    (x, _, ax, jx, sx), (z, dz, az, jz, sz) = (derivatives(each, 4, t) for each in (X, Z))
+    (x, _, ax, jx, sx), (z, dz, az, jz, sz) = (derivatives(each, 4, t) for each in (X, depth))
     theta = np.arctan2(-ax, g - az)
     # tan theta = p, p' and p'' by hand
     p, q = -ax, g - az
@@ -91,9 +109,9 @@ def test_the_planar_crane_follows_the_flat_inversion_by_hand_over_an_obstacle(la
 def test_the_loads_error_decays_as_the_matrix_exponential(launch: Launch) -> None:
     """Off the program: f and its derivatives obey (d/dt + lambda)^4 f = 0 from whatever they are at the start."""
     initial = "s = 0.3\nl = 4.0\ntheta = 0.1\ns_dot = -0.2\nl_dot = 0.1"
-    target = {"X": "0.5*sin(t)", "Z": "3.8 + 0.3*cos(t)"}
+    target = {"X": "0.5*sin(t)", "Z": "1.2 - 0.3*cos(t)"}
     gains = "[controller.gains]\nlambda_load_x = 3.0\nlambda_load_z = 2.0\n"
-    loop = servonode.load(launch("crane.py:model", CRANE, target, gains, initial=initial))
+    loop = servonode.load(launch("crane/crane.py:model", CRANE, target, gains, initial=initial))
     closed_loop = loop.closed_loop
     assert closed_loop.control is not None
     run, law = loop.simulate(control="continuous", rtol=1e-11, atol=1e-11), closed_loop.control.law
@@ -107,7 +125,7 @@ def test_the_loads_error_decays_as_the_matrix_exponential(launch: Launch) -> Non
 
 
 def test_fused_nodes_and_the_law_in_c_agree(launch: Launch, tmp_path: Path) -> None:
-    file = launch("crane.py:model", CRANE, {"X": "sin(t)", "Z": "4 - 0.2*sin(t)**2"}, duration=0.5)
+    file = launch("crane/crane.py:model", CRANE, {"X": "sin(t)", "Z": "1 + 0.2*sin(t)**2"}, duration=0.5)
     fused = servonode.simulate(file)
     nodes = servonode.load(file).simulate(loop="nodes")
     for name, values in fused.columns.items():
@@ -127,27 +145,24 @@ def test_fused_nodes_and_the_law_in_c_agree(launch: Launch, tmp_path: Path) -> N
 @pytest.mark.slow
 def test_the_crane_in_space_follows_the_flat_inversion_by_hand(launch: Launch) -> None:
     """The rope has the direction of the load's a - g: tan beta cos-free forms of the planar crane's."""
-    residuals = {
-        "load_x": "x + l*sin(alpha) - X",
-        "load_y": "y + l*cos(alpha)*sin(beta) - Y",
-        "load_z": "l*cos(alpha)*cos(beta) - Z",
-    }
-    target = {"X": "2*tanh(t - 1)", "Y": "sin(t)", "Z": "4 - sin(t)**2"}
-    run = continuous(launch("crane_3d.py:model", residuals, target))
-    (X, _, ax), (Y, _, ay), (Z, _, az) = (derivatives(each, 2, run.t) for each in target.values())
+    residuals = {"load_x": "x - X", "load_y": "y - Y", "load_z": "z - Z"}
+    target = {"X": "2*tanh(t - 1)", "Y": "sin(t)", "Z": "1 + sin(t)**2"}
+    run = continuous(launch("crane_3d/crane_3d.py:model", residuals, target))
+    depth = f"5 - ({target['Z']})"
+    (X, _, ax), (Y, _, ay), (Z, _, az) = (derivatives(each, 2, run.t) for each in (target["X"], target["Y"], depth))
     beta = np.arctan2(-ay, 9.81 - az)
     alpha = np.arctan2(-ax, np.hypot(ay, 9.81 - az))
     length = Z / (np.cos(alpha) * np.cos(beta))
     assert np.abs(list(run.residual.values())).max() < 1e-9
     assert_allclose(run.state["alpha"], alpha, atol=1e-9)
     assert_allclose(run.state["beta"], beta, atol=1e-9)
-    assert_allclose(run.state["x"], X - length * np.sin(alpha), atol=1e-9)
-    assert_allclose(run.state["y"], Y - length * np.cos(alpha) * np.sin(beta), atol=1e-9)
+    assert_allclose(run.state["s_x"], X - length * np.sin(alpha), atol=1e-9)
+    assert_allclose(run.state["s_y"], Y - length * np.cos(alpha) * np.sin(beta), atol=1e-9)
 
 
 def test_the_quadrotor_follows_the_flat_inversion_by_hand(launch: Launch) -> None:
     target = {"X": "2*sin(t)", "Z": "cos(t)"}
-    run = continuous(launch("quadrotor.py:model", {"px": "x - X", "pz": "z - Z"}, target))
+    run = continuous(launch("quadrotor/quadrotor.py:model", {"px": "x - X", "pz": "z - Z"}, target))
     (_, _, ax, jx, sx), (_, _, az, jz, sz) = (derivatives(each, 4, run.t) for each in target.values())
     p, q = -ax, az + 9.81  # tan theta = p/q
     rate = (-jx * q - p * jz) / (p * p + q * q)
@@ -159,30 +174,31 @@ def test_the_quadrotor_follows_the_flat_inversion_by_hand(launch: Launch) -> Non
 
 
 def test_the_elastic_arm_of_relative_degree_four_needs_no_integrator(launch: Launch) -> None:
-    """phi = theta + (I theta'' + w sin theta)/k, tau = J phi'' + k (phi - theta)."""
-    run = continuous(launch("elastic_arm.py:one", {"angle": "theta - A"}, {"A": "sin(2*t)"}))
+    """q = p + (I p'' + W sin p)/k, tau = J q'' + k (q - p)."""
+    run = continuous(launch("elastic_arm/arm.py:model", ARM, {"A": "sin(2*t)"}))
     a, da, dda, _, d4a = derivatives("sin(2*t)", 4, run.t)
-    I, J, k, w = 0.5, 0.02, 50.0, 5.0  # noqa: E741
-    phi = a + (I * dda + w * np.sin(a)) / k
-    phi_dd = dda + (I * d4a + w * (np.cos(a) * dda - np.sin(a) * da**2)) / k
+    I, J, k, W = 0.3, 0.05, 50.0, 5.0  # noqa: E741
+    q = a + (I * dda + W * np.sin(a)) / k
+    q_dd = dda + (I * d4a + W * (np.cos(a) * dda - np.sin(a) * da**2)) / k
     assert not run.program_state
     assert np.abs(run.residual["angle"]).max() < 1e-9
-    assert_allclose(run.state["phi"], phi, atol=1e-9)
-    assert_allclose(run.input["tau"], J * phi_dd + k * (phi - a), atol=1e-7)
+    assert_allclose(run.state["q"], q, atol=1e-9)
+    assert_allclose(run.input["tau"], J * q_dd + k * (q - a), atol=1e-7)
 
 
 @pytest.mark.slow
 def test_stable_inversion_of_the_elastic_arm_is_the_flat_inversion(launch: Launch) -> None:
     """Nothing is left free, and the law that follows takes fewer derivatives of the target than the servo law."""
-    file = launch("elastic_arm.py:one", {"angle": "theta - A"}, {"A": "sin(2*t)"}, "[controller.inversion]\n")
+    more = "[controller.inversion]\n[plant.parameters]\nI = 0.5\nJ = 0.02\n"
+    file = launch("elastic_arm/arm.py:model", ARM, {"A": "sin(2*t)"}, more)
     a, _, dda = derivatives("sin(2*t)", 2, (run := continuous(file)).t)
     assert np.abs(run.residual["angle"]).max() < 1e-8
-    assert_allclose(run.state["phi"], a + (0.5 * dda + 5.0 * np.sin(a)) / 50.0, atol=1e-8)
+    assert_allclose(run.state["q"], a + (0.5 * dda + 5.0 * np.sin(a)) / 50.0, atol=1e-8)
     assert any("the goal leaves nothing free" in each.text for each in servonode.check(file).findings)
 
 
 def test_damping_that_keeps_integrators_away_is_named(launch: Launch) -> None:
-    file = launch("elastic_arm.py:one", {"angle": "theta - A"}, {"A": "sin(2*t)"}, initial="theta = 0.0")
+    file = launch("elastic_arm/arm.py:model", ARM, {"A": "sin(2*t)"}, initial="p = 0.0")
     with pytest.raises(LaunchError, match=r"with controller.damping no integrators are looked for .* leave it out"):
         servonode.simulate(file, controller__damping=1e-3)
 
@@ -190,7 +206,9 @@ def test_damping_that_keeps_integrators_away_is_named(launch: Launch) -> None:
 @pytest.mark.slow
 def test_two_links_with_elastic_joints_follow_their_motors_inversion(launch: Launch) -> None:
     target = {"A": "sin(2*t)", "B": "0.5*cos(3*t)"}
-    run = continuous(launch("elastic_arm.py:two", {"first": "theta_1 - A", "second": "theta_2 - B"}, target))
+    run = continuous(
+        launch(f"{TEXTBOOK}/elastic_arm.py:two", {"first": "theta_1 - A", "second": "theta_2 - B"}, target)
+    )
     (a, da, dda), (b, db, ddb) = (derivatives(each, 2, run.t) for each in target.values())
     L, g, k = 0.5, 9.81, 80.0
     second = L * L * ddb + L * L * (np.cos(a - b) * dda - np.sin(a - b) * da**2) + g * L * np.sin(b)
@@ -207,21 +225,21 @@ def test_the_snakeboard_follows_a_place_while_its_path_is_bent(launch: Launch) -
     """Heading and steering follow from the path: theta from its tangent, tan phi = l times its curvature."""
     angle = "0.5*t + 0.05*t**2"
     target = {"X": f"2*sin({angle})", "Y": f"3 - 3*cos({angle})"}
-    run = continuous(launch("snakeboard.py:model", {"px": "x - X", "py": "y - Y"}, target))
+    file = launch("snakeboard/snakeboard.py:model", {"px": "x - X", "py": "y - Y"}, target)
+    run = continuous(file)
     (_, dx, ax), (_, dy, ay) = (derivatives(each, 2, run.t) for each in target.values())
     speed = np.hypot(dx, dy)
     assert np.abs(list(run.residual.values())).max() < 1e-9
     assert_allclose(run.state["v"], speed, atol=1e-9)
     assert_allclose(run.state["theta"], np.arctan2(dy, dx), atol=1e-9)
     assert_allclose(np.tan(run.state["phi"]), 0.2 * (dx * ay - dy * ax) / speed**3, atol=1e-9)
-    assert (
-        servonode.check(launch("snakeboard.py:model", {"px": "x - X", "py": "y - Y"}, target)).extension["left_free"]
-        == 2
-    )
+    assert servonode.check(file).extension["left_free"] == 2
 
 
 def test_a_goal_that_no_integrators_reach_is_refused_in_one_line(launch: Launch) -> None:
-    file = launch("crane.py:model", {"here": "s - X", "there": "2*s + sin(s) - X"}, {"X": "0.1*t"}, initial="l = 4.0")
+    file = launch(
+        "crane/crane.py:model", {"here": "s - X", "there": "2*s + sin(s) - X"}, {"X": "0.1*t"}, initial="l = 4.0"
+    )
     with pytest.raises(LaunchError) as error:
         servonode.simulate(file)
     assert "here and there depend on each other, however often they are differentiated" in str(error.value)
@@ -230,14 +248,180 @@ def test_a_goal_that_no_integrators_reach_is_refused_in_one_line(launch: Launch)
 
 def test_a_singular_set_is_named_before_the_run(launch: Launch) -> None:
     """In free fall the thrust is 0, and the tilt does not move a quadrotor."""
-    file = launch("quadrotor.py:model", {"px": "x - X", "pz": "z - Z"}, {"X": "0*t", "Z": "-9*t**3/6"})
+    file = launch("quadrotor/quadrotor.py:model", {"px": "x - X", "pz": "z - Z"}, {"X": "0*t", "Z": "-9*t**3/6"})
     report = servonode.check(file)
     assert report.verdict == "no"
     assert report.extension["determinant"] == "-demanded_T/(I*m**2)"
-    assert any("crosses a singular set between t = 1.08" in each.text for each in report.findings)
-    file = launch("quadrotor.py:model", {"px": "x - X", "pz": "z - Z"}, {"X": "0*t", "Z": "-9.81*t**2/2"})
+    found = [each.text for each in report.findings if f"px, pz {CROSSED}" in each.text]
+    assert len(found) == 1
+    assert found[0].startswith("ends by a fault at t = 1.09")
+    file = launch("quadrotor/quadrotor.py:model", {"px": "x - X", "pz": "z - Z"}, {"X": "0*t", "Z": "-9.81*t**2/2"})
     with pytest.raises(LaunchError, match="px, pz lost rank"):
         servonode.simulate(file)
+
+
+FALLS = ("quadrotor/quadrotor.py:model", {"px": "x - X", "pz": "z - Z"}, {"X": "0*t", "Z": "-9.1*t**3/6"})
+NO_THRUST = 9.81 / 9.1  # s
+
+
+@pytest.mark.parametrize("loop", ["fused", "nodes"])
+def test_a_singular_set_between_two_instants_ends_a_run(launch: Launch, loop: str) -> None:
+    run = servonode.load(launch(*FALLS)).simulate(loop=loop)
+    assert run.fault is not None
+    assert run.fault["name"] == "law"
+    assert 0 < run.fault["t"] - NO_THRUST < 0.005
+    assert f"px, pz {CROSSED}: -demanded_T/(I*m**2) is 0)" in run.fault["text"]
+
+
+def test_a_singular_set_on_the_way_ends_an_integration(launch: Launch) -> None:
+    with pytest.raises(servonode.ServonodeError) as error:
+        continuous(launch(*FALLS))
+    assert str(error.value).startswith(f"at t = {NO_THRUST:g} s the servo-constraints px, pz lost rank (")
+
+
+@pytest.mark.parametrize("loop", ["fused", "nodes"])
+def test_an_input_that_loses_its_effect_between_two_instants_ends_a_run(tmp_path: Path, loop: str) -> None:
+    """A crank at its dead centre, which it passes at a constant speed: W = cos(q)."""
+    (tmp_path / "crank.py").write_text(CRANK)
+    file = {
+        "run": {"duration": 1.0},
+        "plant": {"machine": f"{tmp_path}/crank.py:model", "initial": {"on_program": True}, "step": 0.001},
+        "controller": {"period": 0.007, "residuals": {"angle": "q - 1.2 - t"}},
+    }
+    run = servonode.load(file).simulate(loop=loop)
+    assert run.fault is not None
+    assert f"angle {CROSSED})" in run.fault["text"]
+    assert run.fault["t"] == pytest.approx(0.007 * np.ceil((np.pi / 2 - 1.2) / 0.007))
+
+
+def test_a_sign_that_was_lost_stays_lost_until_the_state_is_back(launch: Launch) -> None:
+    """The one command that says so may not arrive."""
+    control = servonode.load(launch(*FALLS)).closed_loop.control
+    assert control is not None
+    answer, before, found = control.law.answer(), 0.0, []
+    for sign in (1.0, 1.0, -1.0, -2.0, 3.0):
+        answer.status = GOOD
+        answer.out[control.law.answer_layout.determinant] = sign
+        before = answer.compare(before)
+        found.append(answer.status)
+    assert found == [GOOD, GOOD, CROSSES, CROSSES, GOOD]
+
+
+def test_where_goal_time_stands_still_a_machine_may_be_moved_through_a_singular_set(tmp_path: Path) -> None:
+    (tmp_path / "crank.py").write_text(CRANK)
+    file = {
+        "run": {"duration": 1.0},
+        "plant": {"machine": f"{tmp_path}/crank.py:model"},
+        "controller": {"residuals": {"angle": "q - 1.2 - t"}},
+    }
+    node = ControllerNode(servonode.load(file).closed_loop, MemoryBus(Switchboard(), CONTROLLER), [])
+    answer = node.law.answer()
+
+    def status(k: int, q: float) -> int:
+        return node._compute(answer, k, np.array([q, 1.0, 0.0]), follow=True)
+
+    turned_by_hand = [(0, 1.2), (5, 1.56), (5, 1.58), (5, 1.57), (5, 1.58), (10, 1.58)]
+    assert [status(*each) for each in turned_by_hand] == [GOOD] * len(turned_by_hand)
+    assert status(15, 1.56) == CROSSES
+
+
+def masses(n: int) -> Callable[[], Model]:
+    """The model of n masses of 1 kg, each pushed by a force of its own."""
+
+    def build() -> Model:
+        x = [coordinate(f"x_{i}", "place", "m") for i in range(n)]
+        forces = [input_(f"F_{i}", "force", "N") for i in range(n)]
+        return Model(
+            name="masses",
+            description="masses on a line",
+            coordinates=tuple(x),
+            kinetic=sum(each.rate**2 for each in x) / 2,
+            inputs={force: each.rate for force, each in zip(forces, x, strict=True)},
+        )
+
+    build.__name__ = f"masses_{n}"
+    return build
+
+
+def mixed(model: Model) -> Program:
+    """Goals of all speeds; W_ij = 0.3 + v_i where i = j, else 0.3."""
+    v = [q.rate for q in model.coordinates]
+    goals = [each**2 / 2 + sympy.Rational(3, 10) * sum(v) for each in v]
+    return Program("mixed", "speeds", [residual(f"f_{i}", each, "mix") for i, each in enumerate(goals)])
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_the_sign_of_the_determinant_is_that_of_numpy(small: Any, n: int) -> None:
+    rng = np.random.default_rng(n)
+    build = masses(n)
+    machine = small.machine(build, {}, Path(__file__))
+    law = small.law(f"mixed_{n}", build, mixed, machine, Path(__file__))
+    law.stabilise({each.name: 1.0 for each in law.description.residuals})
+    signs = set()
+    for _ in range(50):
+        x, nothing = rng.normal(size=machine.n_state), np.zeros(0)
+        sign = np.sign(law.evaluate(0.0, x, nothing).determinant)
+        assert sign == np.sign(np.linalg.det(law.terms(0.0, x, nothing)["W"]))
+        signs.add(sign)
+    assert signs == {-1.0, 1.0}
+
+
+def test_what_a_goal_moves_or_what_switches_tells_no_crossing(launch: Launch) -> None:
+    """There the determinant may have another sign after a jump."""
+
+    def tells(expression: str) -> bool:
+        initial, target = "q = 1.0\np = 1.0", {"A": "2 + sin(2*t)"}
+        file = launch("elastic_arm/arm.py:model", {"f": expression}, target, initial=initial)
+        control = servonode.load(file).closed_loop
+        assert control.control is not None
+        return control.control.law.description.tells_crossings
+
+    assert tells("q**2 - A")
+    assert not tells("q**2*A - 1")
+    assert not tells("q*wrap(q) - A")
+    assert not tells("q - A")  # it never changes
+
+
+def test_a_terminal_sees_what_is_derived(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for name in ("FIRST", "PERIOD"):
+        monkeypatch.setattr(progress, name, 0.0)
+    model = runpy.run_path(str(EXAMPLES / "crane" / "crane.py"))["model"]()
+    s, l, theta = model.coordinates  # noqa: E741
+    X, Z = target("X", "", "m"), target("Z", "", "m")
+    places = {"load_x": s + l * sympy.sin(theta) - X, "load_z": l * sympy.cos(theta) - Z}
+    rows = [residual(name, each, "place", "m") for name, each in places.items()]
+    equations, stream = derive(model), Terminal()
+    with progress.progress_of("the law", stream):
+        law_source(derive_servo(equations, Program("load", "follow", rows, targets=(X, Z))))
+    parts = ["derivative 1 of load_x", "extension 2", "derivative 4 of load_z", "text of its functions"]
+    lines = [stream.getvalue().index(f"deriving the law: {each} ...") for each in parts]
+    assert lines == sorted(lines)
+
+
+def test_a_coupling_that_is_zero_is_named_with_its_remedy(tmp_path: Path) -> None:
+    """Of an aircraft with vertical take-off: its torque also pushes it sideways, by epsilon."""
+    (tmp_path / "pvtol.py").write_text(PVTOL)
+    launch: dict[str, Any] = {
+        "run": {"duration": 0.5},
+        "plant": {"machine": f"{tmp_path}/pvtol.py:model", "initial": {"on_program": True}},
+        "controller": {"residuals": {"px": "x - X", "pz": "z - Z"}, "period": 0.005},
+        "target": {"X": "0.1*sin(t)", "Z": "0*t"},
+    }
+    with pytest.raises(LaunchError) as error:
+        servonode.simulate(launch)
+    text = str(error.value)
+    assert "px and pz depend on each other at all 40 states tried" in text
+    assert "because epsilon = 0; give it another value, or leave it out of the equations" in text
+    assert "\n" not in text
+    launch["plant"]["parameters"] = {"epsilon": 0.1}
+    assert not servonode.load(launch).closed_loop.examination.refusals
+    (tmp_path / "pvtol.py").write_text(PVTOL.replace("theta.rate + epsilon*", "theta.rate + 0*"))
+    launch["plant"]["parameters"] = {}
+    assert servonode.simulate(launch).fault is None
 
 
 def test_what_does_not_combine_with_integrators_is_refused_in_one_line(launch: Launch) -> None:
@@ -247,7 +431,7 @@ def test_what_does_not_combine_with_integrators_is_refused_in_one_line(launch: L
         ("[controller.gains]\nK0 = [[1, 0], [0, 1]]\n", "matrices are for 1 and 2; give convergence rates"),
     ):
         with pytest.raises(LaunchError, match=words) as error:
-            servonode.simulate(launch("crane.py:model", CRANE, {"X": "sin(t)", "Z": "4"}, more))
+            servonode.simulate(launch("crane/crane.py:model", CRANE, {"X": "sin(t)", "Z": "1"}, more))
         assert "\n" not in str(error.value)
 
 
@@ -301,5 +485,49 @@ def model() -> Model:
         kinetic=(r.rate**2 + (1 + r**2) * theta.rate**2) / 2,
         potential=9.81 * r * sin(theta),
         inputs={tau: theta.rate},
+    )
+'''
+
+CRANK = '''
+from sympy import cos
+
+from servonode.mechanics import Model, coordinate, input_
+
+
+def model() -> Model:
+    """A crank, which a force turns by its lever."""
+    q, F = coordinate("q", "angle", "rad"), input_("F", "force", "N")
+    return Model(
+        name="crank",
+        description="crank",
+        coordinates=(q,),
+        kinetic=q.rate**2 / 2,
+        inputs={F: cos(q) * q.rate},
+    )
+'''
+
+PVTOL = '''
+from sympy import cos, sin
+
+from servonode.mechanics import Model, coordinate, input_, parameter
+
+
+def model() -> Model:
+    """An aircraft in a vertical plane."""
+    x, z, theta = coordinate("x", "place", "m"), coordinate("z", "height", "m"), coordinate("theta", "tilt", "rad")
+    epsilon = parameter("epsilon", "sideways push of the torque", "1/m", default=0.0)
+    gone = parameter("gone", "another parameter that is 0", "N", default=0.0)
+    T, tau = input_("T", "thrust", "N"), input_("tau", "torque", "N m")
+    return Model(
+        name="pvtol",
+        description="aircraft",
+        coordinates=(x, z, theta),
+        parameters=(epsilon, gone),
+        kinetic=(x.rate**2 + z.rate**2 + theta.rate**2) / 2,
+        potential=(9.81 + gone) * z,
+        inputs={
+            T: z.rate * cos(theta) - x.rate * sin(theta),
+            tau: theta.rate + epsilon*(x.rate * cos(theta) + z.rate * sin(theta)),
+        },
     )
 '''

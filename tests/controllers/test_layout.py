@@ -43,6 +43,7 @@ def test_the_parts_of_an_answer_and_of_a_record_lie_one_behind_the_other() -> No
 def test_parts_are_arranged_in_the_order_of_the_array_or_refused() -> None:
     answer = AnswerLayout.of(described(False), 1)
     parts = {"scales": ["s"], "inputs": ["u"], "residuals": ["f", "g"], "rates": ["f'", "g'"], "condition": ["c"]}
+    parts["determinant"] = []
     assert answer.arranged(**parts) == ["u", "f", "g", "f'", "g'", "c", "s"]
     for wrong in ({**parts, "rates": ["f'"]}, {"inputs": ["u"]}):
         with pytest.raises(ValueError, match="do not fit into the parts"):
@@ -73,6 +74,7 @@ def test_an_answer_that_is_filled_anew_shows_it_in_every_part(closed_loop: Close
     part = law.answer_layout
     np.testing.assert_array_equal(np.concatenate([inputs, recorded]), answer.out)
     parts = [answer.inputs, answer.residuals, answer.rates, [answer.condition], answer.scales]
+    assert answer.determinant == 0.0  # the goal moves W of a pursuit
     np.testing.assert_array_equal(np.concatenate(parts), answer.out)
     assert np.isfinite(answer.out).all()
     assert len(answer.out) == part.size

@@ -89,7 +89,7 @@ def printed(*words: str) -> dict[str, Any]:
 SIMULATED = (
     ("sphero_pursuit", "run.duration=1"),
     ("snowboarder_curve", "run.duration=1"),
-    ("trailer_estimated", "run.duration=1"),
+    ("trailer_reverse_estimated", "estimator.gate=4"),
     ("sphero_runs_over", "plant.safety.safe_time=0"),
 )
 

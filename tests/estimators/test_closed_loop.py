@@ -65,10 +65,10 @@ def run_on_processes(folder: Path, *words: str) -> str:
 
 def test_processes_in_lockstep_have_the_table_of_a_simulation(tmp_path: Path) -> None:
     file = tmp_path / "simulated.csv"
-    servonode.simulate("trailer_estimated", every=10, run__duration=3.0).write_csv(file)
-    written = run_on_processes(tmp_path)
+    servonode.simulate("trailer_estimated", every=10, run__duration=3.0, estimator__gate=2.5).write_csv(file)
+    written = run_on_processes(tmp_path, "estimator.gate=2.5")
     assert written == file.read_text()
-    assert "estimate_phi" in written.splitlines()[0]
+    assert {"estimate_phi", "rejected_gyroscope"} <= set(written.splitlines()[0].split(","))
 
 
 def test_a_simulated_machine_behind_a_link_sends_its_readings(tmp_path: Path) -> None:
@@ -138,6 +138,14 @@ REFUSED = [
     ({"estimator": {"sensors": []}}, "estimator", "none is named; choose from encoder_left"),
     ({"estimator": {"process_noise": {"W": 1.0}}}, "estimator.process_noise", "unknown name"),
     ({"estimator": {"initial": {"phi": [1.0]}}}, "estimator.initial", "not a number; give it so"),
+    ({"estimator": {"gate": 0.999}}, "estimator", "give a distance, such as 3.29, within which a share of 0.999"),
+    ({"estimator": {"gate": {"gyroscope": 1.5}}}, "estimator.gate", "would reject 13% of all good readings; give 3 to"),
+    ({"estimator": {"gate": {"lidar": 4.0}}}, "estimator.gate", "unknown name; choose"),
+    (
+        {"estimator": {"sensors": ENCODERS, "gate": {"gyroscope": 4.0}}},
+        "estimator.gate",
+        "choose encoder_left or encoder_right",
+    ),
     ({"supervision": {"controller": "on-failure"}}, "supervision", "restarted has lost its estimate"),
     ({"plant": {"sensors": {"lidar": {}}}}, "plant.sensors", "unknown name; choose"),
     ({"plant": {"sensors": {"gyroscope": 3}}}, "plant.sensors.gyroscope", r"3 is not a section; write its keys below"),

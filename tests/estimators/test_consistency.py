@@ -61,31 +61,49 @@ def drawn(P: Array, rng: np.random.Generator) -> Array:
     return directions @ (np.sqrt(np.maximum(values, 0.0)) * rng.normal(size=len(values)))
 
 
-def errors(observer: Observer, stated: EstimatorSettings, seed: int, instants: int, believed: Any = None) -> Any:
-    """NEES with its dimensions at each instant, and the sums of NIS and of readings; `believed`: by the estimator."""
+def followed(
+    observer: Observer, stated: EstimatorSettings, seed: int, instants: int, believed: Any = None, spoil: Any = None
+) -> Any:
+    """The estimator and the true state (n,) at each instant, `believed`: its settings, where they are others.
+
+    spoil(instant, readings) changes the readings.
+    """
     rng = np.random.default_rng(seed)
     ours = Estimator(believed or stated, ExtendedKalmanFilter(observer, believed or stated))
     sensors, n = suite(observer, stated, seed), observer.n
     x = START.copy()
     x[:n] += stated.deviation * rng.normal(size=n)
-    found, sums, u = [], np.zeros(2), np.zeros(2)
+    u = np.zeros(2)
     S, V = stated.state_noise**2, stated.input_noise**2
     for j in range(instants):
         k = j * PERIOD
         sensors.take(k, k * 1e-3, x, u)
-        assert ours.advance(k, u, sensors.give(k))
-        found.append(consistency(ours.x[:n], ours.P, x[:n]))
-        sums += ours.tell()[1:]
+        readings = sensors.give(k)
+        if spoil is not None:
+            spoil(j, readings)
+        assert ours.advance(k, u, readings)
+        yield ours, x[:n]
         u = np.array([0.15 * np.sin(j / 12), 0.15 * np.cos(j / 17)])
         spread = np.zeros((n, n))
         observer.predict(k, PERIOD, STEP_NS, x, u, S, V, spread)
         x[:n] += drawn(spread, rng)
+
+
+def errors(observer: Observer, *words: Any) -> Any:
+    """NEES with its dimensions at each instant, and the sums of NIS and of readings; arguments as of `followed`."""
+    found, sums = [], np.zeros(2)
+    for ours, truth in followed(observer, *words):
+        found.append(consistency(ours.x[: observer.n], ours.P, truth))
+        told = ours.tell()
+        sums += told.nis, told.taken
     return np.array(found), sums
 
 
-def study(observer: Observer, runs: int, instants: int, stated: EstimatorSettings, believed: Any = None) -> Any:
+def study(
+    observer: Observer, runs: int, instants: int, stated: EstimatorSettings, believed: Any = None, spoil: Any = None
+) -> Any:
     """Mean NEES over the runs at each instant (instants,), and NIS for each reading."""
-    done = [errors(observer, stated, seed, instants, believed) for seed in range(runs)]
+    done = [errors(observer, stated, seed, instants, believed, spoil) for seed in range(runs)]
     assert {int(each) for found, _ in done for each in found[:, 1]} == {observer.n}
     nis, readings = np.sum([sums for _, sums in done], axis=0)
     return np.mean([found[:, 0] for found, _ in done], axis=0), nis / readings, int(readings)

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from servonode.estimators.estimator import Estimator
 from servonode.estimators.kalman import ExtendedKalmanFilter
-from servonode.estimators.settings import EstimatorSettings
+from servonode.estimators.settings import EstimatorSettings, Gate
 from servonode.mechanics import Model, coordinate, input_, parameter, sensor
 from servonode.mechanics.observer import Observer, load_observer
 from servonode.plants import MachineSource, find_machine
@@ -162,9 +162,14 @@ def readings_of(observer: Observer, rng: np.random.Generator, instants: int) -> 
     ]
 
 
-def test_late_readings_give_the_bits_of_a_filter_that_had_them_in_time(rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("gate", [None, 3.0])
+def test_late_readings_give_the_bits_of_a_filter_that_had_them_in_time(
+    rng: np.random.Generator, gate: float | None
+) -> None:
     observer = observer_of("diff_drive_trailer")
     noise = {"state_noise": np.full(observer.n, 0.02), "input_noise": np.full(2, 0.1)}
+    if gate:
+        noise |= {"gate": Gate((gate,) * observer.n_z, (10**6,) * observer.n_z)}
     in_time, late = estimator(observer, **noise), estimator(observer, **noise)
     held: list[tuple[int, str, list[float]]] = []
     for j, came in enumerate(readings_of(observer, rng, 60)):
@@ -180,7 +185,8 @@ def test_late_readings_give_the_bits_of_a_filter_that_had_them_in_time(rng: np.r
         late.advance(10 * j, u, due)
     assert late.x.tobytes() == in_time.x.tobytes()
     assert late.P.tobytes() == in_time.P.tobytes()
-    assert not late.counts
+    assert set(late.counts) <= {f"rejected_{each.name}" for each in observer.sensors}
+    assert bool(in_time.counts) == bool(gate)
 
 
 def test_a_reading_between_two_instants_splits_the_way_and_an_old_one_is_counted(cart_observer: Observer) -> None:

@@ -75,7 +75,10 @@ def test_an_answer_stands_on_its_own_state_however_late_its_goal_comes(closed_lo
     assert sorted(late.estimates) == [0, 10]
 
 
-def test_a_replay_knows_the_states_that_were_skipped(closed_loop: ClosedLoop) -> None:
+@pytest.mark.parametrize("gate", [None, 3.0])
+def test_a_replay_knows_the_states_that_were_skipped(gate: float | None) -> None:
+    stated = {"estimator__gate": gate} if gate else {}
+    closed_loop = servonode.load("trailer_estimated", plant__publish_every=1, **stated).closed_loop
     run = Run(closed_loop)
     for first in range(0, 80, 20):
         run.goal(first + 10)
@@ -85,5 +88,6 @@ def test_a_replay_knows_the_states_that_were_skipped(closed_loop: ClosedLoop) ->
         run.work()
     assert [each.k for each in run.sent if isinstance(each, Command)] == [10, 30, 50, 70]
     assert run.node.counts["skipped_states"] == 4
+    assert (run.node.counts["rejected_gyroscope"] > 0) == bool(gate)  # which turns faster and faster
     found = replay(cast(Bag, run), closed_loop)
     assert (found.compared, found.differing_messages) == (4, 0), found.first

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import servonode
+from servonode.analysis import observability
 from servonode.analysis.check import Report
 from servonode.views.summary import summary_rows
 
@@ -42,6 +43,19 @@ def test_a_camera_and_encoders_see_everything() -> None:
     assert (level, text[:29]) == ("good", "every state is observed along")
     first, last = report.numbers["estimator"]["residual_std"]["heading"]
     assert last < 0.1 * first
+
+
+@pytest.mark.parametrize(("most", "level"), [(0.1, "good"), (0.02, "warn")])
+def test_what_a_gate_rejected_is_told_and_much_of_it_is_warned_of(
+    most: float, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the gyroscope one good reading in 22 is beyond two standard deviations."""
+    monkeypatch.setattr(observability, "REJECTED", most)
+    report = checked(estimator__gate={"gyroscope": 2.0}, run__duration=4.0)
+    ((found, text),) = [each for each in about_the_estimator(report) if each[1].startswith("the gate rejected")]
+    assert found == level, text
+    assert " of 401 readings of gyroscope" in text
+    assert text.endswith(": raise the noise of gyroscope, process_noise or gate") == (level == "warn")
 
 
 @pytest.mark.parametrize(
@@ -82,7 +96,7 @@ def sure() -> Any:
 
 
 def test_a_robot_that_is_sure_of_a_straight_hitch_folds_its_trailer_and_sees_nothing(sure: Any) -> None:
-    assert sure.fault is None  # it ends well
+    assert sure.fault is None  # it completes
     assert max(abs(sure.residual["phi"][-100:])) < 0.01  # as far as the law can see
     assert abs(sure.state["phi"][-1]) > 3.0
     assert max(abs(sure.estimate.residual["phi"][-100:])) > 3.0

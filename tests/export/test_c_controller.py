@@ -12,6 +12,7 @@ import pytest
 
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
+from servonode.controllers.engine.layout import CROSSED
 from servonode.loop import Loop
 from servonode.nodes.input_limiter import InputLimiter
 from servonode.nodes.plant_output import SafeAction
@@ -96,6 +97,29 @@ def test_controller_and_plant_in_c_have_the_bits_of_the_simulation(library: Any,
     if case in ACTS:
         free = loop(name, *(each for each in changes if not each.startswith("plant.safety")))
         assert (Loop(free).simulate(every=per_period).inputs != run.inputs).any(axis=0).sum() > 10
+
+
+def test_the_controller_in_c_stops_where_the_determinant_changes_its_sign(library: Any, tmp_path: Path) -> None:
+    """A thrust that becomes negative, as in tests/controllers/test_extension.py."""
+    machine = Path(__file__).parents[2] / "examples" / "quadrotor" / "quadrotor.py"
+    file = tmp_path / "falls.toml"
+    file.write_text(
+        f'[run]\nduration = 2.0\n[plant]\nmachine = "{machine}:model"\nstep = 0.001\ninitial.on_program = true\n'
+        '[controller]\nperiod = 0.005\nresiduals = { px = "x - X", pz = "z - Z" }\n'
+        '[target]\nX = "0*t"\nZ = "-9.1*t**3/6"\n'
+    )
+    a = loop(str(file))
+    run = Loop(a).simulate()
+    assert run.fault is not None
+    controller, x, status, k = Controller(library, a), a.start.copy(), 0, 0
+    while not status:
+        t = k * a.launch.step_ns / 1e9
+        if k % 5 == 0:
+            status = controller.update(t, x, controller.goal(t))
+        controller.c.run_plant_step(ctypes.c_double(t), pointer(x), pointer(controller.u))
+        k += 1
+    assert status == CROSSED
+    assert t == run.fault["t"]
 
 
 def states(a: ClosedLoop, rng: np.random.Generator, n: int) -> Array:

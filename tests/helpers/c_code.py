@@ -28,7 +28,7 @@ def pointer(array: Any) -> Any:
 
 
 def compiler() -> str:
-    """The C compiler; the test is skipped where there is none."""
+    """The C compiler; the test is skipped where it is missing."""
     found = shutil.which("cc")
     if found is None:
         pytest.skip("no C compiler: the command cc is not found")

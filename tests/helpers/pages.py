@@ -78,7 +78,7 @@ def told(feed: ClientConnection) -> dict[str, Any]:
 
 
 def begun(runs: Runs, launch: str, *settings: str, **more: Any) -> Process:
-    """A run in real time that is going on, and forgives a busy computer."""
+    """A run in real time in progress, which forgives a busy computer."""
     run = runs.start(launch, *FORGIVING, *settings, **more)
     run.wait_open()
     return run

@@ -29,7 +29,7 @@ def words_of(filtered: str) -> list[str]:
 
 
 def frames_of(frames: list[bytes], version: int) -> tuple[str, bytes]:
-    """Topic and payload. The third frame, a time, is none that servonode sends: it is lost in version 3."""
+    """Topic and payload. servonode sends no third frame, a time: it is lost in version 3."""
     if version == 3:
         if len(frames) > 1 and not frames[0]:
             frames = frames[1:]  # an empty topic shifts the frames

@@ -59,7 +59,7 @@ def signalled(pid: int, number: int) -> int:
 
 
 def state_of(pid: int) -> str:
-    """One letter of what the system says of a process; "" if there is none."""
+    """One letter of what the system says of a process; "" if there is no such process."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     return ""

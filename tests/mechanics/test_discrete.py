@@ -163,7 +163,9 @@ def test_short_periods_approach_the_continuous_residual_system(rng: np.random.Ge
     gains = Gains.from_matrices(rng.normal(size=(2, 2)) + 3 * np.eye(2), np.diag([0.0, 3.0]), (1, 2))
     assert is_stable(gains)
     slowest = math.log(spectral_radius(gains, 1e-5, 1.3)) / 1e-5
-    assert slowest == pytest.approx(eigenvalues(gains)[0].real, rel=1e-3)  # the hold's error is of order T
+    assert slowest == pytest.approx(
+        eigenvalues(gains)[0].real, rel=1e-3
+    )  # the error of the zero-order hold is of order T
 
 
 def test_coupled_gains_are_stable_up_to_their_longest_period(rng: np.random.Generator) -> None:

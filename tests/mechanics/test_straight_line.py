@@ -20,7 +20,8 @@ from servonode.mechanics.derive import derive
 from servonode.mechanics.description import ModelError
 from servonode.mechanics.differentiate import along, diff, gradient
 from servonode.mechanics.equations import Equations
-from servonode.mechanics.evaluate import are_zero, at_states
+from servonode.mechanics.evaluate import at_states
+from servonode.mechanics.generic_points import are_zero
 from servonode.mechanics.machine import load_machine
 from servonode.mechanics.machine_source import machine_source
 from servonode.mechanics.straight_line import Auxiliary, auxiliaries_of, in_parts, named, ordered, symbols_of

@@ -147,7 +147,7 @@ def test_a_target_is_not_sent_again_at_each_status_while_goal_time_stands(aimed:
 def test_the_inputs_grow_with_the_square_of_the_time_after_each_arming_during_the_run(folder: Path) -> None:
     bench = active(puck(folder, WAITS, "plant.safety.ramp=0.1"))
     assert bench.period(4.0)
-    assert bench.acting == (4.0, 0.0)  # a simulation that begins at its start state does not lurch
+    assert bench.acting == (4.0, 0.0)  # a simulation that begins at its initial state does not lurch
     bench.node.asked("disarm")
     bench.period(0.0)
     bench.node.asked("arm")

@@ -85,7 +85,7 @@ class Bench:
         return self.now
 
     def sample(self, value: float) -> None:
-        """Have the node hear a sample."""
+        """Have the node receive a sample."""
         followed = self.node.followed[0]
 
         def heard() -> bool:

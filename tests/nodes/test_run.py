@@ -163,7 +163,7 @@ def fault(process: Process, name: str) -> dict[str, Any]:
     return found
 
 
-# runs that end well
+# runs that complete
 
 
 def assert_same_bits(process: Process, run: Run) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import servonode
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
-from servonode.closed_loop.device_law import law_schema
+from servonode.closed_loop.device_law import goal_orders, law_schema
 from servonode.closed_loop.launch_file import LaunchError, read_launch
 from servonode.nodes.driver import driven_plant
 from servonode.plants.drivers.device import DevicePlant
@@ -234,6 +234,43 @@ def test_a_whole_run_by_the_law_in_the_firmware_is_ours_within_rounding_of_32_bi
     for i, name in enumerate(names.input_names):
         difference = np.abs(np.array(inputs)[:, i] - ours.inputs[i, : len(inputs)]).max()
         assert difference < 4e-6, name  # N m
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("runs")
+@pytest.mark.parametrize(("name", "limit"), [("crane/crane", 2000.0), ("elastic_arm/arm", 20.0)])
+def test_laws_of_relative_degree_four_act_in_firmware_and_their_integrators_come_with_the_goal(
+    name: str, limit: float, tmp_path: Path
+) -> None:
+    file, port = SOURCES.parent / "examples" / f"{name}.toml", free_udp_port()
+    own, flags = f"SERVONODE={sys.executable} -m servonode.cli.main", f"CFLAGS=-O2 -DOWN_LIMIT={limit}f"
+    command = ["make", "-s", "-C", str(SOURCES), own, flags, "mine", f"FILE={file}", f"BUILD={tmp_path}"]
+    subprocess.run(command, check=True, timeout=120)
+    device = {"address": f"127.0.0.1:{port}", "law": True}
+    said = {"plant__driver": "udp", "plant__device": device, "plant__safety__limit": limit, "run__mode": "lockstep"}
+    with Firmware(str(tmp_path / "mine"), "--udp", str(port)):
+        run = servonode.run(file, arm=True, **said)
+    ours = servonode.simulate(file)
+    assert run.fault is None
+    assert not run.stats["counts"].get("without_goal")
+    for coordinate in [each for each in ours.state if not each.endswith("_dot")]:
+        expected = ours.state[coordinate]
+        difference = np.abs(run.state[coordinate] - expected).max()
+        assert difference <= 200 * ROUNDING * max(np.abs(expected).max(), 1.0), coordinate
+    for residual, largest in ours.residual_max.items():
+        assert run.residual_max[residual] == pytest.approx(largest, rel=1e-3)
+
+
+def test_the_goal_of_firmware_ends_with_what_the_laws_integrators_hold() -> None:
+    crane = servonode.load(SOURCES.parent / "examples" / "crane" / "crane.toml").closed_loop
+    assert crane.control is not None
+    law = crane.control.law
+    assert goal_orders(law) == [4, 3, 2, 1, 0, 4, 3, 2, 1, 0, 1, 0]
+    assert [each.name for each in law.description.states] == ["demanded_M_w", "demanded_M_w_dot"]
+    assert law.goal_layout.states == slice(10, 12)
+    snakeboard = servonode.load(SOURCES.parent / "examples" / "snakeboard" / "snakeboard.toml").closed_loop
+    assert snakeboard.control is not None
+    assert goal_orders(snakeboard.control.law)[-2:] == [0, 0]  # the rate of the first is not the second
 
 
 def rms(residuals: list[np.ndarray]) -> np.ndarray:

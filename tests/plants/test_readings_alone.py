@@ -103,7 +103,7 @@ def believed(board: Board) -> DevicePlant:
 
 
 def after(plant: DevicePlant, board: Board, messages: int, readings: Any = None, **changes: Any) -> tuple[str, str]:
-    """Name and text of the fault once so many messages have come; empty: there is none."""
+    """Name and text of the fault once so many messages have come; empty without a fault."""
     for _ in range(messages):
         board.says(readings, **changes)
         plant.advance(STEPS)
@@ -112,8 +112,9 @@ def after(plant: DevicePlant, board: Board, messages: int, readings: Any = None,
     return plant.link_fault() or ("", "")
 
 
-def test_a_plant_that_estimates_gives_the_very_bits_of_a_controller_that_does() -> None:
-    words = ("run.mode=lockstep", "run.duration=1.5", "plant.safety.ramp=0", "estimator.process_noise=0.02",
+@pytest.mark.parametrize("gate", [(), ("estimator.gate=2.5",)], ids=["no gate", "gate"])
+def test_a_plant_that_estimates_gives_the_very_bits_of_a_controller_that_does(gate: tuple[str, ...]) -> None:
+    words = (*gate, "run.mode=lockstep", "run.duration=1.5", "plant.safety.ramp=0", "estimator.process_noise=0.02",
              "plant.sensors.camera_x.delay=0.2")  # fmt: skip
     loop = resolve(read_launch("trailer_pursuit", [*words, "plant.driver=loopback", "plant.device.sends=readings"]))
     plant, own = driven_plant(loop, lambda: 0), loop.plant()
@@ -131,6 +132,7 @@ def test_a_plant_that_estimates_gives_the_very_bits_of_a_controller_that_does() 
         assert list(reading.estimate.std.values()) == estimator.deviations.tolist()
         told = estimator.tell()
         assert (reading.estimate.innovation, reading.estimate.consistency["nis"]) == (told.innovations, told.nis)
+        assert (reading.estimate.rejected, reading.estimate.consistency["readings"]) == (told.rejected, told.taken)
         u = rng.uniform(-0.1, 0.3, 2)
         for each in (plant, own):
             each.write(u)
@@ -138,6 +140,8 @@ def test_a_plant_that_estimates_gives_the_very_bits_of_a_controller_that_does() 
         while not plant.arrived():
             pass
     assert estimator.counts["late_readings"] == 0
+    assert bool(estimator.counts) == bool(gate)
+    assert plant.counts == estimator.counts
     assert own.x[4] > 0.1
 
 
@@ -302,6 +306,55 @@ def test_readings_that_cannot_be_this_machines_are_a_fault_after_a_while(loop: C
     assert name in ("sensor_misfit", "implausible_state")
     assert "gyroscope" in text or "encoder" in text
     assert 100 <= plant._readings.estimated._k - 10 <= 140  # type: ignore[union-attr]
+
+
+def test_an_outlier_is_rejected_counted_and_moves_nothing() -> None:
+    board = Board(resolved("estimator.gate=4"))
+    plant = believed(board)
+    assert after(plant, board, 20) == ("", "")
+    before = plant.x.copy()
+    wrong = lambda: board.readings() | {"encoder_left": [float(board.k), 0.5]}  # noqa: E731
+    assert after(plant, board, 3, wrong) == ("", "")
+    assert plant.counts == {"rejected_encoder_left": 3}
+    assert plant.x == pytest.approx(before, abs=1e-3, nan_ok=True)
+    worth = plant.read().estimate
+    assert worth is not None
+    assert worth.rejected == {"encoder_left": 3.0}
+    assert worth.innovation["encoder_left"] == pytest.approx(0.5, abs=0.01)
+    assert after(plant, board, 20) == ("", "")
+    assert plant.counts == {"rejected_encoder_left": 3}
+
+
+def test_a_sensor_that_the_gate_rejects_for_longer_than_its_timeout_is_a_fault_by_its_name() -> None:
+    board = Board(resolved("estimator.gate=4", "estimator.sensor_timeout={encoder_left = 0.5}"))
+    plant = believed(board)
+    wrong = lambda: board.readings() | {"encoder_left": [float(board.k), 0.5]}  # noqa: E731
+    assert after(plant, board, 49, wrong) == ("", "")
+    name, text = after(plant, board, 3, wrong)
+    assert name == "sensor_misfit"
+    assert text.startswith("the gate has rejected the last 51 readings of encoder_left, for 0.51 s, the newest ")
+
+
+@pytest.mark.parametrize("off", [0.3, 1.0, 40.0])
+def test_counters_that_stand_elsewhere_are_never_known_behind_a_gate_either(off: float) -> None:
+    """Not later either, when the filter has become unsure enough to take them."""
+    board = Board(resolved("estimator.gate=4"))
+    plant = plant_on(board)
+    for _ in range(1100):
+        board.says(lambda: board.readings("gyroscope") | {name: [float(board.k), off] for name in SENSORS[:2]})
+        assert not plant.connected()
+    assert plant.no_answer_reason().startswith("the first reading of encoder_left is ")
+
+
+def test_a_first_reading_that_is_an_outlier_refuses_no_machine_behind_a_gate() -> None:
+    board = Board(resolved("estimator.gate=4"))
+    plant = plant_on(board)
+    board.says(lambda: board.readings() | {"encoder_left": [float(board.k), 40.0]})
+    for _ in range(400):
+        board.says()
+        if plant.connected():
+            break
+    assert plant.connected(), plant.no_answer_reason()
 
 
 def test_a_robot_whose_counters_stand_elsewhere_than_the_file_says_is_refused(loop: ClosedLoop) -> None:

@@ -124,7 +124,7 @@ class Driver:
 
 
 class Stage:
-    """Runs of one driver: at most one is going on at a time, and what several tests need of it is shared."""
+    """Runs of one driver: at most one is in progress at a time, and what several tests need of it is shared."""
 
     def __init__(self, driver: Driver, runs: Runs) -> None:
         self.driver = driver
@@ -199,7 +199,7 @@ class Stage:
         return self._shared[1]
 
     def close(self) -> None:
-        """End what is going on."""
+        """End the run in progress."""
         self._shared = None
         self._stack.close()
 

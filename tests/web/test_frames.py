@@ -1,6 +1,7 @@
 """A run as lines for the page: layout, rows, scenes, statuses; and the views of machines as JSON."""
 
 import json
+from collections import deque
 from typing import Any
 
 import msgspec
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import servonode
+from servonode.bus import Estimate, State
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.plants.view import View
 from servonode.views.scene import Instant, Scene
@@ -62,6 +64,80 @@ def test_a_frame_has_the_rows_that_are_new_and_the_machine_at_the_last_of_them(t
     assert set(said(frames)) <= {"status"}
     frames.take(talk.state(30))
     assert said(frames)["rows"]["t"] == [0.03]
+
+
+def estimate_of(talk: Talk, k: int) -> Estimate:
+    names = talk.closed_loop.machine.description.state_names
+    return Estimate(
+        **talk.header(k, "controller"), state=dict.fromkeys(names, 0.3), std=dict.fromkeys(names, 0.1),
+        innovation={}, nis=0.0, readings=0, nees=0.0, dimensions=0, re=k,
+    )  # fmt: skip
+
+
+def test_an_estimate_is_shown_with_its_band_in_the_row_of_its_state() -> None:
+    closed_loop = servonode.load("trailer_estimated", run__speed=1.0, run__duration=1.0).closed_loop
+    frames, talk = frames_of(closed_loop), Talk(closed_loop)
+    panels = said(frames)["layout"]["panels"]
+    curves = next(each["curves"] for each in panels if each["curves"][0]["column"] == "phi")
+    assert [(each["column"], each.get("band"), each["color"]) for each in curves] == [
+        ("phi", None, 0), ("estimate_phi", ["low_phi", "high_phi"], 0),
+    ]  # fmt: skip
+    assert not any("band" in each for panel in panels if panel["logarithmic"] for each in panel["curves"])
+
+    for message in (talk.state(0), talk.state(10), estimate_of(talk, 10), talk.state(20)):
+        frames.take(message)
+    assert "rows" not in said(frames)  # they wait for their estimate
+    frames.take(talk.state(30))
+    rows = said(frames)["rows"]
+    assert rows["t"] == [0.0, 0.01, 0.02]  # they waited a frame; the fourth still does
+    assert rows["estimate_phi"] == [None, 0.3, None]
+    assert [rows["low_phi"][1], rows["high_phi"][1]] == pytest.approx([0.1, 0.5])
+    frames.take(estimate_of(talk, 20))  # of a row that is complete
+    frames.take(estimate_of(talk, 30))
+    assert said(frames)["rows"]["estimate_V"] == [0.3]
+
+
+def shown_in_turn(states: list[State], estimates: list[Estimate], closed_loop: ClosedLoop) -> dict[str, list[Any]]:
+    """The rows of all frames of 33 ms, where each reads its publishers in turn as libzmq does: s0 e0 s1 e3 s2 s3."""
+    frames = frames_of(closed_loop)
+    found: dict[str, list[Any]] = {"t": [], "estimate_phi": []}
+    for k in range(0, states[-1].k + 100, 33):
+        batches = [deque(each for each in kind if k <= each.k < k + 33) for kind in (states, estimates)]
+        while any(batches):
+            for batch in filter(None, batches):
+                frames.take(batch.popleft())
+        rows = said(frames).get("rows", {})
+        for name in found:
+            found[name] += rows.get(name, [])
+    return found
+
+
+@pytest.mark.parametrize(("first", "late"), [(0, 0), (1, 0), (7, 0), (0, 4)])
+def test_every_row_of_a_control_instant_has_its_estimate_in_whatever_order_publishers_are_read(
+    first: int, late: int
+) -> None:
+    closed_loop = servonode.load("trailer_estimated", run__speed=1.0, run__duration=20.0).closed_loop
+    talk = Talk(closed_loop)
+    states = [talk.state(k) for k in range(first, 2000)]
+    estimates = [
+        msgspec.structs.replace(estimate_of(talk, each.k), k=each.k + late) for each in states if each.control
+    ]  # `k` is when it arrives
+    found = shown_in_turn(states, estimates, closed_loop)
+    instants = [each.t for each in estimates[first > 0 :]]
+    assert found["t"][first > 0 :][-len(instants) :] == instants
+    assert found["t"] == sorted(found["t"])
+    assert len(found["t"]) <= len(instants) + 2
+    missing = [t for t, each in zip(found["t"], found["estimate_phi"], strict=True) if each is None]
+    assert missing == ([states[0].t] if first else [])
+
+
+def test_states_after_the_last_control_instant_are_shown_without_estimate() -> None:
+    closed_loop = servonode.load("trailer_estimated", run__speed=1.0, run__duration=20.0).closed_loop
+    talk = Talk(closed_loop)
+    states = [talk.state(k, control=k == 0) for k in range(200)]
+    found = shown_in_turn(states, [estimate_of(talk, 0)], closed_loop)
+    assert found["estimate_phi"] == [0.3] + [None] * (len(found["t"]) - 1)
+    assert np.diff(found["t"]).max() < 0.025
 
 
 def test_a_plant_that_starts_anew_makes_the_page_begin_anew(trailer: ClosedLoop) -> None:
@@ -158,7 +234,7 @@ def test_panels_have_titles_in_words_and_curves_their_symbols(trailer: ClosedLoo
     panels = said(frames_of(trailer))["layout"]["panels"]
     assert panels[2]["title"] == "hitch angle φ [rad]"
     assert [curve["name"] for curve in panels[3]["curves"]] == ["θ̇₁", "θ̇₂"]
-    assert panels[-2]["title"] == "residuals, magnitude [m/s,\u202frad]"
+    assert panels[-2]["title"] == "residuals, magnitude [m/s,\u00a0rad]"
 
 
 def test_the_wanted_path_is_told_as_far_as_the_machine_needs_it() -> None:

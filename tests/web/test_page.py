@@ -156,3 +156,21 @@ def test_a_part_of_the_time_is_looked_at_closer_by_dragging(runs: Runs, chromium
         assert chromium.execute_script("return page.panels.map((each) => each.range)") == [[low, high]] * 7
         ActionChains(chromium).double_click(over).perform()
         assert chromium.execute_script("return page.range") is None
+
+
+@needs_browser
+@pytest.mark.slow
+def test_an_estimate_is_drawn_with_its_band(runs: Runs, chromium: Any, tmp_path: Path) -> None:
+    run = begun(runs, "trailer_estimated")
+    with PageProcess(tmp_path, run.name) as page:
+        watched(chromium, page)
+        assert all(moves(chromium, ".panel canvas"))
+        assert chromium.execute_script("return page.panels[2].plot.bands.length") == 1
+        assert "φ estimated" in chromium.find_elements("css selector", ".panel header")[2].text
+        newest = (
+            "const { data } = page.panels[2]; return data.slice(2).map((values) => values.findLast((v) => v !== null))"
+        )
+        estimated, low, high = chromium.execute_script(newest)
+        assert low < estimated < high
+        quiet_console(chromium)
+        stops_by_click(chromium, run)

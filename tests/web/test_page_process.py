@@ -116,7 +116,7 @@ def page_of(run: Process) -> tuple[Link, int]:
 
 def test_a_run_with_a_page_prints_its_link_and_ends_as_ever(runs: Runs) -> None:
     run = runs.start(
-        "trailer_pursuit", "run.duration=4", "plant.safety.command_timeout_floor=0.5", "run.speed=1", words=["--page"]
+        "trailer_pursuit", "run.duration=8", "plant.safety.command_timeout_floor=0.5", "run.speed=1", words=["--page"]
     )
     link, pid = page_of(run)
     with link.feed() as feed:

@@ -37,7 +37,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def shelf(recording: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a recording, and with what is none."""
+    """A folder with a recording, and with files that are not recordings."""
     folder = tmp_path_factory.mktemp("shelf")
     whole = recording.read_bytes()
     shutil.copy(recording, folder)

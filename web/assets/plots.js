@@ -1,8 +1,9 @@
 // A panel of curves over time, drawn by uPlot.
 //
-//   const panel = new Panel(parent, {title, curves: [{name, column, color}], logarithmic, limits, flat, floor}, {onRange});
+//   const panel = new Panel(parent, {title, curves: [{name, column, color, band}], logarithmic, limits, flat, floor}, {onRange});
 //   panel.show(columns, from, to);            // columns by name, "t" [s] among them; what of t is shown
 //
+// A curve with a `band` [column, column] is dashed, and what lies between the two is filled.
 // `limits` [low, high] are kept, without them the axis follows what is shown: what varies less than `flat` times its
 // size is drawn as a constant, and what is below `floor` is zero. On a logarithmic axis the sizes of the values are shown. `onRange(low, high)` is called when the user has chosen a
 // part of the time by dragging, `onRange(null)` when a double click gives that up.
@@ -14,8 +15,11 @@ const PLOT = {
   flat: 1e-6, // of a curve to its size, below which it is a constant
   least: 1e-9, // of what is smallest on a logarithmic axis to what is largest
   height: 132, // pixels
+  veil: "30", // opacity of a band, in hexadecimal
   low: 112, // pixels, below which only the last of several panels has the times below it
 };
+
+const SERIES = { width: 1.6, spanGaps: true, points: { show: false }, pxAlign: 0 };
 
 class Panel {
   constructor(parent, spec, { onRange = null, height = PLOT.height, sync = "servonode" } = {}) {
@@ -31,6 +35,7 @@ class Panel {
     this.body.className = "plot";
     this.size = { width: 300, height: height || PLOT.height };
     this.sync = sync;
+    this.columns = [...spec.curves.map(({ column }) => column), ...spec.curves.flatMap(({ band }) => band || [])];
     this.forget();
     this.build();
     new ResizeObserver(() => this.resize()).observe(this.body);
@@ -40,7 +45,7 @@ class Panel {
   forget() {
     this.limits = null;
     this.range = [0, 1];
-    this.data = [[], ...this.spec.curves.map(() => [])];
+    this.data = [[], ...this.columns.map(() => [])];
   }
 
   // title, and each curve's name with its newest value
@@ -97,9 +102,18 @@ class Panel {
       ],
       series: [
         {},
-        ...this.spec.curves.map(({ color }, i) => ({ stroke: theme.curve(color ?? i), width: 1.6, spanGaps: true, points: { show: false }, pxAlign: 0 })),
+        ...this.spec.curves.map(({ color, band }, i) => ({ ...SERIES, stroke: theme.curve(color ?? i), dash: band && [5, 3] })),
+        ...this.columns.slice(this.spec.curves.length).map(() => ({ ...SERIES, stroke: "transparent" })),
       ],
+      bands: this.bands(),
     };
+  }
+
+  // What is filled, each between the last two series that it has added.
+  bands() {
+    const banded = this.spec.curves.filter(({ band }) => band);
+    const first = this.spec.curves.length + 1;
+    return banded.map(({ color }, i) => ({ series: [first + 2 * i + 1, first + 2 * i], fill: `${theme.curve(color)}${PLOT.veil}` }));
   }
 
   // Whether the times stand below it.
@@ -136,7 +150,7 @@ class Panel {
 
   // The rows that are shown and hold something; times and curves in the arrays that uPlot keeps.
   gather(columns, from, to) {
-    const curves = this.spec.curves.map(({ column }) => columns[column] || []);
+    const curves = this.columns.map((column) => columns[column] || []);
     const { t } = columns;
     const size = this.spec.logarithmic;
     const [first, last] = [Math.max(rowAt(t, from) - 1, 0), Math.min(rowAt(t, to) + 1, t.length)];

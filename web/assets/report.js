@@ -109,7 +109,7 @@ class RunPanel extends Panel {
     for (const { t, element } of this.faults) put(element, t);
   }
 
-  // Without a cursor the values at the slider's time; in a gap there is none.
+  // Without a cursor the values at the slider's time; in a gap no value is shown.
   tell(index) {
     const t = this.data[0];
     const row = index ?? (this.time === undefined ? t.length - 1 : Math.max(rowAt(t, this.time + 1e-9) - 1, 0));

@@ -124,16 +124,20 @@ def below(value: float) -> str:
 
 def sheet(rows: int = 1, columns: int = 1, height: float = 2.4, **options: Any) -> tuple[Figure, Any]:
     """A figure as wide as a page's text, of a height [in], and its axes, as an array."""
-    figure = Figure(figsize=(WIDTH, height), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = _figure(height)
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
 
 def mosaic(rows: Sequence[str], height: float, **options: Any) -> tuple[Figure, dict[str, Any]]:
     """The same with axes by name, each a letter that stands where the axis is."""
+    figure = _figure(height)
+    return figure, figure.subplot_mosaic([list(row) for row in rows], **options)
+
+
+def _figure(height: float) -> Figure:
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     FigureCanvasAgg(figure)
-    return figure, figure.subplot_mosaic([list(row) for row in rows], **options)
+    return figure
 
 
 def plane(axis: Any, title: str = "", xlabel: str = "x [m]", ylabel: str = "y [m]") -> None:
@@ -143,6 +147,13 @@ def plane(axis: Any, title: str = "", xlabel: str = "x [m]", ylabel: str = "y [m
     axis.locator_params(nbins=6, steps=(1, 2, 5, 10))
     axis.set(xlabel=xlabel, ylabel=ylabel)
     head(axis, title)
+
+
+def curve(axis: Any, t: Array, values: Array, title: str, xlabel: str = "", extra: Iterable[float] = ()) -> None:
+    """One curve over time with its head and limits, see `panel`; without a label for time its numbers are left out."""
+    axis.plot(t, values, color=BLUE)
+    panel(axis, title, xlabel, extra)
+    axis.tick_params(labelbottom=bool(xlabel))
 
 
 def panel(axis: Any, title: str, xlabel: str = "", extra: Iterable[float] = (), inside: str = "") -> None:

@@ -22,6 +22,7 @@ from gallery_entries.frame import (
     Table,
     above,
     below,
+    curve,
     decades,
     fixed,
     number,
@@ -332,10 +333,8 @@ def draw_trajectory(result: Run) -> Figure:
     axes[0, 0].plot(result.t, out["n"], color=BLUE, label="normal n")
     axes[0, 0].plot(result.t, out["F_t"], color=ORANGE, label="tangential $F_t$")
     panel(axes[0, 0], "force of the profile [N]")
-    axes[1, 0].plot(result.t, out["friction_needed"], color=BLUE)
-    panel(axes[1, 0], "friction coefficient that rolling needs", extra=(0.0,))
-    axes[2, 0].plot(result.t, -0.01 * result.state["theta_dot"], color=BLUE)
-    panel(axes[2, 0], "speed of the centre [m/s]", TIME)
+    curve(axes[1, 0], result.t, out["friction_needed"], "friction coefficient that rolling needs", extra=(0.0,))
+    curve(axes[2, 0], result.t, -0.01 * result.state["theta_dot"], "speed of the centre [m/s]", TIME)
     return figure
 
 

@@ -23,6 +23,7 @@ from gallery_entries.frame import (
     Table,
     below,
     crossings,
+    curve,
     exact,
     fixed,
     panel,
@@ -106,8 +107,7 @@ def draw_slalom(result: Run) -> Figure:
         (state["phi0"], "heading of the board φ₀, the body's azimuth φ₁ [rad]"),
     )
     for axis, (values, title) in zip(axes[:, 0], curves, strict=True):
-        axis.plot(result.t, values, color=BLUE)
-        panel(axis, title, TIME if axis is axes[-1, 0] else "")
+        curve(axis, result.t, values, title, TIME if axis is axes[-1, 0] else "")
     axes[1, 0].axhline(np.pi / 2, color=INK, linestyle=":", linewidth=0.9)
     return figure
 
@@ -283,7 +283,7 @@ def wrong_start(c_y: float) -> Run:
 
 
 def on_program() -> dict[str, float]:
-    """The start state on the program."""
+    """The initial state on the program."""
     return dict(servonode.load("snowboarder_slalom", controller__settings__c_y=0.0).start)
 
 

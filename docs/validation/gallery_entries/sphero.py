@@ -19,6 +19,7 @@ from gallery_entries.frame import (
     Source,
     Table,
     below,
+    curve,
     decades,
     exact,
     fixed,
@@ -134,12 +135,9 @@ def draw_pursuit(result: Run, other: Run) -> Figure:
     for each, colour, name in ((result, BLUE, "sphero_pursuit"), (other, ORANGE, "sphero_cascade")):
         axes["l"].plot(each.t, tilt(each), color=colour, label=name.removeprefix("sphero_"))
     panel(axes["l"], "lean θ [°]", extra=(0.0,))
-    axes["d"].plot(result.t, distance(result), color=BLUE)
-    panel(axes["d"], "distance to the target [m]")
-    axes["t"].plot(result.t, np.linalg.norm(result.inputs, axis=0), color=BLUE)
-    panel(axes["t"], "size of the torque |Q| [N m]", TIME, extra=(0.0,))
-    for name in "ld":
-        axes[name].tick_params(labelbottom=False)
+    axes["l"].tick_params(labelbottom=False)
+    curve(axes["d"], result.t, distance(result), "distance to the target [m]")
+    curve(axes["t"], result.t, np.linalg.norm(result.inputs, axis=0), "size of the torque |Q| [N m]", TIME, (0.0,))
     return figure
 
 
@@ -218,10 +216,8 @@ def draw_bilimovich(result: Run) -> Figure:
     axes["p"].plot(state["X"], state["Y"], color=BLUE)
     plane(axes["p"], "path of the shell's centre")
     axes["p"].locator_params(axis="y", nbins=3)
-    axes["s"].plot(result.t, np.hypot(out["v_x"], out["v_y"]), color=BLUE)
-    panel(axes["s"], "speed v [m/s]", TIME, extra=(0.0, 0.5))
-    axes["h"].plot(result.t, -np.arctan2(state["omega_0"], state["omega_1"]), color=BLUE)
-    panel(axes["h"], "heading [rad]", TIME)
+    curve(axes["s"], result.t, np.hypot(out["v_x"], out["v_y"]), "speed v [m/s]", TIME, (0.0, 0.5))
+    curve(axes["h"], result.t, -np.arctan2(state["omega_0"], state["omega_1"]), "heading [rad]", TIME)
     return figure
 
 

@@ -23,6 +23,7 @@ from gallery_entries.frame import (
     Table,
     above,
     below,
+    curve,
     decades,
     exact,
     fixed,
@@ -164,14 +165,11 @@ def draw_pursuit(result: Run) -> Figure:
         axis.plot([state["X"][i], target["x"][i]], [state["Y"][i], target["y"][i]], color=RED, linewidth=0.4)
     plane(axis)
     draw_wheels(axes["w"], result)
-    axes["v"].plot(result.t, state["V"], color=BLUE)
-    panel(axes["v"], "speed V [m/s]")
-    axes["h"].plot(result.t, state["phi"], color=BLUE)
-    panel(axes["h"], "hitch angle φ [rad]")
-    axes["d"].plot(result.t, np.hypot(target["x"] - state["X"], target["y"] - state["Y"]), color=BLUE)
-    panel(axes["d"], "distance to the target [m]", TIME)
-    for name in "vwh":
-        axes[name].tick_params(labelbottom=False)
+    axes["w"].tick_params(labelbottom=False)
+    curve(axes["v"], result.t, state["V"], "speed V [m/s]")
+    curve(axes["h"], result.t, state["phi"], "hitch angle φ [rad]")
+    away = np.hypot(target["x"] - state["X"], target["y"] - state["Y"])
+    curve(axes["d"], result.t, away, "distance to the target [m]", TIME)
     return figure
 
 
@@ -392,8 +390,7 @@ def draw_hitch(result: Run) -> Figure:
     axis.plot(*(state[name][:1] for name in ("X", "Y")), "o", color=INK, markersize=4, label="start")
     plane(axis)
     draw_wheels(axes["w"], result, TIME)
-    axes["v"].plot(result.t, state["V"], color=BLUE)
-    panel(axes["v"], "speed V [m/s]", TIME)
+    curve(axes["v"], result.t, state["V"], "speed V [m/s]", TIME)
     return figure
 
 

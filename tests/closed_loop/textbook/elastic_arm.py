@@ -1,27 +1,8 @@
-"""Arms with elastic joints: each motor turns its link through a torsion spring (Spong 1987)."""
+"""An arm with two elastic joints: each motor turns its link through a torsion spring (Spong 1987)."""
 
 from sympy import cos
 
 from servonode.mechanics import Model, coordinate, input_, parameter
-
-
-def one() -> Model:
-    """One link that hangs at theta = 0."""
-    theta, phi = coordinate("theta", "angle of the link", "rad"), coordinate("phi", "angle of the motor", "rad")
-    I = parameter("I", "moment of inertia of the link", "kg m^2", default=0.5, above=0)  # noqa: E741
-    J = parameter("J", "moment of inertia of the motor", "kg m^2", default=0.02, above=0)
-    k = parameter("k", "stiffness of the joint", "N m/rad", default=50.0, above=0)
-    w = parameter("w", "weight of the link times its centre's distance", "N m", default=5.0, at_least=0)
-    tau = input_("tau", "torque of the motor", "N m")
-    return Model(
-        name="elastic_arm",
-        description="link with an elastic joint",
-        coordinates=(theta, phi),
-        parameters=(I, J, k, w),
-        kinetic=(I * theta.rate**2 + J * phi.rate**2) / 2,
-        potential=-w * cos(theta) + k * (phi - theta) ** 2 / 2,
-        inputs={tau: phi.rate},
-    )
 
 
 def two() -> Model:

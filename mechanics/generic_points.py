@@ -1,20 +1,22 @@
-"""Values of straight-line programs at generic states with 60 digits: what vanishes there vanishes everywhere.
+"""Values of expressions at generic states with 60 digits: what vanishes there vanishes everywhere.
 
 The values of parameters, states and derivatives of goals are random, so that a number that is not zero by its form is
-not zero by chance; 60 digits tell rounding (below 1e-40) from every other number.
+not zero by chance; 60 digits tell rounding (below 1e-40) from every other number. What this says of a sum of any length
+would else take to multiply it out.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Any
 
 import mpmath
 import sympy
 
-from servonode.controllers.engine.straight_line import StraightLine
+from servonode.mechanics.straight_line import definitions_of
 from servonode.mechanics.symbols import Parameter
 
 Expr = Any
+Definitions = Callable[[Iterable[Expr]], list[tuple[Expr, Expr]]]  # of the symbols that expressions need, in order
 Number = Any  # of mpmath
 DIGITS, ZERO, POINTS, TRIES = 60, 1e-35, 4, 40
 _OTHERS: dict[str, Any] = {
@@ -28,20 +30,27 @@ _OTHERS: dict[str, Any] = {
 }
 
 
-class GenericPoints:
-    """Random points at which all that is asked for is real and finite."""
+def are_zero(expressions: Sequence[Expr]) -> bool:
+    """Whether all expressions vanish at all states, also where they are not real."""
+    points = GenericPoints(real=False)
+    return all(points.zero(sympy.sympify(each)) for each in expressions)
 
-    def __init__(self, line: StraightLine) -> None:
-        self._line = line
+
+class GenericPoints:
+    """Random points at which all that is asked for is finite and, unless `real` is false, real."""
+
+    def __init__(self, definitions: Definitions = definitions_of, real: bool = True) -> None:
+        """`definitions`: of symbols that stand for expressions; of auxiliary symbols unless given."""
+        self._definitions, self._numbers = definitions, mpmath.mpf if real else (mpmath.mpf, mpmath.mpc)
         self._random = [Random(i) for i in range(TRIES)]
         self._values: list[dict[Expr, Number]] = [{} for _ in range(TRIES)]
         self._good = list(range(TRIES))
 
-    def values(self, atoms: Sequence[Expr], most: int = POINTS) -> list[list[Number]]:
-        """The atoms' values at this many points, a list for each point; fewer where they are not real and finite."""
-        rows = []
+    def values(self, expressions: Sequence[Expr], most: int = POINTS) -> list[list[Number]]:
+        """Their values at this many points, a list for each point; fewer where they are not finite, or not real."""
+        rows, definitions = [], self._definitions(expressions)
         for point in list(self._good):
-            row = self._at(point, atoms)
+            row = self._at(point, expressions, definitions)
             if row is None:
                 self._good.remove(point)
             else:
@@ -50,28 +59,25 @@ class GenericPoints:
                 break
         return rows
 
-    def zero(self, atom: Expr) -> bool:
-        """Whether an atom is zero at all points."""
-        if not atom.is_Symbol:
-            return bool(atom == 0)
-        rows = self.values([atom])
+    def zero(self, expression: Expr) -> bool:
+        """Whether an expression is zero at all points."""
+        if expression.is_number and expression.is_Atom:
+            return bool(expression == 0)
+        rows = self.values([expression])
         return bool(rows) and all(abs(value) < ZERO for (value,) in rows)
 
-    def _at(self, point: int, atoms: Sequence[Expr]) -> list[Number] | None:
-        """The values at one point; None where one is not real and finite."""
+    def _at(self, point: int, expressions: Sequence[Expr], definitions: list[tuple[Expr, Expr]]) -> list[Number] | None:
+        """The values at one point; None where one is not finite, or not real."""
         known = self._values[point]
         with mpmath.workdps(DIGITS):
             try:
-                self._define(point, known, self._line.needed(atoms))
-                row = [self._value(point, each, known) for each in atoms]
+                for symbol, definition in definitions:
+                    if symbol not in known:
+                        known[symbol] = self._value(point, definition, known)
+                row = [self._value(point, each, known) for each in expressions]
             except (ArithmeticError, ValueError, TypeError):
                 return None
-        return row if all(isinstance(each, mpmath.mpf) and mpmath.isfinite(each) for each in row) else None
-
-    def _define(self, point: int, known: dict[Expr, Number], needed: Iterable[Expr]) -> None:
-        for each in needed:
-            if each not in known:
-                known[each] = self._value(point, self._line.definitions[each], known)
+        return row if all(isinstance(each, self._numbers) and mpmath.isfinite(each) for each in row) else None
 
     def _value(self, point: int, node: Expr, known: dict[Expr, Number]) -> Number:
         if node in known:

@@ -1,0 +1,98 @@
+"""Overhead crane in space: a bridge on rails, a trolley on the bridge, a winch on the trolley, the load on its rope.
+
+x points along the rails, y along the bridge, z upwards from the floor. The rope hangs straight down at alpha = 0 and
+beta = 0; alpha > 0 swings the load towards +x, beta > 0 towards +y. F_x > 0 and F_y > 0 push towards +x and +y, M_w > 0
+lets out rope. The rope has no mass and stays taut.
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from sympy import cos, sin
+
+from servonode.mechanics import Model, coordinate, input_, output, parameter
+from servonode.plants.view import View, circle
+
+Values = Mapping[str, float]
+
+
+def model() -> Model:
+    """The bridge at s_x, the trolley at s_y on it, the rope of length l, the load at x, y, z."""
+    s_x = coordinate("s_x", "place of the bridge", "m")
+    s_y = coordinate("s_y", "place of the trolley", "m")
+    l = coordinate("l", "length of the rope", "m", start=4.0)  # noqa: E741
+    alpha, beta = coordinate("alpha", "swing along x", "rad"), coordinate("beta", "swing along y", "rad")
+    m_b = parameter("m_b", "mass of the bridge", "kg", default=20.0, above=0)
+    m_t = parameter("m_t", "mass of the trolley", "kg", default=10.0, above=0)
+    m = parameter("m", "mass of the load", "kg", default=100.0, above=0)
+    J = parameter("J", "moment of inertia of the winch", "kg m^2", default=0.1, above=0)
+    r = parameter("r", "radius of the winch", "m", default=0.1, above=0)
+    H = parameter("H", "height of the rails", "m", default=5.0, above=0)
+    g = parameter("g", "gravity", "m/s^2", default=9.81, at_least=0)
+    c_t = parameter("c_t", "brakes of bridge and trolley, after a fault", "N s/m", default=200.0, at_least=0)
+    c_w = parameter("c_w", "brake of the winch, after a fault", "N m s/rad", default=500.0, at_least=0)
+    F_x, F_y = input_("F_x", "force on the bridge", "N"), input_("F_y", "force on the trolley", "N")
+    M_w = input_("M_w", "torque of the winch", "N m")
+    coordinates = (s_x, s_y, l, alpha, beta)
+    load = (s_x + l * sin(alpha), s_y + l * cos(alpha) * sin(beta), H - l * cos(alpha) * cos(beta))
+    speeds = [sum(place.diff(q) * q.rate for q in coordinates) for place in load]
+    words = ("place of the load along x", "place of the load along y", "height of the load")
+    return Model(
+        name="crane_3d",
+        description="overhead crane in space",
+        coordinates=coordinates,
+        parameters=(m_b, m_t, m, J, r, H, g, c_t, c_w),
+        kinetic=(m_b * s_x.rate**2 + m_t * (s_x.rate**2 + s_y.rate**2) + J * (l.rate / r) ** 2) / 2
+        + m * sum(speed**2 for speed in speeds) / 2,
+        potential=m * g * load[2],
+        inputs={F_x: s_x.rate, F_y: s_y.rate, M_w: l.rate / r},
+        safe={F_x: -c_t * s_x.rate, F_y: -c_t * s_y.rate, M_w: -c_w * l.rate / r},
+        outputs=[output(name, word, place, "m") for name, word, place in zip("xyz", words, load, strict=True)],
+        panels=(("s_x", "x"), ("s_y", "y"), ("alpha", "beta")),
+    )
+
+
+COLUMN, TOP = 0.6, 1.2  # radius and height of a column in the middle [m]
+BOX = np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0]])
+
+
+def above(values: Values, _parameters: Values) -> list[np.ndarray]:
+    """Lines (n, 2) [m] of the bridge, the trolley, the rope and the load, from above."""
+    trolley, load = np.array([values["s_x"], values["s_y"]]), np.array([values["x"], values["y"]])
+    bridge = np.array([[values["s_x"], -2.2], [values["s_x"], 2.2]])
+    return [bridge, trolley + 0.15 * BOX, np.array([trolley, load]), load + 0.2 * BOX]
+
+
+def beside(across: str) -> Callable[[Values, Values], list[np.ndarray]]:
+    """Of a horizontal axis: lines (n, 2) [m] of the trolley, the rope and the load, from the side."""
+
+    def outline(values: Values, parameters: Values) -> list[np.ndarray]:
+        top, load = np.array([values[f"s_{across}"], parameters["H"]]), np.array([values[across], values["z"]])
+        return [np.array([top, load]), top + BOX * [0.3, 0.1], load + 0.2 * BOX]
+
+    return outline
+
+
+def column(_values: Values, _parameters: Values) -> list[np.ndarray]:
+    """The column from above."""
+    return [circle(np.zeros(2), COLUMN)]
+
+
+def hall(_values: Values, parameters: Values) -> list[np.ndarray]:
+    """Floor, rails and column from the side."""
+    floor = np.array([[-2.5, 0.0], [2.5, 0.0]])
+    side = np.array([[-COLUMN, 0.0], [-COLUMN, TOP], [COLUMN, TOP], [COLUMN, 0.0]])
+    return [floor, floor + np.array([0.0, parameters["H"]]), side]
+
+
+VIEW = (
+    View(above, title="from above", trails={"load": ("x", "y")}, goal=("X", "Y"), guides=column),
+    View(
+        beside("x"),
+        title="from the side",
+        trails={"load": ("x", "z")},
+        goal=("X", "Z"),
+        axes=("x [m]", "height [m]"),
+        guides=hall,
+    ),
+)

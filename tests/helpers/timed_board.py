@@ -1,0 +1,184 @@
+"""Firmware, a host and the wire between them in a time of their own: what is late is late by exactly so much."""
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from servonode.bus import Message
+from servonode.nodes.protocol_wires import Misfit
+from servonode.plants.drivers import packets
+from servonode.plants.drivers.packets import APPLIED, FAULT, FINAL, NONE, SAFE, SETUP, STATE, Head
+
+MS = 1_000_000  # ns
+WIRE_NS = MS // 5  # from one side to the other
+STATE_STEPS = 5  # from one state to the next
+LONGEST_NS = 500 * MS  # its own timeout, whatever a host asks for
+
+
+class Time:
+    """What time it is [ns]. stalls: when this computer has something else to do, and for how long."""
+
+    def __init__(self, stalls: Callable[[int], int] = lambda now: 0) -> None:  # noqa: ARG005
+        self.now, self._stall = 10**9, stalls
+
+    def clock(self) -> int:
+        return self.now
+
+    def sleep(self, until: int) -> None:
+        """The host sleeps until then, and perhaps longer."""
+        before, self.now = self.now, max(self.now, until)
+        if self.now > before:
+            self.now += self._stall(self.now)
+
+
+class Board:
+    """A transport to firmware of the robot with the trailer, which rolls as the model says.
+
+    timeout: how it changes the one that it is asked for [ns]. keeps_host: whether a second host is refused.
+    clamps_below: whether limits are kept from below too. dies: whether nothing comes from it once a run has ended.
+    """
+
+    lost = hint = ""
+    came = 1
+    fds: tuple[int, ...] = ()
+
+    def __init__(
+        self, time: Time, parameters: dict[str, float], timeout: Callable[[int], float] = lambda asked: asked,
+        keeps_host: bool = True, clamps_below: bool = True, dies: bool = False,
+    ) -> None:  # fmt: skip
+        self.counts = Counter[str]()
+        self.place = "paper"
+        self._time, self._p, self._timeout, self._keeps = time, parameters, timeout, keeps_host
+        self._clamps_below, self._dies, self._is_dead = clamps_below, dies, False
+        self._to_board: list[tuple[int, bytes]] = []
+        self.to_host: list[tuple[int, bytes]] = []
+        self._setup: Any = None
+        self._run = self._host = self._seq = self._refused = 0
+        self._taken, self._k, self._first, self._begun, self._fresh = NONE, 0, 0, 0, 0
+        self._running = self._safe = False
+        self._u = self._zero = (0.0, 0.0)
+        self._x = [0.0] * 8
+
+    # the transport
+
+    def open(self) -> None: ...
+    def close(self) -> None: ...
+    def reopen(self) -> None: ...
+
+    def send(self, packet: bytes) -> None:
+        self._to_board.append((self._time.now + WIRE_NS, packet))
+
+    def receive(self, bound: int) -> list[bytes]:
+        self.advance()
+        came = [data for at, data in self.to_host if at <= self._time.now][:bound]
+        del self.to_host[: len(came)]
+        return came
+
+    # the firmware
+
+    def advance(self) -> None:
+        """All that happens up to now: steps and packets, in order."""
+        now = self._time.now
+        while True:
+            step = self._begun + (self._k + 1 - self._first) * MS if self._running else math.inf
+            packet = self._to_board[0][0] if self._to_board else math.inf
+            if min(step, packet) > now:
+                return
+            if packet <= step:
+                at, data = self._to_board.pop(0)
+                self._refused += not self._take(at, data)
+            else:
+                self._step(int(step))
+
+    def _take(self, at: int, data: bytes) -> bool:
+        try:
+            head, payload = packets.decode(data)
+            if head.type == SETUP:
+                return self._begin(at, head, packets.read_setup(payload, head.flags))
+            return head.type == APPLIED and self._apply(at, head, packets.read_applied(payload, 2, head.flags)[1])
+        except packets.PacketError:
+            return False
+
+    def _begin(self, at: int, head: Head, setup: Any) -> bool:
+        owned = self._running and not self._safe and at - self._fresh < self._setup.timeout
+        if head.source != self._host and owned and self._keeps:
+            return False
+        if setup.timeout <= 0:
+            self._running = False
+            self._send(at, packets.encode(self._head(FAULT, head.run), packets.fault_payload(4, 0)))
+            return True
+        if head.run != self._run:
+            own = min(setup.timeout, LONGEST_NS)
+            self._setup, self._run, self._host = setup._replace(timeout=self._timeout(own)), head.run, head.source
+            self._k, self._first, self._begun, self._fresh = head.step, head.step, at, at
+            self._taken, self._seq, self._running, self._safe, self._u = NONE, 0, True, False, self._zero
+            if head.step == 0:
+                self._x = list(setup.start)
+        if self._running:
+            self._publish(at)
+        return True
+
+    def _apply(self, at: int, head: Head, inputs: tuple[float, ...]) -> bool:
+        if not self._running or (head.run, head.source) != (self._run, self._host):
+            return False
+        if head.flags & FINAL:
+            self._running, self._u, self._is_dead = False, self._zero, self._dies
+        elif self._taken == NONE or head.seq > self._taken:
+            self._taken, self._fresh, self._safe = head.seq, at, False
+            self._u = self._limited(inputs)
+        return True
+
+    def _limited(self, inputs: Any) -> tuple[float, float]:
+        least = -1.0 if self._clamps_below else -math.inf
+        a, b = (max(least * most, min(u, most)) for u, most in zip(inputs, self._setup.limits, strict=True))
+        return a, b
+
+    def _step(self, at: int) -> None:
+        X, Y, psi, phi, V, Omega, theta1, theta2 = self._x
+        h, p = 1e-3, self._p
+        X, Y, psi = X + h * V * math.cos(psi), Y + h * V * math.sin(psi), psi + h * Omega
+        phi += h * (-V / p["b"] * math.sin(phi) - Omega)
+        theta1, theta2 = theta1 + h * (V - p["l"] * Omega) / p["r"], theta2 + h * (V + p["l"] * Omega) / p["r"]
+        self._x = [X, Y, psi, phi, V, Omega, theta1, theta2]
+        self._k += 1
+        if self._taken != NONE and at - self._fresh >= self._setup.timeout:
+            self._safe = True
+            rows = self._setup.safe
+            self._u = self._limited([sum(a * x for a, x in zip(row, [*self._x, 1.0], strict=True)) for row in rows])
+        if (self._k - self._first) % STATE_STEPS == 0:
+            self._publish(at)
+
+    def _publish(self, at: int) -> None:
+        content = packets.StateContent(self._refused, tuple(self._x), self._u)
+        self._send(at, packets.encode(self._head(STATE, self._run), packets.state_payload(content)))
+
+    def _head(self, kind: int, run: int) -> Head:
+        self._seq += 1
+        return Head(kind, run, 9, self._seq, self._taken, self._k, SAFE if self._safe and kind == STATE else 0)
+
+    def _send(self, at: int, data: bytes) -> None:
+        if not self._is_dead:
+            self.to_host.append((at + WIRE_NS, data))
+
+
+class TimedWire:
+    """A link to a board, waited for in its time."""
+
+    def __init__(self, link: Any, board: Board, time: Time) -> None:
+        self._link, self._board, self._time = link, board, time
+
+    def open(self) -> None: ...
+    def close(self) -> None: ...
+
+    def send(self, topic: str, message: Message) -> None:
+        self._link.send(topic, message)
+
+    def receive(self, wait_ms: int) -> list[Message | Misfit]:
+        """What has come; sleeps until something does, half a millisecond at a time."""
+        end = self._time.now + wait_ms * MS
+        self._board.advance()
+        while self._time.now < end and not (self._board.to_host and self._board.to_host[0][0] <= self._time.now):
+            self._time.sleep(min(end, self._time.now + MS // 2))
+            self._board.advance()
+        return [message for _, message in self._link.receive()]

@@ -1,0 +1,109 @@
+"""A controller with integrators of its own that is restarted during a run: they fit the state that it finds."""
+
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import servonode
+from servonode.nodes.controller_node import ControllerNode
+from servonode.nodes.topology import CONTROLLER
+from tests.helpers.runs import RESTARTED, START_S, Runs, eventually
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+RESTART_S = 1.7
+CRANE = (
+    "crane/crane.py:model",
+    'load_x = "s + l*sin(theta) - X", load_z = "l*cos(theta) - Z"',
+    'X = "sin(2*t)", Z = "4 - 0.5*cos(2*t)"',
+)
+QUADROTOR = ("quadrotor/quadrotor.py:model", 'px = "x - X", pz = "z - Z"', 'X = "sin(2*t)", Z = "cos(2*t)"')
+
+
+def launch(folder: Path, machine: str, residuals: str, target: str) -> Path:
+    """A launch file in lockstep."""
+    file = folder / "extended.toml"
+    file.write_text(f"""
+        target = {{ {target} }}
+        [run]
+        duration = 3.0
+        mode = "lockstep"
+        [plant]
+        machine = "{EXAMPLES}/{machine}"
+        step = 0.001
+        initial.on_program = true
+        [controller]
+        period = 0.005
+        residuals = {{ {residuals} }}
+        gains.lambda = "auto"
+    """)
+    return file
+
+
+class Restarted(ControllerNode):
+    """A controller that has forgotten at RESTART_S what a new process does not know."""
+
+    again = False
+
+    def _respond(self, state: Any, k: int) -> None:
+        if state.t >= RESTART_S and not self.again:
+            self.again = True
+            self._y[:] = 0.0
+            self._clear_memory()
+        super()._respond(state, k)
+
+
+def test_a_controller_that_begins_within_a_run_goes_on_without_a_jump(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = servonode.load(launch(tmp_path, *QUADROTOR))
+    expected = loop.simulate(loop="nodes")
+    monkeypatch.setattr("servonode.analysis.simulate.ControllerNode", Restarted)
+    run = loop.simulate(loop="nodes")
+    before = run.t < RESTART_S
+    for name, values in run.columns.items():
+        assert np.array_equal(values[before], expected.columns[name][before]), name
+    for name, values in run.residual.items():
+        assert np.abs(values).max() < 1.05 * np.abs(expected.residual[name]).max()
+    for name, values in run.input.items():
+        assert np.abs(np.diff(values)).max() < 1.05 * np.abs(np.diff(expected.input[name])).max()
+
+
+def test_an_integrator_that_is_a_thrust_is_found_again(tmp_path: Path) -> None:
+    closed_loop = servonode.load(launch(tmp_path, *QUADROTOR)).closed_loop
+    run, control = servonode.simulate(launch(tmp_path, *QUADROTOR), control="continuous"), closed_loop.control
+    assert control is not None
+    law, memory, at = control.law, control.law.memory(), 340
+    y, x = closed_loop.goal(run.t[at]), np.array([values[at] for values in run.state.values()])
+    law.fit_integrators(float(run.t[at]), x, y, memory)
+    lost = np.array([values[at] for values in run.program_state.values()])
+    assert memory[:2] == pytest.approx(lost, rel=1e-5)
+    assert np.abs(law.memory()[:2] - lost).min() > 0.5
+
+
+def test_what_does_not_determine_integrators_leaves_them_as_they_are(tmp_path: Path) -> None:
+    control = servonode.load(launch(tmp_path, *CRANE)).closed_loop.control
+    assert control is not None
+    law, memory = control.law, control.law.memory()
+    law.fit_integrators(0.0, np.full(law.machine.n_state, np.nan), control.goal(0.0), memory)
+    assert np.array_equal(memory, law.memory())
+
+
+def test_a_process_that_is_restarted_in_lockstep_keeps_the_machine_on_its_way(runs: Runs, tmp_path: Path) -> None:
+    file = launch(tmp_path, *QUADROTOR)
+    run = runs.start(str(file), "run.duration=40", 'plant.safety.on_fault="resume"', *RESTARTED)
+    run.wait_open()
+    before = run.pids()[CONTROLLER]
+    time.sleep(0.5)
+    run.kill(CONTROLLER, signal.SIGKILL)
+    assert eventually(lambda: run.is_open() and run.pids()[CONTROLLER] != before, START_S)
+    run.ends_with(0)
+    assert run.printed["restarts"] == {CONTROLLER: 1}
+    columns = run.columns
+    t, x = columns["t"], columns["x"]
+    expected = np.abs(servonode.simulate(file).residual["px"]).max()
+    assert t[-1] == 40.0
+    assert np.abs(x - np.sin(2 * t)).max() < 1.05 * expected

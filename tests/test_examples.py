@@ -1,0 +1,91 @@
+"""The examples whose inputs do not reach the goal at once: each passes its check, is kept, and has the pages' text."""
+
+import re
+from functools import cache
+
+import numpy as np
+import pytest
+
+import servonode
+from tests.helpers.followed import DOCS, Done, Page, check
+from tests.helpers.runs import final_of_run
+
+EXAMPLES = DOCS.parent / "examples"
+FILES = [
+    "crane/crane.toml",
+    "quadrotor/quadrotor.toml",
+    "elastic_arm/arm.toml",
+    pytest.param("crane_3d/crane_3d.toml", marks=pytest.mark.slow),
+    pytest.param("snakeboard/snakeboard.toml", marks=pytest.mark.slow),
+]
+every_example = pytest.mark.parametrize("name", FILES)
+WARNS = {  # what passive brakes cannot hold; where the axles are nearly straight
+    "quadrotor/quadrotor.toml": ["safe action"],
+    "elastic_arm/arm.toml": ["safe action"],
+    "snakeboard/snakeboard.toml": ["rank", "zero dynamics"],
+}
+PAGE = Page("systems/extended.md")
+
+
+@cache
+def loop(name: str) -> servonode.Loop:
+    """The closed loop of an example, derived once."""
+    return servonode.load(EXAMPLES / name)
+
+
+@every_example
+def test_an_example_says_what_to_watch_and_passes_its_check(name: str) -> None:
+    assert (EXAMPLES / name).read_text("utf-8").startswith("# Watch for: ")
+    report = loop(name).check()
+    assert report.verdict == "yes", report
+    assert [each.subject for each in report.findings if each.level == "warn"] == WARNS.get(name, [])
+
+
+@every_example
+def test_with_the_law_evaluated_continuously_only_rounding_remains(name: str) -> None:
+    run = servonode.simulate(EXAMPLES / name, control="continuous", run__duration=0.1)
+    assert np.abs(list(run.residual.values())).max() < 1e-11
+
+
+@every_example
+def test_a_run_in_lockstep_has_the_bits_of_the_simulation(name: str) -> None:
+    run = servonode.simulate(EXAMPLES / name, run__duration=0.2)
+    end = final_of_run(EXAMPLES / name, "run.mode=lockstep", "run.duration=0.2")
+    assert end["state"] == run.final()["state"]
+    assert end["program_state"] == run.final()["program_state"]
+
+
+def test_the_tutorial_shows_the_cranes_files() -> None:
+    files = Page("tutorials/unreachable_goals.md").files
+    assert files == {name: (EXAMPLES / "crane" / name).read_text("utf-8") for name in files}
+    assert len(files) == 2
+
+
+def test_the_readme_shows_the_arm_without_its_view() -> None:
+    readme, machine = ((DOCS.parent / each).read_text("utf-8") for each in ("README.md", "examples/elastic_arm/arm.py"))
+    shown = {kind: re.findall(rf"^```{kind}\n(.*?)^```$", readme, re.M | re.S) for kind in ("python", "toml")}
+    imports, _, model = shown["python"][0].partition("\n\n\n")
+    assert set(filter(None, imports.splitlines())) <= set(machine.splitlines())
+    assert f"\n\n\n{model}" in machine
+    assert shown["toml"] == [(EXAMPLES / "elastic_arm" / "arm.toml").read_text("utf-8")]
+
+
+@pytest.fixture(scope="module")
+def followed(tmp_path_factory: pytest.TempPathFactory) -> list[Done]:
+    """All steps of the page on these machines, in the page's order."""
+    return PAGE.follow(tmp_path_factory.mktemp("extended"), tmp_path_factory.mktemp("bin"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(PAGE.steps)), ids=PAGE.names)
+def test_a_step_of_the_page_does_what_it_prints(followed: list[Done], number: int) -> None:
+    check(PAGE.steps[number], followed[number])
+
+
+def test_the_page_names_every_example_and_shows_its_picture() -> None:
+    text = PAGE.path.read_text("utf-8")
+    for file in sorted(EXAMPLES.glob("*/*.toml")):
+        if "residuals" in file.read_text("utf-8") and "inversion" not in file.read_text("utf-8"):
+            assert f"examples/{file.parent.name}/{file.name}" in text, file
+            assert f"../images/{file.stem}.png" in text
+            assert (DOCS / "images" / f"{file.stem}.png").stat().st_size < 250_000

@@ -1,0 +1,98 @@
+"""What a report shows of an estimate."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import servonode
+from servonode.views.curves import MEANS, Curve, Curves
+from servonode.views.estimates import estimate_columns, running_ratio
+from servonode.views.palette import INK
+from servonode.views.panels import estimate_specs, panels_of
+from servonode.views.report import report_figure
+from servonode.views.symbols import mathtext
+from servonode.web.html_report import columns_of
+from servonode.web.panel_layouts import run_panel
+
+
+@pytest.fixture(scope="module")
+def run() -> Any:
+    return servonode.simulate("trailer_estimated", run__duration=4.0)
+
+
+def test_errors_are_those_of_the_estimate_and_a_run_without_one_has_none(run: Any) -> None:
+    found = estimate_columns(run)
+    rows = int(len(run.t) / 40)
+    middle, half = len(run.t) // 2, rows // 2
+    part = slice(middle - half, middle - half + rows)
+    error = run.estimate.state["phi"][part] - run.state["phi"][part]
+    np.testing.assert_allclose(found["error_phi"][middle], np.sqrt(np.mean(error**2)))
+    np.testing.assert_allclose(found["expected_V"][middle], np.sqrt(np.mean(run.estimate.std["V"][part] ** 2)))
+    assert {name.removeprefix("error_") for name in found if name.startswith("error_")} == set(run.state)
+    assert estimate_columns(servonode.simulate("trailer_coast", run__duration=1.0)) == {}
+
+
+def test_a_running_ratio_is_the_ratio_of_sums_over_its_rows() -> None:
+    squares, numbers = np.array([1.0, np.nan, 3.0, 8.0, 5.0]), np.array([1.0, 2.0, 1.0, 4.0, 0.0])
+    np.testing.assert_allclose(running_ratio(squares, numbers, 3), [1.0, 2.0, 11 / 5, 11 / 5, 8 / 4])
+    np.testing.assert_allclose(running_ratio(squares, numbers, 1)[[0, 2, 3]], [1.0, 3.0, 2.0])
+    assert np.isnan(running_ratio(squares, numbers, 1)[[1, 4]]).all()
+
+
+def test_the_mean_over_the_run_is_what_the_summary_says(run: Any) -> None:
+    whole = running_ratio(run.estimate.nees, run.estimate.dimensions, 4 * len(run.t))
+    np.testing.assert_allclose(whole, run.estimate.nees_mean)
+
+
+def test_errors_are_drawn_with_what_the_filter_expects_an_axis_for_each_unit(run: Any) -> None:
+    figure = report_figure(run, "trailer_estimated")
+    axes = {axis.get_title(loc="left").replace("\n", " "): axis for axis in figure.axes}
+    errors = {title: axis for title, axis in axes.items() if title.startswith("RMS error of ")}
+    units = dict.fromkeys(each.unit for each in run.closed_loop.machine.description.state)
+    assert len(errors) == len(units)
+    assert sum(len(axis.lines) for axis in errors.values()) == 2 * len(run.state)
+    (speed,) = (axis for title, axis in errors.items() if "$V$, dashed: σ [m/s]" in title)
+    found = estimate_columns(run)
+    for line, word in zip(speed.lines, ("expected", "error"), strict=True):
+        np.testing.assert_array_equal(line.get_ydata(), found[f"{word}_V"])
+    assert any(title.startswith("squared errors per dimension") for title in axes)
+    assert any("Pale areas" in text.get_text() for text in figure.texts) == any(
+        axis.collections for axis in figure.axes
+    )
+
+
+def test_means_are_drawn_as_they_are_however_often_they_turn() -> None:
+    t = np.linspace(0, 10, 10_001)
+    turning = 1e-3 * np.abs(np.sin(2 * np.pi * t)) + 1e-9
+    for curve in (Curve("V", turning, INK, expected=0 * t + 1e-3), Curve("NIS", turning, INK)):
+        figure = Figure()
+        axis = figure.add_subplot()
+        Curves.of(t, [curve], True).draw(axis)
+        np.testing.assert_array_equal(axis.lines[-1].get_ydata(), turning)
+    assert Curves.of(t, [Curve("V", turning, INK)], True).peaks  # of a residual its peaks
+
+
+def test_the_curves_of_means_that_the_picture_never_draws_by_their_peaks_are_those_of_an_estimate(run: Any) -> None:
+    specs = estimate_specs(run.closed_loop.machine.description.state, estimate_columns(run), 0.1)
+    assert tuple(mathtext(name) for name in specs[-1].curves) == MEANS
+    assert all(each.expected.keys() == each.curves.keys() for each in specs[:-1])
+
+
+def test_the_html_report_draws_dashed_what_its_titles_say_is_dashed(run: Any) -> None:
+    panels = [each for each in panels_of(run, {**run.state, **run.outputs(), **run.input}) if each.seen]
+    dashed = [each for each in panels if "dashed" in each.words]
+    assert dashed
+    for panel in panels:
+        shown = run_panel(panel)
+        beside = [each for each in shown["curves"] if "dash" in each]
+        assert [each["column"] for each in beside] == [f"expected_{name}" for name in panel.seen if panel in dashed]
+        for each in beside:
+            alike = {curve["column"]: curve["color"] for curve in shown["curves"]}
+            assert alike[each["column"].replace("expected", "error")] == each["color"]
+            assert shown["limits"][0] <= np.nanmax(columns_of(run)[each["column"]]) <= shown["limits"][1]
+
+
+def test_the_html_report_holds_every_column_of_its_panels(run: Any) -> None:
+    assert estimate_columns(run).keys() <= columns_of(run).keys()
