@@ -66,6 +66,16 @@ class Launcher:
             RunNameTaken: a run of this name is in progress; BusError: there is no private folder, or an address of
                 the launch file is in use.
         """
+        previous = self._handle_signals()  # before anything is made that an exception would leave behind
+        try:
+            self._run()
+        finally:
+            for number, handler in previous:
+                signal.signal(number, handler)
+        return self.outcome
+
+    def _run(self) -> None:
+        """Run within the folder of the run, which is gone when this returns, and collect the results."""
         begin = time.monotonic_ns()
         launch, machine = self.closed_loop.launch, self.closed_loop.machine.description.name
         addresses = driver_addresses(launch, machine)
@@ -73,16 +83,10 @@ class Launcher:
             check_free(launch, machine)
             for text in remarks(launch, self.closed_loop.machine, self.closed_loop.start):
                 say(text)
-            previous = self._handle_signals()
-            try:
-                self._supervise(folder)
-                wall_s = (time.monotonic_ns() - begin) / 1e9
-                collect(self.outcome, self.closed_loop, self.recording, self.processes.restarts(), wall_s)
-                self.processes.forward_output()  # the last output of the writer
-            finally:
-                for number, handler in previous:
-                    signal.signal(number, handler)
-        return self.outcome
+            self._supervise(folder)
+            wall_s = (time.monotonic_ns() - begin) / 1e9
+            collect(self.outcome, self.closed_loop, self.recording, self.processes.restarts(), wall_s)
+            self.processes.forward_output()  # the last output of the writer
 
     def _supervise(self, folder: RunFolder) -> None:
         """Run the nodes, from the first fork to the last exit."""
@@ -109,7 +113,7 @@ class Launcher:
         """
         gate = StartGate(folder.path, self.processes, lambda: self.outcome.interrupted, self._fault)
         starting, waiting, again = list(self.processes.nodes), set[str](), False
-        while starting:
+        while starting and not self.outcome.interrupted:
             begin = time.monotonic_ns()
             for node in starting:
                 self._fork(node, folder, again)

@@ -49,6 +49,8 @@ class Lines(io.TextIOBase):
         return os.isatty(self._descriptor)
 
     def write(self, text: str) -> int:
+        if not isinstance(text, str):  # libraries try whether a stream takes bytes
+            raise TypeError(f"a text stream takes str, not {type(text).__name__}")
         self._line.append(text)
         if text.endswith("\n"):
             self.flush()
@@ -154,12 +156,13 @@ def never_waiting() -> Iterator[tuple[Lines | None, Lines | None]]:
     import logging  # imported here, because the operator's commands import this module and must be quick
 
     before = sys.stdout, sys.stderr
-    out, error = _lines(sys.stdout, None), _lines(sys.stderr, KEPT_BYTES)
-    sys.stdout, sys.stderr = out or sys.stdout, error or sys.stderr
     logged = [each for each in logging.getLogger().handlers if getattr(each, "stream", None) is before[1]]
-    for handler in logged:
-        handler.setStream(sys.stderr)  # type: ignore[attr-defined]
-    try:
+    out = error = None
+    try:  # a signal may raise at any of these lines
+        out, error = _lines(sys.stdout, None), _lines(sys.stderr, KEPT_BYTES)
+        sys.stdout, sys.stderr = out or sys.stdout, error or sys.stderr
+        for handler in logged:
+            handler.setStream(sys.stderr)  # type: ignore[attr-defined]
         yield out, error
     finally:
         for handler in logged:

@@ -1,7 +1,9 @@
 """The launcher with its nodes as real processes: crashes, odd requests, restarts, and deaths at the start."""
 
+import os
 import random
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -10,8 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from servonode.bus import MessageError, Requester, State, run_folder
+from servonode.cli.deliver import ENDING
+from servonode.cli.main import main
+from servonode.nodes.node_processes import NodeProcesses
 from servonode.nodes.topology import CONTROLLER, PLANT, TARGET
 from tests.helpers.runs import (
     NODES,
@@ -234,6 +240,32 @@ def dies(run: Process, number: int, after_s: float, from_folder: bool) -> None:
     time.sleep(after_s)
     with suppress(ProcessLookupError):
         run.popen.send_signal(number)
+
+
+@pytest.mark.parametrize("number", ENDING)
+@pytest.mark.parametrize("moment", ["_locked", "_private"])
+def test_a_signal_while_the_folder_is_made_leaves_no_file_and_starts_no_node(
+    number: signal.Signals, moment: str, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = sys.modules["servonode.bus.run_folder"]
+    make = getattr(module, moment)
+
+    def signalled_after(*given: Any) -> Any:
+        made = make(*given)
+        os.kill(os.getpid(), number)
+        return made
+
+    monkeypatch.setattr(module, moment, signalled_after)
+    monkeypatch.setattr(NodeProcesses, "start", lambda *_: pytest.fail("a node was started"))
+    # SIGHUP may be ignored here, as under nohup; and a command that was told to end ignores what comes after
+    previous = {each: signal.signal(each, signal.SIG_DFL) for each in ENDING}
+    try:
+        ended = CliRunner().invoke(main, ["run", LAUNCH, "--name", "cut-off", "--no-report"])
+    finally:
+        for each, handler in previous.items():
+            signal.signal(each, handler)
+    assert ended.exit_code == 128 + number, ended.output
+    assert runs.left_files() == []
 
 
 @pytest.mark.parametrize("count", [4, pytest.param(60, marks=pytest.mark.slow)])

@@ -55,6 +55,14 @@ def taken(read: int) -> bytes:
     return data
 
 
+def test_bytes_are_refused_as_a_text_stream_refuses_them() -> None:
+    read, lines = pipe()
+    with pytest.raises(TypeError, match="takes str, not bytes"):
+        lines.write(b"")  # type: ignore[arg-type]
+    print("a line", file=lines)
+    assert taken(read) == b"a line\n"
+
+
 def test_a_reader_that_takes_nothing_costs_no_time_and_the_oldest_lines() -> None:
     read, lines = pipe()
     begin = time.monotonic()
