@@ -15,7 +15,7 @@ trap 'echo interrupted; exit 7' INT
 echo hello
 read line < pipe
 echo "$line"
-sleep 60
+sleep 5
 ```
 
 ```sh

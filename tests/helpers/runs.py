@@ -418,6 +418,19 @@ class Puppet:
         """The plant's counters as of now."""
         return Counter(self.run.ask("status")["counts"])
 
+    def refused(self, before: Counter[str], expected: Mapping[str, int]) -> dict[str, int]:
+        """How many commands the plant has refused for the expected reasons since `before`.
+
+        It is waited for until they are as many: the plant may still be taking what a stalled test has sent at once.
+        """
+
+        def found() -> dict[str, int]:
+            since = self.counts - before
+            return {reason: since[f"refused_{reason}"] for reason in expected}
+
+        eventually(lambda: found() == expected)
+        return found()
+
     def good(self, state: State, **changes: Any) -> Command:
         """A good answer to a state, all inputs zero, with changes."""
         self._seq += 1
