@@ -87,7 +87,7 @@ def _sensing(closed_loop: "ClosedLoop") -> "Sensing | None":
     ),
     exits={
         0: "all checks passed",
-        1: "a check failed, or this computer was too late to judge: do not arm the machine",
+        1: "a check failed, or could not be decided: do not arm the machine",
         2: "bad usage or input, or no answer",
         **verb.INTERRUPTED,
     },

@@ -23,7 +23,7 @@ def protocol() -> None:
     ),
     exits={
         0: "all checks passed",
-        1: "a check failed, or this computer was too late to judge",
+        1: "a check failed, or could not be decided",
         2: "bad usage or input, or no answer",
         **verb.INTERRUPTED,
     },

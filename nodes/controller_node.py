@@ -128,7 +128,7 @@ class ControllerNode(EventNode):
         return np.inf
 
     def _clear_memory(self) -> None:
-        """The program's own states and integrals begin again."""
+        """The program's own states and integrals begin again, and no sign of det W is compared with an earlier one."""
         self._memory, self._followed, self._compared = self.law.memory(), None, (-1, 0.0)
         self._integrals[:], self._measured_k = 0.0, -1
 
