@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from servonode.controllers.inversion.collocation import NotSolved, collocate
+from servonode.controllers.inversion.collocation import NotSolved, Rates, collocate
 from servonode.controllers.inversion.ends import End, NoInversion, end_at, equilibrium, passive_entries
 from servonode.controllers.inversion.rates import ClosedRates
 
@@ -83,7 +83,12 @@ def bounded_solution(loop: ClosedRates, start: Array, duration: float, tail: flo
     guess = _guess(loop, t, begin.x, active)[:, active]
     ends = (left.leaving, left.x[active]), (right.coming, right.x[active])
     try:
-        found = collocate(rates, *ends, t, guess, tolerance)
+        try:
+            found = collocate(rates, *ends, t, guess, tolerance)
+        except NotSolved:
+            if len(right.coming):
+                raise
+            found = collocate(rates, *ends, t, _motion(rates, t, left.x[active]), tolerance)
     except NotSolved as error:
         text = f"no bounded solution was found to an error of {tolerance:g}: {error}"
         raise NoInversion(f"{text}; give a slower or smaller goal, a smoother one, or a larger tolerance") from error
@@ -180,6 +185,21 @@ def _guess(loop: ClosedRates, t: Array, x: Array, active: list[int]) -> Array:
         x = x if near is None else near
         states.append(x)
     return np.column_stack([np.interp(t, places, column) for column in np.array(states).T])
+
+
+def _motion(rates: Rates, t: Array, z: Array) -> Array:
+    """The motion from the left end, the solution itself where nothing is unstable; NotSolved where it ends early."""
+    from scipy.integrate import solve_ivp
+
+    def rate(at: float, state: Array) -> Array:
+        there: Array = rates(np.array([at]), state[None])[0]
+        return there
+
+    found = solve_ivp(rate, (t[0], t[-1]), z, "LSODA", t, rtol=1e-6, atol=1e-9)
+    if not found.success or not np.isfinite(found.y).all():
+        raise NotSolved(f"the motion from the left end cannot be integrated beyond t = {found.t[-1]:.4g} s")
+    states: Array = found.y.T
+    return states
 
 
 def _check_status(loop: ClosedRates, t: Array, states: Array, status: npt.NDArray[np.int64]) -> None:

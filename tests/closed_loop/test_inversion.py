@@ -186,6 +186,23 @@ def test_a_goal_of_higher_relative_degree_is_refused() -> None:
     assert "[controller.inversion]: at the initial state the servo-constraint bob lost rank" in text
 
 
+def test_a_goal_that_leaves_nothing_free_has_the_solution_of_its_flat_output() -> None:
+    """Elastic arm: p = 0.8 sin 2t gives the spring, the spring the motor's angle, both the torque, by hand."""
+    loop = servonode.load(EXAMPLES / "elastic_arm" / "arm.toml", controller__inversion={"tolerance": 1e-10})
+    t, x, u = between(loop, 0.0, 10.0)
+    motor, arm, k, weight = 0.05, 0.3, 50.0, 5.0
+    s, c = 0.8 * np.sin(2 * t), 0.8 * np.cos(2 * t)
+    p = [s, 2 * c, -4 * s, -8 * c, 16 * s]
+    twist = (arm * p[2] + weight * np.sin(p[0])) / k
+    twist_ddot = (arm * p[4] + weight * (np.cos(p[0]) * p[2] - np.sin(p[0]) * p[1] ** 2)) / k
+    q_dot = p[1] + (arm * p[3] + weight * np.cos(p[0]) * p[1]) / k
+    by_hand = np.column_stack([p[0] + twist, p[0], q_dot, p[1]])
+    assert np.max(np.abs(x[:, :4] - by_hand)) < 1e-9
+    assert np.max(np.abs(u[:, 0] - (motor * (p[2] + twist_ddot) + k * twist))) < 1e-7  # k times the motor's error
+    run = loop.simulate(initial={"on_program": False, "p": 0.05})
+    assert np.max(np.abs(run.residual["arm"][-1000:])) < 1e-4
+
+
 def test_the_c_export_says_that_it_has_no_table(segway: Loop) -> None:
     with pytest.raises(LaunchError, match="the bounded solution is a table of the run"):
         segway.show("c")
