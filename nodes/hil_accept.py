@@ -248,7 +248,7 @@ class FirmwareCheck(Check):
         if not seen or not self.acts(0.0):
             text = f"inputs of {value:g} and 0 are not reported as acting, so the effect of wrong packets is not known"
             return self.miss(subject, text, self.report.undecided)
-        counted = host.samples[-1].state.extra
+        counted = _refused(host.samples[-1].state)
         for _ in range(TIMES):
             self.transport.send(make(host, self.link, value))
             host.listen(min(2 * host.period, host.terms.timeout / 3))  # nothing good comes that would hide it
@@ -263,22 +263,31 @@ class FirmwareCheck(Check):
             self.find(subject, f"acts; {remedy}")
         elif not goes_on:
             self.miss(subject, f"ends the states of the run; {remedy}")
-        elif isinstance(counted, dict) and "machine_refused" in counted:
-            more = int(later[-1].extra["machine_refused"] - counted["machine_refused"])  # type: ignore[index]
+        else:
+            more = _refused(later[-1]) - counted
             if more == 0:
                 text = f"{TIMES} sent, none acted, but none is counted as refused: did they arrive?"
                 return self.miss(subject, text, self.report.undecided)
-            self.prove(subject, f"{TIMES} sent, none acted, {more} counted as refused")
+            self.prove(subject, f"{TIMES} sent, none acted, {more:g} counted as refused")
         return None
 
     def end(self) -> None:
         """As for every machine; a link that has died must not pass for silence after `final`."""
+        host, before = self.host, len(self.report.findings)
         if not self.acts(TINY):
             return self.miss("final", NOT_REPORTED, self.report.undecided)
+        counted, first = _refused(host.samples[-1].state), host.next_seq
         super().end()
-        if not self.missed and not self.new_run():
+        sent = sum(seq >= first for seq, _ in host.sent)
+        if self.missed or len(self.report.findings) > before:
+            return None
+        if not self.new_run():
             text = "after `final` no new run begins, so what acts then is not known; begin one with the next setup"
-            self.miss("final", text)
+            return self.miss("final", text)
+        more = _refused(host.samples[-1].state) - counted
+        if not more >= sent / 2:
+            text = f"of {sent} inputs after `final` {max(more, 0):g} are counted as refused: did the others arrive?"
+            return self.miss("final", text, self.report.undecided)
         return None
 
     def try_unusable_setup(self) -> None:
@@ -320,6 +329,12 @@ class FirmwareCheck(Check):
         if not ended:
             return self.miss("own timeout", text)
         return self.prove("own timeout", f"{most:.3f} s, where the host asked for {ABSURD_S:g} s")
+
+
+def _refused(state: State) -> float:
+    """How many packets the firmware has refused so far, as its states say."""
+    assert isinstance(state.extra, dict)  # packets always have the count
+    return state.extra["machine_refused"]
 
 
 def _acts_itself(state: State) -> bool:

@@ -36,7 +36,8 @@ class Board:
     """A transport to firmware of the robot with the trailer, which rolls as the model says.
 
     timeout: how it changes the one that it is asked for [ns]. keeps_host: whether a second host is refused.
-    clamps_below: whether limits are kept from below too. dies: whether nothing comes from it once a run has ended.
+    clamps_below: whether limits are kept from below too. lost_s: for how long
+    after the end of a run nothing reaches it or comes from it [s].
     """
 
     lost = hint = ""
@@ -45,12 +46,12 @@ class Board:
 
     def __init__(
         self, time: Time, parameters: dict[str, float], timeout: Callable[[int], float] = lambda asked: asked,
-        keeps_host: bool = True, clamps_below: bool = True, dies: bool = False,
+        keeps_host: bool = True, clamps_below: bool = True, lost_s: float = 0.0,
     ) -> None:  # fmt: skip
         self.counts = Counter[str]()
         self.place = "paper"
         self._time, self._p, self._timeout, self._keeps = time, parameters, timeout, keeps_host
-        self._clamps_below, self._dies, self._is_dead = clamps_below, dies, False
+        self._clamps_below, self._lost_ns, self._back = clamps_below, lost_s * 1e9, -math.inf
         self._to_board: list[tuple[int, bytes]] = []
         self.to_host: list[tuple[int, bytes]] = []
         self._setup: Any = None
@@ -87,7 +88,7 @@ class Board:
                 return
             if packet <= step:
                 at, data = self._to_board.pop(0)
-                self._refused += not self._take(at, data)
+                self._refused += at >= self._back and not self._take(at, data)
             else:
                 self._step(int(step))
 
@@ -123,7 +124,7 @@ class Board:
         if not self._running or (head.run, head.source) != (self._run, self._host):
             return False
         if head.flags & FINAL:
-            self._running, self._u, self._is_dead = False, self._zero, self._dies
+            self._running, self._u, self._back = False, self._zero, at + self._lost_ns
         elif self._taken == NONE or head.seq > self._taken:
             self._taken, self._fresh, self._safe = head.seq, at, False
             self._u = self._limited(inputs)
@@ -158,7 +159,7 @@ class Board:
         return Head(kind, run, 9, self._seq, self._taken, self._k, SAFE if self._safe and kind == STATE else 0)
 
     def _send(self, at: int, data: bytes) -> None:
-        if not self._is_dead:
+        if at >= self._back:
             self.to_host.append((at + WIRE_NS, data))
 
 
