@@ -141,9 +141,11 @@ def run(
 
             def begun() -> None:
                 signals.raises = False  # the launcher handles them now, and after its end they come too late
-                start_watchers()
+                if not launcher.outcome.interrupted:
+                    start_watchers()
 
-            outcome = Launcher(closed_loop, name, rows, progress, begun, recording, arm=arm or None).launch()
+            launcher = Launcher(closed_loop, name, rows, progress, begun, recording, arm=arm or None)
+            outcome = launcher.launch()
         line.close()
         code = _deliver(outcome, recording, signals, name, as_json, out, reports)
         code = drain_output(printed, said, code, as_json)

@@ -66,11 +66,12 @@ class Launcher:
             RunNameTaken: a run of this name is in progress; BusError: there is no private folder, or an address of
                 the launch file is in use.
         """
-        previous = self._handle_signals()  # before anything is made that an exception would leave behind
+        previous: list[tuple[int, Any]] = []
         try:
+            self._handle_signals(previous)  # before anything is made that an exception would leave behind
             self._run()
         finally:
-            for number, handler in previous:
+            for number, handler in reversed(previous):  # SIGINT last, which may raise at once
                 signal.signal(number, handler)
         return self.outcome
 
@@ -97,14 +98,15 @@ class Launcher:
         finally:
             self.processes.stop_all(hurried=lambda: self._interrupts > 1)
 
-    def _handle_signals(self) -> list[tuple[int, Any]]:
-        """Handle signals from now on; returns these signals and their previous handlers."""
+    def _handle_signals(self, previous: list[tuple[int, Any]]) -> None:
+        """Handle signals from now on; adds these signals and their previous handlers."""
         handlers: dict[int, Any] = dict.fromkeys((signal.SIGINT, signal.SIGTERM), self._on_signal)
         if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # ignored: the run is under nohup
             handlers[signal.SIGHUP] = self._on_signal
         handlers |= dict.fromkeys((signal.SIGQUIT, STOP), self._on_emergency)
         handlers[signal.SIGTTOU] = signal.SIG_IGN  # else output without a terminal would stop the process
-        return [(number, signal.signal(number, handler)) for number, handler in handlers.items()]
+        for number, handler in handlers.items():
+            previous.append((number, signal.signal(number, handler)))
 
     def _run_nodes(self, folder: RunFolder) -> None:
         """Fork the nodes, open the start gate, watch; repeat for the nodes that must be restarted.

@@ -166,6 +166,7 @@ class Check:
     def __init__(self, host: Host, report: Found, plan: Plan, where: str) -> None:
         self.host, self.report, self.plan, self.where = host, report, plan, where
         self.step = host.terms.step_ns / 1e9
+        self.final = -1  # number of the first message that ended a run
         self.missed: list[tuple[list[Finding], Finding]] = []  # in this part: what it is if this computer was in time
 
     @property
@@ -338,14 +339,14 @@ class Check:
         host, settle = self.host, self.plan.settle
         if not self.acts(TINY):
             return self.miss("final", NOT_REPORTED, self.report.notes)
-        final = host.next_seq
+        self.final = host.next_seq
         for _ in range(2):
             host.apply(0.0, final=True)
         ended = host.clock() + round(settle * 5e8)
         host.drive(TINY, settle)
         host.listen(settle, lambda: self.reports(TINY, ended), lambda: host.setup(host.run, host.src))
         text = "inputs act after `final`; set them to zero, and wait for the next setup"
-        if self.reports(TINY, seq=final):
+        if self.reports(TINY, seq=self.final):
             self.find("final", text)
         elif self.reports(TINY, ended):
             self.miss("final", text)

@@ -159,7 +159,8 @@ def never_waiting() -> Iterator[tuple[Lines | None, Lines | None]]:
     logged = [each for each in logging.getLogger().handlers if getattr(each, "stream", None) is before[1]]
     out = error = None
     try:  # a signal may raise at any of these lines
-        out, error = _lines(sys.stdout, None), _lines(sys.stderr, KEPT_BYTES)
+        out = _lines(sys.stdout, None)
+        error = _lines(sys.stderr, KEPT_BYTES)
         sys.stdout, sys.stderr = out or sys.stdout, error or sys.stderr
         for handler in logged:
             handler.setStream(sys.stderr)  # type: ignore[attr-defined]

@@ -24,6 +24,7 @@ GUESSED = 100  # places along the time at which the equilibrium under the goal s
 PER_EIGENVALUE = 1.0  # first nodes in the time constant of the fastest eigenvalue
 FASTER = 1.7  # of the residuals' rate than the fastest eigenvalue: they are told apart
 SURVEYED = 5_000  # first nodes at most
+MOST_RATES = 200_000  # evaluations of the rates in one motion
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ def bounded_solution(loop: ClosedRates, start: Array, duration: float, tail: flo
         except NotSolved:
             if len(right.coming):
                 raise
+            # an equilibrium says little of a goal that moves in terms of t itself, but the motion can be integrated
             found = collocate(rates, *ends, t, _motion(rates, t, left.x[active]), tolerance)
     except NotSolved as error:
         text = f"no bounded solution was found to an error of {tolerance:g}: {error}"
@@ -188,16 +190,28 @@ def _guess(loop: ClosedRates, t: Array, x: Array, active: list[int]) -> Array:
 
 
 def _motion(rates: Rates, t: Array, z: Array) -> Array:
-    """The motion from the left end, the solution itself where nothing is unstable; NotSolved where it ends early."""
+    """The motion from the left end at times t, the solution itself where nothing is unstable.
+
+    BDF ends where steps become too small, at which LSODA stands still; steps are short enough to notice the goal.
+    NotSolved where the motion ends early.
+    """
     from scipy.integrate import solve_ivp
 
+    calls = 0
+
     def rate(at: float, state: Array) -> Array:
+        nonlocal calls
+        calls += 1
         there: Array = rates(np.array([at]), state[None])[0]
+        if calls > MOST_RATES or not np.isfinite(there).all():
+            raise NotSolved(f"the motion from the left end cannot be integrated beyond t = {at:.4g} s")
         return there
 
-    found = solve_ivp(rate, (t[0], t[-1]), z, "LSODA", t, rtol=1e-6, atol=1e-9)
-    if not found.success or not np.isfinite(found.y).all():
-        raise NotSolved(f"the motion from the left end cannot be integrated beyond t = {found.t[-1]:.4g} s")
+    longest = (t[-1] - t[0]) / GUESSED
+    found = solve_ivp(rate, (t[0], t[-1]), z, "BDF", t, rtol=1e-6, atol=1e-9, max_step=longest)
+    if not found.success:
+        at = found.t[-1] if len(found.t) else t[0]
+        raise NotSolved(f"the motion from the left end cannot be integrated beyond t = {at:.4g} s")
     states: Array = found.y.T
     return states
 

@@ -10,6 +10,7 @@ import pytest
 import zmq
 
 from servonode.bus import Applied, BusError, ExternalLink, Setup, State, Status, check_address, decode, encode
+from tests.helpers.ports import free_port
 
 HEADER = {"t": 0.1, "run": 1, "k": 1, "mono": 1, "node": "plant", "src": 1}
 
@@ -20,11 +21,6 @@ def state(seq: int) -> State:
 
 def applied(seq: int, **more) -> Applied:
     return Applied(**HEADER, seq=seq, input={"u": 0.5}, desired={"u": 0.5}, re=-1, reasons=[], repeats=0, **more)
-
-
-def free_port() -> int:
-    with zmq.Context() as context, context.socket(zmq.PUB) as probe:
-        return probe.bind_to_random_port("tcp://127.0.0.1")
 
 
 @pytest.fixture(params=["ipc", "tcp"])

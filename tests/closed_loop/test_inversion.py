@@ -203,6 +203,12 @@ def test_a_goal_that_leaves_nothing_free_has_the_solution_of_its_flat_output() -
     assert np.max(np.abs(run.residual["arm"][-1000:])) < 1e-4
 
 
+def test_a_goal_that_cannot_be_reached_is_refused_at_once() -> None:
+    file = EXAMPLES / "elastic_arm" / "arm.toml"
+    text = refusal(launch=file, controller__inversion={}, controller__residuals={"arm": "sin(p) - 1.2*exp(-(t-5)**2)"})
+    assert "no bounded solution was found to an error of 1e-10: the motion from the left end cannot be integr" in text
+
+
 def test_the_c_export_says_that_it_has_no_table(segway: Loop) -> None:
     with pytest.raises(LaunchError, match="the bounded solution is a table of the run"):
         segway.show("c")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Self
 
 from servonode.nodes.topology import CONTROLLER, TARGET
+from tests.helpers.ports import free_port
 from tests.safety.suite import Beside, Driver
 
 SOURCES = Path(__file__).parents[2] / "firmware"
@@ -47,7 +48,9 @@ class Firmware:
         """Start it, and wait until it serves."""
         self.popen = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True)
         assert self.popen.stdout is not None
-        assert self.popen.stdout.readline().startswith("serving")
+        if not self.popen.stdout.readline().startswith("serving"):
+            self.kill()
+            raise RuntimeError(f"{self._command} has ended with {self.popen.returncode}")
 
     @property
     def pid(self) -> int:
@@ -69,10 +72,8 @@ class Firmware:
 
 
 def free_udp_port() -> int:
-    """A UDP port that nobody uses at present."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as opened:
-        opened.bind(("127.0.0.1", 0))
-        return int(opened.getsockname()[1])
+    """A UDP port that nobody uses."""
+    return free_port(socket.SOCK_DGRAM)
 
 
 class Udp(Driver):

@@ -37,7 +37,7 @@ class Board:
 
     timeout: how it changes the one that it is asked for [ns]. keeps_host: whether a second host is refused.
     clamps_below: whether limits are kept from below too. lost_s: for how long
-    after the end of a run nothing reaches it or comes from it [s].
+    after the end of a run nothing reaches it or comes from it [s]. ends_twice: whether a second `final` is no surprise.
     """
 
     lost = hint = ""
@@ -47,11 +47,13 @@ class Board:
     def __init__(
         self, time: Time, parameters: dict[str, float], timeout: Callable[[int], float] = lambda asked: asked,
         keeps_host: bool = True, clamps_below: bool = True, lost_s: float = 0.0,
+        ends_twice: bool = False,
     ) -> None:  # fmt: skip
         self.counts = Counter[str]()
         self.place = "paper"
         self._time, self._p, self._timeout, self._keeps = time, parameters, timeout, keeps_host
         self._clamps_below, self._lost_ns, self._back = clamps_below, lost_s * 1e9, -math.inf
+        self._ends_twice = ends_twice
         self._to_board: list[tuple[int, bytes]] = []
         self.to_host: list[tuple[int, bytes]] = []
         self._setup: Any = None
@@ -122,7 +124,7 @@ class Board:
 
     def _apply(self, at: int, head: Head, inputs: tuple[float, ...]) -> bool:
         if not self._running or (head.run, head.source) != (self._run, self._host):
-            return False
+            return self._ends_twice and bool(head.flags & FINAL)
         if head.flags & FINAL:
             self._running, self._u, self._back = False, self._zero, at + self._lost_ns
         elif self._taken == NONE or head.seq > self._taken:

@@ -112,6 +112,13 @@ def test_silence_after_the_end_of_a_run_proves_nothing(closed_loop: ClosedLoop, 
         assert "setup" not in {each.subject for each in report.proven}
 
 
+@pytest.mark.parametrize("period", [0.01, 0.2, 0.3])
+def test_firmware_that_takes_the_end_twice_is_as_good(period: float) -> None:
+    closed_loop = resolve(read_launch("trailer_pursuit_udp", [f"controller.period={period}"]), strict=False)
+    report = judged(closed_loop, ends_twice=True)
+    assert (report.verdict, report.findings, report.undecided) == ("yes", [], []), report.text()
+
+
 @pytest.mark.parametrize("stalls", [lambda now: 0, once(0.2, 0.1)], ids=["in time", "late before"])  # noqa: ARG005
 def test_what_only_the_host_can_see_is_a_no_where_it_was_in_time(closed_loop: ClosedLoop, stalls: Any) -> None:
     report = judged(closed_loop, stalls, keeps_host=False)

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections import Counter
@@ -22,6 +21,7 @@ from servonode.cli.telemetry import AddressTaken, bound, telemetry_beside
 from servonode.nodes.process_beside import ProcessBeside
 from servonode.nodes.topology import PLANT
 from tests.helpers.plotjuggler import PlotJuggler, Refused, frames_of, parsed, words_of
+from tests.helpers.ports import free_port
 from tests.helpers.runs import END_S, RESTARTED, Process, Runs, eventually, operator, state_of
 
 FORGIVING = ("run.speed=1", "run.duration=600", "plant.safety.command_timeout_floor=5")  # a busy host is not tested
@@ -48,9 +48,7 @@ while time.monotonic() < end:
 @pytest.fixture
 def address() -> str:
     """An address of this computer at which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+    return f"tcp://127.0.0.1:{free_port()}"
 
 
 def telemetry_of(run: Process) -> int:

@@ -2,7 +2,6 @@
 
 import random
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ import zmq
 
 from servonode.bus import Applied, State, decode
 from servonode.nodes.topology import PLANT
+from tests.helpers.ports import free_port
 from tests.helpers.runs import END_S, SOON_S, START_S, Process, Runs, Watch, eventually, signalled
 from tests.safety.suite import WAITS, Beside, Driver, Stage, safety_suite
 
@@ -25,11 +25,8 @@ ROBOT = Path(__file__).parents[2] / "examples" / "external_plant.py"
 
 
 def free_ports() -> tuple[int, int]:
-    """Two tcp ports that nobody uses at present."""
-    with socket.socket() as first, socket.socket() as second:
-        for opened in (first, second):
-            opened.bind(("127.0.0.1", 0))
-        return first.getsockname()[1], second.getsockname()[1]
+    """Two tcp ports that nobody uses."""
+    return free_port(), free_port()
 
 
 class External(Driver):

@@ -1,6 +1,5 @@
 """The promises with the driver of examples/driver, which docs/how_to/drivers.md explains, as an installed package."""
 
-import socket
 import subprocess
 import sys
 import tempfile
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.firmware import free_udp_port
 from tests.helpers.packages import WHEELS, install_wheels
 from tests.safety.suite import Beside, Driver, safety_suite
 
@@ -22,9 +22,7 @@ class Wheels(Driver):
 
     @contextmanager
     def machine(self) -> Iterator[Beside]:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_udp_port()
         with tempfile.TemporaryDirectory() as site, pytest.MonkeyPatch.context() as patch:
             install_wheels(Path(site))
             patch.setenv("PYTHONPATH", site)

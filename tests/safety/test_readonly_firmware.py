@@ -21,6 +21,7 @@ from tests.helpers.firmware import Firmware, free_udp_port
 from tests.helpers.runs import SOON_S, START_S, Runs, eventually
 from tests.safety.suite import COMMON, WAITS
 
+PATIENT = "plant.device.timeout=2"  # the tap is a thread of this busy process
 MOVING = ("plant.initial.V=0.5", "plant.initial.Omega=0.2")
 INPUTS, STATES = 2, 8
 
@@ -132,7 +133,7 @@ def assert_only_observed(tap: Tap) -> None:
 @pytest.mark.parametrize("ended_by", ["time", PLANT, CONTROLLER])
 def test_firmware_is_sent_no_input_and_none_acts(driver: str, ended_by: str, runs: Runs, tmp_path: Path) -> None:
     with TAPS[driver](tmp_path) as tap:
-        given = (*COMMON, "plant.safety.limit=1.0", *tap.settings, *MOVING, "run.duration=2", WAITS)
+        given = (*COMMON, "plant.safety.limit=1.0", *tap.settings, *MOVING, "run.duration=2", WAITS, PATIENT)
         run = runs.start(f"trailer_pursuit_{driver}", *given, words=("--readonly",))
         try:
             run.wait_open()
