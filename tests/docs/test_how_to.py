@@ -113,7 +113,7 @@ def pages() -> list[str]:
 
 def marks(name: str) -> Any:
     """A page is slow but for those whose commands take a few seconds."""
-    fast = name in ("export_to_c", "tuning", "python")
+    fast = name == "export_to_c"
     return pytest.param(name, marks=[] if fast else pytest.mark.slow)
 
 
