@@ -185,7 +185,7 @@ def test_a_node_that_is_started_again_is_read_again_whatever_viewers_do(runs: Ru
             viewer.receive_for(0.5)
             run.kill("controller")
             viewer.receive_for(FROZEN_S)
-            assert len({src for _, src in viewer.series["controller/status/src"]}) == 2
+            assert eventually(lambda: viewer.receive_for(0.1) or sources(viewer) == 2)
             assert run.ask("status")["values"]["rate"] == pytest.approx(1.0, abs=0.05)
             assert memory_of(pid) < 200_000
         finally:
@@ -194,6 +194,11 @@ def test_a_node_that_is_started_again_is_read_again_whatever_viewers_do(runs: Ru
     run.popen.send_signal(signal.SIGINT)
     assert run.popen.wait(END_S) in (1, 130)
     assert run.left_over() == []
+
+
+def sources(viewer: PlotJuggler) -> int:
+    """How many processes of the controller the viewer has read."""
+    return len({src for _, src in viewer.series["controller/status/src"]})
 
 
 def memory_of(pid: int) -> int:
