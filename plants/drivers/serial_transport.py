@@ -1,5 +1,6 @@
 """Packets over a serial line, by pyserial: COBS, each ended by a zero byte."""
 
+import errno
 import grp
 import os
 import select
@@ -139,7 +140,7 @@ class SerialTransport:
         except BlockingIOError:
             pass
         except OSError as error:
-            self._lose(os.strerror(error.errno or 0))
+            self._lose("hung up" if error.errno == errno.EIO else os.strerror(error.errno or 0))
 
     def receive(self, bound: int) -> list[bytes]:
         """The packets that have come, the newest `bound` of them; older ones are dropped and counted (`unread`).
@@ -172,7 +173,7 @@ class SerialTransport:
         except BlockingIOError:
             return b""
         except OSError as error:
-            self._lose(os.strerror(error.errno or 0))
+            self._lose("hung up" if error.errno == errno.EIO else os.strerror(error.errno or 0))
             return b""
         if not data and events[0][1] & HUNG_UP:
             self._lose("hung up")
