@@ -199,19 +199,21 @@ def _motion(rates: Rates, t: Array, z: Array) -> Array:
 
     calls = 0
 
+    def ended(at: float) -> NotSolved:
+        return NotSolved(f"the motion from the left end cannot be integrated beyond t = {at:.4g} s")
+
     def rate(at: float, state: Array) -> Array:
         nonlocal calls
         calls += 1
         there: Array = rates(np.array([at]), state[None])[0]
         if calls > MOST_RATES or not np.isfinite(there).all():
-            raise NotSolved(f"the motion from the left end cannot be integrated beyond t = {at:.4g} s")
+            raise ended(at)
         return there
 
     longest = (t[-1] - t[0]) / GUESSED
     found = solve_ivp(rate, (t[0], t[-1]), z, "BDF", t, rtol=1e-6, atol=1e-9, max_step=longest)
     if not found.success:
-        at = found.t[-1] if len(found.t) else t[0]
-        raise NotSolved(f"the motion from the left end cannot be integrated beyond t = {at:.4g} s")
+        raise ended(found.t[-1] if len(found.t) else t[0])
     states: Array = found.y.T
     return states
 

@@ -140,7 +140,7 @@ class SerialTransport:
         except BlockingIOError:
             pass
         except OSError as error:
-            self._lose("hung up" if error.errno == errno.EIO else os.strerror(error.errno or 0))
+            self._lose(error)
 
     def receive(self, bound: int) -> list[bytes]:
         """The packets that have come, the newest `bound` of them; older ones are dropped and counted (`unread`).
@@ -173,13 +173,15 @@ class SerialTransport:
         except BlockingIOError:
             return b""
         except OSError as error:
-            self._lose("hung up" if error.errno == errno.EIO else os.strerror(error.errno or 0))
+            self._lose(error)
             return b""
         if not data and events[0][1] & HUNG_UP:
-            self._lose("hung up")
+            self._lose(OSError(errno.EIO, ""))
         return data
 
-    def _lose(self, why: str) -> None:
+    def _lose(self, error: OSError) -> None:
+        # of a terminal that has hung up, whichever call notices it
+        why = "hung up" if error.errno == errno.EIO else os.strerror(error.errno or 0)
         self.lost = f"the serial port {self._port} is gone ({why}); {GONE}"
         self.close()
 
