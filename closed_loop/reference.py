@@ -191,7 +191,7 @@ def _row(field: Any) -> str:
 
 def _default(field: Any) -> str:
     value = field.default
-    if value is None:
+    if value is None or value is NODEFAULT:  # a table that is empty without its key
         return "absent"
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"

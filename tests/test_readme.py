@@ -13,6 +13,7 @@ import servonode
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
 RAW = "https://raw.githubusercontent.com/servonode/servonode/main/"
+BLOB = "https://github.com/servonode/servonode/blob/main/"
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +56,11 @@ def test_the_default_rate_is_refused_as_it_says(folder: Path) -> None:
 
 
 def test_every_link_and_picture_is_there() -> None:
-    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", README)
-    local = [each.removeprefix(RAW) for each in links if each.startswith(RAW) or not each.startswith("http")]
+    inline = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", README)
+    named = re.findall(r"^\[[^\]]+\]: ([^#\s]+)", README, re.M)
+    links = inline + named
+    assert [each for each in links if not each.startswith("https://")] == []  # a package index has no files beside it
+    local = [each.removeprefix(RAW).removeprefix(BLOB) for each in links if each.startswith((RAW, BLOB))]
     assert len(local) > 25
     assert [each for each in local if not (ROOT / each).is_file()] == []
 

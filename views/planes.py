@@ -109,18 +109,14 @@ class Map:
         return drawn
 
     def _draw_numbers(self, axis: Any, per_m: float) -> None:
-        """Number the instants beside the path, but for those that stand where another one or its number does."""
+        """Number the instants beside the path, but for those that stand where the number of another one does."""
         from matplotlib.patheffects import withStroke
 
         for pair in list(self.view.trails.values())[:1]:
-            path, placed, taken = self.scene.path(pair).T, np.zeros((0, 2)), np.zeros((0, 4))
+            path, taken = self.scene.path(pair).T, np.zeros((0, 4))
             page = np.sort(np.array([axis.get_xlim(), axis.get_ylim()])) * per_m * 72
-            least = APART * float(max(self.high - self.low))
-            for i in sorted(self.numbers, key=lambda i: i not in self.scene.instants):
-                near = np.abs(placed - path[i]).max(axis=1) < least
-                if not np.isfinite(path[i]).all() or near.any():
-                    continue
-                half = np.array([text_width(self.numbers[i]) * 36, SIZE / 2])
+            for i, number in self._named(path).items():
+                half = np.array([text_width(number) * 36, SIZE / 2])
                 out = self._beside(path, i)
                 free = [self._offset(path, i, way, half, per_m) for way in (out, -out, *ASIDE)]
                 at = path[i] * per_m * 72
@@ -129,10 +125,21 @@ class Map:
                     continue
                 if i not in self.scene.instants:
                     axis.plot(*path[i], "o", color=INK, markersize=2, zorder=4)
-                text = axis.annotate(self.numbers[i], path[i], free[0], textcoords="offset points", **NUMBER)
+                text = axis.annotate(number, path[i], free[0], textcoords="offset points", **NUMBER)
                 text.set_path_effects([withStroke(linewidth=2.0, foreground="w")])
-                placed = np.vstack([placed, path[i]])
                 taken = np.vstack([taken, [*(at + free[0]), *half]])
+
+    def _named(self, path: Array) -> dict[int, str]:
+        """What stands beside which instant: an outline that comes back to another one is named there too, "1, 7"."""
+        least = APART * float(max(self.high - self.low))
+        found: dict[int, list[str]] = {}
+        for i in sorted(self.numbers, key=lambda i: i not in self.scene.instants):
+            near = [at for at in found if np.abs(path[at] - path[i]).max() < least]
+            if near and i in self.scene.instants:
+                found[near[0]].append(self.numbers[i])
+            elif not near and np.isfinite(path[i]).all():
+                found[i] = [self.numbers[i]]
+        return {i: ", ".join(numbers) for i, numbers in found.items()}
 
     def _offset(self, path: Array, i: int, way: Array, half: Array, per_m: float) -> Array:
         """Where a number of this half size [pt] stands from the path [pt], clear of the outline."""

@@ -241,6 +241,11 @@ class Process(Output):
         assert answer.get("done"), answer
         return str(answer["lifecycle"])
 
+    def armed_again(self) -> bool:
+        """Whether a reset, if it is still needed, and arming were accepted."""
+        self.ask("reset")
+        return bool(self.ask("arm").get("done"))
+
     def arm(self, watch: Watch) -> Status:
         """Arm, once the controller answers; the status that says active."""
         asked = time.monotonic_ns()

@@ -245,15 +245,9 @@ def test_promise_17_false_states_of_a_machine_are_refused_and_counted(runs: Runs
     stage.close()
 
 
-def armed_again(run: Process) -> bool:
-    """Whether a reset, if it is still needed, and arming were accepted."""
-    run.ask("reset")
-    return bool(run.ask("arm").get("done"))
-
-
 def stays_active(run: Process) -> bool:
     """Whether it is active for a while, once armed again: what waited of a flood may be a fault once more."""
-    if run.ask("status")["lifecycle"] != "active" and not armed_again(run):
+    if run.ask("status")["lifecycle"] != "active" and not run.armed_again():
         return False
     time.sleep(0.3)
     return bool(run.ask("status")["lifecycle"] == "active")

@@ -8,7 +8,7 @@ import pytest
 from servonode.bus import Applied, State
 from servonode.nodes.topology import PLANT
 from tests.helpers.firmware import Serial, Udp
-from tests.helpers.runs import Process, Runs, Watch, eventually, signalled
+from tests.helpers.runs import Runs, Watch, eventually, signalled
 from tests.safety.suite import HOST_S, PERIOD, TIMEOUT, WAITS, Stage
 
 DRIVERS = [Serial, Udp]
@@ -18,12 +18,6 @@ def assert_zero_since(watch: Watch, fault: str, begun: int) -> None:
     """After the fault zero inputs were sent."""
     applied = next(each for each in watch.of(Applied, begun) if f"fault:{fault}" in each.reasons)
     assert set(applied.input.values()) == {0.0}
-
-
-def armed_again(run: Process) -> bool:
-    """Whether a reset, if it is still needed, and arming were accepted."""
-    run.ask("reset")
-    return bool(run.ask("arm").get("done"))
 
 
 @pytest.mark.parametrize("kind", DRIVERS)
@@ -45,7 +39,7 @@ def test_firmware_that_dies_is_a_named_fault_and_is_taken_again_after_a_reset(ki
             assert "is gone" in text
             assert "Plug it in again, then reset and arm" in text
         driver.firmware.restart()
-        assert eventually(lambda: armed_again(run)), run.ask("status")
+        assert eventually(run.armed_again), run.ask("status")
         assert watch.status("active", time.monotonic_ns()).run != before.run
     run.stop()
     stage.close()
@@ -63,7 +57,7 @@ def test_firmware_that_hangs_is_stale_and_its_own_brake_acts_when_it_goes_on(kin
         assert (status.fault, status.safe_state) == ("stale_state", "zero")
         assert status.mono - begun <= (TIMEOUT + PERIOD + HOST_S) * 1e9
         signalled(driver.firmware.pid, signal.SIGCONT)
-        assert eventually(lambda: armed_again(run)), run.ask("status")
+        assert eventually(run.armed_again), run.ask("status")
         watch.status("active", time.monotonic_ns())
     run.stop()
     stage.close()

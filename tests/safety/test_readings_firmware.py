@@ -9,7 +9,7 @@ from servonode.nodes.topology import PLANT
 from tests.helpers.firmware import ESTIMATED, Firmware, Sensing, free_udp_port
 from tests.helpers.runs import Runs, Watch, eventually, signalled
 from tests.safety.suite import HOST_S, PERIOD, TIMEOUT, WAITS, Stage
-from tests.safety.test_firmware import armed_again, assert_zero_since
+from tests.safety.test_firmware import assert_zero_since
 
 
 def test_a_board_that_hangs_goes_on_after_a_reset_and_one_that_starts_anew_does_not(runs: Runs) -> None:
@@ -24,7 +24,7 @@ def test_a_board_that_hangs_goes_on_after_a_reset_and_one_that_starts_anew_does_
         assert status.mono - begun <= (TIMEOUT + PERIOD + HOST_S) * 1e9
         assert_zero_since(watch, "stale_state", begun)
         signalled(driver.firmware.pid, signal.SIGCONT)
-        assert eventually(lambda: armed_again(run)), run.ask("status")
+        assert eventually(run.armed_again), run.ask("status")
         watch.status("active", time.monotonic_ns())
         begun = time.monotonic_ns()
         driver.firmware.kill()
