@@ -152,7 +152,9 @@ def test_times_divide_as_decimals_not_as_doubles(file: Path, step: float, period
 
 
 @given(step_ns=st.integers(1, 10**9), steps=st.integers(1, 10**6))
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, derandomize=True
+)
 def test_every_whole_number_of_steps_is_accepted_exactly(file: Path, step_ns: int, steps: int) -> None:
     step, duration = (f"{ns // 10**9}.{ns % 10**9:09d}" for ns in (step_ns, step_ns * steps))
     launch = read_launch(file, [f"plant.step={step}", f"run.duration={duration}", f"controller.period={step}"])
@@ -519,7 +521,9 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=5,
 )
-fuzz = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+fuzz = settings(
+    max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 @fuzz
