@@ -482,7 +482,8 @@ class TestOnADisplay:
         self, display: str, tmp_path: Path, runtime: str, monkeypatch: pytest.MonkeyPatch, end: int
     ) -> None:
         monkeypatch.setenv("DISPLAY", display)
-        run = Running(tmp_path, runtime, "--plot")
+        at_once = end in (signal.SIGKILL, signal.SIGSTOP)  # a window that is being built answers other signals later
+        run = Running(tmp_path, runtime, "--plot", duration=3.0 if at_once else 10.0)
         pid = self.its_window(run)
         run.wait_until_it_moves()
         time.sleep(1.0)
