@@ -13,6 +13,7 @@ from tests.helpers.runs import final_of_run
 EXAMPLES = DOCS.parent / "examples"
 FILES = [
     "crane/crane.toml",
+    pytest.param("crane/rest_to_rest.toml", marks=pytest.mark.slow),
     "quadrotor/quadrotor.toml",
     "elastic_arm/arm.toml",
     pytest.param("crane_3d/crane_3d.toml", marks=pytest.mark.slow),

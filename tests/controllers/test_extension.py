@@ -106,6 +106,27 @@ def test_the_planar_crane_follows_the_flat_inversion_by_hand_over_an_obstacle(la
     assert abs(run.state["theta_dot"][-1]) < 1e-9
 
 
+def test_the_planar_crane_has_the_inputs_of_a_published_task(launch: Launch) -> None:
+    """R. Altmann and J. Heiland (2017): rest to rest from (0, 4) to (5, 1) in 3 s, and their closed form of the inputs.
+
+    Their multiplier is half the tension by the length; z is the depth, the winch has turned by beta, and
+    s = x + z x''/(g - z''), F = m_t s'' - 2 (x - s) S/(2 l), M = J beta'' - r S.
+    """
+    share = REST.format("(t/3)")
+    X, depth = f"5*{share}", f"4 - 3*{share}"
+    run = continuous(launch("crane/crane.py:model", CRANE, {"X": X, "Z": f"5 - ({depth})"}, duration=3.0))
+    x, z = (sympy.sympify(each, {"t": T}) for each in (X, depth))
+    trolley = x + z * x.diff(T, 2) / (9.81 - z.diff(T, 2))
+    rope = sympy.sqrt((x - trolley) ** 2 + z**2)
+    multiplier = 100 * (9.81 - z.diff(T, 2)) / (2 * z)
+    F = 10 * trolley.diff(T, 2) - 2 * (x - trolley) * multiplier
+    M_w = (rope / 0.1).diff(T, 2) / 10 - 2 * 0.1 * rope * multiplier
+    for name, known, size in (("F", F, 509.3), ("M_w", M_w, 145.8)):
+        found = run.input[name]
+        assert_allclose(found, sympy.lambdify(T, known, "numpy")(run.t), atol=1e-6)
+        assert np.abs(found).max() == pytest.approx(size, abs=0.05)
+
+
 def test_the_loads_error_decays_as_the_matrix_exponential(launch: Launch) -> None:
     """Off the program: f and its derivatives obey (d/dt + lambda)^4 f = 0 from whatever they are at the start."""
     initial = "s = 0.3\nl = 4.0\ntheta = 0.1\ns_dot = -0.2\nl_dot = 0.1"

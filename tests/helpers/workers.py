@@ -15,13 +15,15 @@ COMPUTING = tuple(
     f"tests/{each}"
     for each in (
         "analysis/", "closed_loop/", "conformance/", "controllers/", "estimators/", "export/", "kernels/", "mechanics/",
-        "test_docstring_examples.py", "test_errors.py", "test_from_python.py", "test_gallery.py",
-        "test_import_rules.py", "test_loop.py", "test_notebook.py",
+        "test_docstring_examples.py", "test_errors.py", "test_examples.py", "test_from_python.py", "test_gallery.py",
+        "test_import_rules.py", "test_loop.py", "test_notebook.py", "test_pages_on_laws.py", "test_tutorial.py",
+        "test_unreachable_goals.py",
         "bags/test_distrusted_bags.py", "cli/test_compare.py", "nodes/test_command_filter.py",
         "nodes/test_fault_ladder.py", "nodes/test_guard.py", "nodes/test_link_latency.py",
         "plants/test_ball_on_turntable.py", "plants/test_diff_drive_trailer", "plants/test_hoop_on_profile.py",
         "plants/test_mujoco.py", "plants/test_packets.py", "plants/test_pendulum_sphero.py",
-        "plants/test_snowboarder.py", "views/test_animation.py", "views/test_movie.py", "views/test_report.py",
+        "plants/test_snowboarder.py", "views/test_animation.py", "views/test_movie.py",
+        "views/test_pictures.py", "views/test_report.py",
     )
 )  # fmt: skip
 
