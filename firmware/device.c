@@ -52,11 +52,19 @@ static float clamped(float value, float least, float most)
     return value > most ? most : value < least ? least : value;
 }
 
+/* The limit of an input. A run that has not driven the machine yet gives it no larger one than the run that has: a brake
+ * that acts on from one run to the next is never stronger than it was. */
+static float most_of(const struct device *device, unsigned i)
+{
+    const float most = device->setup.limits[i], before = device->driven_limits[i];
+    return device->taken == PACKET_NONE && before < most ? before : most;
+}
+
 /* Let these act, each within its limit; what is not finite becomes zero. */
 static void act(struct device *device, const float *u)
 {
     for (unsigned i = 0; i < device->machine->n_inputs; i++) {
-        const float most = device->setup.limits[i];
+        const float most = most_of(device, i);
         device->u[i] = clamped(isfinite(u[i]) ? u[i] : 0.0f, -most, most);
     }
     device->machine->write(device->machine->self, device->u);
@@ -93,17 +101,18 @@ static void act_zero(struct device *device)
 /* This machine has no part in the run any more, for this reason. */
 static void fail(struct device *device, uint32_t code, uint64_t detail)
 {
-    device->running = device->braking = 0;
+    device->running = device->braking = device->safe = 0;
     device->fault = code;
     device->fault_detail = detail;
     act_zero(device);
     send_fault(device, device->run, device->k, code, detail);
 }
 
-/* Read the state; whether it is good. The run ends where it is not. A machine that knows none reads when it sends. */
+/* Read the state, once a step, so that what acts answers the state that is sent; whether it is good. The run ends where
+ * it is not. A machine that knows none reads when it sends. */
 static int measure(struct device *device)
 {
-    if (!device->machine->read)
+    if (!device->machine->read || device->measured == device->k)
         return 1;
     uint32_t code = device->machine->read(device->machine->self, device->x);
     for (unsigned i = 0; !code && i < device->machine->n_states; i++)
@@ -111,6 +120,8 @@ static int measure(struct device *device)
             code = FAULT_STATE;
     if (code)
         fail(device, code, 0);
+    else
+        device->measured = device->k;
     return code == 0;
 }
 
@@ -175,6 +186,8 @@ static void take_inputs(struct device *device, const struct applied *applied)
 {
     if (!applied->law || !device->law)
         device->decided = 0;
+    device->driven = 1;
+    memcpy(device->driven_limits, device->setup.limits, sizeof device->driven_limits);
     device->asked = *applied;
     device->law = applied->law;
     act_as_decided(device);
@@ -270,23 +283,33 @@ static uint64_t spacing(const struct setup *setup, double step_wall_ns)
     return every;
 }
 
+/* Begin a run with zero input or, where the safe action acts, under it: a host that comes does not release the brake
+ * before its first input. Nor does a setup that is refused. */
 static void begin(struct device *device, int64_t now, const struct packet *packet, const struct setup *setup)
 {
     const struct machine *machine = device->machine;
     const int lockstep = (packet->flags & PACKET_LOCKSTEP) != 0;
+    const int put = machine->simulated && packet->step == 0; /* at the setup's start: nothing to brake is left */
+    const int silent = device->running && device->driven && !device->lockstep && !device_has_host(device, now);
+    const int brakes = device->safe || device->braking || silent;
     const uint32_t code = misfit(device, setup, lockstep);
-    act_zero(device);
     device->run = packet->run;
     device->host = packet->source;
     device->setup_seq = packet->seq;
     device->k = device->first = packet->step;
-    device->sensed = UINT64_MAX;
+    device->measured = device->sensed = UINT64_MAX;
     device->taken = PACKET_NONE;
     device->seq = 0;
-    device->safe = device->braking = 0;
-    device->fault = FAULT_NONE;
+    device->begin_ns = device->fresh_ns = now;
+    device->running = device->safe = 0;
+    device->braking = brakes;
+    device->fault = code;
     if (code) {
-        fail(device, code, detail_of(device, code));
+        if (!brakes)
+            act_zero(device);
+        device->law = 0;
+        device->fault_detail = detail_of(device, code);
+        send_fault(device, device->run, device->k, code, device->fault_detail);
         return;
     }
     device->setup = *setup;
@@ -298,12 +321,20 @@ static void begin(struct device *device, int64_t now, const struct packet *packe
     device->lockstep = lockstep;
     device->step_wall_ns = (double)setup->step_ns / (double)setup->speed;
     device->every = spacing(setup, device->step_wall_ns);
-    device->begin_ns = device->fresh_ns = now;
     device->running = 1;
+    device->safe = brakes && !lockstep && !put;
+    device->braking = 0;
+    if (put)
+        device->driven = 0;
+    if (!device->safe)
+        act_zero(device);
     if (machine->start && packet->step == 0)
         machine->start(machine->self, setup->start);
-    if (measure(device))
-        publish(device);
+    if (!measure(device))
+        return;
+    if (device->safe)
+        act_safely(device);
+    publish(device);
 }
 
 static int take_setup(struct device *device, int64_t now, const struct packet *packet)
@@ -366,7 +397,7 @@ static int take_applied(struct device *device, int64_t now, const struct packet 
         return 0;
     if (packet->flags & PACKET_FINAL) {
         device->running = 0;
-        device->braking = !device->lockstep;
+        device->braking = !device->lockstep && device->driven;
         act_zero(device);
         return 1;
     }
@@ -442,7 +473,7 @@ void device_advance_to(struct device *device, int64_t now)
     skip(device, now);
     while ((at = device_due(device)) <= now) {
         take_step(device);
-        if (device->taken != PACKET_NONE && at - device->fresh_ns >= device->timeout_ns)
+        if (device->running && device->driven && at - device->fresh_ns >= device->timeout_ns)
             device->safe = 1;
         if (device->safe || device->braking) {
             if (!measure(device))

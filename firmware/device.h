@@ -32,11 +32,14 @@ struct device {
 
     /* inputs */
     float u[PACKET_INPUTS], x[PACKET_STATES];
-    uint32_t taken;   /* seq of the newest that was taken; PACKET_NONE: none was */
+    uint64_t measured; /* the step of x */
+    uint32_t taken;   /* seq of the newest that was taken in this run; PACKET_NONE: none was */
     int64_t fresh_ns; /* when that came */
     int64_t timeout_ns;
+    int driven;  /* a host's input has acted: from then on the safe action acts wherever none comes in time */
+    float driven_limits[PACKET_INPUTS]; /* of the last run in which one did; they too hold until the next one comes */
     int safe;    /* no input came in time: the safe action acts */
-    int braking; /* the run is over: the safe action acts until the next one begins */
+    int braking; /* the run is over: the safe action acts on */
 
     struct reading readings[PACKET_READINGS]; /* that were sent last; of step `sensed` */
     unsigned n_readings;

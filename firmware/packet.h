@@ -21,12 +21,25 @@
 #define PACKET_VERSION 1u
 #define PACKET_HEADER 32u
 #define PACKET_CRC 2u
-#define PACKET_STATES 32u /* most states of a machine */
-#define PACKET_INPUTS 8u  /* most inputs */
-#define PACKET_GOAL 32u   /* most entries of the goal of a machine's own law */
+#ifndef PACKET_STATES
+#define PACKET_STATES 32u /* most states of a machine; smaller ones of these four save memory */
+#endif
+#ifndef PACKET_INPUTS
+#define PACKET_INPUTS 8u /* most inputs */
+#endif
+#ifndef PACKET_GOAL
+#define PACKET_GOAL 32u /* most entries of the goal of a machine's own law */
+#endif
+#ifndef PACKET_READINGS
 #define PACKET_READINGS 32u /* most readings of sensors in a packet */
+#endif
 #define PACKET_SETUP_FIXED 36u
-#define PACKET_PAYLOAD (PACKET_SETUP_FIXED + 4u * (PACKET_INPUTS * (PACKET_STATES + 3u) + PACKET_STATES + 1u))
+/* The longest payload, of whichever type it is: a state and a fault are shorter than a setup. */
+#define PACKET_OF_SETUP (PACKET_SETUP_FIXED + 4u * (PACKET_INPUTS * (PACKET_STATES + 3u) + PACKET_STATES + 1u))
+#define PACKET_OF_APPLIED (24u + 4u * (PACKET_INPUTS + PACKET_GOAL))
+#define PACKET_OF_READINGS (4u + 4u * PACKET_INPUTS + 8u * PACKET_READINGS)
+#define PACKET_LONGER(a, b) ((a) > (b) ? (a) : (b))
+#define PACKET_PAYLOAD PACKET_LONGER(PACKET_OF_SETUP, PACKET_LONGER(PACKET_OF_APPLIED, PACKET_OF_READINGS))
 #define PACKET_SIZE (PACKET_HEADER + PACKET_PAYLOAD + PACKET_CRC)
 #define PACKET_FRAME (PACKET_SIZE + PACKET_SIZE / 254u + 2u) /* COBS-encoded, with its zero byte */
 #define PACKET_NONE 0xFFFFFFFFu                            /* a `reply` to nothing */

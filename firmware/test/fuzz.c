@@ -3,7 +3,8 @@
  *     fuzz COUNT [SEED]
  *
  * Prints what was accepted. CRC-16/CCITT has a Hamming distance of 4 at these lengths and finds every burst of up to 16
- * bits: of such mutations none may be accepted; of others one in 65536, to within six standard deviations.
+ * bits: of such mutations none may be accepted; of others one in 65536, to within six standard deviations. Between them
+ * good packets come, so that the devices are driven: inputs must act, laws too, and safe actions where time passes.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -16,8 +17,11 @@
 
 #define STATES 3
 #define INPUTS 2
+#ifndef GOAL
 #define GOAL 4
+#endif
 #define SENSORS 5
+#define SILENT_NS 300000000
 
 static uint64_t seed;
 
@@ -92,17 +96,24 @@ static int answer(void *self, double t, const float *x, const double *y, float *
     return below(20) == 0;
 }
 
-static uint64_t sent, sent_readings;
+/* What a device has done. */
+struct did {
+    uint64_t sent, taken, safe, law; /* packets; inputs of good ones; states under the safe action, and its own law */
+};
+
+static uint64_t sent_readings;
 
 static void send_nowhere(void *to, const uint8_t *bytes, size_t size)
 {
     struct packet packet;
-    (void)to;
-    sent++;
+    struct did *did = to;
+    did->sent++;
     if (packet_decode(bytes, size, &packet) != PACKET_GOOD) {
         fprintf(stderr, "an invalid packet is sent\n");
         exit(1);
     }
+    did->safe += (packet.flags & PACKET_SAFE) != 0;
+    did->law += (packet.flags & PACKET_LAW) != 0;
     if (packet.type == PACKET_READING) {
         struct reading found[PACKET_READINGS];
         unsigned count;
@@ -116,12 +127,16 @@ static void send_nowhere(void *to, const uint8_t *bytes, size_t size)
 
 /* good packets */
 
-static size_t good_setup(uint8_t *bytes)
+/* Of the run that goes on or of the next one: that always where none goes on. Mostly numbered on. */
+static size_t good_setup(uint8_t *bytes, const struct device *device)
 {
+    const uint32_t run = device->run + (!device->running || below(20) == 0);
+    const uint32_t seq = below(8) ? device->setup_seq + 1 : (uint32_t)rng();
     const unsigned numbers = INPUTS + INPUTS * (STATES + 1) + STATES;
     const unsigned law = below(3) ? 1 + INPUTS : 0;
     const unsigned flags = (below(2) ? PACKET_LOCKSTEP : 0u) | (law ? PACKET_LAW : 0u);
-    uint8_t *at = put_head(bytes, PACKET_SETUP, 4242, 0, 0, flags, PACKET_SETUP_FIXED + 4 * (numbers + law));
+    const uint64_t step = below(4) ? device->k : 0;
+    uint8_t *at = put_head(bytes, PACKET_SETUP, run, seq, step, flags, PACKET_SETUP_FIXED + 4 * (numbers + law));
     at = put(put(put(at, 7, 4), STATES, 2), INPUTS, 2);
     at = put_float(put(put(put(at, 1000000, 8), 10000000, 8), 100000000, 8), 1.0f);
     for (unsigned i = 0; i < numbers; i++)
@@ -137,7 +152,8 @@ static size_t good_applied(uint8_t *bytes, const struct device *device)
 {
     const unsigned law = device->setup.law && below(2);
     const unsigned flags = (below(50) ? 0u : PACKET_FINAL) | (law ? PACKET_LAW : 0u);
-    uint8_t *at = put_head(bytes, PACKET_APPLIED, 4242, (uint32_t)rng(), device->k, flags,
+    const uint32_t seq = below(8) ? device->taken + 1 : (uint32_t)rng(); /* of 2^32 - 1, none yet: 0 */
+    uint8_t *at = put_head(bytes, PACKET_APPLIED, device->run ? device->run : 1, seq, device->k, flags,
                            8 + 4 * INPUTS + (law ? 16 + 4 * GOAL : 0));
     at = put(at, device->k + below(5), 8);
     for (unsigned i = 0; i < INPUTS; i++)
@@ -164,7 +180,17 @@ static size_t good_readings(uint8_t *bytes)
 
 static size_t good_packet(uint8_t *bytes, const struct device *device)
 {
-    return below(3) ? below(8) ? good_applied(bytes, device) : good_setup(bytes) : good_readings(bytes);
+    return below(3) ? below(8) ? good_applied(bytes, device) : good_setup(bytes, device) : good_readings(bytes);
+}
+
+/* A good packet of its host: a setup where no run goes on, else inputs, now and then a setup all the same. */
+static void drive(struct device *device, struct did *did, int64_t now)
+{
+    uint8_t bytes[PACKET_FRAME];
+    const int applies = device->running && below(10);
+    const size_t size = applies ? good_applied(bytes, device) : good_setup(bytes, device);
+    const int taken = device_receive(device, now, bytes, size);
+    did->taken += applies && taken;
 }
 
 /* What was decoded must be as it says. */
@@ -218,6 +244,15 @@ static size_t mutated(enum kind kind, uint8_t *bytes, size_t size)
     }
 }
 
+/* Whether a device was driven so little that this says nothing about its runs. */
+static int idle(const char *which, const struct did *did, uint64_t strings)
+{
+    const int is = did->taken < strings / 20 || did->safe < strings / 1000;
+    printf("%s: %" PRIu64 " inputs taken, %" PRIu64 " states under the safe action, %" PRIu64 " under its own law%s\n",
+           which, did->taken, did->safe, did->law, is ? ": too few" : "");
+    return is;
+}
+
 int main(int count, char **words)
 {
     static const char *const names[KINDS] = {"few bits", "burst", "spoiled", "resized", "sealed", "random"};
@@ -225,6 +260,7 @@ int main(int count, char **words)
     uint64_t tried[KINDS] = {0}, let_through[KINDS] = {0}, framed = 0;
     struct machine machine = {0}, sensing;
     struct device device, blind; /* of a machine that knows its state, and of one that sends readings alone */
+    struct did did = {0}, did_blind = {0};
     seed = count > 2 ? strtoull(words[2], NULL, 10) | 1 : 18181818;
     machine.schema = 7;
     machine.n_states = STATES;
@@ -245,8 +281,8 @@ int main(int count, char **words)
     sensing.sense = sense;
     sensing.brake = brake;
     sensing.n_sensors = SENSORS;
-    device_init(&device, &machine, 5, send_nowhere, NULL);
-    device_init(&blind, &sensing, 6, send_nowhere, NULL);
+    device_init(&device, &machine, 5, send_nowhere, &did);
+    device_init(&blind, &sensing, 6, send_nowhere, &did_blind);
     int64_t now = 0;
     for (uint64_t i = 0; i < strings; i++) {
         uint8_t *exact, original[PACKET_FRAME] = {0}, bytes[PACKET_FRAME + 8], back[PACKET_FRAME];
@@ -266,16 +302,14 @@ int main(int count, char **words)
             let_through[kind] += !same;
             check_readings(&packet);
         }
-        now += (int64_t)below(2000000);
+        now += (int64_t)(below(200) ? below(100000) : below(SILENT_NS)); /* longer than a timeout now and then */
         device_receive(&device, now, exact, size);
         device_receive(&blind, now, exact, size);
         framed += cobs_decode(exact, size, back, sizeof back) > 0;
         free(exact);
-        if (below(4) == 0) { /* a good one now and then, so that runs go on */
-            size = below(10) ? good_applied(original, &device) : good_setup(original);
-            device_receive(&device, now, original, size);
-            size = below(10) ? good_applied(original, &blind) : good_setup(original);
-            device_receive(&blind, now, original, size);
+        if (below(6) == 0) { /* a good one now and then, so that runs go on */
+            drive(&device, &did, now);
+            drive(&blind, &did_blind, now);
         }
     }
     int wrong = 0;
@@ -287,7 +321,8 @@ int main(int count, char **words)
                bad ? ": more than CRC-16 lets through" : "");
         wrong += bad;
     }
-    printf("%" PRIu64 " packets sent, %" PRIu64 " of readings, %" PRIu64 " frames, %" PRIu32 " refused\n", sent,
-           sent_readings, framed, device.refused);
-    return wrong || sent_readings == 0 || sent == sent_readings;
+    printf("%" PRIu64 " packets sent, %" PRIu64 " of readings, %" PRIu64 " frames, %" PRIu32 " refused\n",
+           did.sent + did_blind.sent, sent_readings, framed, device.refused);
+    wrong += idle("knowing its state", &did, strings) + idle("sending readings", &did_blind, strings);
+    return wrong || did.law < strings / 100 || sent_readings == 0;
 }

@@ -130,6 +130,11 @@ def test_a_device_whose_clock_jumps_neither_drives_on_nor_makes_up_for_lost_step
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
+def test_a_new_run_does_not_release_the_brake_of_a_machine_that_a_host_has_driven() -> None:
+    done = subprocess.run([built("runs")], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
 @given(st.binary(max_size=1400))
 def test_cobs_comes_back_and_holds_no_zero(data: bytes) -> None:
     frame = cobs.stuffed(data)
@@ -272,12 +277,15 @@ def test_a_million_random_and_mutated_strings_are_refused_in_python() -> None:
     fuzz(MANY)
 
 
-@pytest.mark.parametrize("count", [60_000, pytest.param(MANY, marks=pytest.mark.slow)])
-def test_random_and_mutated_strings_are_refused_in_c_under_the_sanitizers(count: int) -> None:
-    command = [str(built("fuzz")), str(count)]
+@pytest.mark.parametrize(
+    ("program", "count"), [("fuzz", 50_000), ("fuzz_small", 10_000), pytest.param("fuzz", MANY, marks=pytest.mark.slow)]
+)
+def test_random_and_mutated_strings_are_refused_in_c_under_the_sanitizers(program: str, count: int) -> None:
+    command = [str(built(program)), str(count)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert "more than" not in done.stdout
+    assert "too few" not in done.stdout
 
 
 # the page
