@@ -9,6 +9,7 @@
  */
 #define _GNU_SOURCE /* ppoll */
 
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,6 +21,9 @@
 #include "../device.h"
 #include "simulated.h"
 #include "wire.h"
+
+#define LONGEST_DELAY_S 60.0
+#define PLACE 64 /* bytes of an address with its port */
 
 struct firmware {
     struct device device;
@@ -94,11 +98,21 @@ static int usage(void)
     return 2;
 }
 
-static int open_wire(struct wire *wire, const char *path, char *udp)
+/* The number that a word is, from 0 to most; NAN after a message where it is none. */
+static double number_of(const char *option, const char *word, double most)
 {
-    char *colon = udp ? strrchr(udp, ':') : NULL, *end;
-    if (!udp)
-        return wire_open_terminal(wire, path);
+    char *end;
+    const double number = strtod(word, &end);
+    if (end != word && !*end && number >= 0.0 && number <= most)
+        return number;
+    fprintf(stderr, "%s '%s': give a number from 0 to %g\n", option, word, most);
+    return NAN;
+}
+
+/* Bind what --udp names; its whole address is then in place[PLACE]. 0, or -1 after a message. */
+static int open_udp(struct wire *wire, char *udp, char *place)
+{
+    char *colon = strrchr(udp, ':'), *end;
     const char *port = colon ? colon + 1 : udp;
     const long number = strtol(port, &end, 10);
     if (end == port || *end || number < 1 || number > 65535) {
@@ -107,24 +121,27 @@ static int open_wire(struct wire *wire, const char *path, char *udp)
     }
     if (colon)
         *colon = 0;
-    return wire_open_udp(wire, colon ? udp : "127.0.0.1", (unsigned)number);
+    const char *address = colon ? udp : "127.0.0.1";
+    snprintf(place, PLACE, "%s:%ld", address, number);
+    return wire_open_udp(wire, address, (unsigned)number);
 }
 
 int main(int count, char **words)
 {
     static struct firmware firmware;
     const char *path = NULL, *truth = NULL;
-    char *udp = NULL;
+    char *udp = NULL, place[PLACE] = {0};
     int any_speed = 0, own_law = 1, readings = 0;
+    double delay_s = 0.0;
     for (int i = 1; i < count; i++) {
         if (!strcmp(words[i], "--pty") && i + 1 < count)
             path = words[++i];
         else if (!strcmp(words[i], "--udp") && i + 1 < count)
             udp = words[++i];
         else if (!strcmp(words[i], "--corrupt") && i + 1 < count)
-            firmware.wire.corrupt = strtod(words[++i], NULL);
+            firmware.wire.corrupt = number_of("--corrupt", words[++i], 1.0);
         else if (!strcmp(words[i], "--delay") && i + 1 < count)
-            firmware.wire.delay_ns = (int64_t)(strtod(words[++i], NULL) * 1e9);
+            delay_s = number_of("--delay", words[++i], LONGEST_DELAY_S);
         else if (!strcmp(words[i], "--no-law"))
             own_law = 0;
         else if (!strcmp(words[i], "--readings"))
@@ -138,6 +155,9 @@ int main(int count, char **words)
     }
     if (!path == !udp)
         return usage();
+    if (isnan(firmware.wire.corrupt) || isnan(delay_s))
+        return 1;
+    firmware.wire.delay_ns = (int64_t)(delay_s * 1e9);
     struct machine machine = simulated_machine(any_speed, own_law);
     if (readings && !simulated_sensors(&machine)) {
         fprintf(stderr, "this machine has no sensors; leave --readings out\n");
@@ -149,7 +169,7 @@ int main(int count, char **words)
     }
     firmware.wire.now = now_ns;
     firmware.wire.random = (uint64_t)now_ns() | 1;
-    if (open_wire(&firmware.wire, path, udp))
+    if (path ? wire_open_terminal(&firmware.wire, path) : open_udp(&firmware.wire, udp, place))
         return 1;
     device_init(&firmware.device, &machine, (uint32_t)(firmware.wire.random ^ (uint64_t)getpid()), wire_send,
                 &firmware.wire);
@@ -157,7 +177,7 @@ int main(int count, char **words)
     action.sa_handler = on_signal;
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    printf("serving at %s\n", path ? path : "udp");
+    printf("serving at %s\n", path ? path : place);
     fflush(stdout);
     serve(&firmware);
     if (path)

@@ -402,6 +402,26 @@ def test_the_host_program_refuses_what_it_cannot_serve(words: tuple[str, ...]) -
     assert "give" in done.stderr
 
 
+@pytest.mark.parametrize("option", ["--corrupt", "--delay"])
+@pytest.mark.parametrize("word", ["abc", "", "0.5s", "nan", "inf", "-1", "1e30"])
+def test_the_host_program_refuses_what_is_no_probability_and_no_delay(option: str, word: str) -> None:
+    command = [built("robot"), "--udp", str(free_udp_port()), option, word]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"{option} '{word}': give a number from 0 to " in done.stderr
+
+
+@pytest.mark.parametrize("words", [(), ("--corrupt", "1e-3", "--delay", "0.5")])
+def test_the_host_program_says_at_which_address_it_serves(words: tuple[str, ...]) -> None:
+    port = free_udp_port()
+    for given, served in ((str(port), f"127.0.0.1:{port}"), (f"127.0.0.2:{port}", f"127.0.0.2:{port}")):
+        command = [built("robot"), "--udp", given, *words]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as popen:
+            assert popen.stdout is not None
+            assert popen.stdout.readline() == f"serving at {served}\n"
+            popen.terminate()
+
+
 def test_a_host_program_that_ends_leaves_the_link_of_its_successor_alone(tmp_path: Path) -> None:
     place = tmp_path / "port"
     with Firmware("robot", "--pty", str(place)) as first, Firmware("robot", "--pty", str(place)) as second:
