@@ -1,11 +1,12 @@
 """`servonode hil accept`: checks before arming that firmware meets docs/reference/firmware.md.
 
 It runs the parts of `servonode protocol check` over packets; further parts send packets that firmware must refuse. All
-inputs are zero, or too small to move anything.
+inputs are zero, or too small to move anything, and so are the limits of all runs: the safe action, too, acts only within
+them.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from time import monotonic_ns
 from typing import Any
@@ -15,16 +16,17 @@ import numpy as np
 from servonode.bus import State
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.driver_checks import stated
-from servonode.nodes.hil_accept_law import MOST, judge_law
+from servonode.nodes.hil_accept_law import judge_law
 from servonode.nodes.hil_accept_packets import WRONG, Make
+from servonode.nodes.hil_accept_safe import MOST, visible_safe_map
 from servonode.nodes.protocol_check import AGAIN, NOT_REPORTED, TINY, Check, Found, Plan
 from servonode.nodes.protocol_host import Host
-from servonode.nodes.protocol_judges import LATE_S, Finding
+from servonode.nodes.protocol_judges import LATE_S, Finding, acts_itself
 from servonode.nodes.protocol_wires import LinkWire, NobodyThere, Wire
 from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.driver import DriverError
 from servonode.plants.drivers.installed import find_driver
-from servonode.plants.drivers.packet_link import PacketLink, Transport
+from servonode.plants.drivers.packet_link import PacketLink, Transport, machine_start
 from servonode.plants.drivers.terms import Clock
 
 MARGIN_S = 0.05  # beyond the timeout, for this computer and the wire
@@ -84,6 +86,9 @@ def accept_over(
     link = PacketLink(transport, closed_loop.machine, closed_loop.start, law=law, sensors=sensors)
     report = AcceptReport(closed_loop.machine.description.name, transport.place)
     with Host(closed_loop, wire_of(link), clock) as host:
+        limits = {name: min(MOST, host.terms.limits.get(name, MOST)) for name in host.names}
+        host.terms = replace(host.terms, limits=limits)
+        link.safe = visible_safe_map(link.safe, machine_start(closed_loop.machine, host.terms))
         goal = closed_loop.goal(0.0)[: law.n_goal].tolist() if law else None
         FirmwareCheck(host, report, plan, link, transport, goal).go()
     return report
@@ -116,7 +121,7 @@ class FirmwareCheck(Check):
     def parts(self) -> Sequence[Callable[[], None]]:
         """The parts, in order."""
         return (
-            self.observe, self.fall_silent, self.keep_limits,
+            self.observe, self.fall_silent, self.brake_on, self.keep_limits,
             *(partial(self.refuse, subject, wrong) for subject, wrong in WRONG.items()), self.try_second_host,
             self.try_law, self.cap_timeout, self.begin_again, self.end, self.try_unusable_setup,
         )  # fmt: skip
@@ -175,40 +180,79 @@ class FirmwareCheck(Check):
         if most < timeout / 2:
             text = f"inputs end {most:.3g} s after the last one, where {timeout:g} s were asked for"
             self.find("timeout", f"{text}; count the time from the newest input")
-        wrong = next((each for each in after[ended:] if not self._is_safe(each.state)), None)
-        if wrong is not None:
-            text = f"{_listed(wrong.state.input.values())} acts after the timeout, where "
-            if host.sensors:
-                text += f"each input must end, or brake, within its limit, and no longer be {TINY:g}"
-            else:
-                text += f"the safe action is {_listed(self._safe_action(wrong.state))}"
-            self.find("safe action", f"{text}; apply S x + s0 of the setup; or are its own limits too small for it?")
+        braking = [each.state for each in after[ended:]]
+        self.judge_braking(braking)
         if not self.acts(TINY, self.plan.settle + timeout):
             self.miss("timeout", "a fresh input after a silence does not act; let the run continue after a timeout")
         if len(self.report.findings) == before and not self.missed:
             acting = _listed(after[-1].state.input.values())
-            text = f"{most:.3f} s after the last input, of {timeout:g} s asked for, the safe action acts: {acting}"
+            what = "the safe action acts" if all(map(self._is_as_sent, braking)) else "it does not act any more"
+            text = f"{most:.3f} s after the last input, of {timeout:g} s asked for, {what}: {acting}"
             self.prove("timeout", text)
         return None
+
+    def judge_braking(self, braking: Sequence[State]) -> None:
+        """Judge the states after a timeout: what acts, and whether they say that the safe action does."""
+        wrong = next((each for each in braking if not self._is_safe(each)), None)
+        if wrong is not None:
+            text = f"{_listed(wrong.input.values())} acts after the timeout, where "
+            if self.host.sensors:
+                text += f"each input must end, or brake, within its limit, and no longer be {TINY:g}"
+            else:
+                text += f"the safe action is {_listed(self._safe_action(wrong))}"
+            self.find("safe action", f"{text}; apply S x + s0 of the setup, within its limits")
+        elif not all(map(acts_itself, braking)):
+            text = "acts after the timeout, but the states do not say so; set bit 0 of their flags as long as it acts"
+            self.find("safe action", text)
+        elif not all(map(self._is_as_sent, braking)):
+            text = f"{_listed(braking[-1].input.values())} acts after the timeout, not the constant that was sent: this "
+            text += "shows no brake; where the board has one of its own, turn the wheels by hand and look that it brakes"
+            self.note("safe action", text)
+
+    def brake_on(self) -> None:
+        """Begin a run while the safe action acts: no host may release it before its first input."""
+        host = self.host
+        if not self.acts(TINY):
+            return self.miss("safe action", NOT_REPORTED, self.report.undecided)
+        patience = host.terms.timeout + MARGIN_S + self.plan.settle
+        if not host.listen(patience, lambda: acts_itself(host.samples[-1].state)):
+            return None  # `fall_silent` judges the timeout and the flag
+        if not self.new_run():
+            return self.miss("again", "a new run does not begin after a timeout; accept each new run of the host")
+        first = host.samples[0].state
+        if acts_itself(first) and self._is_safe(first):
+            if self._is_as_sent(first):  # else nothing was seen of a brake that firmware with readings alone may have
+                self.prove("safe action", "acts on in a new run, until its first input")
+            return None
+        text = f"{_listed(first.input.values())} acts in a run that begins after a timeout, before its first input; "
+        return self.find("safe action", f"{text}let the safe action act on until then, and say so in the flags")
 
     def _departs(self, inputs: dict[str, float]) -> bool:
         return any(abs(value - TINY) > 0.1 * TINY for value in inputs.values())
 
-    def _safe_action(self, state: Any) -> Any:
-        """The safe action of the setup at a state, within the limits."""
+    def _safe_action(self, state: State) -> Any:
+        """The safe action of the setup at a state, within the limits; with readings alone it is constant."""
         from servonode.mechanics.description import unpacked
 
-        x = np.array([*unpacked(self.host.machine.description.layout, state.state), 1.0])
+        machine = self.host.machine
+        values = (
+            np.zeros(machine.n_state) if self.host.sensors else unpacked(machine.description.layout, state.state)
+        )
+        x = np.array([*values, 1.0])
         most = np.array([self.host.terms.limits.get(name, np.inf) for name in self.host.names])
         return np.clip(self.link.safe @ x, -most, most)
 
-    def _is_safe(self, state: Any) -> bool:
+    def _is_safe(self, state: State) -> bool:
         """Whether the safe action acts; firmware that sends only readings may have a brake of its own instead."""
         if self.host.sensors:
             return all(
-                abs(u) <= self.host.terms.limits.get(name, np.inf) and abs(u - TINY) > 0.1 * TINY
+                abs(u) <= self.host.terms.limits.get(name, np.inf) * (1 + NEAR) and abs(u - TINY) > 0.1 * TINY
                 for name, u in state.input.items()
             )
+        return self._is_as_sent(state)
+
+    def _is_as_sent(self, state: State) -> bool:
+        """Whether what acts is the safe action of the setup."""
         expected = self._safe_action(state)
         found = np.array([state.input[name] for name in self.host.names])
         return bool(np.all(np.abs(found - expected) <= NEAR * np.abs(expected) + 0.1 * TINY))
@@ -225,7 +269,7 @@ class FirmwareCheck(Check):
         )
         text += "sides to the smaller of the host's limit and the machine's own, before it acts"
         taken = [
-            u for each in host.samples if each.state.applied_seq >= seq and not _acts_itself(each.state)
+            u for each in host.samples if each.state.applied_seq >= seq and not acts_itself(each.state)
             for u in each.state.input.values()
         ]  # fmt: skip
         if any(abs(u) > most * (1 + NEAR) for u in taken):
@@ -242,8 +286,7 @@ class FirmwareCheck(Check):
     def refuse(self, subject: str, wrong: tuple[Make, str]) -> None:
         """Wrong packets of one kind, which must have no effect, between good ones of zero input."""
         host, value, (make, remedy) = self.host, 2 * TINY, wrong
-        limit = self.new_run(limits=dict.fromkeys(host.names, 4 * TINY))  # should one act, it moves nothing
-        seen = limit and self.acts(value)
+        seen = self.new_run() and self.acts(value)
         zero = host.next_seq
         if not seen or not self.acts(0.0):
             text = f"inputs of {value:g} and 0 are not reported as acting, so the effect of wrong packets is not known"
@@ -256,7 +299,7 @@ class FirmwareCheck(Check):
         goes_on = self.acts(0.0)
         later = [each.state for each in host.samples if each.state.applied_seq >= zero]
         acted = [each for each in later if any(abs(u) > 0.1 * TINY for u in each.input.values())]
-        if acted and all(_acts_itself(each) for each in acted):  # good packets came too late, or it obeys no more
+        if acted and all(acts_itself(each) for each in acted):  # good packets came too late, or it obeys no more
             text = "not known: the machine's own safe action acted meanwhile; try again, and if that stays,"
             self.miss(subject, f"{text} {remedy}")
         elif acted:
@@ -270,6 +313,12 @@ class FirmwareCheck(Check):
                 return self.miss(subject, text, self.report.undecided)
             self.prove(subject, f"{TIMES} sent, none acted, {more:g} counted as refused")
         return None
+
+    def begin_again(self) -> None:
+        """As for every machine, while an input acts, which must end."""
+        if not self.acts(TINY):
+            return self.miss("again", NOT_REPORTED, self.report.undecided)
+        return super().begin_again()
 
     def end(self) -> None:
         """As for every machine; a link that has died must not pass for silence after `final`."""
@@ -304,7 +353,7 @@ class FirmwareCheck(Check):
         """Test the firmware's own law, where the launch file uses it."""
         if self.goal is None:
             return None
-        if not self.new_run(limits=dict.fromkeys(self.host.names, MOST)):
+        if not self.new_run():
             return self.miss("law", "a run in which it should act does not begin; accept each new run of the host")
         wrong = judge_law(self.host, self.link, self.goal, self.plan.settle)
         if wrong:
@@ -340,20 +389,15 @@ def _refused(state: State) -> float:
     return state.extra["machine_refused"]
 
 
-def _acts_itself(state: State) -> bool:
-    """Whether the machine says that its own safe action acts in this state."""
-    return isinstance(state.extra, dict) and bool(state.extra.get("machine_safe"))
-
-
 def _listed(values: Iterable[float]) -> str:
-    return ", ".join(f"{each:.3g}" for each in values)
+    return ", ".join(f"{each + 0.0:.3g}" for each in values)  # -0.0 too is 0
 
 
 PROOFS = {
     "observe": ("states", "stamps, rate, echo and inputs are right"),
     "keep_limits": ("limits", "the host's are kept"),
     "try_second_host": ("stranger", "another host is refused while this one drives"),
-    "begin_again": ("again", "a new run begins with zero input, at its own step"),
+    "begin_again": ("again", "a run that begins while an input acts begins with zero, at its own step"),
     "end": ("final", "nothing acts after it"),
     "try_unusable_setup": ("setup", "one with a negative timeout is refused"),
 }

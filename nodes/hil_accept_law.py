@@ -4,13 +4,13 @@ from typing import Any
 
 from msgspec.structs import asdict
 
+from servonode.nodes.hil_accept_safe import MOST
 from servonode.nodes.protocol_check import TINY
 from servonode.nodes.protocol_host import Host
 from servonode.plants.drivers.applied_inputs import AppliedNearGoal
 from servonode.plants.drivers.law_watch import CLIPPED, LAW
 from servonode.plants.drivers.packet_link import PacketLink
 
-MOST = 4 * TINY  # the limit of each input in this test, too small to move anything
 NEAR = 1e-3  # relative excess by rounding
 
 

@@ -20,6 +20,7 @@ from servonode.nodes.protocol_host import Host, new_id
 from servonode.nodes.protocol_judges import (
     LATE_S,
     Finding,
+    acts_itself,
     judge_echo,
     judge_inputs,
     judge_motion,
@@ -327,8 +328,9 @@ class Check:
         first = host.samples[0].state
         if first.applied_seq != -1:
             self.find("again", f"a new run begins with applied_seq = {first.applied_seq}; begin with -1")
-        if any(first.input.values()):
-            self.find("again", "a new run begins with an input that is not zero; apply zero until `applied` comes")
+        if any(first.input.values()) and not acts_itself(first):
+            text = "a new run begins with an input that is not zero; apply zero until `applied` comes"
+            self.find("again", text)
         if first.k < LATER_K:
             text = f"a run that begins at k = {LATER_K} is answered with k = {first.k}; number the steps from there"
             self.find("again", text)

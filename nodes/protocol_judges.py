@@ -20,6 +20,7 @@ LEAST_PATH = 1e-3  # SI; shorter paths are not judged
 FEW = 0.8  # share of the due states that must come
 FACTORS = (0.8, 1.25)  # bounds of the ratio of a rate to its prediction
 PACE = 0.25  # largest apparent relative error of the machine's clock
+SAFE = "machine_safe"  # in `extra` of a state: whether the machine's own safe action acts
 LATE_S = 0.05  # an echo may take two periods, and at least this on a busy computer
 
 
@@ -37,6 +38,11 @@ class Sample:
 
     at: int
     state: State
+
+
+def acts_itself(state: State) -> bool:
+    """Whether the machine says that its own safe action acts in this state."""
+    return isinstance(state.extra, dict) and bool(state.extra.get(SAFE))
 
 
 def judge_motion(machine: Machine, samples: Sequence[Sample], step: float) -> tuple[list[Finding], list[Finding]]:

@@ -6,9 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from servonode.bus import Message
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.nodes.hil_accept import AcceptReport, accept_over
+from servonode.nodes.protocol_check import Plan
 from servonode.nodes.protocol_wires import Misfit
 from servonode.plants.drivers import packets
-from servonode.plants.drivers.packets import APPLIED, FAULT, FINAL, NONE, SAFE, SETUP, STATE, Head
+from servonode.plants.drivers.packets import APPLIED, FAULT, FINAL, NONE, READINGS, SAFE, SETUP, STATE, Head
 
 MS = 1_000_000  # ns
 WIRE_NS = MS // 5  # from one side to the other
@@ -33,8 +36,11 @@ class Time:
 
 
 class Board:
-    """A transport to firmware of the robot with the trailer, which rolls as the model says.
+    """A transport to firmware of the robot with the trailer, which rolls as the model says; or to a machine at rest.
 
+    at_rest: the state of a machine that stays there, whatever a host says. brakes, flags: whether its safe action acts
+    after the timeout, and its states say so. brakes_on: whether it acts on in a new run until an input comes. sensors:
+    how many it has whose readings it sends in place of its state.
     timeout: how it changes the one that it is asked for [ns]. keeps_host: whether a second host is refused.
     clamps_below: whether limits are kept from below too. lost_s: for how long
     after the end of a run nothing reaches it or comes from it [s]. ends_twice: whether a second `final` is no surprise.
@@ -47,21 +53,24 @@ class Board:
     def __init__(
         self, time: Time, parameters: dict[str, float], timeout: Callable[[int], float] = lambda asked: asked,
         keeps_host: bool = True, clamps_below: bool = True, lost_s: float = 0.0,
-        ends_twice: bool = False,
+        ends_twice: bool = False, at_rest: list[float] | None = None,
+        brakes: bool = True, flags: bool = True, brakes_on: bool = True, sensors: int = 0,
     ) -> None:  # fmt: skip
         self.counts = Counter[str]()
         self.place = "paper"
         self._time, self._p, self._timeout, self._keeps = time, parameters, timeout, keeps_host
         self._clamps_below, self._lost_ns, self._back = clamps_below, lost_s * 1e9, -math.inf
-        self._ends_twice = ends_twice
+        self._ends_twice, self._at_rest = ends_twice, at_rest
+        self._brakes, self._flags, self._brakes_on, self._sensors = brakes, flags, brakes_on, sensors
         self._to_board: list[tuple[int, bytes]] = []
         self.to_host: list[tuple[int, bytes]] = []
         self._setup: Any = None
         self._run = self._host = self._seq = self._refused = 0
         self._taken, self._k, self._first, self._begun, self._fresh = NONE, 0, 0, 0, 0
-        self._running = self._safe = False
-        self._u = self._zero = (0.0, 0.0)
-        self._x = [0.0] * 8
+        self._running = self._safe = self._driven = False
+        self._u: tuple[float, ...] = ()
+        self._x = at_rest or [0.0] * 8
+        self.strongest = 0.0  # the largest input that ever acted
 
     # the transport
 
@@ -99,7 +108,7 @@ class Board:
             head, payload = packets.decode(data)
             if head.type == SETUP:
                 return self._begin(at, head, packets.read_setup(payload, head.flags))
-            return head.type == APPLIED and self._apply(at, head, packets.read_applied(payload, 2, head.flags)[1])
+            return head.type == APPLIED and self._apply(at, head, packets.read_applied(payload, len(self._u), head.flags)[1])
         except packets.PacketError:
             return False
 
@@ -115,9 +124,11 @@ class Board:
             own = min(setup.timeout, LONGEST_NS)
             self._setup, self._run, self._host = setup._replace(timeout=self._timeout(own)), head.run, head.source
             self._k, self._first, self._begun, self._fresh = head.step, head.step, at, at
-            self._taken, self._seq, self._running, self._safe, self._u = NONE, 0, True, False, self._zero
-            if head.step == 0:
-                self._x = list(setup.start)
+            self._taken, self._seq, self._running = NONE, 0, True
+            if head.step == 0 and not self._at_rest:
+                self._x, self._driven, self._safe = list(setup.start), False, False
+            self._safe = self._safe and self._brakes_on
+            self._act(self._safe_action() if self._safe else [0.0] * len(setup.limits))
         if self._running:
             self._publish(at)
         return True
@@ -126,39 +137,52 @@ class Board:
         if not self._running or (head.run, head.source) != (self._run, self._host):
             return self._ends_twice and bool(head.flags & FINAL)
         if head.flags & FINAL:
-            self._running, self._u, self._back = False, self._zero, at + self._lost_ns
+            self._running, self._safe, self._back = False, self._driven, at + self._lost_ns
         elif self._taken == NONE or head.seq > self._taken:
-            self._taken, self._fresh, self._safe = head.seq, at, False
-            self._u = self._limited(inputs)
+            self._taken, self._fresh, self._safe, self._driven = head.seq, at, False, True
+            self._act(inputs, -1.0 if self._clamps_below else -math.inf)
         return True
 
-    def _limited(self, inputs: Any) -> tuple[float, float]:
-        least = -1.0 if self._clamps_below else -math.inf
-        a, b = (max(least * most, min(u, most)) for u, most in zip(inputs, self._setup.limits, strict=True))
-        return a, b
+    def _act(self, inputs: Any, below: float = -1.0) -> None:
+        """Let these act within the limits; `below`: of a limit, the least."""
+        self._u = tuple(max(below * most, min(u, most)) for u, most in zip(inputs, self._setup.limits, strict=True))
+        self.strongest = max(self.strongest, *map(abs, self._u))
+
+    def _safe_action(self) -> list[float]:
+        x = [*self._x, 1.0]
+        return [self._brakes * sum(a * b for a, b in zip(row, x, strict=True)) for row in self._setup.safe]
 
     def _step(self, at: int) -> None:
+        if not self._at_rest:
+            self._roll()
+        self._k += 1
+        if self._driven and at - self._fresh >= self._setup.timeout:
+            self._safe = True
+        if self._safe:
+            self._act(self._safe_action())
+        if (self._k - self._first) % STATE_STEPS == 0:
+            self._publish(at)
+
+    def _roll(self) -> None:
         X, Y, psi, phi, V, Omega, theta1, theta2 = self._x
         h, p = 1e-3, self._p
         X, Y, psi = X + h * V * math.cos(psi), Y + h * V * math.sin(psi), psi + h * Omega
         phi += h * (-V / p["b"] * math.sin(phi) - Omega)
         theta1, theta2 = theta1 + h * (V - p["l"] * Omega) / p["r"], theta2 + h * (V + p["l"] * Omega) / p["r"]
         self._x = [X, Y, psi, phi, V, Omega, theta1, theta2]
-        self._k += 1
-        if self._taken != NONE and at - self._fresh >= self._setup.timeout:
-            self._safe = True
-            rows = self._setup.safe
-            self._u = self._limited([sum(a * x for a, x in zip(row, [*self._x, 1.0], strict=True)) for row in rows])
-        if (self._k - self._first) % STATE_STEPS == 0:
-            self._publish(at)
 
     def _publish(self, at: int) -> None:
+        if self._sensors:
+            readings = tuple(packets.SensorReading(i, 0, 0.0) for i in range(self._sensors))
+            payload = packets.readings_payload(packets.ReadingsContent(self._refused, self._u, readings))
+            return self._send(at, packets.encode(self._head(READINGS, self._run), payload))
         content = packets.StateContent(self._refused, tuple(self._x), self._u)
-        self._send(at, packets.encode(self._head(STATE, self._run), packets.state_payload(content)))
+        return self._send(at, packets.encode(self._head(STATE, self._run), packets.state_payload(content)))
 
     def _head(self, kind: int, run: int) -> Head:
         self._seq += 1
-        return Head(kind, run, 9, self._seq, self._taken, self._k, SAFE if self._safe and kind == STATE else 0)
+        says = self._safe and self._flags and kind != FAULT
+        return Head(kind, run, 9, self._seq, self._taken, self._k, SAFE if says else 0)
 
     def _send(self, at: int, data: bytes) -> None:
         if at >= self._back:
@@ -185,3 +209,12 @@ class TimedWire:
             self._time.sleep(min(end, self._time.now + MS // 2))
             self._board.advance()
         return [message for _, message in self._link.receive()]
+
+
+def accepted(
+    closed_loop: ClosedLoop, plan: Plan, stalls: Callable[[int], int] = lambda now: 0, **board: Any  # noqa: ARG005
+) -> tuple[AcceptReport, Board]:  # fmt: skip
+    """What `servonode hil accept` says of such a board, on a computer with these stalls, and the board."""
+    time = Time(stalls)
+    there = Board(time, dict(closed_loop.machine.parameters), **board)
+    return accept_over(there, closed_loop, plan, lambda link: TimedWire(link, there, time), time.clock), there

@@ -18,7 +18,7 @@ from servonode.closed_loop.launch_file import read_launch
 from servonode.nodes.hil_accept import ABSURD_S, AcceptReport, accept_over
 from servonode.nodes.protocol_check import Plan
 from servonode.plants.drivers import packets
-from servonode.plants.drivers.packets import APPLIED, FINAL, LAW, SAFE, SETUP, STATE, Head
+from servonode.plants.drivers.packets import APPLIED, FINAL, LAW, NONE, SAFE, SETUP, STATE, Head
 from servonode.plants.drivers.udp_transport import UdpTransport
 from tests.helpers.firmware import ESTIMATED, Firmware, free_udp_port
 
@@ -28,6 +28,8 @@ AT_ONCE = 6  # acceptances at the same time: they mostly wait
 FLAWS = {  # what is wrong with the firmware: what must be found
     "never times out": "timeout",
     "coasts after the timeout": "safe action",
+    "does not say that it brakes": "safe action",
+    "releases its brake for a new run": "safe action",
     "keeps no limits": "limits",
     "reads no CRC": "corrupt packet",
     "reads no version": "other version",
@@ -101,6 +103,11 @@ class Flawed(UdpTransport):
             content = content._replace(inputs=(0.0, 0.0))
         if self.flaw == "keeps no limits" and not safe and any(content.inputs):
             content = content._replace(inputs=self.asked)
+        released = self.flaw == "releases its brake for a new run" and safe and head.reply == NONE
+        if released:
+            content = content._replace(inputs=(0.0, 0.0))
+        if released or self.flaw == "does not say that it brakes":
+            head = head._replace(flags=head.flags & ~SAFE)
         return packets.encode(head, packets.state_payload(content))
 
 
@@ -158,7 +165,7 @@ def test_good_firmware_is_accepted_and_what_was_proven_is_said(reports: dict[str
     assert report.findings == [], report.text()
     assert {each.subject for each in report.notes} <= {"motion"}  # Y does not move along x
     assert [each.subject for each in report.proven] == [
-        "states", "timeout", "limits", "corrupt packet", "other version", "short packet", "foreign run",
+        "states", "timeout", "safe action", "limits", "corrupt packet", "other version", "short packet", "foreign run",
         "foreign host", "nan", "infinity", "stranger", "own timeout", "again", "final", "setup",
     ]  # fmt: skip
     counted = next(each.text for each in report.proven if each.subject == "nan")

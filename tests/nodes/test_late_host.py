@@ -9,9 +9,9 @@ import pytest
 
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
-from servonode.nodes.hil_accept import AcceptReport, accept_over
+from servonode.nodes.hil_accept import AcceptReport
 from servonode.nodes.protocol_check import AGAIN, Plan
-from tests.helpers.timed_board import MS, Board, Time, TimedWire
+from tests.helpers.timed_board import MS, accepted
 
 PLAN = Plan(wait=1.0, observe=0.3, settle=0.25)
 SEEDS = range(3)
@@ -23,9 +23,7 @@ def closed_loop() -> ClosedLoop:
 
 
 def judged(closed_loop: ClosedLoop, stalls: Callable[[int], int] = lambda now: 0, **board: Any) -> AcceptReport:  # noqa: ARG005
-    time = Time(stalls)
-    there = Board(time, dict(closed_loop.machine.parameters), **board)
-    return accept_over(there, closed_loop, PLAN, lambda link: TimedWire(link, there, time), time.clock)
+    return accepted(closed_loop, PLAN, stalls, **board)[0]
 
 
 def busy(seed: int, share: float = 0.5) -> Callable[[int], int]:
