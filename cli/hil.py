@@ -19,7 +19,7 @@ def hil() -> None:
 @hil.command(
     "header",
     cls=verb.Verb,
-    examples=("servonode hil header trailer_pursuit > machine.h",),
+    examples=("servonode hil header trailer_pursuit > my_machine.h",),
     exits={0: "done", **verb.BAD_USAGE, **verb.INTERRUPTED},
 )
 @verb.launch_file
@@ -99,8 +99,8 @@ def accept(file: str, overrides: tuple[str, ...], no_code: bool, wait: float, as
     """Test that firmware is safe without the host.
 
     Run this before you arm the machine for the first time. It tests the timeout and the safe action, the limits, and
-    that the firmware refuses corrupt packets, other versions, other hosts and numbers that are not finite. The inputs
-    that are sent are at most 2e-6; keep the wheels off the ground all the same.
+    that the firmware refuses corrupt packets, other versions, other hosts and numbers that are not finite. In all its
+    runs the inputs have limits of 4e-6, for the safe action too; keep the wheels off the ground all the same.
     """
     import json
     import sys

@@ -1,6 +1,7 @@
 """docs/tutorials/first_robot.md: firmware is built, tested, armed, killed and started again, as the page says."""
 
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -43,5 +44,33 @@ def test_a_step_does_what_the_page_prints(page: Page, followed: list[Done], numb
     check(page.steps[number], followed[number])
 
 
-def test_the_board_gets_a_header(followed: list[Done], folder: Path) -> None:
-    assert "#define" in (folder / "machine.h").read_text("utf-8")
+BOARD = """
+#include "device.h"
+#include "my_machine.h"
+
+static const float limits[HIL_N_INPUTS] = {0.4f, 0.4f};
+
+struct machine board(void)
+{
+    struct machine machine = {0};
+    machine.schema = HIL_SCHEMA;
+    machine.n_states = HIL_N_STATES;
+    machine.n_inputs = HIL_N_INPUTS;
+    machine.step_ns = HIL_STEP_NS;
+    machine.limits = limits;
+    return machine;
+}
+"""
+
+
+@pytest.mark.usefixtures("followed")
+def test_what_the_board_is_to_take_compiles_beside_its_header(folder: Path, tmp_path: Path) -> None:
+    for pattern in ("packet.*", "device.*", "machine.h"):
+        for each in (folder / "firmware").glob(pattern):
+            shutil.copy(each, tmp_path)
+    assert not (tmp_path / "my_machine.h").exists()
+    shutil.copy(folder / "my_machine.h", tmp_path)
+    (tmp_path / "board.c").write_text(BOARD, "utf-8")
+    command = ["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-c", "board.c", "device.c", "packet.c"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

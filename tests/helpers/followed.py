@@ -42,7 +42,7 @@ COUNTED = ("  rate ", "  missed ")  # rows that say more on a slow one
 VERDICT_NO = re.compile(r"verdict +no(:|$)")
 WALL = re.compile(r" in \d+\.\d\d s$")
 MOMENT = re.compile(
-    r"process \d+|t = [\d.]+ s|after [\d.]+ s|[\d.]+ s after the last input|acts: [-\d., ]+"
+    r"process \d+|t = [\d.]+ s|after [\d.]+ s|[\d.]+ s after the last input|acts: [-\d.e, ]+"
 )  # where a page has people at terminals
 
 
