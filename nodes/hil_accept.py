@@ -1,11 +1,10 @@
 """`servonode hil accept`: checks before arming that firmware meets docs/reference/firmware.md.
 
 It runs the parts of `servonode protocol check` over packets; further parts send packets that firmware must refuse. All
-inputs are zero, or too small to move anything, and so are the limits of all runs: the safe action, too, acts only within
-them.
+inputs are zero, or too small to move anything, and so are the limits of all runs, within which the safe action acts.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from time import monotonic_ns
@@ -18,7 +17,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.driver_checks import stated
 from servonode.nodes.hil_accept_law import judge_law
 from servonode.nodes.hil_accept_packets import WRONG, Make
-from servonode.nodes.hil_accept_safe import MOST, visible_safe_map
+from servonode.nodes.hil_accept_safe import MOST, NEAR, SentSafeAction, listed, visible_safe_map
 from servonode.nodes.protocol_check import AGAIN, NOT_REPORTED, TINY, Check, Found, Plan
 from servonode.nodes.protocol_host import Host
 from servonode.nodes.protocol_judges import LATE_S, Finding, acts_itself
@@ -32,7 +31,6 @@ from servonode.plants.drivers.terms import Clock
 MARGIN_S = 0.05  # beyond the timeout, for this computer and the wire
 LONGEST_S = 2.0  # that firmware may wait for an input, whatever a host asks for
 ABSURD_S = 1e6  # the timeout that is asked for to see that
-NEAR = 0.02  # share of the safe action by which what acts may differ, and of a limit by which it may be passed
 TIMES = 5  # each wrong packet is sent
 WireOf = Callable[[PacketLink], Wire]
 
@@ -95,7 +93,10 @@ def accept_over(
 
 
 class FirmwareCheck(Check):
-    """The parts of the acceptance, one after the other: those of `Check`, and those that need packets."""
+    """The parts of the acceptance, one after the other: those of `Check`, and those that need packets.
+
+    It has a method for each part, as `Check` has.
+    """
 
     def __init__(
         self,
@@ -109,6 +110,7 @@ class FirmwareCheck(Check):
         super().__init__(host, report, plan, report.place)
         self.goal = goal  # of the law in the firmware, where it is to act
         self.link, self.transport = link, transport
+        self.safe_action = SentSafeAction(host, link.safe)
 
     def begin(self) -> bool:
         """Whether a good state answers the handshake; the error adds the hint of the link."""
@@ -181,33 +183,19 @@ class FirmwareCheck(Check):
             text = f"inputs end {most:.3g} s after the last one, where {timeout:g} s were asked for"
             self.find("timeout", f"{text}; count the time from the newest input")
         braking = [each.state for each in after[ended:]]
-        self.judge_braking(braking)
+        wrong, unseen = self.safe_action.wrong(braking), self.safe_action.unseen(braking)
+        if wrong:
+            self.find("safe action", wrong)
+        elif unseen:
+            self.note("safe action", unseen)
         if not self.acts(TINY, self.plan.settle + timeout):
             self.miss("timeout", "a fresh input after a silence does not act; let the run continue after a timeout")
         if len(self.report.findings) == before and not self.missed:
-            acting = _listed(after[-1].state.input.values())
-            what = "the safe action acts" if all(map(self._is_as_sent, braking)) else "it does not act any more"
+            acting = listed(after[-1].state.input.values())
+            what = "the last input does not act any more" if unseen else "the safe action acts"
             text = f"{most:.3f} s after the last input, of {timeout:g} s asked for, {what}: {acting}"
             self.prove("timeout", text)
         return None
-
-    def judge_braking(self, braking: Sequence[State]) -> None:
-        """Judge the states after a timeout: what acts, and whether they say that the safe action does."""
-        wrong = next((each for each in braking if not self._is_safe(each)), None)
-        if wrong is not None:
-            text = f"{_listed(wrong.input.values())} acts after the timeout, where "
-            if self.host.sensors:
-                text += f"each input must end, or brake, within its limit, and no longer be {TINY:g}"
-            else:
-                text += f"the safe action is {_listed(self._safe_action(wrong))}"
-            self.find("safe action", f"{text}; apply S x + s0 of the setup, within its limits")
-        elif not all(map(acts_itself, braking)):
-            text = "acts after the timeout, but the states do not say so; set bit 0 of their flags as long as it acts"
-            self.find("safe action", text)
-        elif not all(map(self._is_as_sent, braking)):
-            text = f"{_listed(braking[-1].input.values())} acts after the timeout, not the constant that was sent: this "
-            text += "shows no brake; where the board has one of its own, turn the wheels by hand and look that it brakes"
-            self.note("safe action", text)
 
     def brake_on(self) -> None:
         """Begin a run while the safe action acts: no host may release it before its first input."""
@@ -220,42 +208,15 @@ class FirmwareCheck(Check):
         if not self.new_run():
             return self.miss("again", "a new run does not begin after a timeout; accept each new run of the host")
         first = host.samples[0].state
-        if acts_itself(first) and self._is_safe(first):
-            if self._is_as_sent(first):  # else nothing was seen of a brake that firmware with readings alone may have
+        if acts_itself(first) and self.safe_action.may_be(first):
+            if self.safe_action.acts(first):  # else nothing was seen of a brake that firmware with readings may have
                 self.prove("safe action", "acts on in a new run, until its first input")
             return None
-        text = f"{_listed(first.input.values())} acts in a run that begins after a timeout, before its first input; "
+        text = f"{listed(first.input.values())} acts in a run that begins after a timeout, before its first input; "
         return self.find("safe action", f"{text}let the safe action act on until then, and say so in the flags")
 
     def _departs(self, inputs: dict[str, float]) -> bool:
         return any(abs(value - TINY) > 0.1 * TINY for value in inputs.values())
-
-    def _safe_action(self, state: State) -> Any:
-        """The safe action of the setup at a state, within the limits; with readings alone it is constant."""
-        from servonode.mechanics.description import unpacked
-
-        machine = self.host.machine
-        values = (
-            np.zeros(machine.n_state) if self.host.sensors else unpacked(machine.description.layout, state.state)
-        )
-        x = np.array([*values, 1.0])
-        most = np.array([self.host.terms.limits.get(name, np.inf) for name in self.host.names])
-        return np.clip(self.link.safe @ x, -most, most)
-
-    def _is_safe(self, state: State) -> bool:
-        """Whether the safe action acts; firmware that sends only readings may have a brake of its own instead."""
-        if self.host.sensors:
-            return all(
-                abs(u) <= self.host.terms.limits.get(name, np.inf) * (1 + NEAR) and abs(u - TINY) > 0.1 * TINY
-                for name, u in state.input.items()
-            )
-        return self._is_as_sent(state)
-
-    def _is_as_sent(self, state: State) -> bool:
-        """Whether what acts is the safe action of the setup."""
-        expected = self._safe_action(state)
-        found = np.array([state.input[name] for name in self.host.names])
-        return bool(np.all(np.abs(found - expected) <= NEAR * np.abs(expected) + 0.1 * TINY))
 
     def keep_limits(self) -> None:
         """Ask for inputs beyond a limit of the host, which must be clamped."""
@@ -387,10 +348,6 @@ def _refused(state: State) -> float:
     """How many packets the firmware has refused so far, as its states say."""
     assert isinstance(state.extra, dict)  # packets always have the count
     return state.extra["machine_refused"]
-
-
-def _listed(values: Iterable[float]) -> str:
-    return ", ".join(f"{each + 0.0:.3g}" for each in values)  # -0.0 too is 0
 
 
 PROOFS = {

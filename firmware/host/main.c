@@ -98,7 +98,7 @@ static int usage(void)
     return 2;
 }
 
-/* The number that a word is, from 0 to most; NAN after a message where it is none. */
+/* The number that a word is, from 0 to most; else NAN, after a message. */
 static double number_of(const char *option, const char *word, double most)
 {
     char *end;

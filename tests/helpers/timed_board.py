@@ -108,7 +108,9 @@ class Board:
             head, payload = packets.decode(data)
             if head.type == SETUP:
                 return self._begin(at, head, packets.read_setup(payload, head.flags))
-            return head.type == APPLIED and self._apply(at, head, packets.read_applied(payload, len(self._u), head.flags)[1])
+            if head.type != APPLIED:
+                return False
+            return self._apply(at, head, packets.read_applied(payload, len(self._u), head.flags)[1])
         except packets.PacketError:
             return False
 

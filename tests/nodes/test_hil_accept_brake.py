@@ -76,7 +76,10 @@ def test_a_board_that_sends_readings_proves_the_constant_that_it_was_sent_and_el
     assert ["safe action" in {each.subject for each in report.proven} for report in (sent, own)] == [True, False]
     (note,) = [each.text for each in own.notes if each.subject == "safe action"]
     assert "this shows no brake; where the board has one of its own, turn the wheels by hand" in note
-    for report, acts in ((sent, "the safe action acts: -1.5e-06, -1.75e-06"), (own, "it does not act any more: 0, 0")):
+    for report, acts in (
+        (sent, "the safe action acts: -1.5e-06, -1.75e-06"),
+        (own, "the last input does not act any more: 0, 0"),
+    ):
         assert any(each.text.endswith(acts) for each in report.proven), report.text()
 
 
