@@ -30,6 +30,7 @@ LAUNCH = "trailer_pursuit_external"
 PLAN = Plan(wait=2.0, observe=0.4, settle=0.3)
 AT_ONCE = 9  # robots with flaws that are checked at the same time: they mostly wait
 INPUTS = ("U1", "U2")
+BRAKES = "brakes until an input comes, and says so"  # no flaw
 
 
 class Robot(threading.Thread):
@@ -76,7 +77,7 @@ class Robot(threading.Thread):
         if not known:
             self.setup, self.running, self.began = setup, True, now
             self.fresh = self.moved = now
-            self.u, self.taken = 0.0, -1
+            self.u, self.taken = -0.02 if self.flaw in ("unsaid", BRAKES) else 0.0, -1
         return self.publish()
 
     def apply(self, applied: dict[str, Any]) -> None:
@@ -127,7 +128,10 @@ class Robot(threading.Thread):
                 pass
         acting = {"motor": self.u} if self.flaw == "input" else dict.fromkeys(INPUTS, self.u)
         echo = -1 if self.flaw == "no echo" else self.taken
-        self.send(b"state", self.setup, {"state": state, "input": acting, "control": False, "applied_seq": echo})
+        content = {"state": state, "input": acting, "control": False, "applied_seq": echo}
+        if self.flaw == BRAKES and self.taken < 0:
+            content["extra"] = {"machine_safe": 1.0}
+        self.send(b"state", self.setup, content)
 
     def send(self, topic: bytes, setup: dict[str, Any], values: dict[str, Any]) -> None:
         self.seq += 1
@@ -190,6 +194,7 @@ FLAWS = {
     "timeout": ("timeout", "its inputs still act"),
     "stranger": ("stranger", "takes over the machine during a run"),
     "again": ("again", "a new run of the same src does not begin"),
+    "unsaid": ("again", "a new run begins with an input that is not zero; apply zero until `applied` comes"),
     "final": ("final", "inputs act after `final`"),
     "setup": ("setup", "timeout = -1 s; answer unusable numbers with a `status`"),
 }
@@ -209,7 +214,7 @@ def checked(folder: Path, closed_loop: ClosedLoop, flaw: str) -> ProtocolReport:
 def reports(folder: Path, closed_loop: ClosedLoop) -> dict[str, ProtocolReport]:
     """Of the robot with each flaw, and of the one without, which is checked alone: it must have no finding."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        jobs = {flaw: pool.submit(checked, folder, closed_loop, flaw) for flaw in FLAWS}
+        jobs = {flaw: pool.submit(checked, folder, closed_loop, flaw) for flaw in (*FLAWS, BRAKES)}
     return {flaw: job.result() for flaw, job in jobs.items()} | {"": checked(folder, closed_loop, "")}
 
 
@@ -228,6 +233,12 @@ def test_each_flaw_of_a_robot_is_named_with_its_remedy_in_one_line(
 def test_nothing_is_found_with_a_robot_that_keeps_to_the_page(reports: dict[str, ProtocolReport]) -> None:
     assert reports[""].findings == [], reports[""].text()
     assert reports[""].notes == []
+
+
+def test_a_run_may_begin_under_a_brake_of_the_machines_own_that_is_reported(
+    reports: dict[str, ProtocolReport],
+) -> None:
+    assert "again" not in {each.subject for each in reports[BRAKES].findings}, reports[BRAKES].text()
 
 
 def test_nobody_there_is_said_with_both_addresses(folder: Path, closed_loop: ClosedLoop) -> None:
