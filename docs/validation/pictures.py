@@ -33,6 +33,7 @@ COMMANDS = {
     "mujoco_reverse.png": "compare trailer_reverse trailer_reverse_mujoco --out {}",
     "stable_inversion.png": "simulate examples/inverted_pendulum/cart.toml --report {}",
     "crane.png": "simulate examples/crane/crane.toml --report {}",
+    "rest_to_rest.png": "simulate examples/crane/rest_to_rest.toml --report {}",
     "crane_3d.png": "simulate examples/crane_3d/crane_3d.toml --report {}",
     "quadrotor.png": "simulate examples/quadrotor/quadrotor.toml --report {}",
     "arm.png": "simulate examples/elastic_arm/arm.toml --report {}",
