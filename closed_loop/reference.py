@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 from msgspec import NODEFAULT, Struct, inspect
-from msgspec.structs import fields
+from msgspec.structs import FieldInfo, fields
 
 from servonode.closed_loop.driver_checks import PASSED_OVER
 from servonode.closed_loop.launch_keys import (
@@ -146,8 +146,12 @@ with their own keys in `[plant.{PASSED_OVER}.settings]`: `servonode list drivers
 | driver | connection between plant node and machine | keys that this driver reads |
 |---|---|---|
 """
-_TABLES = {"parameters", "initial", "settings", "disturbance", "residuals", "gains"}
-_TABLES |= {"actuator", "sensor", "sensors", "safety", "device", "link", "mujoco", "inversion"}
+_TABLES = {  # keys that are tables, each with a text of its own on the page: section -> keys
+    "plant": {"parameters", "settings", "disturbance", "initial"}
+    | {"actuator", "sensor", "sensors", "safety", "device", "link", "mujoco"},
+    "plant.device": {"settings"},
+    "controller": {"residuals", "parameters", "gains", "settings", "inversion"},
+}
 
 
 def launch_reference() -> str:
@@ -156,7 +160,7 @@ def launch_reference() -> str:
     for name, struct in SECTIONS:
         heading = (struct.__doc__ or "").partition(":")[2].strip()
         parts.append(f"\n## [{name}]\n\n{heading[:1].upper()}{heading[1:]}\n\n{COLUMNS}")
-        parts += [_row(field) for field in fields(struct) if field.name not in _TABLES]
+        parts += [_row(field) for field in _keys(name, struct)]
     assert {field.name for field in fields(Sections)} == {
         "run", "plant", "controller", "estimator", "supervision", "target",
     }  # fmt: skip
@@ -171,9 +175,14 @@ def keys_of_launch_files() -> dict[str, str]:
             (getattr(inspect.type_info(field.type), "extra_json_schema", None) or {}).get("description", "")
         )
         for section, struct in SECTIONS
-        for field in fields(struct)
-        if field.name not in _TABLES and "NAME" not in section
+        for field in _keys(section, struct)
+        if "NAME" not in section
     }
+
+
+def _keys(section: str, struct: type[Struct]) -> list[FieldInfo]:
+    """The keys of a section that are no tables with a text of their own."""
+    return [field for field in fields(struct) if field.name not in _TABLES.get(section, ())]
 
 
 def _driver_row(driver: Driver) -> str:

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from msgspec.structs import fields
 
-from servonode.closed_loop.reference import launch_reference, launch_schema
+from servonode.closed_loop.reference import SECTIONS, keys_of_launch_files, launch_reference, launch_schema
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference"
 LAUNCH_FILES = sorted(
@@ -30,6 +31,20 @@ def schema() -> Draft202012Validator:
 def test_the_reference_page_is_up_to_date() -> None:
     page = (DOCS / "launch_files.md").read_text()
     assert page == launch_reference(), "run: python -m servonode.closed_loop.reference > docs/reference/launch_files.md"
+
+
+@pytest.mark.parametrize(("section", "key"), [(name, each.name) for name, struct in SECTIONS for each in fields(struct)])
+def test_every_key_is_on_the_page(section: str, key: str) -> None:
+    """In the table of its section; a table in a table has a text of its own."""
+    page = launch_reference()
+    table = page.partition(f"\n## [{section}]\n")[2].partition("\n## ")[0]
+    texts = (f"[{section}.{key}]", f"[{section}.{key}.NAME]", f"## {section}.{key}\n")
+    assert f"\n| `{key}` |" in table or any(text in page for text in texts)
+
+
+def test_keys_that_are_tables_elsewhere_are_completed() -> None:
+    """`initial` and `sensors` are tables of [plant], and keys of [estimator]."""
+    assert {"estimator.initial", "estimator.sensors"} <= set(keys_of_launch_files())
 
 
 def test_the_schema_is_up_to_date() -> None:
