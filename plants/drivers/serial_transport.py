@@ -5,6 +5,7 @@ import grp
 import os
 import select
 import stat
+import termios
 import time
 from collections import Counter
 from pathlib import Path
@@ -97,8 +98,10 @@ class SerialTransport:
         try:
             self._serial = serial.Serial(self._port, self._baud, timeout=0, write_timeout=0, exclusive=True)
             self._serial.reset_input_buffer()
-        except (serial.SerialException, OSError, ValueError) as error:
-            text = f"{self._port} cannot be opened at {self._baud} baud ({error})"
+        except (serial.SerialException, OSError, ValueError, termios.error) as error:  # the last one is no OSError
+            self.close()  # a port that was opened and could not be emptied
+            why = error.args[-1] if isinstance(error, termios.error) else error
+            text = f"{self._port} cannot be opened at {self._baud} baud ({why})"
             raise BusError(f"{text}; stop the program that uses it, or check plant.device.baud") from None
         self.lost = ""
         self._poll = select.poll()

@@ -1,9 +1,11 @@
 """Firmware on a wire: the robot of `make robot` against ours, its safe action, and every error with its remedy."""
 
+import errno
 import os
 import pty
 import subprocess
 import sys
+import termios
 import time
 import tty
 from collections.abc import Callable, Iterator
@@ -365,6 +367,38 @@ def test_a_port_that_goes_away_is_lost_and_one_that_is_back_is_opened_again(tmp_
         while came.count(b"\0") < 2:
             came += os.read(theirs, 100)
         assert cobs.unstuffed(came.split(b"\0")[1]) == b"packet"
+    transport.close()
+
+
+@pytest.mark.parametrize("call", [1, 2])
+def test_a_port_that_goes_away_while_it_is_opened_again_stays_lost_until_it_is_back(
+    call: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line is emptied twice, by pyserial and by us; where it hangs up meanwhile that is no OSError."""
+    place, calls = tmp_path / "port", iter(range(1, 9))
+    flush = termios.tcflush
+
+    def hangs_up(fd: int, queue: int) -> None:
+        if next(calls) == call:
+            raise termios.error(errno.EIO, "Input/output error")
+        flush(fd, queue)
+
+    monkeypatch.setattr(serial_transport, "REOPEN_NS", 0)
+    transport = SerialTransport(str(place), 115200)
+    with terminal() as (_, port):
+        place.symlink_to(port)
+        transport.open()
+    transport.receive(10)
+    with terminal() as (_, port):
+        place.unlink()
+        place.symlink_to(port)
+        monkeypatch.setattr(termios, "tcflush", hangs_up)
+        transport.send(b"lost")
+        assert "cannot be opened at 115200 baud (Input/output error)" in transport.lost
+        assert transport.fds == ()
+        transport.send(b"packet")
+        assert transport.lost == ""
+        assert len(transport.fds) == 1
     transport.close()
 
 
