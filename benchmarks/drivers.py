@@ -12,12 +12,16 @@ Needs a C compiler, make, and the headers of ZeroMQ and msgpack; a program that 
 """
 
 import argparse
+import atexit
 import json
+import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,8 +35,9 @@ SERVONODE = [sys.executable, "-m", "servonode.cli.main"]
 TASKS = {"pursuit": "trailer_pursuit", "reversing": "trailer_reverse"}
 LIMIT = "plant.safety.limit=5"  # N m; external plants need one, and this one never acts
 WAIT_S = 600
+DURATION_S = 24.0
 WHEELS = ("encoder_left", "encoder_right", "gyroscope")
-TRUTH = ("--truth", "{build}/truth")
+TRUTH = ("--truth", "{place}/truth")
 HITCH, CAMERA = "hitch_potentiometer", ("camera_x", "camera_y")
 
 
@@ -47,23 +52,34 @@ class NotHere(Exception):
     """Why a machine is not available on this computer."""
 
 
+@cache
+def built(folder: str, target: str) -> Path:
+    """A machine's program, built by the Makefile of its folder."""
+    build = tempfile.mkdtemp(prefix="servonode-drivers-")
+    atexit.register(shutil.rmtree, build, ignore_errors=True)
+    own = f"SERVONODE={' '.join(SERVONODE)}"
+    made = ["make", "-C", str(ROOT / folder), f"BUILD={build}", own, f"{build}/{target}"]
+    done = subprocess.run(made, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NotHere(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "make failed")
+    return Path(build, target)
+
+
 @contextmanager
 def program(folder: str, target: str, settings: tuple[str, ...], *words: str) -> Iterator[Met]:
-    """A machine's program, built by the Makefile of its folder and started."""
-    with tempfile.TemporaryDirectory() as build:
-        own = f"SERVONODE={' '.join(SERVONODE)}"
-        made = ["make", "-C", str(ROOT / folder), f"BUILD={build}", own, f"{build}/{target}"]
-        done = subprocess.run(made, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise NotHere(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "make failed")
-        machine = subprocess.Popen([f"{build}/{target}", *(word.replace("{build}", build) for word in words)],
-                                   stdout=subprocess.DEVNULL)  # fmt: skip
+    """A machine's program, started with these words; in them and in the settings {place} is a folder of its own."""
+    with tempfile.TemporaryDirectory() as place:
+        command = [str(built(folder, target)), *(word.replace("{place}", place) for word in words)]
+        machine = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:
-            truth = Path(build, "truth") if TRUTH[1] in words else None
-            yield Met((LIMIT, *(setting.replace("{build}", build) for setting in settings)), truth)
+            if folder == "firmware":
+                assert machine.stdout is not None
+                machine.stdout.readline()  # it serves
+            truth = Path(place, "truth") if TRUTH[1] in words else None
+            yield Met((LIMIT, *(setting.replace("{place}", place) for setting in settings)), truth)
         finally:
             machine.terminate()
-            machine.wait()
+            machine.communicate()
 
 
 @contextmanager
@@ -83,10 +99,17 @@ def alone(pty: str, *names: str) -> Any:
     return program("firmware", "robot", settings, "--pty", pty, "--readings", *TRUTH)
 
 
+def free_address() -> str:
+    """A UDP address at which nobody receives."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as found:
+        found.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{found.getsockname()[1]}"
+
+
 def ways() -> Mapping[str, Any]:
     """By the name of each row, what makes its machine."""
-    udp, pty = "127.0.0.1:19875", "{build}/robot.pty"
-    ends = ("ipc://{build}/state", "ipc://{build}/applied")
+    udp, pty = free_address(), "{place}/robot.pty"
+    ends = ("ipc://{place}/state", "ipc://{place}/applied")
     return {
         "equations": nothing(),
         "C, libzmq": program("examples", "external_plant", (
@@ -174,7 +197,7 @@ def table(task: str, duration: float) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the tables")
-    parser.add_argument("--duration", type=float, default=24.0, metavar="SECONDS", help="of each run (24)")
+    parser.add_argument("--duration", type=float, default=DURATION_S, metavar="SECONDS", help="of each run (24)")
     options = parser.parse_args()
     tables = {name: table(task, options.duration) for name, task in TASKS.items()}
     if options.json:
