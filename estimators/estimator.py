@@ -8,6 +8,7 @@ by bit, for a prediction over many steps is that over each of them.
 
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
+from math import isnan
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from servonode.estimators.rejections import Rejections, Streak
 from servonode.estimators.settings import EstimatorSettings
 
 Array = npt.NDArray[np.float64]
+LARGEST = float(np.finfo(float).max)  # a message carries finite numbers alone
 
 
 class Told(NamedTuple):
@@ -48,13 +50,15 @@ class Instant:
 class Estimator:
     """Mean and covariance of a machine's state, from its inputs and readings.
 
-    x (n_x,), P (n, n): the newest. counts: `late_readings`, older than what is kept, and `early_readings`, of a step
+    x (n_x,), P (n, n): the newest. came: the sensors of whose readings the last `advance` took one, used or rejected.
+    counts: `late_readings`, older than what is kept, and `early_readings`, of a step
     that has not come yet, `rejected_SENSOR`, beyond the gate. A reading counts as rejected or not when it comes.
     """
 
     def __init__(self, settings: EstimatorSettings, kalman: Filter) -> None:
         self.settings = settings
         self.counts: Counter[str] = Counter()
+        self.came: frozenset[str] = frozenset()
         self.surprises: dict[
             str, float
         ] = {}  # of the readings that came last and were used, by sensor: squares, see `Filter.correct`
@@ -65,6 +69,7 @@ class Estimator:
         self._filter = kalman
         self._number = {settings.sensors[i].name: i for i in settings.used}
         self._sizes = (len(settings.mean), len(settings.input_noise), len(settings.sensors))
+        self._before = np.zeros(self._sizes[0]), np.zeros((self._sizes[0] - 1,) * 2)  # newest x and P before `advance`
         self._past: deque[Instant] = deque()
         self._free: list[Instant] = []
         self.begin(0)
@@ -89,13 +94,7 @@ class Estimator:
 
     def begin(self, k: int) -> None:
         """Forget everything; the start is that of plant step k."""
-        self._free += self._past
-        self._past.clear()
-        first = self._instant(k, np.zeros(self._sizes[1]))
-        first.x[:] = self.settings.mean
-        np.fill_diagonal(first.P, self.settings.deviation**2)
-        self._past.append(first)
-        self._oldest = k  # step from which on readings are taken
+        self._restart(k, self.settings.mean, np.diag(self.settings.deviation**2))
         self.surprises = {}
         self.rejections.begin(k)
         self.tell()
@@ -106,13 +105,7 @@ class Estimator:
         spread (m, n): independent ways in which the state may have moved, each to a standard deviation. The past is
         forgotten.
         """
-        x, P = self.x.copy(), self.P.copy()
-        self._free += self._past
-        self._past.clear()
-        first = self._instant(k, np.zeros(self._sizes[1]))
-        first.x[:], first.P[:] = x, P + spread.T @ spread
-        self._past.append(first)
-        self._oldest = k
+        self._restart(k, self.x.copy(), self.P + spread.T @ spread)
         self.rejections.begin(k)
 
     @property
@@ -128,16 +121,18 @@ class Estimator:
     def tell(self) -> Told:
         """What the readings were worth that came since this was asked last."""
         rejected = {name: float(n) for name, n in self._rejected.items()}
-        told = Told(self._innovations, self._nis, self._taken, rejected)
+        told = Told(self._innovations, min(self._nis, LARGEST), self._taken, rejected)
         self._innovations, self._nis, self._taken, self._rejected = {}, 0.0, 0, Counter()
         return told
 
     def advance(self, k: int, u: Array, readings: Mapping[str, Sequence[float]]) -> bool:
         """Go on to step k, up to which the inputs u acted, with readings NAME -> (step, value, step, value, ...).
 
-        Whether the estimate is finite; one that is not stays as it was before.
+        Whether the estimate is finite; one that is not stays as it was before, and the past is forgotten, with the
+        readings that made it diverge.
         """
         past = self._past
+        self._before[0][:], self._before[1][:] = self.x, self.P
         first = len(past)
         if k > self.k or len(past) == 1:
             past.append(self._instant(k, u))
@@ -147,9 +142,23 @@ class Estimator:
                 at = self._take(name, int(measured), value, came)
                 first = min(first, at)
         finite = self._run(first)
+        self.came = frozenset(self.settings.sensors[i].name for _, i in came)
         self._report(came)
-        self._forget()
+        if finite:
+            self._forget()
+        else:
+            self._restart(self.k, *self._before)
+            self._oldest = self.k + 1
         return finite
+
+    def _restart(self, k: int, x: Array, P: Array) -> None:
+        """The past begins at step k, with this mean and covariance."""
+        self._free += self._past
+        self._past.clear()
+        first = self._instant(k, np.zeros(self._sizes[1]))
+        first.x[:], first.P[:] = x, P
+        self._past.append(first)
+        self._oldest = k  # step from which on readings are taken
 
     def _take(self, name: str, k: int, value: float, came: list[tuple[Instant, int]]) -> int:
         """Put a reading at its instant; the number of the instant from which on the filter must go again."""
@@ -173,24 +182,30 @@ class Estimator:
         return at
 
     def _run(self, first: int) -> bool:
-        """Filter from the instant of this number on to the newest."""
-        step_s = self.settings.step_ns / 1e9
+        """Filter from the instant of this number on to the newest, or to one that is not finite; whether none is."""
         for i in range(max(first, 1), len(self._past)):
-            before, now = self._past[i - 1], self._past[i]
-            now.x[:], now.P[:] = before.x, before.P
-            finite = self._filter.predict(before.k, now.k - before.k, now.x, now.u, now.P)
-            if finite and now.which:
-                t = now.k * step_s
-                now.rejected = self._filter.correct(t, now.x, now.u, now.P, now.which, now.z, now.missed, now.squares)
-                finite = bool(np.isfinite(now.x).all() and np.isfinite(now.P).all())
+            try:
+                finite = self._filter_on(self._past[i - 1], self._past[i])
+            except np.linalg.LinAlgError:  # the covariance overflows, or has no root any more
+                return False
             if not finite:
-                now.x[:], now.P[:] = before.x, before.P
                 return False
         return True
+
+    def _filter_on(self, before: Instant, now: Instant) -> bool:
+        """Filter from an instant to the next one; whether that is finite."""
+        now.x[:], now.P[:] = before.x, before.P
+        finite = self._filter.predict(before.k, now.k - before.k, now.x, now.u, now.P)
+        if finite and now.which:
+            t = now.k * (self.settings.step_ns / 1e9)
+            now.rejected = self._filter.correct(t, now.x, now.u, now.P, now.which, now.z, now.missed, now.squares)
+            finite = bool(np.isfinite(now.x).all() and np.isfinite(now.P).all())
+        return finite
 
     def _report(self, came: list[tuple[Instant, int]]) -> None:
         """Keep what is to be told of the readings that came last."""
         sensors = self.settings.sensors
+        came = [(instant, i) for instant, i in came if not isnan(instant.squares[i])]  # those that the filter came to
         self._innovations |= {sensors[i].name: float(instant.missed[i]) for instant, i in came}
         used = [(instant, i) for instant, i in came if i not in instant.rejected]
         self.surprises = {sensors[i].name: float(instant.squares[i]) for instant, i in used}
@@ -215,5 +230,5 @@ class Estimator:
         instant.k = k
         instant.u[:] = u
         instant.which, instant.rejected = [], ()
-        instant.P[:] = 0.0
+        instant.squares[:] = np.nan
         return instant

@@ -11,7 +11,10 @@ Array = npt.NDArray[np.float64]
 
 
 class Filter(Protocol):
-    """A filter of one machine. The mean x (n_x,) is a kernel state; x and the covariance P (n, n) change in place."""
+    """A filter of one machine. The mean x (n_x,) is a kernel state; x and the covariance P (n, n) change in place.
+
+    Both raise LinAlgError where the covariance allows no step, because it overflows or has lost its sign.
+    """
 
     def predict(self, k: int, n: int, x: Array, u: Array, P: Array) -> bool:
         """Take them from plant step k on over n steps under held inputs; whether they are still finite."""

@@ -76,8 +76,9 @@ class UnscentedKalmanFilter:
         off, off_x = seen - mean, points[:, :-1] - self._means @ points[:, :-1]
         S = (off.T * self._weights) @ off + self._R[np.ix_(used, used)]
         root = np.linalg.cholesky(S)
-        gain_root = solve_triangular(root, (off.T * self._weights) @ off_x, lower=True)  # K root, transposed
-        parts = solve_triangular(root, missed[used], lower=True)
+        across = (off.T * self._weights) @ off_x
+        gain_root = solve_triangular(root, across, lower=True, check_finite=False)  # K root, transposed
+        parts = solve_triangular(root, missed[used], lower=True, check_finite=False)
         squares[used] = parts**2
         x[:-1] += gain_root.T @ parts
         P -= gain_root.T @ gain_root

@@ -9,8 +9,10 @@ from filterpy.kalman import KalmanFilter
 from numpy.testing import assert_allclose
 
 from servonode.estimators.estimator import Estimator
+from servonode.estimators.filter import wrapped
 from servonode.estimators.kalman import ExtendedKalmanFilter
 from servonode.estimators.settings import EstimatorSettings, Gate
+from servonode.estimators.unscented import UnscentedKalmanFilter
 from servonode.mechanics import Model, coordinate, input_, parameter, sensor
 from servonode.mechanics.observer import Observer, load_observer
 from servonode.plants import MachineSource, find_machine
@@ -35,6 +37,25 @@ def cart() -> Model:
             sensor("ruler", "position", x, "m", noise=0.02),
             sensor("tachometer", "speed", x.rate, "m/s", noise=0.1),
             sensor("accelerometer", "acceleration", x.acceleration, "m/s^2", noise=0.3),
+        ),
+    )
+
+
+def wheel() -> Model:
+    """A wheel with two compasses."""
+    a = coordinate("a", "angle", "rad")
+    J = parameter("J", "moment of inertia", "kg*m^2", default=1.0, above=0)
+    U = input_("U", "torque", "N*m")
+    return Model(
+        name="wheel",
+        description="a wheel that turns",
+        parameters=(J,),
+        coordinates=(a,),
+        kinetic=J * a.rate**2 / 2,
+        inputs={U: a.rate},
+        sensors=(
+            sensor("compass", "angle", a, "rad", noise=0.02, wraps=True),
+            sensor("late", "angle", a, "rad", noise=0.05, delay=0.05, wraps=True),
         ),
     )
 
@@ -203,3 +224,54 @@ def test_a_reading_between_two_instants_splits_the_way_and_an_old_one_is_counted
     for k in range(220, 2000, 10):
         ours.advance(k, u, {"ruler": [k - 23, 0.0]})
     assert len(ours._past) + len(ours._free) <= known + 10  # the past is bounded, and used again
+
+
+@pytest.mark.parametrize("kind", [ExtendedKalmanFilter, UnscentedKalmanFilter])
+@pytest.mark.parametrize("k", [50, 100], ids=["late", "of the newest instant before"])
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_an_estimate_that_diverges_stays_as_it_was_and_goes_on_from_there(k: int, kind: Any) -> None:
+    """After a reading of 1e200 rad the motion overflows a step later, and the filter comes to no instant behind it."""
+    observer = observer_of("diff_drive_trailer")
+    stated = settings(observer, state_noise=np.full(observer.n, 0.02))
+    ours, u = Estimator(stated, kind(observer, stated)), np.array([0.02, 0.01])
+    for j in range(11):
+        assert ours.advance(10 * j, u, {"gyroscope": [10.0 * j, 0.01 * j]})
+    x, P = ours.x.copy(), ours.P.copy()
+    ours.tell()
+    assert not ours.advance(110, u, {"encoder_left": [float(k), 1e200], "gyroscope": [110.0, 0.1]})
+    assert ours.k == 110
+    assert ours.x.tobytes() == x.tobytes()
+    assert ours.P.tobytes() == P.tobytes()
+    told = ours.tell()
+    assert told.innovations == {"encoder_left": pytest.approx(1e200)}
+    assert told.taken == 1
+    assert np.isfinite(told.nis)
+    assert ours.advance(120, u, {"encoder_left": [105.0, 0.0], "gyroscope": [120.0, 0.1]})
+    assert ours.counts == {"late_readings": 1}
+    assert ours.deviations == pytest.approx(np.sqrt(np.diag(P)), rel=0.1)
+
+
+@pytest.mark.parametrize("kind", [ExtendedKalmanFilter, UnscentedKalmanFilter])
+@pytest.mark.parametrize("gate", [None, 4.0])
+def test_an_angle_that_is_read_from_minus_pi_to_pi_is_followed_over_the_seam(gate: float | None, kind: Any) -> None:
+    """A wheel turns four times at 3 rad/s; a second compass reads it 50 ms late."""
+    from servonode.mechanics.cache import key_of
+    from servonode.mechanics.machine import load_machine
+
+    key = key_of("test of a wheel", Path(__file__).read_text())
+    observer = load_observer(load_machine(key, wheel, {}), key, wheel, "rk4")
+    more = {"gate": Gate((gate,) * 2, (200,) * 2)} if gate else {}
+    stated = settings(observer, mean=np.array([0.3, 2.5, 0.0]), state_noise=np.array([0.0, 0.2]), **more)
+    ours, rng, worth = Estimator(stated, kind(observer, stated)), np.random.default_rng(1), []
+    for k in range(0, 8400, 10):
+        readings = {"compass": [k, wrapped(3e-3 * k + rng.normal(0, 0.02))]}
+        if k >= 50:
+            readings["late"] = [k - 50, wrapped(3e-3 * (k - 50) + rng.normal(0, 0.05))]
+        assert ours.advance(k, np.zeros(1), readings)
+        told = ours.tell()
+        worth.append((told.nis, told.taken))
+        assert k < 100 or abs(ours.x[0] - 3e-3 * k) < 5 * ours.deviations[0]
+    assert ours.x[1] == pytest.approx(3.0, abs=0.2)
+    assert not ours.shut_out
+    nis, taken = np.sum(worth[100:], axis=0)
+    assert nis / taken == pytest.approx(1.0, abs=0.1)
