@@ -57,11 +57,13 @@ class Rejected(Protocol):
 class Filtering(Protocol):
     """An estimator of a machine's state, as in `servonode.estimators`: mean x (n_x,), standard deviations (n,).
 
-    surprises: of the readings that came last and were used, by sensor: the square of the innovation in units of its
-    variance. rejected: of the sensors whose newest reading the gate rejected. shut_out: why the estimate is not to be
-    trusted, as the gate rejects a sensor for too long; empty: it is. counts: of readings, by what became of them.
+    came: the sensors of whose readings the last `advance` took one; it takes none that is older than what it keeps of
+    the past. surprises: of the readings that came last and were used, by sensor: the square of the innovation in units
+    of its variance. rejected: of the sensors whose newest reading the gate rejected. shut_out: why the estimate is not
+    to be trusted, as the gate rejects a sensor for too long; empty: it is. counts: of readings, by what became of them.
     """
 
+    came: frozenset[str]
     surprises: dict[str, float]
     counts: Counter[str]
 
@@ -121,6 +123,7 @@ class Estimated:
         self._fresh = True  # a handshake has begun, and no message has come since
         self._silent: dict[str, int] = {}  # for how many steps each sensor in use has given nothing, in this handshake
         self._unread: set[str] = set()  # the sensors in use that have given nothing in this handshake
+        self._late: set[str] = set()  # those that last gave a reading which was too old to be taken
         self._fits: dict[str, int] = {}  # step of the newest reading of each sensor that fitted
         self._u = np.zeros(len(terms.inputs))
 
@@ -180,10 +183,15 @@ class Estimated:
         return ""
 
     def _count_silence(self, k: int, readings: Mapping[str, Sequence[float]]) -> None:
-        """Count the steps without a reading of each sensor, as far as messages cover them: a stall does not count."""
+        """Count the steps without a reading of each sensor, as far as messages cover them: a stall does not count.
+
+        A reading that is too old to be taken is none.
+        """
         passed, self._k = min(k - self._k, max(self._terms.misfit // LEAST_MESSAGES, 1)), k
+        came = self._filter.came
+        self._late = {name for name in self._silent if name not in came and (name in self._late or readings.get(name))}
         for name in self._silent:
-            if readings.get(name):
+            if name in came:
                 self._silent[name] = 0
                 if name not in self._filter.rejected:
                     self._unread.discard(name)
@@ -217,7 +225,7 @@ class Estimated:
             self._filter.go_on(min(known, state.k), self._terms.unseen(self._filter.x, self._u, seconds))
         self._src, self._fresh = state.src, False
         self._silent, self._fits = (dict.fromkeys(self._terms.silence, each) for each in (0, state.k))
-        self._unread = set(self._terms.silence)
+        self._unread, self._late = set(self._terms.silence), set()
         self._k = state.k
 
     def _awaited(self) -> str:
@@ -246,9 +254,14 @@ class Estimated:
         """The fault of a sensor in use that gives nothing any more."""
         for name, most in self._terms.silence.items():
             silent = self._silent[name]
-            if silent > most:
-                text = f"no reading of {name} for {silent * self._terms.step:.3g} s; check the sensor and its "
-                return "sensor_lost", f"{text}wires, or leave it out of [estimator] sensors, or raise sensor_timeout"
+            if silent <= most:
+                continue
+            seconds = f"{silent * self._terms.step:.3g} s"
+            if name in self._late:
+                text = f"every reading of {name} for {seconds} was too old to be used; give the delay of the sensor in "
+                return "sensor_lost", f"{text}[plant.sensors.{name}], or leave it out of [estimator] sensors"
+            text = f"no reading of {name} for {seconds}; check the sensor and its wires, or leave it out of "
+            return "sensor_lost", f"{text}[estimator] sensors, or raise sensor_timeout"
         return None
 
     def _unfitting(self, k: int) -> Fault | None:

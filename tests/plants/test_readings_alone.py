@@ -196,12 +196,54 @@ def test_a_sensor_may_stay_away_for_as_long_as_the_launch_file_says() -> None:
     assert after(plant, board, 3, lambda: board.readings("encoder_left", "encoder_right"))[0] == "sensor_lost"
 
 
+def test_readings_that_are_too_old_to_be_used_are_no_readings(loop: ClosedLoop) -> None:
+    """A gyroscope whose readings take half a second, of which the launch file knows nothing."""
+    board = Board(loop)
+    plant = believed(board)
+    assert after(plant, board, 60) == ("", "")
+    late = lambda: board.readings() | {"gyroscope": [board.k - 500.0, 0.0]}  # noqa: E731
+    name, text = after(plant, board, 13, late)
+    assert name == "sensor_lost"
+    assert text.startswith("every reading of gyroscope for 0.12 s was too old to be used; give the delay of the sensor")
+    assert plant.counts["late_readings"] == 12
+
+
+def test_a_machine_whose_sensor_has_given_old_readings_alone_is_not_known(loop: ClosedLoop) -> None:
+    board = Board(loop)
+    plant = plant_on(board)
+    for k in range(70):
+        old = {"gyroscope": [board.k - 490.0, 0.0]} if k >= 60 else {}
+        board.says(board.readings("encoder_left", "encoder_right") | old)
+        assert not plant.connected()
+    assert "every reading of gyroscope for " in plant.no_answer_reason()
+
+
 def test_a_stall_of_the_machine_is_no_silence_of_a_sensor(loop: ClosedLoop) -> None:
     board = Board(loop)
     plant = believed(board)
     board.k += 90
     board.now += 90 * MS
     assert after(plant, board, 3, lambda: board.readings("encoder_left", "encoder_right")) == ("", "")
+
+
+def test_a_late_reading_that_makes_the_filter_diverge_is_a_fault_and_the_estimate_stays(loop: ClosedLoop) -> None:
+    board = Board(loop)
+    plant = believed(board)
+    assert after(plant, board, 20) == ("", "")
+    before, deviations = plant.x.copy(), list(plant.read().estimate.std.values())  # type: ignore[union-attr]
+    wrong = lambda: board.readings("gyroscope") | {"encoder_left": [board.k - 45.0, 1e200]}  # noqa: E731
+    name, text = after(plant, board, 1, wrong)
+    assert (name, text[:36]) == ("estimate", "the estimate is no longer finite: th")
+    assert np.array_equal(plant._readings.estimated.mean, before[:-1])  # type: ignore[union-attr]
+    worth = plant.read().estimate
+    assert worth is not None
+    assert list(worth.std.values()) == deviations
+    assert np.isfinite([*worth.innovation.values(), *worth.consistency.values()]).all()
+    plant.connect(4243, board.k)
+    board.says()
+    assert plant.connected()
+    assert after(plant, board, 20) == ("", "")
+    assert plant.x == pytest.approx(before, abs=0.01, nan_ok=True)
 
 
 def test_a_host_that_sleeps_while_it_takes_messages_does_not_take_all_later_ones_for_old(loop: ClosedLoop) -> None:
