@@ -26,16 +26,21 @@ def sends_readings(launch: LaunchFile) -> bool:
 
 
 def check_device_readings(launch: LaunchFile, estimation: Estimation | None) -> None:
-    """Refuse a machine that sends readings alone where its state could not be estimated.
+    """Refuse a machine whose state could not be estimated, as it sends no readings, or readings alone.
 
     Raises:
-        LaunchError: there is no [estimator], the plant node may be restarted, or a name does not fit.
+        LaunchError: packets of the state with an [estimator]; readings alone without one, or with a plant node that
+            may be restarted; a name that does not fit.
     """
     if estimation is not None:
         names = [estimation.settings.sensors[i].name for i in estimation.settings.used]
         check_names(launch.file, "estimator.sensor_timeout", _keys(launch).sensor_timeout, names)
         std_limits(launch, estimation)
     if not sends_readings(launch):
+        if estimation is not None and find_driver(launch.plant.driver).transport is not None:
+            text = f'packets of driver = "{launch.plant.driver}" carry the state or readings, never both; give '
+            text += f'{SECTION}.{KEY} = "{READINGS}" with firmware that sends its readings, or leave this section out'
+            raise LaunchError(launch.file, "estimator", None, text)
         return
     if estimation is None:
         text = (

@@ -18,6 +18,7 @@ from servonode.nodes.driver import driven_plant
 from servonode.plants.drivers.device import DevicePlant
 from servonode.plants.drivers.packet_link import RESOLUTION, PacketLink
 from servonode.plants.drivers.terms import terms_of
+from tests.helpers.extras import MUJOCO, NO_MUJOCO
 from tests.helpers.firmware import ESTIMATED
 
 SENSORS = ("encoder_left", "encoder_right", "gyroscope")
@@ -490,6 +491,31 @@ def test_readings_alone_need_an_estimator_and_a_driver_that_can_do_with_them() -
     own = resolve(read_launch("trailer_pursuit", [*ESTIMATED]), strict=False)
     assert own.device_estimate is None
     assert any("plant.device.sends is not used" in each for each in remarks(own.launch, own.machine, own.start))
+
+
+@pytest.mark.parametrize(
+    "driver", [("serial", 'plant.device.port="/dev/null"'), ("udp", 'plant.device.address="127.0.0.1:1"')]
+)
+@pytest.mark.parametrize("mode", ["realtime", "lockstep"])
+def test_an_estimator_of_a_machine_that_sends_packets_of_its_state_is_refused(driver: Any, mode: str) -> None:
+    """There are no readings beside the state in a packet, so nothing could ever be estimated."""
+    name, place = driver
+    words = [f"plant.driver={name}", place, f"run.mode={mode}", "run.speed=1"]
+    with pytest.raises(LaunchError) as refused:
+        resolve(read_launch("trailer_estimated", words), strict=False)
+    assert (refused.value.section, refused.value.key) == ("estimator", None)
+    text = str(refused.value)
+    assert text.startswith(f'trailer_estimated [estimator]: packets of driver = "{name}" carry the state or readings')
+    assert 'give plant.device.sends = "readings"' in text
+    assert resolve(read_launch("trailer_estimated", [*words, "plant.device.sends=readings"]), strict=False).estimation
+
+
+@pytest.mark.parametrize("driver", ["simulated", "loopback", "mujoco", "external"])
+def test_an_estimator_of_a_machine_that_sends_readings_beside_its_state_is_not(driver: str) -> None:
+    if driver == "mujoco" and not MUJOCO:
+        pytest.skip(NO_MUJOCO)
+    words = [f"plant.driver={driver}", "run.speed=1", "plant.safety.limit=0.4"]
+    assert resolve(read_launch("trailer_estimated", words), strict=False).device_estimate is None
 
 
 def test_a_machine_that_does_the_other_is_named(loop: ClosedLoop) -> None:
