@@ -33,7 +33,9 @@ def test_the_reference_page_is_up_to_date() -> None:
     assert page == launch_reference(), "run: python -m servonode.closed_loop.reference > docs/reference/launch_files.md"
 
 
-@pytest.mark.parametrize(("section", "key"), [(name, each.name) for name, struct in SECTIONS for each in fields(struct)])
+@pytest.mark.parametrize(
+    ("section", "key"), [(name, each.name) for name, struct in SECTIONS for each in fields(struct)]
+)
 def test_every_key_is_on_the_page(section: str, key: str) -> None:
     """In the table of its section; a table in a table has a text of its own."""
     page = launch_reference()
