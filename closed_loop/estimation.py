@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
+from servonode.bus.messages import MAX_ITEMS
 from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.launch_file import LaunchError, check_names, per_name, worded
 from servonode.closed_loop.launch_keys import Estimator as Keys
@@ -25,6 +26,7 @@ from servonode.plants import MachineSource
 from servonode.plants.sensors import SensorEffects, SensorSuite
 
 Array = npt.NDArray[np.float64]
+MOST_READINGS = MAX_ITEMS // 2 - 1  # of a sensor in a state message; rounded to steps, one more than expected may come
 LONGEST_PAST = 100_000  # plant steps that readings may be late by
 COUNTED = ("nis", "readings", "nees", "dimensions")
 SPARE = 2  # control periods of the past that are kept beyond the slowest sensor,
@@ -126,6 +128,13 @@ def _effects(launch: LaunchFile, sensor: SensorDescription) -> SensorEffects:
     section = f"plant.sensors.{sensor.name}"
     if period < 1:
         text = f"{sensor.rate:g} Hz is faster than the plant's steps of {step:g} s; give at most {1 / step:g}"
+        raise LaunchError(launch.file, section, "rate", text)
+    between = min(control_steps(launch), launch.plant.publish_every)  # at most, from a state message to the next
+    if between > MOST_READINGS * period:
+        text = (
+            f"{between / period:.0f} readings would come with one state message, which carries {MOST_READINGS}; give "
+        )
+        text += f"{sensor.rate:.4g} Hz only with plant.publish_every = {int(MOST_READINGS * period)} or less"
         raise LaunchError(launch.file, section, "rate", text)
     if sensor.delay > LONGEST_PAST * step:
         text = f"{sensor.delay:g} s are more than {LONGEST_PAST} plant steps; give at most {LONGEST_PAST * step:g}"

@@ -7,6 +7,7 @@ import numpy.typing as npt
 from msgspec import UNSET
 
 from servonode.bus import State
+from servonode.bus.messages import MAX_ITEMS
 from servonode.mechanics.description import unpacked
 from servonode.mechanics.machine import Machine
 from servonode.plants.drivers.applied_inputs import AppliedInputs
@@ -18,7 +19,7 @@ from servonode.plants.plant import EstimateOf
 from servonode.plants.plausible import Plausible
 
 Array = npt.NDArray[np.float64]
-KEPT = 64  # numbers kept of a sensor, two for each reading, until they are asked for
+KEPT = MAX_ITEMS  # numbers kept of a sensor, two for each reading, until they are asked for: what a message carries
 LEAD_NS, LEAD = 1e9, 1.1  # by how much a machine's clock may be ahead of ours, and the largest ratio of their rates
 
 

@@ -71,9 +71,12 @@ def test_processes_in_lockstep_have_the_table_of_a_simulation(tmp_path: Path) ->
     assert {"estimate_phi", "rejected_gyroscope"} <= set(written.splitlines()[0].split(","))
 
 
-def test_a_simulated_machine_behind_a_link_sends_its_readings(tmp_path: Path) -> None:
-    """Its clock and ours are one in lockstep, so that the estimates are the same."""
-    limits = ["plant.safety.limit=0.4", "plant.safety.arming_limit=0.057"]
+@pytest.mark.parametrize(
+    "many", [(), ("controller.period=0.1", "plant.publish_every=100", "plant.sensors.gyroscope.rate=1000")]
+)
+def test_a_simulated_machine_behind_a_link_sends_its_readings(tmp_path: Path, many: tuple[str, ...]) -> None:
+    """Its clock and ours are one in lockstep, so that the estimates are the same; also with a hundred readings each."""
+    limits = ["plant.safety.limit=0.4", "plant.safety.arming_limit=0.057", *many]
     there = run_on_processes(tmp_path, "plant.driver=loopback", *limits)
     here = run_on_processes(tmp_path, *limits)
 
@@ -163,6 +166,14 @@ REFUSED = [
     ({"plant": {"sensors": {"gyroscope": {"noise": -1.0}}}}, "plant.sensors.gyroscope", "not a number >= 0"),
     ({"plant": {"sensors": {"gyroscope": {"noise": 0.0}}}}, "plant.sensors.gyroscope", "neither noise nor quantum"),
     ({"plant": {"sensors": {"gyroscope": {"rate": 5000.0}}}}, "plant.sensors.gyroscope", "faster than the plant's"),
+    (
+        {
+            "plant": {"publish_every": 1000, "sensors": {"gyroscope": {"rate": 1000.0}}},
+            "controller": {"period": 0.15},
+        },
+        "plant.sensors.gyroscope",
+        "150 readings would come with one state message, .* 1000 Hz only with plant.publish_every = 127 or less",
+    ),
     (
         {"plant": {"sensors": {"gyroscope": {"lost_for": 2.0}}}},
         "plant.sensors.gyroscope",
