@@ -32,13 +32,14 @@ class Observing:
         estimation = closed_loop.estimation
         assert estimation is not None
         self.estimator = estimation.estimator()
-        self._lost = ""  # why the estimate cannot be used until the plant restarts; empty: it can
+        self._diverged = False  # the estimate cannot be used until the plant restarts
         settings = estimation.settings
         used = [settings.sensors[i] for i in settings.used]
         slowest = max(1e9 / each.rate / settings.step_ns if each.rate else 0.0 for each in used)
         self._most_steps = settings.horizon + round(slowest)  # steps within which the first reading must come
         self._names = ", ".join(each.name for each in used)
         self._begun, self._has_read = 0, False  # the step at which it began, and whether a reading has come since
+        self._awaits = False  # none has come for longer than the first may take
         description = estimation.observer.machine.description
         self._layout, self._columns, self._inputs = description.layout, description.columns, description.input_names
         self._outbox, self._counts = outbox, counts
@@ -73,7 +74,7 @@ class Observing:
         estimator = self.estimator
         if not self._run or (state.run != self._run and state.k < estimator.k):  # the plant has restarted
             estimator.begin(state.k)
-            self._lost, self._begun, self._has_read = "", state.k, False
+            self._diverged, self._begun, self._has_read, self._awaits = False, state.k, False, False
         self._run = state.run
         if state.std is not UNSET:  # the plant node has made an estimate
             self._has_read = True
@@ -84,20 +85,20 @@ class Observing:
             self._counts["refused_shape"] += 1
             return
         readings = {} if state.readings is UNSET else state.readings
-        if not estimator.advance(state.k, self._u, readings):
-            self._lost = NOT_FINITE
-        self._has_read = self._has_read or bool(estimator.surprises or estimator.rejected)
-        if not self._has_read and state.k - self._begun > self._most_steps:
-            self._lost = (
-                f"no reading of {self._names} has come yet; check that the machine's state messages contain them"
-            )
+        self._diverged = not estimator.advance(state.k, self._u, readings) or self._diverged
+        self._has_read = self._has_read or bool(estimator.came)
+        self._awaits = not self._has_read and state.k - self._begun > self._most_steps
         for name, number in estimator.counts.items():
             self._counts[name] = number
 
     @property
     def lost(self) -> str:
         """Why the estimate cannot be used now; empty: it can."""
-        return self._lost or self.estimator.shut_out
+        if self._diverged:
+            return NOT_FINITE
+        if self._awaits:
+            return f"no reading of {self._names} has come yet; check that the machine's state messages contain them"
+        return self.estimator.shut_out
 
     def mean(self, state: State) -> Array:
         """The estimate at a state (n,): the plant node's, where it has made one, else our own.

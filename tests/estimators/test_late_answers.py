@@ -34,9 +34,10 @@ class Run:
         self.sent: list[Message] = []
         self._recorded: list[tuple[str, Message]] = []
 
-    def states(self, *steps: int) -> None:
+    def states(self, *steps: int, mute: bool = False) -> None:
         for k in steps:
-            state = self._talk.state(k, readings={"gyroscope": [float(k), 0.01 * k], "camera_x": [float(k), 0.1]})
+            readings = {} if mute else {"gyroscope": [float(k), 0.01 * k], "camera_x": [float(k), 0.1]}
+            state = self._talk.state(k, readings=readings)
             self._plant.publish("state", state)
             self._recorded.append(("plant/state", state))
 
@@ -91,3 +92,18 @@ def test_a_replay_knows_the_states_that_were_skipped(gate: float | None) -> None
     assert (run.node.counts["rejected_gyroscope"] > 0) == bool(gate)  # which turns faster and faster
     found = replay(cast(Bag, run), closed_loop)
     assert (found.compared, found.differing_messages) == (4, 0), found.first
+
+
+def test_sensors_that_begin_late_end_the_fault_that_they_have_given_nothing_yet(closed_loop: ClosedLoop) -> None:
+    run = Run(closed_loop)
+    for k in range(0, 400, 10):
+        run.goal(k)
+        run.states(k, mute=k < 350)
+        run.work()
+    faults = [each.fault for each in run.sent if isinstance(each, Command)]
+    assert len(faults) == 40
+    assert faults[0] == ""
+    assert faults[34].startswith(
+        "no reading of encoder_left, encoder_right, gyroscope, camera_x, camera_y has come yet"
+    )
+    assert faults[35:] == [""] * 5
