@@ -179,5 +179,5 @@ def delivered(
     with deliver.Signals() as signals:
         done = deliver.make(outputs, signals)
     code = done.code(int(bool(result.faults)))
-    deliver.say(result, name, as_json, result.faults, "fault" if result.faults else "well", "", code, done)
+    deliver.say(result, name, as_json, result.faults, "fault" if result.faults else "completed", "", code, done)
     return code

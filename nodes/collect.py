@@ -8,7 +8,7 @@ from servonode.closed_loop.run import Run
 from servonode.nodes.recording import Recording, runs_of
 from servonode.nodes.topology import NODES, PLANT
 
-Ending = Literal["well", "fault", "stopped early", "broken off"]
+Ending = Literal["completed", "fault", "stopped early", "broken off"]
 
 SHOWN = (  # parts of the plant's summary that the statistics of a run contain
     "rate",
@@ -47,12 +47,12 @@ class Outcome:
         """How the run ended, in words."""
         if self.interrupted:
             return "broken off"
-        return "fault" if self.faults else "stopped early" if self.stopped else "well"
+        return "fault" if self.faults else "stopped early" if self.stopped else "completed"
 
     @property
     def exit_code(self) -> int:
         """128 plus the signal if the run was interrupted, 1 after a fault or if the plant was stopped, else 0."""
-        return 128 + self.signal if self.signal is not None else int(self.ending != "well")
+        return 128 + self.signal if self.signal is not None else int(self.ending != "completed")
 
 
 def collect(

@@ -141,7 +141,7 @@ def test_metadata_says_what_was_run_by_what(lockstep: Path) -> None:
     assert json.loads(attachments["launch.json"])["table"]["run"]["duration"] == 4
     written = launch_of_table(tomllib.loads(attachments["launch.toml"].decode()))
     assert table_of(written) == json.loads(attachments["launch.json"])["table"]
-    assert json.loads(metadata["servonode_ending"]["ended"]) == "well"
+    assert json.loads(metadata["servonode_ending"]["ended"]) == "completed"
 
 
 # info
@@ -152,7 +152,7 @@ def test_info_shows_what_is_in_it(lockstep: Path) -> None:
     found = json.loads(result.stdout)
     assert (result.returncode, found["topics"]["controller/command"], found["missing"]) == (0, 401, {})
     assert (found["rows"], found["t_end"], found["ended"], found["damage"]) == (
-        {"plant": 4001, "controller": 401}, 4.0, "well", [],
+        {"plant": 4001, "controller": 401}, 4.0, "completed", [],
     )  # fmt: skip
     events = [(each["node"], each["event"], each["text"]) for each in found["events"]]
     assert ("plant", "lifecycle", "active") in events
@@ -497,7 +497,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_run(runs: Runs, tmp_path: Pa
         assert run.popen.wait(START_S) == 1
         assert (run.printed["t"], run.printed["ended"], run.printed["faults"], run.printed["exit"]) == (
             9.0,
-            "well",
+            "completed",
             [],
             1,
         )

@@ -368,7 +368,7 @@ def test_promise_25_a_disk_that_fills_ends_the_recording_and_not_the_run(runs: R
     settings = (*COMMON, "run.duration=6", "run.speed=3")
     run = runs.start(LAUNCH, *settings, limits={resource.RLIMIT_FSIZE: 200_000})
     assert run.popen.wait(START_S) == 1  # for the data, of a run that completed
-    assert (run.printed["t"], run.printed["ended"], run.printed["faults"]) == (6.0, "well", [])
+    assert (run.printed["t"], run.printed["ended"], run.printed["faults"]) == (6.0, "completed", [])
     (spool,) = run.spools()
     assert run.stderr.count("cannot be written") == 2
     assert f"[writer] {spool}: cannot be written (File too large)" in run.stderr
@@ -391,7 +391,7 @@ def test_the_record_of_a_run_whose_folder_was_removed_is_saved_elsewhere(
     going(run, 0.2)
     shutil.rmtree(folder)
     assert run.popen.wait(START_S) == 1
-    assert (run.printed["t"], run.printed["ended"], run.printed["exit"]) == (3.0, "well", 1)
+    assert (run.printed["t"], run.printed["ended"], run.printed["exit"]) == (3.0, "completed", 1)
     assert f"servonode: {folder / 'a.csv'}: cannot be written (No such file or directory)" in run.stderr
     saved = Path(run.stderr.partition("servonode recover ")[2].split()[0])
     try:

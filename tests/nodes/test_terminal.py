@@ -193,7 +193,7 @@ def test_a_picture_that_cannot_be_drawn_leaves_data_and_result(tmp_path: Path, m
     result = CliRunner().invoke(main, [*words, "--report", str(tmp_path / "a.png")])
     assert result.exit_code == 1
     printed = json.loads(result.stdout)
-    assert (printed["t"], printed["ended"], printed["exit"], printed["faults"]) == (0.1, "well", 1, [])
+    assert (printed["t"], printed["ended"], printed["exit"], printed["faults"]) == (0.1, "completed", 1, [])
     assert f"servonode: {tmp_path}/a.png: cannot be made (ValueError: no such font)" in result.stderr
     assert len((tmp_path / "a.csv").read_text().splitlines()) == 102
 

@@ -117,7 +117,7 @@ def test_a_summary_is_what_the_whole_recording_says(recording: Path) -> None:
         name: known[name] for name in ("run", "machine", "program", "mode", "ended", "begin_ns")
     }
     assert found["duration"] == pytest.approx((known["end_ns"] - known["begin_ns"]) / 1e9)
-    assert (found["ended"], found["faults"], found["damage"]) == ("well", [], "")  # of less than one chunk, too
+    assert (found["ended"], found["faults"], found["damage"]) == ("completed", [], "")  # of less than one chunk, too
 
 
 def test_the_list_says_what_each_file_is_and_why_it_is_not_shown(page: PageProcess) -> None:
@@ -127,7 +127,7 @@ def test_the_list_says_what_each_file_is_and_why_it_is_not_shown(page: PageProce
         "whole.mcap", "cut.mcap", "begin.mcap", "<b>odd name & 'all'.mcap", "code_True.mcap",
     }  # fmt: skip
     assert found["whole.mcap"]["machine"] == "diff_drive_trailer"
-    assert found["whole.mcap"]["ended"] == "well"
+    assert found["whole.mcap"]["ended"] == "completed"
     assert "its end is cut off" in found["cut.mcap"]["damage"]
     assert problems["text.mcap"].startswith("not a recording")
     assert "not a recording of servonode (other 1.0)" in problems["foreign.mcap"]

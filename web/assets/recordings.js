@@ -84,6 +84,6 @@ function size(bytes) {
 function ending({ problem, waits, faults, ended, damage }) {
   if (problem) return [`not shown: ${problem}`, "soft"];
   if (waits) return ["not read yet", "soft"];
-  const how = faults.length ? `fault: ${faults.join(", ")}` : ended === "well" ? "completed" : damage ? "" : ended;
+  const how = faults.length ? `fault: ${faults.join(", ")}` : damage && ended !== "completed" ? "" : ended;
   return [[how, damage].filter(Boolean).join("; "), faults.length || damage ? "bad" : ""];
 }
