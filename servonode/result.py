@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -16,13 +15,14 @@ import numpy as np
 from servonode.closed_loop.run import Array
 from servonode.closed_loop.run import Run as Columns
 from servonode.errors import StatementError, did_you_mean, plain
+from servonode.mechanics.description import Quantity
 from servonode.tables import Row, Tabular
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PANEL = (7.0, 2.1)  # in; of each axis of a plot
-LABEL = 30  # characters of a line of an axis label
+ACROSS = PANEL[0] - 0.9  # in; of such an axis beside its ticks
 FORMATS = {"png"}  # in which a notebook shows a figure
 BY_NAME = ("state", "input", "residual", "residual_max", "scale", "program_state")  # of the fields of a run
 NUMBERS = (int, float, np.integer, np.floating)
@@ -83,7 +83,8 @@ class Run(Columns):
 
         Args:
             quantities: names of states, inputs, outputs, residuals (`residual_NAME`), targets (`target_NAME`), watches
-                or `energy`; several with commas between share an axis, as in `run.plot("phi", "U1,U2")`.
+                or `energy`; several with commas between share an axis, as in `run.plot("phi", "U1,U2")`. Above each
+                axis stands what it shows, in words with symbol and unit.
                 None: the report's picture, with the machine's views.
             against: the quantity on the horizontal axis; by default the time t [s].
 
@@ -97,8 +98,8 @@ class Run(Columns):
         >>> import servonode
         >>> run = servonode.simulate("trailer_pursuit", run__duration=2.0)
         >>> figure = run.plot("phi", "U1,U2")
-        >>> [axis.get_ylabel() for axis in figure.axes]
-        ['hitch angle, trailer relative\\nto robot, unwrapped\\nphi [rad]', 'U1, U2 [N m]']
+        >>> figure.axes[0].get_title(loc="left"), figure.axes[1].get_legend().get_texts()[0].get_text()
+        ('hitch angle $\\\\varphi$ [rad]', '$U_{1}$')
         """
         if not quantities and against != "t":
             raise StatementError(
@@ -227,7 +228,8 @@ def _panels(run: Columns, groups: Sequence[str], against: str) -> "Figure":
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from servonode.views.report import STYLE
+    from servonode.views.heads import Head
+    from servonode.views.sheet import PRINT
 
     known = _Quantities.of(run)
     across = known.values(against)
@@ -235,41 +237,37 @@ def _panels(run: Columns, groups: Sequence[str], against: str) -> "Figure":
     for name in (name for group in named for name in group):
         known.values(name)
     with mpl.rc_context():
-        mpl.rcParams.update(STYLE)
+        mpl.rcParams.update(PRINT)
         figure = Figure(figsize=(PANEL[0], PANEL[1] * len(named) + 0.5), layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.subplots(len(named), 1, sharex=True, squeeze=False)[:, 0]
         for axis, names in zip(axes, named, strict=True):
-            for name in names:
-                axis.plot(across, known.values(name), label=name)
-            axis.set_ylabel(known.label(names))
+            lines = [axis.plot(across, known.values(name), label=known.symbol(name))[0] for name in names]
             axis.ticklabel_format(useOffset=False)
             axis.margins(x=0)
-            if len(names) > 1:
-                axis.legend(loc="best")
-        axes[-1].set_xlabel(known.label([against]))
-        figure.align_ylabels(axes)
+            symbols = [line.get_label() for line in lines] if len(lines) > 1 else []
+            Head.of(known.title(names), symbols, ACROSS).draw(axis, lines)
+        axes[-1].set_xlabel(known.title([against]))
     return figure
 
 
 @dataclass(frozen=True)
 class _Quantities:
-    """What can be plotted of a run: its columns, outputs and targets by name, with units and descriptions."""
+    """What can be plotted of a run: its columns, outputs and targets by name, and what each of them is."""
 
     columns: dict[str, Array]
-    units: dict[str, str]
-    descriptions: dict[str, str]
+    known: dict[str, Quantity]
 
     @classmethod
     def of(cls, run: Columns) -> Self:
-        description = run.closed_loop.machine.description
-        quantities = (*description.state, *description.inputs, *description.outputs)
+        description, control = run.closed_loop.machine.description, run.closed_loop.control
         columns = {**run.columns, **run.state, **run.outputs()}
         columns |= {f"target_{name}": values for name, values in run.targets().items()}
-        units = run.units | {each.name: each.unit for each in quantities}
-        described = {each.name: each.description for each in quantities} | {"t": "time", "energy": "energy"}
-        described |= {f"residual_{each.name}": each.description for each in run.closed_loop.residuals}
-        return cls(columns, units, described)
+        known = {name: Quantity(name, "", run.units.get(name, "1")) for name in columns}
+        stated = [*description.state, *description.inputs, *description.outputs]
+        stated += [*control.law.description.states, *control.law.description.watches] if control else []
+        stated += [Quantity("t", "time", "s"), Quantity("energy", "energy", "J")]
+        return cls(columns, known | {each.name: each for each in stated})
 
     def values(self, name: str) -> Array:
         """A column. StatementError where there is none of this name."""
@@ -278,15 +276,31 @@ class _Quantities:
             raise StatementError(f"{name!r} is not a quantity of this run; {near}choose from {', '.join(self.columns)}")
         return self.columns[name]
 
-    def label(self, names: Sequence[str]) -> str:
-        """Words, symbol and unit of a single quantity; the units of several, which the legend names."""
-        units = dict.fromkeys(self.units.get(name, "1") for name in names)
-        unit = f" [{', '.join(units)}]" if set(units) != {"1"} else ""
-        if len(names) > 1:
-            return f"{', '.join(names)}{unit}"
-        words = self.descriptions.get(names[0], "")
-        lines = wrap(words, LABEL) if words != names[0] else []
-        return ("\n" if len(words) > LABEL / 2 else " ").join([*lines, f"{names[0]}{unit}"])
+    def title(self, names: Sequence[str]) -> str:
+        """Words, symbol and unit of a single quantity; words and units of several, which the legend names."""
+        from servonode.views.symbols import titles
+
+        return titles([self._worded(name) for name in names])[0]
+
+    def symbol(self, name: str) -> str:
+        """The symbol of a quantity; of a residual or a target it is a word and the symbol of its own name."""
+        from servonode.views.symbols import mathtext
+
+        word, own = _split(name)
+        return f"{word} {mathtext(own)}" if word else mathtext(own)
+
+    def _worded(self, name: str) -> Quantity:
+        """What a quantity is; a residual or a target is worded by its own name."""
+        from servonode.views.symbols import plain as characters
+
+        word, own = _split(name)
+        return Quantity(name, f"{word} {characters(own)}", self.known[name].unit) if word else self.known[name]
+
+
+def _split(name: str) -> tuple[str, str]:
+    """`residual_phi` -> residual, phi; `phi` -> "", phi."""
+    word, _, own = name.partition("_")
+    return (word, own) if word in ("residual", "target") and own else ("", name)
 
 
 def _filmed(run: Columns, file: Path, fps: float | None, speed: float | None) -> bytes:

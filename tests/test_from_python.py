@@ -229,14 +229,38 @@ def drawn(figure: Any) -> list[list[str]]:
     return [[line.get_label() for line in axis.lines] for axis in figure.axes]
 
 
+def titled(figure: Any) -> list[str]:
+    """What stands above each axis."""
+    return [axis.get_title(loc="left") for axis in figure.axes]
+
+
 def test_chosen_quantities_are_drawn_each_in_an_axis(run: servonode.Run) -> None:
     figure = run.plot("phi", "U1, U2", "residual_speed", "target_x", "Lambda1")
-    assert drawn(figure) == [["phi"], ["U1", "U2"], ["residual_speed"], ["target_x"], ["Lambda1"]]
+    symbols = [[r"$\varphi$"], ["$U_{1}$", "$U_{2}$"], ["residual speed"], ["target $x$"], [r"$\Lambda_{1}$"]]
+    assert drawn(figure) == symbols
     t, values = figure.axes[1].lines[1].get_data()
     assert np.array_equal(t, run.t)
     assert np.array_equal(values, run.input["U2"], equal_nan=True)
-    assert figure.axes[0].get_ylabel() == "hitch angle, trailer relative\nto robot, unwrapped\nphi [rad]"
-    assert figure.axes[-1].get_xlabel() == "time t [s]"
+    assert titled(figure) == [
+        r"hitch angle $\varphi$ [rad]",
+        "torque of the left,\u00a0right wheel [N\u202fm]",
+        "residual speed [m/s]",
+        "target x",
+        r"sideways force on the driven axle $\Lambda_{1}$ [N]",
+    ]
+    assert figure.axes[-1].get_xlabel() == "time $t$ [s]"
+
+
+def test_the_names_of_several_curves_stand_above_their_axis_and_cover_none(run: servonode.Run) -> None:
+    figure = run.plot("phi", "U1,U2", "residual_speed,residual_heading,V,Omega,theta1_dot")
+    figure.draw_without_rendering()
+    alone, *several = figure.axes
+    assert alone.get_legend() is None
+    for axis in several:
+        box = axis.get_legend().get_window_extent()
+        assert box.y0 >= axis.bbox.y1
+        title = axis._left_title.get_window_extent()
+        assert box.x0 >= title.x1 or box.y1 <= title.y0 + 5
 
 
 def test_a_quantity_can_be_drawn_against_another(run: servonode.Run) -> None:
@@ -261,7 +285,7 @@ def test_a_view_that_cannot_be_drawn_is_one_error_of_the_machine() -> None:
     run = servonode.simulate({"run": {"duration": 0.1}, "plant": {"machine": names["machine"]}})
     with pytest.raises(ServonodeError, match=r"VIEW's outline gave an array of shape \(3,\) as line 0"):
         run.plot()
-    assert drawn(run.plot("theta")) == [["theta"]]
+    assert drawn(run.plot("theta")) == [[r"$\theta$"]]
 
 
 def test_a_figure_is_none_of_pyplots_and_leaves_its_settings_alone(run: servonode.Run) -> None:
@@ -451,7 +475,7 @@ def test_a_recording_is_a_run_again(tmp_path: Path) -> None:
     recorded = servonode.read_recording(str(file))
     simulated = servonode.simulate("trailer_pursuit_lockstep", run__duration=0.5, every=1)
     assert np.array_equal(recorded.state["phi"], simulated.state["phi"])
-    assert drawn(recorded.plot("phi")) == [["phi"]]
+    assert drawn(recorded.plot("phi")) == [[r"$\varphi$"]]
     bag = read_bag(file)
     title, *lines = repr(bag).splitlines()
     assert title.startswith("Recording ")
