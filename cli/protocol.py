@@ -10,7 +10,10 @@ from servonode.cli import verb
 
 @verb.group
 def protocol() -> None:
-    """Check a machine program against docs/reference/protocol.md."""
+    """Check a machine program against the protocol.
+
+    The protocol: https://servonode.readthedocs.io/page/reference/protocol.html
+    """
 
 
 @protocol.command(
@@ -40,10 +43,13 @@ def check(
 ) -> None:  # fmt: skip
     """Act as the host of a machine program, and check its messages.
 
-    The command reports every deviation from docs/reference/protocol.md. The inputs that it sends are zero or 1e-6, so
-    they move nothing; move the machine by hand meanwhile, so that the signs can be checked. STATE and APPLIED are the
-    two addresses of the machine. ADDRESS stands for ADDRESS.state and ADDRESS.applied, or for a tcp port and the next
-    one. The default is the address in the launch file, or the private address for the machine's name.
+    The command reports every deviation from the protocol:
+    https://servonode.readthedocs.io/page/reference/protocol.html
+
+    The inputs that it sends are zero or 1e-6, so they move nothing; move the machine by hand meanwhile, so that the
+    signs can be checked. STATE and APPLIED are the two addresses of the machine. ADDRESS stands for ADDRESS.state and
+    ADDRESS.applied, or for a tcp port and the next one. The default is the address in the launch file, or the private
+    address for the machine's name.
     """
     from servonode.nodes.protocol_check import Plan, both_addresses, check_protocol, meant
 

@@ -158,7 +158,11 @@ _speed = click.option(
 
 
 _movie_panels = click.option(
-    "--panel", "panels", multiple=True, metavar="NAME,NAME", help="A panel of the movie with these (repeatable)."
+    "--panel",
+    "panels",
+    multiple=True,
+    metavar="NAME,NAME",
+    help="Show a panel with these signals in the movie (repeatable).",
 )
 
 

@@ -36,6 +36,7 @@ from servonode.controllers.inversion.solution import (
 from servonode.controllers.inversion.tracking import TrackingProgram, signal_names
 from servonode.mechanics import cache
 from servonode.mechanics.stabilize import Gains
+from servonode.version import page
 
 Array = npt.NDArray[np.float64]
 SECTION = "controller.inversion"
@@ -81,7 +82,7 @@ def _check(control: Control) -> None:
     if control.live:
         name = control.live[0].name
         text = f"target {name} comes over a topic: it is not known in advance; give it as an expression, points or "
-        raise NoInversion(f"{text}samples, or follow it by a cascade (docs/how_to/own_laws.md)")
+        raise NoInversion(f"{text}samples, or follow it by a cascade ({page('how_to/own_laws')})")
     if machine.held or machine.jumps:
         what = f"holds {machine.held[0]} = 0 by its coordinates" if machine.held else "sets states at the end of a step"
         text = f"machine {machine.name} {what}; stable inversion needs independent coordinates, so define it in these"

@@ -1,0 +1,101 @@
+"""The reference names what there is, and numbers that stand on several pages agree."""
+
+import ast
+import inspect
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import fields
+from importlib import import_module
+from pathlib import Path
+
+import click
+import pytest
+
+from servonode.cli.main import main
+from servonode.plants.view import View
+from servonode.version import SITE, page
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+ADDRESS = re.compile(rf"{re.escape(SITE)}[\w/.-]*\w")
+ROOMS = ("cli", "bus", "nodes", "closed_loop", "controllers", "mechanics", "plants", "analysis", "export", "servonode")
+
+
+def text_of(name: str) -> str:
+    return " ".join((ROOT / name).read_text("utf-8").split())
+
+
+# views
+
+
+def test_the_table_of_a_view_has_every_field_of_it() -> None:
+    text = (DOCS / "reference" / "machines_and_programs.md").read_text("utf-8")
+    table = text.partition("| field of a View |")[2].partition("\n\n")[0]
+    named = [re.findall(r"`(\w+)", row.split("|")[1]) for row in table.splitlines()[2:]]
+    assert sorted(name for names in named for name in names) == sorted(each.name for each in fields(View))
+
+
+@pytest.mark.parametrize("module", ["view", "prepare", "physical_model"])
+def test_what_stands_beside_a_machine_is_in_the_python_reference(module: str) -> None:
+    name = f"servonode.plants.{module}"
+    own = [
+        word
+        for word, each in vars(import_module(name)).items()
+        if (inspect.isclass(each) or inspect.isfunction(each)) and each.__module__ == name and not word.startswith("_")
+    ]
+    assert len(own) >= 2
+    listed = (DOCS / "reference" / "python.md").read_text("utf-8").partition(f".. automodule:: {name}\n")[2]
+    members = listed.partition(":members:")[2].partition("\n")[0].split(", ")
+    assert sorted(each.strip() for each in members) == sorted(own)
+
+
+# where help and errors point to
+
+
+def helps(command: click.Command, name: str, parent: click.Context | None = None) -> Iterator[str]:
+    """The help of a command, and of those of which it is made."""
+    context = click.Context(command, parent, name)
+    yield command.get_help(context)
+    if isinstance(command, click.Group):
+        for word in command.list_commands(context):
+            below = command.get_command(context, word)
+            assert below is not None
+            yield from helps(below, word, context)
+
+
+def strings() -> Iterator[str]:
+    """Every text of the package's code that is no docstring."""
+    for room in ROOMS:
+        for file in (ROOT / room).rglob("*.py"):
+            tree = ast.parse(file.read_text("utf-8"))
+            docstrings = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
+            for each in ast.walk(tree):
+                if isinstance(each, ast.Constant) and isinstance(each.value, str) and id(each) not in docstrings:
+                    yield each.value
+
+
+def test_the_site_is_that_of_the_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert project["urls"]["Documentation"] == SITE
+
+
+def test_help_and_errors_point_to_pages_by_their_address_and_to_no_file_that_a_wheel_lacks() -> None:
+    shown = list(helps(main, "servonode"))
+    texts = [*shown, *strings()]
+    assert [each for each in texts if re.search(r"\bdocs/\w+/", each)] == []
+    addresses = {found for each in shown for found in ADDRESS.findall(each)}
+    assert page("reference/protocol") in addresses
+    pages = {page(str(each.relative_to(DOCS).with_suffix(""))) for each in DOCS.rglob("*.md")}
+    assert addresses <= {SITE, *pages}
+
+
+def test_an_error_that_names_a_page_names_one_that_is_there() -> None:
+    named = {
+        found
+        for room in ROOMS
+        for file in (ROOT / room).rglob("*.py")
+        for found in re.findall(r"\{page\('([\w/]+)'\)\}", file.read_text("utf-8"))
+    }
+    assert named == {"how_to/own_laws"}
+    assert all((DOCS / f"{each}.md").is_file() for each in named)
