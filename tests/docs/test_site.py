@@ -76,7 +76,8 @@ def test_links_into_the_repository_lead_to_files_that_are_there(site: Site) -> N
 
 def test_every_picture_is_shown_somewhere() -> None:
     pages = [*DOCS.rglob("*.md"), *DOCS.rglob("*.py"), *ROOT.glob("*.md"), *ROOT.glob("*/*.md")]
-    texts = "\n".join(each.read_text("utf-8") for each in pages if "_build" not in each.parts)
+    made = DOCS / "validation" / "pictures.py"  # names all that it makes, and shows nothing
+    texts = "\n".join(each.read_text("utf-8") for each in pages if "_build" not in each.parts and each != made)
     pictures = [each.relative_to(DOCS / "images") for each in (DOCS / "images").rglob("*.*")]
     assert len(pictures) > 40
     assert [str(each) for each in pictures if each.name not in texts] == []
