@@ -4,6 +4,7 @@ All expressions are sympy expressions of the symbols made here; `symbol.rate` is
 velocity. A `Model` puts them together.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,6 +21,7 @@ from servonode.mechanics.source_location import Place, here
 from servonode.mechanics.stated import Stated
 
 WORDS = True  # lines of this module are not a user's, see source_location.here
+ARTICLE = re.compile(r"(the|a|an|its)\b")  # with which a description may begin
 LONGEST_SIDE = 120  # characters of an expression that an error shows
 time = sympy.Symbol("t", real=True)
 _WITHOUT_VALUE = {sympy.I, sympy.nan, sympy.zoo, sympy.oo, -sympy.oo}
@@ -145,10 +147,15 @@ class Coordinate(Named):
     def own_velocity(self) -> "Velocity":
         """The rate of this coordinate as a velocity: what a coordinate without kinematics moves with."""
         unit = "1/s" if self.quantity.unit == "1" else f"{self.quantity.unit}/s"
-        own = Velocity._made(Quantity(f"{self.name}_dot", f"rate of {self.name}", unit))
+        own = Velocity._made(Quantity(f"{self.name}_dot", self._words_of_rate(), unit))
         assert isinstance(own, Velocity)
         own.of, own.place = self, self.place
         return own
+
+    def _words_of_rate(self) -> str:
+        """ "hitch angle, trailer relative to robot" -> "rate of the hitch angle"; by name without a description."""
+        words = re.split(r"[,:;(]", self.quantity.description)[0].strip()
+        return f"rate of {words if ARTICLE.match(words) else f'the {words}'}" if words else f"rate of {self.name}"
 
 
 class Velocity(Named):

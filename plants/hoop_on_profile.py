@@ -163,7 +163,7 @@ class Rolling:
             output("z_a", "contact point, height", z_a, "m"),
             output("n", "normal force of the profile on the hoop", self.normal, "N"),
             output("F_t", along, tangential, "N"),
-            output("friction_needed", "friction coefficient that the rolling asks for, |F_t|/n", needed),
+            output("friction_needed", "friction coefficient that rolling needs, |F_t|/n", needed),
             output("g1", "rate at which the contact would be left: (v, grad h)", self.g1, "m/s"),
             output("d", "denominator of U, above 0 where the profile is not too curved", self.d),
             output("slope", "slope of the profile at the contact", self.curve.slope),

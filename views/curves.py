@@ -17,6 +17,7 @@ OFTEN, LEVELS = 120, 100  # turns from which a curve is a band; heights on an ax
 PALE = 0.3  # opacity of a band
 MANY, DEEP = 16, 0.5  # turns from which sizes are drawn by their peaks; how deep each is [decades]
 FINEST, NOTCH = 400, 0.1  # pieces of the time of such sizes; width of a notch that is filled, in parts of the time
+AT_END, FINER = 0.02, 4.0  # of the time before the fault that ends a run, and how much finer an axis is without it
 BRIEF = 0.5  # of a run: sizes that are seen for a smaller part of it have an axis that ends with them
 SEEN = 1500  # pieces of time in which turns are counted
 MEANS = ("NIS", "NEES")  # curves that are means, as those with an expectation are: peaks of means would mislead
@@ -60,14 +61,18 @@ class Curves:
     end: float
 
     @classmethod
-    def of(cls, t: Array, curves: Sequence[Curve], logarithmic: bool, floor: float = 0.0, whole: bool = False) -> Self:
+    def of(
+        cls, t: Array, curves: Sequence[Curve], logarithmic: bool, floor: float = 0.0, whole: bool = False,
+        fault: float | None = None,
+    ) -> Self:  # fmt: skip
         """Curves between round limits; sizes on a logarithmic axis where that is wanted and says something.
 
-        floor: the size below which they are zero to rounding. whole: the axis has all of the time.
+        floor: the size below which they are zero to rounding. whole: the axis has all of the time. fault: the time at
+        which one was met [s].
         """
         columns = [part for each in curves for part in (each.values, each.expected) if part is not None]
         if not (logarithmic and spans_decades(columns)):
-            found = limits.round_limits(columns)
+            found = round_limits_before(t, curves, fault) or limits.round_limits(columns)
             depth = (found.high - found.low) / LEVELS
             bands = tuple(turns(each.times(t), each.values, depth) > OFTEN for each in curves)
             return cls(t, curves, found, False, False, bands, float(t[-1]))
@@ -132,6 +137,22 @@ class Curves:
 
 def _look(curve: Curve) -> dict[str, Any]:
     return {"color": curve.color, "linestyle": curve.dashes, "linewidth": curve.width, "label": curve.name}
+
+
+def round_limits_before(t: Array, curves: Sequence[Curve], fault: float | None) -> limits.Limits | None:
+    """Limits without what goes beyond bounds just before the fault [s] that ends a run; None where it does not.
+
+    There curves leave the axis, such as the friction that a wheel needs when it loses contact.
+    """
+    if fault is None or fault + AT_END * (t[-1] - t[0]) < t[-1]:
+        return None
+    until = fault - AT_END * (fault - t[0])
+    drawn = [(each.times(t), part) for each in curves for part in (each.values, each.expected) if part is not None]
+    before = [values[times < until] for times, values in drawn]
+    if not any(len(values) for values in before):
+        return None
+    whole, found = limits.round_limits([values for _, values in drawn]), limits.round_limits(before)
+    return found if whole.high - whole.low > FINER * (found.high - found.low) else None
 
 
 def spans_decades(columns: Sequence[Array]) -> bool:

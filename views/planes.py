@@ -1,6 +1,6 @@
 """A machine's path in a plane, with the path that it is to follow and outlines at a few instants."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import Any, Self
@@ -19,10 +19,15 @@ from servonode.views.wanted import wanted_paths
 
 Array = npt.NDArray[np.float64]
 LONGEST = 0.12  # of the longest arrow to the extent of what it is drawn on
-APART = 0.05  # of two numbers to the extent of what they are drawn on
+WIDER = 1.25  # of a plane with its arrows to the same without them, at most
+GROWN = 2.0  # of a plane that reaches to a wanted path to the same without it, at most
+EDGE = 0.02  # of the room beyond the nearest point of such a path to the larger side
+APART = 0.035  # of two numbers to the extent of what they are drawn on
 AROUND, AROUND_TIMES = 0.05, 0.065  # of the room around what is drawn to its larger side, for numbers and for times
+MANY = 3  # numbers that follow each other and are written with their first and last alone
 FLATTEST, TALLEST = 8.0, 0.45  # width over height of a plane at most and at least
 NUMBER: Any = {"fontsize": SIZE, "color": INK, "ha": "center", "va": "center", "zorder": 6}
+DISTANCES = (1.0, 1.5, 2.0, 3.0)  # times as far from the path as it stands usually, where there is no room
 ASIDE = (np.array([1.0, 0.0]), np.array([-1.0, 0.0]), np.array([0.0, 1.0]), np.array([0.0, -1.0]))
 DASHED: Any = {"color": GOAL, "linewidth": 1.0, "linestyle": (0, (4, 2.5)), "zorder": 2.5}
 
@@ -38,6 +43,7 @@ class Map:
     low: Array
     high: Array
     wanted: Mapping[str, Array]  # the fixed paths that are asked for, as far as they are seen here
+    far: tuple[str, ...] = ()  # names of those that are too far away to be seen
 
     @classmethod
     def of(cls, scene: Scene, view: View, numbered: bool) -> Self:
@@ -50,13 +56,10 @@ class Map:
             numbers = {i: time_text(float(scene.run.t[i]), digits_of(scene)) for i in scene.instants}
         lines = [line for i in scene.instants for each in (view.outline, view.guides) for line in scene.lines(i, each)]
         lines += [*(scene.path(pair).T for pair in view.trails.values()), *_goal(scene, view)]
-        low, high = box_of(lines)
-        arrows = Arrows.of(scene, view, scene.largest([view]), LONGEST * float(max(high - low)))
-        low, high = box_of([np.array([low, high]), *arrows.tips])
-        low, high = framed(low, high, AROUND if numbered else AROUND_TIMES)
-        paths = wanted_paths(scene.run.closed_loop, view, low, high)
-        seen = {name: line for name, line in paths.items() if ((line >= low) & (line <= high)).all(axis=1).any()}
-        return cls(scene, numbers, view, arrows, low, high, seen)
+        arrows, low, high = _with_arrows(scene, view, box_of(lines), AROUND if numbered else AROUND_TIMES)
+        low, high, paths = _with_paths(scene, view, low, high)
+        seen = _seen(paths, low, high)
+        return cls(scene, numbers, view, arrows, low, high, seen, () if seen else tuple(paths))
 
     @property
     def aspect(self) -> float:
@@ -68,7 +71,8 @@ class Map:
         """What stands above an axis of this width [in]."""
         names = [*self.view.trails, *self.wanted, *(["target"] if len(_goal(self.scene, self.view)) else [])]
         right = self.arrows.key_width(width / float(self.high[0] - self.low[0]))
-        title = self.view.title or (" " if right else "")
+        far = [f"{name} beyond the picture" for name in self.far]
+        title = ", ".join([*([self.view.title] if self.view.title else []), *far]) or (" " if right else "")
         return Head.of(title, [*names, *self.arrows.names], width, right)
 
     def draw(self, axis: Any, width: float, height: float) -> None:
@@ -118,9 +122,10 @@ class Map:
             for i, number in self._named(path).items():
                 half = np.array([text_width(number) * 36, SIZE / 2])
                 out = self._beside(path, i)
-                free = [self._offset(path, i, way, half, per_m) for way in (out, -out, *ASIDE)]
+                ways = [self._offset(path, i, way, half, per_m) for way in (out, -out, *ASIDE)]
                 at = path[i] * per_m * 72
-                free = [each for each in free if _inside(at + each, half, page) and not _covers(at + each, half, taken)]
+                inside = [far * way for far in DISTANCES for way in ways if _inside(at + far * way, half, page)]
+                free = [each for each in inside if not _covers(at + each, half, taken)]
                 if not free:
                     continue
                 if i not in self.scene.instants:
@@ -130,16 +135,18 @@ class Map:
                 taken = np.vstack([taken, [*(at + free[0]), *half]])
 
     def _named(self, path: Array) -> dict[int, str]:
-        """What stands beside which instant: an outline that comes back to another one is named there too, "1, 7"."""
+        """What stands beside which instant; one that comes back to the place of another is named there too, "1, 7"."""
         least = APART * float(max(self.high - self.low))
-        found: dict[int, list[str]] = {}
-        for i in sorted(self.numbers, key=lambda i: i not in self.scene.instants):
-            near = [at for at in found if np.abs(path[at] - path[i]).max() < least]
-            if near and i in self.scene.instants:
-                found[near[0]].append(self.numbers[i])
-            elif not near and np.isfinite(path[i]).all():
-                found[i] = [self.numbers[i]]
-        return {i: ", ".join(numbers) for i, numbers in found.items()}
+        places, found = {i: place for place, i in enumerate(self.numbers)}, dict[int, list[int]]()
+        known = [i for i in self.numbers if np.isfinite(path[i]).all()]
+        for i in sorted(known, key=lambda i: i not in self.scene.instants):
+            distances = {at: float(np.abs(path[at] - path[i]).max()) for at in found}
+            nearest = min(distances, key=lambda at: distances[at], default=i)
+            if distances.get(nearest, np.inf) < least:
+                found[nearest].append(places[i])
+            else:
+                found[i] = [places[i]]
+        return {at: listed(sorted(each), list(self.numbers.values())) for at, each in found.items()}
 
     def _offset(self, path: Array, i: int, way: Array, half: Array, per_m: float) -> Array:
         """Where a number of this half size [pt] stands from the path [pt], clear of the outline."""
@@ -166,6 +173,49 @@ class Map:
         lines = self.scene.lines(i, self.view.outline)
         near = [line for line in lines if len(line) != 2 and np.isfinite(line).all()]
         return max((float(((line - at) @ away).max()) for line in near), default=0.0)
+
+
+def _with_arrows(
+    scene: Scene, view: View, box: tuple[Array, Array], room: float
+) -> tuple[Arrows, Array, Array]:  # fmt: skip
+    """The arrows of a view and the corners of its plane; they are shorter where they would make it much larger."""
+    longest, largest = LONGEST * float(max(box[1] - box[0])), scene.largest([view])
+    without = np.subtract(*framed(*box, room)[::-1])
+    for part in (1.0, 0.8, 0.6, 0.5, 0.4, 0.3):
+        arrows = Arrows.of(scene, view, largest, part * longest)
+        low, high = framed(*box_of([np.array(box), *arrows.tips]), room)
+        if (high - low <= WIDER * without).all():
+            break
+    return arrows, low, high
+
+
+def _with_paths(scene: Scene, view: View, low: Array, high: Array) -> tuple[Array, Array, dict[str, Array]]:
+    """The corners of a plane and the wanted paths; one that shows none of them grows to where one is nearest."""
+    loop, size = scene.run.closed_loop, float(max(high - low))
+    paths = wanted_paths(loop, view, low, high)
+    if not paths or _seen(paths, low, high):
+        return low, high, paths
+    points = np.concatenate([np.zeros((0, 2)), *wanted_paths(loop, view, low - size, high + size).values()])
+    if not len(points):
+        return low, high, paths
+    off = np.maximum(np.maximum(low - points, points - high), 0.0).max(axis=1)
+    nearest = points[np.argmin(off)]
+    lower, higher = framed(np.minimum(low, nearest), np.maximum(high, nearest), EDGE)
+    if max(higher - lower) > GROWN * size:
+        return low, high, paths
+    return lower, higher, wanted_paths(loop, view, lower, higher)
+
+
+def _seen(paths: Mapping[str, Array], low: Array, high: Array) -> dict[str, Array]:
+    """The paths of which a point is within the corners."""
+    return {name: line for name, line in paths.items() if ((line >= low) & (line <= high)).all(axis=1).any()}
+
+
+def listed(places: Sequence[int], names: Sequence[str]) -> str:
+    """The names at these places with commas between them, but three and more that follow each other as "3–7"."""
+    parts = np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
+    shown = [[names[i] for i in part] for part in parts]
+    return ", ".join(f"{each[0]}–{each[-1]}" if len(each) >= MANY else ", ".join(each) for each in shown)
 
 
 def _inside(at: Array, half: Array, page: Array) -> bool:

@@ -78,7 +78,8 @@ def _with_clear_arrows(scene: Scene, view: View) -> View:
 
 
 def _curves(run: Run, panel: Panel) -> Curves:
-    return Curves.of(run.t, panel.curves(), panel.spec.logarithmic, min(panel.floors.values()), bool(run.fault))
+    floor, fault = min(panel.floors.values()), run.fault["t"] if run.fault else None
+    return Curves.of(run.t, panel.curves(), panel.spec.logarithmic, floor, bool(run.fault), fault)
 
 
 def _placed(scene: Scene, panel: Panel, drawn: Curves) -> Placed:

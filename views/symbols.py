@@ -17,6 +17,7 @@ LOW = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 ENDS = re.compile(r"[,:;(]| relative to | from | that | along | on the | of the | about | ahead ")
 MOST_INDICES = 3  # of a symbol; a name with more of them is words
 TOGETHER = 3  # words that stay in one line
+RATE = "rate of the "  # begins the description of a coordinate's own velocity
 SHARED = 2  # words that two descriptions must begin with, so that they are said once
 
 
@@ -88,8 +89,9 @@ def unit_text(unit: str) -> str:
 
 def few_words(description: str) -> str:
     """The head of a description: "hitch angle, trailer relative to robot" -> "hitch angle"."""
-    head = ENDS.split(description, maxsplit=1)[0].strip()
-    return head or description.strip()
+    rate = RATE if description.startswith(RATE) else ""
+    head = ENDS.split(description.removeprefix(rate), maxsplit=1)[0].strip()
+    return f"{rate}{head}" if head else description.strip()
 
 
 def titles(quantities: Sequence[Quantity]) -> tuple[str, str]:

@@ -5,13 +5,13 @@ the motor counterclockwise.
 """
 
 # ruff: noqa: E741
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from sympy import cos
 
 from servonode.mechanics import Model, coordinate, input_, parameter
-from servonode.plants.view import View, circle
+from servonode.plants.view import View, circle, leaning_by, shown_larger
 
 Values = Mapping[str, float]
 
@@ -46,10 +46,23 @@ def pointing(angle: float) -> np.ndarray:
     return np.array([np.sin(angle), -np.cos(angle)])
 
 
-def outline(values: Values, _parameters: Values) -> list[np.ndarray]:
-    """Lines (n, 2) [m] of the motor with a mark opposite to the arm, and of the arm with its weight, a dot."""
-    arm, mark = LENGTH * pointing(values["p"]), pointing(values["q"] + np.pi)
-    return [circle(np.zeros(2), 0.1), np.array([0.1 * mark, 0.2 * mark]), np.array([0.0 * arm, arm]), arm[None]]
+def twist(values: Values, _parameters: Values) -> float:
+    """By how much the spring is twisted [rad]."""
+    return values["q"] - values["p"]
+
+
+def outline(factor: float) -> Callable[[Values, Values], list[np.ndarray]]:
+    """What draws the motor with a mark, and the arm with its weight, a dot, as lines (n, 2) [m].
+
+    The mark is opposite to the arm where the spring is relaxed, and turned from there by `factor` times the twist.
+    """
+
+    def lines(values: Values, parameters: Values) -> list[np.ndarray]:
+        arm = LENGTH * pointing(values["p"])
+        mark = pointing(values["p"] + factor * twist(values, parameters) + np.pi)
+        return [circle(np.zeros(2), 0.1), np.array([0.1 * mark, 0.2 * mark]), np.array([0.0 * arm, arm]), arm[None]]
+
+    return lines
 
 
 def vertical(_values: Values, _parameters: Values) -> list[np.ndarray]:
@@ -57,16 +70,23 @@ def vertical(_values: Values, _parameters: Values) -> list[np.ndarray]:
     return [LENGTH * np.array([[0.0, 0.0], [0.0, -1.0]])]
 
 
-def twist(values: Values, _parameters: Values) -> str:
-    """By how much the spring is twisted."""
-    return f"twist {np.degrees(values['q'] - values['p']):+.1f}°".replace("-", "\u2212")
+def caption(values: Values, parameters: Values) -> str:
+    """The true twist of the spring."""
+    return leaning_by("twist", twist(values, parameters))
 
 
-VIEW = View(
-    outline=outline,
-    title="from the side, with the twist of the spring; the line on top turns with the motor",
-    axes=("", "height [m]"),
-    guides=vertical,
-    strip=True,
-    caption=twist,
-)
+def from_the_side(factor: float) -> View:
+    """The arm with the twist of its spring `factor` times as large."""
+    return View(
+        outline=outline(factor),
+        title=shown_larger("from the side; the line on top turns with the motor", "twist of the spring", factor),
+        axes=("", "height [m]"),
+        guides=vertical,
+        strip=True,
+        caption=caption,
+        lean=twist,
+        magnified=from_the_side,
+    )
+
+
+VIEW = from_the_side(1.0)

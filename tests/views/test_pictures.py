@@ -1,6 +1,8 @@
 """What every report picture keeps: text that can be read, axes that show something, nothing that covers anything."""
 
+from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from matplotlib.text import Text
 
 import servonode
 from servonode.closed_loop.launch_file import LaunchError, packaged
+from servonode.mechanics import coordinate
 from servonode.mechanics.description import Quantity
 from servonode.views import limits
 from servonode.views.curves import BRIEF, Curve, Curves, band_of, peaks_of, turns
@@ -19,7 +22,9 @@ from servonode.views.heads import SIZE, Head, text_width, wrapped
 from servonode.views.outlines import round_size
 from servonode.views.palette import ARROWS, GOAL, INK, PALETTE
 from servonode.views.panels import Panel, PanelSpec, zero_note
+from servonode.views.planes import WIDER, Map, listed
 from servonode.views.report import report_figure, write_report
+from servonode.views.scene import Scene
 from servonode.views.sheet import PIXELS, PRINT, WIDTH
 from servonode.views.symbols import mathtext, plain, titles, unit_text
 
@@ -152,6 +157,20 @@ def test_a_title_is_in_words_with_symbol_and_unit() -> None:
     assert unit_text("1") == ""
 
 
+def test_rates_are_titled_by_what_their_coordinates_are() -> None:
+    def rate(name: str, description: str) -> Quantity:
+        return coordinate(name, description, "rad").own_velocity().quantity
+
+    hitch = rate("phi", "hitch angle, trailer relative to robot, unwrapped")
+    assert titles([hitch])[1] == "rate of the hitch angle φ̇ [rad/s]"
+    assert rate("q", "the turn of the crank").description == "rate of the turn of the crank"
+    assert rate("q", "").description == "rate of q"
+    arm = [rate("q", "angle of the motor"), rate("p", "angle of the arm, 0 hangs down")]
+    assert titles(arm)[1] == "rate of the angle of the motor,\u00a0arm [rad/s]"
+    mixed = [rate("x", "lean of the body"), quantity("w", "yaw rate of the robot", "rad/s")]
+    assert titles(mixed)[1] == "rate of the lean, yaw rate [rad/s]"
+
+
 @given(st.text("abc ", min_size=1, max_size=120).map(str.split).filter(bool).map(" ".join), st.floats(0.5, 4.0))
 def test_lines_are_as_wide_as_their_room_and_keep_every_letter(text: str, width: float) -> None:
     lines = wrapped(text, width)
@@ -281,6 +300,17 @@ def test_an_axis_ends_where_sizes_have_become_too_small_to_be_seen() -> None:
     assert not Curves.of(t, [Curve("slip x", 0.6 * np.exp(-1 * t), INK)], True).brief
 
 
+def test_a_curve_that_goes_beyond_bounds_where_a_fault_ends_the_run_leaves_an_axis_that_shows_the_rest() -> None:
+    t = np.linspace(0.0, 1.0, 1001)
+    friction = 0.4 + 0.3 * np.sin(5 * t) + np.where(t > 0.99, 3e3 * (t - 0.99), 0.0)
+    drawn = Curves.of(t, [Curve("mu", friction, INK)], False, whole=True, fault=1.0)
+    assert drawn.between.high < 1.0
+    assert Curves.of(t, [Curve("mu", friction, INK)], False).between.high > 30  # no fault
+    assert Curves.of(t, [Curve("mu", friction, INK)], False, whole=True, fault=0.5).between.high > 30  # the run goes on
+    steady = friction.clip(max=1.5)  # seen as it is, where the axis would hardly be finer without its end
+    assert Curves.of(t, [Curve("mu", steady, INK)], False, whole=True, fault=1.0).between.high > 1.5
+
+
 def test_what_a_curve_is_expected_to_be_is_drawn_beside_it_and_within_the_axis() -> None:
     t = np.linspace(0, 10, 1001)
     axis, expected = axis_of_panel(), 0.01 + np.exp(-t)
@@ -403,6 +433,80 @@ def test_the_wanted_path_is_drawn(launch: str, name: str) -> None:
     lines = [line for line in axis.lines if line.get_color() == GOAL and line.get_label() == name]
     assert len(lines) == 1
     assert name in [text.get_text() for text in axis.get_legend().get_texts()]
+
+
+def far_beside(y0: float) -> Any:
+    """The plane of a snowboarder that begins so far [m] beside its slalom."""
+    run = servonode.simulate("snowboarder_turns_back", plant__initial={"y0": y0, "v": 3.0})
+    return report_figure(run, "beside").axes[0]
+
+
+def test_a_plane_grows_to_a_wanted_path_beside_it() -> None:
+    axis = far_beside(25.0)
+    (wanted,) = (line for line in axis.lines if line.get_label() == "wanted slalom")
+    low, high = axis.get_ylim()
+    assert low < wanted.get_ydata().max() < 2.0
+    assert high < 30.0
+
+
+def test_a_wanted_path_that_is_too_far_away_is_named_in_the_title() -> None:
+    axis = far_beside(250.0)
+    assert axis.get_title(loc="left").replace("\n", " ") == "from above, wanted slalom beyond the picture"
+    assert not [line for line in axis.lines if line.get_label() == "wanted slalom"]
+    assert axis.get_ylim()[0] > 200.0
+
+
+def test_arrows_do_not_make_a_plane_much_larger() -> None:
+    run = servonode.simulate("snowboarder_carve")
+    loop, scene = run.closed_loop, Scene.of(run)
+    view = loop.source.views()[0]
+    assert Map.of(scene, view, True).arrows.names
+    with_arrows, without = (Map.of(scene, each, True) for each in (view, replace(view, arrows=None)))
+    assert (with_arrows.high - with_arrows.low <= WIDER * (without.high - without.low)).all()
+    assert np.ptp(far_lines := np.array(with_arrows.arrows.tips)[..., 1]) > 2.0, far_lines  # seen, all the same
+
+
+@pytest.mark.parametrize("launch", ["hoop_rolls", "hoop_bowl", "hoop_incline", "sphero_line"])
+def test_each_number_of_a_strip_stands_in_every_plane(launch: str) -> None:
+    figure = report_figure(servonode.simulate(launch), launch)
+    strips = [axis for axis in figure.axes if axis.get_xticklabels() and ":" in axis.get_xticklabels()[0].get_text()]
+    numbers = {int(each.get_text().partition(":")[0]) for each in strips[0].get_xticklabels()}
+    assert len(numbers) >= 6
+    planes = [axis for axis in figure.axes if axis.get_aspect() == 1.0 and axis not in strips]
+    assert planes
+    for axis in planes:
+        assert {number for each in axis.texts for number in written(each.get_text())} == numbers
+
+
+def written(text: str) -> list[int]:
+    """The numbers that "1, 3–5" stands for."""
+    ends = [[int(each) for each in part.split("–")] for part in text.split(", ")]
+    return [number for each in ends for number in range(each[0], each[-1] + 1)]
+
+
+def test_numbers_that_follow_each_other_are_written_by_their_first_and_last() -> None:
+    names = [str(n) for n in range(1, 9)]
+    assert listed([0], names) == "1"
+    assert listed([0, 1], names) == "1, 2"
+    assert listed([0, 2, 4, 5, 6], names) == "1, 3, 5–7"
+    assert written("1, 3, 5–7") == [1, 3, 5, 6, 7]
+
+
+def test_the_twist_of_a_spring_is_drawn_larger_and_the_picture_says_so() -> None:
+    run = servonode.simulate(Path(servonode.__file__).parents[1] / "examples" / "elastic_arm" / "arm.toml")
+    strip = report_figure(run, "arm").axes[0]
+    assert strip.get_title(loc="left").replace("\n", " ").endswith("twist of the spring shown x5")
+    assert strip.get_xticklabels()[-1].get_text().endswith("twist +2.8°")
+    factor_1, factor_5 = (view.outline({"q": 0.05, "p": 0.0}, {}) for view in turned(run))
+    mark = factor_5[1][1]
+    np.testing.assert_allclose(np.arctan2(-mark[0], mark[1]), 5 * 0.05)
+    np.testing.assert_allclose(np.arctan2(-factor_1[1][1][0], factor_1[1][1][1]), 0.05)
+
+
+def turned(run: Any) -> tuple[Any, Any]:
+    """The arm's view as it is, and five times as twisted."""
+    (view,) = run.closed_loop.source.views()
+    return view, view.magnified(5.0)
 
 
 def test_snapshots_do_not_cover_each_other() -> None:

@@ -33,6 +33,7 @@ from gallery_entries.frame import (
     sheet,
 )
 from servonode.closed_loop.run import Run
+from servonode.views.symbols import unit_text
 
 SOURCE = Source(
     "hoop",
@@ -106,6 +107,12 @@ def sizes() -> Content:
     return Content([Picture("hoop_claims", caption, partial(draw_sizes, by_rate))], [table])
 
 
+def sized(words: str, result: Run, names: tuple[str, ...] = NAMES) -> str:
+    """What a logarithmic axis shows of these residuals, with their units."""
+    units = {each.name: each.unit for each in result.closed_loop.residuals}
+    return words + unit_text(", ".join(dict.fromkeys(units[name] for name in names if units[name] != "1")))
+
+
 def biggest(result: Run) -> str:
     """The name of the largest residual."""
     name = max(NAMES, key=lambda each: float(np.abs(result.residual[each]).max()))
@@ -118,7 +125,8 @@ def draw_sizes(by_rate: dict[float, Run]) -> Figure:
     for name in NAMES:
         values = [float(np.abs(each.residual[name]).max()) for each in by_rate.values()]
         axis.plot(list(by_rate), values, "o-", color=COLOUR[name], label=name, markersize=4)
-    decades(axis, "largest size of each residual in 10 s", -14, -7, "rate λ [1/s]")
+    title = sized("largest size of each residual in 10 s", next(iter(by_rate.values())))
+    decades(axis, title, -14, -7, "rate λ [1/s]")
     return figure
 
 
@@ -154,7 +162,7 @@ def draw_decay(runs: dict[float, Run]) -> Figure:
             axis.plot(result.t, values, color=COLOUR[name], label=name, linewidth=1.1)
         axis.plot(result.t, 1e-2 * np.exp(-rate * result.t), ":", color=INK)
         decades(axis, f"λ = {rate:g} 1/s", -11, -1, TIME, every=2, inside="upper right" if axis is axes[1] else "none")
-    axes[0].set_ylabel("size of the residuals")
+    axes[0].set_ylabel(sized("size of the residuals", next(iter(runs.values()))))
     return figure
 
 
@@ -227,7 +235,7 @@ def draw_unstabilised(pushed: Run, held: Run) -> Figure:
     plane(left, "centre", ylabel="z [m]")
     right.plot(pushed.t, above(np.abs(pushed.residual["contact"]), 1e-9), color=ORANGE)
     right.plot(held.t, above(np.abs(held.residual["contact"]), 1e-9), color=BLUE)
-    decades(right, "size of the contact's residual |f₁|", -9, 1, TIME, every=2)
+    decades(right, sized("size of the contact's residual |f₁|", held, ("contact",)), -9, 1, TIME, every=2)
     return figure
 
 
@@ -299,7 +307,7 @@ def trajectory() -> Content:
         ("round trip [s]", "3.295195", fixed(round_trip(standard), 6)),
     ]
     numbers = Table(("", "reference", "this run"), rest)
-    caption = "The standard run: forces of the profile, the friction that rolling asks for, and the speed"
+    caption = "The standard run: forces of the profile, the friction that rolling needs, and the speed"
     return Content(
         [Picture("hoop_motion", caption, partial(draw_trajectory, standard))],
         [Table(("t [s]", "x: reference", "this run", "z: reference", "this run"), states), numbers, Table(heads, rows)],

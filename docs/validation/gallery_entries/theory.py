@@ -123,7 +123,7 @@ def lyapunov() -> Content:
     spent = np.concatenate([[0.0], np.cumsum((lost[1:] + lost[:-1]) / 2 * np.diff(result.t))])
     largest = roots(np.linalg.solve(a, c), np.linalg.solve(a, k))[0].real
     rows = [
-        ("½ f'ᵀ a f' + ½ fᵀ k f", "never rises", f"largest rise from row to row {rises(energy)}"),
+        ("½ f'ᵀ a f' + ½ fᵀ k f", "never rises", rises(energy)),
         ("the same plus what c has taken", "constant", f"to {below(np.ptp(energy + spent) / energy[0])} of it"),
         ("largest real part of the roots [1/s]", "negative", fixed(float(largest), 3)),
     ]
@@ -135,9 +135,10 @@ def lyapunov() -> Content:
 
 
 def rises(energy: Array) -> str:
-    """The largest rise of a falling quantity, above what rounding does."""
+    """Whether a falling quantity ever rises, by more than rounding does."""
     rise = float(np.diff(energy).max())
-    return "none" if rise <= 1e-15 * energy[0] else below(rise)
+    falls = rise <= 1e-15 * energy[0]
+    return "falls from row to row, never rises" if falls else f"rises from row to row, by {below(rise)} at most"
 
 
 def draw_lyapunov(t: Array, energy: Array) -> Figure:
