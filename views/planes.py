@@ -27,7 +27,7 @@ AROUND, AROUND_TIMES = 0.05, 0.065  # of the room around what is drawn to its la
 MANY = 3  # numbers that follow each other and are written with their first and last alone
 FLATTEST, TALLEST = 8.0, 0.45  # width over height of a plane at most and at least
 NUMBER: Any = {"fontsize": SIZE, "color": INK, "ha": "center", "va": "center", "zorder": 6}
-DISTANCES = (1.0, 1.5, 2.0, 3.0)  # times as far from the path as it stands usually, where there is no room
+FARTHER = (0.0, 8.0, 16.0, 28.0)  # pt; from where it stands usually, where there is no room
 ASIDE = (np.array([1.0, 0.0]), np.array([-1.0, 0.0]), np.array([0.0, 1.0]), np.array([0.0, -1.0]))
 DASHED: Any = {"color": GOAL, "linewidth": 1.0, "linestyle": (0, (4, 2.5)), "zorder": 2.5}
 
@@ -122,17 +122,21 @@ class Map:
             for i, number in self._named(path).items():
                 half = np.array([text_width(number) * 36, SIZE / 2])
                 out = self._beside(path, i)
-                ways = [self._offset(path, i, way, half, per_m) for way in (out, -out, *ASIDE)]
+                ways = [(way, self._offset(path, i, way, half, per_m)) for way in (out, -out, *ASIDE)]
                 at = path[i] * per_m * 72
-                inside = [far * way for far in DISTANCES for way in ways if _inside(at + far * way, half, page)]
-                free = [each for each in inside if not _covers(at + each, half, taken)]
+                tried = [offset + more * way for more in FARTHER for way, offset in ways]
+                free = [way for way in tried if _inside(at + way, half, page) and not _covers(at + way, half, taken)]
                 if not free:
                     continue
+                bodies, others = self._bodies(path, i) * per_m * 72, self._others(path, i) * per_m * 72
+                clear = [way for way in free if not _covers(at + way, half, bodies)]
+                clear = [way for way in clear if _is_nearest(at, at + way, others)]
+                place = (clear or free)[0]
                 if i not in self.scene.instants:
                     axis.plot(*path[i], "o", color=INK, markersize=2, zorder=4)
-                text = axis.annotate(number, path[i], free[0], textcoords="offset points", **NUMBER)
+                text = axis.annotate(number, path[i], place, textcoords="offset points", **NUMBER)
                 text.set_path_effects([withStroke(linewidth=2.0, foreground="w")])
-                taken = np.vstack([taken, [*(at + free[0]), *half]])
+                taken = np.vstack([taken, [*(at + place), *half]])
 
     def _named(self, path: Array) -> dict[int, str]:
         """What stands beside which instant; one that comes back to the place of another is named there too, "1, 7"."""
@@ -166,13 +170,26 @@ class Map:
         pull = sum((vector / self.arrows.scale for _, vector in seen.values()), np.zeros(2))
         return -across if float(across @ pull) > 0.02 * size else across
 
+    def _others(self, path: Array, i: int) -> Array:
+        """The places of the path [m] at the other instants that are drawn (n, 2)."""
+        return path[[at for at in self.scene.instants if at != i]]
+
+    def _bodies(self, path: Array, i: int) -> Array:
+        """Middles and half sizes [m] of the bodies (n, 4) that are drawn at the path at other instants."""
+        bodies = [line for at in self.scene.instants if at != i for line in self._bodies_at(at, path[at])]
+        boxes = [(each.min(axis=0), each.max(axis=0)) for each in bodies]
+        return np.array([[*((low + high) / 2), *((high - low) / 2)] for low, high in boxes]).reshape(-1, 4)
+
+    def _bodies_at(self, i: int, at: Array) -> list[Array]:
+        """The outlines of an instant that are nearer to a place than their own size, not those at the end of a rope."""
+        if i not in self.scene.instants:
+            return []
+        lines = self.scene.lines(i, self.view.outline)
+        return [line for line in lines if len(line) != 2 and np.isfinite(line).all() and _is_at(line, at)]
+
     def _reach(self, i: int, at: Array, away: Array) -> float:
         """How far the outline reaches from the path that way [m]."""
-        if i not in self.scene.instants:
-            return 0.0
-        lines = self.scene.lines(i, self.view.outline)
-        near = [line for line in lines if len(line) != 2 and np.isfinite(line).all()]
-        return max((float(((line - at) @ away).max()) for line in near), default=0.0)
+        return max((float(((line - at) @ away).max()) for line in self._bodies_at(i, at)), default=0.0)
 
 
 def _with_arrows(
@@ -216,6 +233,16 @@ def listed(places: Sequence[int], names: Sequence[str]) -> str:
     parts = np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
     shown = [[names[i] for i in part] for part in parts]
     return ", ".join(f"{each[0]}–{each[-1]}" if len(each) >= MANY else ", ".join(each) for each in shown)
+
+
+def _is_at(line: Array, at: Array) -> bool:
+    """Whether a body is nearer to a point than its own size."""
+    return bool(np.abs(line - at).max(axis=1).min() <= np.ptp(line, axis=0).max())
+
+
+def _is_nearest(at: Array, number: Array, others: Array) -> bool:
+    """Whether a number is nearer to its place than to others (n, 2)."""
+    return bool((np.hypot(*(others - number).T) > np.hypot(*(at - number))).all())
 
 
 def _inside(at: Array, half: Array, page: Array) -> bool:
