@@ -1,5 +1,6 @@
 """What a launch file will do, found by simulating it: peaks, conditions, steady residuals, the zero dynamics."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -42,7 +43,7 @@ def dry_run(closed_loop: ClosedLoop, found: Examination) -> None:
 
     Of a long run only the beginning is looked at, which is reported.
     """
-    whole = closed_loop.launch.duration_ns / 1e9
+    whole, times = closed_loop.launch.duration_ns / 1e9, closed_loop.launch.times_of_steps
     closed_loop = _beginning(closed_loop)
     if closed_loop.launch.duration_ns / 1e9 < whole:
         text = f"long: only the first {closed_loop.launch.duration_ns / 1e9:g} s of {whole:g} s were simulated"
@@ -58,7 +59,7 @@ def dry_run(closed_loop: ClosedLoop, found: Examination) -> None:
         found.add("warn", "run", f"{text} (from t = {t:.2f} s)")
     judge_limits(closed_loop, run, found)
     _judge_arming(closed_loop, found)
-    _judge_energy(run, found)
+    _judge_energy(run, found, times)
     if closed_loop.machine.n_inputs:
         found.numbers["after_fault"] = after_fault(closed_loop, run, _largest_kinetic(run), found)
     control = closed_loop.control
@@ -113,12 +114,15 @@ def _judge_arming(closed_loop: ClosedLoop, found: Examination) -> None:
         found.add("warn", "limits", f"{text}plant.safety.arming_limit, such as twice the peaks here: {{ {twice} }}")
 
 
-def _judge_energy(run: Run, found: Examination) -> None:
-    """Whether the step is small enough: the energy balance is integrated beside the motion."""
+def _judge_energy(run: Run, found: Examination, times: Sequence[int]) -> None:
+    """Whether the step is small enough: the energy balance is integrated beside the motion.
+
+    times [ns]: those that a step must divide.
+    """
     if run.fault:
         return
     scale = float(np.max(np.abs(run.work), initial=0.0)) + _largest_kinetic(run)
-    stiff = _stiff(run)
+    stiff = _stiff(run, times)
     if run.energy_error > max(STEP_ERROR * scale, NO_ENERGY):
         text = f"the energy check is off by {run.energy_error:.2g} J of {scale:.3g} J turned over: "
         if run.closed_loop.driver.motion is not None:
@@ -130,7 +134,7 @@ def _judge_energy(run: Run, found: Examination) -> None:
         found.add("warn", "step", f"a motion of this machine decays faster than the steps follow: {stiff}")
 
 
-def _stiff(run: Run) -> str:
+def _stiff(run: Run, times: Sequence[int]) -> str:
     """The stiffest motion along the run that its steps do not follow; empty where they follow all."""
     loop, states, found = run.closed_loop, np.array(list(run.state.values())), []
     if loop.driver.motion is not None:
@@ -138,7 +142,7 @@ def _stiff(run: Run) -> str:
     method, step = loop.launch.plant.integrator, loop.launch.step_ns / 1e9
     for i in range(0, len(run.t), max(1, len(run.t) // FEW_ROWS)):
         x, u = np.append(states[:, i], 0.0), np.ascontiguousarray(run.inputs[:, i])
-        found.append(stiffness(loop.machine, method, step, float(run.t[i]), x, u))
+        found.append(stiffness(loop.machine, method, step, float(run.t[i]), x, u, times))
     worst = max((each for each in found if each), key=lambda each: each.size / each.limit, default=None)
     return str(worst) if worst else ""
 

@@ -447,3 +447,8 @@ class LaunchFile(Sections, frozen=True, kw_only=True):
     steps: int  # in the whole run
     period_ns: int | None
     steps_per_period: int | None
+
+    @property
+    def times_of_steps(self) -> tuple[int, ...]:
+        """The times [ns] that are whole numbers of plant steps."""
+        return (self.duration_ns,) if self.period_ns is None else (self.duration_ns, self.period_ns)

@@ -1,6 +1,8 @@
 """How fast a machine's own motion decays, beside what an explicit step can follow."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil, gcd
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +15,11 @@ Array = npt.NDArray[np.float64]
 _BISECTIONS = 40
 _MOST = 4.0  # |z| beyond which no method of ours is stable
 _GROWN = 1e-9  # of a factor: less is rounding
+_LEAST = 1e-9  # of a limit, which is divided by
+_DECAYS = 1e-6  # of an eigenvalue: a smaller share of decay is rounding of the differences
+_SHARE = 0.9  # of the limit that a step may be: along a run the eigenvalues change
+_SHORTEST = 1_000  # ns; a shorter step would take too long
+_MOST_TRIED = 50  # times as many parts of the times as the limit asks for are tried
 
 
 def slopes(machine: Machine, t: float, x: Array, u: Array) -> Array:
@@ -33,29 +40,50 @@ class Stiffness:
     step: float  # s
     size: float  # step times |eigenvalue|
     limit: float  # of this size, in the eigenvalue's direction
+    shorter: float | None  # s, the longest step that is stable with a margin and divides the times; None: too short
 
     def __str__(self) -> str:
-        shorter = f"{0.9 * self.step * self.limit / self.size:.1g}"
+        shorter = f"plant.step = {self.shorter:.12g}, or " if self.shorter else ""
         text = f"h |lambda| = {self.size:.3g}, {self.integrator} is stable up to {self.limit:.3g}"
-        return f'{text}: plant.step = {shorter}, or plant.integrator = "radau" for stiff machines'
+        return f'{text}: {shorter}plant.integrator = "radau" for stiff machines'
 
 
-def stiffness(machine: Machine, integrator: str, step: float, t: float, x: Array, u: Array) -> Stiffness | None:
+def stiffness(
+    machine: Machine, integrator: str, step: float, t: float, x: Array, u: Array, times: Sequence[int]
+) -> Stiffness | None:
     """The worst motion that decays in the machine at this state and grows under steps [s] of an explicit method.
 
-    None: no such motion, the method is implicit, or the machine has no finite slopes here.
+    `times` [ns] are those that a step must divide. None: no such motion, the method is implicit, or the machine has no
+    finite slopes here.
     """
     tableau = INTEGRATORS.get(integrator)
     A = slopes(machine, t, x, u)
     if tableau is None or not np.isfinite(A).all():
         return None
-    decaying = [complex(each) * step for each in np.linalg.eigvals(A) if each.real < 0]
-    factor, z = max(
-        ((abs(_factor(tableau, each)), each) for each in decaying), key=lambda each: each[0], default=(0, 0j)
-    )
-    if factor <= 1.0 + _GROWN:
+    eigenvalues = [complex(each) for each in np.linalg.eigvals(A)]
+    decaying = [each for each in eigenvalues if each.real < -_DECAYS * abs(each)]
+    growing = [each * step for each in decaying if _grows(tableau, each * step)]
+    if not growing:
         return None
-    return Stiffness(integrator, step, abs(z), _limit(tableau, z / abs(z)))
+    limits = [_limit(tableau, z / abs(z)) for z in growing]
+    z, limit = max(zip(growing, limits, strict=True), key=lambda each: abs(each[0]) / each[1])
+    shorter = _shorter(tableau, decaying, step * limit / abs(z), times)
+    return Stiffness(integrator, step, abs(z), limit, shorter)
+
+
+def _shorter(tableau: Tableau, decaying: Sequence[complex], bound: float, times: Sequence[int]) -> float | None:
+    """The longest step [s] within a share of the bound that divides the times and under which nothing grows."""
+    whole = gcd(*times)
+    first = ceil(whole / (_SHARE * bound * 1e9))
+    for n in range(first, min(_MOST_TRIED * first, whole // _SHORTEST) + 1):
+        step = whole // n / 1e9
+        if whole % n == 0 and not any(_grows(tableau, each * step) for each in decaying):
+            return step
+    return None
+
+
+def _grows(tableau: Tableau, z: complex) -> bool:
+    return abs(_factor(tableau, z)) > 1.0 + _GROWN
 
 
 def _factor(tableau: Tableau, z: complex) -> complex:
@@ -69,10 +97,10 @@ def _factor(tableau: Tableau, z: complex) -> complex:
 def _limit(tableau: Tableau, way: complex) -> float:
     """The largest |z| in a direction at which nothing grows, looked for upwards."""
     grid = np.linspace(0.0, _MOST, 401)
-    grows = [abs(_factor(tableau, size * way)) > 1.0 + _GROWN for size in grid.tolist()]
+    grows = [_grows(tableau, size * way) for size in grid.tolist()]
     first = grows.index(True)
     low, high = float(grid[max(first - 1, 0)]), float(grid[first])
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        low, high = (low, middle) if abs(_factor(tableau, middle * way)) > 1.0 + _GROWN else (middle, high)
-    return low
+        low, high = (low, middle) if _grows(tableau, middle * way) else (middle, high)
+    return max(low, _LEAST)

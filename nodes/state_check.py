@@ -22,6 +22,7 @@ class StateCheck:
         self._has_conditions = launch.plant.safety.faults and bool(self._machine.description.faults)
         self.locates = self._has_conditions and launch.steps_per_period is None
         self._integrator, self._plant, self._start = launch.plant.integrator, plant, closed_loop.start
+        self._times = launch.times_of_steps
 
     def find(self, in_fault: bool, before: Array | None) -> list[tuple[str, str, float]]:
         """Name, text and time [s] of each fault of the present state.
@@ -44,7 +45,7 @@ class StateCheck:
 
     def _why(self) -> str:
         machine, step = self._machine, self._plant.step_ns / 1e9
-        stiff = stiffness(machine, self._integrator, step, 0.0, self._start, np.zeros(machine.n_inputs))
+        stiff = stiffness(machine, self._integrator, step, 0.0, self._start, np.zeros(machine.n_inputs), self._times)
         if stiff:
             return f"the step is too long for this machine, initially {stiff}"
         loops = machine.description.independent

@@ -11,6 +11,7 @@ from scipy.integrate import solve_ivp
 from sympy import Max
 
 import servonode
+from servonode.closed_loop.launch_file import read_launch
 from servonode.mechanics import Model, coordinate, parameter, time
 from servonode.mechanics.integrate import METHODS
 from servonode.mechanics.machine import Machine
@@ -93,16 +94,48 @@ def test_slopes_are_those_by_hand(stiff: Machine) -> None:
 
 def test_a_step_that_is_too_long_is_named_with_its_limit(stiff: Machine) -> None:
     x = np.array([2.0, 0.0, 0.0])
-    found = stiffness(stiff, "rk4", 0.01, 0.0, x, NONE)
+    found = stiffness(stiff, "rk4", 0.01, 0.0, x, NONE, [5 * 10**9])
     assert found is not None
     assert (found.size, found.limit) == (pytest.approx(30.0, rel=1e-4), pytest.approx(2.785293563, rel=1e-6))
     text = "h |lambda| = 30, rk4 is stable up to 2.79: plant.step = 0.0008, or plant.integrator"
     assert str(found) == f'{text} = "radau" for stiff machines'
-    assert stiffness(stiff, "rk4", 0.0008, 0.0, x, NONE) is None
-    assert stiffness(stiff, "radau", 0.01, 0.0, x, NONE) is None
-    euler = stiffness(stiff, "euler", 0.01, 0.0, x, NONE)
+    assert stiffness(stiff, "rk4", 0.0008, 0.0, x, NONE, [5 * 10**9]) is None
+    assert stiffness(stiff, "radau", 0.01, 0.0, x, NONE, [5 * 10**9]) is None
+    euler = stiffness(stiff, "euler", 0.01, 0.0, x, NONE, [5 * 10**9])
     assert euler is not None
     assert euler.limit == pytest.approx(2.0)
+
+
+LIMITS = {"euler": 2.0, "heun": 2.0, "rk4": 2.785293563}  # of h |lambda| on the negative real axis
+
+
+@pytest.mark.parametrize("integrator", LIMITS)
+@pytest.mark.parametrize("period", [0.01, 0.003, 0.0125])
+def test_the_step_that_is_named_is_stable_and_divides_period_and_duration(
+    stiff: Machine, integrator: str, period: float, tmp_path: Path
+) -> None:
+    """At x = 2 the slopes have about the eigenvalues -3 mu and, much smaller, -1/(3 mu)."""
+    file = tmp_path / "stiff.toml"
+    stated = f'[run]\nduration = {400 * period}\n[plant]\nmachine = "m"\nintegrator = "{integrator}"\n'
+    file.write_text(f'{stated}[controller]\nprogram = "p"\nperiod = {period}\n')
+    x, limit = np.array([2.0, 0.0, 0.0]), LIMITS[integrator]
+    for size in np.geomspace(1.01 * limit / period, 1e5, 40):
+        machine, times = stiff.with_parameters({"mu": size / 3}), [round(period * 1e9), round(400 * period * 1e9)]
+        found = stiffness(machine, integrator, period, 0.0, x, NONE, times)
+        assert found is not None
+        assert found.shorter is not None
+        assert found.shorter * size < limit
+        assert stiffness(machine, integrator, found.shorter, 0.0, x, NONE, times) is None
+        assert f"plant.step = {found.shorter:.12g}," in str(found)
+        read_launch(file, [f"plant.step={found.shorter:.12g}"])
+        shares = [n for n in range(1, round(period / found.shorter)) if times[0] % n == 0]
+        assert all(0.9 * limit < period / n * size * (1 + 1e-6) for n in shares)  # none that is longer would do
+
+
+def test_no_step_is_named_where_none_is_long_enough(stiff: Machine) -> None:
+    x = np.array([2.0, 0.0, 0.0])
+    found = stiffness(stiff.with_parameters({"mu": 1e7}), "rk4", 0.01, 0.0, x, NONE, [10**7])
+    assert str(found) == 'h |lambda| = 3e+05, rk4 is stable up to 2.79: plant.integrator = "radau" for stiff machines'
 
 
 def run(integrator: str) -> Any:
