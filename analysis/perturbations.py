@@ -12,6 +12,7 @@ SMALL = 1e-7  # size of the perturbations, relative to the states (to 1 for stat
 COPIES, SEED = 4, 1
 FACTOR = 100.0  # least growth of a perturbation that is called growing
 STEADY = 0.35  # least share of that growth (in logarithm) in the second half of its time: 1/2 is a steady rate
+POINTS, FEW = 401, 10  # times at which growth is looked at; so few of them cannot tell a steady one from a transient
 AT_LAST = 0.9  # of the time: growth up to there has not ended
 
 
@@ -89,19 +90,26 @@ def growth(motion: Motion, lasting: bool = False) -> tuple[float | None, Array]:
     With `lasting` only growth that continues to the end counts.
     """
     times, logs = np.array(motion.times), np.array(motion.logs)
-    grid = np.linspace(0.0, times[-1], 401)
     for i in range(COPIES):
-        g = np.interp(grid, times, logs[:, i])
-        last = int(np.argmax(g - np.minimum.accumulate(g)))
-        first = int(np.argmin(g[: last + 1]))
-        middle = (first + last) // 2
-        rise = g[last] - g[first]
+        grid = np.linspace(0.0, times[-1], POINTS)
+        first, last, g = _rise(np.interp(grid, times, logs[:, i]))
         if lasting and last < AT_LAST * (len(grid) - 1):
             continue
+        if last - first < FEW:
+            grid = np.linspace(grid[first], grid[last], POINTS)
+            first, last, g = _rise(np.interp(grid, times, logs[:, i]))
+        middle = (first + last) // 2
+        rise = g[last] - g[first]
         if rise > np.log(FACTOR) and g[last] - g[middle] > STEADY * rise:
             rate = float(np.polyfit(grid[middle : last + 1], g[middle : last + 1], 1)[0])
             return rate, motion.directions[min(int(np.searchsorted(times, grid[last])), len(times) - 1)][i]
     return None, np.zeros(0)
+
+
+def _rise(g: Array) -> tuple[int, int, Array]:
+    """Where the largest rise of g begins and ends, and g."""
+    last = int(np.argmax(g - np.minimum.accumulate(g)))
+    return int(np.argmin(g[: last + 1])), last, g
 
 
 def largest_rise(motion: Motion) -> float:

@@ -180,3 +180,17 @@ def test_the_judged_motion_stops_where_the_simulated_one_does(judged: Judge, lau
     found = judged(8.0, **values)
     assert found.time is not None
     assert stopped < found.time < stopped + 1.0
+
+
+def test_the_transient_of_a_fast_law_is_no_growth() -> None:
+    """It ends within the first of the times at which a growth is looked at; an exponential that fast goes on."""
+    times = np.append(np.linspace(0.0, 0.1, 500), np.linspace(0.2, 10.0, 100))
+
+    def seen(log: Any) -> perturbations.Motion:
+        logs = [np.full(perturbations.COPIES, value) for value in log]
+        return perturbations.Motion(times.tolist(), logs, [np.eye(perturbations.COPIES)] * len(times))
+
+    transient = np.log(1 + 500 * (1 - np.exp(-200 * times)))
+    assert perturbations.growth(seen(transient))[0] is None
+    assert perturbations.growth(seen(np.minimum(200 * times, 10.0)))[0] == pytest.approx(200.0, rel=0.05)
+    assert perturbations.growth(seen(2 * times))[0] == pytest.approx(2.0, rel=1e-6)
