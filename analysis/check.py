@@ -37,7 +37,7 @@ class Report(Tabular):
     degrees_of_freedom: int
     program: str | None
     residuals: dict[str, dict[str, float]]
-    extension: dict[str, Any]  # of a law that has one: steps, integrators, left_free, determinant
+    extension: dict[str, Any]  # of a law that has one: steps, integrators, left_free, determinant, depends_on
     settings: dict[str, float]  # of the program
     options: dict[str, Any]  # of the machine
     targets: tuple[str, ...]
@@ -135,6 +135,15 @@ def report(closed_loop: ClosedLoop) -> Report:
     )
 
 
+def structure(law: ServoLaw | None) -> dict[str, Any]:
+    """What is known of a program that is refused before it is examined: relative degrees, extension."""
+    if law is None:
+        return {}
+    degrees = zip(law.description.residuals, law.description.relative_degrees, strict=True)
+    residuals = {quantity.name: {"relative_degree": degree} for quantity, degree in degrees}
+    return {"program": law.description.name, "residuals": residuals, "extension": _extension(law)}
+
+
 def _extension(law: ServoLaw | None) -> dict[str, Any]:
     """The extension of a law whose inputs do not reach the residuals directly; empty without extension."""
     extension = law.description.extension if law else None
@@ -145,6 +154,7 @@ def _extension(law: ServoLaw | None) -> dict[str, Any]:
         "integrators": [each.name for each in extension.integrators],
         "left_free": extension.left_free,
         "determinant": extension.determinant,
+        "depends_on": list(extension.depends_on),
     }
 
 

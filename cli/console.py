@@ -144,6 +144,18 @@ def check_text(report: "Report") -> str:
     return "\n".join(f"{key:<16} {text}" for key, text in rows)
 
 
+def refused_text(known: dict[str, Any], reason: str) -> str:
+    """What `check` says of a program that is refused before it is examined; known: of `analysis.check.structure`."""
+    rows = [("program", known["program"])] if known else []
+    rows += [
+        (f"  {name}", f"relative degree {values['relative_degree']}")
+        for name, values in known.get("residuals", {}).items()
+    ]
+    rows += [("extension", text) for text in _extension(known.get("extension", {}))]
+    rows += [(MARKS["refuse"], reason), ("verdict", "no")]
+    return "\n".join(f"{key:<16} {text}" for key, text in rows)
+
+
 def _residual(values: dict[str, Any]) -> str:
     held = (
         f"convergence rate {values['convergence_rate']:.4g} 1/s"
@@ -162,8 +174,12 @@ def _extension(extension: dict[str, Any]) -> list[str]:
         *extension["steps"],
         f"{free} of the states and integrators are left free" if free else "nothing is left free",
     ]
-    where = extension["determinant"]
-    return [*rows, f"singular where {where} is 0" if where else "singular where the condition below is infinite"]
+    where, of = extension["determinant"], extension["depends_on"]
+    if not of:  # a number that is not 0
+        return rows
+    if where:
+        return [*rows, f"singular where {where} is 0"]
+    return [*rows, f"singular on a set of {', '.join(of)}: the run is near to it where the condition is large"]
 
 
 def _safety(safety: dict[str, Any]) -> str:

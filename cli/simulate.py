@@ -112,16 +112,17 @@ def simulate(
 @verb.as_json
 def check(file: str, overrides: tuple[str, ...], no_code: bool, as_json: bool) -> None:
     """Check FILE before power-on, and explain the result."""
-    from servonode.analysis.check import report
-    from servonode.cli.console import check_text
+    from servonode.analysis.check import report, structure
+    from servonode.cli.console import check_text, refused_text
     from servonode.closed_loop.controller_section import ProgramRefused
 
     try:
         result = report(verb.resolved(file, overrides, no_code, strict=False))
     except ProgramRefused as refusal:
         findings = [{"level": "refuse", "subject": "program", "text": refusal.text}]
-        answer = {"file": file, "verdict": "no", "findings": findings}
-        click.echo(json.dumps(answer) if as_json else f"NO               {refusal.text}\nverdict          no")
+        known = structure(refusal.law)
+        answer = {"file": file, "verdict": "no", "findings": findings, **known}
+        click.echo(json.dumps(answer) if as_json else refused_text(known, refusal.text))
         sys.exit(1)
     click.echo(json.dumps(result.as_dict()) if as_json else check_text(result))
     sys.exit(0 if result.verdict == "yes" else 1)

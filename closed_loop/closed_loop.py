@@ -43,7 +43,7 @@ from servonode.closed_loop.machine_section import (
 from servonode.closed_loop.preparation import preparation_of, prepared
 from servonode.closed_loop.safety_settings import SafetySettings, safety_settings
 from servonode.closed_loop.start_on_program import program_start, wants_program_start
-from servonode.closed_loop.static_checks import Examination, examine
+from servonode.closed_loop.static_checks import Examination, examine, singular_at_rest
 from servonode.closed_loop.trust import refuse_code
 from servonode.closed_loop.watches import check_watches
 from servonode.controllers.engine.layout import Answer
@@ -230,10 +230,14 @@ def _resolved(launch: LaunchFile, strict: bool) -> ClosedLoop:
     driver_addresses(launch, loaded.description.name)
     program = program_source(launch)
     law = derived_law(plant.launch, program, source, loaded) if program else None
-    closed_loop = _settled(Derived(launch, source, preparation, loaded, law), plant)
-    if strict:
-        closed_loop.safety.check_limits(closed_loop.launch)
-    found = _examined(closed_loop)
+    try:
+        closed_loop = _settled(Derived(launch, source, preparation, loaded, law), plant)
+        if strict:
+            closed_loop.safety.check_limits(closed_loop.launch)
+        found = _examined(closed_loop)
+    except ProgramRefused as refusal:
+        refusal.law = law.law if law else None
+        raise
     if strict and found.refusals:
         first = found.refusals[0]
         raise ProgramRefused(launch.file, "controller", None, f"{first.subject}: {first.text}")
@@ -371,6 +375,13 @@ def _checked_start(launch: LaunchFile, control: Control, start: Array) -> Answer
     return answer
 
 
+def _at_rest(launch: LaunchFile) -> str:
+    """What helps where the law is singular at each state of rest."""
+    text = "nor at any state of rest: choose another output, or state the inputs by inputs= of a program"
+    moving = "; a goal that never stops can be followed from a start on it, on_program = true in [plant.initial]"
+    return text + ("" if wants_program_start(launch) else moving)
+
+
 def _examined(closed_loop: ClosedLoop) -> Examination:
     """Guards at the initial state, and the relative degrees at random states near it."""
     launch, control, start = closed_loop.launch, closed_loop.control, closed_loop.start
@@ -383,6 +394,8 @@ def _examined(closed_loop: ClosedLoop) -> Examination:
     if answer.status and not found.refusals:  # what is refused everywhere is the better reason
         rank = [each.text for each in found.findings if each.subject == "rank" and each.level != "good"]
         text = "; ".join([f"at the initial state {control.law.explain(answer)}", *rank])
+        if singular_at_rest(control.law, start, control.goal(0.0)):
+            text = f"at the initial state {control.law.explain(answer, _at_rest(launch))}"
         raise ProgramRefused(launch.file, "plant.initial", None, text)
     for each in control.live:
         found.add("good", "goal", each.remark)

@@ -68,7 +68,9 @@ class Control:
 
 
 class ProgramRefused(LaunchError):
-    """The program is given well, but it cannot or must not run on this machine."""
+    """The program is given well, but it cannot or must not run on this machine. `law`: its law, where it has one."""
+
+    law: ServoLaw | None = None
 
 
 @cache

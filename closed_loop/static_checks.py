@@ -9,6 +9,7 @@ import numpy.typing as npt
 from servonode.closed_loop.launch_keys import LaunchFile
 from servonode.controllers import ServoLaw
 from servonode.controllers.engine import realize
+from servonode.controllers.engine.layout import NOT_FINITE, SINGULAR
 from servonode.mechanics import discrete, stabilize
 from servonode.mechanics.stabilize import Gains
 
@@ -157,11 +158,7 @@ def _rank(found: Examination, launch: LaunchFile, law: ServoLaw, start: Array, g
     if holonomic:  # random states leave the constraints, and so would the search for worse ones
         states = np.array([machine.projected(0.0, x) for x in states])
     n, description = len(states), law.description
-    goals = np.tile(goal, (n, 1))
-    if description.extension is not None:  # its integrators are states too
-        part = law.goal_layout.states
-        of_law = slice(part.stop - len(description.extension.integrators), part.stop)
-        goals[:, of_law] += rng.uniform(-SPREAD, SPREAD, goals[:, of_law].shape)
+    goals = _goals_beside(law, goal, n, rng)
     survey = realize.survey(law, states, np.zeros(n), goals, search=not holonomic)
     try:
         judged = realize.realisability(survey, law.n_s, machine.n_inputs, description.relations, description.completion)
@@ -172,9 +169,35 @@ def _rank(found: Examination, launch: LaunchFile, law: ServoLaw, start: Array, g
     if survey.worst is not None:
         worst = dict(zip(survey.states, map(float, survey.worst.state), strict=False))
         found.numbers |= {"rank": survey.lowest_rank, "worst_condition": survey.worst.condition, "worst_state": worst}
-    never = f"; {description.unreachable}, so that no integrators help" if description.unreachable else ""
+    never = ""
     if launch.controller and launch.controller.damping and survey.highest_rank < law.n_s == machine.n_inputs:
         never = "; with controller.damping no integrators are looked for that may help: leave it out"
     text = judged.text + never + (f"; {judged.remedy}" if judged.remedy else "") + _where(law, judged)
     somewhere = judged.case == "singular" and (survey.crossing is not None or survey.highest_rank > survey.lowest_rank)
     found.add("good" if judged.realisable else "warn" if somewhere else "refuse", "rank", text)
+
+
+def _goals_beside(law: ServoLaw, goal: Array, n: int, rng: np.random.Generator) -> Array:
+    """The goal for n states (n, n_y), its entries that are integrators of the law spread as states are."""
+    goals, extension = np.tile(goal, (n, 1)), law.description.extension
+    if extension is not None:
+        part = law.goal_layout.states
+        of_law = slice(part.stop - len(extension.integrators), part.stop)
+        goals[:, of_law] += rng.uniform(-SPREAD, SPREAD, goals[:, of_law].shape)
+    return goals
+
+
+def singular_at_rest(law: ServoLaw, start: Array, goal: Array) -> bool:
+    """Whether the law is singular at all states of rest near the initial one."""
+    description, rng = law.machine.description, np.random.default_rng(0)
+    moving = [
+        i
+        for i, name in enumerate(description.state_names)
+        if name in description.velocities and name not in description.first_order
+    ]
+    states = realize.random_states(description, start, rng, STATES, SPREAD)
+    states[:, moving] = 0.0
+    if description.held:
+        states = np.array([law.machine.projected(0.0, x) for x in states])
+    answer, goals = law.answer(), _goals_beside(law, np.nan_to_num(goal), STATES, rng)
+    return all(law.compute(0.0, x, y, answer) in (SINGULAR, NOT_FINITE) for x, y in zip(states, goals, strict=True))

@@ -196,6 +196,7 @@ class ExtensionDescription(msgspec.Struct, frozen=True):
     integrators: tuple[Quantity, ...]  # states of the law, after those of the program
     left_free: int  # states of machine, program and integrators that the residuals do not determine
     determinant: str = ""  # of the decoupling matrix, factored, where it is short
+    depends_on: tuple[str, ...] = ()  # what moves of which it is a function
     chained: tuple[bool, ...] = ()  # of each integrator: whether its rate is the next one
 
 

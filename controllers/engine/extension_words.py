@@ -8,10 +8,11 @@ import sympy
 from servonode.controllers.engine.extension import Extension, Step
 from servonode.controllers.engine.servo import Servo
 from servonode.mechanics.description import ExtensionDescription
-from servonode.mechanics.trig_reduce import trig_reduce
+from servonode.mechanics.trig_reduce import is_large, trig_reduce
 
 Expr = Any
-LARGEST = 3, 60  # rows of a decoupling matrix whose determinant is written out, operations of each entry
+LARGEST = 4, 300  # rows of a decoupling matrix whose determinant is written out, operations of each entry
+MOST_REDUCED = 500  # operations of what is brought to a common denominator and reduced
 SHORT = 60  # operations of a determinant that is factored
 
 
@@ -20,14 +21,23 @@ def describe_extension(servo: Servo) -> ExtensionDescription | None:
     extension = servo.extension
     if extension is None:
         return None
-    n_states = len(servo.equations.model.state) + len(servo.program.states) + len(extension.integrators)
+    model = servo.equations.model
+    n_states = len(model.state) - len(model.held) + len(servo.program.states) + len(extension.integrators)
+    found, moving = determinant(extension), _moving(extension)
     return ExtensionDescription(
         steps=_sentences(servo, extension),
         integrators=tuple(each.quantity for each in extension.integrators),
         left_free=n_states - sum(extension.relative_degrees),
-        determinant=str(determinant(extension) or ""),
+        determinant=str(found or ""),
+        depends_on=tuple(sorted(each.name for each in (moving if found is None else moving & found.free_symbols))),
         chained=tuple(_is_chained(extension, i) for i in range(len(extension.integrators))),
     )
+
+
+def _moving(extension: Extension) -> set[Expr]:
+    """What the decoupling matrix is a function of, but for constants."""
+    line = extension.motion.line
+    return line.symbols(each for row in extension.matrix() for each in row) - set(extension.motion.constants)
 
 
 def _is_chained(extension: Extension, i: int) -> bool:
@@ -61,17 +71,28 @@ def _sentence(servo: Servo, inputs: tuple[int, ...], steps: Sequence[Step]) -> s
 def determinant(extension: Extension) -> Expr | None:
     """The determinant of the decoupling matrix, factored; None where it is long."""
     most, operations = LARGEST
-    matrix = extension.matrix()
+    matrix, constants = extension.matrix(), extension.motion.constants
     if len(matrix) > most:
         return None
-    line = extension.motion.line
-    entries = [[line.expanded(each, operations) for each in row] for row in matrix]
+    written = [[extension.motion.line.expanded(each, operations) for each in row] for row in matrix]
+    if any(each is None for row in written for each in row):
+        return None
+    entries = [[_reduced(each, constants) for each in row] for row in written]
     if any(each is None for row in entries for each in row):
         return None
-    over, under = sympy.fraction(sympy.together(sympy.Matrix(entries).det(method="berkowitz")))
-    if sympy.count_ops(over) + sympy.count_ops(under) > 4 * operations:
+    found = _reduced(sympy.Matrix(entries).det(method="berkowitz"), constants)
+    if found is None:
         return None
-    over, under = (trig_reduce(each, extension.motion.constants) for each in (over, under))
+    over, under = sympy.fraction(found)
     if sympy.count_ops(over) + sympy.count_ops(under) > SHORT:
         return None
     return sympy.factor(over) / sympy.factor(under)
+
+
+def _reduced(expression: Expr, constants: Sequence[Expr]) -> Expr | None:
+    """The expression as a quotient of reduced sums; None where these would be long."""
+    parts = sympy.fraction(sympy.together(expression))
+    if sum(map(sympy.count_ops, parts)) > MOST_REDUCED or any(is_large(each, constants) for each in parts):
+        return None
+    over, under = (trig_reduce(each, constants) for each in parts)
+    return over / under

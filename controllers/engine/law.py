@@ -222,8 +222,8 @@ class ServoLaw(Tabular):
         self.compute(t, x, y, answer)
         return answer
 
-    def explain(self, answer: Answer) -> str:
-        """The sentence for an answer whose status is not good."""
+    def explain(self, answer: Answer, remedy: str = "") -> str:
+        """The sentence for an answer whose status is not good; `remedy`: what helps where W is singular."""
         if answer.status > 0:
             return self.description.guards[answer.status - 1].text
         if answer.status in (SINGULAR, CROSSED):
@@ -232,7 +232,7 @@ class ServoLaw(Tabular):
             what, them = ("s", "them independently") if many else ("", "it")
             return (
                 f"the servo-constraint{what} {names} lost rank ({self._why_singular(answer)}): the inputs cannot move "
-                f"{them} here; choose another program or another initial state"
+                f"{them} here{f', {remedy}' if remedy else '; choose another program or another initial state'}"
             )
         return "the law gave an input that is not finite; check the parameters and the initial state"
 
@@ -241,7 +241,7 @@ class ServoLaw(Tabular):
         text = f"condition {np.inf if np.isnan(answer.condition) else answer.condition:.3g}"
         if answer.status == CROSSED:
             text = "the determinant of W has changed its sign since the last control instant"
-        where = extension.determinant if extension else ""
+        where = extension.determinant if extension and extension.depends_on else ""
         return f"{text}: {where} is 0" if where else text
 
     def terms(self, t: float, x: Array, y: Array) -> dict[str, Array]:

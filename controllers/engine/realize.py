@@ -23,6 +23,7 @@ SINGULAR = 1e8  # condition from which on rank is lost and the law gives up (CON
 REACHED = 1e-10  # a row of W below this share of |J_i| |R| is not moved by the inputs
 NO_ROW = 1e-12  # a row of J that never exceeds this is rounding: the passive constraints cancel it
 HALVINGS = 50  # of the distance between two states
+SIDE, SAME = 1e-5, 1e-6  # differences by the state, and what of them is rounding
 FADED = 1e-8  # a row of J below this share of its largest is not scaled up any more
 
 
@@ -107,6 +108,8 @@ class Survey:
     worst: Sample | None = None
     crossing: Sample | None = None  # where det W changes its sign between states, although no condition tells so
     rolls: bool = False  # whether constraints on rates hold the machine
+    same: bool = False  # whether the residuals themselves depend on each other, as functions of the state
+    unreachable: str = ""  # why no derivative of the residuals will do, where that was found
     vanishing: tuple[str, ...] = ()  # parameters whose value 0 makes W singular at all states
 
 
@@ -136,7 +139,12 @@ def unsurveyed(law: ServoLaw) -> Survey:
     machine = law.machine.description
     names = tuple(each.name for each in law.description.residuals)
     return Survey(
-        names, law.description.relative_degrees, machine.input_names, machine.state_names, rolls=machine.rolls
+        names,
+        law.description.relative_degrees,
+        machine.input_names,
+        machine.state_names,
+        rolls=machine.rolls,
+        unreachable=law.description.unreachable,
     )
 
 
@@ -179,7 +187,18 @@ def survey(law: ServoLaw, states: Array, times: Array, goals: Array, search: boo
         worst=worst,
         crossing=_crossing(law, terms, times[inside], states[inside], goals[inside]) if regular else None,
         vanishing=_vanishing(law, times, states, goals) if highest < n_rows else (),
+        same=highest < n_rows and _same(law, t, states[at], y),
     )
+
+
+def _same(law: ServoLaw, t: float, x: Array, y: Array) -> bool:
+    """Whether the residuals are functions of each other: their derivatives by the state are dependent."""
+    ahead, behind = (
+        [law.evaluate(t, x + side * row, y).residuals.copy() for row in SIDE * np.eye(law.machine.n_state, len(x))]
+        for side in (1, -1)
+    )
+    slopes = (np.array(ahead) - np.array(behind)).T / (2 * SIDE)
+    return bool(np.isfinite(slopes).all() and np.linalg.matrix_rank(slopes, tol=SAME) < len(slopes))
 
 
 def _vanishing(law: ServoLaw, times: Array, states: Array, goals: Array) -> tuple[str, ...]:
@@ -371,7 +390,9 @@ def realisability(
         raise ValueError(f"the survey is not of a program with {n_relations} relations; survey that one")
     how = {"least_norm": "the least norm", "ideal": "forces along their gradients"}.get(completion, "")
     how = _several(n_relations, "relation") if n_relations else how
-    return _unreached(survey) or _rank(survey, worst, n_rows) or _fine(survey, worst, n_s == n_tau, how)
+    word = {"least_norm": "least_norm=True", "ideal": "ideal=True"}.get(completion, "")
+    word = "relations=" if n_relations else word
+    return _unreached(survey, word) or _rank(survey, worst, n_rows, word) or _fine(survey, worst, n_s == n_tau, how)
 
 
 def _count(survey: Survey, n_s: int, n_tau: int, n_relations: int, completion: Completion) -> Realisability | None:
@@ -390,12 +411,19 @@ def _count(survey: Survey, n_s: int, n_tau: int, n_relations: int, completion: C
     return None
 
 
-def _unreached(survey: Survey) -> Realisability | None:
+def _unreached(survey: Survey, completed: str) -> Realisability | None:
     """A residual that no input moves, at any state."""
     for name, r, reach, size in zip(survey.residuals, survey.relative_degrees, survey.reach, survey.size, strict=True):
         if reach < REACHED and size > NO_ROW:
             text = f"no input ({', '.join(survey.inputs)}) reaches derivative {r} of residual {name}"
             remedy = f"its relative degree is higher than {r}, or nothing moves it: write {name} with one rate more"
+            if survey.unreachable:
+                text, remedy = (
+                    f"{text}; {survey.unreachable}",
+                    f"in place of {name} choose an output that an input moves",
+                )
+            elif completed:
+                text, remedy = f"{text}; {_not_extended(completed)}", _without(completed)
         elif reach < REACHED:
             text = f"residual {name} is fixed by the passive constraints: its row is a combination of theirs"
             remedy = f"leave {name} out: a servo-constraint can ask neither for nor against what they fix"
@@ -405,7 +433,22 @@ def _unreached(survey: Survey) -> Realisability | None:
     return None
 
 
-def _rank(survey: Survey, worst: Sample, n_rows: int) -> Realisability | None:
+def _not_extended(completed: str) -> str:
+    """The limit of programs that choose among the inputs."""
+    return (
+        f"with {completed} a residual is differentiated at most twice, and no integrators are looked for: the law "
+        "does so only where there are as many residuals as inputs"
+    )
+
+
+def _without(completed: str) -> str:
+    remedy = f"give as many residuals as inputs and leave out {completed}"
+    if completed == "relations=":
+        remedy += ", or let the machine have the relation: a single input that does the work of those it ties together"
+    return remedy
+
+
+def _rank(survey: Survey, worst: Sample, n_rows: int, completed: str) -> Realisability | None:
     """Rows that depend on each other, at all states or at some."""
     inputs = " and ".join(survey.inputs)
     if survey.highest_rank < n_rows:
@@ -414,7 +457,14 @@ def _rank(survey: Survey, worst: Sample, n_rows: int) -> Realisability | None:
             f"{inputs} move them by {survey.highest_rank} combination(s) only, rank {survey.highest_rank} of {n_rows}"
         )
         remedy = f"choose another output, such that the inputs move {n_rows} of them"
-        remedy += "; for the place of an axle take a look-ahead point" if survey.rolls else ""
+        text += f"; {survey.unreachable}, so that no integrators help" if survey.unreachable else ""
+        if survey.same:
+            text += "; they are functions of each other"
+            remedy = "leave out one of them, and give another output in its place"
+        elif completed:
+            text, remedy = f"{text}; {_not_extended(completed)}", f"{remedy}, or {_without(completed)}"
+        if survey.rolls and not survey.same and set(survey.relative_degrees) == {2}:
+            remedy += "; for the place of an axle take a look-ahead point"
         return _because_of_zeros(survey, Realisability(False, "singular", text, remedy))
     lost = f"{inputs} {'loses' if len(survey.inputs) == 1 else 'lose'} control of"
     if survey.lowest_rank < n_rows:

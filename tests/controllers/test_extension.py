@@ -3,6 +3,7 @@
 import io
 import runpy
 from collections.abc import Callable
+from dataclasses import replace
 from math import comb
 from pathlib import Path
 from typing import Any
@@ -10,23 +11,27 @@ from typing import Any
 import numpy as np
 import pytest
 import sympy
+from click.testing import CliRunner
 from numpy.polynomial import Polynomial
 from numpy.testing import assert_allclose
 from scipy.linalg import expm
 
 import servonode
 from servonode.bus import MemoryBus, Switchboard
+from servonode.cli.main import main
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.closed_loop.run import Run
 from servonode.controllers import Program, residual, target
+from servonode.controllers.engine.extension_words import describe_extension
 from servonode.controllers.engine.law_source import law_source
 from servonode.controllers.engine.layout import CROSSED as CROSSES
 from servonode.controllers.engine.layout import GOOD
 from servonode.controllers.engine.servo import derive_servo
-from servonode.mechanics import Model, coordinate, input_, progress
+from servonode.mechanics import Model, body, coordinate, first_order, input_, progress, vector, velocity
 from servonode.mechanics.derive import derive
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.topology import CONTROLLER
+from tests.mechanics.test_independent import four_bar
 
 Array = Any
 Launch = Callable[..., Path]
@@ -551,4 +556,179 @@ def model() -> Model:
             tau: theta.rate + epsilon*(x.rate * cos(theta) + z.rate * sin(theta)),
         },
     )
+'''
+
+
+def checked(file: Path | str, *overrides: str) -> str:
+    """What the command prints."""
+    options = [part for each in overrides for part in ("--set", each)]
+    return CliRunner().invoke(main, ["check", str(file), *options]).output
+
+
+def test_a_ball_at_rest_on_a_beam_is_refused_with_what_is_known_and_what_helps(tmp_path: Path) -> None:
+    """No state of rest is better than another: the torque moves the ball's place in proportion to r theta'."""
+    (tmp_path / "beam.py").write_text(BALL_ON_BEAM)
+    file = tmp_path / "beam.toml"
+    stated = f'[run]\nduration = 0.1\n[plant]\nmachine = "{tmp_path}/beam.py:model"\n[plant.initial]\n'
+    for start, hint in (("r = 0.3", "on_program = true in [plant.initial]"), ("on_program = true", "")):
+        residuals = '[controller.residuals]\nplace = "r - 0.3 - 0.1*sin(t)"\n'
+        file.write_text(f"{stated}{start}\n{residuals}")
+        text = checked(file)
+        lines = dict(line.split(maxsplit=1) for line in text.splitlines() if not line.startswith("extension"))
+        assert lines["place"] == "relative degree 3"
+        assert "extension        1 of the states and integrators are left free" in text
+        assert "extension        singular where 2*r*theta_dot/(r**2 + 1) is 0" in text
+        assert "the inputs cannot move it here, nor at any state of rest: choose another output" in lines["NO"]
+        assert "state the inputs by inputs= of a program" in lines["NO"]
+        assert lines["NO"].endswith(hint)
+        assert "initial state;" not in lines["NO"]
+        assert "keep away" not in text
+        assert lines["verdict"] == "no"
+
+
+def test_what_no_input_moves_is_refused_without_a_remedy_that_cannot_help(tmp_path: Path) -> None:
+    (tmp_path / "loose.py").write_text(LOOSE)
+    launch = {
+        "run": {"duration": 0.1},
+        "plant": {"machine": f"{tmp_path}/loose.py:model"},
+        "controller": {"residuals": {"other": "b - 0.1*t"}},
+    }
+    (found,) = [each for each in servonode.check(launch).findings if each.level == "refuse"]
+    assert "no derivative of other contains an input; in place of other choose an output" in found.text
+    assert "one rate more" not in found.text
+
+
+def test_a_look_ahead_point_is_the_remedy_of_places_that_are_not_each_other() -> None:
+    launch: dict[str, Any] = {
+        "run": {"duration": 0.1},
+        "plant": {"machine": "diff_drive_trailer"},
+        "controller": {"residuals": {"one": "X - 0.1*t", "other": "2*X + sin(X) - 0.1*t"}},
+    }
+    (found,) = [each for each in servonode.check(launch).findings if each.level == "refuse"]
+    assert "they are functions of each other; leave out one of them" in found.text
+    assert "look-ahead" not in found.text
+    launch["controller"] = {"residuals": {"x": "X - 0.1*t", "y": "Y"}, "damping": 1e-3}
+    (found,) = [each for each in servonode.check(launch).findings if each.level == "refuse"]
+    assert "for the place of an axle take a look-ahead point" in found.text
+    assert "functions of each other" not in found.text
+
+
+def test_a_program_that_is_completed_says_that_no_integrators_are_looked_for(tmp_path: Path) -> None:
+    """An arm that two motors turn through one spring."""
+    (tmp_path / "twins.py").write_text(TWINS)
+    launch: dict[str, Any] = {"run": {"duration": 0.1}, "plant": {"machine": f"{tmp_path}/twins.py:model"}}
+    for program, word in (("equal", "relations="), ("least", "least_norm=True")):
+        launch["controller"] = {"program": f"{tmp_path}/twins.py:{program}"}
+        (found,) = [each for each in servonode.check(launch).findings if each.level == "refuse"]
+        assert f"with {word} a residual is differentiated at most twice" in found.text
+        assert f"give as many residuals as inputs and leave out {word}" in found.text
+        assert "one rate more" not in found.text
+
+
+def test_a_determinant_that_never_vanishes_is_not_printed(launch: Launch) -> None:
+    text = checked(launch("elastic_arm/arm.py:model", ARM, {"A": "sin(2*t)"}))
+    assert "nothing is left free" in text
+    assert "singular" not in text
+
+
+def test_a_determinant_of_middle_length_is_factored_and_of_a_long_one_its_states_are_named(
+    launch: Launch, tmp_path: Path
+) -> None:
+    """A quadrotor's thrust; of the crane, whose entries have a hundred thousand operations, what they depend on."""
+    (tmp_path / "pvtol.py").write_text(PVTOL)
+    report = servonode.check({
+        "run": {"duration": 0.1},
+        "plant": {"machine": f"{tmp_path}/pvtol.py:model", "initial": {"on_program": True},
+                  "parameters": {"epsilon": 0.1}},
+        "controller": {"residuals": {"px": "x - epsilon*sin(theta)", "pz": "z + epsilon*cos(theta)"}, "period": 0.005},
+    })  # fmt: skip
+    assert report.extension["determinant"] == "epsilon*theta_dot**2 - demanded_T"
+    assert report.extension["depends_on"] == ["demanded_T", "theta_dot"]
+    text = checked(launch("crane/crane.py:model", CRANE, {"X": "sin(t)", "Z": "1 + 0*t"}, duration=0.1))
+    assert "singular on a set of X_ddot, Z_ddot, demanded_M_w, l, l_dot, theta, theta_dot: the run is near" in text
+
+
+def motor_on(model: Model, turned: sympy.Expr) -> Model:
+    """A machine whose input acts through a motor that takes 50 ms."""
+    (u,) = model.inputs
+    torque = first_order("torque", "of the motor", "N m")
+    return replace(
+        model, inputs={u: 0}, forces=((torque, turned),), first_order={torque: 20 * (u - torque)}, order=(),
+        kinematics={}, velocities=(), faults=(),
+    )  # fmt: skip
+
+
+def test_what_is_left_free_of_a_closed_loop_counts_one_position(small: Any) -> None:
+    """A four-bar has the states of its crank: the motor adds one, and a goal of the crank determines all three."""
+
+    def build() -> Model:
+        bars = four_bar()
+        return motor_on(bars, bars.coordinates[0].rate)
+
+    servo = derive_servo(derive(build()), Program("turn", "", [residual("crank", build()["a"] - 1, "angle", "rad")]))
+    described = describe_extension(servo)
+    assert described is not None
+    assert servo.relative_degrees == (3,)
+    assert described.left_free == 0
+
+
+def test_what_is_left_free_of_an_attitude_counts_three_positions() -> None:
+    """A body in space with a motor for each axis: ten states, with one identity between them."""
+    model, q = spacecraft()
+    rows = [residual(f"q_{i}", q[i], "attitude") for i in (1, 2, 3)]
+    described = describe_extension(derive_servo(derive(model), Program("point", "", rows)))
+    assert described is not None
+    assert described.left_free == 0
+
+
+def spacecraft() -> tuple[Model, Any]:
+    q = vector(coordinate, "q", "attitude quaternion, scalar first", start=(1, 0, 0, 0))
+    w = vector(velocity, "w", "angular velocity", "rad/s")
+    of_vector = sympy.Matrix(q[1:])
+    turning = sympy.Matrix([-w.dot(of_vector), *(q[0] * w + w.cross(of_vector))]) / 2
+    torques = [first_order(f"torque_{i}", "of a motor", "N m") for i in range(3)]
+    u = [input_(f"u_{i}", "what a motor is asked for", "N m") for i in range(3)]
+    model = Model(
+        name="spacecraft", description="a body in space", coordinates=tuple(q), velocities=tuple(w),
+        kinematics=dict(zip(q, turning, strict=True)), identities={"norm": q.dot(q) - 1},
+        bodies=(body("hull", mass=1, velocity=sympy.zeros(3, 1), inertia=1, angular_velocity=w),),
+        inputs=dict.fromkeys(u, 0), forces=tuple(zip(torques, w, strict=True)),
+        first_order={torque: 20 * (each - torque) for torque, each in zip(torques, u, strict=True)},
+    )  # fmt: skip
+    return model, q
+
+
+LOOSE = '''
+from servonode.mechanics import Model, coordinate, input_
+
+
+def model() -> Model:
+    """Two masses that nothing connects."""
+    a, b, F = coordinate("a", "driven", "m"), coordinate("b", "loose", "m"), input_("F", "force", "N")
+    return Model("loose", "two masses", (a.rate**2 + b.rate**2) / 2, coordinates=(a, b), inputs={F: a.rate})
+'''
+
+TWINS = '''
+from servonode.controllers import Program, residual
+from servonode.mechanics import Model, coordinate, input_
+
+
+def model() -> Model:
+    """An arm at p on a spring, whose other end at q two motors turn."""
+    q, p = coordinate("q", "motors", "rad"), coordinate("p", "arm", "rad")
+    one, other = input_("one", "torque", "N m"), input_("other", "torque", "N m")
+    kinetic = (q.rate**2 + p.rate**2) / 2
+    inputs = {one: q.rate, other: q.rate}
+    return Model("twins", "an arm", kinetic, coordinates=(q, p), potential=25 * (q - p) ** 2, inputs=inputs)
+
+
+def equal(machine: Model) -> Program:
+    """Both motors give half."""
+    one, other = machine.inputs
+    return Program("equal", "", [residual("arm", machine["p"], "angle", "rad", rate=3.0)], relations=(one - other,))
+
+
+def least(machine: Model) -> Program:
+    """The motors share the torque."""
+    return Program("least", "", [residual("arm", machine["p"], "angle", "rad", rate=3.0)], least_norm=True)
 '''
