@@ -15,7 +15,7 @@ MISSED = 100.0  # times the residual that the zero-order hold explains: more tha
 BAND = 3.0  # standard deviations of what an estimator knows of a residual, at start or end, that it may be
 LOOKS = 200  # rows of the run at which the motion of the goal is looked at
 LIMITED_SHARE = 0.01  # of the second half of the run at a limit, from which on the limit explains a late residual
-BEHIND, FAR_BEHIND = 0.1, 0.3  # share of the goal's own size that a late residual may be, with and without a limit
+BEHIND = 0.1  # share of the goal's own size that a late residual may be
 CONVERGING = 0.9  # of the residual a quarter of the run earlier: below this it is still decaying
 ROUNDING = 1e-6
 
@@ -53,7 +53,7 @@ def judge_arrival(closed_loop: ClosedLoop, control: Control, run: Run, found: Ex
     for i, (name, values) in enumerate(residuals.items()):
         late = _Late.of(values)
         late_residuals[name] = late.last
-        explained = _explained(name, found, float(amplitudes[i]) if control.law.description.explicit else 0.0)
+        explained = _explained(name, found)
         text = _missed(late, abs(float(values[0])), float(amplitudes[i]), limited, explained)
         if text:
             level: Level = "warn" if i in control.gains.plain and not control.law.description.explicit else "refuse"
@@ -80,44 +80,43 @@ class _Late:
 
 @dataclass(frozen=True)
 class _Explained:
-    """What a residual may be without a fault of the goal: by zero-order hold and noise, and by what an estimator knows.
-
-    What the zero-order hold leaves under inputs that the program states is not known: `unknown` stands for it.
-    """
+    """What a residual may be without a fault of the goal: by zero-order hold, by noise, by what an estimator knows."""
 
     held: float
     noise: float
     estimated: float
-    unknown: float
 
 
-def _explained(name: str, found: Examination, amplitude: float) -> _Explained:
+def _explained(name: str, found: Examination) -> _Explained:
     spread = found.numbers.get("estimator", {}).get("residual_std", {})
     noise = found.numbers.get("noise_residual", {}).get(name, 0.0)
     held = found.numbers.get("steady_residual", {}).get(name, 0.0)
-    return _Explained(held, noise, BAND * min(spread.get(name, [0.0])), BEHIND * amplitude)
+    return _Explained(held, noise, BAND * min(spread.get(name, [0.0])))
 
 
 def _missed(late: _Late, first: float, amplitude: float, limited: float, explained: _Explained) -> str:
     """Why the goal counts as not reached; empty where it is reached, or the residual still decays.
 
-    The size of the goal is its amplitude or the initial residual, whichever is larger. The residual of the zero-order
-    hold is allowed for only while the goal is constant: a goal that moves too fast for the period is not reached.
+    The size of a goal that moves is its amplitude alone, however far away the run begins; that of a constant one is the
+    initial residual. The residual of the zero-order hold is allowed for only while the goal is constant: a goal that
+    moves too fast for the period is not reached.
     """
-    size, moves = max(first, amplitude), amplitude > ROUNDING
+    moves = amplitude > ROUNDING
+    size = amplitude if moves else first
     allowed = max(BAND * explained.noise, explained.estimated, ROUNDING, 0.0 if moves else BAND * explained.held)
-    still = f"the residual is still {late.last:.3g} in the last quarter of the run"
-    if late.last > max(
-        first, MISSED * (explained.held + explained.noise), ROUNDING, explained.estimated, explained.unknown
-    ):
-        return f"{still}: the goal is not reached; {_remedy(limited)}"
     at_limit = limited > LIMITED_SHARE
     if late.last <= allowed or (late.converging and not at_limit):
         return ""
-    if size > ROUNDING and late.last > (BEHIND if at_limit else FAR_BEHIND) * size:
-        share = f"{late.last / size:.2g} of the goal's own size {size:.3g}"
-        return f"{still}, {share}: the goal is not reached; {_remedy(limited)}"
-    return ""
+    if late.last <= size * BEHIND or (size <= ROUNDING and late.last <= _unsized(explained)):
+        return ""
+    share = f", {late.last / size:.2g} of the goal's own size {size:.3g}" if size > ROUNDING else ""
+    still = f"the residual is still {late.last:.3g} in the last quarter of the run{share}"
+    return f"{still}: the goal is not reached; {_remedy(limited)}"
+
+
+def _unsized(explained: _Explained) -> float:
+    """What may remain of a constant goal on which the run begins, so that it has no size."""
+    return max(MISSED * (explained.held + explained.noise), explained.estimated)
 
 
 def _remedy(limited: float) -> str:

@@ -30,12 +30,13 @@ class ContinuousLoop:
         d = self.machine.description
         self.names, self.start, self.units = d.state_names, closed_loop.start, [each.unit for each in d.state]
         self.n_x, self.follows_residuals, self.high_degrees = len(self.start), False, False
+        self.feeds_back = False
         if self.control:
             law = self.control.law
             self.start = np.append(self.start, law.start_states)
             self.names += tuple(each.name for each in law.description.states)
             self.units += [each.unit for each in law.description.states]
-            self.follows_residuals = not law.description.explicit
+            self.follows_residuals, self.feeds_back = not law.description.explicit, law.description.feeds_back
             self.high_degrees = law.description.extension is not None  # errors of them grow before they decay
             self._answer = law.answer()
         self.entries = np.delete(np.arange(len(self.start)), self.n_x - 1)

@@ -70,8 +70,7 @@ def dry_run(closed_loop: ClosedLoop, found: Examination) -> None:
         _along(closed_loop, control, run, found)
         _noise(closed_loop, control, found)
     judge_arrival(closed_loop, control, run, found)
-    if description.feeds_back:
-        _judge_zero_dynamics(closed_loop, found)
+    _judge_zero_dynamics(closed_loop, found)
 
 
 def _beginning(closed_loop: ClosedLoop) -> ClosedLoop:
@@ -287,9 +286,13 @@ def _judge_zero_dynamics(closed_loop: ClosedLoop, found: Examination) -> None:
     if judgement.judgement == "bounded":
         departs = judgement.growth > GROWTH and not judgement.settled
         level = "warn" if departs or judgement.drifts else "good"
-    explicit = closed_loop.control is not None and closed_loop.control.law.description.explicit
-    found.add(level, "closed loop" if explicit else "zero dynamics", judgement.text)
-    if explicit and judgement.near:
+    assert closed_loop.control is not None
+    description = closed_loop.control.law.description
+    if not description.feeds_back and not description.residuals:  # there is no goal that could be missed
+        level = "warn" if level == "refuse" else "good"
+    explicit, fed = description.explicit, description.feeds_back
+    found.add(level, "zero dynamics" if not explicit else "closed loop" if fed else "open loop", judgement.text)
+    if explicit and fed and judgement.near:
         judge_sampling(ContinuousLoop(closed_loop), judgement.near[-1], judgement.passive, found)
 
 

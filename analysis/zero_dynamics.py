@@ -161,17 +161,29 @@ class _Found:
         return moved
 
     def _kind(self) -> str:
-        return ": non-minimum phase" if self.loop.follows_residuals else ", the closed loop does not hold it"
+        if self.loop.follows_residuals:
+            return ": non-minimum phase"
+        return (
+            ", the closed loop does not hold it" if self.loop.feeds_back else ", and nothing is fed back that holds it"
+        )
 
     def _remedies(self, at: Linearised) -> str:
         if self.loop.follows_residuals:
             return remedies(self.loop, at)
-        return f"correct the signs and sizes of the feedback, or feed {at.grows} back"
+        return self._feed_back(at.grows)
+
+    def _feed_back(self, state: str) -> str:
+        """What helps where a program states the inputs."""
+        coordinate = state.removesuffix("_dot")
+        whole = f"{coordinate} and its rate" if coordinate in self.loop.machine.description.coordinates else state
+        if self.loop.feeds_back:
+            return f"correct the signs and sizes of the feedback, or feed {whole} back"
+        return f"feed {whole} back: inputs that are functions of time alone cannot correct a disturbance"
 
     def _remedy(self, state: str) -> str:
         """What helps against a growth that no equilibrium explains."""
         if not self.loop.follows_residuals:
-            return f"feed {state} back, or correct the signs and sizes of the feedback"
+            return self._feed_back(state)
         rolls = self.loop.machine.description.rolls
         return f"hold {state} by another residual" + (", or turn the direction of travel" if rolls else "")
 

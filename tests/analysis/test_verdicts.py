@@ -14,6 +14,7 @@ from tests.helpers.verdict_table import CASES, LQR, Case, by_hand, judged_by_han
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "verdicts.md"
 MACHINES = ("crane", "segway", "furuta", "pendubot", "acrobot", "ball_and_beam", "tora", "quadrotor")
+MACHINES += ("pendulum", "hoist", "elastic_arm", "pvtol")
 
 
 def test_there_are_enough_cases_and_half_of_them_are_refused() -> None:
@@ -105,6 +106,8 @@ def test_nothing_is_fed_back_is_said_only_where_it_is_true() -> None:
     shaken = servonode.check({**stated, "controller": {"program": verdict_machines.shake}})
     assert "nothing is fed back" in " ".join(each.text for each in shaken.findings)
     assert "closed loop" not in {each.subject for each in shaken.findings}
+    (judged,) = [each for each in shaken.findings if each.subject == "open loop"]
+    assert judged.level != "refuse"  # there is no goal that it could miss
     fed = checked("crane_damped")
     said = " ".join(each.text for each in fed.findings)
     assert "the state is fed back" in said

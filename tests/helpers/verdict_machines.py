@@ -6,7 +6,7 @@ import sympy
 from sympy import cos, sin
 
 from servonode.controllers import Program, residual, target
-from servonode.mechanics import Model, coordinate, input_, parameter
+from servonode.mechanics import Model, coordinate, input_, output, parameter
 
 GRAVITY = ("g", "gravity", "m/s^2", 9.81)
 
@@ -120,6 +120,63 @@ def quadrotor() -> Model:
     )  # fmt: skip
 
 
+def pendulum() -> Model:
+    """A pendulum with a motor in its joint, which hangs at theta = 0."""
+    theta = coordinate("theta", "angle", "rad")
+    stated = [("m", "mass", "kg", 0.2), ("l", "rod", "m", 0.5), ("c", "friction", "N m s/rad", 0.02)]
+    m, L, c, g = p = parameters(*stated, GRAVITY)
+    u = input_("u", "torque", "N m")
+    return Model(
+        name="pendulum", description="pendulum", coordinates=(theta,), parameters=p, inputs={u: theta.rate},
+        kinetic=m * L**2 * theta.rate**2 / 2, potential=-m * g * L * cos(theta), dissipation=c * theta.rate**2 / 2,
+    )  # fmt: skip
+
+
+def hoist() -> Model:
+    """A trolley with a winch; the rope of length l hangs straight down at theta = 0."""
+    s, theta = coordinate("s", "trolley", "m"), coordinate("theta", "swing", "rad")
+    rope = coordinate("l", "rope", "m", start=2.0)
+    stated = [("M", "trolley", "kg", 2.0), ("m", "load", "kg", 3.0), ("J", "winch", "kg m^2", 0.05)]
+    M, m, J, r, g = p = parameters(*stated, ("r", "drum", "m", 0.1), GRAVITY)
+    F, w = input_("F", "force on the trolley", "N"), input_("w", "torque that lets out rope", "N m")
+    x_dot = s.rate + rope.rate * sin(theta) + rope * theta.rate * cos(theta)
+    z_dot = -rope.rate * cos(theta) + rope * theta.rate * sin(theta)
+    load = (output("x", "load", s + rope * sin(theta), "m"), output("z", "load", -rope * cos(theta), "m"))
+    return Model(
+        name="hoist", description="crane with a winch", coordinates=(s, rope, theta), parameters=p, outputs=load,
+        inputs={F: s.rate, w: rope.rate / r}, potential=-m * g * rope * cos(theta),
+        kinetic=(M * s.rate**2 + J * (rope.rate / r) ** 2 + m * (x_dot**2 + z_dot**2)) / 2,
+    )  # fmt: skip
+
+
+def elastic_arm() -> Model:
+    """A motor at q turns an arm at p, which hangs at 0, through a spring."""
+    q, p = coordinate("q", "motor", "rad"), coordinate("p", "arm", "rad")
+    stated = [("J", "motor", "kg m^2", 0.05), ("I", "arm", "kg m^2", 0.3), ("k", "spring", "N m/rad", 50.0)]
+    J, I, k, W = constants = parameters(*stated, ("W", "weight", "N m", 5.0))  # noqa: E741
+    u = input_("u", "torque", "N m")
+    return Model(
+        name="elastic_arm", description="elastic arm", coordinates=(q, p), parameters=constants, inputs={u: q.rate},
+        kinetic=(J * q.rate**2 + I * p.rate**2) / 2, potential=k * (q - p) ** 2 / 2 - W * cos(p),
+    )  # fmt: skip
+
+
+def pvtol() -> Model:
+    """An aircraft with vertical take-off in a plane: the torque also pushes it sideways, by the length e."""
+    x, z, phi = coordinate("x", "place", "m"), coordinate("z", "height", "m"), coordinate("phi", "roll", "rad")
+    stated = [("m", "mass", "kg", 1.0), ("J", "inertia", "kg m^2", 1.0), GRAVITY]
+    m, J, g, e = p = parameters(*stated, ("e", "push per turn", "m", 0.2))
+    T, u = input_("T", "thrust", "N"), input_("u", "torque", "N m")
+    sideways = cos(phi) * x.rate + sin(phi) * z.rate
+    centre = (output("hx", "centre of oscillation", x - e * sin(phi), "m"),
+              output("hz", "centre of oscillation", z + e * cos(phi), "m"))  # fmt: skip
+    return Model(
+        name="pvtol", description="pvtol", coordinates=(x, z, phi), parameters=p, outputs=centre,
+        inputs={T: -sin(phi) * x.rate + cos(phi) * z.rate, u: phi.rate + e * m * sideways / J},
+        kinetic=(m * (x.rate**2 + z.rate**2) + J * phi.rate**2) / 2, potential=m * g * z,
+    )  # fmt: skip
+
+
 # programs
 
 
@@ -131,6 +188,26 @@ def follow(machine: Model, output: str = "x", other: str = "", third: str = "") 
         residual(f"of_{q.name}", q - y, q.name, q.quantity.unit, rate=3.0) for q, y in zip(chosen, targets, strict=True)
     ]
     return Program(name="follow", description="follow targets", residuals=rows, targets=targets)
+
+
+def follow_outputs(machine: Model, output: str = "x", other: str = "z") -> Program:
+    """Two lengths that are functions of the coordinates are to follow the targets y1 and y2."""
+    targets = [target(f"y{i}", f"goal of {name}", "m") for i, name in enumerate((output, other), 1)]
+    rows = [
+        residual(f"of_{name}", machine[name] - y, name, "m", rate=3.0)
+        for name, y in zip((output, other), targets, strict=True)
+    ]
+    return Program(name="follow_outputs", description="follow targets", residuals=rows, targets=targets)
+
+
+def feed_forward(machine: Model) -> Program:
+    """The torque with which a pendulum would follow a target, if it were on it."""
+    theta, m, L, c, g = (machine[name] for name in ("theta", "m", "l", "c", "g"))
+    y = target("y1", "goal of theta", "rad")
+    (u,) = machine.inputs
+    torque = m * L**2 * y.derivative(2) + c * y.rate + m * g * L * sin(y)
+    row = residual("angle", theta - y, "angle", "rad")
+    return Program(name="feed_forward", description="feedforward", residuals=(row,), targets=(y,), inputs={u: torque})
 
 
 def feed_back(machine: Model, output: str = "x") -> Program:

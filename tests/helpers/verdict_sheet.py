@@ -69,6 +69,28 @@ def quadrotor(q: Array, v: Array, u: Array) -> Array:
     return np.array([-u[0] * np.sin(q[2]), u[0] * np.cos(q[2]) - g, u[1] / 0.02])
 
 
+def pendulum(q: Array, v: Array, u: Array, m: float = 0.2, L: float = 0.5, c: float = 0.02) -> Array:
+    return np.array([(u[0] - c * v[0] - m * g * L * np.sin(q[0])) / (m * L**2)])
+
+
+def hoist(q: Array, v: Array, u: Array, M: float = 2.0, m: float = 3.0, J: float = 0.05, r: float = 0.1) -> Array:
+    """Unknown are the accelerations and the tension S of the rope."""
+    l, s, k = q[1], np.sin(q[2]), np.cos(q[2])  # noqa: E741
+    rows = [[M, 0, 0, -s], [0, J / r**2, 0, -1], [1, s, l * k, s / m], [0, -k, l * s, -k / m]]
+    turned = [2 * v[1] * v[2] * k - l * v[2] ** 2 * s, 2 * v[1] * v[2] * s + l * v[2] ** 2 * k]
+    return np.linalg.solve(rows, [u[0], u[1] / r, -turned[0], -g - turned[1]])[:3]
+
+
+def elastic_arm(q: Array, v: Array, u: Array) -> Array:
+    twist = 50.0 * (q[0] - q[1])
+    return np.array([(u[0] - twist) / 0.05, (twist - 5.0 * np.sin(q[1])) / 0.3])
+
+
+def pvtol(q: Array, v: Array, u: Array, e: float = 0.2) -> Array:
+    s, k = np.sin(q[2]), np.cos(q[2])
+    return np.array([-u[0] * s + e * u[1] * k, u[0] * k + e * u[1] * s - g, u[1]])
+
+
 def follow(machine: Accelerations, rows: Sequence[int], goals: Sequence[Callable[[float], float]], n: int) -> Law:
     """Inputs under which q_i - y_i =: f obeys f'' = -6 f' - 9 f; the n inputs enter affinely."""
 
@@ -92,10 +114,11 @@ class Motion:
     states: Array
     whole: bool
 
-    def late(self, f: Callable[[float, Array], float]) -> float:
-        """The largest |f| in the last quarter."""
+    def late(self, f: Callable[[float, Array], Array]) -> Array:
+        """The largest of each |f_i| in the last quarter."""
         quarter = self.times > 0.75 * self.times[-1]
-        return max(abs(f(t, x)) for t, x in zip(self.times[quarter], self.states[quarter], strict=True))
+        values = [np.abs(f(t, x)) for t, x in zip(self.times[quarter], self.states[quarter], strict=True)]
+        return np.max(values, axis=0)
 
 
 def move(

@@ -11,8 +11,11 @@ import numpy as np
 
 from tests.helpers import verdict_machines as machines
 from tests.helpers import verdict_sheet as sheet
+from tests.helpers.verdict_extended import Goals, arm_law, directions, hoist, on_goal, pvtol, quadrotor, thrust_law
 from tests.helpers.verdict_sheet import Motion, follow, move
 
+NO_SIZE = 1e-6
+JUDGED = ("zero dynamics", "closed loop", "open loop")  # subjects of findings
 OFFSET, APART = 0.01, 0.4  # rad or m beside an equilibrium at the start by hand; beyond it the state has left
 
 
@@ -31,7 +34,7 @@ class Case:
     reason: str
     launch: Mapping[str, Any]
     motion: Callable[[], Motion]
-    miss: Callable[[float, Any], float]
+    miss: Callable[[float, Any], Any]  # how far each goal is missed, with its sign
     stays: tuple[int, float] | None = None
     rate: float | None = None  # 1/s, of the instability, from a formula by hand
 
@@ -80,13 +83,13 @@ def following(
     return Case(
         name, machine, ", ".join(f"{each.name} = {each.text}" for each in goals), verdict, reason,
         launch(build, machines.follow, words, [each.text for each in goals], duration, period, **plant), motion,
-        lambda t, x: max(abs(x[each.row] - each.y(t)) for each in goals), stays, rate,
+        lambda t, x: [x[each.row] - each.y(t) for each in goals], stays, rate,
     )  # fmt: skip
 
 
 def stating(
     name: str, machine: str, program: Any, goal: str, verdict: str, reason: str, settings: Mapping[str, float],
-    law: Any, miss: Callable[[float, Any], float], stays: tuple[int, float] | None = None,
+    law: Any, miss: Callable[[float, Any], Any], stays: tuple[int, float] | None = None,
     start: Mapping[str, float] | None = None, duration: float = 20.0, rate: float | None = None, period: float = 0.0,
 ) -> Case:  # fmt: skip
     """A case of a program that states its inputs, with the same law by hand."""
@@ -132,8 +135,8 @@ def from_one(t: float, x: Any) -> float:
     return float(x[0]) - 1.0
 
 
-def hover_miss(t: float, x: Any) -> float:
-    return max(abs(float(x[0]) - 1.0), abs(float(x[1]) - 1.0))
+def hover_miss(t: float, x: Any) -> Any:
+    return x[:2] - 1.0
 
 
 def falling(friction: float, stiffness: float) -> float:
@@ -171,6 +174,104 @@ def heading(name: str, program: str, length: float, speed: float, verdict: str, 
     return Case(name, "trailer", goal, verdict, reason, stated, motion, lambda t, x: 0.0, (0, 0.0), rate)  # noqa: ARG005
 
 
+def flat(
+    name: str, machine: str, targets: Sequence[str], by_hand: Any, verdict: str, reason: str, outputs: Sequence[str],
+    start: Callable[[Goals], tuple[Any, Any]], limit: float = np.inf,
+) -> Case:  # fmt: skip
+    """A case of a goal of relative degree 4 for a point, on it from the start; by_hand: coordinates with T, p, p'."""
+    accelerations, p, p_dot = by_hand
+    goals = Goals(*targets)
+
+    def motion() -> Motion:
+        phi, T, turning, T_dot = on_goal(goals)
+        places, rates = start(goals)
+        law = thrust_law(goals, p, p_dot)
+        return move(accelerations, law, np.array([*places, phi, T, *rates, turning, T_dot]), 10.0)
+
+    plant: dict[str, Any] = {"initial": {"on_program": True}}
+    plant |= {"actuator": {"limit": limit}} if np.isfinite(limit) else {}
+    words = dict(zip(("output", "other"), outputs, strict=True))
+    stated = launch(getattr(machines, machine), machines.follow_outputs, words, targets, period=0.005, **plant)
+    goal = ", ".join(f"{each} = {text}" for each, text in zip(outputs, targets, strict=True))
+    return Case(name, machine, goal, verdict, reason, stated, motion, lambda t, x: p(x) - goals(t)[0])
+
+
+def load(q: Any) -> Any:
+    return np.array([q[0] + q[1] * np.sin(q[2]), -q[1] * np.cos(q[2])])
+
+
+def load_dot(q: Any, v: Any) -> Any:
+    s, k = np.sin(q[2]), np.cos(q[2])
+    return np.array([v[0] + v[1] * s + q[1] * v[2] * k, -v[1] * k + q[1] * v[2] * s])
+
+
+def under_trolley(goals: Goals) -> tuple[Any, Any]:
+    """Trolley and rope with which the load is on its goal, and their rates."""
+    (phi, _, turning, _), y = on_goal(goals), goals(0.0)
+    s, k = np.sin(phi), np.cos(phi)
+    length = -y[0, 1] / k
+    rate = (length * turning * s - y[1, 1]) / k
+    return (y[0, 0] - length * s, length), (y[1, 0] - rate * s - length * turning * k, rate)
+
+
+def place(q: Any) -> Any:
+    return q[:2]
+
+
+def place_dot(q: Any, v: Any) -> Any:
+    return v[:2]
+
+
+def at_place(goals: Goals) -> tuple[Any, Any]:
+    y = goals(0.0)
+    return y[0], y[1]
+
+
+def centre(q: Any) -> Any:
+    return q[:2] + 0.2 * directions(q[2])[0]
+
+
+def centre_dot(q: Any, v: Any) -> Any:
+    return v[:2] + 0.2 * v[2] * directions(q[2])[1]
+
+
+def below_centre(goals: Goals) -> tuple[Any, Any]:
+    (phi, _, turning, _), y = on_goal(goals), goals(0.0)
+    n, b = directions(phi)
+    return y[0] - 0.2 * n, y[1] - 0.2 * turning * b
+
+
+def arm(name: str, verdict: str, reason: str, period: float, limit: float = np.inf) -> Case:
+    """The elastic arm, from rest beside its goal."""
+    text = "0.5*sin(2*t)"
+    goals = Goals(text)
+    plant: dict[str, Any] = {"initial": {"p": 0.1, "q": 0.1}}
+    plant |= {"actuator": {"limit": limit}} if np.isfinite(limit) else {}
+    return Case(
+        name, "elastic_arm", f"p = {text}", verdict, reason,
+        launch(machines.elastic_arm, machines.follow, {"output": "p"}, [text], period=period, **plant),
+        lambda: move(sheet.elastic_arm, arm_law(goals), np.array([0.1, 0.1, 0, 0]), 10.0, period, limit),
+        lambda t, x: x[1] - goals(t)[0, 0],
+    )  # fmt: skip
+
+
+def fed_forward(name: str, target: str, start: Mapping[str, float], verdict: str, reason: str, **more: Any) -> Case:
+    """A pendulum whose motor gives the torque of its goal."""
+    goals, m, L, c = Goals(target), 0.2, 0.5, 0.02
+    first = np.array([start.get("theta", 0.0), start.get("theta_dot", 0.0)])
+    first[0] += OFFSET if "stays" in more else 0.0
+
+    def law(t: float, q: Any, v: Any) -> Any:
+        y = goals(t)[:, 0]
+        return np.array([m * L**2 * y[2] + c * y[1] + m * 9.81 * L * np.sin(y[0])])
+
+    return Case(
+        name, "pendulum", f"theta = {target}", verdict, reason,
+        launch(machines.pendulum, machines.feed_forward, {}, [target], duration=20.0, initial=dict(start)),
+        lambda: move(sheet.pendulum, law, first, 20.0), lambda t, x: x[0] - goals(t)[0, 0], **more,
+    )  # fmt: skip
+
+
 LQR = (-2.0, 69.4, -4.39, 17.9)  # of the cart-pole, weights 4, 4, 1, 1 and 1, rounded
 UNSTABLE = "non-minimum phase"
 STAYS = "nothing runs away"
@@ -189,17 +290,24 @@ def spin(speed: float) -> Goal:
     return Goal(0, "alpha", f"{speed:g}*t", lambda t: speed * t)
 
 
+LOAD = ("0.5*sin(0.8*t)", "-2 + 0.3*cos(0.8*t)")  # of x and z
+EIGHT = ("sin(0.8*t)", "1 + 0.3*sin(1.6*t)")
+AT_LIMIT = "an input is at its limit for"
+
 CASES = (
     following("crane_hanging", "crane", [SLOW], "yes", "stable, -0.078", [0, 0.2, 0, 0], (1, 0.0)),
     following("crane_upside_down", "crane", [SLOW], "no", UNSTABLE, [0, 3.14, 0, 0], (1, PI),
               falling(0.05 / (0.5 * 0.8**2), 9.81 / 0.8)),
-    following("crane_too_heavy", "crane", [SLOW], "no", "an input is at its limit for", [0, 0, 0, 0], None,
+    following("crane_too_heavy", "crane", [SLOW], "no", AT_LIMIT, [0, 0, 0, 0], None,
               by_hand=sheet.heavy_crane,
               limit=30.0, duration=8.0, parameters={"m": 600.0}),
-    following("crane_too_weak", "crane", [FAST], "no", "an input is at its limit for", [0, 0, 0, 0], limit=1.0),
+    following("crane_too_weak", "crane", [FAST], "no", AT_LIMIT, [0, 0, 0, 0], limit=1.0),
     following("crane_strong_enough", "crane", [SLOW], "yes", STAYS, [0, 0.1, 0, 0], (1, 0.0), limit=30.0),
     following("crane_sampled_too_slowly", "crane", [QUICK], "no", MISSED, [0, 0, 0.2, 0], period=0.1, hold=True),
     following("crane_sampled_quickly", "crane", [QUICK], "yes", STAYS, [0, 0, 0.2, 0], (1, 0.0), period=0.004),
+    following("crane_sampled_rather_slowly", "crane", [QUICK], "no", MISSED, [0, 0, 0.2, 0], period=0.02, hold=True),
+    following("crane_from_afar", "crane", [QUICK], "yes", STAYS, [0.3, 0, 0, 0], period=0.004),
+    following("crane_from_afar_rather_slowly", "crane", [QUICK], "no", MISSED, [0.3, 0, 0, 0], period=0.02, hold=True),
     following("crane_sway", "crane", [SWAY], "yes", STAYS, [0, 0.1, 0, 0]),
     following("cart_pole_angle", "crane", [TOP], "yes", STAYS, [0, 3.0, 0, 0]),
     following("segway_place", "segway", [SLOW], "no", UNSTABLE, [0, 0, 0, 0], (1, 0.0), falling(0, 9.81 / (0.5 + 0.1))),
@@ -244,6 +352,23 @@ CASES = (
             lambda t, x: float(x[0]) - 0.2),  # noqa: ARG005
     stating("quadrotor_hovers", "quadrotor", machines.hover, "x = 1, z = 1", "yes", "closed loop", {"sign": 1.0},
             hovering(1.0), hover_miss, (2, 0.0)),
+    fed_forward("pendulum_fed_forward", "0.2*sin(t)", {"theta_dot": 0.2}, "yes", "open loop"),
+    fed_forward("pendulum_fed_forward_at_its_top", "pi", {"theta": PI}, "no", "nothing is fed back that holds it",
+                stays=(0, PI), rate=falling(0.02 / (0.2 * 0.5**2), 9.81 / 0.5)),
+    flat("crane_load", "hoist", LOAD, (hoist(), load, load_dot), "yes", "left free: nothing", ("x", "z"),
+         under_trolley),
+    flat("crane_load_too_heavy", "hoist", LOAD, (hoist(limit=2.5), load, load_dot), "no", AT_LIMIT, ("x", "z"),
+         under_trolley, 2.5),
+    flat("quadrotor_place", "quadrotor", EIGHT, (quadrotor(), place, place_dot), "yes", "", ("x", "z"), at_place),
+    flat("quadrotor_strong_enough", "quadrotor", EIGHT, (quadrotor(20.0), place, place_dot), "yes", "", ("x", "z"),
+         at_place, 20.0),
+    flat("quadrotor_too_weak", "quadrotor", EIGHT, (quadrotor(9.0), place, place_dot), "no", AT_LIMIT, ("x", "z"),
+         at_place, 9.0),
+    arm("elastic_arm", "yes", "left free: nothing", 0.001),
+    arm("elastic_arm_sampled_slowly", "no", MISSED, 0.005),
+    flat("pvtol_centre", "pvtol", EIGHT, (pvtol, centre, centre_dot), "yes", "", ("hx", "hz"), below_centre),
+    following("pvtol_place", "pvtol", [rest(0, "x"), rest(1, "z")], "no", UNSTABLE, [0.1, 0, 0, 0, 0, 0], (2, 0.0),
+              (9.81 / 0.2) ** 0.5),
     heading("robot_forward", "look_ahead", 0.3, 0.3, "yes", STAYS),
     heading("robot_backward", "look_ahead", 0.3, -0.3, "no", "turn the direction of travel"),
     heading("trailer_pushed_back", "rates", 1.0, -0.4, "no", "turn the direction of travel"),
@@ -253,11 +378,15 @@ CASES = (
 
 
 def by_hand(case: Case) -> tuple[float, float | None]:
-    """The largest late residual as a share of the goal's own size; how far the state leaves its equilibrium, if any."""
+    """The largest late residual as a share of the goal's own size; how far the state leaves its equilibrium, if any.
+
+    The size of a goal that moves is its amplitude, that of one at rest how far it is missed at the start.
+    """
     motion = case.motion()
-    start = [case.miss(float(t), motion.states[0]) for t in motion.times]
-    size = max(abs(start[0]), float(np.ptp(start)) / 2)
-    missed = motion.late(case.miss) / size if size > 1e-6 else motion.late(case.miss)
+    start = np.array([np.atleast_1d(case.miss(float(t), motion.states[0])) for t in motion.times])
+    moved = np.ptp(start, axis=0) / 2
+    size = np.where(moved > NO_SIZE, moved, np.abs(start[0]))
+    missed = float(np.max(np.atleast_1d(motion.late(case.miss)) / np.where(size > NO_SIZE, size, 1.0)))
     if case.stays is None:
         return (missed if motion.whole else np.inf), None
     row, at = case.stays
@@ -279,7 +408,7 @@ def page() -> str:
         report = servonode.check(case.launch)
         missed, left = by_hand(case)
         said = [each.text for each in report.findings if each.level == "refuse"]
-        said += [each.text for each in report.findings if each.subject in ("zero dynamics", "closed loop")]
+        said += [each.text for each in report.findings if each.subject in JUDGED]
         parts = said[0].removeprefix("left free: ").split("; ")
         text = next(
             (each for each in parts if "stable" in each or "decaying" in each or MISSED in each or "(limit 1)" in each),

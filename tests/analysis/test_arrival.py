@@ -1,0 +1,38 @@
+"""When a goal counts as reached: late residuals against the goal's amplitude, or a constant goal's initial residual."""
+
+import pytest
+
+from servonode.analysis.arrival import _Explained, _Late, _missed
+
+NOTHING = _Explained(held=0.0, noise=0.0, estimated=0.0)
+
+
+@pytest.mark.parametrize(
+    ("late", "first", "amplitude", "reached"),
+    [
+        (0.09, 0.0, 1.0, True),
+        (0.2, 1.0, 1.0, False),
+        (0.2, 10.0, 0.5, False),  # a start far away does not make the goal larger
+        (0.04, 10.0, 0.5, True),
+        (0.9, 10.0, 0.0, True),
+        (1.1, 10.0, 0.0, False),
+    ],
+)
+def test_a_tenth_of_the_goals_own_size_may_remain(late: float, first: float, amplitude: float, reached: bool) -> None:
+    for limited in (0.0, 0.5):
+        said = _missed(_Late(late, late), first, amplitude, limited, NOTHING)
+        assert (said == "") == reached
+        assert ("at its limit" in said) == (not reached and limited > 0)
+
+
+def test_what_still_decays_is_not_judged_unless_an_input_is_limited() -> None:
+    decaying = _Late(0.5, 1.0)
+    for first in (2.0, 0.0):  # of a goal that another one has disturbed
+        assert not _missed(decaying, first, 0.0, 0.0, NOTHING)
+        assert "the goal is not reached" in _missed(decaying, first, 0.0, 0.5, NOTHING)
+
+
+def test_the_zero_order_hold_excuses_a_constant_goal_alone() -> None:
+    held = _Explained(held=0.1, noise=0.0, estimated=0.0)
+    assert not _missed(_Late(0.25, 0.25), 1.0, 0.0, 0.0, held)
+    assert "0.25 of the goal's own size 1" in _missed(_Late(0.25, 0.25), 1.0, 1.0, 0.0, held)
