@@ -412,7 +412,7 @@ def page() -> str:
         parts = said[0].removeprefix("left free: ").split("; ")
         text = next(
             (each for each in parts if "stable" in each or "decaying" in each or MISSED in each or "(limit 1)" in each),
-            parts[-1],
+            parts[0] if "ends by a fault" in parts[0] else parts[-1],
         )
         away = "" if left is None else f"{left:.2g}"
         late = "does not end" if np.isinf(missed) else f"{missed:.2g}"
