@@ -1,5 +1,6 @@
 """docs/validation/gallery.md: everything is in it, its links lead somewhere, and its numbers are those of the runs."""
 
+import importlib
 import re
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+import servonode
 from servonode.closed_loop.launch_file import packaged
 
 DOCS = Path(__file__).parents[1] / "docs" / "validation"
@@ -35,6 +37,18 @@ def mode(file: Path) -> str:
 
 def entries(page: str) -> list[str]:
     return re.findall(r"^<!-- entry: (\S+) -->$", page, re.MULTILINE)
+
+
+def test_residuals_in_pictures_of_the_hoop_have_their_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(DOCS))
+    hoop = importlib.import_module("gallery_entries.hoop")
+    rolled = servonode.simulate("hoop_decay", run__duration=0.01)
+    (sizes,) = hoop.draw_sizes(dict.fromkeys((1.0, 10.0, 100.0), rolled)).axes
+    assert sizes.get_title(loc="left") == "largest size of each residual in 10 s [m, J, m/s]".replace(", ", ",\u00a0")
+    first, _ = hoop.draw_decay({10.0: rolled, 100.0: rolled}).axes
+    assert first.get_ylabel().endswith("[m,\u00a0J,\u00a0m/s]")
+    _, contact = hoop.draw_unstabilised(rolled, rolled).axes
+    assert contact.get_title(loc="left").endswith("[m]")
 
 
 def test_every_packaged_launch_file_is_in_it(page: str) -> None:

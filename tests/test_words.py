@@ -53,6 +53,7 @@ WORDS = {  # a term in its private meaning: what to write instead
     r"\bshall\b": "will, must, or a plain present",
     r"\b(?:is|are|was|were|be) (?-i:none)\b(?! of\b)": "there is no ..., or name what is missing",
     r"\bstate a machine\b": "define a mechanical system",
+    r"\blive(?:s|d)? (?:its|their) li(?:fe|ves)\b|\bdie(?:s|d)? into\b": "runs; decays",
     r"\bdeaf to\b|\bgo(?:es)? limp\b": "ignores; gets zero input",
 }  # fmt: skip
 PATTERNS = {re.compile(term, re.IGNORECASE): instead for term, instead in WORDS.items()}
@@ -189,6 +190,7 @@ FOUND = (
     "an asker", "let go of the fault", "the run ended well", "6 plant seconds per wall second", "the source's row",
     "its patience", "see ladder.py", "the law shall stop", "where there is none", "State a machine", "deaf to SIGHUP",
     "the moving picture", "a run that is going on", "a ring of bytes", "a truth value",
+    "it lives its life", "dies into speed",
 )  # fmt: skip
 LEFT = (
     "relative degree 2", "a polynomial of degree 5", "the rate of the plate", "a zero-order hold", "the motors hold it",

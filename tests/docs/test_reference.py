@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
+from servonode.cli.create import new
 from servonode.cli.main import main
 from servonode.plants.view import View
 from servonode.version import SITE, page
@@ -24,6 +25,38 @@ ROOMS = ("cli", "bus", "nodes", "closed_loop", "controllers", "mechanics", "plan
 
 def text_of(name: str) -> str:
     return " ".join((ROOT / name).read_text("utf-8").split())
+
+
+# numbers of the benchmarks
+
+
+def rows_of(heading: str) -> dict[str, list[str]]:
+    """The table below these words in the benchmarks, by the first cell of each row."""
+    table = (ROOT / "benchmarks" / "README.md").read_text("utf-8").partition(heading)[2]
+    lines = [line for line in table.partition("\n|")[2].partition("\n\n")[0].splitlines()[2:] if line]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return {each[0]: each[1:] for each in cells}
+
+
+def derived() -> dict[str, float]:
+    """How long machines took to be derived [s]."""
+    table = rows_of("**How derivation grows**") | {"chain 16": rows_of("by the angles in its joints:")["16"]}
+    return {name: float(cells[0].removesuffix(" s")) for name, cells in table.items()}
+
+
+@pytest.mark.parametrize(
+    ("file", "words", "machine"),
+    [
+        ("docs/comparison.md", "a car with six trailers takes ([0-9.]+) s", "car 6"),
+        ("docs/comparison.md", "a chain of 12 links by joint angles ([0-9.]+) s", "chain 12"),
+        ("docs/comparison.md", "one of 16 links ([0-9.]+) s", "chain 16"),
+        ("docs/reference/machines_and_programs.md", "16 links by joint angles takes ([0-9.]+) s", "chain 16"),
+    ],
+)
+def test_times_of_derivation_are_those_of_the_benchmarks(file: str, words: str, machine: str) -> None:
+    (quoted,) = re.findall(words, text_of(file))
+    digits = len(quoted.partition(".")[2])
+    assert quoted == f"{derived()[machine]:.{digits}f}"
 
 
 # views
@@ -48,6 +81,13 @@ def test_what_stands_beside_a_machine_is_in_the_python_reference(module: str) ->
     listed = (DOCS / "reference" / "python.md").read_text("utf-8").partition(f".. automodule:: {name}\n")[2]
     members = listed.partition(":members:")[2].partition("\n")[0].split(", ")
     assert sorted(each.strip() for each in members) == sorted(own)
+
+
+def test_the_changelog_has_every_kind_of_file_that_new_makes() -> None:
+    (kinds,) = re.findall(r"`servonode new ([\w|]+)`", text_of("CHANGELOG.md"))
+    kind = next(each for each in new.params if each.name == "kind")
+    assert isinstance(kind.type, click.Choice)
+    assert sorted(kinds.split("|")) == sorted(kind.type.choices)
 
 
 # where help and errors point to
