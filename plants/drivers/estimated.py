@@ -185,7 +185,7 @@ class Estimated:
     def _count_silence(self, k: int, readings: Mapping[str, Sequence[float]]) -> None:
         """Count the steps without a reading of each sensor, as far as messages cover them: a stall does not count.
 
-        A reading that is too old to be taken is none.
+        A reading that is too old to be taken does not count either.
         """
         passed, self._k = min(k - self._k, max(self._terms.misfit // LEAST_MESSAGES, 1)), k
         came = self._filter.came
