@@ -213,6 +213,7 @@ def _with_paths(scene: Scene, view: View, low: Array, high: Array) -> tuple[Arra
     if not paths or _seen(paths, low, high):
         return low, high, paths
     points = np.concatenate([np.zeros((0, 2)), *wanted_paths(loop, view, low - size, high + size).values()])
+    points = points[np.isfinite(points).all(axis=1)]  # a path may have gaps
     if not len(points):
         return low, high, paths
     off = np.maximum(np.maximum(low - points, points - high), 0.0).max(axis=1)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import sympy
+from sympy.matrices.utilities import dotprodsimp
 
 from servonode.controllers.engine.extension import Extension, Step
 from servonode.controllers.engine.servo import Servo
@@ -80,7 +81,9 @@ def determinant(extension: Extension) -> Expr | None:
     entries = [[_reduced(each, constants) for each in row] for row in written]
     if any(each is None for row in entries for each in row):
         return None
-    found = _reduced(sympy.Matrix(entries).det(method="berkowitz"), constants)
+    with dotprodsimp(False):  # which looks for common divisors of whatever length
+        product = sympy.Matrix(entries).det(method="berkowitz")
+    found = _reduced(product, constants) if sympy.count_ops(product) <= MOST_REDUCED else None
     if found is None:
         return None
     over, under = sympy.fraction(found)

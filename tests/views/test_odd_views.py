@@ -93,6 +93,8 @@ DRAWN = {
     "no numbers": "View(outline=lambda s, p: [np.full((3, 2), np.nan)], trails=PUCK)",
     "later empty": "View(outline=lambda s, p: outline(s, p) if s['x'] < 0.5 else [np.zeros((0, 2))], trails=PUCK)",
     "path of nan": "View(outline=outline, trails=PUCK, paths=lambda w: {'line': np.full((5, 2), np.nan)})",
+    "planes with a path of nan": "(View(outline=outline, trails=PUCK, paths=lambda w: "
+    "{'line': np.full((5, 2), np.nan)}), View(outline=outline, trails={'b': ('x_dot', 'y_dot')}))",
     "empty path": "View(outline=outline, trails=PUCK, paths=lambda w: {'line': [], 'other': np.zeros((0, 2))})",
     "long name": f"View(outline=outline, trails=PUCK, paths=lambda w: {{{WORDS!r}: np.zeros((2, 2))}})",
     "long title": f"View(outline=outline, trails=PUCK, title={WORDS!r}, axes=({WORDS!r}, {WORDS!r}))",
