@@ -169,10 +169,10 @@ def _rank(found: Examination, launch: LaunchFile, law: ServoLaw, start: Array, g
     if survey.worst is not None:
         worst = dict(zip(survey.states, map(float, survey.worst.state), strict=False))
         found.numbers |= {"rank": survey.lowest_rank, "worst_condition": survey.worst.condition, "worst_state": worst}
-    never = ""
+    hint = ""
     if launch.controller and launch.controller.damping and survey.highest_rank < law.n_s == machine.n_inputs:
-        never = "; with controller.damping no integrators are looked for that may help: leave it out"
-    text = judged.text + never + (f"; {judged.remedy}" if judged.remedy else "") + _where(law, judged)
+        hint = "; with controller.damping no integrators are looked for that may help: leave it out"
+    text = judged.text + hint + (f"; {judged.remedy}" if judged.remedy else "") + _where(law, judged)
     somewhere = judged.case == "singular" and (survey.crossing is not None or survey.highest_rank > survey.lowest_rank)
     found.add("good" if judged.realisable else "warn" if somewhere else "refuse", "rank", text)
 

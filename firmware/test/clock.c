@@ -3,18 +3,13 @@
  * Prints what is wrong, and exits with 1 then.
  */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "../device.h"
+#include "single.h"
 #include "written.h"
 
-#define STEP_NS INT64_C(1000000)
-
-static const float own_limit[1] = {2.0f};
-static float acting;
 static uint32_t code;
-static unsigned reads, states, wrong;
+static unsigned reads, states;
 
 static uint32_t read_state(void *self, float *x)
 {
@@ -22,12 +17,6 @@ static uint32_t read_state(void *self, float *x)
     reads++;
     x[0] = 0.5f;
     return 0;
-}
-
-static void write_input(void *self, const float *u)
-{
-    (void)self;
-    acting = u[0];
 }
 
 static void take_packet(void *to, const uint8_t *bytes, size_t size)
@@ -42,14 +31,6 @@ static void take_packet(void *to, const uint8_t *bytes, size_t size)
         states++;
 }
 
-static void expect(int holds, const char *what)
-{
-    if (!holds) {
-        printf("not so: %s\n", what);
-        wrong++;
-    }
-}
-
 static void give(struct device *device, int64_t now, uint8_t type, uint32_t run, const uint8_t *payload, unsigned length)
 {
     uint8_t bytes[PACKET_SIZE];
@@ -62,10 +43,7 @@ static void give(struct device *device, int64_t now, uint8_t type, uint32_t run,
 static void begin(struct device *device, int64_t now, uint32_t run)
 {
     uint8_t payload[64];
-    uint8_t *at = put(put(put(payload, 7, 4), 1, 2), 1, 2);
-    at = put(put(put(at, (uint64_t)STEP_NS, 8), 10000000, 8), 100000000, 8);
-    at = put_float(put_float(at, 1.0f), 1.5f);
-    at = put_float(put_float(put_float(at, -2.0f), 0.0f), 0.0f);
+    uint8_t *at = put_setup(payload, 1.5f, 100 * STEP_NS);
     give(device, now, PACKET_SETUP, run, payload, (unsigned)(at - payload));
     at = put_float(put(payload, 0, 8), 1.0f);
     give(device, now, PACKET_APPLIED, run, payload, (unsigned)(at - payload));
@@ -74,16 +52,9 @@ static void begin(struct device *device, int64_t now, uint32_t run)
 
 int main(void)
 {
-    struct machine machine = {0};
+    const struct machine machine = single_machine(read_state);
     struct device device;
     int64_t now = INT64_C(4294967295) * 1000 - 50 * STEP_NS; /* soon a counter of microseconds begins anew */
-    machine.schema = 7;
-    machine.n_states = machine.n_inputs = 1;
-    machine.step_ns = STEP_NS;
-    machine.longest_timeout_ns = 500 * STEP_NS;
-    machine.limits = own_limit;
-    machine.read = read_state;
-    machine.write = write_input;
     device_init(&device, &machine, 5, take_packet, NULL);
     begin(&device, now, 1);
 

@@ -3,19 +3,16 @@
  * Prints what is wrong, and exits with 1 then.
  */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "../device.h"
+#include "single.h"
 #include "written.h"
 
-#define MS INT64_C(1000000)
+#define MS INT64_C(1000000) /* a step */
 #define TIMEOUT_MS 100
 
-static const float own_limit[1] = {2.0f};
-static float acting;
 static uint32_t code, sensor_fails;
-static unsigned flagged, unflagged, wrong, reads;
+static unsigned flagged, unflagged, reads;
 static uint32_t seq;
 static int64_t now;
 
@@ -27,21 +24,7 @@ static uint32_t read_state(void *self, float *x)
     return sensor_fails;
 }
 
-static void write_input(void *self, const float *u)
-{
-    (void)self;
-    acting = u[0];
-}
-
 static int near(float value, float expected) { return fabsf(value - expected) < 0.01f; }
-
-static void expect(int holds, const char *what)
-{
-    if (!holds) {
-        printf("not so: %s\n", what);
-        wrong++;
-    }
-}
 
 static float number_at(const uint8_t *bytes)
 {
@@ -71,11 +54,8 @@ static void take_packet(void *to, const uint8_t *bytes, size_t size)
 static void ask(struct device *device, uint32_t run, uint64_t step, float limit, int64_t timeout)
 {
     uint8_t bytes[PACKET_SIZE];
-    uint8_t *at = put_head(bytes, PACKET_SETUP, run, ++seq, step, 0, PACKET_SETUP_FIXED + 4 * 4);
-    at = put(put(put(at, 7, 4), 1, 2), 1, 2);
-    at = put(put(put(at, (uint64_t)MS, 8), (uint64_t)(10 * MS), 8), (uint64_t)timeout, 8);
-    at = put_float(put_float(at, 1.0f), limit);
-    at = put_float(put_float(put_float(at, -2.0f), 0.0f), 0.0f);
+    uint8_t *payload = put_head(bytes, PACKET_SETUP, run, ++seq, step, 0, PACKET_SETUP_FIXED + 4 * 4);
+    uint8_t *at = put_setup(payload, limit, timeout);
     flagged = unflagged = 0;
     expect(device_receive(device, now, bytes, seal(bytes, (size_t)(at - bytes))), "a setup is taken");
 }
@@ -103,15 +83,8 @@ static void wait(struct device *device, int64_t ms)
 
 int main(void)
 {
-    struct machine machine = {0};
+    struct machine machine = single_machine(read_state);
     struct device device;
-    machine.schema = 7;
-    machine.n_states = machine.n_inputs = 1;
-    machine.step_ns = MS;
-    machine.longest_timeout_ns = 500 * MS;
-    machine.limits = own_limit;
-    machine.read = read_state;
-    machine.write = write_input;
     device_init(&device, &machine, 5, take_packet, NULL);
 
     begin(&device, 1, 1.5f);
