@@ -1,4 +1,4 @@
-"""Who may import whom, that there is no circle, what a fresh process loads, and that every room is linked."""
+"""Who may import whom, that there is no circle, what a fresh process loads, and what is packed."""
 
 import ast
 import re
@@ -38,17 +38,16 @@ MAY_IMPORT = {  # of each room, beside itself and these
     | {"bags", "servonode"},
 }
 ROOMS = [room for room in MAY_IMPORT if "/" not in room and room != "servonode"]
-FOLDERS = [*ROOMS, "launch"]
-SOURCES = sorted(file for room in (*ROOMS, "servonode") for file in (ROOT / room).rglob("*.py"))
+SOURCE = ROOT / "src"
+PACKAGE = SOURCE / "servonode"
+SOURCES = sorted(PACKAGE.rglob("*.py"))
 HEAVY = {"sympy", "scipy", "matplotlib", "llvmlite", "numpy", "zmq", "msgspec"}
 LARGEST = 0.25  # of all lines, what one room may hold
 
 
 def module_of(file: Path) -> str:
     """The name by which a source is imported."""
-    parts = file.relative_to(ROOT).with_suffix("").parts
-    name = ".".join(parts if parts[0] == "servonode" else ("servonode", *parts))
-    return name.removesuffix(".__init__")
+    return ".".join(file.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
 
 
 MODULES = {module_of(file): file for file in SOURCES}
@@ -59,7 +58,7 @@ def room_of(module: str) -> str:
     parts = module.split(".")[1:]
     if parts[:2] == ["plants", "drivers"]:
         return "plants/drivers"
-    return parts[0] if parts and parts[0] in FOLDERS else "servonode"
+    return parts[0] if parts and parts[0] in ROOMS else "servonode"
 
 
 def imported(tree: ast.Module) -> Iterator[str]:
@@ -95,8 +94,6 @@ def parsed(file: Path) -> ast.Module:
 
 @pytest.mark.parametrize("module", sorted(MODULES))
 def test_a_source_imports_only_the_rooms_it_may(module: str) -> None:
-    names = names_imported(MODULES[module])
-    assert not {name for name in names if name.partition(".")[0] in FOLDERS}, "a second copy of each module"
     room = room_of(module)
     for name in modules_imported(module) - EVERYBODYS:
         assert room_of(name) in {room, *MAY_IMPORT[room]}, f"{module} imports {name}"
@@ -136,7 +133,7 @@ def test_no_room_is_the_house() -> None:
     assert max(lines.values()) < LARGEST * sum(lines.values()), lines
 
 
-@pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(ROOT)))
+@pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(PACKAGE)))
 def test_a_source_runs_on_the_monotonic_clock(file: Path) -> None:
     tree = parsed(file)
     assert "time.time" not in names_imported(file)
@@ -146,16 +143,15 @@ def test_a_source_runs_on_the_monotonic_clock(file: Path) -> None:
 
 def test_the_table_would_notice_a_forbidden_import() -> None:
     lazily = (
-        "def f():\n    from servonode.nodes import node\n    import_module('servonode.bus.codec')\n    import plants\n"
+        "def f():\n    from servonode.nodes import node\n    import_module('servonode.bus.codec')\n"
     )
-    assert set(imported(ast.parse(lazily))) == {"servonode.nodes.node", "servonode.bus.codec", "plants"}
+    assert set(imported(ast.parse(lazily))) == {"servonode.nodes.node", "servonode.bus.codec"}
 
 
-def test_every_room_at_the_top_is_linked_into_the_package() -> None:
-    tops = {each.name for each in ROOT.iterdir() if (each / "__init__.py").is_file()} - {"servonode"}
-    assert tops == set(ROOMS)
-    links = {each.name: each.resolve() for each in (ROOT / "servonode").iterdir() if each.is_symlink()}
-    assert links == {room: ROOT / room for room in FOLDERS}
+def test_every_folder_of_the_package_is_a_room_and_the_links_at_the_top_lead_to_four() -> None:
+    assert {each.parent.name for each in PACKAGE.glob("*/__init__.py")} == set(ROOMS)
+    links = {each.name: each.resolve() for each in ROOT.iterdir() if each.is_symlink()}
+    assert links == {room: PACKAGE / room for room in ("controllers", "launch", "nodes", "plants")}
 
 
 def loaded_by(code: str) -> set[str]:
@@ -165,11 +161,17 @@ def loaded_by(code: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_every_room_is_packed() -> None:
-    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
-    packed = {*FOLDERS, *COPIES}
-    assert build["wheel"]["sources"] == {room: f"servonode/{room}" for room in packed}
-    assert {"servonode", *packed} == set(build["wheel"]["only-include"]) <= set(build["sdist"]["only-include"])
+def test_what_users_copy_is_packed_beside_the_rooms() -> None:
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    outside = {each for each in COPIES if not (PACKAGE / each).is_dir()}
+    assert wheel["sources"] == {"src/servonode": "servonode"} | {each: f"servonode/{each}" for each in outside}
+    assert set(wheel["only-include"]) == wheel["sources"].keys()
+
+
+def test_an_installed_checkout_adds_servonode_alone_to_the_path() -> None:
+    assert [each.name for each in SOURCE.iterdir()] == ["servonode"]
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    assert build["dev-mode-dirs"] == ["src"]
 
 
 def test_a_folder_of_the_same_name_does_not_hide_the_package(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ C_TEXT = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 PAGES = ("*.md",)
 OTHERS = (
     "*.toml", "*.html", "*.js", "*.css", "*.yaml", "*.yml", "*.cff", "*.service", "*Makefile", "*Dockerfile",
-    "cli/templates/*", ":!*.min.*", ":!*.py",
+    "src/servonode/cli/templates/*", ":!*.min.*", ":!*.py",
 )  # fmt: skip
 
 
@@ -137,7 +137,7 @@ def test_pages_use_the_words_of_the_field() -> None:
 
 def test_strings_comments_and_docstrings_of_python_use_the_words_of_the_field() -> None:
     files = tracked("*.py", ":!tests/test_words.py")
-    assert {ROOT / "nodes/guard.py", ROOT / "docs/notebooks/arm.py", ROOT / "servonode/api.py"} <= {*files}
+    assert {ROOT / "src/servonode/nodes/guard.py", ROOT / "docs/notebooks/arm.py", ROOT / "src/servonode/api.py"} <= {*files}
     hits = [
         hit
         for file in files
@@ -161,7 +161,7 @@ def test_strings_and_comments_of_c_use_the_words_of_the_field() -> None:
 
 def test_launch_files_templates_and_the_page_use_the_words_of_the_field() -> None:
     files = tracked(*OTHERS)
-    assert {ROOT / "launch/ball_circle.toml", ROOT / "web/assets/page.html"} <= {*files}
+    assert {ROOT / "src/servonode/launch/ball_circle.toml", ROOT / "src/servonode/web/assets/page.html"} <= {*files}
     assert [hit for file in files for hit in found(uncommented(file.read_text("utf-8")), name_of(file))] == []
 
 

@@ -122,7 +122,7 @@ def launch_lines(names: tuple[str, ...]) -> list[str]:
     return [
         line
         for name in names
-        for line in (f"* Launch file [`{name}`](../../launch/{name}.toml). Watch for: {watch(comments[name])}",)
+        for line in (f"* Launch file [`{name}`](../../src/servonode/launch/{name}.toml). Watch for: {watch(comments[name])}",)
     ] + [""]
 
 
@@ -139,7 +139,7 @@ def table(each: Table) -> list[str]:
 
 def further_section(name: str, draw: bool) -> str:
     """A launch file that is no paper's figure: picture, first comment, command, or why it does not start."""
-    link = f"[Launch file](../../launch/{name}.toml)"
+    link = f"[Launch file](../../src/servonode/launch/{name}.toml)"
     heading = [f"### `{name}`", "", f"{link}. Watch for: {watch(packaged()[name])}", ""]
     command = ["```sh", f"servonode simulate {name} --report {name}.png", "```", ""]
     try:

@@ -34,7 +34,7 @@ def named(heading: str) -> set[str]:
 
 
 def calls(folder: str) -> Iterator[ast.Call]:
-    for file in sorted((ROOT / folder).rglob("*.py")):
+    for file in sorted((ROOT / "src/servonode" / folder).rglob("*.py")):
         yield from (each for each in ast.walk(ast.parse(file.read_text("utf-8"))) if isinstance(each, ast.Call))
 
 

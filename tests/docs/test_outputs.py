@@ -17,6 +17,7 @@ from servonode.nodes.collect import SHOWN, Ending
 from tests.helpers.runs import operator, private_runs
 
 ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src/servonode"
 PAGE = (ROOT / "docs/reference/outputs.md").read_text("utf-8")
 NAME = r"[^.]+"  # what a word in capitals stands for
 RARE = {  # keys that no run here has: what the code says of each
@@ -193,7 +194,7 @@ def test_every_key_of_compare_is_in_the_table_and_every_entry_is_used(tmp_path: 
 
 def counted() -> set[str]:
     """The names of the counters that nodes and drivers keep, as literals in their files."""
-    files = [*(ROOT / "nodes").glob("*.py"), ROOT / "estimators/estimator.py"]
+    files = [*(PACKAGE / "nodes").glob("*.py"), PACKAGE / "estimators/estimator.py"]
     texts = [file.read_text("utf-8") for file in files if not file.name.startswith(("hil_", "protocol_"))]
     keys = (each for text in texts for each in re.findall(r"counts\[([^\]]*)\] \+=", text))
     return {name for key in keys if not key.startswith("f") for name in re.findall(r'"(\w+)"', key)}

@@ -19,8 +19,9 @@ from servonode.version import SITE, page
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+PACKAGE = ROOT / "src/servonode"
 ADDRESS = re.compile(rf"{re.escape(SITE)}[\w/.-]*\w")
-ROOMS = ("cli", "bus", "nodes", "closed_loop", "controllers", "mechanics", "plants", "analysis", "export", "servonode")
+ROOMS = ("cli", "bus", "nodes", "closed_loop", "controllers", "mechanics", "plants", "analysis", "export")
 
 
 def text_of(name: str) -> str:
@@ -107,7 +108,7 @@ def helps(command: click.Command, name: str, parent: click.Context | None = None
 def strings() -> Iterator[str]:
     """Every text of the package's code that is no docstring."""
     for room in ROOMS:
-        for file in (ROOT / room).rglob("*.py"):
+        for file in (PACKAGE / room).rglob("*.py"):
             tree = ast.parse(file.read_text("utf-8"))
             docstrings = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
             for each in ast.walk(tree):
@@ -134,7 +135,7 @@ def test_an_error_that_names_a_page_names_one_that_is_there() -> None:
     named = {
         found
         for room in ROOMS
-        for file in (ROOT / room).rglob("*.py")
+        for file in (PACKAGE / room).rglob("*.py")
         for found in re.findall(r"\{page\('([\w/]+)'\)\}", file.read_text("utf-8"))
     }
     assert named == {"how_to/own_laws"}

@@ -493,7 +493,7 @@ def test_numbers_that_follow_each_other_are_written_by_their_first_and_last() ->
 
 
 def test_the_twist_of_a_spring_is_drawn_larger_and_the_picture_says_so() -> None:
-    run = servonode.simulate(Path(servonode.__file__).parents[1] / "examples" / "elastic_arm" / "arm.toml")
+    run = servonode.simulate(Path(__file__).parents[2] / "examples" / "elastic_arm" / "arm.toml")
     strip = report_figure(run, "arm").axes[0]
     assert strip.get_title(loc="left").replace("\n", " ").endswith("twist of the spring shown x5")
     assert strip.get_xticklabels()[-1].get_text().endswith("twist +2.8°")

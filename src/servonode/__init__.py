@@ -3,12 +3,8 @@
 `load`, `simulate`, `run` and `check` take a launch file, by its path, by the name of a packaged one or as nested
 mappings; `read_recording` reads the run in a recording. `arm`, `disarm`, `reset`, `estop` and `status` are for a run
 in progress. `mechanics` holds the functions that define a machine, `controllers` those that define a goal.
-
-The rooms stand at the top of a checkout and are subpackages of `servonode` everywhere: import `servonode.mechanics`,
-never `mechanics`.
 """
 
-from pathlib import Path as _Path
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
@@ -54,10 +50,6 @@ _SOURCES = {  # the module of each public name, loaded when the name is first us
     **dict.fromkeys(("arm", "disarm", "estop", "reset", "status"), "servonode.nodes.operator_requests"),
 }
 _ROOMS = ("controllers", "mechanics")
-
-_root = _Path(__file__).resolve().parent.parent
-if (_root / "pyproject.toml").is_file() and (_root / "plants").is_dir():  # a checkout, never a wheel
-    __path__.insert(0, str(_root))
 
 
 def __getattr__(name: str) -> _Any:
