@@ -126,7 +126,7 @@ def case(n: int, statement: str) -> Row:
     from servonode.controllers.engine.law import ServoLaw
     from servonode.controllers.engine.law_source import describe_program, law_source
     from servonode.controllers.engine.servo import derive_servo
-    from servonode.mechanics import cache
+    from servonode.definitions import cache
     from servonode.mechanics.derive import derive
     from servonode.mechanics.description import MachineDescription, ProgramDescription
     from servonode.mechanics.machine import Machine

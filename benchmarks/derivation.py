@@ -98,7 +98,7 @@ def compared(name: str, equations: Any, source: str, expected: Callable[[Array, 
     """The compiled machine, whose accelerations are those expected."""
     import msgspec
 
-    from servonode.mechanics import cache
+    from servonode.definitions import cache
     from servonode.mechanics.description import MachineDescription
     from servonode.mechanics.machine import Machine
     from servonode.mechanics.machine_source import describe

@@ -24,11 +24,11 @@ import msgpack
 import msgspec
 import zmq
 
-from servonode.analysis.simulate import simulate_fused, simulate_nodes
 from servonode.bus import Command, Message, State
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.nodes.launcher import Launcher
+from servonode.simulation.simulate import simulate_fused, simulate_nodes
 
 LAUNCH = "trailer_pursuit_lockstep"
 EVERY = 10  # plant steps a recorded row

@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from servonode.analysis.simulate import simulate_fused
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import LaunchError, packaged, read_launch
-from servonode.closed_loop.run import default_every
-from servonode.mechanics import cache
+from servonode.definitions import cache
 from servonode.nodes.launcher import Launcher
+from servonode.record.run import default_every
+from servonode.simulation.simulate import simulate_fused
 
 Array = npt.NDArray[np.float64]
 FLOOR = "trailer_pursuit_lockstep"

@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.controllers import ServoLaw, load_law
-from servonode.mechanics import cache
+from servonode.definitions import cache
 from servonode.mechanics.machine import Machine
 from servonode.plants import load_machine, machine_key, model_factory
 

@@ -31,8 +31,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 from websockets.typing import Origin
 
-from servonode.bags.bag import read_bag
-from servonode.bags.info import info
+from servonode.record.bag import read_bag
+from servonode.record.info import info
 
 LAUNCH = "trailer_pursuit"
 SETTINGS = (

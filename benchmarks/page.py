@@ -23,7 +23,7 @@ from statistics import median
 
 from websockets.sync.client import connect
 
-from servonode.nodes.operator_requests import status
+from servonode.operator.operator_requests import status
 
 LAUNCH, NAME = "sphero_pursuit", "page-benchmark"
 SETTINGS = (

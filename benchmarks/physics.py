@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 import servonode
-from servonode.analysis.simulate import simulate_nodes
 from servonode.closed_loop.launch_file import LaunchError
-from servonode.closed_loop.run import Run, default_every
+from servonode.record.run import Run, default_every
+from servonode.simulation.simulate import simulate_nodes
 
 RATES = (1.0, 3.0, 10.0, 30.0)  # 1/s
 PERIODS = (0.005, 0.01, 0.02, 0.05)  # s

@@ -38,9 +38,9 @@ import numpy.typing as npt
 from paced import paced_closed_loop, sharp_timer
 
 from servonode.bus import Status
+from servonode.bus.topology import CONTROLLER, LAUNCHER, PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.launcher import Launcher
-from servonode.nodes.topology import CONTROLLER, LAUNCHER, PLANT
 
 Array = npt.NDArray[np.float64]
 SAMPLE_S = 5.0

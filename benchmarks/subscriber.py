@@ -27,10 +27,10 @@ from typing import Any
 from paced import LAUNCH, paced_closed_loop
 
 from servonode.bus import run_path
+from servonode.bus.topology import PLANT, publishers
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.launcher import Launcher
-from servonode.nodes.listener import Listener
-from servonode.nodes.topology import PLANT, publishers
+from servonode.operator.listener import Listener
 
 RATES_HZ = (500, 1000)
 RUN_S = 6.0

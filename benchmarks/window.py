@@ -20,15 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from servonode.analysis.simulate import simulate_fused
 from servonode.bus import Bus, Report, State, Status, Target
 from servonode.bus.interfaces import subscriptions_expected
+from servonode.bus.topology import CONTROLLER, PLANT, TARGET, publishers
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.mechanics.description import derivative_name, packed
-from servonode.nodes.find_runs import Found
 from servonode.nodes.node import Outbox
-from servonode.nodes.topology import CONTROLLER, PLANT, TARGET, publishers
+from servonode.operator.find_runs import Found
+from servonode.simulation.simulate import simulate_fused
 from servonode.views.shown_run import ShownRun
 from servonode.views.window import FPS, Window, headless_figure
 from servonode.views.window_feed import TOPICS

@@ -20,8 +20,8 @@ import pytest
 import zmq
 
 from servonode.bus import ExternalLink
-from servonode.nodes.operator_requests import status, status_text
-from servonode.nodes.topology import PLANT
+from servonode.bus.topology import PLANT
+from servonode.operator.operator_requests import status, status_text
 from servonode.plants.drivers.device import DevicePlant
 from servonode.plants.drivers.terms import terms_of
 from servonode.plants.effects import ActuatorEffects, SensorEffects

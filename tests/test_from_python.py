@@ -25,10 +25,10 @@ from sympy import cos
 
 import servonode
 from servonode import controllers, mechanics
-from servonode.bags.bag import read_bag
-from servonode.closed_loop import run as columns_of_runs
 from servonode.errors import CallError, ServonodeError, StatementError, plain
 from servonode.plants.view import View
+from servonode.record import run as columns_of_runs
+from servonode.record.bag import read_bag
 from servonode.tables import Tabular, several, valued
 from tests.test_import_rules import HEAVY, loaded_by
 

@@ -16,26 +16,31 @@ from servonode.cli.create import COPIES
 from servonode.version import VERSION
 
 ROOT = Path(__file__).parent.parent
-ENGINE = {"mechanics", "plants", "controllers", "estimators"}
+ENGINE = {"definitions", "mechanics", "plants", "controllers", "estimators"}
 EVERYBODYS = {"servonode.version", "servonode.errors", "servonode.tables"}  # which import nothing of the package
+RESOLVED = {*ENGINE, "bus", "plants/drivers", "closed_loop"}
+RUN = {*RESOLVED, "record", "nodes"}
 MAY_IMPORT = {  # of each room, beside itself and these
     "kernels": set(),
-    "mechanics": {"kernels"},
+    "definitions": {"kernels"},
+    "mechanics": {"kernels", "definitions"},
     "bus": set(),
-    "plants": {"mechanics"},
+    "plants": {"definitions", "mechanics"},
     "plants/drivers": {"plants", "mechanics", "bus"},
-    "controllers": {"mechanics"},
-    "estimators": {"mechanics"},
-    "closed_loop": {*ENGINE, "bus", "plants/drivers"},
-    "nodes": {*ENGINE, "bus", "closed_loop", "plants/drivers"},
-    "bags": {*ENGINE, "kernels", "bus", "closed_loop", "nodes"},
-    "analysis": {*ENGINE, "bus", "closed_loop", "nodes"},
-    "export": {*ENGINE, "kernels", "closed_loop"},
-    "views": {*ENGINE, "bus", "closed_loop", "nodes", "analysis"},
-    "web": {*ENGINE, "bus", "closed_loop", "nodes", "bags", "analysis", "views"},
-    "servonode": {*ENGINE, "bus", "bags", "closed_loop", "nodes", "analysis", "export", "views", "web"},
-    "cli": {*ENGINE, "plants/drivers", "bus", "closed_loop", "nodes", "analysis", "export", "views", "web"}
-    | {"bags", "servonode"},
+    "controllers": {"definitions", "mechanics"},
+    "estimators": {"definitions", "mechanics"},
+    "closed_loop": RESOLVED,
+    "record": {*RESOLVED, "kernels"},
+    "nodes": {*RESOLVED, "record"},
+    "operator": RUN,
+    "acceptance": RESOLVED,
+    "simulation": RUN,
+    "analysis": {*RUN, "simulation"},
+    "export": {*RESOLVED, "kernels"},
+    "views": {*RUN, "operator", "analysis"},
+    "web": {*RUN, "operator", "simulation", "analysis", "views"},
+    "servonode": {*RUN, "operator", "simulation", "analysis", "export", "views", "web"},
+    "cli": {*RUN, "operator", "acceptance", "simulation", "analysis", "export", "views", "web", "servonode"},
 }
 ROOMS = [room for room in MAY_IMPORT if "/" not in room and room != "servonode"]
 SOURCE = ROOT / "src"
@@ -123,7 +128,8 @@ def test_what_a_kernel_is_made_by_stands_in_the_folders_that_its_cache_key_diges
     makers = [module for module in MODULES if module.startswith(digested)]
     assert "servonode.controllers.engine.program" in makers
     others = {name for module in makers for name in modules_imported(module) if not name.startswith(digested)}
-    assert others <= EVERYBODYS
+    # definitions decide where a kernel is found and what an error names, never what a kernel holds
+    assert {name for name in others if not name.startswith("servonode.definitions.")} <= EVERYBODYS
 
 
 def test_no_room_is_the_house() -> None:
@@ -142,9 +148,7 @@ def test_a_source_runs_on_the_monotonic_clock(file: Path) -> None:
 
 
 def test_the_table_would_notice_a_forbidden_import() -> None:
-    lazily = (
-        "def f():\n    from servonode.nodes import node\n    import_module('servonode.bus.codec')\n"
-    )
+    lazily = "def f():\n    from servonode.nodes import node\n    import_module('servonode.bus.codec')\n"
     assert set(imported(ast.parse(lazily))) == {"servonode.nodes.node", "servonode.bus.codec"}
 
 

@@ -9,10 +9,10 @@ from sympy import cos, sin, symbols
 
 import servonode
 from servonode.closed_loop.launch_file import LaunchError
-from servonode.closed_loop.run import Run
 from servonode.controllers import Program, residual, signal
 from servonode.loop import Loop
 from servonode.mechanics import Model, coordinate, input_, parameter
+from servonode.record.run import Run
 
 LENGTH = 0.5
 
@@ -279,7 +279,7 @@ def test_another_simulation_neither_derives_nor_surveys(monkeypatch: pytest.Monk
         raise AssertionError
 
     monkeypatch.setattr("servonode.closed_loop.closed_loop.examine", never)
-    monkeypatch.setattr("servonode.mechanics.cache._compiled", never)
+    monkeypatch.setattr("servonode.definitions.cache._compiled", never)
     monkeypatch.setattr("servonode.plants.MachineSource.build", never)
     for i in range(3):
         trailer.simulate(initial={"psi": 0.1 * i}, parameters={"m1": 4.0 + i}, targets={"x": 5.0 + i, "y": 2})

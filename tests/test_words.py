@@ -137,7 +137,9 @@ def test_pages_use_the_words_of_the_field() -> None:
 
 def test_strings_comments_and_docstrings_of_python_use_the_words_of_the_field() -> None:
     files = tracked("*.py", ":!tests/test_words.py")
-    assert {ROOT / "src/servonode/nodes/guard.py", ROOT / "docs/notebooks/arm.py", ROOT / "src/servonode/api.py"} <= {*files}
+    assert {ROOT / "src/servonode/nodes/guard.py", ROOT / "docs/notebooks/arm.py", ROOT / "src/servonode/api.py"} <= {
+        *files
+    }
     hits = [
         hit
         for file in files

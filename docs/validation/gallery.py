@@ -122,7 +122,9 @@ def launch_lines(names: tuple[str, ...]) -> list[str]:
     return [
         line
         for name in names
-        for line in (f"* Launch file [`{name}`](../../src/servonode/launch/{name}.toml). Watch for: {watch(comments[name])}",)
+        for line in (
+            f"* Launch file [`{name}`](../../src/servonode/launch/{name}.toml). Watch for: {watch(comments[name])}",
+        )
     ] + [""]
 
 

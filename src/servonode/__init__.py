@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from servonode.analysis.check import Report
     from servonode.api import check, load, read_recording, run, simulate
     from servonode.loop import Loop
-    from servonode.nodes.operator_requests import arm, disarm, estop, reset, status
+    from servonode.operator.operator_requests import arm, disarm, estop, reset, status
     from servonode.result import Movie, Run
 
 __version__ = _VERSION
@@ -47,7 +47,7 @@ _SOURCES = {  # the module of each public name, loaded when the name is first us
     "Report": "servonode.analysis.check",
     "Run": "servonode.result",
     **dict.fromkeys(("check", "load", "read_recording", "run", "simulate"), "servonode.api"),
-    **dict.fromkeys(("arm", "disarm", "estop", "reset", "status"), "servonode.nodes.operator_requests"),
+    **dict.fromkeys(("arm", "disarm", "estop", "reset", "status"), "servonode.operator.operator_requests"),
 }
 _ROOMS = ("controllers", "mechanics")
 

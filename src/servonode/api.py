@@ -11,9 +11,9 @@ from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import LaunchError, launch_of_table, read_launch
 from servonode.closed_loop.launch_keys import LaunchFile, Sections
 from servonode.closed_loop.launch_text import toml_value
+from servonode.definitions.references import at_hand
 from servonode.errors import CallError, StatementError, did_you_mean, plain
 from servonode.loop import Loop
-from servonode.mechanics.references import at_hand
 from servonode.result import Run
 
 if TYPE_CHECKING:
@@ -155,8 +155,8 @@ def read_recording(file: str | Path, *, code: bool = True, **overrides: Any) -> 
         BagError: it is not a recording, or holds nothing of which rows can be made; LaunchError, CacheError, CallError:
         the machine cannot be made again.
     """
-    from servonode.bags.bag import read_bag
-    from servonode.bags.rows import runs_in
+    from servonode.record.bag import read_bag
+    from servonode.simulation.rows_of_messages import runs_in
 
     _check_sections(overrides, read_recording)
     bag = read_bag(Path(file))

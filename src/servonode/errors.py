@@ -34,6 +34,20 @@ class StatementError(ServonodeError, ValueError):
     key: str | None = None
 
 
+class ModelError(StatementError):
+    """A machine or program that cannot be derived; the text names the object and the remedy.
+
+    `place` is where in the user's source it is given (a definitions.source_location.Place), None where unknown.
+    """
+
+    def __init__(self, text: str, place: object = None) -> None:
+        super().__init__(text, place)
+        self.text, self.place = text, place
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.text}" if self.place else self.text
+
+
 class CallError(ServonodeError, TypeError):
     """A function of servonode was called with arguments that it does not have, or without those that it needs."""
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from servonode.analysis.simulate import simulate_continuous, simulate_fused, simulate_nodes
 from servonode.closed_loop.closed_loop import ClosedLoop, varied
 from servonode.closed_loop.controller_section import Control
-from servonode.closed_loop.run import default_every
 from servonode.controllers import derive_program
 from servonode.errors import ServonodeError, StatementError, did_you_mean, plain, plain_class
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import Machine, Matrices
+from servonode.record.run import default_every
 from servonode.result import Named, Run
+from servonode.simulation.simulate import simulate_continuous, simulate_fused, simulate_nodes
 from servonode.tables import Row, Tabular
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from servonode.closed_loop.run import Array
-from servonode.closed_loop.run import Run as Columns
 from servonode.errors import StatementError, did_you_mean, plain
 from servonode.mechanics.description import Quantity
+from servonode.record.run import Array
+from servonode.record.run import Run as Columns
 from servonode.tables import Row, Tabular
 
 if TYPE_CHECKING:
@@ -228,8 +228,8 @@ def _panels(run: Columns, groups: Sequence[str], against: str) -> "Figure":
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from servonode.views.heads import Head
     from servonode.views.sheet import PRINT
+    from servonode.views.titles import Head
 
     known = _Quantities.of(run)
     across = known.values(against)

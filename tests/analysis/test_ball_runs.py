@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 import servonode
 from servonode.cli.main import main
 from servonode.closed_loop.launch_file import LaunchError
-from servonode.closed_loop.run import Run
+from servonode.record.run import Run
 from tests.helpers import ball_sheet
 from tests.helpers.ball_sheet import S1, S2, S3, S4, AngleRun, Ball, prints
 

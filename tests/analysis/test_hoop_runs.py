@@ -10,10 +10,10 @@ from scipy.optimize import brentq
 
 import servonode
 from servonode.closed_loop.launch_file import LaunchError, read_launch
-from servonode.closed_loop.run import Run
-from servonode.mechanics.description import ModelError
+from servonode.errors import ModelError
 from servonode.plants.hoop.start import prepare
 from servonode.plants.prepare import Prepared, Wanted
+from servonode.record.run import Run
 from tests.helpers import hoop_sheet
 from tests.helpers.hoop_sheet import DEFAULT, Reduced, standard
 

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import servonode
-from servonode.closed_loop.run import Run
+from servonode.record.run import Run
 
 Agree = Callable[[Any, str], None]
 VARIANTS = ("finite", "differential", "plain", "literal")

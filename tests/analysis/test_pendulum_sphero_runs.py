@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 
 import servonode
 from servonode.closed_loop.launch_file import LaunchError
-from servonode.closed_loop.run import Run
+from servonode.record.run import Run
 from tests.helpers import sphero_sheet
 
 Agree = Callable[[Any, str], None]

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import servonode
-from servonode.analysis.simulate import simulate_fused
 from servonode.closed_loop import closed_loop as resolving
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.closed_loop.static_checks import Examination
 from servonode.mechanics import discrete
+from servonode.simulation.simulate import simulate_fused
 
 PERIOD = 0.01
 STRAIGHT = ["target.x=2", "target.y=0", "controller.settings.rho0=2.0", "run.duration=6.0"]

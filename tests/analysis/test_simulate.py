@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from servonode.analysis import simulate as modes
 from servonode.api import simulate
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import read_launch
-from servonode.closed_loop.run import Run
 from servonode.mechanics.integrate import INTEGRATORS
 from servonode.nodes.controller_node import ControllerNode
+from servonode.record.run import Run
+from servonode.simulation import simulate as modes
 
 PURSUIT: dict[str, Any] = {"run__duration": 4.0}
 RATES = """

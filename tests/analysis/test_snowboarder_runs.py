@@ -11,7 +11,7 @@ from scipy.linalg import expm
 
 import servonode
 from servonode.closed_loop.launch_file import LaunchError
-from servonode.closed_loop.run import Run
+from servonode.record.run import Run
 
 STATES = ("x0", "y0", "phi0", "theta", "sigma", "v", "omega", "theta_dot", "sigma_dot")
 ON: dict[str, Any] = {"x0": 0.0, "y0": 0.0, "v": 5.0, "on_program": True}

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from servonode.analysis import continuous_loop, perturbations
-from servonode.analysis.simulate import SimulationError
+from servonode.analysis import perturbations
 from servonode.analysis.zero_dynamics import ZeroDynamics, judge
 from servonode.api import simulate
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import read_launch
+from servonode.simulation import continuous_loop
+from servonode.simulation.simulate import SimulationError
 
 Judge = Callable[..., ZeroDynamics]
 OPPOSED = {"program": "hitch_angle", "completion": "opposed"}

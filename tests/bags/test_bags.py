@@ -20,11 +20,11 @@ from click.testing import CliRunner
 from mcap.reader import make_reader
 from mcap.writer import Writer
 
-from servonode.bags.bag import read_bag
-from servonode.bags.replay import replay
-from servonode.bags.rows import runs_in
 from servonode.cli.main import main
 from servonode.closed_loop.launch_file import launch_of_table, table_of
+from servonode.record.bag import read_bag
+from servonode.simulation.replay import replay
+from servonode.simulation.rows_of_messages import runs_in
 from servonode.version import VERSION
 from tests.helpers.runs import START_S, Runs, operator, private_runs
 
@@ -357,8 +357,8 @@ def refused_again(lockstep: Path, folder: Path) -> str:
     """The refusal to run a run in real time again."""
     bag = read_bag(lockstep)
     bag.about["mode"] = "realtime"
-    from servonode.bags.again import run_again
-    from servonode.bags.write import BagError
+    from servonode.record.write import BagError
+    from servonode.simulation.rerun import run_again
 
     with pytest.raises(BagError) as error:
         run_again(bag, bag.closed_loop())

@@ -15,12 +15,12 @@ from mcap.records import Attachment, Channel, Message, Metadata, Schema
 from mcap.stream_reader import StreamReader
 from mcap.writer import Writer
 
-from servonode.bags.bag import read_bag
-from servonode.bags.info import info, info_text
-from servonode.bags.recover import recover
-from servonode.bags.replay import replay
-from servonode.bags.rows import runs_in
-from servonode.bags.write import BagError, new_file
+from servonode.record.bag import read_bag
+from servonode.record.info import info, info_text
+from servonode.record.recover import recover
+from servonode.record.write import BagError, new_file
+from servonode.simulation.replay import replay
+from servonode.simulation.rows_of_messages import runs_in
 from tests.bags.test_bags import operator, recorded, refused
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")

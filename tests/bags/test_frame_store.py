@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from servonode.bags.frames import read_frames
-from servonode.nodes.frame_store import ENTRY, FrameStore
-from servonode.nodes.spool import FRAMES, about_block, append, frames_block
-from servonode.nodes.topology import CONTROLLER, PLANT
-from servonode.nodes.writer import Files, Spooler
+from servonode.bus.topology import CONTROLLER, PLANT
+from servonode.record.frame_store import ENTRY, FrameStore
+from servonode.record.frames import read_frames
+from servonode.record.spool import FRAMES, about_block, append, frames_block
+from servonode.record.writer import Files, Spooler
 
 
 def entries(data: bytes) -> list[tuple[int, bytes]]:
@@ -122,7 +122,7 @@ def test_a_block_that_is_damaged_is_missing_and_one_that_was_written_twice_count
 
 
 def test_every_node_that_publishes_has_a_kind_of_blocks() -> None:
-    from servonode.nodes.topology import NODES
+    from servonode.bus.topology import NODES
 
     assert FRAMES.keys() == NODES.keys()
     with pytest.raises(KeyError):

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from servonode.bags.bag import read_bag
-from servonode.bags.replay import replay
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.plants.drivers import DRIVERS
+from servonode.record.bag import read_bag
+from servonode.simulation.replay import replay
 from tests.helpers.runs import START_S, Runs
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")

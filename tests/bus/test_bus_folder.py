@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from servonode.bus import BusError, RunNameTaken, run_folder, run_path
-from servonode.nodes.find_runs import find_run
+from servonode.operator.find_runs import find_run
 from tests.helpers.runs import private_runtime
 
 

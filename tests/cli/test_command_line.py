@@ -25,7 +25,7 @@ from servonode.cli.console import StatusLine, table
 from servonode.cli.main import FILES, VERBS, main
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import packaged, read_launch
-from servonode.mechanics.cache import cache_root
+from servonode.definitions.cache import cache_root
 from servonode.nodes.collect import Outcome
 
 KEYS = {"t", "state", "input", "residual", "output", "program_state", "energy", "fault", "steps", "wall_s"}

@@ -21,7 +21,7 @@ from servonode.cli import topic_rates
 from servonode.cli.topic_rates import bandwidth_text, delay_text, rate_text
 from servonode.cli.topic_table import table
 from servonode.cli.topic_values import NoSuchField, chosen, flat
-from servonode.nodes.raw_inbox import Raw
+from servonode.operator.raw_inbox import Raw
 from tests.helpers.runs import END_S, Runs, eventually, operator
 
 ECHO = ("topic", "echo")

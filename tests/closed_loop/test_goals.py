@@ -9,9 +9,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import servonode
-from servonode.bags.bag import read_bag
-from servonode.bags.replay import replay
 from servonode.closed_loop.launch_file import LaunchError
+from servonode.record.bag import read_bag
+from servonode.simulation.replay import replay
 from tests.helpers.runs import START_S, Runs
 
 MACHINE = '''"""A mass that a force pushes along a line."""

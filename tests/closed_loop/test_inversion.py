@@ -10,7 +10,7 @@ from scipy.integrate import quad, solve_ivp
 
 import servonode
 from servonode.closed_loop.launch_file import LaunchError
-from servonode.controllers.inversion.facts import Inverted
+from servonode.controllers.inversion.summary import Inverted
 from servonode.loop import Loop
 from servonode.mechanics import Model, coordinate, input_
 from tests.helpers.runs import final_of_run

@@ -17,8 +17,8 @@ from numpy.testing import assert_allclose
 import servonode
 from servonode.cli.main import main
 from servonode.closed_loop.launch_file import LaunchError
-from servonode.closed_loop.run import Run
 from servonode.plants import MachineSource, find_machine
+from servonode.record.run import Run
 
 Write = Callable[..., Path]
 

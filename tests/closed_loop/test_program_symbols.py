@@ -9,15 +9,15 @@ import pytest
 from numpy.testing import assert_allclose
 
 import servonode
-from servonode.analysis import fused_loop as fused
-from servonode.analysis.simulate import SimulationError, simulate_nodes
 from servonode.bus import Command, MemoryBus, Switchboard
 from servonode.closed_loop.launch_file import LaunchError
-from servonode.closed_loop.run import Run
 from servonode.nodes.lockstep import prepare
 from servonode.nodes.node import Outbox
 from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.safe_action import come_to_rest
+from servonode.record.run import Run
+from servonode.simulation import fused_loop as fused
+from servonode.simulation.simulate import SimulationError, simulate_nodes
 
 PUCK = '''"""A puck on ice with a weight that swings under it; two forces, or three, push it."""
 

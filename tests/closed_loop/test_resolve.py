@@ -8,8 +8,8 @@ import pytest
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.controller_section import ProgramRefused
 from servonode.closed_loop.launch_file import LaunchError, read_launch, worded
+from servonode.definitions.cache import CacheError
 from servonode.errors import StatementError, about
-from servonode.mechanics.cache import CacheError
 from servonode.mechanics.expression import ExpressionError
 from servonode.mechanics.machine import Machine, ParameterError
 from servonode.plants import MachineSource

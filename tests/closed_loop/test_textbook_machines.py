@@ -11,9 +11,9 @@ from scipy.optimize import brentq
 from scipy.special import j1, jv, mathieu_a, y1, yv
 
 import servonode
-from servonode.closed_loop.run import Run
 from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource, find_machine
+from servonode.record.run import Run
 
 Array = Any
 Flow = Callable[..., Any]

@@ -17,9 +17,9 @@ import numpy.typing as npt
 import pytest
 
 from servonode.controllers import PROGRAMS, ProgramEntry, ServoLaw, StatedProgram, find_program, load_law
+from servonode.definitions.references import Option
 from servonode.mechanics.description import MachineDescription, Quantity, derivative_name
 from servonode.mechanics.machine import Machine, ParameterError
-from servonode.mechanics.references import Option
 from servonode.plants import PLANTS, MachineSource, packaged_machine
 
 Array = npt.NDArray[np.float64]

@@ -18,7 +18,7 @@ import pytest
 
 import servonode
 from servonode.closed_loop.launch_file import packaged, read_launch
-from servonode.mechanics import cache
+from servonode.definitions import cache
 from servonode.plants.drivers import DRIVERS
 
 TABLE = Path(__file__).with_name("bits.toml")

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 
 from servonode.closed_loop.launch_file import packaged, read_launch
 from servonode.controllers import PROGRAMS, ProgramEntry
-from servonode.mechanics.description import ModelError
+from servonode.errors import ModelError
 from tests.conformance.cases import (
     PROGRAM_CASES,
     REFUSED,

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 import servonode
-from servonode.analysis import simulate as modes
 from servonode.closed_loop.launch_file import LaunchError, packaged, read_launch
 from servonode.closed_loop.launch_keys import LaunchFile
-from servonode.closed_loop.run import Run
 from servonode.controllers import ServoLaw
 from servonode.mechanics.description import derivative_name
+from servonode.record.run import Run
+from servonode.simulation import simulate as modes
 from tests.conformance.cases import Expressions, MachineCase, ProgramCase
 
 LAUNCHES = sorted(packaged())

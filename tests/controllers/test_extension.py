@@ -18,19 +18,20 @@ from scipy.linalg import expm
 
 import servonode
 from servonode.bus import MemoryBus, Switchboard
+from servonode.bus.topology import CONTROLLER
 from servonode.cli.main import main
 from servonode.closed_loop.launch_file import LaunchError
-from servonode.closed_loop.run import Run
 from servonode.controllers import Program, residual, target
 from servonode.controllers.engine.extension_words import describe_extension
 from servonode.controllers.engine.law_source import law_source
 from servonode.controllers.engine.layout import CROSSED as CROSSES
 from servonode.controllers.engine.layout import GOOD
 from servonode.controllers.engine.servo import derive_servo
-from servonode.mechanics import Model, body, coordinate, first_order, input_, progress, vector, velocity
+from servonode.definitions import progress
+from servonode.mechanics import Model, body, coordinate, first_order, input_, vector, velocity
 from servonode.mechanics.derive import derive
 from servonode.nodes.controller_node import ControllerNode
-from servonode.nodes.topology import CONTROLLER
+from servonode.record.run import Run
 from tests.mechanics.test_independent import four_bar
 
 Array = Any

@@ -7,11 +7,11 @@ import pytest
 
 import servonode
 from servonode.controllers.engine.signals import Signals, load_signals
+from servonode.definitions import cache
 from servonode.kernels import build, llvm
 from servonode.kernels.ir import F64, Number
 from servonode.kernels.language import parse
 from servonode.kernels.native import Kernel
-from servonode.mechanics import cache
 
 TEXT = "{a}*sin({b}*t) - sin(0.3*t)/{c} + exp(-t**2/{a})*(1 + t**2)**0.3 - tanh({c}*t - 1)**3 + wrap({b}*t) + 2"
 

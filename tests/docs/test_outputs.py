@@ -9,11 +9,11 @@ from typing import Any, get_args
 import pytest
 from click.testing import CliRunner
 
-from servonode.analysis.simulate import simulate_fused
 from servonode.cli.main import main
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.nodes.collect import SHOWN, Ending
+from servonode.simulation.simulate import simulate_fused
 from tests.helpers.runs import operator, private_runs
 
 ROOT = Path(__file__).parents[2]

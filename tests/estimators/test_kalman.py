@@ -67,7 +67,7 @@ def observer_of(reference: str) -> Observer:
 
 @pytest.fixture(scope="module")
 def cart_observer() -> Observer:
-    from servonode.mechanics.cache import key_of
+    from servonode.definitions.cache import key_of
     from servonode.mechanics.machine import load_machine
 
     key = key_of("test", Path(__file__).read_text())
@@ -255,7 +255,7 @@ def test_an_estimate_that_diverges_stays_as_it_was_and_goes_on_from_there(k: int
 @pytest.mark.parametrize("gate", [None, 4.0])
 def test_an_angle_that_is_read_from_minus_pi_to_pi_is_followed_over_the_seam(gate: float | None, kind: Any) -> None:
     """A wheel turns four times at 3 rad/s; a second compass reads it 50 ms late."""
-    from servonode.mechanics.cache import key_of
+    from servonode.definitions.cache import key_of
     from servonode.mechanics.machine import load_machine
 
     key = key_of("test of a wheel", Path(__file__).read_text())

@@ -7,12 +7,12 @@ import msgspec
 import pytest
 
 import servonode
-from servonode.bags.bag import Bag
-from servonode.bags.replay import replay
 from servonode.bus import Command, Estimate, MemoryBus, Message, Switchboard
+from servonode.bus.topology import CONTROLLER, PLANT, TARGET
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.controller_node import ControllerNode
-from servonode.nodes.topology import CONTROLLER, PLANT, TARGET
+from servonode.record.bag import Bag
+from servonode.simulation.replay import replay
 from tests.helpers.talk import Talk
 
 GOAL = {"x": 2.0, "y": -1.0, "x_dot": 0.2, "y_dot": 0.1, "x_ddot": 0.0, "y_ddot": 0.0}

@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Self
 
-from servonode.nodes.topology import CONTROLLER, TARGET
+from servonode.bus.topology import CONTROLLER, TARGET
 from tests.helpers.ports import free_port
 from tests.safety.suite import Beside, Driver
 

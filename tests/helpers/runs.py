@@ -36,8 +36,8 @@ from servonode.bus import (
     Status,
     run_path,
 )
-from servonode.nodes.find_runs import find_run
-from servonode.nodes.topology import CONTROLLER, PLANT, nodes_of
+from servonode.bus.topology import CONTROLLER, PLANT, nodes_of
+from servonode.operator.find_runs import find_run
 
 NODES = nodes_of(controlled=True)
 MANY = int(os.environ.get("SERVONODE_KILLS", "40"))  # kills of one kind in a slow test
@@ -367,7 +367,7 @@ def private_runtime() -> Iterator[Path]:
         patch.delenv("SERVONODE_RUNTIME_DIR", raising=False)
         patch.setenv("XDG_RUNTIME_DIR", runtime)
         patch.setenv("TMPDIR", temporary)
-        patch.setattr("servonode.nodes.find_runs.LOGIN", Path(temporary) / "login")
+        patch.setattr("servonode.operator.find_runs.LOGIN", Path(temporary) / "login")
         yield Path(runtime)
 
 

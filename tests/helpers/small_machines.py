@@ -12,17 +12,8 @@ from servonode.controllers.engine.law import ServoLaw
 from servonode.controllers.engine.law_source import describe_program, law_source
 from servonode.controllers.engine.program import Program
 from servonode.controllers.engine.servo import derive_servo
-from servonode.mechanics import (
-    Model,
-    cache,
-    constraint,
-    coordinate,
-    input_,
-    output,
-    parameter,
-    time,
-    velocity,
-)
+from servonode.definitions import cache
+from servonode.mechanics import Model, constraint, coordinate, input_, output, parameter, time, velocity
 from servonode.mechanics.derive import derive
 from servonode.mechanics.description import ProgramDescription
 from servonode.mechanics.machine import Machine, load_machine

@@ -15,11 +15,11 @@ import numpy.typing as npt
 
 from servonode.bus import Applied, Command, MemoryBus, Message, State, Status, Switchboard
 from servonode.bus.interfaces import BOUND, SubscriberFace
+from servonode.bus.topology import CONTROLLER, NODES, PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.nodes.lockstep import prepare
 from servonode.nodes.plant_node import PlantNode
-from servonode.nodes.topology import CONTROLLER, NODES, PLANT
 
 Array = npt.NDArray[np.float64]
 MS = 1_000_000  # ns

@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from servonode.acceptance.hil_accept import AcceptReport, accept_over
+from servonode.acceptance.protocol_check import Plan
+from servonode.acceptance.protocol_wires import Misfit
 from servonode.bus import Message
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.nodes.hil_accept import AcceptReport, accept_over
-from servonode.nodes.protocol_check import Plan
-from servonode.nodes.protocol_wires import Misfit
 from servonode.plants.drivers import packets
 from servonode.plants.drivers.packets import APPLIED, FAULT, FINAL, NONE, READINGS, SAFE, SETUP, STATE, Head
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from servonode.definitions import cache
 from servonode.kernels.c99 import TranslationError, c_number, comment, function_names, translate
 from servonode.kernels.language import parse
-from servonode.mechanics import cache
 from servonode.mechanics.emit import HEADER
 from servonode.mechanics.machine_source import solves
 

@@ -22,11 +22,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from servonode.definitions import cache, ownership, references
+from servonode.definitions.cache import CacheError, Unusable, load
 from servonode.kernels.build import built
 from servonode.kernels.host import this_host, version_of
 from servonode.kernels.language import KernelError
-from servonode.mechanics import cache, ownership, references
-from servonode.mechanics.cache import CacheError, Unusable, load
 from servonode.mechanics.machine import Machine
 
 SOURCE = """\

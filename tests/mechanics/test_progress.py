@@ -4,8 +4,8 @@ import io
 
 import pytest
 
-from servonode.mechanics import progress
-from servonode.mechanics.progress import counted, doing, done, progress_of
+from servonode.definitions import progress
+from servonode.definitions.progress import counted, doing, done, progress_of
 
 
 class Terminal(io.StringIO):

@@ -12,11 +12,11 @@ from numpy.testing import assert_allclose
 from sympy import Abs, cos, sin, sqrt
 
 from servonode import mechanics
+from servonode.definitions import cache
 from servonode.mechanics import (
     Model,
     ModelError,
     before,
-    cache,
     condition,
     constraint,
     coordinate,

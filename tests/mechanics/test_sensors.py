@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from sympy import Symbol, sin
 
+from servonode.errors import ModelError
 from servonode.mechanics import Model, coordinate, input_, output, parameter, sensor
 from servonode.mechanics.derive import derive
-from servonode.mechanics.description import ModelError
 from servonode.mechanics.machine_source import describe
 
 x = coordinate("x", "position", "m")

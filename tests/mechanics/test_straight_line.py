@@ -13,11 +13,12 @@ import pytest
 import sympy
 from sympy import cos, sin
 
+from servonode.definitions import cache
+from servonode.errors import ModelError
 from servonode.export import show_latex, show_text
-from servonode.mechanics import Model, cache, coordinate, input_, parameter, trig_reduce
+from servonode.mechanics import Model, coordinate, input_, parameter, trig_reduce
 from servonode.mechanics import derive as derive_module
 from servonode.mechanics.derive import derive
-from servonode.mechanics.description import ModelError
 from servonode.mechanics.differentiate import along, diff, gradient
 from servonode.mechanics.equations import Equations
 from servonode.mechanics.evaluate import at_states

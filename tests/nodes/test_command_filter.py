@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from servonode.bus import Command, MessageError, State, decode, encode
-from servonode.mechanics import cache
+from servonode.definitions import cache
 from servonode.nodes.command_filter import Expected, refusal
 from servonode.plants.limits import Limits, limited
 

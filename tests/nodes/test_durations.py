@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from servonode.nodes.durations import KEPT, LEAST, MOST, Durations, gathered, in_rows
+from servonode.bus.durations import KEPT, LEAST, MOST, Durations, gathered, in_rows
 
 WITHIN = 0.02  # relative
 RANDOM = np.random.default_rng(7)

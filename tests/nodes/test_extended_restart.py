@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import servonode
+from servonode.bus.topology import CONTROLLER
 from servonode.nodes.controller_node import ControllerNode
-from servonode.nodes.topology import CONTROLLER
 from tests.helpers.runs import RESTARTED, START_S, Runs, eventually
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -65,7 +65,7 @@ def test_a_controller_that_begins_within_a_run_goes_on_without_a_jump(
 ) -> None:
     loop = servonode.load(launch(tmp_path, *QUADROTOR))
     expected = loop.simulate(loop="nodes")
-    monkeypatch.setattr("servonode.analysis.simulate.ControllerNode", Restarted)
+    monkeypatch.setattr("servonode.simulation.simulate.ControllerNode", Restarted)
     monkeypatch.setattr(Restarted, "restart_s", restart_s)
     run = loop.simulate(loop="nodes")
     before = run.t < restart_s

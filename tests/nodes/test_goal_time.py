@@ -7,12 +7,12 @@ import pytest
 
 import servonode
 from servonode.bus import MemoryBus, State, Status, Switchboard, Target
+from servonode.bus.topology import CONTROLLER, NODES, PLANT, TARGET, subscribers
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import LaunchError, read_launch
-from servonode.closed_loop.run import run_of_rows
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.target_node import TargetNode
-from servonode.nodes.topology import CONTROLLER, NODES, PLANT, TARGET, subscribers
+from servonode.record.run import run_of_rows
 from tests.helpers.stepped import WAITS, Bench, active, puck
 
 SPP = 10  # steps per period

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from servonode.acceptance.hil_accept import ABSURD_S, AcceptReport, accept_over
+from servonode.acceptance.protocol_check import Plan
 from servonode.cli.main import main
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
-from servonode.nodes.hil_accept import ABSURD_S, AcceptReport, accept_over
-from servonode.nodes.protocol_check import Plan
 from servonode.plants.drivers import packets
 from servonode.plants.drivers.packets import APPLIED, FINAL, LAW, NONE, SAFE, SETUP, STATE, Head
 from servonode.plants.drivers.udp_transport import UdpTransport

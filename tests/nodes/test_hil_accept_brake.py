@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from servonode.acceptance.hil_accept_safe import MOST, visible_safe_map
+from servonode.acceptance.protocol_check import TINY, Plan
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
-from servonode.nodes.hil_accept_safe import MOST, visible_safe_map
-from servonode.nodes.protocol_check import TINY, Plan
 from servonode.plants.drivers.safe_map import sent_safe_map
 from tests.helpers.firmware import ESTIMATED
 from tests.helpers.timed_board import accepted

@@ -15,10 +15,10 @@ import pytest
 from click.testing import CliRunner
 
 from servonode.bus import MessageError, Requester, State, run_folder
+from servonode.bus.topology import CONTROLLER, PLANT, TARGET
 from servonode.cli.deliver import ENDING
 from servonode.cli.main import main
 from servonode.nodes.node_processes import NodeProcesses
-from servonode.nodes.topology import CONTROLLER, PLANT, TARGET
 from tests.helpers.runs import (
     NODES,
     RESTARTED,

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from servonode.bus import Command, MemoryBus, State, Status, Switchboard
+from servonode.bus.topology import CONTROLLER, NODES, PLANT, TARGET
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.realtime import RealTime
 from servonode.nodes.target_node import TargetNode
-from servonode.nodes.topology import CONTROLLER, NODES, PLANT, TARGET
 from servonode.plants.drivers.latency import KEPT, Latency
 from tests.helpers.stepped import Bench, puck
 

@@ -12,9 +12,9 @@ import pytest
 
 from servonode.bus import Bus, BusError, Status, run_folder, run_path
 from servonode.bus.processes import Named
-from servonode.nodes.find_runs import find_run, find_runs
-from servonode.nodes.listener import Listener, named
-from servonode.nodes.topology import PLANT, publishers
+from servonode.bus.topology import PLANT, publishers
+from servonode.operator.find_runs import find_run, find_runs
+from servonode.operator.listener import Listener, named
 from servonode.views.shown_run import run_shown
 from tests.helpers.runs import eventually, private_runtime
 

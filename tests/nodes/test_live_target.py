@@ -14,11 +14,11 @@ from numpy.testing import assert_allclose
 import servonode
 from servonode.bus import MemoryBus, State, Switchboard, Target
 from servonode.bus.samples import FieldIntake
+from servonode.bus.topology import NODES, PLANT, TARGET, subscribers
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import LaunchError, read_launch
 from servonode.controllers.engine.follow_filter import FilterDesign, FollowFilter
 from servonode.nodes.live_target_node import LiveTargetNode
-from servonode.nodes.topology import NODES, PLANT, TARGET, subscribers
 from tests.closed_loop.test_goals import MACHINE
 from tests.helpers.runs import START_S, eventually, private_runs, private_runtime
 

@@ -18,11 +18,11 @@ from click.testing import CliRunner, Result
 
 import servonode
 from servonode.bus import Bus, BusError, RunFolder, run_folder, run_path
+from servonode.bus.durations import Durations
 from servonode.bus.processes import Named, listener
 from servonode.cli.main import main
-from servonode.nodes.durations import Durations
-from servonode.nodes.find_runs import distrusted, find_run, find_runs, owners, places
-from servonode.nodes.operator_requests import NotStopped, OperatorError
+from servonode.operator.find_runs import distrusted, find_run, find_runs, owners, places
+from servonode.operator.operator_requests import NotStopped, OperatorError
 from tests.helpers.runs import SOON_S, private_runtime
 
 Answer = Callable[[dict[str, Any]], dict[str, Any]]
@@ -144,7 +144,7 @@ def test_a_node_that_does_not_know_the_word_is_a_refusal(going: Callable[..., No
 
 
 def test_a_run_without_a_plant_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("servonode.nodes.operator_requests.ANSWER_S", 0.05)
+    monkeypatch.setattr("servonode.operator.operator_requests.ANSWER_S", 0.05)
     with run_folder("sphero") as folder:
         folder.register(["plant"])
         assert "node 'plant' does not answer after" in line(servo("arm"), 1)
@@ -217,8 +217,8 @@ while True:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a socket tells who listens on Linux only")
 def test_a_plant_that_does_not_answer_is_sent_the_signal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("servonode.nodes.operator_requests.LOOK_S", 0.05)
-    monkeypatch.setattr("servonode.nodes.operator_requests.CONFIRM_S", 0.1)
+    monkeypatch.setattr("servonode.operator.operator_requests.LOOK_S", 0.05)
+    monkeypatch.setattr("servonode.operator.operator_requests.CONFIRM_S", 0.1)
     with run_folder("sphero") as folder:
         words = [sys.executable, "-c", HUNG, str(folder.path / "plant.req")]
         with subprocess.Popen(words, stdout=subprocess.PIPE) as plant:
@@ -250,8 +250,8 @@ def got() -> Iterator[list[int]]:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("servonode.nodes.operator_requests.LOOK_S", 0.02)
-    monkeypatch.setattr("servonode.nodes.operator_requests.CONFIRM_S", 0.05)
+    monkeypatch.setattr("servonode.operator.operator_requests.LOOK_S", 0.02)
+    monkeypatch.setattr("servonode.operator.operator_requests.CONFIRM_S", 0.05)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -288,7 +288,7 @@ def test_every_process_has_its_signal_before_anything_is_asked_or_waited_for(
         raise OSError(24, "Too many open files")
 
     monkeypatch.setattr("socket.socket", no_sockets)
-    monkeypatch.setattr("servonode.nodes.operator_requests.Requester", no_sockets)
+    monkeypatch.setattr("servonode.operator.operator_requests.Requester", no_sockets)
 
     def no_thread(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -367,7 +367,7 @@ def made(way: str, folder: Path, patch: pytest.MonkeyPatch) -> None:
     if way == "login":
         patch.setenv("XDG_RUNTIME_DIR", str(folder / str(os.getuid())))
         (folder / str(os.getuid())).mkdir(mode=0o700)
-        patch.setattr("servonode.nodes.find_runs.LOGIN", folder)
+        patch.setattr("servonode.operator.find_runs.LOGIN", folder)
     else:
         patch.setenv(way, str(folder))
 
@@ -384,7 +384,7 @@ def test_a_run_is_found_wherever_it_was_started(
     with pytest.raises(BusError):
         find_run("sphero")
     if way == "login":  # as from cron, which has nothing in its environment
-        monkeypatch.setattr("servonode.nodes.find_runs.LOGIN", elsewhere)
+        monkeypatch.setattr("servonode.operator.find_runs.LOGIN", elsewhere)
     else:  # among others, and not where a new run would go
         monkeypatch.setenv(way, str(elsewhere))
     if way == "SERVONODE_RUNTIME_DIR":
@@ -494,7 +494,7 @@ def test_under_sudo_only_the_callers_own_processes_are_signalled(
 ) -> None:
     monkeypatch.setenv("SERVONODE_RUNTIME_DIR", str(elsewhere))
     monkeypatch.setenv("SUDO_UID", "4242")
-    monkeypatch.setattr("servonode.nodes.operator_requests.CONFIRM_S", 0.05)
+    monkeypatch.setattr("servonode.operator.operator_requests.CONFIRM_S", 0.05)
     code = "import os, signal; os.setuid(4242); os.write(1, b'!'); signal.pause()"
     with run_folder("sphero") as folder, subprocess.Popen([sys.executable, "-c", code], stdout=-1) as theirs:
         assert theirs.stdout is not None
@@ -571,7 +571,7 @@ def test_status_shows_every_node(going: Callable[..., Node]) -> None:
 
 
 def test_status_says_who_does_not_answer(going: Callable[..., Node], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("servonode.nodes.operator_requests.ANSWER_S", 0.3)
+    monkeypatch.setattr("servonode.operator.operator_requests.ANSWER_S", 0.3)
     going("sphero", lambda _: standing())
     registry = run_path("sphero") / "registry.json"
     registry.write_text(json.dumps(json.loads(registry.read_text()) | {"nodes": {"plant": {}, "controller": {}}}))
@@ -652,7 +652,7 @@ def test_the_verbs_are_functions_of_servonode(going: Callable[..., Node]) -> Non
 
 
 def test_in_python_what_fails_is_raised(going: Callable[..., Node], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("servonode.nodes.operator_requests.ANSWER_S", 0.05)
+    monkeypatch.setattr("servonode.operator.operator_requests.ANSWER_S", 0.05)
     with pytest.raises(BusError, match="no run is in progress"):
         servonode.estop()
     with pytest.raises(BusError, match="no run named 'left'"):

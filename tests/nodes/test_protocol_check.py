@@ -19,10 +19,10 @@ import pytest
 import zmq
 from click.testing import CliRunner
 
+from servonode.acceptance.protocol_check import NobodyThere, Plan, ProtocolReport, both_addresses, check_protocol
 from servonode.cli.main import main
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
-from servonode.nodes.protocol_check import NobodyThere, Plan, ProtocolReport, both_addresses, check_protocol
 from tests.helpers.external_c import external_c
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "external_plant.py"

@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 
 from servonode.bus import State
-from servonode.nodes.row_log import Recorder
-from servonode.nodes.spool import SpoolError, about_block, append, names_block, read_spool, rows_block
-from servonode.nodes.store import Store
-from servonode.nodes.topology import CONTROLLER, PLANT
-from servonode.nodes.writer import Files, Spooler
+from servonode.bus.topology import CONTROLLER, PLANT
+from servonode.record.row_log import Recorder
+from servonode.record.spool import SpoolError, about_block, append, names_block, read_spool, rows_block
+from servonode.record.store import Store
+from servonode.record.writer import Files, Spooler
 from tests.helpers.runs import MANY, START_S, Process, Runs, Watch, eventually, signalled
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")

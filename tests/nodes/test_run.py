@@ -17,8 +17,8 @@ import pytest
 from scipy.ndimage import maximum_filter1d
 
 import servonode
-from servonode.closed_loop.run import Run
-from servonode.nodes.topology import CONTROLLER, PLANT, TARGET, nodes_of
+from servonode.bus.topology import CONTROLLER, PLANT, TARGET, nodes_of
+from servonode.record.run import Run
 from tests.helpers.runs import Output
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")

@@ -17,9 +17,9 @@ import zmq
 from servonode.bus import Bus, Status, run_folder
 from servonode.bus.loopback import check_telemetry
 from servonode.bus.processes import Named
+from servonode.bus.topology import PLANT
 from servonode.cli.telemetry import AddressTaken, bound, telemetry_beside
-from servonode.nodes.process_beside import ProcessBeside
-from servonode.nodes.topology import PLANT
+from servonode.nodes.helper_process import ProcessBeside
 from tests.helpers.plotjuggler import PlotJuggler, Refused, frames_of, parsed, words_of
 from tests.helpers.ports import free_port
 from tests.helpers.runs import END_S, RESTARTED, Process, Runs, eventually, operator, state_of

@@ -201,7 +201,7 @@ def test_a_picture_that_cannot_be_drawn_leaves_data_and_result(tmp_path: Path, m
 def test_a_csv_file_that_cannot_be_written_leaves_the_one_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from servonode.closed_loop.run import Run
+    from servonode.record.run import Run
 
     file = tmp_path / "a.csv"
     file.write_text("before")

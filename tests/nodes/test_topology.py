@@ -3,11 +3,7 @@
 import pytest
 
 from servonode.bus import TOPICS, subscriptions_expected
-from servonode.closed_loop.launch_keys import Supervision
-from servonode.nodes.listener import NoSuchTopic, named
-from servonode.nodes.node_main import OPERATOR
-from servonode.nodes.restart_policy import Restarts
-from servonode.nodes.topology import (
+from servonode.bus.topology import (
     CONTROLLER,
     NODES,
     PLANT,
@@ -17,6 +13,10 @@ from servonode.nodes.topology import (
     publishers,
     subscribers,
 )
+from servonode.closed_loop.launch_keys import Supervision
+from servonode.nodes.node_main import OPERATOR
+from servonode.nodes.restart_policy import Restarts
+from servonode.operator.listener import NoSuchTopic, named
 
 
 @pytest.mark.parametrize("node", NODES)

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
-from servonode.mechanics import cache
+from servonode.definitions import cache
 from servonode.mechanics.discrete import integrator_limit
 from servonode.mechanics.machine import Machine
 from servonode.plants import load_machine

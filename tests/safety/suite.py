@@ -42,10 +42,10 @@ import zmq
 
 import servonode
 from servonode.bus import Applied, Bus, BusError, Command, MessageError, State, Status, decode, encode
+from servonode.bus.topology import CONTROLLER, PLANT, TARGET
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.nodes.driver import driven_plant
-from servonode.nodes.topology import CONTROLLER, PLANT, TARGET
 from tests.helpers.runs import (
     OFTEN,
     RESTARTED,

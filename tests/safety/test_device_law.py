@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from servonode.bus import State
-from servonode.nodes.topology import PLANT
+from servonode.bus.topology import PLANT
 from tests.helpers.firmware import SOURCES, Firmware, Serial, built, free_udp_port
 from tests.helpers.runs import Runs, Watch, eventually, signalled
 from tests.safety.suite import WAITS, Stage, safety_suite

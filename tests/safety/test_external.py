@@ -16,7 +16,7 @@ import pytest
 import zmq
 
 from servonode.bus import Applied, State, decode
-from servonode.nodes.topology import PLANT
+from servonode.bus.topology import PLANT
 from tests.helpers.ports import free_port
 from tests.helpers.runs import END_S, SOON_S, START_S, Process, Runs, Watch, eventually, signalled
 from tests.safety.suite import WAITS, Beside, Driver, Stage, safety_suite

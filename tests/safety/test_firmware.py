@@ -6,7 +6,7 @@ import time
 import pytest
 
 from servonode.bus import Applied, State
-from servonode.nodes.topology import PLANT
+from servonode.bus.topology import PLANT
 from tests.helpers.firmware import Serial, Udp
 from tests.helpers.runs import Runs, Watch, eventually, signalled
 from tests.safety.suite import HOST_S, PERIOD, TIMEOUT, WAITS, Stage

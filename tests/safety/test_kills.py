@@ -18,7 +18,7 @@ from typing import Self
 
 import pytest
 
-from servonode.nodes.topology import CONTROLLER, LAUNCHER, PLANT, TARGET
+from servonode.bus.topology import CONTROLLER, LAUNCHER, PLANT, TARGET
 from tests.helpers.runs import (
     MANY,
     OFTEN,

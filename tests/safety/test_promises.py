@@ -19,11 +19,11 @@ import pytest
 from click.testing import CliRunner
 
 import servonode
+from servonode.bus.topology import CONTROLLER, PLANT, TARGET
 from servonode.cli.main import main
 from servonode.closed_loop.launch_file import LaunchError
-from servonode.mechanics import cache
+from servonode.definitions import cache
 from servonode.nodes import answers, command_filter, fault_ladder, guard, input_limiter, plant_output
-from servonode.nodes.topology import CONTROLLER, PLANT, TARGET
 from servonode.plants import limits
 from servonode.views.interpreter import fresh
 from tests.helpers.runs import (

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from servonode.nodes.topology import PLANT
+from servonode.bus.topology import PLANT
 from tests.helpers.firmware import ESTIMATED, Firmware, Sensing, free_udp_port
 from tests.helpers.runs import Runs, Watch, eventually, signalled
 from tests.safety.suite import HOST_S, PERIOD, TIMEOUT, WAITS, Stage

@@ -13,8 +13,8 @@ import pytest
 import zmq
 
 from servonode.bus import Applied, Message, Setup, State, decode
-from servonode.nodes.operator_requests import status, status_text
-from servonode.nodes.topology import CONTROLLER, PLANT
+from servonode.bus.topology import CONTROLLER, PLANT
+from servonode.operator.operator_requests import status, status_text
 from tests.helpers.runs import END_S, SOON_S, START_S, Process, Runs, Watch, eventually, signalled
 from tests.safety.suite import COMMON, WAITS, Beside
 from tests.safety.test_external import External

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from servonode.nodes.topology import CONTROLLER, PLANT
+from servonode.bus.topology import CONTROLLER, PLANT
 from servonode.plants.drivers import cobs, packets
 from servonode.plants.drivers.packets import SETUP, STATE, Head, PacketError
 from tests.helpers.firmware import Firmware, free_udp_port

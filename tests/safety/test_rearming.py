@@ -19,14 +19,14 @@ import pytest
 
 import servonode
 from servonode.bus import MemoryBus, Switchboard
+from servonode.bus.topology import CONTROLLER, NODES, PLANT, TARGET, subscribers
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import read_launch
-from servonode.closed_loop.run import run_of_rows
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.lockstep import prepare
 from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.target_node import TargetNode
-from servonode.nodes.topology import CONTROLLER, NODES, PLANT, TARGET, subscribers
+from servonode.record.run import run_of_rows
 from tests.helpers.runs import MANY, START_S, Runs, Watch, eventually
 from tests.safety.test_external import ROBOT, free_ports
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from servonode.nodes.topology import CONTROLLER, LAUNCHER
+from servonode.bus.topology import CONTROLLER, LAUNCHER
 from tests.helpers.runs import (
     MANY,
     NODES,

@@ -16,7 +16,7 @@ from PIL import Image
 
 import servonode
 from servonode.cli.main import main
-from servonode.closed_loop.run import Run
+from servonode.record.run import Run
 from servonode.views import movie
 from servonode.views.movie import NoMovie, plan, write_movie
 
@@ -213,7 +213,7 @@ def test_an_encoder_that_fails_says_why_and_leaves_no_file(
 
 @pytest.fixture
 def never_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
-    from servonode.analysis import simulate
+    from servonode.simulation import simulate
 
     def refuse(*_: Any) -> None:
         raise AssertionError("it was simulated")

@@ -9,13 +9,13 @@ import pytest
 from matplotlib.text import Text
 
 import servonode
-from servonode.closed_loop.run import Run
-from servonode.mechanics.description import ModelError
+from servonode.errors import ModelError
+from servonode.record.run import Run
 from servonode.views import limits
-from servonode.views.heads import readable, shortened, text_width, wrapped
 from servonode.views.panels import PALETTE, Panel, PanelSpec, panel_specs
 from servonode.views.report import report_figure
 from servonode.views.symbols import mathtext, plain
+from servonode.views.titles import readable, shortened, text_width, wrapped
 from servonode.views.view_checks import check_view
 
 MACHINE = '''

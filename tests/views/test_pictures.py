@@ -18,7 +18,6 @@ from servonode.mechanics import coordinate
 from servonode.mechanics.description import Quantity
 from servonode.views import limits
 from servonode.views.curves import BRIEF, Curve, Curves, band_of, peaks_of, turns
-from servonode.views.heads import SIZE, Head, text_width, wrapped
 from servonode.views.outlines import round_size
 from servonode.views.palette import ARROWS, GOAL, INK, PALETTE
 from servonode.views.panels import Panel, PanelSpec, zero_note
@@ -27,6 +26,7 @@ from servonode.views.report import report_figure, write_report
 from servonode.views.scene import Scene
 from servonode.views.sheet import PIXELS, PRINT, WIDTH
 from servonode.views.symbols import mathtext, plain, titles, unit_text
+from servonode.views.titles import SIZE, Head, text_width, wrapped
 
 SHORT = 1.0  # s of each packaged run
 NUMBERS = st.floats(-1e9, 1e9, allow_nan=False).filter(lambda x: x == 0 or abs(x) > 1e-9)

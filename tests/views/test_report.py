@@ -8,8 +8,8 @@ import pytest
 from matplotlib.quiver import Quiver, QuiverKey
 
 import servonode
+from servonode.errors import ModelError
 from servonode.loop import Loop
-from servonode.mechanics.description import ModelError
 from servonode.plants import pendulum_sphero, snowboarder
 from servonode.plants.view import View, leaning_by, shown_larger, signed
 from servonode.views import planes

@@ -23,7 +23,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import launch_of_table, read_launch, table_of
 from servonode.loop import Loop
 from servonode.mechanics.description import packed
-from servonode.nodes.find_runs import find_runs
+from servonode.operator.find_runs import find_runs
 from servonode.views.palette import GOAL
 from servonode.views.panel_choice import FieldError, chosen_panels, extra_columns
 from servonode.views.shown_run import ShownRun, run_shown, stored_closed_loop

@@ -15,7 +15,7 @@ from servonode.analysis.compared import Compared
 from servonode.analysis.comparison import measures
 from servonode.closed_loop.launch_file import launch_of_table, packaged, read_launch, table_of
 from servonode.closed_loop.launch_text import launch_text
-from servonode.closed_loop.run import Run
+from servonode.record.run import Run
 from servonode.views import limits
 from servonode.views.comparison import compared_panels
 from servonode.views.palette import INK, SOURCES

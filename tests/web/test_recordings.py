@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from mcap.writer import Writer
 
-from servonode.bags.bag import read_bag
-from servonode.bags.info import info
-from servonode.bags.summary import summary
+from servonode.record.bag import read_bag
+from servonode.record.info import info
+from servonode.record.summary import summary
 from servonode.web import reports_made
 from servonode.web.recordings import MOST, Recordings, recordings_in
 from servonode.web.reports_made import Reports

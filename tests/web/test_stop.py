@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from servonode.nodes.operator_requests import Stop
+from servonode.operator.operator_requests import Stop
 from servonode.web import stop
 from servonode.web.stop import AT_ONCE, StopButton
 

@@ -10,11 +10,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import servonode
-from servonode.closed_loop.run import Run
-from servonode.views.heads import SIZE
+from servonode.record.run import Run
 from servonode.views.limits import apply, round_limits, time_limits
 from servonode.views.palette import ARROWS, GOAL, GUIDE, INK, PALETTE
 from servonode.views.sheet import WIDTH
+from servonode.views.titles import SIZE
 
 Array = npt.NDArray[np.float64]
 BLUE, ORANGE, PURPLE, SKY = PALETTE

@@ -32,7 +32,7 @@ from gallery_entries.frame import (
     run,
     sheet,
 )
-from servonode.closed_loop.run import Run
+from servonode.record.run import Run
 from servonode.views.symbols import unit_text
 
 SOURCE = Source(

@@ -31,7 +31,7 @@ from gallery_entries.frame import (
     sheet,
     span,
 )
-from servonode.closed_loop.run import Run
+from servonode.record.run import Run
 
 SOURCE = Source(
     "sphero",

@@ -25,7 +25,7 @@ from gallery_entries.frame import (
     fixed,
     sheet,
 )
-from servonode.closed_loop.run import Run
+from servonode.record.run import Run
 
 SOURCE = Source(
     "theory",

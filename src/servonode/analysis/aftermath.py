@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.closed_loop.run import Run
 from servonode.closed_loop.static_checks import Examination
+from servonode.record.run import Run
 
 Array = npt.NDArray[np.float64]
 FAULTS = 12  # instants of the run, evenly spread, at which a fault is tried

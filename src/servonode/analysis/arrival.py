@@ -7,8 +7,8 @@ import numpy.typing as npt
 
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.controller_section import Control
-from servonode.closed_loop.run import Run
 from servonode.closed_loop.static_checks import Examination, Level
+from servonode.record.run import Run
 
 Array = npt.NDArray[np.float64]
 MISSED = 100.0  # times the residual that the zero-order hold explains: more than that at the end is a goal not reached

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.closed_loop.run import Run
 from servonode.errors import ServonodeError
 from servonode.mechanics import rows
+from servonode.record.run import Run
 
 Array = npt.NDArray[np.float64]
 RESIDUAL = "residual_"

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.analysis.compared import RESIDUAL, Compared, CompareError
-from servonode.closed_loop.run import Run, plain
+from servonode.record.run import Run, plain
 
 Array = npt.NDArray[np.float64]
 ROUNDING = 1e-9  # of a column to the largest of its unit, below which it holds only rounding errors

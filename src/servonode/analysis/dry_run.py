@@ -11,21 +11,21 @@ import numpy.typing as npt
 
 from servonode.analysis.aftermath import after_fault
 from servonode.analysis.arrival import judge_arrival, judge_limits
-from servonode.analysis.continuous_loop import ContinuousLoop
 from servonode.analysis.extended_law import left_by_held_inputs, noise_of_demand
 from servonode.analysis.internal_motion import Linearised
 from servonode.analysis.observability import judge_estimate
 from servonode.analysis.sampled_loop import judge_sampling
-from servonode.analysis.simulate import SimulationError, can_fuse, simulate_fused
 from servonode.analysis.zero_dynamics import judge
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.controller_section import Control
-from servonode.closed_loop.run import Run, default_every
 from servonode.closed_loop.static_checks import Examination, Level, total_delay
 from servonode.controllers import ServoLaw
 from servonode.mechanics import discrete
 from servonode.mechanics.stabilize import UnstableGains
 from servonode.mechanics.stiffness import stiffness
+from servonode.record.run import Run, default_every
+from servonode.simulation.continuous_loop import ContinuousLoop
+from servonode.simulation.simulate import SimulationError, can_fuse, simulate_fused
 
 Array = npt.NDArray[np.float64]
 GROWTH = 3.0  # perturbations that grow more than this are warned of

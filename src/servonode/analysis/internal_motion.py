@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from servonode.analysis.continuous_loop import ContinuousLoop
 from servonode.mechanics.equilibrium import Slope, zero_near
+from servonode.simulation.continuous_loop import ContinuousLoop
 
 Array = npt.NDArray[np.float64]
 SMALLEST_PIVOT = 1e-6

@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.estimation import Estimation
-from servonode.closed_loop.run import Run
 from servonode.closed_loop.static_checks import Examination, Level
 from servonode.controllers import ServoLaw
 from servonode.estimators.kalman import ExtendedKalmanFilter
+from servonode.record.run import Run
 
 Array = npt.NDArray[np.float64]
 LOOKS = 500  # rows of the run at which readings are looked at

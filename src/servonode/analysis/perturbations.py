@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from servonode.analysis.continuous_loop import ContinuousLoop
+from servonode.simulation.continuous_loop import ContinuousLoop
 
 Array = npt.NDArray[np.float64]
 SMALL = 1e-7  # size of the perturbations, relative to the states (to 1 for states below 1)

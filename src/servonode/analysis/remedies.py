@@ -3,8 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
-from servonode.analysis.continuous_loop import SIDE, ContinuousLoop
 from servonode.analysis.internal_motion import NEUTRAL, Linearised
+from servonode.simulation.continuous_loop import SIDE, ContinuousLoop
 
 Array = npt.NDArray[np.float64]
 REACHED = 1e-6  # least singular value of (mu 1 - A, B), relative to its largest, of a mode that the inputs reach

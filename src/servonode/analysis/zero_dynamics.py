@@ -13,11 +13,11 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from servonode.analysis.continuous_loop import ContinuousLoop, passive_coordinates
 from servonode.analysis.internal_motion import NEUTRAL, InternalMotion, Linearised
 from servonode.analysis.perturbations import Motion, follow, growth, largest_rise
 from servonode.analysis.remedies import remedies
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.simulation.continuous_loop import ContinuousLoop, passive_coordinates
 
 Array = npt.NDArray[np.float64]
 Judgement = Literal["bounded", "growing", "escaping", "leaves its domain"]

@@ -57,7 +57,7 @@ def base_folder() -> Path:
     temporary folder.
 
     Raises BusError where SERVONODE_RUNTIME_DIR is set, but is not a private folder of this user: what was asked for
-    by name is not replaced by something else. `nodes/find_runs.py` knows where others may have made theirs.
+    by name is not replaced by something else. `operator/find_runs.py` knows where others may have made theirs.
     """
     chosen = os.environ.get(RUNTIME, "")
     if chosen:

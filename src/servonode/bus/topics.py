@@ -1,4 +1,4 @@
-"""The table of topics and their message types. `nodes/topology.py` has the publishers and subscribers."""
+"""The table of topics and their message types. `bus/topology.py` has the publishers and subscribers."""
 
 from servonode.bus.messages import Applied, Command, Estimate, Message, Report, Setup, State, Status, Target
 

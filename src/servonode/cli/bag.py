@@ -28,9 +28,9 @@ def info(file: Path, as_json: bool) -> None:
 
     BAG is a recording, also a truncated one, or the .spool file that a killed run left.
     """
-    from servonode.bags.bag import read_bag
-    from servonode.bags.info import info as found_in
-    from servonode.bags.info import info_text
+    from servonode.record.bag import read_bag
+    from servonode.record.info import info as found_in
+    from servonode.record.info import info_text
 
     found = found_in(read_bag(file))
     click.echo(json.dumps(found) if as_json else "\n".join(info_text(found)))
@@ -56,8 +56,8 @@ def recover(file: Path, out: Path | None) -> None:
 
     BAG is the .spool file of a run that was killed, or a truncated or damaged MCAP file. It is not changed.
     """
-    from servonode.bags.bag import read_bag
-    from servonode.bags.recover import recover as recovered
+    from servonode.record.bag import read_bag
+    from servonode.record.recover import recover as recovered
 
     for line in recovered(read_bag(file), out):
         click.echo(line)
@@ -82,10 +82,10 @@ def export(file: Path, out: Path, topic: str | None, no_code: bool) -> None:
     Without --topic, FILE gets the rows of the run, as servonode run --out writes them. With --topic, it gets a column
     for each number in the messages of that topic.
     """
-    from servonode.bags.bag import read_bag
-    from servonode.bags.export import check_format, export_run, export_topic
-    from servonode.bags.rows import runs_in
     from servonode.cli.start_checks import check_writable
+    from servonode.record.bag import read_bag
+    from servonode.record.export import check_format, export_run, export_topic
+    from servonode.simulation.rows_of_messages import runs_in
 
     check_format(out)
     check_writable(out)
@@ -131,10 +131,10 @@ def report(
 
     They look like those of run and simulate, and show the recorded data.
     """
-    from servonode.bags.bag import read_bag
-    from servonode.bags.rows import runs_in
     from servonode.cli.report_formats import check_reports
     from servonode.cli.simulate import delivered, filming
+    from servonode.record.bag import read_bag
+    from servonode.simulation.rows_of_messages import runs_in
 
     read = read_bag(file)
     closed_loop = read.closed_loop(code=not no_code)

@@ -15,7 +15,7 @@ from servonode.cli import complete, verb
 if TYPE_CHECKING:
     from servonode.analysis.compared import Compared
     from servonode.closed_loop.closed_loop import ClosedLoop
-    from servonode.closed_loop.run import Run
+    from servonode.record.run import Run
 
 OVERRIDE = re.compile(r":(?=[^\W\d][\w.]*=)")  # before KEY=VALUE
 
@@ -163,8 +163,8 @@ def _table(source: Source) -> "Compared":
 
 def _recorded(source: Source, no_code: bool) -> "Run":
     from servonode.analysis.compared import CompareError
-    from servonode.bags.bag import read_bag
-    from servonode.bags.rows import runs_in
+    from servonode.record.bag import read_bag
+    from servonode.simulation.rows_of_messages import runs_in
 
     if source.overrides:
         remedy = "name the launch file in its place, or see what replay --set says"
@@ -174,8 +174,8 @@ def _recorded(source: Source, no_code: bool) -> "Run":
 
 
 def _simulated(closed_loop: "ClosedLoop") -> "Run":
-    from servonode.analysis.simulate import simulate_fused
-    from servonode.closed_loop.run import default_every
+    from servonode.record.run import default_every
+    from servonode.simulation.simulate import simulate_fused
 
     closed_loop.check_known_goals()
     return simulate_fused(closed_loop, default_every(closed_loop))

@@ -7,7 +7,7 @@ import numpy as np
 
 from servonode.analysis.compared import Compared
 from servonode.analysis.comparison import Measures, common, differences, unit_of
-from servonode.closed_loop.run import plain
+from servonode.record.run import plain
 from servonode.views.comparison_table import Row, comparison_rows
 
 UNKNOWN = "-"

@@ -49,7 +49,7 @@ def files(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list
 @_quiet
 def runs(_ctx: click.Context, _param: click.Parameter, _incomplete: str) -> list[CompletionItem]:
     """The names of this user's runs in progress."""
-    from servonode.nodes.find_runs import find_runs
+    from servonode.operator.find_runs import find_runs
 
     return [CompletionItem(name) for name in find_runs()]
 

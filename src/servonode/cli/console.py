@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 from servonode.bus import Status
+from servonode.bus.durations import EXTRA
+from servonode.bus.topology import CONTROLLER, PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.closed_loop.run import Run
-from servonode.nodes.durations import EXTRA
 from servonode.nodes.fault_ladder import ESTOP, FINAL
-from servonode.nodes.topology import CONTROLLER, PLANT
 from servonode.plants.drivers.applied_inputs import CLAMPED
+from servonode.record.run import Run
 from servonode.views.summary import summary_rows, unsafe_text
 
 if TYPE_CHECKING:

@@ -80,7 +80,9 @@ def copy(kind: str, folder: Path) -> Path:
         raise NotMade(f"{folder} is there already; choose another name, or move it away")
     installed = Path(str(files("servonode"))) / kind
     shutil.copytree(
-        installed if installed.is_dir() else TOP.parent / kind, folder, ignore=shutil.ignore_patterns("build", "__pycache__")
+        installed if installed.is_dir() else TOP.parent / kind,
+        folder,
+        ignore=shutil.ignore_patterns("build", "__pycache__"),
     )
     return folder
 

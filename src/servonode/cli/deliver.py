@@ -11,9 +11,9 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from servonode.cli.console import table
-from servonode.closed_loop.run import Run
 from servonode.nodes.collect import Outcome
 from servonode.nodes.recording import Recording
+from servonode.record.run import Run
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -105,8 +105,8 @@ def accept(file: str, overrides: tuple[str, ...], no_code: bool, wait: float, as
     import json
     import sys
 
-    from servonode.nodes.hil_accept import accept as accepted
-    from servonode.nodes.protocol_check import Plan
+    from servonode.acceptance.hil_accept import accept as accepted
+    from servonode.acceptance.protocol_check import Plan
 
     report = accepted(verb.resolved(file, overrides, no_code, strict=False), Plan(wait=wait))
     click.echo(json.dumps(report.as_dict()) if as_json else report.text())

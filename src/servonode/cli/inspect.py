@@ -72,7 +72,7 @@ def _programs() -> dict[str, dict[str, str]]:
 
 def _installed(group: str) -> dict[str, str]:
     """Machines or programs of other installed packages."""
-    from servonode.mechanics.references import entry_points
+    from servonode.definitions.references import entry_points
 
     return {name: f"from {value.partition(':')[0]}" for name, value in entry_points(group).items()}
 

@@ -14,7 +14,7 @@ from servonode.errors import ServonodeError
 
 if TYPE_CHECKING:
     from servonode.bus import Message
-    from servonode.nodes.listener import RawListener
+    from servonode.operator.listener import RawListener
 
 WHICH = (
     "TOPIC is applied, command, report, state, status or target, or NODE/TOPIC for that of one node. RUN is the name "
@@ -41,8 +41,8 @@ def followed(words: Sequence[str], poll_s: float | None = None) -> "Iterator[Raw
 
     poll_s: as for RawInbox. The listener runs at the lowest priority, so that it takes only idle processor time.
     """
-    from servonode.nodes.find_runs import find_run
-    from servonode.nodes.listener import POLLS, RawListener, give_way, named
+    from servonode.operator.find_runs import find_run
+    from servonode.operator.listener import POLLS, RawListener, give_way, named
 
     name, word = run_and("topic", words)
     folder = str(find_run(name).path)

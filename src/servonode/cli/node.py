@@ -27,7 +27,7 @@ def node() -> None:
 @click.argument("name", metavar="[RUN]", required=False, shell_complete=complete.runs)
 @verb.as_json
 def list_(name: str | None, as_json: bool) -> None:
-    from servonode.nodes.find_runs import find_run
+    from servonode.operator.find_runs import find_run
 
     nodes = sorted(find_run(name).described()["nodes"])
     with printing():

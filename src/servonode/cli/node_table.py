@@ -3,10 +3,10 @@
 from typing import Any
 
 from servonode.bus import TOPICS, BusError
+from servonode.bus.topology import NODES
 from servonode.errors import did_you_mean
-from servonode.nodes.find_runs import find_run
-from servonode.nodes.operator_requests import status
-from servonode.nodes.topology import NODES
+from servonode.operator.find_runs import find_run
+from servonode.operator.operator_requests import status
 
 
 class NoSuchNode(BusError):

@@ -21,7 +21,7 @@ _run = click.argument("name", metavar="[RUN]", required=False, shell_complete=co
 
 def _order(word: str, name: str | None) -> None:
     """Send a request to the plant of a run, and print its status after that."""
-    from servonode.nodes import operator_requests as operate
+    from servonode.operator import operator_requests as operate
 
     answer = operate.order(word, name)
     click.echo(f"{answer['run']}: {answer['lifecycle']}" + (f"; {answer['note']}" if "note" in answer else ""))
@@ -77,8 +77,8 @@ def estop(names: tuple[str, ...], as_json: bool) -> None:
     The stop is latched until servonode reset --estop. Without RUN, the command stops every run of this user, wherever
     it was started. It sends a signal to the process of each plant and then asks the plant to confirm.
     """
-    from servonode.nodes.find_runs import distrusted
-    from servonode.nodes.operator_requests import stop_all
+    from servonode.operator.find_runs import distrusted
+    from servonode.operator.operator_requests import stop_all
 
     stops, unknown = stop_all(names)
     code = 1 if any(not stop.confirmed for stop in stops) else 2 if unknown else 0
@@ -105,7 +105,7 @@ def estop(names: tuple[str, ...], as_json: bool) -> None:
 @_run
 @verb.as_json
 def status(name: str | None, as_json: bool) -> None:
-    from servonode.nodes import operator_requests as operate
+    from servonode.operator import operator_requests as operate
 
     report = operate.status(name)
     click.echo(json.dumps(report) if as_json else operate.status_text(report))

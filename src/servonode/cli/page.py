@@ -43,7 +43,7 @@ def page(run_or_file: str | None, port: int | None) -> None:
     from servonode.web.page_process import check_libraries
 
     check_libraries()
-    from servonode.nodes.find_runs import find_runs
+    from servonode.operator.find_runs import find_runs
     from servonode.web.page import serve
     from servonode.web.recordings import recordings_in
 

@@ -51,7 +51,7 @@ def check(
     ADDRESS.applied, or for a tcp port and the next one. The default is the address in the launch file, or the private
     address for the machine's name.
     """
-    from servonode.nodes.protocol_check import Plan, both_addresses, check_protocol, meant
+    from servonode.acceptance.protocol_check import Plan, both_addresses, check_protocol, meant
 
     if len(addresses) > 2:
         raise click.UsageError("give one address, or two: that of the states and that of the applied inputs")

@@ -33,10 +33,10 @@ def record(name: str | None, out: Path | None) -> None:
     """
     import sys
 
-    from servonode.bags.listen import record_run
     from servonode.cli.deliver import Signals
     from servonode.cli.start_checks import bag_file
-    from servonode.nodes.find_runs import find_run
+    from servonode.operator.find_runs import find_run
+    from servonode.operator.record_live import record_run
 
     found = find_run(name)
     file = bag_file("" if out is None else str(out), found.name if "/" not in found.name else "run", option="--out")

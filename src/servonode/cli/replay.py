@@ -30,9 +30,9 @@ def replay(bag: Path, overrides: tuple[str, ...], no_code: bool, as_json: bool, 
     Every command is computed again and compared with the recorded one bit by bit. --set changes the recorded launch
     file, for example to see the commands of another gain.
     """
-    from servonode.bags.again import run_again
-    from servonode.bags.bag import read_bag
-    from servonode.bags.replay import made_otherwise, replay
+    from servonode.record.bag import read_bag
+    from servonode.simulation.replay import made_otherwise, replay
+    from servonode.simulation.rerun import run_again
 
     recorded = read_bag(bag)
     for text in made_otherwise(recorded):

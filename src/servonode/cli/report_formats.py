@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from servonode.analysis.compared import Compared
     from servonode.analysis.comparison import Measures
     from servonode.closed_loop.closed_loop import ClosedLoop
-    from servonode.closed_loop.run import Run
+    from servonode.record.run import Run
     from servonode.views.comparison import ComparedPanel
 
 PAGES = (".html", ".htm")

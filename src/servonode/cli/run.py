@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from servonode.cli.deliver import Signals
     from servonode.closed_loop.closed_loop import ClosedLoop
     from servonode.nodes.collect import Outcome
-    from servonode.nodes.recording import BagMaker, Recording
+    from servonode.nodes.recording import Recording
+    from servonode.record.files import BagMaker
 
 RECOVER = {"data": "recover", "recording": "bag recover"}  # the verb that makes an output that could not be made
 
@@ -87,19 +88,19 @@ def run(
     save: Path | None,
 ) -> None:
     """Run FILE: start its nodes as processes, connected by ZeroMQ."""
+    from servonode.bus.topology import LAUNCHER
     from servonode.cli.console import StatusLine
     from servonode.cli.deliver import Signals
     from servonode.cli.report_formats import check_reports
     from servonode.cli.start_checks import check_descriptors, check_writable, window_options
     from servonode.cli.telemetry import telemetry_beside
     from servonode.closed_loop.closed_loop import observing
-    from servonode.closed_loop.run import default_every
+    from servonode.nodes.helper_process import beside
     from servonode.nodes.launcher import Launcher
     from servonode.nodes.node_process import call_process
-    from servonode.nodes.process_beside import beside
     from servonode.nodes.recording import Recording
     from servonode.nodes.terminal import drain_output, never_waiting
-    from servonode.nodes.topology import LAUNCHER
+    from servonode.record.run import default_every
     from servonode.views.display import check_display
     from servonode.views.panel_choice import chosen_panels
     from servonode.views.window_process import window_process
@@ -154,8 +155,8 @@ def run(
 
 def _bag(closed_loop: "ClosedLoop", given: str, name: str) -> "BagMaker":
     """The recording of a run, and its file: the one that was given, or one of the run's name."""
-    from servonode.bags.write import bag_of
     from servonode.cli.start_checks import bag_file
+    from servonode.record.write import bag_of
 
     return bag_of(closed_loop, bag_file(given, name))
 
@@ -176,7 +177,7 @@ def _deliver(
 ) -> int:
     """Write the files of a run, print its result; its exit code."""
     from servonode.cli import deliver
-    from servonode.nodes.recording import write_runs
+    from servonode.record.files import write_runs
 
     run, outputs = outcome.run, []
     if run is not None and out is not None:

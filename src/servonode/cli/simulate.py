@@ -12,7 +12,7 @@ from servonode.cli import verb
 
 if TYPE_CHECKING:
     from servonode.closed_loop.closed_loop import ClosedLoop
-    from servonode.closed_loop.run import Run
+    from servonode.record.run import Run
 
 
 @click.command(
@@ -85,10 +85,10 @@ def simulate(
     panels: tuple[str, ...],
 ) -> None:
     """Simulate FILE in one process, as fast as possible."""
-    from servonode.analysis.simulate import simulate_continuous, simulate_fused, simulate_nodes
     from servonode.cli.report_formats import check_reports
     from servonode.cli.start_checks import check_writable
-    from servonode.closed_loop.run import default_every
+    from servonode.record.run import default_every
+    from servonode.simulation.simulate import simulate_continuous, simulate_fused, simulate_nodes
 
     check_writable(out)
     closed_loop = verb.resolved(file, overrides, no_code)

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from servonode.bus import BusError, Status, run_path
 from servonode.bus.zmq_io import listen
 from servonode.errors import ServonodeError
-from servonode.nodes.find_runs import find_runs
+from servonode.nodes.helper_process import ProcessBeside
 from servonode.nodes.launcher import Progress
 from servonode.nodes.node_processes import say
-from servonode.nodes.process_beside import ProcessBeside
+from servonode.operator.find_runs import find_runs
 from servonode.views.interpreter import fresh
 
 if TYPE_CHECKING:
     import socket
 
-MODULE = "servonode.nodes.telemetry"
+MODULE = "servonode.operator.telemetry"
 
 
 class AddressTaken(ServonodeError, RuntimeError):

@@ -11,7 +11,7 @@ from servonode.cli.listening import WHICH, messages, printing, run_and
 
 if TYPE_CHECKING:
     from servonode.cli.topic_table import TopicEntry
-    from servonode.nodes.find_runs import Found
+    from servonode.operator.find_runs import Found
 
 SHOWN = {0: "shown", **verb.BAD_USAGE, **verb.INTERRUPTED}
 EXITS = {
@@ -67,7 +67,7 @@ def list_(name: str | None, show_types: bool, verbose: bool, as_json: bool) -> N
 @verb.as_json
 def info(words: tuple[str, ...], as_json: bool) -> None:
     from servonode.cli.topic_table import described, table
-    from servonode.nodes.listener import named
+    from servonode.operator.listener import named
 
     name, word = run_and("topic", words)
     run = _run(name)
@@ -129,7 +129,7 @@ def echo(
 
 def _run(name: str | None) -> "Found | None":
     """The named run, else the only one in progress; None, with a message, if no run is in progress."""
-    from servonode.nodes.find_runs import find_run, find_runs
+    from servonode.operator.find_runs import find_run, find_runs
 
     if name is None and not find_runs():
         click.echo("servonode: no run is in progress; these are the topics of any run", err=True)

@@ -9,7 +9,7 @@ from msgspec import Meta, structs
 from servonode.bus import TOPICS
 from servonode.bus import messages as wire
 from servonode.bus.messages import plain
-from servonode.nodes.topology import NODES, readers
+from servonode.bus.topology import NODES, readers
 
 KINDS: dict[Any, str] = {
     wire.Number: "number",

@@ -194,7 +194,7 @@ def window(function: F) -> F:
 def resolved(file: str, overrides: Sequence[str], no_code: bool, strict: bool = True) -> "ClosedLoop":
     """The resolved launch file; with `strict` false it may be one that a run would refuse to start."""
     if file.endswith(".mcap"):  # the launch file in a recording
-        from servonode.bags.bag import read_bag
+        from servonode.record.bag import read_bag
 
         return read_bag(Path(file)).closed_loop(overrides, code=not no_code, strict=strict)
     from servonode.closed_loop.closed_loop import resolve

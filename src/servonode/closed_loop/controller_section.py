@@ -26,8 +26,8 @@ from servonode.controllers import (
     programs_of,
 )
 from servonode.controllers.engine.signals import Signals, Stated, load_signals
-from servonode.controllers.inversion.facts import Inverted
 from servonode.controllers.inversion.feedforward import Feedforward
+from servonode.controllers.inversion.summary import Inverted
 from servonode.errors import did_you_mean
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.stabilize import Gains

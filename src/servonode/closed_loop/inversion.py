@@ -22,7 +22,6 @@ from servonode.controllers.engine.signals import Signals
 from servonode.controllers.inversion import feedback
 from servonode.controllers.inversion.bounded import Bounded, bounded_solution
 from servonode.controllers.inversion.ends import NoInversion
-from servonode.controllers.inversion.facts import Inverted, facts_of
 from servonode.controllers.inversion.feedforward import Feedforward, Pieces
 from servonode.controllers.inversion.goal import Goal, goal_of
 from servonode.controllers.inversion.rates import ClosedRates
@@ -33,8 +32,9 @@ from servonode.controllers.inversion.solution import (
     state_pieces,
     stored_solution,
 )
+from servonode.controllers.inversion.summary import Inverted, facts_of
 from servonode.controllers.inversion.tracking import TrackingProgram, signal_names
-from servonode.mechanics import cache
+from servonode.definitions import cache
 from servonode.mechanics.stabilize import Gains
 from servonode.version import page
 

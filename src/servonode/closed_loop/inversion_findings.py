@@ -9,7 +9,7 @@ from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.launch_keys import LaunchFile
 from servonode.closed_loop.static_checks import Examination
 from servonode.controllers.inversion.ends import complex_text
-from servonode.controllers.inversion.facts import Facts, Inverted
+from servonode.controllers.inversion.summary import Facts, Inverted
 
 Array = npt.NDArray[np.float64]
 FAR = 1e-3  # a start whose largest deviation from the solution is above this is told (m, rad, m/s, rad/s)

@@ -9,11 +9,11 @@ import numpy.typing as npt
 from servonode.closed_loop.launch_file import LaunchError, check_names, worded
 from servonode.closed_loop.launch_keys import AUTO, LaunchFile
 from servonode.controllers.engine.signals import load_signals
+from servonode.definitions.references import Option
 from servonode.mechanics.changes import Changes
 from servonode.mechanics.closure import closed
 from servonode.mechanics.expression import parse
 from servonode.mechanics.machine import Machine
-from servonode.mechanics.references import Option
 from servonode.plants import MachineSource, find_machine
 
 Array = npt.NDArray[np.float64]

@@ -3,7 +3,7 @@
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.closed_loop.launch_keys import LaunchFile
 from servonode.controllers import PROGRAMS
-from servonode.mechanics.references import names_code
+from servonode.definitions.references import names_code
 from servonode.plants import PLANTS
 
 SHIPPED = {f"servonode.plants.{name}:model" for name in PLANTS}

@@ -12,12 +12,12 @@ from servonode.controllers import engine
 from servonode.controllers.engine.inline_program import InlineProgram
 from servonode.controllers.engine.kernels import LawKernel
 from servonode.controllers.engine.law import ServoLaw
-from servonode.errors import did_you_mean
-from servonode.mechanics import cache
+from servonode.definitions import cache
+from servonode.definitions.references import Definition, FunctionDefinition, Option, find
+from servonode.errors import ModelError, did_you_mean
 from servonode.mechanics.derivation import derivation
-from servonode.mechanics.description import ModelError, ProgramDescription
+from servonode.mechanics.description import ProgramDescription
 from servonode.mechanics.machine import Machine
-from servonode.mechanics.references import Definition, FunctionDefinition, Option, find
 
 if TYPE_CHECKING:
     from servonode.controllers.engine.program import (

@@ -3,7 +3,7 @@
 import functools
 from typing import Annotated, Protocol, cast
 
-from servonode.mechanics import cache
+from servonode.definitions import cache
 from servonode.mechanics.signatures import ANY, Array, Signature, Whole, sizes_text
 
 State = Annotated[Array, "n_state"]

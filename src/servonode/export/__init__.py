@@ -8,9 +8,9 @@ from servonode.export.blocks import Block
 from servonode.export.definitions import with_definitions
 from servonode.export.latex import LINE, latex_document
 from servonode.export.machine import machine_blocks
-from servonode.export.neat import Abbreviations
 from servonode.export.notation import MathPrinter, Notation
 from servonode.export.program import program_blocks
+from servonode.export.simplify import Abbreviations
 from servonode.export.text import text_document
 from servonode.export.width import width
 from servonode.mechanics.equations import Equations

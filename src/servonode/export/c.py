@@ -5,6 +5,7 @@ import textwrap
 
 from servonode.controllers import ServoLaw
 from servonode.controllers.engine.kernels import LawKernel
+from servonode.definitions.cache import text_of
 from servonode.export.c_arrays import argument, array
 from servonode.export.c_controller import Function, around, struct
 from servonode.export.c_export import Exported
@@ -13,7 +14,6 @@ from servonode.export.c_public import PublicFunction
 from servonode.kernels.c99 import WIDTH, c_number, function_names
 from servonode.kernels.ir import Module
 from servonode.kernels.language import parse
-from servonode.mechanics.cache import text_of
 from servonode.mechanics.kernels import StepsKernel
 from servonode.mechanics.signatures import Signature
 

@@ -13,12 +13,12 @@ import numpy as np
 
 from servonode.controllers.engine.kernels import SignalsKernel
 from servonode.controllers.engine.signals import Signals
+from servonode.definitions.cache import text_of
 from servonode.export import c_templates as text
 from servonode.export.c_arrays import argument, array
 from servonode.export.c_export import Exported
 from servonode.kernels.c99 import WIDTH, Translation, c_number, function_names, translate
 from servonode.kernels.language import parse
-from servonode.mechanics.cache import text_of
 from servonode.mechanics.kernels import MachineKernel
 from servonode.mechanics.signatures import Signature
 from servonode.plants.limits import SoftStart

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from servonode.closed_loop.estimation import Sensing
+from servonode.definitions.cache import text_of
 from servonode.export.c_arrays import argument, array
 from servonode.export.c_head import block_comment
 from servonode.export.c_public import PublicFunction
 from servonode.kernels.c99 import c_number
 from servonode.kernels.language import parse
-from servonode.mechanics.cache import text_of
 from servonode.mechanics.observer_kernels import ObserverKernel
 from servonode.mechanics.signatures import Signature
 from servonode.plants.sensors import SensorEffects

@@ -8,7 +8,7 @@ from typing import Any
 import sympy
 
 from servonode.export.blocks import Block, Line, Lines, Matrix, Words
-from servonode.export.neat import LONG
+from servonode.export.simplify import LONG
 from servonode.mechanics.straight_line import Auxiliary, auxiliaries_of, ordered
 
 Expr = Any

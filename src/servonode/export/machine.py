@@ -20,9 +20,9 @@ from servonode.export.blocks import (
     named,
     symbol_table,
 )
-from servonode.export.neat import Abbreviations, contracted
 from servonode.export.notation import latex_name
 from servonode.export.reactions import reaction_blocks
+from servonode.export.simplify import Abbreviations, contracted
 from servonode.mechanics.differentiate import diff
 from servonode.mechanics.equations import Equations
 from servonode.mechanics.model import Model

@@ -6,7 +6,6 @@ import sympy
 
 from servonode.controllers.engine.program import Program
 from servonode.controllers.engine.servo import Servo
-from servonode.export.beside import conditions_blocks, damping_blocks, limits_blocks, states_blocks
 from servonode.export.blocks import (
     Block,
     Entry,
@@ -22,7 +21,8 @@ from servonode.export.blocks import (
     symbol_table,
 )
 from servonode.export.extension import extension_blocks
-from servonode.export.neat import LONG, Abbreviations, input_matrix, neat
+from servonode.export.program_parts import conditions_blocks, damping_blocks, limits_blocks, states_blocks
+from servonode.export.simplify import LONG, Abbreviations, input_matrix, neat
 from servonode.mechanics.stabilize import Gains
 
 Expr = Any

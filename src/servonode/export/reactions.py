@@ -3,7 +3,7 @@
 import sympy
 
 from servonode.export.blocks import Block, Heading, Line, Lines, Words, abbreviations, named
-from servonode.export.neat import Abbreviations
+from servonode.export.simplify import Abbreviations
 from servonode.mechanics.equations import Equations
 
 

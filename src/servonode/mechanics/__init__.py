@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from servonode.errors import did_you_mean
 
 if TYPE_CHECKING:
-    from servonode.mechanics.description import ModelError
+    from servonode.errors import ModelError
     from servonode.mechanics.functions import wrap
     from servonode.mechanics.join import together
     from servonode.mechanics.model import Model

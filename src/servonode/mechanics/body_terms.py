@@ -5,13 +5,13 @@ from typing import Any
 
 import sympy
 
-from servonode.mechanics.description import ModelError
+from servonode.definitions.progress import counted
+from servonode.errors import ModelError
 from servonode.mechanics.differentiate import along, along_matrix, diff, diff_matrix, gradient
 from servonode.mechanics.first_order_states import extended
 from servonode.mechanics.generic_points import are_zero
 from servonode.mechanics.model import Model
 from servonode.mechanics.model_checks import left_over
-from servonode.mechanics.progress import counted
 from servonode.mechanics.straight_line import Auxiliary, named, symbols_of
 from servonode.mechanics.symbols import Body, time
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from servonode.mechanics.description import ModelError
+from servonode.errors import ModelError
 from servonode.mechanics.expression import ExpressionError, parse
 
 Texts = Mapping[str, str | float]

@@ -12,8 +12,9 @@ from typing import Any
 
 import sympy
 
+from servonode.definitions.progress import counted, doing
+from servonode.errors import ModelError
 from servonode.mechanics.body_terms import by_motions, momenta, motions
-from servonode.mechanics.description import ModelError
 from servonode.mechanics.differentiate import along, diff, gradient
 from servonode.mechanics.equations import Equations, column, drift_of_kinematics
 from servonode.mechanics.first_order_states import check_first_order, drifts
@@ -28,7 +29,6 @@ from servonode.mechanics.model_checks import (
     check_symbols,
     place_of,
 )
-from servonode.mechanics.progress import counted, doing
 from servonode.mechanics.reactions import check_reactions, check_rows
 from servonode.mechanics.straight_line import exact, in_parts, named
 from servonode.mechanics.symbols import Input, Rate, time

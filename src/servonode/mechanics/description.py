@@ -10,23 +10,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from servonode.errors import StatementError
-
 T = TypeVar("T")
-
-
-class ModelError(StatementError):
-    """A machine or program that cannot be derived; the text names the object and the remedy.
-
-    `place` is where in the user's source it is given (a source_location.Place), None where unknown.
-    """
-
-    def __init__(self, text: str, place: object = None) -> None:
-        super().__init__(text, place)
-        self.text, self.place = text, place
-
-    def __str__(self) -> str:
-        return f"{self.place}: {self.text}" if self.place else self.text
 
 
 class Quantity(msgspec.Struct, frozen=True):

@@ -12,9 +12,9 @@ from typing import Any
 
 import sympy
 
+from servonode.definitions.source_location import NOWHERE, Place
 from servonode.mechanics.model import Model
 from servonode.mechanics.sensors import Sensor
-from servonode.mechanics.source_location import NOWHERE, Place
 from servonode.mechanics.symbols import Named, Output, Parameter, time
 from servonode.mechanics.units import KNOWN, NONE, Dimension, UnitError, parse_unit, raised, times, unit_text
 

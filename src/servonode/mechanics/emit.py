@@ -11,7 +11,7 @@ import sympy
 from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.pycode import PythonCodePrinter
 
-from servonode.mechanics.description import ModelError
+from servonode.errors import ModelError
 from servonode.mechanics.functions import COMPILED, TO_STATE, choose
 from servonode.mechanics.kernels import MachineKernel
 from servonode.mechanics.signatures import Signature

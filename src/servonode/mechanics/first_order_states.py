@@ -5,10 +5,10 @@ from typing import Any
 
 import sympy
 
-from servonode.mechanics.description import ModelError
+from servonode.definitions.source_location import Place
+from servonode.errors import ModelError
 from servonode.mechanics.differentiate import gradient
 from servonode.mechanics.model import Model
-from servonode.mechanics.source_location import Place
 from servonode.mechanics.switches import SMOOTH, refuse_jumps
 from servonode.mechanics.symbols import FirstOrder
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import sympy
 
-from servonode.mechanics.description import ModelError
+from servonode.errors import ModelError
 from servonode.mechanics.differentiate import diff, gradient
 from servonode.mechanics.model import Model
 from servonode.mechanics.switches import SMOOTH, refuse_jumps, switches

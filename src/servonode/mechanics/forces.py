@@ -5,8 +5,8 @@ from typing import Any
 
 import sympy
 
-from servonode.mechanics.description import ModelError
-from servonode.mechanics.source_location import Place
+from servonode.definitions.source_location import Place
+from servonode.errors import ModelError
 from servonode.mechanics.switches import without_signs
 from servonode.mechanics.symbols import refuse_uncompilable
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import sympy
 
-from servonode.mechanics.description import ModelError, Requirement
+from servonode.definitions.source_location import Place
+from servonode.errors import ModelError
+from servonode.mechanics.description import Requirement
 from servonode.mechanics.differentiate import gradient
-from servonode.mechanics.source_location import Place
 from servonode.mechanics.symbols import Condition, Constraint, Coordinate
 
 Expr = Any

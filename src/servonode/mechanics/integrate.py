@@ -8,8 +8,9 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from servonode.definitions import cache
 from servonode.kernels.native import Kernel
-from servonode.mechanics import cache, radau
+from servonode.mechanics import radau
 from servonode.mechanics.kernels import StepsKernel, WatchKernel
 from servonode.mechanics.signatures import Signature
 

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import sympy
 
-from servonode.errors import checked
-from servonode.mechanics.description import ModelError, Quantity
+from servonode.definitions.source_location import here
+from servonode.errors import ModelError, checked
+from servonode.mechanics.description import Quantity
 from servonode.mechanics.model import Model
-from servonode.mechanics.source_location import here
 from servonode.mechanics.symbols import Condition, Constraint, Coordinate, Named, Rate, before, condition
 
 WORDS = True  # lines of this module are not a user's, see source_location.here

@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from servonode.definitions import cache
 from servonode.errors import StatementError
-from servonode.mechanics import cache
 from servonode.mechanics.derivation import derivation
 from servonode.mechanics.description import MachineDescription, values_by_name
 from servonode.mechanics.integrate import steps_of, watch_of

@@ -9,6 +9,7 @@ from typing import Any
 
 import sympy
 
+from servonode.definitions.progress import doing
 from servonode.mechanics import emit, kernels, reactions
 from servonode.mechanics.description import MachineDescription, Quantity
 from servonode.mechanics.differentiate import gradient
@@ -17,7 +18,6 @@ from servonode.mechanics.equations import Equations
 from servonode.mechanics.kernels import MachineKernel
 from servonode.mechanics.linear_solve import solves
 from servonode.mechanics.model import Model
-from servonode.mechanics.progress import doing
 from servonode.mechanics.signatures import Argument, Signature, sizes_text
 from servonode.mechanics.symbols import before, margins_and_sides
 

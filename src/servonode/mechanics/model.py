@@ -10,12 +10,11 @@ from typing import Any
 
 import sympy
 
-from servonode.errors import plain, plain_class
-from servonode.mechanics.description import ModelError
+from servonode.definitions.source_location import Place, here
+from servonode.errors import ModelError, plain, plain_class
 from servonode.mechanics.forces import stated_forces
 from servonode.mechanics.independent import solved
 from servonode.mechanics.sensors import Sensor
-from servonode.mechanics.source_location import Place, here
 from servonode.mechanics.switches import PIECEWISE, settled, without_signs
 from servonode.mechanics.symbols import (
     Body,

@@ -6,12 +6,12 @@ import numpy as np
 import numpy.typing as npt
 import sympy
 
-from servonode.mechanics.description import ModelError
+from servonode.definitions.source_location import Place
+from servonode.errors import ModelError
 from servonode.mechanics.differentiate import along
 from servonode.mechanics.evaluate import at_states
 from servonode.mechanics.generic_points import are_zero
 from servonode.mechanics.model import Model
-from servonode.mechanics.source_location import Place
 from servonode.mechanics.straight_line import auxiliaries_of
 from servonode.mechanics.symbols import Body, before, time
 from servonode.mechanics.trig_reduce import is_large, trig_reduce

@@ -18,8 +18,8 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from servonode.definitions import cache
 from servonode.kernels.native import Kernel
-from servonode.mechanics import cache
 from servonode.mechanics.derivation import derivation
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.observer_kernels import ObserverKernel, PropagationKernel

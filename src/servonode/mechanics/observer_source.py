@@ -5,9 +5,9 @@ slopes by a state x_j solve the same equations once more, M_r dv'/dx_j = df/dx_j
 M_r dv'/du_k = (B_r)_k. What a sensor measures, h(t, x, u), may contain v'; its slopes then contain these.
 """
 
+from servonode.errors import ModelError
 from servonode.mechanics import emit
 from servonode.mechanics.derivation import Derivation
-from servonode.mechanics.description import ModelError
 from servonode.mechanics.differentiate import diff
 from servonode.mechanics.emit import Block, Constants
 from servonode.mechanics.equations import Equations

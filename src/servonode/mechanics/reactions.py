@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import sympy
 
+from servonode.errors import ModelError
 from servonode.mechanics import emit
-from servonode.mechanics.description import ModelError
 from servonode.mechanics.differentiate import gradient
 from servonode.mechanics.emit import Block, Name
 from servonode.mechanics.equations import Equations

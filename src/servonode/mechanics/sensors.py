@@ -6,9 +6,9 @@ from typing import Any
 
 import sympy
 
-from servonode.errors import checked
-from servonode.mechanics.description import ModelError, Quantity, SensorDescription
-from servonode.mechanics.source_location import Place, here
+from servonode.definitions.source_location import Place, here
+from servonode.errors import ModelError, checked
+from servonode.mechanics.description import Quantity, SensorDescription
 from servonode.mechanics.symbols import check_name, refuse_uncompilable
 
 WORDS = True  # lines of this module are not a user's, see source_location.here

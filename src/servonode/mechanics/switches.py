@@ -7,10 +7,10 @@ import numpy as np
 import numpy.typing as npt
 import sympy
 
-from servonode.mechanics.description import ModelError
+from servonode.definitions.source_location import Place
+from servonode.errors import ModelError
 from servonode.mechanics.evaluate import at_states
 from servonode.mechanics.functions import choose
-from servonode.mechanics.source_location import Place
 from servonode.mechanics.straight_line import definitions_of, ordered, written_out
 from servonode.mechanics.symbols import Parameter
 

@@ -13,11 +13,11 @@ import sympy
 from sympy.functions.elementary.piecewise import ExprCondPair
 from sympy.printing.str import StrPrinter
 
-from servonode.errors import checked
-from servonode.mechanics.description import ModelError, Quantity, Requirement, derivative_name
+from servonode.definitions.source_location import Place, here
+from servonode.errors import ModelError, checked
+from servonode.mechanics.description import Quantity, Requirement, derivative_name
 from servonode.mechanics.differentiate import diff
 from servonode.mechanics.functions import COMPILED, TO_STATE, choose
-from servonode.mechanics.source_location import Place, here
 from servonode.mechanics.stated import Stated
 
 WORDS = True  # lines of this module are not a user's, see source_location.here
@@ -203,6 +203,10 @@ class Constraint:
         moves = any(isinstance(symbol, Rate) for symbol in stated.free_symbols)
         self.finite: Expr | None = None if moves else stated
         self.row = stated if moves else self._derivative(stated)
+
+    def identity(self) -> tuple[Any, ...]:
+        """What tells it from other constraints, whatever line states it."""
+        return self.quantity.name, repr(self.quantity), self.row, self.finite
 
     def _sympy_(self) -> Expr:
         """Its multiplier, so that the constraint itself can stand in an output: Abs(N)."""

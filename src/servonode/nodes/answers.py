@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from servonode.bus import Command, Lifecycle
+from servonode.bus.durations import Durations
 from servonode.nodes.command_filter import Expected, refusal
-from servonode.nodes.durations import Durations
 from servonode.nodes.node import Clock
 
 OUTSTANDING = 64  # control states that may wait for an answer at once

@@ -3,10 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from servonode.bus.topology import NODES, PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.closed_loop.run import Run
-from servonode.nodes.recording import Recording, runs_of
-from servonode.nodes.topology import NODES, PLANT
+from servonode.nodes.recording import Recording
+from servonode.record.files import runs_of
+from servonode.record.run import Run
 
 Ending = Literal["completed", "fault", "stopped early", "broken off"]
 

@@ -9,16 +9,16 @@ import numpy.typing as npt
 from msgspec import UNSET
 
 from servonode.bus import BusFace, Command, Report, State, Target, Wanted
+from servonode.bus.durations import Durations
+from servonode.bus.topology import CONTROLLER
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.controllers.engine.layout import Answer
 from servonode.mechanics.description import unpacked
-from servonode.nodes.durations import Durations
 from servonode.nodes.node import Clock, EventNode
 from servonode.nodes.observing import Observing
 from servonode.nodes.predictor import Predictor, link_periods
-from servonode.nodes.row_log import Recorder
-from servonode.nodes.store import Store
-from servonode.nodes.topology import CONTROLLER
+from servonode.record.row_log import Recorder
+from servonode.record.store import Store
 
 Array = npt.NDArray[np.float64]
 GOALS = 2048  # targets kept for states that are still to come

@@ -2,7 +2,7 @@
 
 import time
 
-from servonode.nodes.durations import Durations
+from servonode.bus.durations import Durations
 
 OWN_SHARE = 0.5  # share of a sudden lateness; if the process computed for so much of it, the host did not stall
 STALL_SHARE = 0.5  # share of the command timeout; a sudden lateness of more is not the controller's fault

@@ -8,6 +8,7 @@ from typing import Any
 
 from servonode.bus import Bus, BusError, RunFolder, Status, devices_folder, run_folder, run_path
 from servonode.bus.interfaces import SubscriberFace
+from servonode.bus.topology import LAUNCHER, PLANT, TARGET, launcher_subscribes, nodes_of
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.driver_checks import check_free, driver_addresses, remarks
 from servonode.closed_loop.launch_file import table_of
@@ -18,7 +19,6 @@ from servonode.nodes.node_processes import NodeProcesses, say
 from servonode.nodes.node_statuses import NodeStatuses
 from servonode.nodes.recording import Recording
 from servonode.nodes.start_gate import StartGate
-from servonode.nodes.topology import LAUNCHER, PLANT, TARGET, launcher_subscribes, nodes_of
 
 LOOK_NS = 50_000_000  # how often the launcher checks its nodes
 SILENCE_S = 1.0  # added to the timeout of lockstep: a plant without a status for so long hangs

@@ -13,13 +13,13 @@ import numpy as np
 
 from servonode.bus import BusFace, State, Status, Target, Wanted
 from servonode.bus.samples import Samples
+from servonode.bus.topology import LIVE_TARGET, TARGET
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.live_goals import LiveGoal
 from servonode.controllers.engine.follow_filter import FollowFilter
 from servonode.nodes.controller_node import goal_step
 from servonode.nodes.node import Clock, EventNode
 from servonode.nodes.predictor import link_periods
-from servonode.nodes.topology import LIVE_TARGET, TARGET
 from servonode.plants.drivers.link_watch import listed
 
 POLL_S = 0.02  # how often samples are read while no state comes

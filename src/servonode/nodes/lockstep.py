@@ -1,10 +1,10 @@
 """The plant's loop in lockstep, from answer to answer, and its preparation for a run in lockstep or in real time."""
 
 from servonode.bus import Lifecycle
+from servonode.bus.topology import PLANT
 from servonode.nodes.node import Fault
 from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.safe_action import come_to_rest
-from servonode.nodes.topology import PLANT
 
 RESEND_NS = 100_000_000  # an unanswered state is published again after this long
 BRAKE_NS = 10_000_000  # how often an unarmed plant computes its safe action again

@@ -9,7 +9,7 @@ from typing import Any
 
 from servonode.bus import TOPICS, BusFace, Lifecycle, Message, PublisherFace, Status, Wanted, subscriptions_expected
 from servonode.bus.messages import EXACT
-from servonode.nodes.topology import NODES, PLANT
+from servonode.bus.topology import NODES, PLANT
 
 STATUS_PERIOD_NS = 200_000_000
 _TOPIC_OF = {kind: word for word, kind in TOPICS.items()}

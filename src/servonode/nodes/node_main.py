@@ -12,9 +12,9 @@ from typing import Any
 from servonode.bus import Bus, DirectSubscriber, MessageError, PublisherFace, RunFolder, Wanted, clear_devices_folder
 from servonode.bus.interfaces import Identity
 from servonode.bus.messages import MAX_TEXT
+from servonode.bus.topology import CONTROLLER, LOOP, NODES, PLANT, nodes_of, subscribers
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.controller_node import ControllerNode
-from servonode.nodes.frame_store import FrameStore, RecordedPublisher
 from servonode.nodes.live_target_node import LiveTargetNode
 from servonode.nodes.lockstep import lockstep, prepare
 from servonode.nodes.node import EventNode, Node
@@ -22,9 +22,9 @@ from servonode.nodes.node_process import STOP
 from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.realtime import RealTime
 from servonode.nodes.realtime_grants import ask
-from servonode.nodes.store import Store
 from servonode.nodes.target_node import TargetNode
-from servonode.nodes.topology import CONTROLLER, LOOP, NODES, PLANT, nodes_of, subscribers
+from servonode.record.frame_store import FrameStore, RecordedPublisher
+from servonode.record.store import Store
 
 INHERIT_NS = 2_000_000_000  # longest time that a dead launcher's lock may outlive it
 IDLE_NS = 200_000_000  # longest sleep of a node

@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from servonode.bus.processes import Named
+from servonode.bus.topology import NODES
 from servonode.closed_loop.launch_keys import Supervision
 from servonode.nodes.node_process import Child, forked
 from servonode.nodes.recording import Recording
 from servonode.nodes.restart_policy import Restarts
-from servonode.nodes.topology import NODES
 
 STOP_LADDER = ((signal.SIGINT, 5.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))  # signals, and seconds for each
 

@@ -4,8 +4,8 @@ import time
 from collections.abc import Iterable
 
 from servonode.bus import Message, Status
+from servonode.bus.topology import PLANT
 from servonode.nodes.fault_ladder import ESTOP
-from servonode.nodes.topology import PLANT
 
 
 class NodeStatuses:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.bus import BusFace, Command, Lifecycle, Wanted
+from servonode.bus.topology import NODES, PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.driver import driven_plant
 from servonode.nodes.energy_account import EnergyAccount
@@ -27,9 +28,8 @@ from servonode.nodes.readonly import REFUSED, Observed
 from servonode.nodes.state_check import StateCheck
 from servonode.nodes.state_publisher import StatePublisher
 from servonode.nodes.step_grid import StepGrid
-from servonode.nodes.store import Store
-from servonode.nodes.topology import NODES, PLANT
 from servonode.plants.plant import Plant
+from servonode.record.store import Store
 
 Array = npt.NDArray[np.float64]
 REQUESTS_NS = 1_000_000  # how often a plant that never sleeps polls requests

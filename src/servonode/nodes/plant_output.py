@@ -6,9 +6,9 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
+from servonode.bus.durations import Durations
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.answers import AskedState
-from servonode.nodes.durations import Durations
 from servonode.nodes.input_limiter import InputLimiter
 from servonode.nodes.node import Clock
 from servonode.plants.plant import FollowingPlant, Plant

@@ -4,10 +4,10 @@ import numpy as np
 
 from servonode.mechanics.description import MachineDescription
 from servonode.nodes.goal_time import GoalTime
-from servonode.nodes.row_log import Recorder
-from servonode.nodes.store import Store
 from servonode.plants.plant import Plant
 from servonode.plants.record_layout import PlantRecordLayout
+from servonode.record.row_log import Recorder
+from servonode.record.store import Store
 
 
 class PlantRecorder(Recorder):

@@ -3,8 +3,9 @@
 from typing import Any, Protocol
 
 from servonode.bus import Lifecycle, Status
+from servonode.bus.durations import EXTRA, Durations
+from servonode.bus.topology import PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.nodes.durations import EXTRA, Durations
 from servonode.nodes.fault_ladder import ESTOP
 from servonode.nodes.goal_time import GoalTime
 from servonode.nodes.guard import Guard
@@ -12,7 +13,6 @@ from servonode.nodes.node import STATUS_PERIOD_NS, Outbox
 from servonode.nodes.pace import Pace
 from servonode.nodes.readonly import WOULD_SEND
 from servonode.nodes.state_publisher import StatePublisher
-from servonode.nodes.topology import PLANT
 from servonode.plants.plant import Plant
 
 STATUS_INSTANTS = 128  # control instants after which a status is due at the latest: the target node needs it

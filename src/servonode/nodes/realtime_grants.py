@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from servonode.bus.topology import CONTROLLER, LOOP, PLANT
 from servonode.closed_loop.launch_keys import Run
-from servonode.nodes.topology import CONTROLLER, LOOP, PLANT
 
 SLACK_NS = 1000  # a sleep ends within a microsecond of its deadline, not 50
 LIMITS = "/etc/security/limits.conf"

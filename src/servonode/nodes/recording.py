@@ -4,43 +4,28 @@ import contextlib
 import os
 import shutil
 import signal
-import stat
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from servonode.bus.topology import CONTROLLER, PLANT, TARGET, nodes_of
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_file import table_of
-from servonode.closed_loop.run import Run, largest_residuals, run_of_rows
-from servonode.nodes.frame_store import FrameStore
 from servonode.nodes.node_process import Child, forked
-from servonode.nodes.row_log import check_size
-from servonode.nodes.spool import KINDS, Pieces, read_spool
-from servonode.nodes.store import Store
-from servonode.nodes.topology import CONTROLLER, PLANT, TARGET, nodes_of
-from servonode.nodes.writer import Files, Spooler, write
+from servonode.record.files import SUFFIX, BagMaker, opened, runs_of, write_runs
+from servonode.record.frame_store import FrameStore
+from servonode.record.row_log import check_size
+from servonode.record.spool import KINDS, Pieces, read_spool
+from servonode.record.store import Store
+from servonode.record.writer import Files, Spooler, write
 
-SUFFIX = ".spool"
 SPARE_COLUMNS = 8  # columns for what a plant records beside step, state, work and inputs
 DRAIN_S = 5.0  # timeout of the writer for the last rows, and then for its exit
 AGAIN_NS = 1_000_000_000  # shortest time between two starts of the writer
 WRITER = "writer"
-
-
-@dataclass(frozen=True)
-class BagMaker:
-    """A recording of all messages of a run.
-
-    known: data of it for the spool. make: makes the file from a spool (descriptor, file, how the run ended).
-    """
-
-    file: Path
-    known: dict[str, Any]
-    make: Callable[[int, Path, dict[str, Any]], dict[str, Any]]
 
 
 class Recording:
@@ -51,7 +36,7 @@ class Recording:
     """
 
     def __init__(
-        self, closed_loop: ClosedLoop, every: int, run: str, out: Path | None = None, bag: "BagMaker | None" = None
+        self, closed_loop: ClosedLoop, every: int, run: str, out: Path | None = None, bag: BagMaker | None = None
     ) -> None:
         """Make room for the record. Raises RecordTooLarge where it would not fit."""
         self.closed_loop, self.every, self.run = closed_loop, every, run
@@ -216,33 +201,6 @@ class Recording:
         self.end(delivered=kind is None or kind is SystemExit)
 
 
-def runs_of(closed_loop: ClosedLoop, pieces: Pieces, wall_s: float = 0.0, **more: Any) -> list[Run]:
-    """The runs in a record, one for each life of the plant, in their order. more: further fields of each run."""
-    recorded = len(closed_loop.answer_columns)
-    columns = len(pieces.columns.get(PLANT, ()))
-    runs = []
-    for life in pieces.lives:
-        rows, answers = pieces.rows(PLANT, life, columns), pieces.rows(CONTROLLER, life, recorded)
-        largest = largest_residuals(closed_loop, answers)
-        runs.append(
-            run_of_rows(closed_loop, closed_loop.launch.run.mode, rows, answers, wall_s, residual_max=largest, **more)
-        )
-    return runs
-
-
-def lives_beside(out: Path, lives: int) -> list[Path]:
-    """The CSV files of this many lives of the plant: NAME.life1.csv, ..., and `out` for the last."""
-    return [*(out.with_name(f"{out.stem}.life{i + 1}{out.suffix}") for i in range(lives - 1)), *[out][:lives]]
-
-
-def write_runs(runs: list[Run], out: Path) -> list[Path]:
-    """Write the last run as the CSV file `out`, earlier ones beside it; returns the files, `out` last."""
-    files = lives_beside(out, len(runs))
-    for run, file in zip(runs, files, strict=True):
-        run.write_csv(file)
-    return files
-
-
 def _rooms(closed_loop: ClosedLoop, every: int) -> dict[str, int]:
     """The bytes of each node's rows in a whole run."""
     launch, machine = closed_loop.launch, closed_loop.machine
@@ -254,25 +212,6 @@ def _rooms(closed_loop: ClosedLoop, every: int) -> dict[str, int]:
         rooms[CONTROLLER] = check_size(answers, len(closed_loop.answer_columns))
         rooms[TARGET] = 0
     return rooms
-
-
-def opened(out: Path) -> tuple[int, Path | None]:
-    """Open a new spool beside the CSV file, under an unused name; without a name if `out` is not a file."""
-    if out.exists() and not stat.S_ISREG(out.stat().st_mode):
-        with tempfile.TemporaryFile() as unnamed:
-            return os.dup(unnamed.fileno()), None
-    number = 1
-    while True:
-        spool = out.with_name(f"{out.name}{SUFFIX}" if number == 1 else f"{out.name}.{number}{SUFFIX}")
-        with contextlib.suppress(FileExistsError):
-            return os.open(spool, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), spool
-        number += 1
-
-
-def clocks() -> dict[str, int]:
-    """The wall clock, since 1970 in UTC, and the monotonic clock of messages, at the same time [ns]."""
-    mono_ns = time.monotonic_ns()
-    return {"wall_ns": time.time_ns(), "mono_ns": (mono_ns + time.monotonic_ns()) // 2}
 
 
 def _add_rest(pieces: Pieces, node: str, store: Store) -> None:

@@ -6,8 +6,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from servonode.bus import Requester
+from servonode.bus.topology import NODES
 from servonode.nodes.node_processes import NodeProcesses
-from servonode.nodes.topology import NODES
 
 READY_TIMEOUT_S = 20.0
 READY_PAUSE_S = 0.002  # between two requests, so that running nodes are not delayed

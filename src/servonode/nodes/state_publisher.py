@@ -6,10 +6,10 @@ from msgspec import UNSET
 from msgspec.structs import asdict
 
 from servonode.bus import State
+from servonode.bus.durations import Durations
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics.description import packed
 from servonode.nodes.answers import AskedState
-from servonode.nodes.durations import Durations
 from servonode.nodes.goal_time import GoalTime
 from servonode.nodes.guard import Guard
 from servonode.nodes.node import Outbox

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from servonode.bus import BusFace, Status, Target, Wanted
+from servonode.bus.topology import TARGET
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.node import STATUS_PERIOD_NS, Clock, EventNode
 from servonode.nodes.predictor import link_periods
-from servonode.nodes.topology import TARGET
 
 CHUNK = 32  # goals published at once in lockstep, where the controller waits for them
 LEAST_CHUNK = 4  # smallest chunk in real time: reading one hardly delays an answer

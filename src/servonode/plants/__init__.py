@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from servonode import mechanics
-from servonode.mechanics import cache
+from servonode.definitions import cache
+from servonode.definitions.references import Definition, find
+from servonode.errors import ModelError
 from servonode.mechanics.changes import Changes, changed
-from servonode.mechanics.description import ModelError
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.machine import load_machine as _load
-from servonode.mechanics.references import Definition, find
 from servonode.plants.physical_model import PhysicalModel
 from servonode.plants.prepare import Preparation
 from servonode.plants.view import View

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from servonode.mechanics.description import ModelError
+from servonode.errors import ModelError
 
 Numbers = Mapping[str, float]
 

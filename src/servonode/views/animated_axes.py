@@ -16,13 +16,13 @@ import numpy.typing as npt
 from servonode.mechanics.machine import Machine
 from servonode.plants.view import View
 from servonode.views.decimation import Decimation
-from servonode.views.heads import Head, readable
 from servonode.views.limits import FLAT
 from servonode.views.palette import ARROWS, GOAL, GUIDE, INK, PALETTE
 from servonode.views.panels import LEAST, PanelSpec
 from servonode.views.scene import ROUNDING, Instant, usual
 from servonode.views.static_views import UNSEEN, round_size
 from servonode.views.symbols import mathtext
+from servonode.views.titles import Head, readable
 
 Array = npt.NDArray[np.float64]
 Columns = Mapping[str, Array]

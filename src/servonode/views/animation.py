@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.closed_loop.run import Run
 from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource
 from servonode.plants.view import View
+from servonode.record.run import Run
 from servonode.views.animated_axes import TRAIL, Box, PanelPart, Part, ViewPart, Words
 from servonode.views.decimation import Decimation
 from servonode.views.palette import GOAL, INK

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from servonode.views.heads import Head
 from servonode.views.sheet import LEFT, NAMED, RIGHT, TICKS, WIDTH, Cell, Row
+from servonode.views.titles import Head
 
 HEIGHT, LEAST = 0.78, 0.62  # in; of a panel's axis where there is room, and at least
 APART = 0.06  # in; between a panel and the words above the next one

@@ -16,7 +16,6 @@ from servonode.plants.view import View
 from servonode.views import limits
 from servonode.views.columns import Placed
 from servonode.views.curves import THICK, Curve, Curves
-from servonode.views.heads import Head
 from servonode.views.layout import FULL, placed_rows
 from servonode.views.outlines import box_of, draw_line
 from servonode.views.palette import INK, SOURCES
@@ -24,6 +23,7 @@ from servonode.views.planes import AROUND, DASHED, framed, rounded_ticks
 from servonode.views.scene import Scene
 from servonode.views.sheet import LEFT, PIXELS, PRINT, WIDTH, Cell, Row, figure_of, label_axes
 from servonode.views.symbols import mathtext, plain, titles, unit_text
+from servonode.views.titles import Head
 from servonode.views.wanted import wanted_paths
 
 Array = npt.NDArray[np.float64]

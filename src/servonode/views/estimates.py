@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from servonode.closed_loop.run import Run
+from servonode.record.run import Run
 
 Array = npt.NDArray[np.float64]
 WINDOW = 1 / 40  # of a run, over which squared errors are averaged

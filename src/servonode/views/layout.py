@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from servonode.views.columns import Placed, beside, block
-from servonode.views.heads import Head
 from servonode.views.sheet import LEFT, NAMED, RIGHT, WIDTH, Cell, Row
+from servonode.views.titles import Head
 
 FULL = WIDTH - LEFT - RIGHT  # in; of an axis as wide as the page
 WIDE = 1.7  # width over height from which a plane wants the whole width

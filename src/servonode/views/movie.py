@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.closed_loop.run import Run
 from servonode.errors import ServonodeError
+from servonode.record.run import Run
 
 Array = npt.NDArray[np.float64]
 ENDINGS = (".mp4", ".gif")

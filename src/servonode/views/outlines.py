@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.plants.view import View
-from servonode.views.heads import SIZE, text_width
 from servonode.views.limits import GREATEST
 from servonode.views.palette import ARROWS, INK
 from servonode.views.scene import Scene
+from servonode.views.titles import SIZE, text_width
 
 Array = npt.NDArray[np.float64]
 UNSEEN = 1e-3  # of an arrow to the largest one, below which it is not drawn

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from servonode.bus.durations import EXTRA
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import ServonodeError
 from servonode.mechanics.description import Quantity
-from servonode.nodes.durations import EXTRA
 from servonode.views.panels import PALETTE, PanelSpec, panel_specs
 from servonode.views.symbols import plain, titles, unit_text
 

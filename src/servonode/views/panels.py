@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from servonode.closed_loop.run import Run
 from servonode.mechanics.description import MachineDescription, Quantity
+from servonode.record.run import Run
 from servonode.views import limits
 from servonode.views.curves import Curve
 from servonode.views.estimates import estimate_columns, window_s

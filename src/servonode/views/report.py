@@ -6,11 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from servonode.closed_loop.run import Run
 from servonode.plants.view import View
+from servonode.record.run import Run
 from servonode.views.columns import Placed
 from servonode.views.curves import Curves
-from servonode.views.heads import LINE, Head
 from servonode.views.layout import FULL, placed_rows
 from servonode.views.palette import INK, SHADE
 from servonode.views.panels import Panel, panels_of, zero_note
@@ -20,6 +19,7 @@ from servonode.views.sheet import LEFT, PIXELS, PRINT, TICKS, WIDTH, Cell, Row, 
 from servonode.views.sheet import STYLE as STYLE
 from servonode.views.snapshots import side_by_side
 from servonode.views.static_views import Strip
+from servonode.views.titles import LINE, Head
 
 BANDS = "Pale areas reach from the lowest to the highest value, their lines are means."
 STRIP_HEIGHT = (0.6, 1.5)  # in; of a strip at least and at most

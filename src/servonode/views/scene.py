@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.closed_loop.machine_section import parameters_at
-from servonode.closed_loop.run import Run
 from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource
 from servonode.plants.view import View
+from servonode.record.run import Run
 from servonode.views.wanted import points_of
 
 Array = npt.NDArray[np.float64]

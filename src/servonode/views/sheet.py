@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from servonode.views.heads import LINE, SIZE, readable, shortened, wrapped
 from servonode.views.palette import INK
+from servonode.views.titles import LINE, SIZE, readable, shortened, wrapped
 
 WIDTH = 6.7  # in; 17 cm, as wide as a page's text
 PIXELS = 900  # of that width where a picture is shown on a page

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from servonode.bus import BusError
+from servonode.bus.topology import publishers
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import launch_of_table
-from servonode.nodes.find_runs import find_run, find_runs
-from servonode.nodes.listener import Listener
-from servonode.nodes.topology import publishers
+from servonode.operator.find_runs import find_run, find_runs
+from servonode.operator.listener import Listener
 from servonode.views.window_feed import TOPICS
 
 SHOWN_S = 20.0  # s (wall clock) that the panels show unless asked otherwise

@@ -8,7 +8,6 @@ import numpy.typing as npt
 
 from servonode.plants.view import View
 from servonode.views import limits
-from servonode.views.heads import KEY, Head, readable, shortened, text_width
 from servonode.views.outlines import UNSEEN as UNSEEN
 from servonode.views.outlines import Arrows, box_of, draw_line
 from servonode.views.outlines import round_size as round_size
@@ -19,6 +18,7 @@ from servonode.views.palette import INK as INK
 from servonode.views.scene import Scene
 from servonode.views.sheet import label_axes
 from servonode.views.snapshots import digits_of, time_text
+from servonode.views.titles import KEY, Head, readable, shortened, text_width
 
 Array = npt.NDArray[np.float64]
 LONGEST_IN_STRIP = 0.6  # of the longest arrow to the extent of what it is drawn on

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from servonode.bus.durations import in_rows
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.closed_loop.run import Run
-from servonode.nodes.durations import in_rows
+from servonode.record.run import Run
 
 Row = tuple[str, str]
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from servonode.mechanics.description import Quantity
-from servonode.views.heads import readable
+from servonode.views.titles import readable
 
 GREEK = {
     **dict(zip(("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"), "αβγδεζηθ", strict=True)),

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.mechanics.description import ModelError
+from servonode.errors import ModelError
 from servonode.plants.view import Values, View
 from servonode.views.wanted import wanted_paths
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.mechanics.description import ModelError
+from servonode.errors import ModelError
 from servonode.plants.view import View, Wanted
 
 Array = npt.NDArray[np.float64]

@@ -15,8 +15,8 @@ from typing import Any
 from servonode.bus import run_path
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import ServonodeError
-from servonode.nodes.listener import give_way
 from servonode.nodes.node_process import call_process
+from servonode.operator.listener import give_way
 from servonode.views.animation import SIZE, Animation
 from servonode.views.display import gui_backend
 from servonode.views.panel_choice import chosen_panels, extra_columns

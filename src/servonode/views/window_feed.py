@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.bus import Command, Estimate, Message, Report, State, Status, Target
+from servonode.bus.durations import EXTRA, extras
+from servonode.bus.topology import PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics.description import unpacked
-from servonode.nodes.durations import EXTRA, extras
-from servonode.nodes.topology import PLANT
 from servonode.views.panel_choice import TIMING, residual_names
 from servonode.views.ring_buffer import Ring
 

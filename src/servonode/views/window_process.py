@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict, dataclass
 
-from servonode.nodes.process_beside import ProcessBeside
+from servonode.nodes.helper_process import ProcessBeside
 from servonode.views.interpreter import fresh
 
 

@@ -13,8 +13,8 @@ import msgspec
 
 from servonode.bus.processes import Named
 from servonode.errors import ServonodeError
-from servonode.nodes.listener import give_way
 from servonode.nodes.node_process import call_process
+from servonode.operator.listener import give_way
 from servonode.views.shown_run import ShownRun
 from servonode.web.frames import Frames
 

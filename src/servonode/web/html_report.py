@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from servonode.analysis.compared import Compared
 from servonode.closed_loop.launch_text import launch_text
-from servonode.closed_loop.run import Run
+from servonode.record.run import Run
 from servonode.version import VERSION
 from servonode.views.decimation import Decimation
 from servonode.views.estimates import estimate_columns

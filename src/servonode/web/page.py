@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from servonode.bus import run_path
 from servonode.bus.processes import Named
 from servonode.errors import ServonodeError
-from servonode.nodes.find_runs import find_runs
 from servonode.nodes.node_process import call_process
+from servonode.operator.find_runs import find_runs
 from servonode.views.interpreter import fresh
 from servonode.web.page_process import NoPage, check_libraries
 

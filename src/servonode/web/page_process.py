@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 
 from servonode.errors import ServonodeError
-from servonode.nodes.process_beside import ProcessBeside
+from servonode.nodes.helper_process import ProcessBeside
 from servonode.views.interpreter import fresh
 
 NEEDED = ("starlette", "uvicorn", "websockets")

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from servonode.errors import ServonodeError
-from servonode.nodes.listener import give_way
 from servonode.nodes.node_process import call_process
+from servonode.operator.listener import give_way
 
 LARGEST = 500_000_000  # bytes of a recording of which a report is made
 MEMORY = 3 * 2**30  # bytes of addresses
@@ -32,7 +32,7 @@ class NotShown(ServonodeError):
 
 def described(name: str) -> dict[str, Any]:
     """What the list of recordings says of a file: see `bags.summary`; {"problem"}: why it cannot be shown."""
-    from servonode.bags.summary import summary
+    from servonode.record.summary import summary
 
     try:
         found = summary(Path(name))
@@ -52,8 +52,8 @@ def report(name: str, descriptor: int) -> dict[str, Any]:
 
 
 def _report(name: str, descriptor: int) -> str:
-    from servonode.bags.bag import read_bag
-    from servonode.bags.rows import runs_in
+    from servonode.record.bag import read_bag
+    from servonode.simulation.rows_of_messages import runs_in
     from servonode.web.embedded import policy
     from servonode.web.html_report import html_report
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from servonode.analysis.compared import Compared
 from servonode.analysis.comparison import measures
-from servonode.closed_loop.run import Run
-from servonode.nodes.durations import QUANTILES
+from servonode.bus.durations import QUANTILES
+from servonode.record.run import Run
 from servonode.views.summary import summary_rows
 from servonode.web.embedded import escaped
 

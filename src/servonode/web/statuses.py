@@ -4,10 +4,10 @@ import time
 from typing import Any
 
 from servonode.bus import Message, Status
-from servonode.nodes.durations import gathered
+from servonode.bus.durations import gathered
+from servonode.bus.topology import NODES, PLANT
 from servonode.nodes.fault_ladder import ESTOP
 from servonode.nodes.readonly import WOULD_SEND
-from servonode.nodes.topology import NODES, PLANT
 
 IN_LIFE = tuple(reversed(NODES))  # the plant first
 

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from servonode.bus import BusError
-from servonode.nodes.operator_requests import Stop, stop_all
+from servonode.operator.operator_requests import Stop, stop_all
 
 AT_ONCE = 4  # stops that run at the same time; one takes two seconds at most
 

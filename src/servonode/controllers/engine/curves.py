@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from servonode.mechanics import cache
+from servonode.definitions import cache
 
 Array = npt.NDArray[np.float64]
 LEAST_DEGREE, MOST_DEGREE = 3, 17  # a rest of MOST_DERIVATIVES takes the latter

@@ -13,9 +13,9 @@ from typing import Any
 import sympy
 
 from servonode.controllers.engine.motion import ZERO, Motion
+from servonode.definitions.progress import doing
 from servonode.mechanics.description import Quantity, derivative_name
 from servonode.mechanics.generic_points import GenericPoints, rank
-from servonode.mechanics.progress import doing
 
 Expr = Any
 Key = tuple[str, int]  # of an unknown: ("input", k), or ("rate", i) of integrator i

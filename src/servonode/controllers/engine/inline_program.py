@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from servonode.mechanics.description import MOST_DERIVATIVES, ModelError, derivative_name
+from servonode.definitions.references import Option
+from servonode.definitions.source_location import NOWHERE
+from servonode.errors import ModelError
+from servonode.mechanics.description import MOST_DERIVATIVES, derivative_name
 from servonode.mechanics.expression import ExpressionError, parse
-from servonode.mechanics.references import Option
-from servonode.mechanics.source_location import NOWHERE
 
 
 class ResidualError(ModelError):

@@ -17,12 +17,13 @@ from servonode.controllers.engine.layout import GOOD, NOT_FINITE, SINGULAR, Answ
 from servonode.controllers.engine.program import Limit, Program
 from servonode.controllers.engine.servo import Servo
 from servonode.controllers.engine.singular_sets import tells_crossings
+from servonode.definitions.progress import doing
+from servonode.errors import ModelError
 from servonode.mechanics import emit
-from servonode.mechanics.description import Completion, ModelError, ProgramDescription
+from servonode.mechanics.description import Completion, ProgramDescription
 from servonode.mechanics.emit import Block, Constants
 from servonode.mechanics.linear_solve import solves
 from servonode.mechanics.machine_source import describe
-from servonode.mechanics.progress import doing
 from servonode.mechanics.signatures import Signature, sizes_text
 
 Expr = Any

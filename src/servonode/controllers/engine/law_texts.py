@@ -6,8 +6,9 @@ import sympy
 
 from servonode.controllers.engine.layout import GoalLayout
 from servonode.controllers.engine.servo import Servo
+from servonode.errors import ModelError
 from servonode.mechanics import emit
-from servonode.mechanics.description import ModelError, derivatives
+from servonode.mechanics.description import derivatives
 from servonode.mechanics.emit import Block
 from servonode.mechanics.machine_source import lower_triangle, unpack_lower
 

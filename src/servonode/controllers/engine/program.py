@@ -10,9 +10,9 @@ from typing import Any
 
 import sympy
 
-from servonode.errors import checked, plain_class
-from servonode.mechanics.description import ModelError, Quantity, derivative_name
-from servonode.mechanics.source_location import Place, here
+from servonode.definitions.source_location import Place, here
+from servonode.errors import ModelError, checked, plain_class
+from servonode.mechanics.description import Quantity, derivative_name
 from servonode.mechanics.stated import Stated
 from servonode.mechanics.switches import settled
 from servonode.mechanics.symbols import (

@@ -17,11 +17,12 @@ from servonode.controllers.engine.generic_rank import reached_at_once
 from servonode.controllers.engine.motion import Motion
 from servonode.controllers.engine.program import Program, Residual, gain_symbol, late
 from servonode.controllers.engine.resolution import Resolution
-from servonode.mechanics.description import MOST_DERIVATIVES, ModelError
+from servonode.definitions.source_location import Place
+from servonode.errors import ModelError
+from servonode.mechanics.description import MOST_DERIVATIVES
 from servonode.mechanics.differentiate import gradient
 from servonode.mechanics.equations import Equations
 from servonode.mechanics.functions import choose
-from servonode.mechanics.source_location import Place
 from servonode.mechanics.straight_line import named, ordered
 from servonode.mechanics.switches import SMOOTH, refuse_jumps, settled, switches
 

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from servonode import mechanics
 from servonode.controllers.engine.curves import KERNEL, Curve
 from servonode.controllers.engine.kernels import CurvesKernel, SignalsKernel
+from servonode.definitions import cache
 from servonode.errors import about
-from servonode.mechanics import cache
 from servonode.mechanics.description import derivative_name, derivatives
 from servonode.mechanics.expression import ExpressionError, parse
 from servonode.mechanics.signatures import Signature, sizes_text

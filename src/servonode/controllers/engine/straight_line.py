@@ -9,9 +9,9 @@ from typing import Any
 
 import sympy
 
+from servonode.definitions.progress import counted
 from servonode.mechanics.differentiate import diff
 from servonode.mechanics.emit import Block, Name
-from servonode.mechanics.progress import counted
 from servonode.mechanics.straight_line import named, ordered, symbols_of, written_out
 
 Expr = Any

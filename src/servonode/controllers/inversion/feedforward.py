@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.controllers.engine.signals import Signals
-from servonode.mechanics import cache
+from servonode.definitions import cache
 from servonode.mechanics.description import derivative_name, derivatives
 from servonode.mechanics.signatures import ANY, Signature
 from servonode.mechanics.signatures import Array as KernelArray

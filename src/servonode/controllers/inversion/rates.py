@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.controllers.engine.law import ServoLaw
-from servonode.mechanics import cache
+from servonode.definitions import cache
 from servonode.mechanics.kernels import Constants, Inputs
 from servonode.mechanics.signatures import ANY, Array, Signature, Whole, sizes_text
 

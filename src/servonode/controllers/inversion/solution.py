@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from servonode.controllers.inversion.bounded import Bounded
 from servonode.controllers.inversion.feedforward import Pieces, pieces_source
-from servonode.mechanics import cache
+from servonode.definitions import cache
 
 Array = npt.NDArray[np.float64]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from servonode.controllers import ProgramSource
-from servonode.mechanics.references import Option
+from servonode.definitions.references import Option
 
 
 def star(name: str) -> str:

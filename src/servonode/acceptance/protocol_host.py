@@ -1,0 +1,186 @@
+"""A host that exchanges messages with a machine as a plant node does, and keeps them with their times."""
+
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.acceptance.protocol_judges import Sample, misshapen
+from servonode.acceptance.protocol_wires import Misfit, Wire
+from servonode.bus import Applied, Message, Setup, State, Status
+from servonode.bus.messages import EXACT
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.plants.drivers.terms import Clock, Terms, terms_of
+
+Array = npt.NDArray[np.float64]
+
+NODE = "plant"  # name of the host in its messages
+RESEND_S = 0.1  # an unanswered setup is sent again
+NUDGE = 0.1  # SI; the velocity at which a simulation starts, so that its signs can be seen
+PERIOD_S = 0.01  # where there is no controller
+STALL_S = 0.02  # by which this process may wake up late; beyond it this computer had something else to do
+NAP_S = 0.01  # that it sleeps at most, so that it knows when it has overslept
+DRAIN_S = 0.1  # for taking what has come while it had
+
+
+class Host:
+    """A host's end of the link: sends messages, and keeps what comes. A context manager.
+
+    It has many attributes because all parts of the check ask it for the run, for what was sent and for what has come.
+    clock: monotonic [ns].
+    """
+
+    def __init__(self, closed_loop: ClosedLoop, wire: Wire, clock: Clock = time.monotonic_ns) -> None:
+        launch = closed_loop.launch
+        watch = closed_loop.safety.command_timeout or launch.plant.safety.command_timeout_floor
+        self.machine = closed_loop.machine
+        self.names = closed_loop.machine.description.input_names
+        self.period = (launch.period_ns or round(PERIOD_S * 1e9)) / 1e9
+        self.terms = terms_of(
+            closed_loop.machine, nudged(closed_loop), np.array(closed_loop.safety.limits.value), lockstep=False,
+            step_ns=launch.step_ns, period=self.period, speed=1.0, timeout=watch, state_timeout=watch,
+        )  # fmt: skip
+        estimate = closed_loop.device_estimate
+        self.sensors: Sequence[str] = estimate.sensors if estimate else ()  # sensors of a machine that sends readings
+        # steps without a reading, by sensor in use
+        self.silence: Mapping[str, int] = estimate.silence if estimate else {}
+        self.run, self.k = new_id(), 0
+        self.src = new_id()
+        self.samples: list[Sample] = []  # states of this run
+        self.sent: list[tuple[int, int]] = []  # seq of each applied of this run, and when it was sent
+        self.others: set[int] = set()  # runs of states that are not of this run
+        self.refused: dict[tuple[str, str], int] = {}  # what was no message or no state: subject and text, how often
+        self.faults: dict[int, str] = {}  # what the machine said of a run
+        self.clock = clock
+        self._stalls: list[tuple[int, float]] = []  # when this process went on, and how late [s]
+        self._seq = 0
+        self._wire = wire
+
+    def __enter__(self) -> "Host":
+        self._wire.open()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        for _ in range(2):  # nobody answers the last message
+            self.apply(0.0, final=True)
+        self._wire.close()
+
+    @property
+    def next_seq(self) -> int:
+        """The number of the next message to the machine."""
+        return self._seq + 1
+
+    def late_s(self, since: int) -> float:
+        """For how long in all this process could not work though something was due, since this time [ns]."""
+        return sum(seconds for at, seconds in self._stalls if at > since)
+
+    def gap_s(self, since: int) -> float:
+        """The longest time without a state since this time [ns]: by the machine's steps; at the end by the clock."""
+        came = [each for each in self.samples if each.at > since]
+        steps = max((b.state.k - a.state.k for a, b in pairwise(came)), default=0) * self.terms.step_ns / 1e9
+        last = max(came[-1].at if came else since, since)
+        return max(steps, (self.clock() - last) / 1e9)
+
+    def begin(self, run: int, k: int = 0) -> None:
+        """Make this the present run."""
+        self.run, self.k = run, k
+        self.samples, self.sent = [], []
+
+    def setup(self, run: int, src: int, **changes: Any) -> None:
+        """Ask for a run."""
+        terms: Terms = self.terms
+        values: dict[str, Any] = {
+            "machine": terms.machine, "mode": "realtime", "step": terms.step_ns / 1e9, "period": terms.period,
+            "speed": terms.speed, "timeout": terms.timeout, "inputs": list(self.names), "limits": dict(terms.limits),
+            "parameters": dict(terms.parameters), "start": dict(terms.start), "k": self.k,
+        } | changes  # fmt: skip
+        self._wire.send("setup", Setup(**self._header(run, src), **values))
+
+    def apply(self, value: float, final: bool = False) -> None:
+        """Send this value as every input."""
+        message = self.applied(value, final=final)
+        self.sent.append((message.seq, message.mono))
+        self._wire.send("applied", message)
+
+    def applied(self, value: float, final: bool = False, run: int = 0, src: int = 0) -> Applied:
+        """The next `applied` with this value as every input, of this run and host if no other is given."""
+        inputs = dict.fromkeys(self.names, value)
+        return Applied(
+            **self._header(run or self.run, src or self.src), k=self.k, input=inputs, desired=inputs, re=-1,
+            reasons=[], repeats=0, state_seq=self.samples[-1].state.seq if self.samples else -1, final=final,
+        )  # fmt: skip
+
+    def _header(self, run: int, src: int) -> dict[str, Any]:
+        self._seq += 1
+        t = self.k * self.terms.step_ns / 1e9
+        return {"t": t, "seq": self._seq, "run": run, "mono": self.clock(), "node": NODE, "src": src}
+
+    def listen(
+        self,
+        seconds: float,
+        until: Callable[[], bool] = lambda: False,
+        each: Callable[[], None] | None = None,
+        every: float = RESEND_S,
+    ) -> bool:
+        """Take what comes for this long [s, wall clock], doing `each` every so often; whether `until` came to hold.
+
+        What has come meanwhile is taken too, however late this process gets to it.
+        """
+        now = self._now()
+        end, due, came, drained = now + seconds, now, True, np.inf
+        while not until() and (now < end or (came and now < drained)):
+            drained = now + DRAIN_S if now >= end and drained == np.inf else drained
+            if each is not None and due <= now < end:
+                each()
+                due = max(due + every, now)
+            wait = min(max(min(end, due if each is not None else end) - self._now(), 0.0), NAP_S)
+            messages = self._wire.receive(max(int(wait * 1e3), int(now < end)))
+            came = bool(messages)
+            for message in messages:
+                self._take(message, self.clock())
+            before, now = now, self._now()
+            if now - before > wait + STALL_S:
+                self._stalls.append((self.clock(), now - before - wait))
+        return until()
+
+    def _now(self) -> float:
+        """By the clock [s]."""
+        return self.clock() / 1e9
+
+    def drive(self, value: float, seconds: float, until: Callable[[], bool] = lambda: False) -> bool:
+        """Listen with a fresh input each period."""
+        return self.listen(seconds, until, lambda: self.apply(value), self.period)
+
+    def _take(self, message: Message | Misfit, now: int) -> None:
+        if isinstance(message, Misfit):
+            self._refuse(message.subject, message.text)
+        elif isinstance(message, Status) and message.lifecycle == "fault":
+            self.faults[message.run] = message.fault
+        elif isinstance(message, State) and message.run != self.run:
+            self.others.add(message.run)
+        elif isinstance(message, State) and not (problem := misshapen(self.machine, message, self.sensors)):
+            self.samples.append(Sample(now, message))
+        elif isinstance(message, State):
+            self._refuse("state", problem)
+
+    def _refuse(self, subject: str, text: str) -> None:
+        self.refused[subject, text] = self.refused.get((subject, text), 0) + 1
+
+
+def new_id() -> int:
+    return secrets.randbelow(EXACT - 1) + 1
+
+
+def nudged(closed_loop: ClosedLoop) -> Array:
+    """The initial condition with small velocities, for simulations; unchanged if velocities are dependent."""
+    description, x = closed_loop.machine.description, closed_loop.start.copy()
+    if description.held or description.stabilised:
+        return x
+    for i, name in enumerate(description.state_names):
+        if name in description.velocities and abs(x[i]) < NUDGE:
+            x[i] = NUDGE
+    return x

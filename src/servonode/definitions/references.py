@@ -1,0 +1,463 @@
+"""Where the definition of a machine or program is: packaged, in an installed package, or beside the launch file.
+
+A definition is a function in a Python source. Its options and the digest of all sources it imports are read from the
+text, without running it: what is in the cache needs neither the user's file nor sympy to be executed.
+"""
+
+import ast
+import contextlib
+import functools
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import sys
+import sysconfig
+import traceback
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, get_args
+
+from servonode.definitions.ownership import open_to_all
+from servonode.definitions.source_location import Place
+from servonode.errors import ModelError, ServonodeError, StatementError, did_you_mean
+
+_SITE = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib"))
+_INSTALLED = {"site-packages", "dist-packages"}  # the same, of another environment on PYTHONPATH
+_OURS = "servonode"
+_DEFINED_IN = ("controllers", "plants")  # the rooms with machines and programs
+
+
+class NotFound(StatementError):
+    """A reference that leads nowhere; the text says what is wrong and how to fix it."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """An argument of a definition that a launch file may set: its default, and the choices where they are listed."""
+
+    name: str
+    default: str | float | bool
+    choices: tuple[str, ...] = ()
+
+    def complaint(self, value: object) -> str | None:
+        """Why the value cannot be given, or None."""
+        if self.choices:
+            if value in self.choices:
+                return None
+            near = did_you_mean(str(value), self.choices)
+            return f"{value!r} is unknown; {near}choose {', '.join(sorted(self.choices))}"
+        words = {bool: "true or false", str: "a text", int: "a whole number", float: "a number"}
+        kind = type(self.default)
+        fits = isinstance(value, (int, float) if kind is float else kind) and (kind is bool) == isinstance(value, bool)
+        return None if fits else f"{value!r} is not {words[kind]}; give one (default {self.default!r})"
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A function `function` in `file` that states a machine or a program.
+
+    `module` is its importable name; None for a file that is run by its path.
+    """
+
+    reference: str
+    file: Path
+    function: str
+    module: str | None = None
+
+    @functools.cached_property
+    def options(self) -> dict[str, Option]:
+        """The arguments with defaults, by name, as they stand in the source.
+
+        Raises:
+            ModelError: the source cannot be parsed, has no such function, or a default is not a number, text or flag.
+        """
+        return {option.name: option for option in _options(self._syntax(), self)}
+
+    def digest(self, *arguments: Any, **options: Any) -> str:  # noqa: ARG002  (the sources do not depend on them)
+        """A digest of the source and of all sources beside it that it imports, installed packages not followed."""
+        digest = hashlib.sha256(self.function.encode())
+        for file in sorted(_reached(self.file.resolve()), key=str):
+            digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+        return digest.hexdigest()
+
+    @property
+    def place(self) -> Place:
+        """The line of the function."""
+        node = _function(self._syntax(), self.function)
+        return Place(str(self.file), node.lineno if node else 1)
+
+    def call(self, *arguments: Any, **options: Any) -> Any:
+        """What the function returns.
+
+        Raises:
+            ModelError: the source or the function fails; the text names its line.
+        """
+        with _beside(self):
+            return _run(self, lambda: getattr(self._load(), self.function)(*arguments, **options))
+
+    def states(self, name: str) -> bool:
+        """Whether the source contains this name, so that the module may have it; it is not run."""
+        source = self.file.read_bytes()
+        if name.encode() not in source and b"import *" not in source:
+            return False
+        nodes = ast.walk(self._syntax())
+        stated = (getattr(each, word, None) for each in nodes for word in ("id", "name", "asname"))
+        return any(each in (name, "*") for each in stated)
+
+    def attribute(self, name: str) -> Any:
+        """A name of the module beside the function, None where it has none; raises as `call`.
+
+        What a module imports from another one is taken from there, without running the function's own module, which
+        would import sympy.
+        """
+        with _beside(self):
+            return _run(self, lambda: getattr(self._holder(name), name, None))
+
+    def run(self, work: Callable[[], Any]) -> Any:
+        """The result of something that runs this source's code; raises as `call`."""
+        with _beside(self):
+            return _run(self, work)
+
+    def _syntax(self) -> ast.Module:
+        try:
+            return _parsed(self.file.read_bytes())
+        except SyntaxError as error:
+            raise ModelError(f"bad syntax: {error.msg}", Place(str(self.file), error.lineno or 1)) from error
+        except ValueError as error:
+            raise ModelError(f"{self.file.name} is not Python source ({error})") from error
+
+    def _holder(self, name: str) -> ModuleType:
+        """The module that states a name of this definition's module."""
+        imports = (node for node in self._syntax().body if isinstance(node, ast.ImportFrom) and not node.level)
+        elsewhere = [node.module for node in imports if any((each.asname or each.name) == name for each in node.names)]
+        return importlib.import_module(elsewhere[0]) if self.module and elsewhere and elsewhere[0] else self._load()
+
+    def _load(self) -> ModuleType:
+        if self.module is not None:
+            return importlib.import_module(self.module)
+        name = f"servonode_file_{hashlib.sha256(str(self.file.resolve()).encode()).hexdigest()[:16]}"
+        spec = importlib.util.spec_from_file_location(name, self.file)
+        assert spec is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module  # dataclasses and pickle look their module up
+        code = compile(self.file.read_bytes(), str(self.file), "exec")  # what was compiled before may be another's
+        exec(code, module.__dict__)  # noqa: S102  (the user's own text, as an import would)
+        return module
+
+
+@dataclass(frozen=True)
+class FunctionDefinition(Definition):
+    """A function at hand, as in a notebook: identified by what it returns, for no file holds all that it depends on."""
+
+    stated: Callable[..., Any] = lambda: None
+
+    @functools.cached_property
+    def options(self) -> dict[str, Option]:
+        parameters = inspect.signature(self.stated).parameters.values()
+        given = [each for each in parameters if each.default is not inspect.Parameter.empty]
+        return {each.name: Option(each.name, each.default, tuple(get_args(each.annotation))) for each in given}
+
+    def digest(self, *arguments: Any, **options: Any) -> str:
+        """A digest of what the function returns for these arguments."""
+        from servonode.definitions.fingerprint import fingerprint
+
+        return hashlib.sha256(fingerprint(self.call(*arguments, **options)).encode()).hexdigest()
+
+    @property
+    def place(self) -> Place:
+        code = getattr(self.stated, "__code__", None)
+        return Place(str(self.file), code.co_firstlineno if code else 1)
+
+    def call(self, *arguments: Any, **options: Any) -> Any:
+        return _run(self, lambda: self.stated(*arguments, **options))
+
+    def states(self, name: str) -> bool:
+        return name in getattr(self.stated, "__globals__", {})
+
+    def attribute(self, name: str) -> Any:
+        return getattr(self.stated, "__globals__", {}).get(name)
+
+
+_AT_HAND: dict[str, FunctionDefinition] = {}
+
+
+def at_hand(stated: Any) -> str:
+    """The reference of a function, or of a finished Model or Program, for use in a launch file's mappings."""
+    function = stated if callable(stated) else lambda *_: stated
+    name = str(getattr(stated, "__name__", getattr(stated, "name", "function")))
+    reference = f"<{name} {id(stated):x}>"
+    code = getattr(function, "__code__", None)
+    file = Path(code.co_filename if code else "<function>")
+    _AT_HAND[reference] = FunctionDefinition(reference, file, name, stated=function)
+    return reference
+
+
+def names_code(reference: str) -> bool:
+    """Whether a reference names a file, a module or a function at hand, instead of something known by its name."""
+    return reference in _AT_HAND or reference.endswith(".py") or not {":", "/"}.isdisjoint(reference)
+
+
+def find(reference: str, packaged: Mapping[str, str], group: str, folder: Path, word: str) -> Definition:
+    """The definition of a reference in a launch file that stands in `folder`.
+
+    A reference is a name in `packaged` (name -> module) or of an entry point in `group`, "package.module:function",
+    or "./file.py:function" relative to `folder`. `word` ("machine", "program") is for the texts.
+
+    Raises:
+        NotFound: there is nothing at the reference.
+    """
+    if reference in _AT_HAND:
+        return _AT_HAND[reference]
+    place, colon, function = reference.rpartition(":")
+    if reference.endswith(".py") or "/" in reference or place.endswith(".py"):
+        return _in_file(reference, place, function, folder, word)
+    if colon:
+        return _in_module(reference, place, function, word)
+    if reference in packaged:
+        return _in_module(reference, packaged[reference], _usual(word), word)
+    named = entry_points(group)
+    if reference in named:
+        place, colon, function = named[reference].rpartition(":")
+        return _in_module(reference, place, function, word)
+    near = did_you_mean(reference, [*packaged, *named], most=3)
+    raise NotFound(
+        f"{reference!r} is unknown; {near}choose a name that servonode list {word}s shows, or give your own as "
+        f'"./my_{word}.py:{_usual(word)}" beside the launch file'
+    )
+
+
+def entry_points(group: str) -> dict[str, str]:
+    """The entry points of installed packages in a group: name -> "package.module:function"."""
+    from importlib.metadata import entry_points as installed  # slow to import, and packaged names do without
+
+    return {each.name: each.value for each in installed(group=group)}
+
+
+def _usual(word: str) -> str:
+    return "model" if word == "machine" else "program"
+
+
+def _in_file(reference: str, place: str, function: str, folder: Path, word: str) -> Definition:
+    if reference.endswith(".py"):
+        raise NotFound(f'{reference!r} names no function in the file; write "{reference}:{_usual(word)}"')
+    file = folder / place
+    if not file.is_file():
+        raise NotFound(f"there is no file {file}; the path is relative to the launch file's folder")
+    for each in sorted({each.parent for each in _reached(file.resolve())}):
+        if common := open_to_all(each):
+            text = f"every user of this computer can put files into {common}, so no code is run from there"
+            raise NotFound(f"{text}; move {file.name} to a folder of your own")
+    return _checked(Definition(reference, file, function), word)
+
+
+def _in_module(reference: str, module: str, function: str, word: str) -> Definition:
+    try:
+        spec = importlib.util.find_spec(module)
+    except Exception as error:  # its parents run
+        raise NotFound(f"{reference!r}: the package of {module!r} cannot be imported ({error}); fix it") from error
+    if spec is None or not spec.origin or not spec.origin.endswith(".py"):
+        raise NotFound(
+            f"{reference!r}: there is no Python module {module!r} here; install it, or write "
+            f'"./{module}.py:{function}" for a file beside the launch file'
+        )
+    return _checked(Definition(reference, Path(spec.origin), function, module), word)
+
+
+def _checked(definition: Definition, word: str) -> Definition:
+    """The definition, when its file states the function; one import of it from elsewhere is followed."""
+    tree = definition._syntax()
+    if _function(tree, definition.function):
+        return definition
+    functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    if definition.module is not None:
+        stated = getattr(importlib.import_module(definition.module), definition.function, None)
+        origin = getattr(stated, "__module__", None)
+        if callable(stated) and origin not in (None, definition.module):
+            return _in_module(definition.reference, origin, definition.function, word)
+    raise NotFound(
+        f"{definition.reference!r}: {definition.file.name} has no function {definition.function!r}; "
+        f"define it with def, or choose {', '.join(functions) or 'another file'}"
+    )
+
+
+def _function(tree: ast.Module, name: str) -> ast.FunctionDef | None:
+    found = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
+    return next(found, None)
+
+
+def _options(tree: ast.Module, definition: Definition) -> Iterator[Option]:
+    node = _function(tree, definition.function)
+    assert node is not None  # looked up when it was found
+    positional = [*node.args.posonlyargs, *node.args.args]
+    with_default = list(zip(positional[len(positional) - len(node.args.defaults) :], node.args.defaults, strict=True))
+    with_default += [(each, value) for each, value in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+                     if value is not None]  # fmt: skip
+    for argument, value in with_default:
+        place = Place(str(definition.file), argument.lineno)
+        try:
+            default = ast.literal_eval(value)
+        except ValueError:
+            default = None
+        if not isinstance(default, str | int | float | bool):
+            text = f"the default of option {argument.arg!r} is not a number, a text or a boolean; give one"
+            raise ModelError(text, place)
+        yield Option(argument.arg, default, _literal(argument.annotation))
+
+
+def _literal(annotation: ast.expr | None) -> tuple[str, ...]:
+    """The choices of an annotation Literal["a", "b"]."""
+    if not (isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value).endswith("Literal")):
+        return ()
+    inner = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
+    return tuple(each.value for each in inner if isinstance(each, ast.Constant) and isinstance(each.value, str))
+
+
+def _reached(file: Path) -> set[Path]:
+    """The file and, in turn, the sources it imports that are neither installed nor Python's own."""
+    found: set[Path] = set()
+    waiting = [file]
+    while waiting:
+        file = waiting.pop()
+        if file in found:
+            continue
+        found.add(file)
+        if not file.is_file():  # what was typed into an interpreter or a notebook
+            continue
+        waiting += [each for name in _imports(file.read_bytes()) for each in _sources(name, file)]
+    return found
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed(source: bytes) -> ast.Module:
+    return ast.parse(source)
+
+
+@functools.lru_cache(maxsize=256)
+def _imports(source: bytes) -> tuple[str, ...]:
+    """Dotted names that a source imports; relative ones begin with dots."""
+    try:
+        tree = _parsed(source)
+    except (SyntaxError, ValueError):
+        return ()
+    names: list[str] = []
+    for node in _statements(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            names += [base, *(f"{base}{'' if base.endswith('.') else '.'}{alias.name}" for alias in node.names)]
+    return tuple(names)
+
+
+def _statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """All statements of a source, nested ones too; expressions, which are most of it, are not looked into."""
+    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for each in getattr(tree, name, ()):
+            yield each
+            yield from _statements(each)
+
+
+def _sources(name: str, importer: Path) -> list[Path]:
+    """The files of a dotted name as seen from the importing file; empty for installed ones and Python's own.
+
+    Of servonode itself only what machines and programs may share; the engine's sources are in every cache key anyway.
+    """
+    stripped = name.lstrip(".")
+    top = stripped.partition(".")[0]
+    if name != stripped:
+        folder = importer.parent
+        for _ in range(len(name) - len(stripped) - 1):
+            folder = folder.parent
+        return _files(folder, stripped)
+    if top == _OURS:
+        _, room, *module = (*stripped.split("."), "")
+        return _files(Path(__file__).parents[1] / room, ".".join(filter(None, module))) if room in _DEFINED_IN else []
+    if top in sys.stdlib_module_names:
+        return []
+    beside = _files(importer.parent, stripped)
+    return beside or [each for folder in _roots(top) for each in _files(folder, stripped)]
+
+
+@functools.cache
+def _roots(top: str) -> tuple[Path, ...]:
+    """The folder in which a top-level module stands, unless it is installed."""
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        return ()
+    if spec is None or not spec.origin or not spec.origin.endswith(".py"):
+        return ()
+    origin = Path(spec.origin).resolve()
+    if any(origin.is_relative_to(site) for site in _SITE) or _INSTALLED.intersection(origin.parts):
+        return ()
+    return (origin.parent.parent if origin.name == "__init__.py" else origin.parent,)
+
+
+def _files(folder: Path, dotted: str) -> list[Path]:
+    """The sources that importing a dotted name from a folder runs."""
+    found: list[Path] = []
+    for part in filter(None, dotted.split(".")):
+        package, module = folder / part / "__init__.py", folder / f"{part}.py"
+        if package.is_file():
+            found.append(package.resolve())
+        elif module.is_file():
+            found.append(module.resolve())
+            break
+        folder = folder / part
+    return found
+
+
+@contextmanager
+def _beside(definition: Definition) -> Iterator[None]:
+    """Let a file import its neighbours, and them only: others of the same names leave sys.modules meanwhile.
+
+    So two folders may use the same names, and an edited neighbour is read again.
+    """
+    if definition.module is not None:
+        yield
+        return
+    folder = definition.file.resolve().parent
+    names = {file.stem for file in folder.glob("*.py")} | {file.parent.name for file in folder.glob("*/__init__.py")}
+    aside = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in names}
+    for name in aside:
+        del sys.modules[name]
+    sys.path.insert(0, str(folder))
+    importlib.invalidate_caches()
+    sys.dont_write_bytecode, before = True, sys.dont_write_bytecode  # an edit within a second would be missed
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = before
+        sys.path.remove(str(folder))
+        for name in [name for name in sys.modules if name.partition(".")[0] in names]:
+            del sys.modules[name]
+        sys.modules.update(aside)
+
+
+def _run(definition: Definition, work: Callable[[], Any]) -> Any:
+    """The result of running a user's source; what it raises becomes a ModelError at its own line.
+
+    What it prints goes to stderr, for stdout may be read by a program.
+    """
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            return work()
+    except ModelError:
+        raise
+    except (Exception, SystemExit) as error:
+        place = _last_place(error, _reached(definition.file.resolve())) or definition.place
+        if isinstance(error, SyntaxError) and error.filename:
+            place = Place(error.filename, error.lineno or 1)
+        if isinstance(error, ServonodeError):  # which says how to correct it
+            raise ModelError(str(error), place) from error
+        raise ModelError(f"{type(error).__name__}: {error}; correct this line", place) from error
+
+
+def _last_place(error: BaseException, files: Collection[Path]) -> Place | None:
+    """The deepest line of the traceback in the user's files."""
+    lines = [each for each in traceback.extract_tb(error.__traceback__) if Path(each.filename).resolve() in files]
+    return Place(lines[-1].filename, lines[-1].lineno or 1) if lines else None

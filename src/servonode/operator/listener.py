@@ -1,0 +1,204 @@
+"""A listener to a run in progress: finds it, connects, receives, and disconnects when it has ended.
+
+No node waits for it: messages that it does not read in time are dropped by the nodes' sockets.
+"""
+
+import contextlib
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+from servonode.bus import Bus, BusError, Message, Wanted
+from servonode.bus.topology import NODES, publishers
+from servonode.operator.find_runs import Found, find_run
+from servonode.operator.raw_inbox import Raw, RawInbox
+
+T = TypeVar("T")
+LOOK_S = 0.2  # how often the registry is read
+START_S = 0.05  # the same before the nodes have been started
+POLLS = 30  # a second: at 2000 messages a second a quarter of the system's buffer fills between two polls
+NICE = 19
+
+
+class NoSuchTopic(BusError):
+    """A topic that no node of the run publishes; the text names the choices."""
+
+
+class Inbox(Protocol[T]):
+    """The connection of a listener to a run."""
+
+    def join(self, found: Found) -> None:
+        """Connect to nodes that have been restarted."""
+
+    def receive(self) -> list[T]:
+        """The messages that have come, at most a bounded batch; never blocks."""
+
+    def wait(self, deadline_ns: int) -> bool:
+        """Whether it is time to receive before the monotonic deadline [ns]."""
+
+    def close(self) -> None:
+        """Close the sockets."""
+
+
+class RunListener(ABC, Generic[T]):
+    """Receives from the run of a name or in a folder, then from the next run there. A context manager.
+
+    wanted: the subscriptions for a run with these nodes. It connects only after the nodes have been started together,
+    because they count their subscribers.
+    """
+
+    def __init__(self, run: str, wanted: Callable[[Collection[str]], Wanted]) -> None:
+        self.run, self.wanted = run, wanted
+        self.registry: dict[str, Any] = {}  # registry of the run that was found last
+        self.alive = False  # whether that run is in progress
+        self._look_due = 0.0
+        self._inbox: Inbox[T] | None = None
+
+    @abstractmethod
+    def _connected(self, found: Found, wanted: Wanted) -> Inbox[T]:
+        """The inbox of a run that has just been found."""
+
+    def look(self, now: float) -> bool:
+        """Look for the run if that is due at `now` [monotonic s]; True if another run than before was found."""
+        if now < self._look_due:
+            return False
+        self._look_due = now + LOOK_S
+        try:
+            found = self.found()
+            registry = found.described()
+        except BusError:
+            self.alive = False
+            return False
+        if not registry.get("open"):
+            return False
+        if registry["started_ns"] == self.registry.get("started_ns"):
+            if self._inbox is not None:
+                self._inbox.join(found)
+            return False
+        self.prepare(registry)
+        wanted = self.wanted(registry["nodes"])
+        self.leave()
+        self.registry, self.alive = registry, True
+        self._inbox = self._connected(found, wanted)
+        return True
+
+    def found(self) -> Found:
+        """The run; BusError if it is not in progress."""
+        return find_run(self.run)
+
+    def prepare(self, registry: dict[str, Any]) -> None:
+        """Called with the registry of a run before the connection; does nothing here."""
+
+    def wait_open(self, until: Callable[[], bool] | None = None) -> bool:
+        """Wait until the run's nodes have been started; BusError if it is not in progress.
+
+        until: wait for a run that is not yet in progress too; returns False once this holds.
+        """
+        while not self.look(time.monotonic()):
+            if until is None:
+                find_run(self.run).described()
+            elif until():
+                return False
+            time.sleep(START_S)
+        return True
+
+    def receive(self) -> list[T]:
+        """The messages that have arrived, at most a bounded batch."""
+        if self._inbox is None:
+            return []
+        messages = self._inbox.receive()
+        if not messages and not self.alive:  # all is received; else the sockets would try to connect for ever
+            self.leave()
+        return messages
+
+    def messages(self) -> Iterator[T]:
+        """All messages of the run that was found, until it has ended."""
+        for batch in self.batches():
+            yield from batch
+
+    def batches(self) -> Iterator[list[T]]:
+        """As `messages`, in batches; a batch is empty where nothing has come for a while."""
+        while self._came() or self.alive:
+            yield self.receive()
+            if self.look(time.monotonic()):  # another run has this name now
+                return
+
+    def _came(self) -> bool:
+        """Whether something arrives before the next look for the run is due."""
+        return self._inbox is not None and self._inbox.wait(time.monotonic_ns() + round(LOOK_S * 1e9))
+
+    def leave(self) -> None:
+        """Close the sockets; a second call does nothing."""
+        if self._inbox is not None:
+            self._inbox.close()
+        self._inbox = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.leave()
+
+
+class Listener(RunListener[tuple[str, Message]]):
+    """Receives messages, each with its topic; a thread of its sockets reads meanwhile. who: its name on the bus."""
+
+    def __init__(self, run: str, wanted: Callable[[Collection[str]], Wanted], who: str = "listener") -> None:
+        super().__init__(run, wanted)
+        self.who = who
+
+    def _connected(self, found: Found, wanted: Wanted) -> "_BusInbox":
+        return _BusInbox(Bus(found.path, self.who), wanted)
+
+
+class _BusInbox:
+    """A subscriber with its own bus; it reconnects to restarted nodes by itself."""
+
+    def __init__(self, bus: Bus, wanted: Wanted) -> None:
+        self._bus, self._inbox = bus, bus.subscriber(wanted)
+        self.receive, self.wait, self.close = self._inbox.receive, self._inbox.wait, bus.close
+
+    def join(self, found: Found) -> None:
+        """Do nothing: the sockets reconnect."""
+
+
+class RawListener(RunListener[Raw]):
+    """Receives undecoded payloads, every `poll_s` seconds; with 0 whenever one comes."""
+
+    def __init__(self, run: str, wanted: Callable[[Collection[str]], Wanted], poll_s: float = 1 / POLLS) -> None:
+        super().__init__(run, wanted)
+        self.poll_s = poll_s
+
+    def _connected(self, found: Found, wanted: Wanted) -> RawInbox:
+        inbox = RawInbox(wanted, self.poll_s)
+        inbox.join(found)
+        return inbox
+
+
+def named(word: str, nodes: Collection[str]) -> Wanted:
+    """The subscriptions for TOPIC, or NODE/TOPIC, in a run of these nodes.
+
+    Raises:
+        NoSuchTopic: none of them publishes it.
+    """
+    node, slash, topic = word.rpartition("/")
+    wanted = publishers([topic], [each for each in nodes if not slash or each == node])
+    if not wanted:
+        full = [f"{each}/{topic}" for each in nodes for topic in NODES[each].publishes]
+        short = sorted({each.partition("/")[2] for each in full})
+        text = (
+            f"topic {word!r} is not published in this run; choose {', '.join(short)}, or one node's: {', '.join(full)}"
+        )
+        raise NoSuchTopic(text)
+    return wanted
+
+
+def give_way() -> None:
+    """Lower the priority, so that other processes go first, above all the control loop."""
+    with contextlib.suppress(OSError):
+        if hasattr(os, "SCHED_IDLE"):  # Linux: only idle processor time
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        else:
+            os.nice(NICE)

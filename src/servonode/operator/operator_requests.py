@@ -1,0 +1,285 @@
+"""The operator's requests to a run in progress: arm, disarm, reset, emergency stop, status.
+
+An emergency stop goes to the plant's own process, first as a signal, which needs no connection, then as a request,
+whose answer confirms it; it needs no launcher. This module imports only the bus and nothing heavy, so that the signal
+is sent a fraction of a second after the command was typed.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from signal import SIGUSR1
+from typing import Any
+
+from servonode.bus.durations import extras, gathered, in_rows
+from servonode.bus.processes import Named
+from servonode.bus.requests import Requester
+from servonode.bus.run_folder import BusError
+from servonode.bus.topology import PLANT
+from servonode.errors import ServonodeError, plain
+from servonode.operator.find_runs import Found, find_run, folders_of_runs, no_run_error
+
+ANSWER_S = 2.0  # s (wall clock) to wait for an answer
+CONFIRM_S, LOOK_S = (1.5, 0.25)  # s (wall clock) for the confirmation of a stop, and between two searches for the plant
+
+
+class OperatorError(ServonodeError, RuntimeError):
+    """The plant refuses a request; the text is its reason."""
+
+    exit_code = 1
+
+
+class NoAnswer(OperatorError, TimeoutError):
+    """A node did not answer, or its answer cannot be read; the text says what to do."""
+
+
+class NotStopped(OperatorError):
+    """An emergency stop that not every run confirmed; the text has a line for each run that did not."""
+
+
+@plain
+def arm(name: str | None = None) -> str:
+    """Let commands reach the machine of run `name` (absent: the only one in progress); returns its lifecycle.
+
+    name: the run's name, or its folder where two runs have the same name.
+
+    Raises:
+        OperatorError: the plant refuses; NoAnswer (one of these): it does not answer; BusError: there is no such run.
+    """
+    return str(order("arm", name)["lifecycle"])
+
+
+@plain
+def disarm(name: str | None = None) -> str:
+    """Have the machine take its safe action and ignore commands until it is armed again; otherwise as `arm`."""
+    return str(order("disarm", name)["lifecycle"])
+
+
+@plain
+def reset(name: str | None = None, *, estop: bool = False) -> str:
+    """Clear latched faults: the run stays safe until it is armed again; otherwise as `arm`.
+
+    estop: clear an emergency stop as well, which otherwise stays latched, with the lifecycle `fault`.
+    """
+    return str(order("reset_estop" if estop else "reset", name)["lifecycle"])
+
+
+@plain
+def estop(*names: str) -> dict[str, str]:
+    """Stop the machines of these runs at once (absent: of all in progress); returns their lifecycles by name.
+
+    All are stopped at the same time. The stop is latched: `reset(name, estop=True)`, then `arm`, to continue.
+
+    Raises:
+        NotStopped: a run did not confirm; BusError: there is no such run. The others are stopped all the same.
+    """
+    stops, unknown = stop_all(names)
+    failed = [f"{stop.run}: {stop.text}" for stop in stops if not stop.confirmed]
+    if failed:
+        raise NotStopped("\n".join([*failed, *map(str, unknown)]))
+    if unknown:
+        raise unknown[0]
+    return {stop.run: stop.lifecycle for stop in stops}
+
+
+@plain
+def status(name: str | None = None) -> dict[str, Any]:
+    """The status of run `name` (absent: the only one in progress): {"run", "pid", "pids", "nodes"}.
+
+    pid is the launcher's process, pids those of the nodes by their names. nodes has for each its lifecycle, fault, safe
+    state, plant time, counts and values, or {"error": why it does not answer}; for the plant also all latched `faults`.
+    """
+    run = find_run(name)
+    nodes = sorted(run.registry.get("nodes") or [PLANT], key=lambda node: (node != PLANT, node))
+    answers = _at_once(lambda node: _asked(run, node, "status", ANSWER_S), nodes)
+    stands = {node: {"error": str(each)} if isinstance(each, Exception) else each for node, each in answers.items()}
+    pids = {node: pid for node in nodes if (pid := (run.registry.get("pids") or {}).get(node))}
+    return {"run": run.name, "pid": run.registry.get("pid", 0), "pids": pids, "nodes": stands}
+
+
+def order(verb: str, name: str | None) -> dict[str, Any]:
+    """Send a request to the plant of a run; returns its answer, with `run`, `lifecycle` and perhaps `note`."""
+    run = find_run(name)
+    answer = _asked(run, PLANT, verb, ANSWER_S)
+    if not answer.get("done"):
+        raise OperatorError(_refusal(verb, answer))
+    return {"lifecycle": "", **answer, "run": run.name}
+
+
+@dataclass(frozen=True)
+class Stop:
+    """The result of the emergency stop of one run. pid: the plant's process, 0 where it is not known."""
+
+    run: str  # name of the run; its folder where two have the same name
+    folder: str
+    pid: int
+    signalled: bool
+    confirmed: bool  # whether the plant has answered that it is stopped, in the state `lifecycle`
+    lifecycle: str = ""
+    text: str = ""  # why it is not confirmed
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def stop_all(names: Sequence[str]) -> tuple[list[Stop], list[BusError]]:
+    """Stop all these runs at once (none: all in progress); returns their results, and errors for unknown names.
+
+    Every known process gets its signal before any request is sent. Two runs with one name are both stopped. Raises
+    BusError where no name was given and no run is in progress.
+    """
+    found: dict[str | None, list[Found]] = {name: folders_of_runs(name) for name in names or (None,)}
+    stopping = {str(run.path): _Stopping(run) for runs in found.values() for run in runs}
+    for each in stopping.values():
+        each.signal()
+    stopping = {path: each for path, each in stopping.items() if each.signalled or each.run.lives()}
+    missing = [name for name, runs in found.items() if not any(str(run.path) in stopping for run in runs)]
+    if None in missing:
+        raise no_run_error(None)
+    stops: list[Stop] = list(_at_once(lambda path: stopping[path].confirm(), stopping).values())
+    called = [stop.run for stop in stops]
+    stops = [stop if called.count(stop.run) == 1 else replace(stop, run=stop.folder) for stop in stops]
+    return sorted(stops, key=lambda stop: stop.run), [no_run_error(name) for name in missing]
+
+
+class _Stopping:
+    """The emergency stop of one run."""
+
+    def __init__(self, run: Found) -> None:
+        self.run = run
+        self.signalled: Named | None = None  # the process to which the signal was sent last
+
+    def signal(self, plant: Named | None = None) -> None:
+        """Send the signal to the plant's process, once to each process."""
+        plant = plant or self.run.plant()
+        if plant not in (None, self.signalled) and plant.send(SIGUSR1, self.run.owner):
+            self.signalled = plant
+
+    def confirm(self) -> Stop:
+        """Ask until the plant answers or CONFIRM_S is over; a plant started meanwhile is sent the signal too."""
+        limit, reason = time.monotonic() + CONFIRM_S, ""
+        while time.monotonic() < limit and self.run.lives():
+            begun = time.monotonic()
+            try:
+                return self._answered(_asked(self.run, PLANT, "estop", LOOK_S, expires=False))
+            except (OSError, ValueError, RuntimeError) as error:  # no answer, one that cannot be read, or no socket
+                reason = f"{error}; "
+            self._look_again()
+            time.sleep(max(begun + LOOK_S / 10 - time.monotonic(), 0.0))
+        return self._report(text=f"not confirmed: {reason}{self._reached()}")
+
+    def _answered(self, answer: Mapping[str, Any]) -> Stop:
+        if answer.get("done"):
+            return self._report(confirmed=True, lifecycle=str(answer.get("lifecycle", "")))
+        return self._report(text=f"not confirmed: {_refusal('estop', answer)}; {self._reached()}")
+
+    def _look_again(self) -> None:
+        """Send the signal to a plant that was not known before, or has been started since."""
+        self.run = next(iter(folders_of_runs(str(self.run.path))), self.run)
+        self.signal()
+        if self.signalled is None:
+            self.signal(self.run.listener())
+
+    def _reached(self) -> str:
+        if self.signalled is None:
+            return "its process is unknown" if self.run.lives() else "it is gone"
+        if not self.signalled.lives(self.run.owner):
+            return f"the plant's process {self.signalled.pid} is gone"
+        return f"process {self.signalled.pid} was sent SIGUSR1 and stops as soon as it runs"
+
+    def _report(self, confirmed: bool = False, lifecycle: str = "", text: str = "") -> Stop:
+        pid, run = self.signalled.pid if self.signalled else 0, self.run
+        return Stop(run.name, str(run.path), pid, self.signalled is not None, confirmed, lifecycle, text)
+
+
+def _refusal(verb: str, answer: Mapping[str, Any]) -> str:
+    return str(answer.get("refused") or answer.get("error") or f"{verb} was answered by {answer}")
+
+
+def _asked(run: Found, node: str, verb: str, timeout_s: float, expires: bool = True) -> dict[str, Any]:
+    """The node's answer. Raises NoAnswer; BusError where its address cannot be used."""
+    try:
+        with Requester(run.path, node) as requester:
+            return requester.ask({"ask": verb}, timeout_s, expires=expires)
+    except (OSError, ValueError) as error:  # no answer in time, or one that cannot be read
+        raise NoAnswer(str(error)) from error
+
+
+def _at_once(work: Callable[[str], Any], names: Iterable[str]) -> dict[str, Any]:
+    """Call `work` with all names at the same time; returns its result or its exception, by name."""
+    results: dict[str, Any] = dict.fromkeys(names)
+
+    def one(name: str) -> None:
+        try:
+            results[name] = work(name)
+        except (OSError, ValueError, RuntimeError) as error:  # no answer, one that cannot be read, or a refusal
+            results[name] = error
+
+    threads = [threading.Thread(target=one, args=(name,)) for name in results]
+    for name, thread in zip(results, threads, strict=True):
+        try:
+            thread.start()
+        except RuntimeError:  # the system has no more threads for this user
+            one(name)
+    for thread in threads:
+        if thread.ident is not None:
+            thread.join()
+    return results
+
+
+# for people
+
+
+def status_text(report: Mapping[str, Any]) -> str:
+    """The result of `status` as a few lines."""
+    lines = [f"{report['run']}  (process {report['pid']})"]
+    nodes: Mapping[str, Mapping[str, Any]] = report["nodes"]
+    for node, stands in nodes.items():
+        pid = report["pids"].get(node)
+        lines.append(f"  {node:<11} {_stands(stands)}{f'   process {pid}' if pid else ''}")
+        lines += [
+            f"  {node:<11} FAULT {each['name']} at t = {each['t']:.3f} s: {each['text']}" for each in _latched(stands)
+        ]
+        lines += [f"  {node:<11} {text}" for text in _preview(stands)]
+        if latency := stands.get("values", {}).get("link_latency"):
+            lines.append(f"  {node:<11} link latency {latency * 1e3:.3f} ms")
+    rows = in_rows({node: gathered(stands.get("values", {})) for node, stands in nodes.items()})
+    lines += [f"  {node:<11} {text}" for node, text in rows]
+    lines += [f"  {node:<11} {text}" for node, stands in nodes.items() if (text := extras(stands.get("values", {})))]
+    for node, stands in nodes.items():
+        counts = {word: n for word, n in stands.get("counts", {}).items() if n}
+        if counts:
+            lines.append(f"  {node:<11} {', '.join(f'{word} {n}' for word, n in sorted(counts.items()))}")
+    return "\n".join(lines)
+
+
+def _stands(stands: Mapping[str, Any]) -> str:
+    """One node's lifecycle, safe state, time and fault in a line."""
+    if "error" in stands:
+        return f"NO ANSWER: {stands['error']}"
+    parts = [str(stands.get("lifecycle", "?"))]
+    if stands.get("safe_state"):
+        parts.append(f"safe state {stands['safe_state']}")
+    if isinstance(stands.get("t"), int | float):
+        parts.append(f"t = {stands['t']:.3f} s")
+    if stands.get("unsafe"):
+        parts.append(f"UNSAFE: {', '.join(stands['unsafe'])}")
+    if stands.get("fault") and not _latched(stands):
+        parts.append(f"FAULT {stands['fault']}: {stands.get('text', '')}")
+    return "   ".join(parts)
+
+
+def _preview(stands: Mapping[str, Any]) -> list[str]:
+    """A line on what arming would send now, for a plant whose run only observes."""
+    if not stands.get("readonly"):
+        return []
+    inputs = ", ".join(f"{name} {value:.4g}" for name, value in stands["would_send"].items())
+    reasons = f" (limited: {', '.join(stands['would_send_reasons'])})" if stands["would_send_reasons"] else ""
+    said = f"arming would send {inputs}{reasons}" if inputs else "no controller answers with an input"
+    return [f"READ ONLY: nothing is sent to the machine; {said}"]
+
+
+def _latched(stands: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The latched faults of a node that lists them, oldest first."""
+    return list(stands.get("faults", ()))

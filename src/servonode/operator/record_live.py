@@ -1,0 +1,108 @@
+"""A recording of a run that is already in progress, by subscribing to it as a viewer does."""
+
+import contextlib
+import os
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from servonode.bus import TOPICS, MessageError, Wanted, decode
+from servonode.bus.topology import publishers
+from servonode.closed_loop.closed_loop import resolve
+from servonode.closed_loop.launch_file import launch_of_table
+from servonode.operator.find_runs import Found
+from servonode.operator.listener import RawListener
+from servonode.operator.raw_inbox import Raw
+from servonode.record.files import opened
+from servonode.record.frame_store import ENTRY, NUMBERS
+from servonode.record.spool import about_block, append, frames_block
+from servonode.record.write import check_library, known_of, write_bag
+
+NICE = 5
+
+
+@dataclass
+class Listened:
+    """What was recorded. missing: messages by topic that were sent, but not read in time."""
+
+    messages: int = 0
+    missing: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+
+
+def record_run(found: Found, file: Path, is_over: Callable[[], bool]) -> Listened:
+    """Record a run until it ends or `is_over`, and make the bag.
+
+    Raises:
+        BusError: the run is not there any more; BagError: the library is missing; OSError: the file cannot be written.
+    """
+    check_library()
+    with contextlib.suppress(OSError):
+        os.nice(NICE)
+    made = Listened()
+    with RawListener(str(found.path), _everything) as listener:
+        listener.wait_open()
+        descriptor, spool = opened(file.resolve())
+        try:
+            _listen(listener, descriptor, is_over, made)
+            ending = {"ended": "recorded by listening", "missing": dict(made.missing)}
+            made.messages = sum(write_bag(descriptor, file, ending)["messages"].values())
+        except OSError as error:
+            kept = f"what was recorded is kept: servonode bag recover {spool}"
+            made.problems.append(f"{file}: cannot be written ({error.strerror}); {kept}")
+            return made
+        finally:
+            os.close(descriptor)
+        if spool is not None:
+            spool.unlink(missing_ok=True)
+    return made
+
+
+def _everything(nodes: Collection[str]) -> Wanted:
+    return publishers(TOPICS, nodes)
+
+
+def _listen(listener: RawListener, descriptor: int, is_over: Callable[[], bool], made: Listened) -> None:
+    """Write to the spool what arrives, as often as it is read."""
+    size = append(descriptor, 0, about_block(_about(listener.registry)))
+    written: Counter[str] = Counter()
+    newest: dict[tuple[int, str], int] = {}
+    for batch in listener.batches():
+        entries: dict[str, list[bytes]] = {}
+        for raw in batch:
+            if _counts(made, newest, raw):
+                entries.setdefault(raw.node, []).append(ENTRY.pack(len(raw.payload), NUMBERS[raw.topic]) + raw.payload)
+        for node, parts in entries.items():
+            content = b"".join(parts)
+            try:
+                size = append(descriptor, size, frames_block(node, written[node], content))
+            except OSError as error:
+                made.problems.append(f"the recording has ended before the run: {error.strerror}")
+                return
+            written[node] += len(content)
+        if is_over():
+            return
+
+
+def _counts(made: Listened, newest: dict[tuple[int, str], int], raw: Raw) -> bool:
+    """Whether a payload is a message of its topic; counts the messages that are missing in front of it."""
+    try:
+        message = decode(raw.topic.encode(), raw.payload)
+    except MessageError:
+        made.missing[f"{raw.node}/{raw.topic}"] += 1
+        return False
+    key = message.src, raw.topic
+    if key in newest:
+        made.missing[f"{raw.node}/{raw.topic}"] += max(message.seq - newest[key] - 1, 0)
+    newest[key] = message.seq
+    return True
+
+
+def _about(registry: dict[str, Any]) -> dict[str, Any]:
+    """The first block of the spool."""
+    stored = registry["launch"]
+    launch = launch_of_table(stored["table"], path=Path(stored["path"]), file=stored["file"])
+    known = known_of(resolve(launch, strict=False))
+    return {"launch": stored, "every": 1, "run": registry["run"], "out": None} | known

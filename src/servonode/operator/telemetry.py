@@ -1,0 +1,121 @@
+"""The telemetry: a helper process that republishes the messages of all nodes at one address, for any viewer.
+
+`python -m servonode.operator.telemetry RUN FOLDER PID SOCKET` serves at a listening socket that it inherits. Each message
+is published as two frames: NODE/TOPIC, and the payload unchanged. It polls the nodes a few tens of times a second, with
+idle processor time, and only the topics that its own subscribers want.
+"""
+
+import contextlib
+import os
+import socket
+import sys
+import time
+from collections import defaultdict
+
+from servonode.bus import BusError, Wanted
+from servonode.bus.publisher import Publisher, Words
+from servonode.bus.topology import NODES
+from servonode.bus.waiter import Waiter
+from servonode.nodes.node_process import call_process
+from servonode.operator.find_runs import Found
+from servonode.operator.listener import START_S, RawListener, give_way
+from servonode.operator.raw_inbox import Raw, RawInbox
+
+NAME = "telemetry"
+WORDS = tuple(f"{node}/{topic}" for node, entry in NODES.items() for topic in entry.publishes)
+POLLS = 50  # polls a second while there are subscribers
+IDLE_S = 0.05  # between two looks at the subscriptions without subscribers
+# how long a topic is read after its last subscriber has left, so that brief changes do not reach the nodes
+KEPT_S = 1.0
+
+
+class Followed(RawListener):
+    """A listener to the run that one launcher has started in a folder, never to another run there."""
+
+    def __init__(self, folder: str, launcher: int) -> None:
+        super().__init__(folder, lambda _: {})
+        self._launcher = launcher
+        self.inbox = RawInbox({}, 0.0)
+
+    def found(self) -> Found:
+        found = super().found()
+        if found.described().get("pid") != self._launcher:
+            raise BusError(f"{found.path} belongs to another run now")
+        return found
+
+    def _connected(self, found: Found, wanted: Wanted) -> RawInbox:  # noqa: ARG002  (what is wanted changes)
+        self.inbox.join(found)
+        return self.inbox
+
+    def hurry(self, pause_s: float = 0.0) -> None:
+        """Look for the run after this many seconds at the latest."""
+        self._look_due = min(self._look_due, time.monotonic() + pause_s)
+
+
+class Telemetry:
+    """Passes the messages of a run on to its subscribers. lifeline: a descriptor, readable when the launcher ends."""
+
+    def __init__(self, publisher: Publisher, run: Followed, lifeline: int) -> None:
+        self._publisher, self._run, self._lifeline = publisher, run, [lifeline]
+        self._waiter = Waiter()
+        self._waiter.serve(publisher.server)
+        self._wanted: dict[str, float] = {}  # the topics that are read, each with the time until which it is
+
+    def serve(self) -> None:
+        """Serve until the run has ended."""
+        run = self._run
+        while self._goes_on():
+            now = time.monotonic()
+            self._want(now, anew=run.look(now))
+            self._pass_on(run.inbox.receive())
+            if not run.registry or run.inbox.missing():
+                run.hurry(START_S)
+            pause = 1 / POLLS if self._wanted else IDLE_S
+            self._waiter.wait(time.monotonic_ns() + round(pause * 1e9), self._lifeline)
+        self._pass_on(run.inbox.receive())
+        self._publisher.server.close()
+
+    def _goes_on(self) -> bool:
+        """Whether to continue: the launcher has not ended the run, or has died and the run lives without it."""
+        if self._lifeline:
+            with contextlib.suppress(BlockingIOError):
+                if os.read(self._lifeline[0], 1):
+                    return False
+                self._lifeline.clear()
+                self._run.hurry()
+                self._run.look(time.monotonic())
+        return bool(self._lifeline) or self._run.alive
+
+    def _want(self, now: float, anew: bool) -> None:
+        """Subscribe to the topics that have subscribers, or had a moment ago. anew: the run has just been found."""
+        wanted = self._wanted | {word: now + KEPT_S for word in WORDS if self._publisher.listened(word)}
+        wanted = {word: until for word, until in wanted.items() if until > now}
+        if anew or wanted.keys() != self._wanted.keys():
+            nodes: dict[str, list[str]] = {node: [] for node in self._run.registry.get("nodes", ())}
+            for node, _, topic in (word.partition("/") for word in wanted):
+                nodes.get(node, []).append(topic)
+            self._run.inbox.want(nodes)
+            self._run.hurry()
+        self._wanted = wanted
+
+    def _pass_on(self, came: list[Raw]) -> None:
+        gathered: dict[bytes, list[bytes]] = defaultdict(list)
+        for each in came:
+            gathered[f"{each.node}/{each.topic}".encode()].append(each.payload)
+        for word, payloads in gathered.items():
+            self._publisher.publish_frames(word, *payloads)
+
+
+def main() -> None:
+    run, folder, launcher, listening = sys.argv[1:]
+    give_way()
+    call_process(NAME, run)
+    os.set_blocking(0, False)
+    opened = socket.socket(fileno=int(listening))
+    opened.setblocking(False)
+    publisher = Publisher(opened, 0, Words(WORDS))
+    Telemetry(publisher, Followed(folder, int(launcher)), 0).serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""Reading a bag, complete or truncated, or the spool that a killed run left."""
+
+import json
+import stat
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from servonode.closed_loop.closed_loop import ClosedLoop, resolve
+from servonode.closed_loop.launch_file import launch_of_table
+from servonode.record.checked import check_about, ending_of, launch_of, message_of, rows_of
+from servonode.record.events import with_events
+from servonode.record.files import SUFFIX, runs_of
+from servonode.record.frames import Recorded, read_frames
+from servonode.record.mcap_records import Records
+from servonode.record.run import Run
+from servonode.record.spool import MAGIC as SPOOL_MAGIC
+from servonode.record.spool import Pieces, SpoolError
+from servonode.record.summary import MAGIC, recognised
+from servonode.record.write import ABOUT, ENDING, LAUNCH, ROWS, BagError, check_library, described
+from servonode.tables import Row, Tabular
+
+
+@dataclass(repr=False)
+class Bag(Tabular):
+    """A recording. about, ending: its metadata, texts by name; ending is empty where the run was killed.
+
+    launch: the launch file's table, path and name. spool: it is no bag yet. damage: what is not whole, in words.
+    """
+
+    file: Path
+    about: dict[str, str]
+    launch: dict[str, Any]
+    pieces: Pieces
+    ending: dict[str, str] = field(default_factory=dict)
+    spool: bool = False
+    damage: list[str] = field(default_factory=list)
+
+    def table(self) -> tuple[str, list[Row]]:
+        """What was recorded, how it ended, what of it is damaged."""
+        about, ended = self.about, "killed: how it ended was not recorded"
+        if self.ending:
+            ended = " ".join(json.loads(self.ending.get("ended", '""')).split()) or "not recorded"
+        rows = [
+            ("run", about["run"]),
+            ("machine", about.get("machine", "")),
+            ("program", about.get("program") or "none"),
+        ]
+        rows += [("mode", about["mode"]), ("ended", ended)] + [("damage", text) for text in self.damage[:3]]
+        return f"Recording {self.file}{' (a spool)' if self.spool else ''}", rows
+
+    def messages(self, topics: Collection[str] = ()) -> Iterator[Recorded]:
+        """All messages, or those of some topics `NODE/WORD`: the sender's monotonic clock [ns], topic, map."""
+        found = (
+            with_events(read_frames(self.file).messages())
+            if self.spool
+            else _messages(Records(self.file, self.damage), self.wall_less_mono)
+        )
+        return (each for each in found if each[1] in topics) if topics else found
+
+    def holds(self, topic: str) -> bool:
+        """Whether there is a message of this topic."""
+        return next(self.messages((topic,)), None) is not None
+
+    @property
+    def wall_less_mono(self) -> int:
+        """What is added to a sender's monotonic clock to have the wall's [ns]."""
+        return int(self.about["wall_ns"]) - int(self.about["mono_ns"])
+
+    def closed_loop(self, overrides: Collection[str] = (), code: bool = True, strict: bool = False) -> ClosedLoop:
+        """What was run, resolved again, with `overrides` (KEY=VALUE); see `resolve`.
+
+        Raises LaunchError, CacheError: it cannot be made again, as of a machine whose file has gone.
+        """
+        table, path, file = (self.launch[word] for word in ("table", "path", "file"))
+        launch = launch_of_table(table, tuple(overrides), name=self.about["run"], path=Path(path), file=file)
+        return resolve(launch, strict=strict, code=code)
+
+    def runs(self, closed_loop: ClosedLoop) -> list[Run]:
+        """The run with all its rows, those of a plant that died and was restarted before it.
+
+        Raises BagError where none was recorded.
+        """
+        if not self.pieces.lives:
+            raise BagError(f"{self.file}: holds no rows: it was recorded by listening, or the run was killed at once")
+        stats = json.loads(self.ending.get("stats", "{}"))
+        faults = json.loads(self.ending.get("faults", "[]"))
+        wall_s = json.loads(self.ending.get("wall_s", "0.0"))
+        return runs_of(closed_loop, self.pieces, wall_s, stats=stats, faults=faults)
+
+
+def read_bag(file: Path) -> Bag:
+    """A recording by its file; by a bag's name also the spool of a run that was killed before it was made.
+
+    Raises:
+        BagError, SpoolError: it is not one, or of another version; OSError: it cannot be read.
+    """
+    spool = Path(f"{file}{SUFFIX}")
+    try:
+        if not file.exists() and spool.exists():
+            file = spool
+        if not stat.S_ISREG(file.stat().st_mode):  # a pipe would be waited for
+            raise BagError(f"{file}: cannot be read (not a regular file); give the .mcap file of a recording")
+        with file.open("rb") as stream:
+            magic = stream.read(len(MAGIC))
+    except OSError as error:
+        raise BagError(f"{file}: cannot be read ({error.strerror}); give the .mcap file of a recording") from error
+    if magic.startswith(SPOOL_MAGIC):
+        return _of_spool(file)
+    if magic != MAGIC:
+        raise BagError(f"{file}: not a recording; give an .mcap file, or the .spool file that a killed run left")
+    check_library()
+    return _of_mcap(file)
+
+
+def _of_spool(file: Path) -> Bag:
+    run = read_frames(file)
+    if "clock" not in run.about:
+        remedy = f"its CSV file is made by servonode recover {file}"
+        raise SpoolError(f"{file}: contains only the rows of a run, no messages; {remedy}")
+    damage = [f"{run.pieces.damaged} bytes are damaged or cut off"] if run.pieces.damaged else []
+    damage += [f"{size} bytes of messages of the {node} are lost in between" for node, size in run.missing.items()]
+    return Bag(file, described(run.about), run.about["launch"], run.pieces, spool=True, damage=damage)
+
+
+def _of_mcap(file: Path) -> Bag:
+    """The bag; its messages are read when they are asked for."""
+    records = Records(file)
+    metadata, attachments = records.described()
+    damage = "".join(f"; {text}" for text in records.damage)
+    known = recognised(file, metadata.get(ABOUT) if LAUNCH in attachments else None, records.library, damage)
+    try:
+        check_about(known)
+        launch = launch_of(attachments[LAUNCH])
+    except ValueError as error:
+        raise BagError(
+            f"{file}: its metadata or {LAUNCH} is damaged ({error}); other MCAP tools may read it"
+        ) from error
+    bag = Bag(file, known, launch, Pieces(), damage=records.damage)
+    try:
+        bag.ending = ending_of(metadata.get(ENDING, {}))
+    except ValueError as error:
+        bag.damage.append(f"how it ended cannot be read ({error})")
+    try:
+        bag.pieces = rows_of(attachments[ROWS]) if ROWS in attachments else bag.pieces
+    except ValueError as error:
+        bag.damage.append(f"its rows cannot be read ({error}); they are left out")
+    return bag
+
+
+def _messages(records: Records, wall_less_mono: int) -> Iterator[Recorded]:
+    for topic, log_time, data in records.messages():
+        try:
+            message = message_of(topic, data)
+        except ValueError as error:
+            records.damaged(f"{topic}: a message does not come from servonode ({error}); such ones are left out")
+            continue
+        yield log_time - wall_less_mono, topic, message

@@ -1,0 +1,401 @@
+"""A finished run: columns by name, the final values, the summary that is printed and drawn."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.errors import NotInstalled
+from servonode.mechanics import rows
+from servonode.mechanics.description import Quantity, packed
+from servonode.mechanics.fault_time import located
+from servonode.mechanics.machine import Machine
+from servonode.plants.record_layout import PlantRecordLayout
+from servonode.record.run_estimate import RunEstimate, estimate_of
+from servonode.tables import Row, Tabular, several, valued
+
+Array = npt.NDArray[np.float64]
+Steps = npt.NDArray[np.int64]
+ROWS = 20_000  # rows a run keeps unless asked for more
+
+
+@dataclass(repr=False)
+class Run(Tabular):
+    """The result of a run. Arrays have one entry per recorded row; `t` [s] is the time of the rows.
+
+    state, input, residual: arrays by name. energy [J]: kinetic plus potential. energy_error [J]: change of
+    energy less the work of inputs and losses, at the end. fault: None, or name, text, t, node of the first one.
+    scale: of each limit of the program, below 1 while it acts; program_state: the program's own states; both as they
+    were at control instants. limits: of each limit, at how many control instants it acted and when first [s].
+    estimate: what the law worked on, where there is an estimator; the residuals are then those that the law saw.
+    goal_t [s]: goal time, which stands while no command acts. state_age [s]: how old each state is; None if simulated.
+    stats: what only a run on processes has (rate, misses, round_trip_s, counts).
+    """
+
+    closed_loop: ClosedLoop
+    control: str
+    t: Array
+    k: Steps
+    state: dict[str, Array]
+    input: dict[str, Array]
+    residual: dict[str, Array]
+    energy: Array
+    work: Array
+    steps: int
+    wall_s: float
+    faults: list[dict[str, Any]] = field(default_factory=list)
+    warnings: dict[str, float] = field(default_factory=dict)
+    residual_max: dict[str, float] = field(default_factory=dict)
+    scale: dict[str, Array] = field(default_factory=dict)
+    program_state: dict[str, Array] = field(default_factory=dict)
+    limits: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    stats: dict[str, Any] = field(default_factory=dict)
+    goal_t: Array = field(default_factory=lambda: np.zeros(0))
+    state_age: Array | None = None
+    estimate: RunEstimate | None = None
+
+    def __post_init__(self) -> None:
+        if not len(self.goal_t):
+            self.goal_t = self.t
+
+    def table(self) -> tuple[str, list[Row]]:
+        """What was run, how it ended, its largest residuals, where the machine stands at the end."""
+        launch, described = self.closed_loop.launch, self.closed_loop.machine.description
+        program = self.closed_loop.control.law.description.name if self.closed_loop.control else "no program"
+        end = float(self.t[-1]) if len(self.t) else 0.0
+        last = [(each, self.state[each.name][-1]) for each in described.state if len(self.t)]
+        rows = [("end", f"t = {end:.6g} s; took {self.wall_s:.3g} s (wall clock)"), ("fault", self._fault_text())]
+        rows += self._residual_rows()
+        rows += [("state at the end", several((valued(each.name, value, each.unit) for each, value in last), 8))]
+        rows += [("warning", f"{text} (from t = {t:.4g} s)") for text, t in list(self.warnings.items())[:3]]
+        if len(self.energy) and not np.isnan(self.work).all():  # the work of an external plant is not measured
+            rows += [("energy check", f"{self.energy_error:.1e} J between energy and work")]
+        rows += [("columns", f"{several(self.columns, most=8)}; {len(self.t)} rows")]
+        return f"Run {launch.name}: {described.name}, {program}, {self.control}", rows
+
+    def _fault_text(self) -> str:
+        if self.fault is None:
+            return "none"
+        more = f" ({len(self.faults) - 1} more in run.faults)" if len(self.faults) > 1 else ""
+        return f"{self.fault['name']} at t = {self.fault['t']:.4g} s: {self.fault['text']}{more}"
+
+    def _residual_rows(self) -> list[Row]:
+        """The largest residuals, as the law saw them, and as they truly were where it saw an estimate."""
+        units = {each.name: each.unit for each in self.closed_loop.residuals}
+        found = {"largest residual": self.residual_max}
+        found |= {"true residual": self.estimate.residual_max} if self.estimate is not None else {}
+        return [
+            (word, several(valued(name, value, units[name]) for name, value in largest.items()))
+            for word, largest in found.items()
+            if largest
+        ]
+
+    @property
+    def fault(self) -> dict[str, Any] | None:
+        return self.faults[0] if self.faults else None
+
+    @property
+    def energy_error(self) -> float:
+        """The largest |E(t) - E(0) - work(t)| over the rows [J]."""
+        if not len(self.energy):
+            return 0.0
+        with np.errstate(invalid="ignore"):  # inf - inf where the motion escaped
+            return float(np.max(np.abs(self.energy - self.energy[0] - self.work)))
+
+    @property
+    def inputs(self) -> Array:
+        """The inputs as one array (n_tau, rows)."""
+        return np.array(list(self.input.values())).reshape(len(self.input), len(self.t))
+
+    def outputs(self) -> dict[str, Array]:
+        """Contact forces and other monitored values of every row, by name."""
+        machine = self.closed_loop.machine
+        names = [each.name for each in machine.description.outputs]
+        x = np.zeros((len(self.t), machine.n_state + 1))
+        x[:, :-1] = np.array(list(self.state.values())).T
+        table = rows.monitored(machine, self.t, x, np.ascontiguousarray(self.inputs.T))
+        return {name: table[:, j] for j, name in enumerate(names)}
+
+    @cached_property
+    def watched(self) -> dict[str, Array]:
+        """What the program watches, at every row, by name."""
+        control = self.closed_loop.control
+        if control is None or not control.law.description.watches:
+            return {}
+        own = np.array(list(self.program_state.values())).reshape(len(self.program_state), len(self.t)).T
+        states = np.array(list(self.state.values())).T
+        rows_of_it = zip(self.goal_t.tolist(), states, own, strict=True)
+        table = np.array([control.law.watched(t, x.copy(), control.goal(t, y)) for t, x, y in rows_of_it])
+        names = [each.name for each in control.law.description.watches]
+        return {name: table[:, j] for j, name in enumerate(names)}
+
+    def targets(self) -> dict[str, Array]:
+        """Position of each target at every row, by name; not a number where it came over a topic."""
+        signals = self.closed_loop.targets
+        table = signals.table(self.goal_t)[:, signals.positions]
+        table[:, [signals.names.index(each.name) for each in self.closed_loop.live]] = np.nan
+        return {name: table[:, j] for j, name in enumerate(signals.names)}
+
+    def final(self) -> dict[str, Any]:
+        """The object that `--json` prints: values at the final time, fault, counts."""
+
+        def last(columns: Mapping[str, Array]) -> dict[str, Any]:
+            return {name: plain(column[-1]) for name, column in columns.items() if len(column)}
+
+        machine = self.closed_loop.machine
+        x = machine.state(last(self.state))
+        u = np.array([self.input[name][-1] for name in machine.description.input_names])
+        t = float(self.t[-1])
+        outputs = {name: plain(value) for name, value in machine.outputs(t, x, u).items()}
+        return {
+            "t": t,
+            "state": packed(machine.description.layout, list(last(self.state).values())),
+            "input": last(self.input),
+            "residual": last(self.residual),
+            "output": outputs,
+            "program_state": last(self.program_state),
+            **({"watched": last(self.watched)} if self.watched else {}),
+            "energy": plain(self.energy[-1]),
+            "fault": self.fault,
+            "steps": self.steps,
+            "wall_s": self.wall_s,
+            "residual_max": {name: plain(value) for name, value in self.residual_max.items()},
+            "energy_error": plain(self.energy_error),
+            "limits": self.limits,
+            "warnings": self.warnings,
+            **self._estimated(),
+            **self.stats,
+        }
+
+    def _estimated(self) -> dict[str, Any]:
+        if self.estimate is None:
+            return {}
+        found = self.estimate
+        largest = {name: plain(value) for name, value in found.residual_max.items()}
+        known = {"true_residual_max": largest, "nees": found.nees_mean, "nis": found.nis_mean}
+        return {"estimate": known | ({"rejected": found.rejected_total} if found.rejected else {})}
+
+    @property
+    def units(self) -> dict[str, str]:
+        """The unit of each column of `columns`, by its name."""
+        description, control = self.closed_loop.machine.description, self.closed_loop.control
+        quantities = dict(zip(description.columns, (each.unit for each in description.state), strict=True))
+        quantities |= {each.name: each.unit for each in description.inputs}
+        quantities |= {f"residual_{each.name}": each.unit for each in self.closed_loop.residuals}
+        if control:
+            quantities |= {f"scale_{each.name}": "1" for each in control.law.description.limits}
+            quantities |= {each.name: each.unit for each in control.law.description.states}
+            quantities |= {each.name: each.unit for each in control.law.description.watches}
+        quantities |= self._estimate_units()
+        return {"t": "s", **quantities, "energy": "J", **dict.fromkeys(self._stamps, "s")}
+
+    def _estimate_units(self) -> dict[str, str]:
+        if self.estimate is None:
+            return {}
+        description = self.closed_loop.machine.description
+        units = dict(zip(description.columns, (each.unit for each in description.state), strict=True))
+        found = {f"{word}_{name}": unit for word in ("estimate", "std") for name, unit in units.items()}
+        residuals = {f"true_residual_{each.name}": each.unit for each in self.closed_loop.residuals}
+        return {name: (found | residuals).get(name, "1") for name in self.estimate.columns}
+
+    @property
+    def columns(self) -> dict[str, Array]:
+        """All rows by column: t, states, inputs, `residual_NAME`, `scale_LIMIT`, program states, watches, energy.
+
+        Then `goal_t` where goal time stood for a while, and `state_age` of a machine behind a link.
+        """
+        residuals = {f"residual_{name}": values for name, values in self.residual.items()}
+        states = dict(zip(self.closed_loop.machine.description.columns, self.state.values(), strict=True))
+        scales = {f"scale_{name}": values for name, values in self.scale.items()}
+        more = {
+            **residuals,
+            **scales,
+            **self.program_state,
+            **self.watched,
+            **(self.estimate.columns if self.estimate else {}),
+        }
+        return {"t": self.t, **states, **self.input, **more, "energy": self.energy, **self._stamps}
+
+    @property
+    def _stamps(self) -> dict[str, Array]:
+        """Times beside t, where they say something."""
+        stamps = {"goal_t": self.goal_t} if np.any(self.goal_t != self.t) else {}
+        return stamps | ({"state_age": self.state_age} if self.state_age is not None else {})
+
+    def to_dataframe(self) -> Any:
+        """The columns as a pandas DataFrame with index t [s]; `.attrs["units"]` has the units.
+
+        Raises:
+            NotInstalled (an ImportError): pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError:
+            raise NotInstalled("to_dataframe() needs pandas: pip install pandas, or use run.columns") from None
+        frame = pd.DataFrame(self.columns).set_index("t")
+        frame.attrs["units"] = self.units
+        return frame
+
+    def write_csv(self, file: Path, every: int = 1) -> None:
+        """Write t, states, inputs, residuals and energy, every `every`-th row, all digits.
+
+        A file is written whole or not at all: one that stands there is not touched before. OSError where it cannot be.
+        """
+        if file.exists() and not file.is_file():
+            self._write_csv(file, every)  # a device, a pipe
+            return
+        file = file.resolve()
+        draft = file.with_name(f"{file.name}.part")
+        try:
+            self._write_csv(draft, every)
+            draft.replace(file)
+        except BaseException:
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
+            raise
+
+    def _write_csv(self, file: Path, every: int) -> None:
+        columns = self.columns
+        with file.open("w", encoding="utf-8") as stream:
+            stream.write(",".join(columns) + "\n")
+            for row in zip(*(column[::every] for column in columns.values()), strict=True):
+                stream.write(",".join(repr(float(value)) for value in row) + "\n")
+
+
+def default_every(closed_loop: ClosedLoop) -> int:
+    """Steps per recorded row: at most ROWS rows, on control instants where there are any."""
+    launch = closed_loop.launch
+    unit = launch.steps_per_period or 1
+    periods = -(-launch.steps // unit)
+    return unit * max(1, -(-periods // ROWS))
+
+
+def plain(value: float) -> float | str:
+    """A float for JSON; non-finite ones as text, which JSON cannot carry as numbers."""
+    number = float(value)
+    return number if np.isfinite(number) else str(number)
+
+
+def run_of_rows(closed_loop: ClosedLoop, control: str, table: Array, answers: Array, wall_s: float, **more: Any) -> Run:
+    """A Run from the plant's table of rows (see `PlantRecordLayout`) and the controller's (see `RecordLayout`).
+
+    What the controller computed stands at control instants; between them the last one is repeated.
+    """
+    machine, step_s = closed_loop.machine, closed_loop.launch.step_ns / 1e9
+    part = PlantRecordLayout.of(machine.description)
+    k = table[:, part.step][:, 0].astype(np.int64)
+    t = k * closed_loop.launch.step_ns / 1e9
+    residuals, scales, states = _answered(closed_loop, answers)
+    x, u = np.ascontiguousarray(table[:, part.x]), np.ascontiguousarray(table[:, part.inputs])
+    if table.shape[1] == part.size:
+        more["goal_t"] = table[:, part.goal_step][:, 0] * closed_loop.launch.step_ns / 1e9
+        if not closed_loop.driver.simulated and control != "sampled":
+            more["state_age"] = table[:, part.age][:, 0]
+    held = _stabilised(machine, t, x)
+    largest = {name: float(np.max(np.abs(values), initial=0.0)) for name, values in held.items()}
+    more["residual_max"] = largest | more.get("residual_max", {})
+    if closed_loop.estimation is not None:
+        recorded = dict(zip(closed_loop.answer_columns, answers.T, strict=True))
+        known = _held(k, answers, {name: recorded[name] for name in closed_loop.estimation.columns})
+        goal_t, own = more.get("goal_t", t), _held(k, answers, states)
+        truth = None if closed_loop.device_estimate and control != "sampled" else np.ascontiguousarray(x)
+        more["estimate"] = estimate_of(closed_loop, known, goal_t, truth, own)
+    more.setdefault("warnings", _warnings(machine, t, x, u) | _faults_let_pass(closed_loop, k, x, u))
+    return Run(
+        closed_loop=closed_loop,
+        control=control,
+        t=t,
+        k=k,
+        state=dict(zip(machine.description.state_names, table[:, part.state].T, strict=True)),
+        input=dict(zip(machine.description.input_names, table[:, part.inputs].T, strict=True)),
+        residual=held | _held(k, answers, residuals),
+        scale=_held(k, answers, scales),
+        program_state=_held(k, answers, states),
+        limits={name: _acted(answers, scale, step_s) for name, scale in scales.items()},
+        energy=rows.energies(machine, t, x),
+        work=table[:, part.work][:, 0],
+        wall_s=wall_s,
+        steps=int(k[-1]) if len(k) else 0,
+        **more,
+    )
+
+
+def largest_residuals(closed_loop: ClosedLoop, answers: Array) -> dict[str, float]:
+    """The largest magnitude of each residual of the program over the controller's rows."""
+    residuals, *_ = _answered(closed_loop, answers)
+    return {name: float(np.max(np.abs(values), initial=0.0)) for name, values in residuals.items()}
+
+
+def _answered(closed_loop: ClosedLoop, answers: Array) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
+    """The program's residuals, its limits' scales and its own states: columns of the controller's rows, by name."""
+    if closed_loop.control is None:
+        return {}, {}, {}
+    law, part = closed_loop.control.law.description, closed_loop.control.law.record_layout
+
+    def named(quantities: Sequence[Quantity], columns: slice) -> dict[str, Array]:
+        return dict(zip((each.name for each in quantities), answers[:, columns].T, strict=True))
+
+    return named(law.residuals, part.residuals), named(law.limits, part.scales), named(law.states, part.states)
+
+
+def _stabilised(machine: Machine, t: Array, xs: Array) -> dict[str, Array]:
+    """The residuals of the constraints that the machine itself holds by reactions, at each kernel state (rows, n_x)."""
+    described = machine.description
+    if not described.stabilised:
+        return {}
+    table = rows.residuals(machine, t, xs)
+    return {each.name: table[:, len(described.constraints) + i] for i, each in enumerate(described.stabilised)}
+
+
+def _faults_let_pass(closed_loop: ClosedLoop, k: Steps, xs: Array, us: Array) -> dict[str, float]:
+    """The machine's fault that was met first and, as the launch file wants, did not end the run, with its time.
+
+    Located where no input changes between the rows, else the first row at which it is met.
+    """
+    machine, launch = closed_loop.machine, closed_loop.launch
+    if launch.plant.safety.faults or not machine.description.faults:
+        return {}
+    integrator, step_ns = launch.plant.integrator, launch.step_ns
+    watch = None if closed_loop.control else machine.watcher(integrator)
+    last, instants = np.zeros(machine.n_state + 1), k.tolist()
+    for i, (row, u) in enumerate(zip(xs, us, strict=True)):
+        x = row.copy()
+        text = machine.fault(instants[i] * step_ns / 1e9, x)
+        if text:
+            return {text: instants[i] * step_ns / 1e9}
+        steps = instants[i + 1] - instants[i] if watch and i + 1 < len(instants) else 0
+        made = watch(instants[i], steps, step_ns, x, last, u, machine.c) if watch and steps else 0
+        if made:
+            t, text = located(machine, integrator, step_ns, instants[i] + made - 1, last, u)
+            return {text: t}
+    return {}
+
+
+def _warnings(machine: Machine, t: Array, x: Array, u: Array) -> dict[str, float]:
+    """The machine's warnings with the first recorded time at which each holds, in the order of time."""
+    described = machine.description
+    margins = rows.monitored(machine, t, x, u)[:, len(described.outputs) :]
+    first: list[tuple[int, str]] = []
+    for warning, margin in zip(described.warnings, margins.T, strict=True):
+        met = margin > 0 if warning.strict else margin >= 0
+        first += [(int(np.argmin(met)), warning.text)] if not met.all() else []
+    return {text: float(t[i]) for i, text in sorted(first, key=lambda found: found[0])}
+
+
+def _acted(answers: Array, scale: Array, step_s: float) -> dict[str, float | None]:
+    """At how many control instants a limit acted, and when first [s]."""
+    acting = scale < 1.0
+    first = float(answers[int(np.argmax(acting)), 0]) * step_s if acting.any() else None
+    return {"instants": int(acting.sum()), "first": first}
+
+
+def _held(k: Steps, answers: Array, columns: Mapping[str, Array]) -> dict[str, Array]:
+    """The newest answer's values at each row; NaN before the first."""
+    index = np.searchsorted(answers[:, 0], k, side="right") - 1
+    return {name: np.append(values, np.nan)[index] for name, values in columns.items()}

@@ -1,0 +1,182 @@
+"""A bag: the MCAP file of a run, made of its spool.
+
+Messages are JSON with JSON Schemas, which PlotJuggler, Foxglove and every MCAP library read. In front of them stand
+what the run was (metadata `servonode`), its launch file as resolved and its rows, as attachments: a file that was cut
+off keeps them.
+"""
+
+import errno
+import io
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from glob import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from servonode.bus import TOPICS
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.launch_text import table_text
+from servonode.errors import ServonodeError
+from servonode.record.events import with_events
+from servonode.record.files import BagMaker, clocks
+from servonode.record.frames import SpooledRun, read_frames
+from servonode.record.provenance import provenance
+from servonode.record.schemas import schemas
+from servonode.record.spool import Pieces
+from servonode.version import VERSION
+
+if TYPE_CHECKING:
+    from mcap.writer import Writer
+
+FORMAT = 1
+CHUNK = 1 << 18  # bytes, before they are packed: what one damaged byte costs
+ABOUT, ENDING = "servonode", "servonode_ending"  # names of metadata
+LAUNCH, ROWS = "launch.json", "rows.npz"  # names of attachments
+_to_json = msgspec.json.Encoder().encode
+
+
+class BagError(ServonodeError, ValueError):
+    """A recording that cannot be made, read or used; the text says why."""
+
+
+def bag_of(closed_loop: ClosedLoop, file: Path) -> BagMaker:
+    """The recording of a run for its launcher. BagError where the library that writes it is not installed."""
+    check_library()
+    return BagMaker(file, known_of(closed_loop), write_bag)
+
+
+def known_of(closed_loop: ClosedLoop) -> dict[str, Any]:
+    """What a spool has to say of its run, so that a bag can be made of it; the clocks are those of now."""
+    return {"topics": list(TOPICS), "clock": clocks(), "made_by": provenance(), "schemas": schemas(closed_loop)}
+
+
+def check_library() -> None:
+    """BagError unless the MCAP library is installed."""
+    try:
+        import mcap.writer  # noqa: F401
+    except ImportError as error:
+        raise BagError(f'recordings need the library mcap ({error}); pip install "mcap>=1.2"') from error
+
+
+def write_bag(spool: Path | int, file: Path, ending: dict[str, Any]) -> dict[str, Any]:
+    """Make a bag of a spool, whole or not at all; how many messages it has by topic, and what is missing.
+
+    ending: how the run ended.
+
+    Raises:
+        SpoolError: it is no spool, or of another version; BagError: it holds no messages; OSError: the bag cannot be
+        written.
+    """
+    run = read_frames(spool)
+    if "schemas" not in run.about:
+        raise BagError(f"{spool}: holds rows alone, no messages; give the spool of a run with --record")
+    missing = {"missing_bytes": dict(run.missing), "damaged_bytes": run.pieces.damaged}
+    with new_file(file) as stream:
+        counts = _write(run, stream, ending | {name: value for name, value in missing.items() if value})
+    return {"messages": counts, **missing}
+
+
+@contextmanager
+def new_file(file: Path) -> Iterator[io.BufferedWriter]:
+    """A file to write, which is there whole or not at all, and takes the place of none.
+
+    Raises OSError where it cannot be written, FileExistsError where another has been made meanwhile.
+    """
+    _remove_drafts(file)
+    draft = file.with_name(f"{file.name}.{os.getpid()}.part")  # two processes may make a file of one name
+    try:
+        with draft.open("wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        _place(draft, file)
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def _remove_drafts(file: Path) -> None:
+    """Remove what processes that were killed have left of a file of this name."""
+    for draft in file.parent.glob(f"{escape(file.name)}.*.part"):
+        pid = draft.name.rsplit(".", 2)[1]
+        if pid.isdecimal() and not Path(f"/proc/{pid}").exists():
+            with suppress(OSError):
+                draft.unlink()
+
+
+def _place(draft: Path, file: Path) -> None:
+    try:
+        os.link(draft, file)  # unlike a renaming it never replaces
+    except FileExistsError:
+        raise
+    except OSError as error:  # no links in this file system
+        if file.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(file)) from error
+        draft.replace(file)
+
+
+def _write(run: SpooledRun, stream: io.BufferedWriter, ending: dict[str, Any]) -> dict[str, int]:
+    from mcap.writer import Writer
+
+    about = run.about
+    wall_less_mono = about["clock"]["wall_ns"] - about["clock"]["mono_ns"]
+    writer = Writer(stream, chunk_size=CHUNK)
+    writer.start(library=f"servonode {VERSION}")
+    writer.add_metadata(ABOUT, described(about))
+    begin = about["clock"]["wall_ns"]
+    for name, kind, data in _attachments(run.pieces):
+        writer.add_attachment(begin, begin, name, kind, data)
+    channels = _channels(writer, about["schemas"])
+    counts = dict.fromkeys(channels, 0)
+    for mono, topic, message in with_events(run.messages()):
+        at = wall_less_mono + mono
+        counts[topic] += 1
+        writer.add_message(channels[topic], at, _to_json(message), at, message.get("seq", counts[topic] - 1) % 2**32)
+    writer.add_metadata(ENDING, {name: json.dumps(value) for name, value in ending.items()})
+    writer.finish()
+    return counts
+
+
+def described(about: dict[str, Any]) -> dict[str, str]:
+    """What a bag's metadata says of its run; all values are texts."""
+    table, made_by = about["launch"]["table"], about["made_by"]
+    return {
+        "format": str(FORMAT),
+        "run": about["run"],
+        "machine": table["plant"]["machine"],
+        "program": table.get("controller", {}).get("program", ""),
+        "mode": table["run"]["mode"],
+        "seed": str(table["run"]["seed"]),
+        "every": str(about["every"]),
+        "wall_ns": str(about["clock"]["wall_ns"]),
+        "mono_ns": str(about["clock"]["mono_ns"]),
+        **{name: value if isinstance(value, str) else json.dumps(value) for name, value in made_by.items()},
+    }
+
+
+def _attachments(pieces: Pieces) -> Iterator[tuple[str, str, bytes]]:
+    """Name, media type and content of each."""
+    launch = pieces.about["launch"]
+    yield LAUNCH, "application/json", json.dumps(launch, indent=1).encode()
+    yield "launch.toml", "application/toml", table_text(launch["table"]).encode()
+    if pieces.lives:
+        arrays: dict[str, Any] = {f"{node}_columns": np.array(names) for node, names in pieces.columns.items()}
+        for node, names in pieces.columns.items():
+            arrays |= {f"{node}_life{life}": pieces.rows(node, life, len(names)) for life in pieces.lives}
+        packed = io.BytesIO()
+        np.savez_compressed(packed, **arrays)
+        yield ROWS, "application/x-npz", packed.getvalue()
+
+
+def _channels(writer: "Writer", known: dict[str, Any]) -> dict[str, int]:
+    """The channel of each topic."""
+    channels = {}
+    for topic, schema in known.items():
+        number = writer.register_schema(schema["title"], "jsonschema", json.dumps(schema).encode())
+        channels[topic] = writer.register_channel(topic, "json", number)
+    return channels
