@@ -18,15 +18,7 @@ REASONS = ("topic", "frames", "length", "malformed", "missing", "type", "non_fin
 _FIXMAP_END = b"\x8f"  # first byte of a map with 15 keys; larger maps carry their size in the bytes after
 _FLOAT_BOUND = "Expected `float` "  # "... <= 1.0"; for a wrong type: "Expected `float`, got `str`"
 _OTHER_BOUNDS = ("Expected `int` ", *(f"Expected `{kind}` of length" for kind in ("str", "array", "object")))
-_WIDER = {
-    wire.Number: wire.WideNumber,
-    wire.Values: wire.WideValues,
-    wire.Vectors: wire.WideVectors,
-    wire.Extra: wire.WideExtra,
-    wire.Readings: wire.WideReadings,
-    wire.Goal: wire.WideGoal,
-    wire.Std: wire.WideStd,
-}
+_WIDER = {kind: about.wide for kind, about in wire.KINDS.items() if about.wide is not None}
 
 
 class MessageError(ServonodeError, ValueError):

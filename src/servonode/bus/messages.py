@@ -6,9 +6,9 @@ in C while it reads: NaN and infinity fail the comparison and never become a mes
 """
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 EXACT = 2**53  # largest integer up to which every integer is also a float64, so that viewers read ids exactly
 LARGEST = 1.7976931348623157e308  # largest finite float64
@@ -53,8 +53,41 @@ WideStd = WideValues | UnsetType
 WideReadings = Annotated[dict[ExtraName, WideNumbers], Meta(max_length=MAX_EXTRA)] | UnsetType
 WideVectors = Annotated[dict[Text, _Integer | _Finite | WideNumbers], Meta(max_length=MAX_ITEMS)]
 
+Mode = Literal["realtime", "lockstep"]
 Texts = Annotated[list[Text], Meta(max_length=MAX_ITEMS)]
 Counts = Annotated[dict[Text, Count], Meta(max_length=MAX_ITEMS)]
+
+
+class Kind(NamedTuple):
+    """One type of field: its name for people, what the decoder takes instead for large numbers, its JSON Schema."""
+
+    text: str
+    schema: dict[str, Any]
+    wide: Any = None  # None: the type itself
+
+
+_NUMBERS_BY_NAME: dict[str, Any] = {"type": "object", "additionalProperties": {"type": "number"}}
+_NUMBER_LIST: dict[str, Any] = {"type": "array", "items": {"type": "number"}}
+_INTEGER_SCHEMA: dict[str, Any] = {"type": "integer"}
+_TEXT_SCHEMA: dict[str, Any] = {"type": "string"}
+KINDS: dict[Any, Kind] = {  # of every field of every message, without its description
+    Number: Kind("number", {"type": "number"}, WideNumber),
+    Values: Kind("numbers by name", _NUMBERS_BY_NAME, WideValues),
+    Vectors: Kind("numbers or lists by name", {"type": "object"}, WideVectors),
+    Extra: Kind("numbers by name", _NUMBERS_BY_NAME, WideExtra),
+    Readings: Kind("lists of numbers by name", {"type": "object", "additionalProperties": _NUMBER_LIST}, WideReadings),
+    Std: Kind("numbers by name", _NUMBERS_BY_NAME, WideStd),
+    Goal: Kind("list of numbers", _NUMBER_LIST, WideGoal),
+    Text: Kind("text", _TEXT_SCHEMA),
+    Texts: Kind("texts", {"type": "array", "items": _TEXT_SCHEMA}),
+    Count: Kind("whole number", _INTEGER_SCHEMA),
+    CountOrNone: Kind("whole number", _INTEGER_SCHEMA),
+    StartId: Kind("whole number", _INTEGER_SCHEMA),
+    Nanoseconds: Kind("whole number", _INTEGER_SCHEMA),
+    Counts: Kind("whole numbers by name", {"type": "object", "additionalProperties": _INTEGER_SCHEMA}),
+    Mode: Kind("text", _TEXT_SCHEMA),
+    bool: Kind("flag", {"type": "boolean"}),
+}
 
 
 def what(sentence: str, unit: str = "") -> Meta:
@@ -89,6 +122,28 @@ class Lifecycle(StrEnum):
     def published(self) -> "Lifecycle":
         """The state that a status message shows."""
         return Lifecycle.INACTIVE if self is Lifecycle.ARMING else self
+
+
+KINDS[Lifecycle] = Kind("text", _TEXT_SCHEMA)
+
+
+class Field(NamedTuple):
+    """A field of a message, for people, viewers and schemas."""
+
+    name: str
+    kind: Kind
+    unit: str
+    what: str
+
+
+def fields_of(message: type[Struct]) -> list[Field]:
+    """The fields of a message in their order; KeyError for a type that KINDS lacks."""
+    found = []
+    for each in structs.fields(message):
+        about = next((m for m in getattr(each.type, "__metadata__", ()) if m.description), Meta(description=""))
+        unit = (about.extra or {}).get("unit", "")
+        found.append(Field(each.name, KINDS[plain(each.type)], unit, about.description or ""))
+    return found
 
 
 # gc=False: a message holds only numbers, texts and maps of them, so it can never be part of a cycle.
@@ -176,7 +231,7 @@ class Setup(Message, frozen=True, kw_only=True, gc=False):
     """The description of the run that begins at plant step `k`, for a device; docs/reference/protocol.md."""
 
     machine: Annotated[Text, what("the machine's name")]
-    mode: Annotated[Literal["realtime", "lockstep"], what("the clock of the run")]
+    mode: Annotated[Mode, what("the clock of the run")]
     step: Annotated[Number, what("the length of a plant step", "s")]
     period: Annotated[Number, what("the time between two control instants; 0: there is no controller", "s")]
     speed: Annotated[Number, what("plant seconds per second of wall-clock time")]

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from servonode.bus.topology import NODES
 from servonode.errors import ServonodeError
 
 if TYPE_CHECKING:
     from servonode.bus import Message
     from servonode.operator.listener import RawListener
 
+*_OTHERS, _LAST = sorted({topic for node in NODES.values() for topic in node.publishes})
 WHICH = (
-    "TOPIC is applied, command, report, state, status or target, or NODE/TOPIC for that of one node. RUN is the name "
+    f"TOPIC is {', '.join(_OTHERS)} or {_LAST}, or NODE/TOPIC for that of one node. RUN is the name "
     "or the folder of a run in progress. Without RUN, the command takes your only run."
 )
 

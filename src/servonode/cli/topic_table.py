@@ -4,29 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from msgspec import Meta, structs
-
 from servonode.bus import TOPICS
-from servonode.bus import messages as wire
-from servonode.bus.messages import plain
+from servonode.bus.messages import fields_of
 from servonode.bus.topology import NODES, readers
-
-KINDS: dict[Any, str] = {
-    wire.Number: "number",
-    wire.Values: "numbers by name",
-    wire.Vectors: "numbers or lists by name",
-    wire.Extra: "numbers by name",
-    wire.Readings: "lists of numbers by name",
-    wire.Text: "text",
-    wire.Texts: "texts",
-    wire.Count: "whole number",
-    wire.CountOrNone: "whole number",
-    wire.StartId: "whole number",
-    wire.Nanoseconds: "whole number",
-    wire.Counts: "whole numbers by name",
-    wire.Lifecycle: "text",
-    bool: "flag",
-}
 
 
 @dataclass(frozen=True)
@@ -47,14 +27,10 @@ class TopicEntry:
 
     def fields(self) -> list[dict[str, str]]:
         """Name, kind, unit and meaning of each field."""
-        return [_field(each) for each in structs.fields(TOPICS[self.topic])]
-
-
-def _field(info: structs.FieldInfo) -> dict[str, str]:
-    kind = plain(info.type)
-    about = next((each for each in getattr(info.type, "__metadata__", ()) if each.description), Meta(description=""))
-    words = {"kind": KINDS.get(kind, "text"), "unit": (about.extra or {}).get("unit", "")}
-    return {"name": info.name, **words, "what": about.description or ""}
+        return [
+            {"name": each.name, "kind": each.kind.text, "unit": each.unit, "what": each.what}
+            for each in fields_of(TOPICS[self.topic])
+        ]
 
 
 def table(nodes: Iterable[str] | None) -> list[TopicEntry]:

@@ -1,8 +1,8 @@
 """The telemetry: a helper process that republishes the messages of all nodes at one address, for any viewer.
 
-`python -m servonode.operator.telemetry RUN FOLDER PID SOCKET` serves at a listening socket that it inherits. Each message
-is published as two frames: NODE/TOPIC, and the payload unchanged. It polls the nodes a few tens of times a second, with
-idle processor time, and only the topics that its own subscribers want.
+`python -m servonode.operator.telemetry RUN FOLDER PID SOCKET` serves at a listening socket that it inherits. Each
+message is published as two frames: NODE/TOPIC, and the payload unchanged. It polls the nodes a few tens of times a
+second, with idle processor time, and only the topics that its own subscribers want.
 """
 
 import contextlib

@@ -1,122 +1,69 @@
 """JSON Schemas of the messages of a run: the names of its states, inputs and goals, each with its unit."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from servonode.bus import TOPICS
+from servonode.bus.messages import Field, fields_of
 from servonode.bus.topology import NODES, nodes_of
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.mechanics.description import packed
+from servonode.mechanics.description import Quantity, packed
 from servonode.record.events import EVENTS
 
 Schema = dict[str, Any]
-_INTEGER: Schema = {"type": "integer"}
 _TEXT: Schema = {"type": "string"}
-_FLAG: Schema = {"type": "boolean"}
-_VALUES: Schema = {"type": "object", "additionalProperties": {"type": "number"}}
-
-
-def _number(unit: str, what: str = "") -> Schema:
-    text = f"{what} [{unit}]".strip()
-    return {"type": "number", "description": text}
-
-
-def _object(properties: dict[str, Schema], title: str = "") -> Schema:
-    schema: Schema = {"type": "object", "properties": properties}
-    return {"title": title, **schema} if title else schema
-
-
-_READINGS: Schema = {
-    "type": "object",
-    "description": "of sensors by name: step of measuring, value, step, value, ...",
-    "additionalProperties": {"type": "array", "items": {"type": "number"}},
-}
-_HEADER: dict[str, Schema] = {
-    "t": _number("s", "plant time"),
-    "seq": {**_INTEGER, "description": "number of the message at its sender, per topic"},
-    "run": {**_INTEGER, "description": "the plant's start id"},
-    "k": {**_INTEGER, "description": "plant step"},
-    "mono": {**_INTEGER, "description": "the sender's monotonic clock [ns]"},
-    "node": _TEXT,
-    "src": {**_INTEGER, "description": "the sender's start id"},
-}
-_EVENT = _object({"t": _number("s", "plant time"), "node": _TEXT, "event": _TEXT, "text": _TEXT}, "servonode.Event")
 
 
 def schemas(closed_loop: ClosedLoop) -> dict[str, Schema]:
     """The schema of each topic `NODE/WORD` of a run, and of its events."""
-    words = {word: _schema(word, closed_loop) for word in TOPICS}
+    named = _named(closed_loop)
     nodes = nodes_of(closed_loop.control is not None)
-    return {f"{node}/{word}": words[word] for node in nodes for word in NODES[node].publishes} | {EVENTS: _EVENT}
+    topics = {f"{node}/{word}": _schema(word, named) for node in nodes for word in NODES[node].publishes}
+    event = {"t": _number("s", "plant time"), "node": _TEXT, "event": _TEXT, "text": _TEXT}
+    return topics | {EVENTS: {"title": "servonode.Event", **_object(event)}}
 
 
-def _schema(word: str, closed_loop: ClosedLoop) -> Schema:
+def _schema(word: str, named: dict[str, Schema]) -> Schema:
+    kind = TOPICS[word]
+    properties = {each.name: named.get(f"{word}.{each.name}") or _field(each) for each in fields_of(kind)}
+    return {"title": f"servonode.{kind.__name__}", **_object(properties)}
+
+
+def _field(field: Field) -> Schema:
+    """The schema of a field whose names, if it has any, are not known before the run."""
+    text = f"{field.what} [{field.unit}]" if field.unit else field.what
+    return {**field.kind.schema, "description": text}
+
+
+def _named(closed_loop: ClosedLoop) -> dict[str, Schema]:
+    """The fields, as TOPIC.FIELD, whose names a run knows before it starts."""
     described = closed_loop.machine.description
-    inputs = _object({each.name: _number(each.unit, each.description) for each in described.inputs})
-    more: dict[str, dict[str, Schema]] = {
-        "state": {
-            "state": _object(_packed(closed_loop)),
-            "input": inputs,
-            "control": {**_FLAG, "description": "a control instant: a command is expected"},
-            "final": _FLAG,
-            "applied_seq": _INTEGER,
-            "goal_k": {**_INTEGER, "description": "plant step to which the goal belongs; -1: k"},
-            "age": _number("s", "age of the measured values"),
-            "latency": _number("s", "measured time from here until an input acts; 0: not measured"),
-            "extra": _VALUES,
-            "readings": _READINGS,
-        },
-        "command": {
-            "re": {**_INTEGER, "description": "seq of the state it answers"},
-            "target_seq": _INTEGER,
-            "input": inputs,
-            "fault": _TEXT,
-            "goal": {
-                "type": "array",
-                "description": "that the law used, where the machine's firmware has the same law",
-                "items": {"type": "number"},
-            },
-        },
-        "applied": {
-            "input": inputs,
-            "desired": inputs,
-            "re": _INTEGER,
-            "reasons": {"type": "array", "items": _TEXT},
-            "repeats": _INTEGER,
-            "until": _INTEGER,
-            "state_seq": _INTEGER,
-            "final": _FLAG,
-        },
-        "target": {"target": _object({name: {"type": "number"} for name in closed_loop.targets.entries})},
-        "report": {
-            "residual": _object({each.name: _number(each.unit, each.description) for each in closed_loop.residuals}),
-            "condition": {"type": "number"},
-            "saturated": _FLAG,
-            "compute_s": _number("s", "time that the law took"),
-            "re": _INTEGER,
-            "scale": _VALUES,
-        },
-        "status": {
-            "lifecycle": _TEXT,
-            "fault": _TEXT,
-            "safe_state": _TEXT,
-            "counts": _VALUES,
-            "values": _VALUES,
-            "goal_k": _INTEGER,
-        },
-        "estimate": {
-            "state": _object(_packed(closed_loop)),
-            "std": _object({name: {"type": "number"} for name in described.columns}),
-            "innovation": _VALUES,
-            "nis": {"type": "number"},
-            "readings": _INTEGER,
-            "nees": {"type": "number"},
-            "dimensions": _INTEGER,
-            "re": _INTEGER,
-            "rejected": _VALUES,
-        },
-        "setup": {},
+    state, inputs = _object(_packed(closed_loop)), _quantities(described.inputs)
+    entries = _object({name: {"type": "number"} for name in described.columns})
+    return {
+        "state.state": state,
+        "state.input": inputs,
+        "state.std": entries,
+        "command.input": inputs,
+        "applied.input": inputs,
+        "applied.desired": inputs,
+        "target.target": _object({name: {"type": "number"} for name in closed_loop.targets.entries}),
+        "report.residual": _quantities(closed_loop.residuals),
+        "estimate.state": state,
+        "estimate.std": entries,
     }
-    return _object(_HEADER | more[word], f"servonode.{TOPICS[word].__name__}")
+
+
+def _number(unit: str, what: str = "") -> Schema:
+    return {"type": "number", "description": f"{what} [{unit}]".strip()}
+
+
+def _quantities(quantities: Iterable[Quantity]) -> Schema:
+    return _object({each.name: _number(each.unit, each.description) for each in quantities})
+
+
+def _object(properties: dict[str, Schema]) -> Schema:
+    return {"type": "object", "properties": properties}
 
 
 def _packed(closed_loop: ClosedLoop) -> dict[str, Schema]:
