@@ -5,7 +5,6 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -14,7 +13,6 @@ from websockets.sync.client import ClientConnection
 from servonode.web.access import HEADERS
 from servonode.web.connections import MOST
 from servonode.web.page import listening
-from servonode.web.recordings import Recordings
 from servonode.web.relay import Relay
 from servonode.web.server import Page, server_of
 from tests.helpers.pages import Link, told
@@ -47,7 +45,7 @@ class Served:
 
     async def _serve(self) -> None:
         self.loop, self.relay = asyncio.get_running_loop(), Relay()
-        self.page = Page(self.relay, self.button, Recordings(Path.cwd()))  # type: ignore[arg-type]
+        self.page = Page(self.relay, self.button)  # type: ignore[arg-type]
         self.server = server_of(self.page.app(TOKEN))
         await self.server.serve(sockets=[self.socket])
 

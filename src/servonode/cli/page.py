@@ -1,7 +1,5 @@
 """`servonode page`: a browser page that shows a run in progress."""
 
-from pathlib import Path
-
 import click
 
 from servonode.cli import complete, verb
@@ -15,7 +13,7 @@ from servonode.cli import complete, verb
         "ssh -L 8642:localhost:8642 robot servonode page",
     ),
     exits={
-        2: "bad usage, a missing library, or neither a run nor a recording to show",
+        2: "bad usage, a missing library, or no such run",
         **verb.INTERRUPTED,
         143: "ended by SIGTERM",
     },
@@ -30,12 +28,11 @@ from servonode.cli import complete, verb
 def page(run_or_file: str | None, port: int | None) -> None:
     """Show a run in the browser, with an emergency stop.
 
-    The page shows machine, curves, residuals, times and faults. It also lists the recordings (.mcap files) in the
-    working directory; click on a recording to open its report.
+    The page shows machine, curves, residuals, times and faults.
 
     RUN is the name of a run in progress; FILE is the launch file of such a run. Without either, the page shows the
-    only run in progress. If no run is in progress, it lists the recordings and shows the next run that begins. The
-    page is served until Ctrl-C. After the end of a run it waits for the next run of the same name.
+    only run in progress, or waits for the next run that begins. The page is served until Ctrl-C. After the end of a
+    run it waits for the next run of the same name.
 
     Only this computer can open the page, and only with the printed link. From another computer, use ssh -L as in the
     example.
@@ -45,9 +42,8 @@ def page(run_or_file: str | None, port: int | None) -> None:
     check_libraries()
     from servonode.operator.find_runs import find_runs
     from servonode.web.page import serve
-    from servonode.web.recordings import recordings_in
 
-    if run_or_file is None and not find_runs() and recordings_in(Path.cwd())[0]:
+    if run_or_file is None and not find_runs():
         serve("", "", port or 0)
         return
     from servonode.views.shown_run import run_shown

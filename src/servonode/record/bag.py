@@ -17,9 +17,10 @@ from servonode.record.mcap_records import Records
 from servonode.record.run import Run
 from servonode.record.spool import MAGIC as SPOOL_MAGIC
 from servonode.record.spool import Pieces, SpoolError
-from servonode.record.summary import MAGIC, recognised
-from servonode.record.write import ABOUT, ENDING, LAUNCH, ROWS, BagError, check_library, described
+from servonode.record.write import ABOUT, ENDING, FORMAT, LAUNCH, ROWS, BagError, check_library, described
 from servonode.tables import Row, Tabular
+
+MAGIC = b"\x89MCAP0\r\n"
 
 
 @dataclass(repr=False)
@@ -129,7 +130,7 @@ def _of_mcap(file: Path) -> Bag:
     records = Records(file)
     metadata, attachments = records.described()
     damage = "".join(f"; {text}" for text in records.damage)
-    known = recognised(file, metadata.get(ABOUT) if LAUNCH in attachments else None, records.library, damage)
+    known = _recognised(file, metadata.get(ABOUT) if LAUNCH in attachments else None, records.library, damage)
     try:
         check_about(known)
         launch = launch_of(attachments[LAUNCH])
@@ -157,3 +158,19 @@ def _messages(records: Records, wall_less_mono: int) -> Iterator[Recorded]:
             records.damaged(f"{topic}: a message does not come from servonode ({error}); such ones are left out")
             continue
         yield log_time - wall_less_mono, topic, message
+
+
+def _recognised(file: Path, about: dict[str, str] | None, library: str, damage: str = "") -> dict[str, str]:
+    """The metadata of a recording of this version; BagError where it is another's, made with this library.
+
+    damage: what of the file is known to be damaged, behind a semicolon.
+    """
+    if about is None:
+        made_by = f" ({library})" if library else ""
+        raise BagError(
+            f"{file}: an MCAP file, but not a recording of servonode{made_by}; give one of run --record{damage}"
+        )
+    if about.get("format") != str(FORMAT):
+        made_by = f"servonode {about.get('servonode', '?')} in format {about.get('format', '?')}"
+        raise BagError(f"{file}: written by {made_by}, this version reads format {FORMAT}; use that version")
+    return about

@@ -8,7 +8,6 @@ import secrets
 import socket
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from servonode.bus import run_path
@@ -60,9 +59,9 @@ def _bound(port: int) -> socket.socket:
 def serve(name: str, where: str, port: int, launcher: int = 0) -> None:
     """Serve the page on a run until a signal ends it; the link is printed on standard error.
 
-    name: empty: the next run that is the only one in progress; until then there are the recordings of the working
-    directory alone. where: what is looked for, a name or a folder. launcher: the process that is about to start the
-    run; the page ends after it, when no browser has looked at it for LINGER_S.
+    name: empty: the next run that is the only one in progress. where: what is looked for, a name or a folder.
+    launcher: the process that is about to start the run; the page ends after it, when no browser has looked at it for
+    LINGER_S.
 
     Raises:
         NoPage: it cannot be served.
@@ -76,13 +75,12 @@ def serve(name: str, where: str, port: int, launcher: int = 0) -> None:
 
 
 async def _serve(name: str, where: str, listener: socket.socket, token: str, launcher: int) -> None:
-    from servonode.web.recordings import Recordings
     from servonode.web.relay import Relay
     from servonode.web.server import Page, server_of, step_back
     from servonode.web.stop import StopButton
 
-    relay, button, recordings = Relay(), StopButton(name, where), Recordings(Path.cwd())
-    page = Page(relay, button, recordings)
+    relay, button = Relay(), StopButton(name, where)
+    page = Page(relay, button)
     server = server_of(page.app(token))
     step_back()
     following = asyncio.ensure_future(_follow(relay, button, name, where, launcher))
@@ -96,7 +94,6 @@ async def _serve(name: str, where: str, listener: socket.socket, token: str, lau
         for each in filter(None, (leaving, following)):
             each.cancel()
         await asyncio.wait([following])
-        await recordings.close()
 
 
 async def _follow(relay: "Relay", button: "StopButton", name: str, where: str, launcher: int) -> None:

@@ -16,9 +16,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from servonode.web.access import Access
 from servonode.web.colours import colours_css
 from servonode.web.connections import AT_ONCE, BoundedProtocol
-from servonode.web.recordings import Recordings
 from servonode.web.relay import Relay
-from servonode.web.report_answer import report_answer
 from servonode.web.stop import StopButton
 
 DRAWN = "drawn"  # what a browser answers to each message
@@ -29,11 +27,11 @@ NICE = 5
 
 
 class Page:
-    """The requests to a page: its files, the websocket that feeds it, its stop button, the recordings of its folder."""
+    """The requests to a page: its files, the websocket that feeds it, its stop button."""
 
-    def __init__(self, relay: Relay, button: StopButton, recordings: Recordings) -> None:
+    def __init__(self, relay: Relay, button: StopButton) -> None:
         self.clients = 0
-        self._relay, self._button, self._recordings = relay, button, recordings
+        self._relay, self._button = relay, button
         assets = [each for each in (files("servonode.web") / "assets").iterdir() if each.name.endswith(tuple(TYPES))]
         self._files = {each.name: each.read_bytes() for each in assets} | {"colours.css": colours_css().encode()}
 
@@ -43,8 +41,6 @@ class Page:
             Route("/{token}/", self._index),
             Route("/{token}/stop", self._stop, methods=["POST"]),
             WebSocketRoute("/{token}/feed", self._feed),
-            Route("/{token}/recordings", self._list),
-            Route("/{token}/recordings/{number:int}", self._report),
             Route("/{token}/{name}", self._file),
         ]
         return Access(Starlette(routes=routes), token)
@@ -60,12 +56,6 @@ class Page:
 
     async def _stop(self, _: Request) -> Response:
         return JSONResponse(await self._button.press())
-
-    async def _list(self, _: Request) -> Response:
-        return JSONResponse(await self._recordings.told())
-
-    async def _report(self, request: Request) -> Response:
-        return report_answer(await self._recordings.report(request.path_params["number"]))
 
     async def _feed(self, browser: WebSocket) -> None:
         await browser.accept()

@@ -9,7 +9,6 @@ const by = (id) => document.getElementById(id);
 class Page {
   constructor() {
     this.tables = new Tables();
-    this.recordings = new Recordings(by("lookback"));
     this.button = new StopButton(by("stop"), by("answer"));
     this.columns = new Columns(1);
     [this.views, this.panels, this.told] = [[], [], []];
