@@ -39,7 +39,7 @@ def settings(observer: Observer, **values: Any) -> EstimatorSettings:
         for each in observer.sensors
     )
     stated = {
-        "kind": "ekf", "mean": START, "deviation": WELL_KNOWN, "input_noise": np.zeros(2),
+        "mean": START, "deviation": WELL_KNOWN, "input_noise": np.zeros(2),
         "state_noise": np.array([NOISE.get(name, 0.0) for name in names]), "sensors": sensors,
         "used": tuple(i for i, each in enumerate(sensors) if each.name in USED), "step_ns": STEP_NS, "horizon": 100,
     }  # fmt: skip

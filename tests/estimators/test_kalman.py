@@ -9,16 +9,19 @@ from filterpy.kalman import KalmanFilter
 from numpy.testing import assert_allclose
 
 from servonode.estimators.estimator import Estimator
-from servonode.estimators.filter import wrapped
 from servonode.estimators.kalman import ExtendedKalmanFilter
 from servonode.estimators.settings import EstimatorSettings, Gate
-from servonode.estimators.unscented import UnscentedKalmanFilter
 from servonode.mechanics import Model, coordinate, input_, parameter, sensor
 from servonode.mechanics.observer import Observer, load_observer
 from servonode.plants import MachineSource, find_machine
 
 Array = Any
 STEP_NS, STEP = 1_000_000, 1e-3
+
+
+def wrapped(angle: float) -> float:
+    """The angle from -pi to below pi."""
+    return (angle + np.pi) % (2 * np.pi) - np.pi
 
 
 def cart() -> Model:
@@ -82,7 +85,7 @@ def observer(request: pytest.FixtureRequest) -> Observer:
 def settings(observer: Observer, **values: Any) -> EstimatorSettings:
     n = observer.n
     stated = {
-        "kind": "ekf", "mean": np.zeros(n + 1), "deviation": np.full(n, 0.3), "state_noise": np.zeros(n),
+        "mean": np.zeros(n + 1), "deviation": np.full(n, 0.3), "state_noise": np.zeros(n),
         "input_noise": np.zeros(observer.machine.n_inputs), "sensors": observer.sensors,
         "used": tuple(range(observer.n_z)), "step_ns": STEP_NS, "horizon": 200,
     }  # fmt: skip
@@ -226,14 +229,13 @@ def test_a_reading_between_two_instants_splits_the_way_and_an_old_one_is_counted
     assert len(ours._past) + len(ours._free) <= known + 10  # the past is bounded, and used again
 
 
-@pytest.mark.parametrize("kind", [ExtendedKalmanFilter, UnscentedKalmanFilter])
 @pytest.mark.parametrize("k", [50, 100], ids=["late", "of the newest instant before"])
 @pytest.mark.filterwarnings("ignore:overflow")
-def test_an_estimate_that_diverges_stays_as_it_was_and_goes_on_from_there(k: int, kind: Any) -> None:
+def test_an_estimate_that_diverges_stays_as_it_was_and_goes_on_from_there(k: int) -> None:
     """After a reading of 1e200 rad the motion overflows a step later, and the filter comes to no instant behind it."""
     observer = observer_of("diff_drive_trailer")
     stated = settings(observer, state_noise=np.full(observer.n, 0.02))
-    ours, u = Estimator(stated, kind(observer, stated)), np.array([0.02, 0.01])
+    ours, u = Estimator(stated, ExtendedKalmanFilter(observer, stated)), np.array([0.02, 0.01])
     for j in range(11):
         assert ours.advance(10 * j, u, {"gyroscope": [10.0 * j, 0.01 * j]})
     x, P = ours.x.copy(), ours.P.copy()
@@ -251,9 +253,8 @@ def test_an_estimate_that_diverges_stays_as_it_was_and_goes_on_from_there(k: int
     assert ours.deviations == pytest.approx(np.sqrt(np.diag(P)), rel=0.1)
 
 
-@pytest.mark.parametrize("kind", [ExtendedKalmanFilter, UnscentedKalmanFilter])
 @pytest.mark.parametrize("gate", [None, 4.0])
-def test_an_angle_that_is_read_from_minus_pi_to_pi_is_followed_over_the_seam(gate: float | None, kind: Any) -> None:
+def test_an_angle_that_is_read_from_minus_pi_to_pi_is_followed_over_the_seam(gate: float | None) -> None:
     """A wheel turns four times at 3 rad/s; a second compass reads it 50 ms late."""
     from servonode.definitions.cache import key_of
     from servonode.mechanics.machine import load_machine
@@ -262,7 +263,7 @@ def test_an_angle_that_is_read_from_minus_pi_to_pi_is_followed_over_the_seam(gat
     observer = load_observer(load_machine(key, wheel, {}), key, wheel, "rk4")
     more = {"gate": Gate((gate,) * 2, (200,) * 2)} if gate else {}
     stated = settings(observer, mean=np.array([0.3, 2.5, 0.0]), state_noise=np.array([0.0, 0.2]), **more)
-    ours, rng, worth = Estimator(stated, kind(observer, stated)), np.random.default_rng(1), []
+    ours, rng, worth = Estimator(stated, ExtendedKalmanFilter(observer, stated)), np.random.default_rng(1), []
     for k in range(0, 8400, 10):
         readings = {"compass": [k, wrapped(3e-3 * k + rng.normal(0, 0.02))]}
         if k >= 50:

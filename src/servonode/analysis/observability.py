@@ -57,7 +57,6 @@ def judge_estimate(closed_loop: ClosedLoop, ideal: Run, run: Run, found: Examina
     names = [each.name for each in control.law.description.residuals]
     sensors = estimation.settings.sensors
     found.numbers["estimator"] = {
-        "kind": estimation.settings.kind,
         "sensors": [sensors[i].name for i in estimation.settings.used],
         "rank": unobserved.rank,
         "unobserved": [list(group) for group in unobserved.groups],

@@ -16,7 +16,6 @@ from servonode.closed_loop.launch_keys import Estimator as Keys
 from servonode.closed_loop.launch_keys import LaunchFile, SensorErrors
 from servonode.closed_loop.watches import command_timeout
 from servonode.estimators.estimator import Estimator
-from servonode.estimators.filter import Filter
 from servonode.estimators.kalman import ExtendedKalmanFilter
 from servonode.estimators.settings import EstimatorSettings, Gate
 from servonode.mechanics.description import MachineDescription, SensorDescription, unpacked
@@ -56,14 +55,7 @@ class Estimation:
 
     def estimator(self) -> Estimator:
         """A fresh estimator at its start."""
-        return Estimator(self.settings, self._filter())
-
-    def _filter(self) -> Filter:
-        if self.settings.kind == "ekf":
-            return ExtendedKalmanFilter(self.observer, self.settings)
-        from servonode.estimators.unscented import UnscentedKalmanFilter  # which needs scipy
-
-        return UnscentedKalmanFilter(self.observer, self.settings)
+        return Estimator(self.settings, ExtendedKalmanFilter(self.observer, self.settings))
 
     @property
     def columns(self) -> list[str]:
@@ -186,7 +178,6 @@ def estimation_of(
     noise = _noise(launch, keys, description)
     longest = max(round(sensors[i].delay / (launch.step_ns / 1e9)) for i in used)
     settings = EstimatorSettings(
-        kind=keys.kind,
         mean=_mean(launch, keys, machine, start),
         deviation=_by_state(launch, "initial_std", keys.initial_std, description),
         state_noise=noise[: machine.n_state],

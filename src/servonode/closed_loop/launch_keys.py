@@ -340,7 +340,6 @@ class Controller(Section, frozen=True):
 class Estimator(Section, frozen=True):
     """[estimator]: the law uses a state estimated from sensor readings; without this section, the plant's state."""
 
-    kind: Annotated[Literal["ekf", "ukf"], key("the kind of Kalman filter: extended or unscented")] = "ekf"
     sensors: Annotated[list[str] | None, key("the sensors of the machine that the filter uses (absent: all)")] = None
     process_noise: Annotated[
         Size | dict[str, Size],

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from servonode.estimators.filter import Filter
+from servonode.estimators.kalman import ExtendedKalmanFilter
 from servonode.estimators.rejections import Rejections, Streak
 from servonode.estimators.settings import EstimatorSettings
 
@@ -43,7 +43,7 @@ class Instant:
         self.z = np.zeros(n_z)
         self.which: list[int] = []  # sensors with a reading, in order
         self.rejected: Sequence[int] = ()  # those of them whose readings the gate rejected
-        self.missed, self.squares = np.zeros(n_z), np.zeros(n_z)  # of these, see `Filter.correct`
+        self.missed, self.squares = np.zeros(n_z), np.zeros(n_z)  # of these, see `ExtendedKalmanFilter.correct`
         self.x, self.P = np.zeros(n_x), np.zeros((n_x - 1, n_x - 1))
 
 
@@ -55,13 +55,13 @@ class Estimator:
     that has not come yet, `rejected_SENSOR`, beyond the gate. A reading counts as rejected or not when it comes.
     """
 
-    def __init__(self, settings: EstimatorSettings, kalman: Filter) -> None:
+    def __init__(self, settings: EstimatorSettings, kalman: ExtendedKalmanFilter) -> None:
         self.settings = settings
         self.counts: Counter[str] = Counter()
         self.came: frozenset[str] = frozenset()
         self.surprises: dict[
             str, float
-        ] = {}  # of the readings that came last and were used, by sensor: squares, see `Filter.correct`
+        ] = {}  # of the readings that came last and were used, by sensor: squares, see `ExtendedKalmanFilter.correct`
         self.rejections = Rejections(settings)
         self._innovations: dict[str, float] = {}  # of the readings that have not been told yet
         self._nis, self._taken = 0.0, 0  # of these, the late ones too

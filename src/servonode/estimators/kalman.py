@@ -29,7 +29,7 @@ Array = npt.NDArray[np.float64]
 
 
 class ExtendedKalmanFilter:
-    """An extended Kalman filter of one machine, see `filter.Filter`."""
+    """An extended Kalman filter of one machine. The mean x (n_x,) is a kernel state; x and P (n, n) change in place."""
 
     def __init__(self, observer: Observer, settings: EstimatorSettings) -> None:
         n, n_z = observer.n, observer.n_z
@@ -43,11 +43,19 @@ class ExtendedKalmanFilter:
         self._g, self._e, self._W = np.zeros(n), np.zeros(n), np.zeros((n, n))
 
     def predict(self, k: int, n: int, x: Array, u: Array, P: Array) -> bool:
+        """Take them from plant step k on over n steps under held inputs; whether they are still finite."""
         return self._observer.predict(k, n, self._step_ns, x, u, self._S, self._V, P)
 
     def correct(
         self, t: float, x: Array, u: Array, P: Array, which: Sequence[int], z: Array, missed: Array, squares: Array
     ) -> Sequence[int]:
+        """Correct them by readings z (n_z,) of the sensors `which` at time t [s], under the inputs that act.
+
+        missed (n_z,): the innovation of each of these sensors, its reading less what was predicted. squares (n_z,): the
+        square of what each adds to the ones before it, in units of its predicted variance; their sum is the NIS.
+        Returns the sensors whose readings the gate rejected: those changed nothing, and their squares are those of
+        their own innovations.
+        """
         self._observer.measured(t, x, u, self._y, self._H)
         self._which[: len(which)] = which
         rejected: Sequence[int] = ()

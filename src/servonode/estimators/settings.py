@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from math import isfinite
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +9,6 @@ import numpy.typing as npt
 from servonode.mechanics.description import SensorDescription
 
 Array = npt.NDArray[np.float64]
-Kind = Literal["ekf", "ukf"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,6 @@ class EstimatorSettings:
     horizon: steps of the past that are kept for readings that come late. gate: None where every reading is used.
     """
 
-    kind: Kind
     mean: Array
     deviation: Array
     state_noise: Array
