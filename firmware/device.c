@@ -181,13 +181,19 @@ static int control(struct device *device)
     return 1;
 }
 
+/* The host drives the machine in this run: from now on it brakes wherever the host falls silent. */
+static void drive(struct device *device)
+{
+    device->driven = 1;
+    memcpy(device->driven_limits, device->setup.limits, sizeof device->driven_limits);
+}
+
 /* Take good inputs of the host. What the own law decided before acts on, near them. */
 static void take_inputs(struct device *device, const struct applied *applied)
 {
     if (!applied->law || !device->law)
         device->decided = 0;
-    device->driven = 1;
-    memcpy(device->driven_limits, device->setup.limits, sizeof device->driven_limits);
+    drive(device);
     device->asked = *applied;
     device->law = applied->law;
     act_as_decided(device);
@@ -272,9 +278,11 @@ static uint64_t detail_of(const struct device *device, uint32_t code)
     return code == FAULT_STEP ? (uint64_t)device->machine->step_ns : 0;
 }
 
-/* How many steps lie between two states. */
-static uint64_t spacing(const struct setup *setup, double step_wall_ns)
+/* How many steps lie between two states: as many as the host asks for, or by the fastest rate that is of use. */
+static uint64_t spacing(const struct packet *packet, const struct setup *setup, double step_wall_ns)
 {
+    if (packet->reply != PACKET_NONE && packet->reply > 0)
+        return packet->reply;
     const double steps = (double)FASTEST_NS / step_wall_ns;
     uint64_t every = steps < 1.0 ? 1 : (uint64_t)(steps + 0.5);
     const uint64_t period = (uint64_t)(setup->period_ns / setup->step_ns);
@@ -320,7 +328,7 @@ static void begin(struct device *device, int64_t now, const struct packet *packe
                                                                          : setup->timeout_ns;
     device->lockstep = lockstep;
     device->step_wall_ns = (double)setup->step_ns / (double)setup->speed;
-    device->every = spacing(setup, device->step_wall_ns);
+    device->every = spacing(packet, setup, device->step_wall_ns);
     device->running = 1;
     device->safe = brakes && !lockstep && !put;
     device->braking = 0;
@@ -411,6 +419,13 @@ static int take_applied(struct device *device, int64_t now, const struct packet 
         return 0;
     device->taken = packet->seq;
     device->fresh_ns = now;
+    if (packet->flags & PACKET_BRAKE) {
+        device->safe = 1;
+        drive(device);
+        if (measure(device))
+            act_safely(device);
+        return 1;
+    }
     device->safe = 0;
     take_inputs(device, &applied);
     return 1;

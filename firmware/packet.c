@@ -68,7 +68,7 @@ static uint8_t *put_floats(uint8_t *at, const float *values, unsigned count)
 
 static const uint16_t most_flags[] = {
     [PACKET_SETUP] = PACKET_LOCKSTEP | PACKET_LAW,
-    [PACKET_APPLIED] = PACKET_FINAL | PACKET_LAW,
+    [PACKET_APPLIED] = PACKET_FINAL | PACKET_LAW | PACKET_BRAKE,
     [PACKET_STATE] = PACKET_SAFE | PACKET_LAW | PACKET_CLIPPED,
     [PACKET_FAULT] = 0,
     [PACKET_READING] = PACKET_SAFE,

@@ -42,7 +42,7 @@
 #define PACKET_PAYLOAD PACKET_LONGER(PACKET_OF_SETUP, PACKET_LONGER(PACKET_OF_APPLIED, PACKET_OF_READINGS))
 #define PACKET_SIZE (PACKET_HEADER + PACKET_PAYLOAD + PACKET_CRC)
 #define PACKET_FRAME (PACKET_SIZE + PACKET_SIZE / 254u + 2u) /* COBS-encoded, with its zero byte */
-#define PACKET_NONE 0xFFFFFFFFu                            /* a `reply` to nothing */
+#define PACKET_NONE 0xFFFFFFFFu /* a `reply` to nothing; of a setup: the machine chooses the rate of its states */
 #define PACKET_LAST_STEP (UINT64_C(1) << 53)
 
 enum packet_type { PACKET_SETUP = 1, PACKET_APPLIED = 2, PACKET_STATE = 3, PACKET_FAULT = 4, PACKET_READING = 5 };
@@ -52,6 +52,7 @@ enum packet_flag {
     PACKET_FINAL = 1,    /* applied: the run is over */
     PACKET_SAFE = 1,     /* state, readings: the machine's own safe action acts, for no input came in time */
     PACKET_LAW = 2,      /* setup: the machine's own law is to act; applied: a goal for it; state: it acts */
+    PACKET_BRAKE = 4,    /* applied: the machine is to take its safe action, step by step, whatever the inputs say */
     PACKET_CLIPPED = 4   /* state: what that law asks for is not what acts, for it is too far from the host's */
 };
 

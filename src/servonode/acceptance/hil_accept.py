@@ -21,7 +21,7 @@ from servonode.acceptance.protocol_judges import LATE_S, Finding, acts_itself
 from servonode.acceptance.protocol_wires import LinkWire, NobodyThere, Wire
 from servonode.bus import State
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.closed_loop.driver_checks import stated
+from servonode.closed_loop.driver_checks import check_traffic, stated
 from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.driver import DriverError
 from servonode.plants.drivers.installed import find_driver
@@ -81,7 +81,8 @@ def accept_over(
     law = closed_loop.device_law
     estimate = closed_loop.device_estimate
     sensors = estimate.sensors if estimate else ()
-    link = PacketLink(transport, closed_loop.machine, closed_loop.start, law=law, sensors=sensors)
+    every = check_traffic(closed_loop.launch, closed_loop.machine, law.n_goal if law else 0)
+    link = PacketLink(transport, closed_loop.machine, closed_loop.start, law=law, sensors=sensors, state_every=every)
     report = AcceptReport(closed_loop.machine.description.name, transport.place)
     with Host(closed_loop, wire_of(link), clock) as host:
         limits = {name: min(MOST, host.terms.limits.get(name, MOST)) for name in host.names}

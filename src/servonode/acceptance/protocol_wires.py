@@ -4,6 +4,7 @@ import select
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic_ns
 from typing import Protocol
 
 import zmq
@@ -20,7 +21,7 @@ from servonode.bus import (
 )
 from servonode.bus.zmq_io import clear_path, open_socket
 
-OURS = ("unsent", "unread")  # what a link counts that this computer was too slow for
+OURS = ("replaced", "unread")  # what a link counts that this computer was too slow for
 
 
 class NobodyThere(BusError):
@@ -127,7 +128,8 @@ class LinkWire:
         poll = select.poll()
         for fd in self._link.fds:
             poll.register(fd, select.POLLIN)
-        poll.poll(wait_ms)
+        due = self._link.due()  # what waits for a free line
+        poll.poll(wait_ms if due is None else min(wait_ms, max(due - monotonic_ns(), 0) // 1_000_000))
         came: list[Message | Misfit] = [message for _, message in self._link.receive()]
         for reason in self._link.counts - self._counted:
             if reason not in OURS:

@@ -10,7 +10,7 @@ from servonode.analysis.aftermath import actions
 from servonode.analysis.dry_run import dry_run
 from servonode.analysis.unit_checks import judge_units
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.closed_loop.driver_checks import remarks
+from servonode.closed_loop.driver_checks import remarks, traffic
 from servonode.closed_loop.static_checks import Examination, Finding
 from servonode.controllers import ServoLaw
 from servonode.tables import Row, Tabular, several
@@ -100,6 +100,10 @@ def report(closed_loop: ClosedLoop) -> Report:
         found.add("warn", "start", text)
     for text in remarks(launch, closed_loop.machine, closed_loop.start):
         found.add("warn", "device", text)
+    own_law = closed_loop.device_law
+    line = traffic(launch, closed_loop.machine, own_law.n_goal if own_law else 0)
+    if line is not None and (problem := line.problem()):
+        found.add("refuse", "device", problem)
     if closed_loop.safety.unlimited:
         found.add("refuse", "limits", closed_loop.safety.unlimited_text)
     judge_units(closed_loop, found)

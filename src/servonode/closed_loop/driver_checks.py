@@ -3,6 +3,7 @@
 import errno
 import socket
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -16,6 +17,9 @@ from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.driver import Array, Driver, Stated
 from servonode.plants.drivers.installed import find_driver, origins
 from servonode.plants.drivers.own_settings import own_settings
+
+if TYPE_CHECKING:
+    from servonode.plants.drivers.line_traffic import Traffic
 
 CONNECT_S = 1.0
 PASSED_OVER = "device"  # where a machine is met, which the rehearsal of its launch file does not need
@@ -46,7 +50,8 @@ def stated(launch: LaunchFile) -> Stated:
     run, plant = launch.run, launch.plant
     device, link, mujoco = asdict(plant.device), asdict(plant.link), asdict(plant.mujoco)
     own = own_settings(find_driver(plant.driver), plant.device.settings)
-    return Stated(run.mode == "lockstep", run.speed, device, link, mujoco, own)
+    step_s, period_s = launch.step_ns / 1e9, (launch.period_ns or 0) / 1e9
+    return Stated(run.mode == "lockstep", run.speed, device, link, step_s, period_s, mujoco, own)
 
 
 def _unread(launch: LaunchFile) -> Iterator[tuple[str, str, str]]:
@@ -97,6 +102,25 @@ def remarks(launch: LaunchFile, machine: Machine, start: Array) -> list[str]:
     found = [text for address in addresses if (text := exposure(address))]
     found += find_driver(launch.plant.driver).remarks(stated(launch), machine, start)
     return found + [f"plant.{table}.{key} is not used: it {text}" for table, key, text in _unread(launch)]
+
+
+def traffic(launch: LaunchFile, machine: Machine, n_goal: int) -> "Traffic | None":
+    """The traffic of a run with a machine that speaks packets; None: it does not, or time stands still for it.
+
+    n_goal: entries of the goal for a law in the machine's firmware; 0: it has none.
+    """
+    driver = find_driver(launch.plant.driver)
+    if driver.traffic is None or launch.run.mode == "lockstep":
+        return None
+    return driver.traffic(stated(launch), machine, n_goal)
+
+
+def check_traffic(launch: LaunchFile, machine: Machine, n_goal: int) -> int:
+    """Plant steps between two states of the machine, 0 where it chooses; LaunchError where its line is too slow."""
+    found = traffic(launch, machine, n_goal)
+    if found is not None and (problem := found.problem()):
+        raise LaunchError(launch.file, "plant.device", "baud", problem)
+    return found.state_every if found else 0
 
 
 def check_free(launch: LaunchFile, machine: str) -> None:

@@ -216,6 +216,14 @@ class Device(Section, frozen=True):
             "what the machine sends: its state, or only sensor readings, from which the plant node estimates the state"
         ),
     ] = "state"
+    state_rate: Annotated[
+        Annotated[float, Meta(gt=0, le=1e6)] | None,
+        key(
+            "how often a microcontroller sends its state or readings (absent: 1000, or what a serial line can carry, "
+            "at least once a control period)",
+            "1/s",
+        ),
+    ] = None
     law: Annotated[
         bool,
         key("whether the control law in the microcontroller's firmware acts; the controller keeps running as a check"),

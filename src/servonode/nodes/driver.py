@@ -3,7 +3,7 @@
 import numpy as np
 
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.closed_loop.driver_checks import driver_addresses, stated
+from servonode.closed_loop.driver_checks import check_traffic, driver_addresses, stated
 from servonode.nodes.node import Clock
 from servonode.plants.drivers.driver import DriverContext
 from servonode.plants.drivers.simulated_device import Workings
@@ -19,7 +19,8 @@ def driven_plant(closed_loop: ClosedLoop, clock: Clock) -> Plant:
         machine, closed_loop.start, np.array(closed_loop.safety.limits.value),
         lockstep=launch.run.mode == "lockstep", step_ns=launch.step_ns, period=(launch.period_ns or 0) / 1e9,
         speed=launch.run.speed, timeout=watch, state_timeout=launch.plant.device.timeout or watch,
-        frozen_time=launch.plant.safety.frozen_time, readonly=closed_loop.readonly,
+        frozen_time=launch.plant.safety.frozen_time,
+        brake_time=closed_loop.safety.brake_steps * launch.step_ns / 1e9, readonly=closed_loop.readonly,
         law=closed_loop.device_law, estimate=closed_loop.device_estimate,
     )  # fmt: skip
     context = DriverContext(
@@ -33,6 +34,7 @@ def driven_plant(closed_loop: ClosedLoop, clock: Clock) -> Plant:
         stated=stated(launch),
         addresses=driver_addresses(launch, machine.description.name),
         clock=clock,
+        state_every=check_traffic(launch, machine, closed_loop.device_law.n_goal if closed_loop.device_law else 0),
         transport=closed_loop.driver.transport,
     )
     return closed_loop.driver.open(context)

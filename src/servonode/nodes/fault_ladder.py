@@ -24,7 +24,7 @@ SAFE_STATES = {
     "host_stall": SafeState.DAMP,
     "lockstep_timeout": SafeState.DAMP,
     "stale_state": SafeState.ZERO,
-    "stale_applied": SafeState.ZERO,
+    "stale_applied": SafeState.DAMP,
     "link_lost": SafeState.ZERO,
     "implausible_state": SafeState.ZERO,
     "frozen_state": SafeState.ZERO,

@@ -211,7 +211,7 @@ class Guard:
             return f"input {', '.join(self.unlimited)} has no limit; give plant.safety.limit, or plant.safety.unsafe"
         if not self.controlled:  # without a controller its inputs are zero from now on
             self.lifecycle = Lifecycle.ACTIVE
-            self.output.zero()
+            self.output.release()
             return None
         if answers_within_ns is not None and self.answers.age_ns() > answers_within_ns:
             return "no controller answers the states; start it, or look at servonode status"

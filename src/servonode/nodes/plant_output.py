@@ -54,6 +54,7 @@ class PlantOutput:
         self._later: deque[tuple[int, list[float], int, list[float] | None]] = deque()
         self._goal: list[float] | None = None  # the goal that acts
         self._plant, self._limiter, self._clock = plant, limiter, clock
+        self._brake = getattr(plant, "brake", plant.write)  # some machines take their safe action by themselves
 
     @property
     def can_brake(self) -> bool:
@@ -107,10 +108,16 @@ class PlantOutput:
         """Write the safe action's inputs at the present state."""
         values = self.safe_action.inputs(self._plant.t, self._plant.x)
         self.braking, self._limiter.newest = True, values
-        self._write(values)
+        self._hold(values, None)
+        self._brake(self.applied)
+
+    def release(self) -> None:
+        """Write zero inputs, which release the safe action."""
+        self.braking, self._limiter.newest = False, [0.0] * len(self.applied)
+        self._write(self._limiter.newest)
 
     def zero(self) -> None:
-        """Apply zero input at once, with every driver."""
+        """Apply zero input at once, with every driver; a machine that brakes by itself may do that instead."""
         self.braking, self._limiter.newest = False, [0.0] * len(self.applied)
         self._hold(self._limiter.newest, None)
         self._plant.safe()

@@ -27,6 +27,10 @@ class AppliedNearGoal(Applied, frozen=True, kw_only=True, gc=False):
     goal: list[float]
 
 
+class AppliedSafeAction(Applied, frozen=True, kw_only=True, gc=False):
+    """The order to take the machine's own safe action, which it computes at each step; sent only in packets."""
+
+
 class AppliedInputs:
     """The inputs that are held, as they are sent, and the sent inputs that the machine has not yet taken.
 
@@ -36,6 +40,7 @@ class AppliedInputs:
     def __init__(self, link: Link, handshake: Handshake, clock: Clock) -> None:
         self.values = np.zeros(len(handshake.inputs))  # one array, reused
         self.goal: list[float] | None = None  # for the machine's own law, as `AppliedNearGoal` has it
+        self.brakes = False  # whether the machine is to take its own safe action in place of what is held
         self.acting_since = -1  # the machine's step since which the held inputs are not all zero; -1: they are zero
         self.seq = -1  # number of the newest message sent
         self.sent_ns = 0  # when that was sent
@@ -56,12 +61,13 @@ class AppliedInputs:
             self.latency.forget()
         self.order = self.due_ns = None
 
-    def hold(self, values: Array, step: int, goal: list[float] | None = None) -> None:
+    def hold(self, values: Array, step: int, goal: list[float] | None = None, brakes: bool = False) -> None:
         """Hold these inputs from now on; `step` is the machine's own step of its newest state.
 
         goal: the goal of the machine's own law, as `AppliedNearGoal` has it; None: the inputs act as they are.
+        brakes: the machine takes its own safe action in their place.
         """
-        self.values[:], self.goal = values, goal
+        self.values[:], self.goal, self.brakes = values, goal, brakes
         if not any(self.values.tolist()):
             self.acting_since = -1
         elif self.acting_since < 0:
@@ -77,7 +83,10 @@ class AppliedInputs:
         handshake, now = self._handshake, self._clock()
         self.seq, self.sent_ns = self.seq + 1, now
         values = dict(zip(handshake.inputs, self.values.tolist(), strict=True))
-        kind, more = (Applied, {}) if self.goal is None else (AppliedNearGoal, {"goal": self.goal})
+        kind: type[Applied] = AppliedSafeAction if self.brakes and not final else Applied
+        more = {}
+        if self.goal is not None:
+            kind, more = AppliedNearGoal, {"goal": self.goal}
         message = kind(
             t=k * handshake.terms.step_ns / 1e9, seq=self.seq, run=handshake.run, k=k, mono=now, node=NODE,
             src=handshake.src, input=values, desired=values, re=-1, reasons=[], repeats=0, until=until,
@@ -113,8 +122,8 @@ class AppliedInputs:
 
     def clamps(self, state: State) -> bool:
         """Whether less of an input acts than the machine has taken: its own limits are smaller."""
-        acts_itself = self.goal is not None or (state.extra is not UNSET and bool(state.extra.get("machine_safe")))
-        if acts_itself or state.applied_seq != self.seq or self.seq < 0:
+        brakes = self.brakes or (state.extra is not UNSET and bool(state.extra.get("machine_safe")))
+        if self.goal is not None or brakes or state.applied_seq != self.seq or self.seq < 0:
             return False
         asked = zip(self._handshake.inputs, self.values.tolist(), strict=True)
         return any(abs(state.input.get(name, value)) < (1.0 - SHARE) * abs(value) for name, value in asked)

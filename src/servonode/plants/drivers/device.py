@@ -63,6 +63,10 @@ class DevicePlant:
         self._watch = LinkWatch(link, self._readings, self._inputs, terms.state_timeout)
         self._law_watch = LawWatch(terms)
         self._closed = self._clamps = False
+        self._own_brake: bool | None = getattr(link, "brakes", None)  # None: messages, which are no burden to a line
+        period = terms.period or terms.timeout / 3
+        self._brake_s = period if self._own_brake else min(period, terms.brake_time)  # between inputs that brake
+        self._braking = False  # whether the newest inputs were those of the safe action
         self._other = False  # it sends its state although readings are wanted, or the other way round
         self.output = self._inputs.values
 
@@ -135,8 +139,13 @@ class DevicePlant:
         return again if comes is None else comes if again is None else min(again, comes)
 
     def safe(self) -> None:
-        """Send zero input at once; in lockstep, where time stands still, with the next advance."""
-        self.write(np.zeros(self.machine.n_inputs))
+        """Send zero input at once; in lockstep, where time stands still, with the next advance.
+
+        A machine that brakes by itself is told to, unless its own state or its law is what cannot be trusted: a link
+        that fails must not release its brake.
+        """
+        trusted = self._readings.distrust is None and self._watch.reported is None
+        self._write(np.zeros(self.machine.n_inputs), None, brakes=trusted)
 
     def close(self) -> None:
         """Tell the machine that the run is over, and free the link; a second call does nothing."""
@@ -181,8 +190,23 @@ class DevicePlant:
         """As `write`, and the machine's own law follows a goal near these inputs."""
         self._write(applied, goal)
 
-    def _write(self, applied: Array, goal: list[float] | None) -> None:
-        self._inputs.hold(applied, self._readings.step, goal)
+    def brake(self, applied: Array) -> None:
+        """Hold the inputs of the safe action; a machine that computes it by itself is told to.
+
+        Over packets they are sent once a control period, or as seldom as they may be held: a line can be slower than
+        plant steps.
+        """
+        again = self._braking and self._handshake.done and self._own_brake is not None
+        if again and (self._clock() - self._inputs.sent_ns) * 1e-9 * self.terms.speed < self._brake_s:
+            self._inputs.hold(applied, self._readings.step, None, self._inputs.brakes)
+            return
+        self._write(applied, None, brakes=True)
+        self._braking = True
+
+    def _write(self, applied: Array, goal: list[float] | None, brakes: bool = False) -> None:
+        self._braking = False
+        own = brakes and bool(self._own_brake) and not self.terms.lockstep
+        self._inputs.hold(applied, self._readings.step, goal, own)
         if not self.terms.lockstep and self._handshake.run:
             self._inputs.send(self.k)
 

@@ -16,6 +16,7 @@ from servonode.plants.plausible import Plausible
 from servonode.plants.simulated import Motion, SimulatedPlant
 
 if TYPE_CHECKING:  # the bus is loaded by the driver that needs it
+    from servonode.plants.drivers.line_traffic import Traffic
     from servonode.plants.drivers.packet_link import Transport
     from servonode.plants.drivers.simulated_device import Workings
     from servonode.plants.drivers.terms import Clock, Terms
@@ -39,6 +40,8 @@ class Stated:
     speed: float  # plant seconds per second of wall-clock time, in real time
     device: Mapping[str, Any]
     link: Mapping[str, Any]
+    step_s: float = 1e-3  # plant step [s]
+    period_s: float = 0.0  # between two control instants [s]; 0: no controller
     mujoco: Mapping[str, Any] = field(default_factory=dict)
     settings: Any = None  # [plant.device.settings] as the driver's own struct; None: it has none
 
@@ -66,6 +69,7 @@ class DriverContext:
     stated: Stated
     addresses: tuple[str, ...]
     clock: "Clock"
+    state_every: int = 0  # plant steps between two states of a machine behind packets; 0: it chooses
     transport: "Callable[[Stated], Transport] | None" = None  # carries the packets; None: the machine speaks none
 
     @property
@@ -97,7 +101,8 @@ class Driver:
     of this name, first the address at which it publishes, last that of servonode; raises DriverError. ready: raises
     DriverError where the machine cannot be reached now, just before a run. remarks: sentences for whoever starts or
     checks a run of this machine from this initial state.
-    transport: what carries the packets of docs/reference/firmware.md; None: the machine does not speak them.
+    transport: what carries the packets of docs/reference/firmware.md; None: the machine does not speak them. traffic:
+    of a run with this machine and so many entries of a goal for its own law; for packets.
     """
 
     name: str
@@ -114,6 +119,7 @@ class Driver:
     ready: Callable[[Stated], None] = lambda _: None
     remarks: Callable[[Stated, Machine, Array], list[str]] = lambda *_: []
     transport: "Callable[[Stated], Transport] | None" = None
+    traffic: "Callable[[Stated, Machine, int], Traffic] | None" = None
 
     def uses(self, table: str, key: str) -> bool:
         """Whether it reads this key of [plant.TABLE]."""

@@ -3,7 +3,7 @@
 from servonode.plants.drivers.driver import DriverContext
 from servonode.plants.plant import Plant
 
-KEYS = tuple(f"device.{key}" for key in ("wait", "timeout", "any_speed", "sends", "law", "law_tolerance"))
+KEYS = tuple(f"device.{key}" for key in ("wait", "timeout", "any_speed", "sends", "state_rate", "law", "law_tolerance"))
 
 
 def open_packet_plant(context: DriverContext) -> Plant:

@@ -14,7 +14,7 @@ from servonode.bus.interfaces import BOUND
 from servonode.mechanics.description import MachineDescription, packed, unpacked
 from servonode.mechanics.machine import Machine
 from servonode.plants.drivers import packets
-from servonode.plants.drivers.applied_inputs import AppliedNearGoal
+from servonode.plants.drivers.applied_inputs import AppliedNearGoal, AppliedSafeAction
 from servonode.plants.drivers.law_watch import CLIPPED, LAW
 from servonode.plants.drivers.safe_map import Array, sent_safe_map
 from servonode.plants.drivers.terms import Clock, LawTerms, Terms
@@ -48,7 +48,10 @@ class Transport(Protocol):
         """Send a packet; it is lost if nobody reads."""
 
     def receive(self, bound: int) -> list[bytes]:
-        """The packets that have come, at most so many."""
+        """The packets that have come, at most so many; what waits for a free line is sent."""
+
+    def due(self) -> int | None:
+        """When the line is free for what waits [monotonic ns]; None: nothing waits."""
 
     def reopen(self) -> None:
         """Try to open it again where it is lost."""
@@ -61,6 +64,7 @@ class PacketLink:
     """A `Link` over packets. A packet's ids have 32 bits and stand for the longer ids of the messages.
 
     sensors: the names of those whose readings the machine sends in place of its state, in its order; none: its state.
+    state_every: plant steps between two states that the machine sends; 0: it chooses.
     """
 
     def __init__(
@@ -71,12 +75,14 @@ class PacketLink:
         clock: Clock = time.monotonic_ns,
         law: LawTerms | None = None,
         sensors: Sequence[str] = (),
+        state_every: int = 0,
     ) -> None:
         description = machine.description
         self.counts: Counter[str] = transport.counts
         self.schema, self._other_schema = _schemas(description, bool(sensors))
         self.safe = sent_safe_map(machine, start, bool(sensors))
-        self._sensors = sensors
+        self.brakes = not sensors and self.safe.any()  # by itself, as long as it is told to
+        self._sensors, self._state_every = sensors, state_every
         self._transport, self._clock = transport, clock
         self._layout, self._inputs = description.layout, description.input_names
         self._n_states, self._law = machine.n_state, law
@@ -106,8 +112,8 @@ class PacketLink:
         return self._transport.lost or ("" if self._good else self._transport.hint)
 
     def due(self) -> int | None:
-        """None: the descriptor becomes readable when something comes."""
-        return None
+        """When the line is free for what waits [monotonic ns]; None: nothing waits."""
+        return self._transport.due()
 
     def renew(self) -> None:
         """Open a lost transport again."""
@@ -145,7 +151,9 @@ class PacketLink:
             packets.OwnLaw(self._law.schema, [_at_most(each) for each in self._law.tolerance]) if self._law else None,
         )  # fmt: skip
         flags = (packets.LOCKSTEP if message.mode == "lockstep" else 0) | (packets.LAW if self._law else 0)
-        return packets.encode(self._head(packets.SETUP, message, -1, flags), packets.setup_payload(content))
+        return packets.encode(
+            self._head(packets.SETUP, message, self._state_every or -1, flags), packets.setup_payload(content)
+        )
 
     def _applied(self, message: Applied) -> bytes:
         values = [message.input[name] for name in self._inputs]
@@ -153,7 +161,8 @@ class PacketLink:
         if isinstance(message, AppliedNearGoal):
             at, step, *entries = message.goal
             goal = packets.Goal(int(at), int(step), entries)
-        flags = (packets.FINAL if message.final else 0) | (packets.LAW if goal else 0)
+        brake = isinstance(message, AppliedSafeAction)
+        flags = (packets.FINAL if message.final else 0) | (packets.LAW if goal else 0) | (packets.BRAKE if brake else 0)
         head = self._head(packets.APPLIED, message, message.state_seq, flags)
         return packets.encode(head, packets.applied_payload(message.until, values, goal))
 

@@ -13,5 +13,7 @@ def packet_plant(context: DriverContext) -> DevicePlant:
     transport, machine = context.transport(context.stated), context.machine
     terms = replace(context.terms, resolution=RESOLUTION)
     sensors = terms.estimate.sensors if terms.estimate else ()
-    link = PacketLink(transport, machine, machine_start(machine, terms), context.clock, terms.law, sensors)
+    link = PacketLink(
+        transport, machine, machine_start(machine, terms), context.clock, terms.law, sensors, context.state_every
+    )
     return DevicePlant(machine, link, terms, context.clock, context.plausible)

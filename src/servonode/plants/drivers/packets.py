@@ -14,9 +14,16 @@ from servonode.errors import ServonodeError
 MAGIC, VERSION = 0x5653, 1
 SETUP, APPLIED, STATE, FAULT, READINGS = 1, 2, 3, 4, 5
 LOCKSTEP = FINAL = SAFE = 1  # flag of a setup, of applied inputs, of a state
+BRAKE = 4  # flag of applied inputs: the machine is to take its own safe action, whatever the inputs say
 LAW, CLIPPED = 2, 4  # of all three: the machine's own law is to act, or acts; of a state: its inputs are clipped
-MOST_FLAGS = {SETUP: LOCKSTEP | LAW, APPLIED: FINAL | LAW, STATE: SAFE | LAW | CLIPPED, FAULT: 0, READINGS: SAFE}
-NONE = 0xFFFFFFFF  # a `reply` to nothing
+MOST_FLAGS = {
+    SETUP: LOCKSTEP | LAW,
+    APPLIED: FINAL | LAW | BRAKE,
+    STATE: SAFE | LAW | CLIPPED,
+    FAULT: 0,
+    READINGS: SAFE,
+}
+NONE = 0xFFFFFFFF  # a `reply` to nothing; of a setup: the machine chooses the rate of its states
 MOST_STATES, MOST_INPUTS, MOST_GOAL, MOST_READINGS = 32, 8, 32, 32
 LAST_STEP = 2**53
 LARGEST: float = struct.unpack("<f", b"\xff\xff\x7f\x7f")[0]  # finite number of 32 bits; as a limit it means no limit
@@ -148,6 +155,11 @@ def encode(head: Head, payload: bytes) -> bytes:
     """The bytes of a packet; struct.error for a number that its field cannot hold."""
     body = _HEAD.pack(MAGIC, VERSION, *head, len(payload)) + payload
     return body + _CRC.pack(crc_hqx(body, 0xFFFF))
+
+
+def is_replaced(packet: bytes) -> bool:
+    """Whether a newer packet may take the place of this one, which waits for the line: inputs, but not a run's end."""
+    return packet[3] == APPLIED and not packet[28] & FINAL
 
 
 def setup_payload(content: SetupContent) -> bytes:

@@ -7,6 +7,7 @@ from servonode.plants.drivers.driver import Array, Driver, DriverError, Stated, 
 from servonode.plants.drivers.packet_driver import KEYS, open_packet_plant
 
 if TYPE_CHECKING:  # imported when a port is opened
+    from servonode.plants.drivers.line_traffic import Traffic
     from servonode.plants.drivers.packet_link import Transport
 
 SECTION = "plant.device"
@@ -40,6 +41,12 @@ def _transport(stated: Stated) -> "Transport":
     return SerialTransport(device["port"], device["baud"])
 
 
+def _traffic(stated: Stated, machine: Machine, n_goal: int) -> "Traffic":
+    from servonode.plants.drivers.line_traffic import traffic_of
+
+    return traffic_of(stated, machine, stated.device["baud"], n_goal)
+
+
 DRIVER = Driver(
     name="serial",
     summary="a microcontroller on a serial port",
@@ -51,4 +58,5 @@ DRIVER = Driver(
     ready=_ready,
     remarks=_remarks,
     transport=_transport,
+    traffic=_traffic,
 )

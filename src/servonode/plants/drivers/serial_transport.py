@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING
 
 from servonode.bus import BusError
 from servonode.plants.drivers.cobs import stuffed, unstuffed
-from servonode.plants.drivers.packets import SIZE
+from servonode.plants.drivers.packets import SIZE, is_replaced
 
 if TYPE_CHECKING:
     import serial
 
 FRAME = SIZE + SIZE // 254 + 2  # bytes of the longest frame on the wire
 REOPEN_NS = 200_000_000  # between two attempts to open a lost port
+BITS = 10  # of a byte on the line, with its start and stop bit
+CLOSE_S = 0.2  # longest time that closing may take
 CHUNK, CHUNKS = 4096, 16  # bytes of one read, and reads in one call of `receive`
 HUNG_UP = select.POLLHUP | select.POLLERR | select.POLLNVAL
 GONE = "is it unplugged? Plug it in again, then reset and arm"
@@ -83,7 +85,10 @@ class SerialTransport:
         self._port, self._baud = port, baud
         self._serial: serial.Serial | None = None
         self._into = bytearray()
-        self._unsent = b""
+        self._unsent = b""  # of the frame that is being written
+        self._first: list[bytes] = []  # frames that no other replaces: setups, the end of a run
+        self._newest = b""  # the frame that waits for a free line, the newest of its kind
+        self._free_ns = 0  # when the line will have sent what was written
         self._retry_ns = 0
 
     def open(self) -> None:
@@ -108,6 +113,7 @@ class SerialTransport:
         self._poll.register(self._serial.fileno(), select.POLLIN)
         self._into.clear()
         self._unsent = b"\0"  # ends what the machine may have received so far
+        self._first, self._newest, self._free_ns = [], b"", 0
 
     @property
     def fds(self) -> tuple[int, ...]:
@@ -123,33 +129,59 @@ class SerialTransport:
         return f"{text}is plant.device.baud = {self._baud} the speed of the firmware?"
 
     def send(self, packet: bytes) -> None:
-        """Write a packet, or drop and count it while the line is still busy with those before."""
+        """Write a packet as soon as the line has sent those before; it replaces an older one that waits.
+
+        A setup and the end of a run are replaced by nothing but another one, and go first. So nothing old reaches the
+        machine, whatever the baud rate, and neither this process nor the system keeps a queue.
+        """
         if self._serial is None:
             self.reopen()
             return
-        self._flush()
-        if self._unsent:
-            self.counts["unsent"] += 1
-            return
-        self._unsent = stuffed(packet)
+        if is_replaced(packet):
+            self.counts["replaced"] += bool(self._newest)
+            self._newest = stuffed(packet)
+        else:
+            self._newest = b""
+            self._first = [*self._first[-1:], stuffed(packet)]
         self._flush()
 
+    def due(self) -> int | None:
+        """When the line is free for what waits [monotonic ns]; None: nothing waits."""
+        return self._free_ns if self._serial is not None and (self._first or self._newest) else None
+
     def _flush(self) -> None:
-        """Write what is left, as far as the line takes it."""
-        if not self._unsent or self._serial is None:
-            return
+        """Write what waits, as far as the line is free for it."""
+        while self._serial is not None:
+            now = time.monotonic_ns()
+            if not self._unsent:
+                if now < self._free_ns or not (self._first or self._newest) or self._is_busy():
+                    return
+                if self._first:
+                    self._unsent = self._first.pop(0)
+                else:
+                    self._unsent, self._newest = self._newest, b""
+                self._free_ns = now + len(self._unsent) * BITS * 1_000_000_000 // self._baud
+            try:
+                self._unsent = self._unsent[os.write(self._serial.fileno(), self._unsent) :]
+            except BlockingIOError:
+                return
+            except OSError as error:
+                self._lose(error)
+
+    def _is_busy(self) -> bool:
+        """Whether the system still holds bytes of an earlier frame, as where the line is slower than stated."""
+        assert self._serial is not None
         try:
-            self._unsent = self._unsent[os.write(self._serial.fileno(), self._unsent) :]
-        except BlockingIOError:
-            pass
-        except OSError as error:
-            self._lose(error)
+            return self._serial.out_waiting > 0
+        except OSError:
+            return False  # a port that cannot tell
 
     def receive(self, bound: int) -> list[bytes]:
         """The packets that have come, the newest `bound` of them; older ones are dropped and counted (`unread`).
 
         None is kept for the next call: a flood of packets would make each call longer than the one before.
         """
+        self._flush()
         for _ in range(CHUNKS):
             data = self._read()
             self.came += len(data)
@@ -200,7 +232,11 @@ class SerialTransport:
                     self.lost = str(error)
 
     def close(self) -> None:
-        """Close the port; a second call does nothing."""
+        """Close the port, once what ends a run has been written; a second call does nothing."""
+        end = time.monotonic() + CLOSE_S
+        while self._first and not self.lost and time.monotonic() < end:
+            time.sleep(0.001)
+            self._flush()
         opened, self._serial = self._serial, None
         if opened is not None:
             try:

@@ -39,6 +39,7 @@ class Terms:
     parameters: Mapping[str, float] = field(default_factory=dict)
     start: Mapping[str, float | list[float]] = field(default_factory=dict)  # state at step 0
     readonly: bool = False  # the run only observes: no input is ever sent
+    brake_time: float = float("inf")  # s of plant time for which inputs of the safe action may be held
     resolution: float = 0.0  # relative; readings that differ by less may be equal
     law: LawTerms | None = None  # None: no law of the machine's own acts
     estimate: EstimateTerms | None = None  # for a machine that sends only readings; None: it sends its state
@@ -56,6 +57,7 @@ def terms_of(
     timeout: float,
     state_timeout: float,
     frozen_time: float = float("inf"),
+    brake_time: float = float("inf"),
     readonly: bool = False,
     law: LawTerms | None = None,
     estimate: EstimateTerms | None = None,
@@ -67,5 +69,5 @@ def terms_of(
     return Terms(
         description.name, lockstep, step_ns, period, speed, timeout, state_timeout, finite, frozen_time,
         dict(machine.parameters), packed(description.layout, start[: machine.n_state].tolist()), readonly,
-        law=law, estimate=estimate,
+        brake_time=brake_time, law=law, estimate=estimate,
     )  # fmt: skip

@@ -8,6 +8,7 @@ from servonode.plants.drivers.driver import Array, Driver, DriverError, Stated, 
 from servonode.plants.drivers.packet_driver import KEYS, open_packet_plant
 
 if TYPE_CHECKING:  # imported when a socket is opened
+    from servonode.plants.drivers.line_traffic import Traffic
     from servonode.plants.drivers.packet_link import Transport
 
 SECTION = "plant.device"
@@ -66,6 +67,12 @@ def _transport(stated: Stated) -> "Transport":
     return UdpTransport(*place)
 
 
+def _traffic(stated: Stated, machine: Machine, n_goal: int) -> "Traffic":
+    from servonode.plants.drivers.line_traffic import traffic_of
+
+    return traffic_of(stated, machine, None, n_goal)
+
+
 DRIVER = Driver(
     name="udp",
     summary="a microcontroller on a network",
@@ -76,4 +83,5 @@ DRIVER = Driver(
     check=_check,
     remarks=_remarks,
     transport=_transport,
+    traffic=_traffic,
 )

@@ -58,6 +58,10 @@ class UdpTransport:
             else f"nothing comes from {where}; is the board on, is that its address, does no other host drive it?"
         )
 
+    def due(self) -> int | None:
+        """None: nothing waits."""
+        return None
+
     def send(self, packet: bytes) -> None:
         """Send a datagram."""
         if self._socket is None:
