@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Self
 
 from servonode.bus.topology import CONTROLLER, TARGET
+from tests.helpers.line import Line
 from tests.helpers.ports import free_port
 from tests.safety.suite import Beside, Driver
 
@@ -118,3 +119,28 @@ class Sensing(Serial):
     settings = (*Serial.settings, *ESTIMATED)
     words = ("--readings",)
     restarts = (CONTROLLER, TARGET)
+
+
+class OnLine(Serial):
+    """The robot behind a serial line of a baud rate; `line` is the one that was plugged in last.
+
+    rate: of states [1/s], where the line carries no more than that.
+    """
+
+    def __init__(self, baud: int, rate: int | None = None) -> None:
+        self.name = f"serial at {baud} baud"
+        more = () if rate is None else (f"plant.device.state_rate={rate}",)
+        self.settings = (*Serial.settings, f"plant.device.baud={baud}", *more)
+        self._baud = baud
+        self.line: Line
+
+    @contextmanager
+    def machine(self) -> Iterator[Beside]:
+        with tempfile.TemporaryDirectory() as folder:
+            board, port = Path(folder, "board"), Path(folder, "port")
+            with Firmware("robot", "--pty", str(board), *self.words) as self.firmware:
+                with Line(board, port, self._baud) as self.line:
+                    yield Beside((f'plant.device.port="{port}"',), pid=self.firmware.pid)
+
+
+LINES = (OnLine(57600, rate=50), OnLine(115200), OnLine(460800), OnLine(921600))

@@ -6,7 +6,7 @@ from servonode.mechanics.machine import Machine
 from servonode.plants.drivers.driver import Stated
 from servonode.plants.drivers.packets import HEADER, TRAILER
 
-SHARE = 0.9  # of a line, which may be in use
+SHARE = 0.95  # of a line, which may be in use
 BITS = 10  # of a byte on the line, with its start and stop bit
 FASTEST_S = 1e-3  # between two states, wall clock, unless another rate is asked for
 BAUDS = (9600, 19200, 38400, 57600, 115200, 230400, 460800, 921600, 1_500_000, 2_000_000, 3_000_000, 6_000_000)

@@ -1,0 +1,122 @@
+"""A serial line with a baud rate: whatever stops the robot, it comes to rest and stays there, at every rate."""
+
+import os
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.helpers.firmware import LINES, OnLine
+from tests.helpers.runs import Runs, eventually, operator
+from tests.safety.suite import WAITS, Stage, safety_suite
+
+STOPS = int(os.environ.get("SERVONODE_STOPS", "12"))  # random ones, on each line
+FAST, SLOW = 0.2, 0.03  # m/s
+REST_S = 2.5  # after which a robot that brakes is slow: its time constant is 0.46 s
+MANNERS = ("estop", "disarm", "cable", "board")
+IDS = [line.name.replace(" ", "_") for line in LINES]
+
+
+class Truth:
+    """The true speed of the robot, which it writes into a file whatever its link does."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def speed(self) -> float:
+        """The newest one [m/s]."""
+        lines = self._file.read_text().splitlines() if self._file.exists() else []
+        cells = next((each.split(",") for each in reversed(lines) if each.count(",") >= 8), [])
+        return float(cells[5]) if cells else 0.0
+
+
+def is_slow_and_stays(truth: Truth) -> tuple[bool, float]:
+    """Whether the robot comes to rest and does not begin to move again; its largest speed then [m/s]."""
+    time.sleep(REST_S)
+    speeds = []
+    for _ in range(10):
+        time.sleep(0.1)
+        speeds.append(abs(truth.speed()))
+    return max(speeds) < SLOW, max(speeds)
+
+
+@pytest.fixture(params=LINES, ids=IDS)
+def driver(request: pytest.FixtureRequest) -> OnLine:
+    driver: OnLine = request.param
+    return driver
+
+
+def started(driver: OnLine, runs: Runs, folder: Path) -> tuple[Stage, Any, Truth]:
+    """An armed run over the line, and the truth of its robot."""
+    truth = folder / "truth.csv"
+    driver.words = ("--truth", str(truth))
+    stage = Stage(driver, runs)
+    return stage, stage.start(WAITS), Truth(truth)
+
+
+@pytest.mark.parametrize("driver", [LINES[1]], ids=[IDS[1]], indirect=True)
+def test_an_emergency_stop_brakes_over_a_slow_line_and_sends_no_more_than_before(
+    driver: OnLine, runs: Runs, tmp_path: Path
+) -> None:
+    stage, run, truth = started(driver, runs, tmp_path)
+    assert eventually(lambda: truth.speed() > FAST, 30.0)
+    operator("estop", run.name)
+    time.sleep(0.5)
+    before, begun = driver.line.traffic(), time.monotonic()
+    slow, speed = is_slow_and_stays(truth)
+    rates = (np.array(driver.line.traffic()) - before) / (time.monotonic() - begun)
+    assert slow, speed
+    stands = run.ask("status")
+    assert [each["name"] for each in stands["faults"]] == ["estop"]
+    assert stands["safe_state"] == "damp"
+    assert rates[0] <= 60 * 100 * 1.1  # one frame of inputs a control period of 10 ms
+    assert rates[1] <= 90 * 100 * 1.1  # one frame of the state
+    run.ask("reset_estop")
+    assert eventually(run.armed_again), run.ask("status")
+    assert eventually(lambda: truth.speed() > FAST, 30.0)
+    stage.close()
+
+
+@pytest.mark.slow
+def test_whatever_stops_the_robot_it_comes_to_rest_and_stays_there(
+    driver: OnLine, runs: Runs, tmp_path: Path
+) -> None:
+    """SERVONODE_STOPS=75 pytest -m slow tests/safety/test_lines.py -k rest -s: 300 stops in all, and their table."""
+    stage, run, truth = started(driver, runs, tmp_path)
+    choice, largest = random.Random(STOPS), dict.fromkeys(MANNERS, 0.0)
+    begun, before = time.monotonic(), np.array(driver.line.traffic())
+    for _ in range(STOPS):
+        assert eventually(lambda: truth.speed() > FAST, 30.0), run.ask("status")
+        time.sleep(choice.uniform(0.0, 0.3))
+        manner = choice.choice(MANNERS)
+        if manner in ("estop", "disarm"):
+            operator(manner, run.name)
+        elif manner == "cable":
+            driver.line.pull()
+        else:
+            driver.line.pull()
+            driver.firmware.kill()
+            driver.firmware.restart()
+            driver.line.plug()
+        slow, speed = is_slow_and_stays(truth)
+        largest[manner] = max(largest[manner], speed)
+        assert slow, (manner, speed)
+        if manner == "cable":
+            driver.line.plug()
+        if manner == "estop":
+            run.ask("reset_estop")
+        assert eventually(run.armed_again, 20.0), run.ask("status")
+    rates = (np.array(driver.line.traffic()) - before) / (time.monotonic() - begun)
+    row = ", ".join(f"{name} {speed:.3g}" for name, speed in largest.items())
+    print(f"\n{driver.name}: {STOPS} stops, speed [m/s] after 2.5 s at most: {row}; bytes/s to, from the board: {rates}")
+    stage.close()
+
+
+def suite_on(driver: OnLine) -> Any:
+    return pytest.mark.slow(safety_suite(driver))
+
+
+TestAt57600, TestAt115200, TestAt460800, TestAt921600 = map(suite_on, LINES)
