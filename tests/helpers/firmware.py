@@ -138,9 +138,11 @@ class OnLine(Serial):
     def machine(self) -> Iterator[Beside]:
         with tempfile.TemporaryDirectory() as folder:
             board, port = Path(folder, "board"), Path(folder, "port")
-            with Firmware("robot", "--pty", str(board), *self.words) as self.firmware:
-                with Line(board, port, self._baud) as self.line:
-                    yield Beside((f'plant.device.port="{port}"',), pid=self.firmware.pid)
+            with (
+                Firmware("robot", "--pty", str(board), *self.words) as self.firmware,
+                Line(board, port, self._baud) as self.line,
+            ):
+                yield Beside((f'plant.device.port="{port}"',), pid=self.firmware.pid)
 
 
 LINES = (OnLine(57600, rate=50), OnLine(115200), OnLine(460800), OnLine(921600))

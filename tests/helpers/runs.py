@@ -242,8 +242,8 @@ class Process(Output):
         return str(answer["lifecycle"])
 
     def armed_again(self) -> bool:
-        """Whether a reset, if it is still needed, and arming were accepted."""
-        self.ask("reset")
+        """Whether a reset, if it is still needed, and arming were accepted; a machine may have started anew."""
+        self.ask("reset_origin")
         return bool(self.ask("arm").get("done"))
 
     def arm(self, watch: Watch) -> Status:

@@ -38,7 +38,7 @@ def test_the_safe_states_stand_in_this_order() -> None:
 
 def test_each_fault_has_its_safe_state() -> None:
     assert {safe_state.name: AT[safe_state] for safe_state in SafeState if AT[safe_state]} == {
-        "DAMP": ["estop", "host_stall", "law", "lockstep_timeout", "overrun", "stale_command"],
+        "DAMP": ["estop", "host_stall", "law", "lockstep_timeout", "overrun", "stale_applied", "stale_command"],
         "ZERO": [
             "device_law",
             "estimate",
@@ -48,7 +48,6 @@ def test_each_fault_has_its_safe_state() -> None:
             "link_lost",
             "sensor_lost",
             "sensor_misfit",
-            "stale_applied",
             "stale_state",
         ],
         "STOP": ["device", "diverged"],

@@ -429,7 +429,7 @@ def test_a_stop_before_the_gate_waits_for_its_reset_and_does_not_arm_by_itself(p
 def test_a_plant_without_controller_is_active_at_once_and_again_after_a_stop(folder: Path) -> None:
     bench = Bench(puck(folder, WAITS, controlled=False))
     assert bench.prepare()
-    assert (bench.guard.lifecycle, bench.written, bench.safely) == ("active", [(0.0, 0.0)], 1)
+    assert (bench.guard.lifecycle, bench.written, bench.safely) == ("active", [(0.0, 0.0)], 0)
     bench.advance(5)
     bench.node.asked("estop")
     bench.advance(5)
@@ -462,9 +462,17 @@ def watched(bench: Bench, steps: int) -> None:
             bench.node.fault(*found)
 
 
-@pytest.mark.parametrize(
-    ("way", "name"), [("both", "stale_state"), ("state", "stale_state"), ("applied", "stale_applied")]
-)
+def test_a_machine_that_takes_no_inputs_is_sent_its_safe_action(folder: Path) -> None:
+    """Its state is known, so that the fault of the link does not release the brake."""
+    bench = cut(folder, 'plant.link.cut="applied"')
+    bench.activate()
+    watched(bench, 145)
+    assert (bench.node.faults[0].name, bench.safe_state) == ("stale_applied", "damp")
+    assert bench.written[-1] == pytest.approx(bench.brake())
+    assert bench.written[-1] != (0.0, 0.0)
+
+
+@pytest.mark.parametrize(("way", "name"), [("both", "stale_state"), ("state", "stale_state")])
 def test_a_machine_that_is_lost_gets_zero_until_it_has_answered_again(way: str, name: str, folder: Path) -> None:
     bench = cut(folder, f'plant.link.cut="{way}"')
     bench.activate()

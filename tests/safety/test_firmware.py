@@ -39,6 +39,10 @@ def test_firmware_that_dies_is_a_named_fault_and_is_taken_again_after_a_reset(ki
             assert "is gone" in text
             assert "Plug it in again, then reset and arm" in text
         driver.firmware.restart()
+        assert run.order("reset") == "inactive"
+        assert eventually(lambda: "has started anew" in run.ask("arm").get("refused", "")), run.ask("arm")
+        assert "its positions begin at X = 0" in run.ask("status")["text"]
+        assert run.order("reset_origin") == "inactive"
         assert eventually(run.armed_again), run.ask("status")
         assert watch.status("active", time.monotonic_ns()).run != before.run
     run.stop()

@@ -81,9 +81,7 @@ def test_an_emergency_stop_brakes_over_a_slow_line_and_sends_no_more_than_before
 
 
 @pytest.mark.slow
-def test_whatever_stops_the_robot_it_comes_to_rest_and_stays_there(
-    driver: OnLine, runs: Runs, tmp_path: Path
-) -> None:
+def test_whatever_stops_the_robot_it_comes_to_rest_and_stays_there(driver: OnLine, runs: Runs, tmp_path: Path) -> None:
     """SERVONODE_STOPS=75 pytest -m slow tests/safety/test_lines.py -k rest -s: 300 stops in all, and their table."""
     stage, run, truth = started(driver, runs, tmp_path)
     choice, largest = random.Random(STOPS), dict.fromkeys(MANNERS, 0.0)
@@ -111,7 +109,9 @@ def test_whatever_stops_the_robot_it_comes_to_rest_and_stays_there(
         assert eventually(run.armed_again, 20.0), run.ask("status")
     rates = (np.array(driver.line.traffic()) - before) / (time.monotonic() - begun)
     row = ", ".join(f"{name} {speed:.3g}" for name, speed in largest.items())
-    print(f"\n{driver.name}: {STOPS} stops, speed [m/s] after 2.5 s at most: {row}; bytes/s to, from the board: {rates}")
+    print(
+        f"\n{driver.name}: {STOPS} stops, speed [m/s] after 2.5 s at most: {row}; bytes/s to, from the board: {rates}"
+    )
     stage.close()
 
 

@@ -42,7 +42,7 @@ NODES: dict[str, NodeEntry] = {
     PLANT: NodeEntry(
         publishes=("state", "applied", "status"),
         subscribes={CONTROLLER: ("command",)},
-        words=("arm", "disarm", "estop", "reset", "reset_estop", "status"),
+        words=("arm", "disarm", "estop", "reset", "reset_estop", "reset_origin", "status"),
         end_codes=(0, 1),  # the run is over; 1 after a fault
         orphaned=SIGTERM,  # it must stop its machine; the others can be killed
     ),

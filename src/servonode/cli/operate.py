@@ -56,8 +56,14 @@ def disarm(name: str | None) -> None:
 )
 @_run
 @click.option("--estop", "estop_too", is_flag=True, help="Clear an emergency stop as well.")
-def reset(name: str | None, estop_too: bool) -> None:
-    _order("reset_estop" if estop_too else "reset", name)
+@click.option(
+    "--origin", is_flag=True, help="Accept the positions of a machine that has started anew, as a board after a reset."
+)
+def reset(name: str | None, estop_too: bool, origin: bool) -> None:
+    if origin:
+        _order("reset_origin", name)
+    if estop_too or not origin:
+        _order("reset_estop" if estop_too else "reset", name)
 
 
 @_command(

@@ -112,7 +112,9 @@ def traffic(launch: LaunchFile, machine: Machine, n_goal: int) -> "Traffic | Non
     driver = find_driver(launch.plant.driver)
     if driver.traffic is None or launch.run.mode == "lockstep":
         return None
-    return driver.traffic(stated(launch), machine, n_goal)
+    used = launch.estimator.sensors if launch.estimator else None
+    n_sensors = len(machine.description.sensors if used is None else used)
+    return driver.traffic(stated(launch), machine, n_goal, n_sensors)
 
 
 def check_traffic(launch: LaunchFile, machine: Machine, n_goal: int) -> int:

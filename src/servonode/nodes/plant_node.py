@@ -86,6 +86,11 @@ class PlantNode(Node):
         """Whether a latched fault ends the run, rather than wait for a reset."""
         return self.guard.failed and (not self.plant.finite or self.guard.ladder.ends_run())
 
+    @property
+    def machine_obstacle(self) -> str | None:
+        """Why the machine behind the link must not be armed, a sentence with the remedy; None: it may be."""
+        return getattr(self.plant, "obstacle", "") or None
+
     # states and commands
 
     def publish_state(self, asks: bool = True) -> None:
@@ -178,7 +183,7 @@ class PlantNode(Node):
         return self.status.standing()
 
     def asked(self, word: str) -> dict[str, Any]:
-        """Carry out an operator's request: arm, disarm, estop, reset or reset_estop; or return the status."""
+        """Carry out an operator's request, such as arm or reset_origin, or return the status."""
         if word == "status" or word not in NODES[PLANT].words:
             return super().asked(word)
         refused = self._carry_out(word)
@@ -201,9 +206,16 @@ class PlantNode(Node):
             return None
         if self.must_end():
             return f"fault {self.guard.ladder.latched[0].name} ends the run; restart it"
+        accepted = word == "reset_origin" and not self.closed_loop.readonly and hasattr(self.plant, "accept_origin")
+        if accepted:
+            cast(Any, self.plant).accept_origin()
+            if not self.guard.failed:
+                return None
         refused = self.guard.reset(estop=word == "reset_estop")
         if refused is None:
             self.link.connect()
+            if accepted:  # the machine that answers now
+                cast(Any, self.plant).accept_origin()
         return refused
 
     def arm(self) -> str | None:
@@ -222,7 +234,7 @@ class PlantNode(Node):
             return f"the machine has not answered yet: {self.plant.no_answer_reason()}"
         if found is not None:
             return f"the machine is not well: {found[1]}"
-        refused = self.pace.obstacle() or self.guard.arm(recent)
+        refused = self.machine_obstacle or self.pace.obstacle() or self.guard.arm(recent)
         if refused is None and begun:
             self.guard.begin(self.grid.instant(self.plant.k))
         return refused

@@ -54,7 +54,6 @@ class PlantOutput:
         self._later: deque[tuple[int, list[float], int, list[float] | None]] = deque()
         self._goal: list[float] | None = None  # the goal that acts
         self._plant, self._limiter, self._clock = plant, limiter, clock
-        self._brake = getattr(plant, "brake", plant.write)  # some machines take their safe action by themselves
 
     @property
     def can_brake(self) -> bool:
@@ -109,7 +108,7 @@ class PlantOutput:
         values = self.safe_action.inputs(self._plant.t, self._plant.x)
         self.braking, self._limiter.newest = True, values
         self._hold(values, None)
-        self._brake(self.applied)
+        getattr(self._plant, "brake", self._plant.write)(self.applied)  # some machines brake by themselves
 
     def release(self) -> None:
         """Write zero inputs, which release the safe action."""

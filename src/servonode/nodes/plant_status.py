@@ -29,6 +29,9 @@ class ReportingNode(Protocol):
     plant: Plant
     states: StatePublisher
 
+    @property
+    def machine_obstacle(self) -> str | None: ...
+
     def all_counts(self) -> dict[str, int]: ...
 
 
@@ -74,7 +77,7 @@ class PlantStatus:
             "node": PLANT,
             "lifecycle": guard.lifecycle.published,
             "fault": latched[0].name if latched else "",
-            "text": latched[0].text if latched else "",
+            "text": latched[0].text if latched else self._node.machine_obstacle or "",
             "faults": [fault.as_dict() for fault in latched],
             "safe_state": guard.safe_state.name.lower(),
             **self._preview(),

@@ -27,6 +27,8 @@ class Observed:
     def write(self, applied: npt.NDArray[np.float64]) -> None:
         """Do nothing."""
 
+    brake = write
+
     def safe(self) -> None:
         """Do nothing: the machine needs no zero input, because it has never been sent any input."""
 

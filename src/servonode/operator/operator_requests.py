@@ -57,11 +57,15 @@ def disarm(name: str | None = None) -> str:
 
 
 @plain
-def reset(name: str | None = None, *, estop: bool = False) -> str:
+def reset(name: str | None = None, *, estop: bool = False, origin: bool = False) -> str:
     """Clear latched faults: the run stays safe until it is armed again; otherwise as `arm`.
 
-    estop: clear an emergency stop as well, which otherwise stays latched, with the lifecycle `fault`.
+    estop: clear an emergency stop as well, which otherwise stays latched, with the lifecycle `fault`. origin: accept
+    the positions of a machine that has started anew, without which it is not armed.
     """
+    if origin:
+        found = order("reset_origin", name)
+        return str((order("reset_estop", name) if estop and found["lifecycle"] == "fault" else found)["lifecycle"])
     return str(order("reset_estop" if estop else "reset", name)["lifecycle"])
 
 

@@ -66,6 +66,7 @@ class DevicePlant:
         self._own_brake: bool | None = getattr(link, "brakes", None)  # None: messages, which are no burden to a line
         period = terms.period or terms.timeout / 3
         self._brake_s = period if self._own_brake else min(period, terms.brake_time)  # between inputs that brake
+        self._origin = 0  # start id of the machine whose positions are taken as they are; 0: the next one's
         self._braking = False  # whether the newest inputs were those of the safe action
         self._other = False  # it sends its state although readings are wanted, or the other way round
         self.output = self._inputs.values
@@ -129,9 +130,30 @@ class DevicePlant:
             self._handshake.repeat(self.k, now)
             return False
         self._handshake.finish()
+        if not self._origin:
+            self.accept_origin()
         self._readings.answered = True
         self._watch.since_ns = self._inputs.sent_ns = now
         return True
+
+    @property
+    def obstacle(self) -> str:
+        """Why the plant must not be armed, with the remedy: the machine has started anew; empty: it may be.
+
+        Its positions begin where it is then. An estimate begins anew too, so that this is for machines with a state.
+        """
+        newest = self._readings.newest
+        if self._readings.estimated or not self._handshake.done or newest is None or newest.src == self._origin:
+            return ""
+        names = self.machine.description.coordinates
+        shown = ", ".join(f"{name} = {_shown(newest.state[name])}" for name in names[:4] if name in newest.state)
+        text = f"the machine has started anew, and its positions begin at {shown}{', ...' if len(names) > 4 else ''}"
+        return f"{text}; make sure that this is where it stands, then servonode reset --origin"
+
+    def accept_origin(self) -> None:
+        """Take the positions of a machine that has started anew as they are, or those of the next one to answer."""
+        newest = self._readings.newest
+        self._origin = newest.src if self._handshake.done and newest is not None else 0
 
     def due(self) -> int | None:
         """The monotonic time [ns] at which to look again though no descriptor became readable, if any."""
@@ -144,8 +166,11 @@ class DevicePlant:
         A machine that brakes by itself is told to, unless its own state or its law is what cannot be trusted: a link
         that fails must not release its brake.
         """
-        trusted = self._readings.distrust is None and self._watch.reported is None
-        self._write(np.zeros(self.machine.n_inputs), None, brakes=trusted)
+        zero = np.zeros(self.machine.n_inputs)
+        if self._own_brake and self._readings.distrust is None and self._watch.reported is None:
+            self._write(zero, None, brakes=True)
+        else:
+            self.write(zero)
 
     def close(self) -> None:
         """Tell the machine that the run is over, and free the link; a second call does nothing."""
@@ -196,7 +221,10 @@ class DevicePlant:
         Over packets they are sent once a control period, or as seldom as they may be held: a line can be slower than
         plant steps.
         """
-        again = self._braking and self._handshake.done and self._own_brake is not None
+        if self._own_brake is None:
+            self.write(applied)
+            return
+        again = self._braking and self._handshake.done
         if again and (self._clock() - self._inputs.sent_ns) * 1e-9 * self.terms.speed < self._brake_s:
             self._inputs.hold(applied, self._readings.step, None, self._inputs.brakes)
             return
@@ -339,3 +367,7 @@ class DevicePlant:
         if newest is not None and (state.k < newest.k or state.t < newest.t):
             return "refused_backward"
         return ""
+
+
+def _shown(value: float | list[float]) -> str:
+    return f"{value:.4g}" if isinstance(value, int | float) else f"[{', '.join(f'{each:.4g}' for each in value)}]"

@@ -102,7 +102,7 @@ class Driver:
     DriverError where the machine cannot be reached now, just before a run. remarks: sentences for whoever starts or
     checks a run of this machine from this initial state.
     transport: what carries the packets of docs/reference/firmware.md; None: the machine does not speak them. traffic:
-    of a run with this machine and so many entries of a goal for its own law; for packets.
+    of a run with this machine over packets, by the entries of a goal for its own law and its sensors in use.
     """
 
     name: str
@@ -119,7 +119,7 @@ class Driver:
     ready: Callable[[Stated], None] = lambda _: None
     remarks: Callable[[Stated, Machine, Array], list[str]] = lambda *_: []
     transport: "Callable[[Stated], Transport] | None" = None
-    traffic: "Callable[[Stated, Machine, int], Traffic] | None" = None
+    traffic: "Callable[[Stated, Machine, int, int], Traffic] | None" = None
 
     def uses(self, table: str, key: str) -> bool:
         """Whether it reads this key of [plant.TABLE]."""

@@ -44,15 +44,16 @@ class Traffic:
         return f"{text}; {faster}lower plant.device.state_rate, or raise the control period"
 
 
-def traffic_of(stated: Stated, machine: Machine, baud: int | None, n_goal: int = 0) -> Traffic:
+def traffic_of(stated: Stated, machine: Machine, baud: int | None, n_goal: int, n_sensors: int) -> Traffic:
     """The traffic of a run with this machine.
 
     Without `state_rate` states come a thousand times a second, or as often as the line can carry them, at equal
-    distances within a control period and at least once in each. n_goal: entries of the goal that goes with inputs.
+    distances within a control period and at least once in each. n_goal: entries of the goal that goes with inputs;
+    n_sensors: of a machine that sends readings, each once in every packet.
     """
     description, sends = machine.description, stated.device["sends"]
     n_u = len(description.input_names)
-    measured = 8 * len(description.sensors) if sends == "readings" else 4 * machine.n_state
+    measured = 8 * n_sensors if sends == "readings" else 4 * machine.n_state
     state = _frame(4 + 4 * n_u + measured)
     step_s = stated.step_s / stated.speed  # wall clock
     periods = max(round(stated.period_s / stated.step_s), 1) if stated.period_s else 0

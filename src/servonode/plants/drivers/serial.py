@@ -41,10 +41,10 @@ def _transport(stated: Stated) -> "Transport":
     return SerialTransport(device["port"], device["baud"])
 
 
-def _traffic(stated: Stated, machine: Machine, n_goal: int) -> "Traffic":
+def _traffic(stated: Stated, machine: Machine, n_goal: int, n_sensors: int) -> "Traffic":
     from servonode.plants.drivers.line_traffic import traffic_of
 
-    return traffic_of(stated, machine, stated.device["baud"], n_goal)
+    return traffic_of(stated, machine, stated.device["baud"], n_goal, n_sensors)
 
 
 DRIVER = Driver(

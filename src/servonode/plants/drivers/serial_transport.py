@@ -172,7 +172,8 @@ class SerialTransport:
         """Whether the system still holds bytes of an earlier frame, as where the line is slower than stated."""
         assert self._serial is not None
         try:
-            return self._serial.out_waiting > 0
+            waiting: int = self._serial.out_waiting
+            return waiting > 0
         except OSError:
             return False  # a port that cannot tell
 

@@ -67,10 +67,10 @@ def _transport(stated: Stated) -> "Transport":
     return UdpTransport(*place)
 
 
-def _traffic(stated: Stated, machine: Machine, n_goal: int) -> "Traffic":
+def _traffic(stated: Stated, machine: Machine, n_goal: int, n_sensors: int) -> "Traffic":
     from servonode.plants.drivers.line_traffic import traffic_of
 
-    return traffic_of(stated, machine, None, n_goal)
+    return traffic_of(stated, machine, None, n_goal, n_sensors)
 
 
 DRIVER = Driver(
