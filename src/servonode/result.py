@@ -114,7 +114,7 @@ class Run(Columns):
         """A movie of the machine and its panels: written to a file, and shown by a notebook as the cell's last value.
 
         Args:
-            path: the file, ending with .mp4 (which needs ffmpeg) or .gif; None: in memory alone.
+            path: the file, ending with .mp4 or .gif; None: in memory alone.
             fps: frames per second; default 30.
             speed: plant seconds per second of the movie; default: the launch file's, more where it would be long.
 

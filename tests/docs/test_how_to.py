@@ -18,6 +18,7 @@ import matplotlib.image
 import pytest
 
 from servonode.mechanics import discrete
+from servonode.views.movie import ffmpeg
 from tests.helpers.followed import DOCS, Desk, Page, Step, Written, check
 from tests.helpers.packages import install_wheels
 from tests.helpers.pages import Link, browser, needs_browser
@@ -38,11 +39,11 @@ REPLACED = dict.fromkeys(OUTSIDE, ":") | {  # a busy computer ends no run that a
 NOT_RUN = {"to_rerun.py": "rerun is no dependency of servonode or of its tests"}
 NEEDS = {  # what a page's commands need beside servonode
     "export_to_c": lambda: shutil.which("cc"),
-    "movies": lambda: shutil.which("ffmpeg"),
+    "movies": ffmpeg,
     "mujoco": lambda: find_spec("mujoco"),
     "page": lambda: shutil.which("chromedriver") and find_spec("uvicorn"),
     "teaching": lambda: shutil.which("pdflatex"),
-    "window": lambda: shutil.which("Xvfb") and shutil.which("ffmpeg"),
+    "window": lambda: shutil.which("Xvfb") and ffmpeg(),
 }
 MADE = {  # the files that a page's commands leave, beside those that it shows
     "figures": (
@@ -156,7 +157,7 @@ def display(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def screenshot(display: str, file: Path) -> Any:
     """The pixels (950, 1500, 3) of the display."""
-    command = ["ffmpeg", "-v", "error", "-y", "-f", "x11grab", "-video_size", "1500x950", "-i", display]
+    command = [str(ffmpeg()), "-v", "error", "-y", "-f", "x11grab", "-video_size", "1500x950", "-i", display]
     subprocess.run([*command, "-frames:v", "1", str(file)], check=True)
     return matplotlib.image.imread(file)[..., :3]
 

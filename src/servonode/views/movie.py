@@ -30,7 +30,7 @@ HELD = 2.0  # s for which the last picture of a run with a fault stands
 DPI = 100  # pixels per in
 SIZE = {".mp4": (12.8, 7.68), ".gif": (8.0, 4.8)}  # in; a gif stands in a page, where its words must be readable
 TICK = 0.01  # s; the unit of time of a gif
-INSTALL = "install ffmpeg (apt install ffmpeg, brew install ffmpeg)"
+INSTALL = 'pip install "servonode[movie]", which brings it'
 
 
 class NoMovie(ServonodeError):
@@ -89,8 +89,13 @@ def plan(
 
 
 def ffmpeg() -> str | None:
-    """The path of ffmpeg, if there is one."""
-    return shutil.which("ffmpeg")
+    """The path of ffmpeg: that of the library imageio-ffmpeg, else one on the path; None: there is neither."""
+    try:
+        import imageio_ffmpeg
+
+        return str(imageio_ffmpeg.get_ffmpeg_exe())
+    except (ImportError, RuntimeError):  # RuntimeError: an installation without the program
+        return shutil.which("ffmpeg")
 
 
 def has_pillow() -> bool:
