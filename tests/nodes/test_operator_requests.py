@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,8 +23,10 @@ from servonode.bus import Bus, BusError, RunFolder, run_folder, run_path
 from servonode.bus.durations import Durations
 from servonode.bus.processes import Named, listener
 from servonode.cli.main import main
-from servonode.operator.find_runs import distrusted, find_run, find_runs, owners, places
-from servonode.operator.operator_requests import NotStopped, OperatorError
+from servonode.operator import find_runs as found_runs
+from servonode.operator import operator_requests
+from servonode.operator.find_runs import Found, distrusted, find_run, find_runs, no_run_error, owners, places
+from servonode.operator.operator_requests import NeverArmed, NotStopped, OperatorError
 from tests.helpers.runs import SOON_S, private_runtime
 
 Answer = Callable[[dict[str, Any]], dict[str, Any]]
@@ -69,8 +73,9 @@ class Node:
 
 
 @pytest.fixture(autouse=True)
-def runtime() -> Iterator[Path]:
-    """A runtime folder of our own: no other run is in progress in it."""
+def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A runtime folder of our own: no other run is in progress in it; those of other tests are not looked for."""
+    monkeypatch.setattr(found_runs, "places_of_processes", list)
     with private_runtime() as folder:
         yield folder
 
@@ -668,3 +673,91 @@ def test_in_python_what_fails_is_raised(going: Callable[..., Node], monkeypatch:
         folder.register(["plant"])
         with pytest.raises(TimeoutError, match="node 'plant' does not answer after"):
             servonode.arm("empty")
+
+
+# waiting for a run
+
+
+def refuses(later: bool) -> Answer:
+    return lambda _: {"refused": "it cannot be armed now", "later": later}
+
+
+def test_arming_waits_for_a_run_and_for_its_machine(going: Callable[..., Node]) -> None:
+    assert servo("arm", "late", "--wait", "0").exit_code == 2
+    answers = iter(
+        [{"refused": "the machine has not answered yet", "later": True}, {"done": True, "lifecycle": "arming"}]
+    )
+    starting = threading.Timer(0.3, lambda: going("late", lambda _: next(answers)))
+    starting.start()
+    result = servo("arm", "late", "--wait", "30")
+    assert (result.exit_code, result.stdout) == (0, "late: arming\n")
+
+
+def test_what_is_not_yet_and_what_is_never_end_with_other_exit_codes(going: Callable[..., Node]) -> None:
+    going("waits", refuses(later=True))
+    going("never", refuses(later=False))
+    assert line(servo("arm", "waits", "--wait", "0.2"), 1) == "it cannot be armed now"
+    assert line(servo("arm", "never", "--wait", "60"), 2) == "it cannot be armed now"
+    assert line(servo("arm", "never"), 1) == "it cannot be armed now"
+
+
+def test_a_run_that_ends_is_not_replaced_by_the_next_one_of_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def found(registries: list[dict[str, Any] | None]) -> Callable[..., Found]:
+        def find(_: str | None) -> Found:
+            registry = registries.pop(0)
+            if registry is None:
+                raise no_run_error("x")
+            return Found(Path("/run/x"), 0, {"run": "x", **registry}, {})
+
+        return find
+
+    def asked(*_: Any, **__: Any) -> dict[str, Any]:
+        return {"refused": "not yet", "later": True}
+
+    monkeypatch.setattr(operator_requests, "_asked", asked)
+    for registries, text in (
+        ([{"start": 1}, {"start": 1}, None], "the run has ended; it was not armed"),
+        ([{"start": 1}, {"start": 1}, {"start": 2}], "the run has ended, and another one"),
+    ):
+        monkeypatch.setattr(operator_requests, "find_run", found([*registries]))
+        with pytest.raises(NeverArmed, match=text):
+            servonode.arm("x", wait=60.0)
+
+
+# runs elsewhere
+
+NAMESPACE = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc")
+ELSEWHERE = """
+mkdir -m 700 $1/there $1/here
+SERVONODE_RUNTIME_DIR=$1/there $2 -m servonode.cli.main run trailer_pursuit --name far --no-report --set run.speed=1 \
+  --set run.duration=600 --set plant.safety.command_timeout_floor=5 > $1/out 2>&1 &
+run=$!
+export SERVONODE_RUNTIME_DIR=$1/here
+for i in $(seq 300); do [ -S $1/there/*/plant.req ] && break; sleep 0.1; done
+$2 -m servonode.cli.main estop
+code=$?
+kill -INT $run
+wait $run
+exit $code
+"""
+
+
+def has_namespaces() -> bool:
+    """Whether this user may make namespaces of processes."""
+    able = shutil.which("unshare") and subprocess.run([*NAMESPACE, "true"], capture_output=True, check=False)
+    return bool(able) and able.returncode == 0
+
+
+@pytest.mark.skipif(not has_namespaces(), reason="namespaces of processes are not available (unshare)")
+def test_an_emergency_stop_reaches_a_run_whose_folder_this_environment_does_not_know() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        command = [*NAMESPACE, "sh", "-c", ELSEWHERE, "sh", folder, sys.executable]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("far: stopped (fault), confirmed; process ")
+
+
+def test_what_moves_a_machine_is_no_near_word() -> None:
+    for word in ("param", "set", "amr", "rest", "dsarm"):
+        assert not re.search(r"\b(arm|reset|disarm)\b", line(servo(word), 2).partition("; see")[0].partition("'; ")[2])
+    assert "did you mean estop?" in line(servo("estp"), 2)

@@ -72,6 +72,9 @@ def _one_line() -> Iterator[None]:
     sys.exit(code)
 
 
+UNSUGGESTED = {"arm", "disarm", "reset"}  # they release or begin motion, and nobody types them for a near word
+
+
 class Verbs(click.Group):
     """The commands of the table; the file of a command is loaded when the command is needed."""
 
@@ -88,7 +91,7 @@ class Verbs(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in FILES and not args[0].startswith("-"):
-            near = did_you_mean(args[0], FILES, most=3)
+            near = did_you_mean(args[0], FILES.keys() - UNSUGGESTED, most=3)
             raise click.UsageError(f"there is no command {args[0]!r}; {near}".rstrip("; "), ctx)
         return super().resolve_command(ctx, args)
 

@@ -28,13 +28,21 @@ def _order(word: str, name: str | None) -> None:
 
 
 @_command(
-    examples=("servonode arm", "servonode arm trailer_pursuit"),
-    exits=EXITS,
-    help=f"Arm a run, so that commands reach its machine.\n\n{WHICH}",
+    examples=("servonode arm", "servonode arm trailer_pursuit", "servonode arm my_robot --wait 60"),
+    exits={**EXITS, 1: "not armed yet: the plant refused, or did not answer", 2: f"{EXITS[2]}; with --wait: never"},
+    help="Arm a run, so that commands reach its machine.\n\n"
+    "With --wait the command tries again until the machine has answered. It ends at once where waiting is of no use: "
+    f"the run has ended, or a fault is latched. {WHICH}",
 )
 @_run
-def arm(name: str | None) -> None:
-    _order("arm", name)
+@click.option(
+    "--wait", type=verb.FiniteRange(min=0, max=86400), default=0.0, metavar="SECONDS", help="Try for so many seconds."
+)
+def arm(name: str | None, wait: float) -> None:
+    from servonode.operator import operator_requests as operate
+
+    answer = operate.armed(name, wait)
+    click.echo(f"{answer['run']}: {answer['lifecycle']}")
 
 
 @_command(

@@ -188,7 +188,7 @@ class PlantNode(Node):
             return super().asked(word)
         refused = self._carry_out(word)
         if refused is not None:
-            return {"refused": refused}
+            return {"refused": refused, "later": word == "arm" and self._may_be_armed_later()}
         self.status.publish()
         note = {"note": STAYS} if word == "reset" and self.guard.failed else {}
         return {"done": True, "lifecycle": self.guard.lifecycle, **note}
@@ -238,6 +238,12 @@ class PlantNode(Node):
         if refused is None and begun:
             self.guard.begin(self.grid.instant(self.plant.k))
         return refused
+
+    def _may_be_armed_later(self) -> bool:
+        """Whether what stands in the way of arming may pass without an operator: the machine has yet to answer."""
+        guard = self.guard
+        needs = guard.failed or guard.lifecycle.accepts_commands or guard.unlimited or self.machine_obstacle
+        return not (needs or self.closed_loop.readonly)
 
     # the end
 

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from servonode.bus.processes import Named, listener
-from servonode.bus.run_folder import REGISTRY, RUNTIME, BusError, distrust, folder_name, temporary_folders
+from servonode.bus.run_folder import LOCK, REGISTRY, RUNTIME, BusError, distrust, folder_name, temporary_folders
 from servonode.bus.topology import PLANT
 
 LOGIN = Path("/run/user")  # folders that a login creates for its user
+TITLE = b"servonode: "  # with which the title of a node's process begins
 LARGEST = 2**20  # bytes of a file that describes a run
 
 
@@ -74,10 +75,13 @@ class Found:
         return self.path / f"{PLANT}.req"
 
 
-def places() -> list[Path]:
-    """The folders that are searched for runs: those that exist and are private, each once."""
+def places(of_processes: bool = False) -> list[Path]:
+    """The folders that are searched for runs: those that exist and are private, each once.
+
+    of_processes: also those in which a running node has its folder, whatever this environment says.
+    """
     found: dict[tuple[int, int], Path] = {}
-    for path in _candidates():
+    for path in (*_candidates(), *(places_of_processes() if of_processes else ())):
         if distrust(path, owners()) is None:
             with suppress(OSError):
                 identity = path.stat()
@@ -107,10 +111,28 @@ def _candidates() -> Iterator[Path]:
         yield from (folder / f"servonode-{user}" for folder in temporary_folders())
 
 
-def folders_of_runs(name: str | None = None) -> list[Found]:
-    """The folders of runs of this name (absent: of all), alive or not; a path means the run in that folder."""
+def places_of_processes() -> list[Path]:
+    """The folders in which nodes of these users that are running keep their runs; empty on a system without /proc.
+
+    A node is known by its title, and its folder by the lock that it holds open. Nodes in another namespace of
+    processes, as in a container, are not seen.
+    """
     found = []
-    for place in places():
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or belongs to somebody else
+            if process.stat().st_uid in owners() and (process / "cmdline").read_bytes().startswith(TITLE):
+                links = [each.readlink() for each in (process / "fd").iterdir()]
+                found += [each.parents[1] for each in links if each.name == LOCK and len(each.parts) > 3]
+    return list(dict.fromkeys(found))
+
+
+def folders_of_runs(name: str | None = None, of_processes: bool = False) -> list[Found]:
+    """The folders of runs of this name (absent: of all), alive or not; a path means the run in that folder.
+
+    of_processes: as for `places`.
+    """
+    found = []
+    for place in places(of_processes):
         with suppress(OSError):
             for path in sorted(place.iterdir()):
                 wanted = name is None or path.name == folder_name(name) or str(path) == name

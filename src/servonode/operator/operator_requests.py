@@ -18,20 +18,30 @@ from servonode.bus.requests import Requester
 from servonode.bus.run_folder import BusError
 from servonode.bus.topology import PLANT
 from servonode.errors import ServonodeError, plain
-from servonode.operator.find_runs import Found, find_run, folders_of_runs, no_run_error
+from servonode.operator.find_runs import Found, find_run, find_runs, folders_of_runs, no_run_error
 
 ANSWER_S = 2.0  # s (wall clock) to wait for an answer
+AGAIN_S = 0.1  # s (wall clock) between two attempts to arm
 CONFIRM_S, LOOK_S = (1.5, 0.25)  # s (wall clock) for the confirmation of a stop, and between two searches for the plant
 
 
 class OperatorError(ServonodeError, RuntimeError):
-    """The plant refuses a request; the text is its reason."""
+    """The plant refuses a request; the text is its reason. later: whether it may accept it without an operator."""
 
     exit_code = 1
+    later = False
+
+
+class NeverArmed(OperatorError):
+    """A run that was waited for will not be armed: it has ended, or only an operator can remove what is in the way."""
+
+    exit_code = 2
 
 
 class NoAnswer(OperatorError, TimeoutError):
     """A node did not answer, or its answer cannot be read; the text says what to do."""
+
+    later = True
 
 
 class NotStopped(OperatorError):
@@ -39,15 +49,43 @@ class NotStopped(OperatorError):
 
 
 @plain
-def arm(name: str | None = None) -> str:
+def arm(name: str | None = None, *, wait: float = 0.0) -> str:
     """Let commands reach the machine of run `name` (absent: the only one in progress); returns its lifecycle.
 
-    name: the run's name, or its folder where two runs have the same name.
+    name: the run's name, or its folder where two runs have the same name. wait: seconds for which to try again while
+    the run does not exist yet, or its machine has not answered. A run that ends meanwhile is not replaced by the next
+    one of its name.
 
     Raises:
-        OperatorError: the plant refuses; NoAnswer (one of these): it does not answer; BusError: there is no such run.
+        OperatorError: the plant refuses; NoAnswer (one of these): it does not answer; NeverArmed (one of these): there
+            is no use in waiting; BusError: there is no such run.
     """
-    return str(order("arm", name)["lifecycle"])
+    return str(armed(name, wait)["lifecycle"])
+
+
+def armed(name: str | None, wait: float) -> dict[str, Any]:
+    """The plant's answer to `arm`, as of `order`."""
+    limit = time.monotonic() + wait
+    awaited: tuple[str, Any] | None = None  # folder and start time of the run that was found first
+    while True:
+        try:
+            run = find_run(name)
+            found = str(run.path), run.registry.get("start")
+            if awaited not in (None, found):
+                raise NeverArmed(f"the run has ended, and another one named {run.name!r} is in progress; arm that one")
+            awaited = found if wait else None
+            return order("arm", str(run.path))
+        except BusError:
+            if awaited is not None:
+                raise NeverArmed("the run has ended; it was not armed") from None
+            if time.monotonic() >= limit or find_runs(name):
+                raise
+        except OperatorError as error:
+            if wait and not error.later:
+                raise error if isinstance(error, NeverArmed) else NeverArmed(str(error)) from None
+            if time.monotonic() >= limit:
+                raise
+        time.sleep(max(min(AGAIN_S, limit - time.monotonic()), 0.0))
 
 
 @plain
@@ -107,7 +145,9 @@ def order(verb: str, name: str | None) -> dict[str, Any]:
     run = find_run(name)
     answer = _asked(run, PLANT, verb, ANSWER_S)
     if not answer.get("done"):
-        raise OperatorError(_refusal(verb, answer))
+        refusal = OperatorError(_refusal(verb, answer))
+        refusal.later = bool(answer.get("later"))
+        raise refusal
     return {"lifecycle": "", **answer, "run": run.name}
 
 
@@ -130,13 +170,17 @@ class Stop:
 def stop_all(names: Sequence[str]) -> tuple[list[Stop], list[BusError]]:
     """Stop all these runs at once (none: all in progress); returns their results, and errors for unknown names.
 
+    Runs whose folder this environment does not lead to are found by their processes, after the others were signalled.
     Every known process gets its signal before any request is sent. Two runs with one name are both stopped. Raises
     BusError where no name was given and no run is in progress.
     """
-    found: dict[str | None, list[Found]] = {name: folders_of_runs(name) for name in names or (None,)}
-    stopping = {str(run.path): _Stopping(run) for runs in found.values() for run in runs}
-    for each in stopping.values():
-        each.signal()
+    found: dict[str | None, list[Found]] = {}
+    stopping: dict[str, _Stopping] = {}
+    for of_processes in (False, True):
+        found = {name: folders_of_runs(name, of_processes) for name in names or (None,)}
+        for run in (run for runs in found.values() for run in runs if str(run.path) not in stopping):
+            stopping[str(run.path)] = _Stopping(run)
+            stopping[str(run.path)].signal()
     stopping = {path: each for path, each in stopping.items() if each.signalled or each.run.lives()}
     missing = [name for name, runs in found.items() if not any(str(run.path) in stopping for run in runs)]
     if None in missing:
@@ -180,7 +224,7 @@ class _Stopping:
 
     def _look_again(self) -> None:
         """Send the signal to a plant that was not known before, or has been started since."""
-        self.run = next(iter(folders_of_runs(str(self.run.path))), self.run)
+        self.run = next(iter(folders_of_runs(str(self.run.path), of_processes=True)), self.run)
         self.signal()
         if self.signalled is None:
             self.signal(self.run.listener())
