@@ -11,7 +11,7 @@ import pytest
 import sympy
 from numpy.testing import assert_allclose
 from scipy.integrate import solve_ivp
-from sympy import cos, sin
+from sympy import cos, sin, tan
 
 import servonode
 from servonode.errors import ServonodeError
@@ -210,3 +210,30 @@ def test_changed_numbers_find_the_kinematics_anew() -> None:
     assert sympy.simplify(longer.kinematics[b] - 2 * model.kinematics[b]) == 0
     assert replace(model).velocities == (p,)
     assert len(longer.faults) == 1
+
+
+def test_kinematics_whose_identity_is_not_found_are_accepted_by_numbers_and_wrong_ones_refused(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A robot with two trailers on its axles, by absolute angles and the speed of the last one."""
+    x, y = coordinate("x", "last axle", "m"), coordinate("y", "last axle", "m")
+    a, b, c = (coordinate(name, "angle", "rad") for name in "abc")
+    v, F = velocity("v", "speed", "m/s"), input_("F", "force", "N")
+    x1, y1 = x.rate - a.rate * sin(a), y.rate + a.rate * cos(a)
+    x0, y0 = x1 - b.rate * sin(b), y1 + b.rate * cos(b)
+    rows = (("S0", x0, y0, c), ("S1", x1, y1, b), ("S2", x.rate, y.rate, a))
+
+    def model(rate: Any) -> Model:
+        return Model(
+            name="robot", description="two trailers", coordinates=(x, y, a, b, c), velocities=(v,),
+            kinetic=(x.rate**2 + y.rate**2 + a.rate**2 + b.rate**2 + c.rate**2) / 2,
+            constraints=tuple(constraint(name, "side", -p * sin(at) + q * cos(at)) for name, p, q, at in rows),
+            kinematics={x: v * cos(a), y: v * sin(a), a: v * tan(b - a), b: rate},
+            inputs={F: x.rate * cos(a) + y.rate * sin(a)},
+        )  # fmt: skip
+
+    with caplog.at_level("INFO"):
+        derive(model(v / cos(b - a) * tan(c - b)))
+    assert "the constraint S0 holds at random states with 60 digits; no identity proves it" in caplog.text
+    with pytest.raises(ModelError, match="do not satisfy the constraint S0"):
+        derive(model(v / cos(b - a) * tan(c - b) * 1.0001))

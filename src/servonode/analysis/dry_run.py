@@ -25,7 +25,8 @@ from servonode.mechanics.stabilize import UnstableGains
 from servonode.mechanics.stiffness import stiffness
 from servonode.record.run import Run, default_every
 from servonode.simulation.continuous_loop import ContinuousLoop
-from servonode.simulation.simulate import SimulationError, can_fuse, simulate_fused
+from servonode.simulation.event_integration import SimulationError
+from servonode.simulation.simulate import can_fuse, simulate_fused
 
 Array = npt.NDArray[np.float64]
 GROWTH = 3.0  # perturbations that grow more than this are warned of

@@ -124,6 +124,7 @@ class MachineDescription(msgspec.Struct, frozen=True):
     reactions: tuple[str, ...] = ()  # unknowns that the machine itself determines; outputs too
     stabilised: tuple[Quantity, ...] = ()  # constraints that reactions hold, by their residuals
     jumps: bool = False  # whether states are set at the end of a step
+    jumps_compare: bool = False  # whether that depends on the states at the step's beginning
     independent: tuple[str, ...] = ()  # coordinates that a start keeps, where it closes loops
     first_order: tuple[str, ...] = ()  # of the velocities: those that are no motion
     held: tuple[str, ...] = ()  # holonomic constraints and identities, restored by every step

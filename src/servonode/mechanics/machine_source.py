@@ -49,6 +49,7 @@ def describe(model: Model) -> MachineDescription:
         reactions=tuple(each.name for each in model.reactions),
         stabilised=tuple(each.quantity for each in model.stabilised),
         jumps=bool(model.jumps),
+        jumps_compare=any(each.compares for each in model.jumps),
         sensors=tuple(each.description for each in model.sensors),
         places=_places(model),
     )

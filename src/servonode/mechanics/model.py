@@ -206,7 +206,14 @@ class Model(Tabular):
         more = (*own.values(), *self.first_order)
         velocities = (*self.velocities, *(v for v in more if v not in self.velocities))
         order = tuple(own.get(each, each) for each in self.order)
-        completed = {"coordinates": coordinates, "kinematics": kinematics, "velocities": velocities, "order": order}
+        rates = {q.rate: rate for q, rate in kinematics.items()}
+        completed: dict[str, Any] = {
+            "coordinates": coordinates,
+            "kinematics": kinematics,
+            "velocities": velocities,
+            "order": order,
+        }
+        completed["jumps"] = tuple(each.in_states(rates) for each in self.jumps)
         for name, value in completed.items():
             object.__setattr__(self, name, value)
 

@@ -661,12 +661,28 @@ class Jump:
     description: str
     place: Place = field(default_factory=here)
 
+    @property
+    def compares(self) -> bool:
+        """Whether it depends on the states at the beginning of the step."""
+        return any(each.has(Before) for each in (self.margin, *self.changes.values()))
+
+    def in_states(self, rates: Mapping[Expr, Expr]) -> "Jump":
+        """The same jump in states: a rate that it sets is the velocity that it is; rates in expressions likewise."""
+
+        def state(symbol: Any) -> Any:
+            velocity = rates.get(symbol)
+            return velocity if isinstance(velocity, Velocity) else symbol
+
+        changes = {state(symbol): value.xreplace(dict(rates)) for symbol, value in self.changes.items()}
+        return replace(self, margin=self.margin.xreplace(dict(rates)), changes=changes)
+
 
 @checked
 def jump(relation: Expr, changes: Mapping[Any, Expr], description: str) -> Jump:
     """New values of states at the end of each plant step at which `relation` holds, for example at an impact.
 
-    The expressions contain the states at the end of the step, and as `before(symbol)` those at its beginning.
+    A rate that is set, such as `q.rate`, must be a velocity of its own; where rates follow from quasi-velocities, set
+    these. The expressions contain the states at the end of the step, and as `before(symbol)` those at its beginning.
 
     Raises:
         ModelError: `relation` is not an inequality, or no state is set.

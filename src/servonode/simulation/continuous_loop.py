@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics.equilibrium import passive
-from servonode.simulation.simulate import SimulationError
+from servonode.simulation.event_integration import SimulationError
 
 Array = npt.NDArray[np.float64]
 RTOL = ATOL = 1e-9

@@ -14,7 +14,6 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.controllers import ServoLaw
 from servonode.controllers.engine.layout import CROSSED, Answer
-from servonode.errors import ServonodeError
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.lockstep import lockstep, prepare
 from servonode.nodes.plant_node import PlantNode
@@ -22,17 +21,12 @@ from servonode.nodes.target_node import TargetNode
 from servonode.plants.record_layout import PlantRecordLayout
 from servonode.record.row_log import Recorder, check_size
 from servonode.record.run import Run, largest_residuals, run_of_rows
+from servonode.simulation.event_integration import MachineJumps, SimulationError, integrated
 from servonode.simulation.fused_loop import fused_loop
 
 _log = logging.getLogger(__name__)
 Array = npt.NDArray[np.float64]
 MOST_STEPS = 500_000_000  # plant steps of a simulation, which take some ten minutes
-
-
-class SimulationError(ServonodeError, RuntimeError):
-    """The integration cannot continue; the text says where and why."""
-
-    exit_code = 1
 
 
 def check_length(closed_loop: ClosedLoop) -> None:
@@ -137,9 +131,12 @@ def simulate_continuous(closed_loop: ClosedLoop, every: int, rtol: float, atol: 
         SimulationError: the law fails on the way, or the integrator cannot continue.
         LaunchError: the machine is not moved by its equations.
     """
-    from scipy.integrate import solve_ivp
-
     check_length(closed_loop)
+    if closed_loop.machine.description.jumps_compare:
+        text = "its jumps depend on the states at the beginning of a plant step, which the continuous mode lacks"
+            "its jumps depend on the states at the beginning of a plant step, which the continuous mode does not have"
+        )
+        raise LaunchError(closed_loop.launch.file, "plant", "machine", f"{text}; leave out --control continuous")
     if closed_loop.driver.motion is not None:
         text = f'"{closed_loop.driver.name}" steps in time, and the continuous mode integrates the equations; '
         remedy = "leave out --control continuous, or give --set plant.driver=simulated"
@@ -181,26 +178,11 @@ def simulate_continuous(closed_loop: ClosedLoop, every: int, rtol: float, atol: 
 
     events = [fault] if launch.plant.safety.faults and machine.description.faults else []
     events += [determinant] if law and law.description.tells_crossings else []
-    for event in events:
-        event.terminal = True  # type: ignore[attr-defined]
-    solution = solve_ivp(
-        right_hand_side,
-        (0.0, times[-1]),
-        np.append(closed_loop.start, more),
-        method="DOP853",
-        t_eval=times,
-        rtol=rtol,
-        atol=atol,
-        events=events or None,
-    )
-    if not solution.success:
-        raise SimulationError(f"the continuous integration stopped at t = {solution.t[-1]:g} s: {solution.message}")
-    if solution.status == 1:
-        event, t, at = next(
-            (event, float(times[-1]), states[-1])
-            for event, times, states in zip(events, solution.t_events, solution.y_events, strict=True)
-            if len(times)
-        )
+    jumps = MachineJumps(machine, launch.step_ns / 1e9) if machine.description.jumps else None
+    begun = np.append(closed_loop.start, more)
+    solution = integrated(right_hand_side, times, begun, events, jumps, rtol=rtol, atol=atol)
+    if solution.event is not None:
+        event, t, at = solution.event
         if event is determinant and law and answer:
             answer.status = CROSSED
             raise SimulationError(f"at t = {t:g} s {law.explain(answer)}")
