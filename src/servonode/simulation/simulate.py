@@ -134,8 +134,6 @@ def simulate_continuous(closed_loop: ClosedLoop, every: int, rtol: float, atol: 
     check_length(closed_loop)
     if closed_loop.machine.description.jumps_compare:
         text = "its jumps depend on the states at the beginning of a plant step, which the continuous mode lacks"
-            "its jumps depend on the states at the beginning of a plant step, which the continuous mode does not have"
-        )
         raise LaunchError(closed_loop.launch.file, "plant", "machine", f"{text}; leave out --control continuous")
     if closed_loop.driver.motion is not None:
         text = f'"{closed_loop.driver.name}" steps in time, and the continuous mode integrates the equations; '
