@@ -61,7 +61,7 @@ class Robot(threading.Thread):
                         self.late.append((time.monotonic() + (0.2 if self.flaw == "echo" else 0.0), message))
                 while self.late and self.late[0][0] <= time.monotonic():
                     self.apply(self.late.pop(0)[1])
-                if self.running:
+                if self.running and (self.setup["mode"] == "realtime" or self.flaw == "rolls"):
                     self.roll()
             self.out.close(linger=0)
 
@@ -75,7 +75,9 @@ class Robot(threading.Thread):
         if self.flaw == "again" and self.setup["run"] and not known:
             return None
         if not known:
-            self.setup, self.running, self.began = setup, True, now
+            self.setup, self.running, self.began, self.k = setup, True, now, setup["k"]
+            if setup["k"] == 0:
+                self.x |= {name: value for name, value in setup["start"].items() if name not in ("V", "Omega")}
             self.fresh = self.moved = now
             self.u, self.taken = -0.02 if self.flaw in ("unsaid", BRAKES) else 0.0, -1
         return self.publish()
@@ -83,10 +85,18 @@ class Robot(threading.Thread):
     def apply(self, applied: dict[str, Any]) -> None:
         if applied["run"] != self.setup["run"] or not (self.running or self.flaw == "final"):
             return
+        lockstep = self.setup["mode"] == "lockstep"
+        if lockstep and self.flaw == "deaf" and applied["until"] <= self.k:
+            return
         if applied["final"] and self.flaw != "final":
             self.running, self.u = False, 0.0
-        elif applied["seq"] > self.taken:
-            self.u, self.taken, self.fresh = applied["input"]["U1"], applied["seq"], time.monotonic()
+        elif applied["seq"] > self.taken or lockstep:
+            most = math.inf if self.flaw == "nolimit" else self.setup["limits"].get("U1", math.inf)
+            self.u = max(-most, min(most, applied["input"]["U1"]))
+            self.taken, self.fresh = applied["seq"], time.monotonic()
+            if lockstep and applied["until"] >= self.k:
+                self.k = applied["until"]
+                self.publish()
 
     def roll(self) -> None:
         now = time.monotonic()
@@ -140,6 +150,8 @@ class Robot(threading.Thread):
         if self.flaw == "backwards" and self.seq % 20 == 0:
             k = max(k - 20, 0)
         k = setup["k"] if self.flaw == "stuck" else k
+        if setup["mode"] == "lockstep" and self.flaw != "rolls":
+            k = self.k
         head = {"t": passed if self.flaw == "t" else k * setup["step"], "k": k, "run": setup["run"], "src": 7}
         head |= {"seq": 5 if self.flaw == "seq" else self.seq, "mono": time.monotonic_ns(), "node": "robot"}
         if self.flaw == "t":
@@ -172,7 +184,10 @@ FLAWS = {
     "sign": ("sign", "X (-1.0"),
     "scale": ("scale", "psi (57"),
     "rest": ("rest", "psi moves while the velocities sent say that it rests"),
-    "wrapped": ("wrapped", "theta1 jumps by a turn; count turns on"),
+    "wrapped": ("wrapped", "theta1 begins a turn before its start; count turns on"),
+    "nolimit": ("limits", "are not kept where"),
+    "deaf": ("lockstep", "goes on after `final` in lockstep"),
+    "rolls": ("lockstep", "is not answered by the state of that step"),
     "missing": ("state", "psi missing from the state; send every one of X, Y"),
     "unknown": ("state", "battery unknown in the state; send X, Y"),
     "size": ("state", "is not a number"),

@@ -14,7 +14,7 @@ import numpy as np
 
 from servonode.acceptance.hil_accept_law import judge_law
 from servonode.acceptance.hil_accept_packets import WRONG, Make
-from servonode.acceptance.hil_accept_safe import MOST, NEAR, SentSafeAction, listed, visible_safe_map
+from servonode.acceptance.hil_accept_safe import MOST, SentSafeAction, listed, visible_safe_map
 from servonode.acceptance.protocol_check import AGAIN, NOT_REPORTED, TINY, Check, Found, Plan
 from servonode.acceptance.protocol_host import Host
 from servonode.acceptance.protocol_judges import LATE_S, Finding, acts_itself
@@ -218,32 +218,6 @@ class FirmwareCheck(Check):
 
     def _departs(self, inputs: dict[str, float]) -> bool:
         return any(abs(value - TINY) > 0.1 * TINY for value in inputs.values())
-
-    def keep_limits(self) -> None:
-        """Ask for inputs beyond a limit of the host, which must be clamped."""
-        host, most = self.host, TINY / 2
-        if not self.new_run(limits=dict.fromkeys(host.names, most)):
-            return self.miss("again", "a new run of the same host does not begin; accept each new run of the host")
-        seq = host.next_seq
-        kept = self.clamps(TINY, most) and self.clamps(-TINY, -most)
-        text = (
-            f"limits of {most:g} are not kept where {TINY:g} and -{TINY:g} are asked for; clamp each input from both "
-        )
-        text += "sides to the smaller of the host's limit and the machine's own, before it acts"
-        taken = [
-            u for each in host.samples if each.state.applied_seq >= seq and not acts_itself(each.state)
-            for u in each.state.input.values()
-        ]  # fmt: skip
-        if any(abs(u) > most * (1 + NEAR) for u in taken):
-            self.find("limits", text)
-        elif not kept:
-            self.miss("limits", text)
-        return None
-
-    def clamps(self, asked: float, acting: float) -> bool:
-        """Whether this is soon reported as acting where that is asked for."""
-        seq = self.host.next_seq
-        return self.host.drive(asked, self.plan.settle, lambda: self.reports(acting, seq=seq))
 
     def refuse(self, subject: str, wrong: tuple[Make, str]) -> None:
         """Wrong packets of one kind, which must have no effect, between good ones of zero input."""

@@ -4,6 +4,7 @@ The inputs that are sent are zero, or too small to move anything. Messages are k
 afterwards, by functions without sockets.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -32,6 +33,7 @@ from servonode.closed_loop.launch_file import launch_of_table, read_launch
 from servonode.errors import ServonodeError
 
 LATER_K = 100_000  # the step at which the second run begins
+NEAR = 0.02  # share of a limit by which it may be passed, as by rounding
 TINY = 1e-6  # of each input's unit: seen in what the machine reports, too little to move it
 NOT_REPORTED = (
     f"inputs of {TINY:g} are not reported as acting (rounded, or measured?); check by eye that it falls silent"
@@ -174,7 +176,8 @@ class Check:
     def parts(self) -> Sequence[Callable[[], None]]:
         """The parts, in order."""
         return (
-            self.observe, self.fall_silent, self.try_second_host, self.begin_again, self.end, self.try_unusable_setup,
+            self.observe, self.fall_silent, self.keep_limits, self.try_second_host, self.begin_again, self.end,
+            self.turn_on, self.try_lockstep, self.try_unusable_setup,
         )  # fmt: skip
 
     def go(self) -> None:
@@ -302,6 +305,108 @@ class Check:
             self.miss("timeout", f"{text}fresh `applied` comes")
         if not self.acts(TINY, settle + timeout):
             self.miss("timeout", "a fresh `applied` after a silence does not act; let the run continue after a timeout")
+        return None
+
+    def keep_limits(self) -> None:
+        """Ask for inputs beyond a limit of the host, which must be clamped."""
+        host, most = self.host, TINY / 2
+        if not self.new_run(limits=dict.fromkeys(host.names, most)):
+            return self.miss("again", "a new run of the same host does not begin; accept each new run of the host")
+        seq = host.next_seq
+        kept = self.clamps(TINY, most) and self.clamps(-TINY, -most)
+        text = (
+            f"limits of {most:g} are not kept where {TINY:g} and -{TINY:g} are asked for; clamp each input from both "
+        )
+        text += "sides to the smaller of the host's limit and the machine's own, before it acts"
+        taken = [
+            u for each in host.samples if each.state.applied_seq >= seq and not acts_itself(each.state)
+            for u in each.state.input.values()
+        ]  # fmt: skip
+        if any(abs(u) > most * (1 + NEAR) for u in taken):
+            self.find("limits", text)
+        elif not kept:
+            self.miss("limits", text)
+        return None
+
+    def clamps(self, asked: float, acting: float) -> bool:
+        """Whether this is soon reported as acting where that is asked for."""
+        seq = self.host.next_seq
+        return self.host.drive(asked, self.plan.settle, lambda: self.reports(acting, seq=seq))
+
+    def try_lockstep(self) -> None:
+        """Judge a run in lockstep: steps only when asked, to where asked, the end, and a second run after it."""
+        host, settle = self.host, self.plan.settle
+        if not self.new_run(mode="lockstep"):
+            if host.run in host.faults:
+                self.note("lockstep", f"the machine refuses it ({host.faults[host.run]})")
+            else:
+                self.miss(
+                    "lockstep", "a setup with mode lockstep is not answered; take part, or refuse it by a `status`"
+                )
+            return None
+        steps = max(round(host.period / self.step), 1)
+        for _ in range(3):
+            if not self.goes_to(host.samples[-1].state.k + steps, self.plan.wait):
+                text = "`applied` with `until` is not answered by the state of that step; go there, then send the state"
+                return self.miss("lockstep", text)
+        here = host.samples[-1].state.k
+        host.listen(settle, lambda: any(each.state.k > here for each in host.samples))
+        if host.samples[-1].state.k > here:
+            self.find("lockstep", "steps pass in lockstep although no `applied` asks for them; wait for the next one")
+        for _ in range(2):
+            host.apply(0.0, final=True)
+        if self.goes_to(here + steps, settle):
+            text = "goes on after `final` in lockstep, whose `until` is not beyond its step; `final` comes before that rule"
+            self.find("lockstep", text)
+        if not self.new_run(mode="lockstep"):
+            text = "a second run in lockstep is not answered; after `final` wait for the next setup"
+            self.miss("lockstep", text)
+        for _ in range(2):
+            host.apply(0.0, final=True)
+        return None
+
+    def goes_to(self, until: int, within_s: float) -> bool:
+        """Whether the machine goes to a step in lockstep, asked again as servonode asks."""
+        host = self.host
+        host.k = host.samples[-1].state.k
+        order = host.applied(0.0, until=until)
+
+        def arrived() -> bool:
+            return host.samples[-1].state.k == until
+
+        came = host.listen(within_s, arrived, lambda: host.send(order))
+        host.k = host.samples[-1].state.k
+        return came
+
+    def turn_on(self) -> None:
+        """Start a simulation a whole turn further: an angle that is wrapped begins elsewhere."""
+        host, description = self.host, self.host.machine.description
+        quantities = dict(zip(description.state_names, description.state, strict=True))
+        angles = [name for name in description.coordinates if quantities[name].unit == "rad"]
+        start = {name: value for name, value in host.terms.start.items() if isinstance(value, float)}
+        angles = [name for name in angles if name in start]
+        if not angles or host.sensors:
+            return None
+        beyond = {name: start[name] + 2 * math.pi for name in angles}
+        host.begin(new_id())
+        run = host.run
+        if not host.listen(
+            self.plan.wait, lambda: bool(host.samples),
+            lambda: host.setup(run, host.src, start={**host.terms.start, **beyond}),
+        ):  # fmt: skip
+            return self.miss("again", "a new run of the same src does not begin; accept each new run of the host")
+        first = host.samples[0].state.state
+        off = {name: beyond[name] - float(first[name]) for name in angles}  # type: ignore[arg-type]
+        wrapped = [name for name in angles if abs(off[name]) > 1.0 and abs(math.remainder(off[name], math.tau)) < 0.5]
+        others = [name for name in angles if abs(off[name]) > 1.0 and name not in wrapped]
+        if wrapped and not others:
+            text = f"{', '.join(wrapped)} begins a turn before its start; count turns on and send the angle unwrapped"
+            self.find("wrapped", text)
+        elif wrapped or others:
+            text = (
+                f"whether {', '.join(angles)} count turns on: the machine does not take the start of a run; turn them "
+            )
+            self.note("wrapped", f"{text}by hand while it is checked")
         return None
 
     def try_second_host(self) -> None:

@@ -102,16 +102,19 @@ class Host:
 
     def apply(self, value: float, final: bool = False) -> None:
         """Send this value as every input."""
-        message = self.applied(value, final=final)
+        self.send(self.applied(value, final=final))
+
+    def send(self, message: Applied) -> None:
+        """Send a message, perhaps once more."""
         self.sent.append((message.seq, message.mono))
         self._wire.send("applied", message)
 
-    def applied(self, value: float, final: bool = False, run: int = 0, src: int = 0) -> Applied:
+    def applied(self, value: float, final: bool = False, run: int = 0, src: int = 0, until: int = 0) -> Applied:
         """The next `applied` with this value as every input, of this run and host if no other is given."""
         inputs = dict.fromkeys(self.names, value)
         return Applied(
             **self._header(run or self.run, src or self.src), k=self.k, input=inputs, desired=inputs, re=-1,
-            reasons=[], repeats=0, state_seq=self.samples[-1].state.seq if self.samples else -1, final=final,
+            reasons=[], repeats=0, state_seq=self.samples[-1].state.seq if self.samples else -1, final=final, until=until,
         )  # fmt: skip
 
     def _header(self, run: int, src: int) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from servonode.bus import (
 )
 from servonode.bus.zmq_io import clear_path, open_socket
 
-OURS = ("replaced", "unread")  # what a link counts that this computer was too slow for
+OURS = ("unsent", "unread")  # what a link counts that this computer was too slow for
 
 
 class NobodyThere(BusError):

@@ -138,7 +138,7 @@ class SerialTransport:
             self.reopen()
             return
         if is_replaced(packet):
-            self.counts["replaced"] += bool(self._newest)
+            self.counts["unsent"] += bool(self._newest)
             self._newest = stuffed(packet)
         else:
             self._newest = b""
