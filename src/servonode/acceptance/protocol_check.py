@@ -356,7 +356,7 @@ class Check:
         for _ in range(2):
             host.apply(0.0, final=True)
         if self.goes_to(here + steps, settle):
-            text = "goes on after `final` in lockstep, whose `until` is not beyond its step; `final` comes before that rule"
+            text = "goes on after `final` in lockstep; `final` counts whatever its `until` is"
             self.find("lockstep", text)
         if not self.new_run(mode="lockstep"):
             text = "a second run in lockstep is not answered; after `final` wait for the next setup"

@@ -114,7 +114,8 @@ class Host:
         inputs = dict.fromkeys(self.names, value)
         return Applied(
             **self._header(run or self.run, src or self.src), k=self.k, input=inputs, desired=inputs, re=-1,
-            reasons=[], repeats=0, state_seq=self.samples[-1].state.seq if self.samples else -1, final=final, until=until,
+            reasons=[], repeats=0, state_seq=self.samples[-1].state.seq if self.samples else -1, final=final,
+            until=until,
         )  # fmt: skip
 
     def _header(self, run: int, src: int) -> dict[str, Any]:
