@@ -67,17 +67,23 @@ class InternalMotion:
         """The states that parametrise what is left free at a state, passive coordinates too."""
         return tuple(self.loop.names[i] for i in self.parameters(self.loop.jacobian(t, x)[1]))
 
+    def perturbations(self, t: float, x: Array) -> tuple[npt.NDArray[np.int64], Array]:
+        """Which of `loop.entries` parametrise what is left free at a state, without passive ones, and N for them."""
+        return self._perturbations(self.loop.held_slope(t, x))
+
+    def _perturbations(self, C: Array) -> tuple[npt.NDArray[np.int64], Array]:
+        free = self.parameters(C)
+        lively = self._lively[free]
+        return free[lively], tangents(C, free)[:, lively]
+
     def linearised(self, t: float, x: Array) -> Linearised | None:
         """The zero dynamics at a state on the manifold; None where the law or its derivatives are not finite."""
         A, C = self.loop.jacobian(t, x)
         if not (np.isfinite(A).all() and np.isfinite(C).all()):
             return None
-        free = self.parameters(C)
-        N = tangents(C, free)
-        lively = self._lively[free]
-        eigenvalues, vectors = np.linalg.eig((A @ N)[free][np.ix_(lively, lively)])
+        chosen, N = self._perturbations(C)
+        eigenvalues, vectors = np.linalg.eig((A @ N)[chosen])
         order = np.argsort(-eigenvalues.real, kind="stable")
-        chosen = free[lively]
         return Linearised(
             time=t,
             state=x,
@@ -86,6 +92,14 @@ class InternalMotion:
             eigenvalues=eigenvalues[order].astype(complex),
             direction=np.abs(vectors[:, order[0]]) if len(order) else np.zeros(0),
         )
+
+    def onto(self, t: float, x: Array) -> Array | None:
+        """The state on the manifold next to x at time t; None: none is found."""
+
+        def values(at: Array) -> tuple[Array, Slope]:
+            return self.loop.held(t, at), lambda: self.loop.held_slope(t, at)
+
+        return zero_near(values, x, self.loop.entries, LONGEST_STEP)
 
     def equilibrium(self, t: float, x: Array) -> Array | None:
         """A state near x, with the goal as at time t, on the manifold, where what is left free rests; None: no such.
