@@ -1,21 +1,20 @@
-"""How much what the law leaves free grows along a motion, and Floquet's multipliers where the motion is periodic.
+"""Periodic motions of what the law leaves free, and Floquet's multipliers of them.
 
 Perturbations dx of a motion that stay on the manifold of the law obey dx' = A(t) dx, A = dF/dx along the motion. Those
-that begin as the columns of N(t0), see `internal_motion`, make up the fundamental matrix of what is left free: their
-entries eta at t1 are Phi(t1, t0) eta(t0). Where F has the period P, and the motion too, the eigenvalues of Phi(t0 + P,
-t0) are its multipliers: perturbations grow by them in each period, whatever the eigenvalues of A(t) are at any instant
-(A. H. Nayfeh, D. T. Mook, Nonlinear Oscillations, 1979, section 5.2).
+that begin as the columns of N(0), see `internal_motion`, make up the fundamental matrix of what is left free: their
+entries eta at t are Phi(t) eta(0). Where F has the period P, and the motion too, the eigenvalues of Phi(P) are its
+multipliers: perturbations grow by them in each period, whatever the eigenvalues of A(t) are at any instant
+(A. H. Nayfeh, D. T. Mook, Nonlinear Oscillations, 1979, chapter 5).
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from servonode.analysis.continuous_loop import ContinuousLoop
-from servonode.analysis.internal_motion import LONGEST_STEP, InternalMotion, Linearised
+from servonode.analysis.internal_motion import LONGEST_STEP, MOST, InternalMotion, Linearised, size
 from servonode.analysis.perturbations import Motion
 from servonode.mechanics.equilibrium import states_beside
 
@@ -24,14 +23,9 @@ Numbers = npt.NDArray[np.int64]
 ASIDE = 1e-5  # size of the perturbations whose differences are A(t) dx
 RTOL, ATOL = 1e-8, 1e-10
 SMALLEST = 1e-300  # a multiplier of zero has a logarithm
-EFFORT = 3
-MOST = 1e6  # growth beyond which nobody asks for more
-PIECES = 24  # of a run, between whose ends growth is looked at
-SAMPLES, FEWEST, LARGEST = (
-    4,
-    400,
-    20_000,
-)  # times at which a return of F is looked for: for each step, at least, at most
+EFFORT, AT_LEAST = 3, 100  # steps for each step of the motion, and more, that a periodic one may cost
+SAMPLES = 4  # for each step of the motion: times at which a return of F is looked for
+FEWEST, LARGEST = 400, 20_000  # of them
 STILL = 1e-9  # an amplitude below this is rounding, relative to the size where that is above 1
 SAME = 1e-6  # share of its amplitude by which F may differ a period later
 PROBES = 5  # times at which this is looked at
@@ -40,28 +34,20 @@ ROUNDS, RETURNED = 8, 1e-6  # of Newton's method; the distance by which a period
 
 @dataclass(frozen=True)
 class Orbit(Linearised):
-    """A periodic motion: its state at t = 0, Floquet exponents as eigenvalues, and what becomes of perturbations."""
+    """A periodic motion: its state at t = 0, Phi(period) as the matrix, Floquet exponents [1/s] as eigenvalues."""
 
     period: float  # s
     multipliers: npt.NDArray[np.complex128]
-    matrix: Array  # Phi(period, 0)
-    velocities: npt.NDArray[np.bool_]  # which of the names are
 
     def growth(self, duration: float) -> float:
         """The largest growth of a perturbation over whole periods within this time [s]."""
-        largest, power = 1.0, np.eye(len(self.matrix))
+        largest, Phi = 1.0, np.eye(len(self.matrix))
         for _ in range(int(duration / self.period)):
-            power = power @ self.matrix
-            largest = max(largest, size(power, self.velocities, self.velocities))
+            Phi = self.matrix @ Phi
+            largest = max(largest, size(Phi, self.velocities))
             if largest > MOST:
                 break
         return largest
-
-
-def size(Phi: Array, rows: npt.NDArray[np.bool_], columns: npt.NDArray[np.bool_]) -> float:
-    """The growth of displacements to displacements and of velocities to velocities, which no unit of time changes."""
-    blocks = [Phi[np.ix_(rows == kind, columns == kind)] for kind in (False, True)]
-    return max(float(np.linalg.norm(each, 2)) if each.size else 0.0 for each in blocks)
 
 
 def fundamental(
@@ -98,28 +84,7 @@ def fundamental(
 
 def _budget(motion: Motion) -> int:
     """The steps that may be spent on perturbations of a motion, a few times those that it took itself."""
-    return EFFORT * len(motion.times) + 100
-
-
-def growth_along(free: InternalMotion, motion: Motion, enough: float) -> float:
-    """The largest growth of a perturbation between two times of a motion, infinite once it is more than `enough`."""
-    loop, largest = free.loop, 1.0
-    begun: list[tuple[Array, npt.NDArray[np.bool_]]] = []  # Phi from earlier times to the present one
-    times = sorted({motion.near(t)[0] for t in np.linspace(0.0, motion.times[-1], PIECES + 1)})
-    steps = iter(range(_budget(motion)))
-    for t, after in pairwise(times):
-        x = motion.near(t)[1]
-        chosen, N = free.perturbations(t, x)
-        found = fundamental(loop, t, x, N, after, steps)
-        if found is None:
-            return np.inf
-        begun.append((np.eye(len(chosen)), loop.are_velocities(chosen)))
-        rows = free.perturbations(after, motion.near(after)[1])[0]
-        begun = [(found[1][rows] @ Phi, columns) for Phi, columns in begun]
-        largest = max(largest, *(size(Phi, loop.are_velocities(rows), columns) for Phi, columns in begun))
-        if largest > enough:
-            return np.inf
-    return largest
+    return EFFORT * len(motion.times) + AT_LEAST
 
 
 def period_of(loop: ContinuousLoop, motion: Motion) -> float | None:
@@ -145,8 +110,11 @@ def period_of(loop: ContinuousLoop, motion: Motion) -> float | None:
     for i in np.flatnonzero((missed[1:-1] < missed[:-2]) & (missed[1:-1] <= missed[2:])) + 1:
         if missed[i] > missed[: i + 1].max() / 2:
             continue
-        around = (times[i - 1], times[min(i + 1, len(times) - 1)])
-        period = float(minimize_scalar(apart, bounds=around, method="bounded", options={"xatol": 1e-12 * end}).x)
+        period = float(
+            minimize_scalar(
+                apart, bounds=(times[i - 1], times[i + 1]), method="bounded", options={"xatol": 1e-12 * end}
+            ).x
+        )
         if max(apart(period, since) for since in period * np.linspace(0.0, 0.9, PROBES) ** 2) < SAME:
             return period
     return None
@@ -188,16 +156,15 @@ def _same_after(loop: ContinuousLoop, x: Array, turned: Array) -> bool:
 
 
 def _orbit(loop: ContinuousLoop, x: Array, chosen: Numbers, period: float, matrix: Array) -> Orbit:
-    multipliers, vectors = np.linalg.eig(matrix)
+    multipliers, vectors = np.linalg.eig(matrix.astype(complex))
     order = np.argsort(-np.abs(multipliers), kind="stable")
-    multipliers = multipliers[order].astype(complex)
-    exponents: npt.NDArray[np.complex128] = np.log(np.where(multipliers == 0, SMALLEST, multipliers)) / period
+    multipliers = multipliers[order]
     return Orbit(
         time=0.0,
         state=x,
         names=tuple(loop.names[i] for i in chosen),
         values=tuple(x[loop.entries[chosen]].tolist()),
-        eigenvalues=exponents,
+        eigenvalues=np.asarray(np.log(multipliers + SMALLEST) / period, dtype=complex),
         direction=np.abs(vectors[:, order[0]]) if len(order) else np.zeros(0),
         period=period,
         multipliers=multipliers,

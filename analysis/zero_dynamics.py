@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.analysis.continuous_loop import ContinuousLoop, passive_coordinates
-from servonode.analysis.internal_motion import NEUTRAL, InternalMotion, Linearised
-from servonode.analysis.periodic_motion import Orbit, growth_along, orbit_near, period_of
+from servonode.analysis.internal_motion import NEUTRAL, InternalMotion, Linearised, growth_along
+from servonode.analysis.periodic_motion import Orbit, orbit_near, period_of
 from servonode.analysis.perturbations import Motion, follow, growth, largest_rise
 from servonode.analysis.remedies import remedies
 from servonode.closed_loop.closed_loop import ClosedLoop
@@ -99,7 +99,7 @@ class _Found:
             time, text = motion.refusal
             return self._result("leaves its domain", f"the law stops at t = {time:.4g} s: {text}", time=time)
         unstable = self._unstable_at(motion) if self.loop.control is not None else None
-        grown = self._growth(unstable, motion) if unstable is not None else 0.0
+        grown = self._growth(unstable) if unstable is not None else 0.0
         if unstable is not None and grown > LOST:
             text = f"{self._said(unstable)}{self._kind()}; {self._remedies(unstable)}"
             return self._result("growing", text, unstable.grows, rate=unstable.rate)
@@ -142,11 +142,13 @@ class _Found:
         states = np.array([motion.over(ends, i) for i in range(len(orbit.state))]).T
         return any(self.free.distance(x, orbit.state, orbit) < NEAR for x in states)
 
-    def _growth(self, at: Linearised, motion: Motion) -> float:
-        """The growth of a perturbation within the run; infinite where it is far more than LOST."""
+    def _growth(self, at: Linearised) -> float:
+        """The growth of a perturbation within the run, if the machine were kept where it is unstable."""
         if self.orbit is not None:
             return self.orbit.growth(self.run)
-        return growth_along(self.free, motion, LOST) * float(np.exp(at.rate * (self.run - self.length)))
+        same = all(each.names == at.names for each in self.equilibria)
+        branch = self.equilibria if self.loop.follows_residuals and same else [at]
+        return growth_along(branch, self.run)
 
     def _too_slow(self, at: Linearised, grown: float) -> str:
         """What becomes of an instability in a longer run."""
@@ -215,7 +217,7 @@ class _Found:
 
     def _remedies(self, at: Linearised) -> str:
         if self.loop.follows_residuals and at is self.orbit:
-            return f"{self._remedy(at.grows)}, or give the goal another amplitude or period"
+            return f"{self._remedy(at.grows.removesuffix('_dot'))}, or give the goal another amplitude or period"
         if self.loop.follows_residuals:
             return remedies(self.loop, at)
         return self._feed_back(at.grows)
