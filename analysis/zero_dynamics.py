@@ -131,14 +131,18 @@ class _Found:
         frozen = self._linearise(motion)
         period = period_of(self.loop, motion)
         orbit = orbit_near(self.free, motion, period) if period is not None else None
-        if orbit is None or not self._follows(motion, orbit):
+        if orbit is None or not self._follows(motion, orbit, frozen is not None):
             return frozen
         self.orbit = orbit
         return orbit if orbit.unstable else None
 
-    def _follows(self, motion: Motion, orbit: Orbit) -> bool:
-        """Whether the motion is near a periodic one at the end of a period; where inputs are given, of the last one."""
-        ends = np.arange(0.0, motion.times[-1], orbit.period)[0 if self.loop.follows_residuals else -1 :]
+    def _follows(self, motion: Motion, orbit: Orbit, begins: bool) -> bool:
+        """Whether the motion is near a periodic one at the end of a period; where inputs are given, of the last one.
+
+        `begins`: at its beginning, for it may have fallen from where it is unstable to where it is not.
+        """
+        ends = np.arange(0.0, motion.times[-1], orbit.period)
+        ends = ends[-1:] if not self.loop.follows_residuals else ends[:1] if begins else ends
         states = np.array([motion.over(ends, i) for i in range(len(orbit.state))]).T
         return any(self.free.distance(x, orbit.state, orbit) < NEAR for x in states)
 
