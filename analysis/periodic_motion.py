@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from servonode.analysis.continuous_loop import ContinuousLoop
 from servonode.analysis.internal_motion import LONGEST_STEP, MOST, InternalMotion, Linearised, size
-from servonode.analysis.perturbations import Motion
+from servonode.analysis.perturbations import COPIES, Motion
 from servonode.mechanics.equilibrium import states_beside
 
 Array = npt.NDArray[np.float64]
@@ -23,7 +23,7 @@ Numbers = npt.NDArray[np.int64]
 ASIDE = 1e-5  # size of the perturbations whose differences are A(t) dx
 RTOL, ATOL = 1e-8, 1e-10
 SMALLEST = 1e-300  # a multiplier of zero has a logarithm
-EFFORT, AT_LEAST = 3, 100  # steps for each step of the motion, and more, that a periodic one may cost
+EFFORT, AT_LEAST = 2, 200  # steps for each step of the motion, and more, that a periodic one may cost
 SAMPLES = 4  # for each step of the motion: times at which a return of F is looked for
 FEWEST, LARGEST = 400, 20_000  # of them
 STILL = 1e-9  # an amplitude below this is rounding, relative to the size where that is above 1
@@ -51,11 +51,11 @@ class Orbit(Linearised):
 
 
 def fundamental(
-    loop: ContinuousLoop, t: float, x: Array, N: Array, end: float, steps: Iterator[int]
+    loop: ContinuousLoop, t: float, x: Array, N: Array, end: float, budget: Iterator[int]
 ) -> tuple[Array, Array] | None:
     """State and perturbations (n, k) at `end` of those N that begin at x.
 
-    None: they grew by MOST, there are no more `steps`, or the integration cannot continue.
+    None: they grew by MOST, the budget of copies and steps is used up, or the integration cannot continue.
     """
     from scipy.integrate import DOP853
 
@@ -73,18 +73,13 @@ def fundamental(
 
     with np.errstate(all="ignore"):
         solver = DOP853(rates, t, np.append(x, N.T.ravel()), t_bound=end, rtol=RTOL, atol=ATOL)
-        for _ in steps:
+        for _ in zip(*[budget] * (2 * k + 1), strict=False):  # as many copies take each step
             solver.step()
             if solver.status == "failed" or not np.abs(solver.y[n:]).max() < MOST:
                 return None
             if solver.status == "finished":
                 return solver.y[:n], solver.y[n:].reshape(k, -1).T
     return None
-
-
-def _budget(motion: Motion) -> int:
-    """The steps that may be spent on perturbations of a motion, a few times those that it took itself."""
-    return EFFORT * len(motion.times) + AT_LEAST
 
 
 def period_of(loop: ContinuousLoop, motion: Motion) -> float | None:
@@ -110,11 +105,8 @@ def period_of(loop: ContinuousLoop, motion: Motion) -> float | None:
     for i in np.flatnonzero((missed[1:-1] < missed[:-2]) & (missed[1:-1] <= missed[2:])) + 1:
         if missed[i] > missed[: i + 1].max() / 2:
             continue
-        period = float(
-            minimize_scalar(
-                apart, bounds=(times[i - 1], times[i + 1]), method="bounded", options={"xatol": 1e-12 * end}
-            ).x
-        )
+        around, exactly = (times[i - 1], times[i + 1]), {"xatol": 1e-12 * end}
+        period = float(minimize_scalar(apart, bounds=around, method="bounded", options=exactly).x)
         if max(apart(period, since) for since in period * np.linspace(0.0, 0.9, PROBES) ** 2) < SAME:
             return period
     return None
@@ -125,14 +117,15 @@ def orbit_near(free: InternalMotion, motion: Motion, period: float) -> Orbit | N
 
     Newton's method on the map of a period, whose derivative is Phi.
     """
-    loop, x, steps = free.loop, free.loop.start, iter(range(_budget(motion)))
+    loop, x = free.loop, free.loop.start
+    budget = iter(range((COPIES + 1) * (EFFORT * len(motion.times) + AT_LEAST)))
     for _ in range(ROUNDS):
         on_law = free.onto(0.0, x)
         if on_law is None or loop.refusal(0.0, on_law):
             return None
         x = on_law
         chosen, N = free.perturbations(0.0, x)
-        found = fundamental(loop, 0.0, x, N, period, steps) if len(chosen) else None
+        found = fundamental(loop, 0.0, x, N, period, budget) if len(chosen) else None
         if found is None:
             return None
         matrix, moved = found[1][chosen], (found[0] - x)[loop.entries]
