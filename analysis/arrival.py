@@ -1,11 +1,11 @@
 """Whether a run reaches its goal: its late residuals against the goal's own size, and the time at a limit."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from servonode.analysis.rate_remedy import working_rate
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.run import Run
@@ -42,19 +42,24 @@ def judge_limits(closed_loop: ClosedLoop, run: Run, found: Examination) -> None:
             found.add("warn", name, f"{text} do not follow their equations")
 
 
-def judge_arrival(closed_loop: ClosedLoop, control: Control, run: Run, found: Examination) -> None:
-    """Whether the last quarter's residuals are small beside the initial ones and what sampling and noise leave."""
+def judge_arrival(
+    closed_loop: ClosedLoop, control: Control, run: Run, found: Examination, other_rate: Callable[[], str]
+) -> None:
+    """Whether the last quarter's residuals are small beside the initial ones and what sampling and noise leave.
+
+    `other_rate` finds the remedy with another convergence rate, if one reaches the goal.
+    """
     if run.fault:
         return
-    texts = _missed_residuals(closed_loop, control, run, found)
-    remedy = _remedy(closed_loop, run) if texts else ""
+    texts = missed_residuals(closed_loop, control, run, found)
+    remedy = _remedy(_limited(closed_loop, run), other_rate()) if texts else ""
     for i, name in enumerate((run.estimate or run).residual):
         if name in texts:
             level: Level = "warn" if i in control.gains.plain and not control.law.description.explicit else "refuse"
             found.add(level, name, f"{texts[name]}: the goal is not reached; {remedy}")
 
 
-def _missed_residuals(closed_loop: ClosedLoop, control: Control, run: Run, found: Examination) -> dict[str, str]:
+def missed_residuals(closed_loop: ClosedLoop, control: Control, run: Run, found: Examination) -> dict[str, str]:
     """How far each residual is missed of those that are; the sizes go into the numbers."""
     at_limit = _limited(closed_loop, run) > LIMITED_SHARE
     residuals = (run.estimate or run).residual
@@ -67,11 +72,6 @@ def _missed_residuals(closed_loop: ClosedLoop, control: Control, run: Run, found
         text = _missed(late, abs(float(values[0])), amplitude, at_limit, _explained(name, found))
         texts |= {name: text} if text else {}
     return texts
-
-
-def _reached(closed_loop: ClosedLoop, run: Run) -> bool:
-    assert closed_loop.control is not None
-    return not _missed_residuals(closed_loop, closed_loop.control, run, Examination())
 
 
 def _limited(closed_loop: ClosedLoop, run: Run) -> float:
@@ -136,9 +136,8 @@ def _unsized(explained: _Explained) -> float:
     return max(MISSED * (explained.held + explained.noise), explained.estimated)
 
 
-def _remedy(closed_loop: ClosedLoop, run: Run) -> str:
+def _remedy(limited: float, rate: str) -> str:
     """What to change: the rate where another one reaches the goal, else drives, goal or period."""
-    limited, rate = _limited(closed_loop, run), working_rate(closed_loop, _reached)
     if limited > LIMITED_SHARE:
         text = f"an input is at its limit for {limited:.2g} of the second half: "
         return text + (rate or "ask for less, or give stronger drives or more time")

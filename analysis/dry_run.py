@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.analysis.aftermath import after_fault
-from servonode.analysis.arrival import judge_arrival, judge_limits
+from servonode.analysis.arrival import judge_arrival, judge_limits, missed_residuals
 from servonode.analysis.continuous_loop import ContinuousLoop
 from servonode.analysis.extended_law import left_by_held_inputs, noise_of_demand
 from servonode.analysis.internal_motion import Linearised
 from servonode.analysis.observability import judge_estimate
 from servonode.analysis.periodic_motion import Orbit
+from servonode.analysis.rate_remedy import working_rate
 from servonode.analysis.sampled_loop import judge_sampling
 from servonode.analysis.simulate import SimulationError, can_fuse, simulate_fused
 from servonode.analysis.zero_dynamics import judge
@@ -55,7 +56,9 @@ def dry_run(closed_loop: ClosedLoop, found: Examination) -> None:
         judge_estimate(closed_loop, ideal, run, found)
     found.numbers["simulated"] = _peaks(closed_loop, run)
     if run.fault:
-        found.add("refuse", "run", f"ends by a fault at t = {run.fault['t']:.4g} s: {run.fault['text']}")
+        rate = working_rate(closed_loop, _reached)
+        text = f"ends by a fault at t = {run.fault['t']:.4g} s: {run.fault['text']}"
+        found.add("refuse", "run", f"{text}; or {rate}" if rate else text)
     for text, t in run.warnings.items():
         found.add("warn", "run", f"{text} (from t = {t:.2f} s)")
     judge_limits(closed_loop, run, found)
@@ -70,8 +73,17 @@ def dry_run(closed_loop: ClosedLoop, found: Examination) -> None:
     if not description.explicit:
         _along(closed_loop, control, run, found)
         _noise(closed_loop, control, found)
-    judge_arrival(closed_loop, control, run, found)
+    judge_arrival(closed_loop, control, run, found, lambda: working_rate(closed_loop, _reached))
     _judge_zero_dynamics(closed_loop, whole, found)
+
+
+def _reached(closed_loop: ClosedLoop, run: Run) -> bool:
+    """Whether a run with other rates than those of the launch file reaches its goal."""
+    control, found = closed_loop.control, Examination(numbers={"simulated": {}})
+    assert control is not None
+    _along(closed_loop, control, run, found)
+    _noise(closed_loop, control, found)
+    return not found.refusals and not missed_residuals(closed_loop, control, run, found)
 
 
 def _beginning(closed_loop: ClosedLoop) -> ClosedLoop:

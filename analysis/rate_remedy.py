@@ -48,5 +48,5 @@ def _others(closed_loop: ClosedLoop) -> Iterator[tuple[ClosedLoop, str]]:
         if rates == control.gains.rates.tolist():
             continue
         numbers = ", ".join(f"{each:.3g}" for each in dict.fromkeys(rates))
-        shown = f'"auto", {numbers} 1/s here,' if rate == AUTO else f"{rate:g} (1/s)"
-        yield loop, f"give controller.gains.lambda = {shown} with which it is reached"
+        shown = f'"auto" ({numbers} 1/s)' if rate == AUTO else f"{rate:g}"
+        yield loop, f"give controller.gains.lambda = {shown}, which reaches the goal"

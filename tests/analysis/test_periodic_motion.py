@@ -96,7 +96,7 @@ def test_a_robot_on_a_circle_turns_over_and_its_angle_to_the_path_decays() -> No
     start = {"X": R - L * np.cos(UP / 2 - a), "Y": -L * np.sin(UP / 2 - a), "psi": UP / 2 - a}
     start |= {"V": R * w * np.cos(a), "Omega": R * w * np.sin(a) / L}
     stated = {
-        "run": {"duration": 20.0},
+        "run": {"duration": 30.0},
         "plant": {"machine": "diff_drive_trailer", "initial": start},
         "controller": {"program": "look_ahead", "settings": {"L": L}},
         "target": {"x": f"{R}*cos({w}*t)", "y": f"{R}*sin({w}*t)"},
