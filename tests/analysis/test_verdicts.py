@@ -14,7 +14,7 @@ from tests.helpers.verdict_table import CASES, LQR, Case, by_hand, judged_by_han
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "verdicts.md"
 MACHINES = ("crane", "segway", "furuta", "pendubot", "acrobot", "ball_and_beam", "tora", "quadrotor")
-MACHINES += ("pendulum", "hoist", "elastic_arm", "pvtol")
+MACHINES += ("pendulum", "pivot", "hoist", "elastic_arm", "pvtol")
 
 
 def test_there_are_enough_cases_and_half_of_them_are_refused() -> None:

@@ -65,7 +65,7 @@ def program(machine: Model, way: Literal["ahead", "back"] = "ahead") -> Program:
     return Program(
         name="follow",
         description="x follows a target",
-        residuals=(residual("place", machine["x"] - sign * share * goal - lead, "x less goal", "m"),),
+        residuals=(residual("place", machine["x"] - sign * share * goal - lead, "x less goal", "m", rate=2.0),),
         parameters=(share,),
         targets=(goal,),
         signals=(lead,),
@@ -326,6 +326,7 @@ def test_a_mistyped_name_of_a_packages_machine_is_answered_with_it(package: str,
 INLINE = """
 [controller]
 residuals = {place = "x - share*goal - lead"}
+gains.lambda = 2.0
 [controller.settings]
 share = 0.75
 lead = "0.1*sin(3*t)"

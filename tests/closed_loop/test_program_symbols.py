@@ -103,7 +103,7 @@ def continuous(launch: dict[str, Any], **more: Any) -> Run:
 
 
 SPEEDS = """x, y = machine["x"], machine["y"]
-rows = residual("x", x.rate - 0.3, "speed", "m/s"), residual("y", y.rate, "speed", "m/s"{more})
+rows = residual("x", x.rate - 0.3, "speed", "m/s", rate=2.0), residual("y", y.rate, "speed", "m/s", rate=2.0{more})
 return Program("goal", "speeds", rows{given})
 """
 
@@ -157,7 +157,7 @@ def test_setpoints_count_as_constant_and_expressions_are_limited_by_their_scale(
     body = """x, y, v = machine["x"], machine["y"], machine["x"].rate
 cap = limit("cap", (0.4 - v,), 0.05, "wanted acceleration")
 inner = setpoint("inner", cap.scale * (0.4 - v))
-rows = residual("a", machine["a"] + inner, "swing", "m", rate=6.0), residual("y", y.rate, "speed", "m/s")
+rows = residual("a", machine["a"] + inner, "swing", "m", rate=6.0), residual("y", y.rate, "speed", "m/s", rate=2.0)
 return Program("goal", "cascade", rows, setpoints=(inner,), limits=(cap,))
 """
     launch = write(body, initial={"x_dot": 0.1})
@@ -173,7 +173,7 @@ return Program("goal", "cascade", rows, setpoints=(inner,), limits=(cap,))
 
 STATES = """x, y = machine["x"], machine["y"]
 s = state("s", "way", "m", start=0.25 + y)
-rows = residual("x", x - sin(s), "place", "m"), residual("y", y.rate - 0.5, "speed", "m/s")
+rows = residual("x", x - sin(s), "place", "m", rate=2.0), residual("y", y.rate - 0.5, "speed", "m/s", rate=2.0)
 return Program("goal", "way", rows, states={s: y.rate * cos(s)})
 """
 
@@ -219,7 +219,7 @@ def test_states_and_the_predictor_exclude_each_other(write: Write) -> None:
 def test_relations_may_move_with_state_and_time(write: Write) -> None:
     body = """x, y = machine["x"], machine["y"]
 g = signal("g", "slope", default="0.3 + 0.1*t")
-rows = residual("x", x.rate - 0.3, "speed", "m/s"),
+rows = residual("x", x.rate - 0.3, "speed", "m/s", rate=2.0),
 relation = machine["F_y"] + g * machine["F_x"] - y
 return Program("goal", "along a line of force", rows, signals=(g,), relations=(relation,))
 """
@@ -233,7 +233,8 @@ return Program("goal", "along a line of force", rows, signals=(g,), relations=(r
 
 def test_ideal_forces_lie_along_the_gradients(write: Write) -> None:
     body = """q = [machine[f"q{i}"] for i in range(3)]
-rows = residual("f", q[0] * q[1] - 0.2, "product", "m^2"), residual("g", q[2].rate - q[0].rate, "speeds", "m/s")
+product = residual("f", q[0] * q[1] - 0.2, "product", "m^2", rate=2.0)
+rows = product, residual("g", q[2].rate - q[0].rate, "speeds", "m/s", rate=2.0)
 return Program("goal", "ideal", rows, ideal=True)
 """
     loop = servonode.load(write(body, machine=SHUTTLE, initial={"q0": 0.5, "q1": 0.4}))
@@ -305,7 +306,7 @@ def test_derivatives_of_signals_may_stand_anywhere(write: Write) -> None:
     body = """x, y = machine["x"], machine["y"]
 v, e, z = (signal(name, "function", default="0.1*t") for name in "vez")
 s = state("s", "way", "m", start=z.rate)
-rows = residual("x", x.rate - v, "speed", "m/s"), residual("y", y.rate, "speed", "m/s")
+rows = residual("x", x.rate - v, "speed", "m/s", rate=2.0), residual("y", y.rate, "speed", "m/s", rate=2.0)
 cap = limit("cap", (e.derivative(3),), 1, "jerk")
 return Program("goal", "any", rows, signals=(v, e, z), guards=(condition(5 > v.derivative(2), "jerk"),),
     requirements=(condition(e.derivative(4) < 1, "more"),), states={s: 1}, limits=(cap,))
@@ -423,7 +424,7 @@ def test_a_limit_that_vanishes_or_turns_negative_takes_all_and_reverses_nothing(
 def test_settings_given_as_lists_reach_parameters_that_must_be_given(write: Write) -> None:
     body = """x, y = machine["x"], machine["y"]
 p = [parameter(f"p_{i}", "speed", "m/s") for i in range(2)]
-rows = residual("x", x.rate - p[0], "speed", "m/s"), residual("y", y.rate - p[1], "speed", "m/s")
+rows = residual("x", x.rate - p[0], "speed", "m/s", rate=2.0), residual("y", y.rate - p[1], "speed", "m/s", rate=2.0)
 return Program("goal", "speeds", rows, parameters=p)
 """
     launch = write(body)

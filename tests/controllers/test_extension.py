@@ -37,6 +37,7 @@ from tests.mechanics.test_independent import four_bar
 Array = Any
 Launch = Callable[..., Path]
 TESTS = Path(__file__).parents[1]
+RATE = "[controller.gains]\nlambda = 2.0\n"
 EXAMPLES, TEXTBOOK = TESTS.parent / "examples", TESTS / "closed_loop" / "textbook"
 T = sympy.Symbol("t")
 REST = "({0}**5*(126 - 420*{0} + 540*{0}**2 - 315*{0}**3 + 70*{0}**4))"  # from 0 to 1, four derivatives 0 at both ends
@@ -48,7 +49,7 @@ def launch(tmp_path_factory: pytest.TempPathFactory) -> Launch:
     folder = tmp_path_factory.mktemp("extension")
 
     def write(
-        machine: str, residuals: dict[str, str], target: dict[str, str], more: str = "", duration: float = 2.0,
+        machine: str, residuals: dict[str, str], target: dict[str, str], more: str = RATE, duration: float = 2.0,
         initial: str = "on_program = true",
     ) -> Path:  # fmt: skip
         text = f'[run]\nduration = {duration}\n[plant]\nmachine = "{EXAMPLES / machine}"\nstep = 0.001\n'

@@ -132,6 +132,20 @@ def pendulum() -> Model:
     )  # fmt: skip
 
 
+def pivot() -> Model:
+    """A pendulum that hangs at theta = 0 below a pivot, which a force moves up and down."""
+    y, theta = coordinate("y", "pivot", "m"), coordinate("theta", "angle", "rad")
+    stated = [("M", "pivot", "kg", 1.0), ("m", "mass", "kg", 0.2), ("l", "rod", "m", 0.3), GRAVITY]
+    M, m, L, g, c = p = parameters(*stated, ("c", "friction", "N m s/rad", 0.002))
+    F = input_("F", "force on the pivot", "N")
+    speed = y.rate**2 + 2 * L * y.rate * theta.rate * sin(theta) + L**2 * theta.rate**2
+    return Model(
+        name="pivot", description="pendulum on a pivot that is moved", coordinates=(y, theta), parameters=p,
+        inputs={F: y.rate}, kinetic=(M * y.rate**2 + m * speed) / 2, dissipation=c * theta.rate**2 / 2,
+        potential=(M + m) * g * y - m * g * L * cos(theta),
+    )  # fmt: skip
+
+
 def hoist() -> Model:
     """A trolley with a winch; the rope of length l hangs straight down at theta = 0."""
     s, theta = coordinate("s", "trolley", "m"), coordinate("theta", "swing", "rad")

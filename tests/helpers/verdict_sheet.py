@@ -73,6 +73,12 @@ def pendulum(q: Array, v: Array, u: Array, m: float = 0.2, L: float = 0.5, c: fl
     return np.array([(u[0] - c * v[0] - m * g * L * np.sin(q[0])) / (m * L**2)])
 
 
+def pivot(q: Array, v: Array, u: Array, M: float = 1.0, m: float = 0.2, L: float = 0.3, c: float = 0.002) -> Array:
+    s, k = np.sin(q[1]), np.cos(q[1])
+    inertia = [[M + m, m * L * s], [m * L * s, m * L**2]]
+    return np.linalg.solve(inertia, [u[0] - m * L * k * v[1] ** 2 - (M + m) * g, -m * g * L * s - c * v[1]])
+
+
 def hoist(q: Array, v: Array, u: Array, M: float = 2.0, m: float = 3.0, J: float = 0.05, r: float = 0.1) -> Array:
     """Unknown are the accelerations and the tension S of the rope."""
     l, s, k = q[1], np.sin(q[2]), np.cos(q[2])  # noqa: E741

@@ -152,19 +152,31 @@ TOP = Goal(1, "theta", "pi", lambda t: np.pi)  # noqa: ARG005
 PI = float(np.pi)
 
 
-def heading(name: str, program: str, length: float, speed: float, verdict: str, reason: str) -> Case:
+def shaken(
+    name: str, amplitude: float, speed: float, at: float, verdict: str, reason: str, duration: float = 10.0,
+    period: float = 0.002,
+) -> Case:  # fmt: skip
+    """A pendulum on a pivot that goes up and down as a sine."""
+    goal = Goal(0, "y", f"{amplitude:g}*sin({speed:g}*t)", lambda t: amplitude * np.sin(speed * t))
+    start = [0, at, amplitude * speed, 0]
+    return following(name, "pivot", [goal], verdict, reason, start, (1, at), duration=duration, period=period)
+
+
+def heading(
+    name: str, program: str, length: float, speed: float, verdict: str, reason: str, duration: float = 20.0
+) -> Case:
     """An angle that is steered by nothing but the way driven, psi' = -(V/L) sin psi.
 
     So turn the robot, L = 0.3 m, whose point ahead follows a line, and the trailer, L = 1 m, that nobody steers.
     """
 
     def motion() -> Motion:
-        times = np.linspace(0.0, 20.0, 1001)
+        times = np.linspace(0.0, duration, 1001)
         half = np.tan(OFFSET / 2) * np.exp(-speed / length * times)  # tan(psi/2)
         return Motion(times, 2 * np.arctan(half)[:, None], True)
 
     plant = {"machine": "diff_drive_trailer", "initial": {"V": speed, "X": -0.3}}
-    stated: dict[str, Any] = {"run": {"duration": 20.0}, "plant": plant, "controller": {"program": program}}
+    stated: dict[str, Any] = {"run": {"duration": duration}, "plant": plant, "controller": {"program": program}}
     if program == "look_ahead":
         stated["target"] = {"x": f"{speed}*t", "y": "0"}
     else:
@@ -372,6 +384,13 @@ CASES = (
     heading("robot_forward", "look_ahead", 0.3, 0.3, "yes", STAYS),
     heading("robot_backward", "look_ahead", 0.3, -0.3, "no", "turn the direction of travel"),
     heading("trailer_pushed_back", "rates", 1.0, -0.4, "no", "turn the direction of travel"),
+    heading("trailer_pushed_back_slowly", "rates", 1.0, -0.05, "yes", "perturbations grow 1.6-fold in this run of 10 s",
+            10.0),
+    heading("trailer_pushed_back_slowly_for_long", "rates", 1.0, -0.05, "no", "turn the direction of travel", 100.0),
+    shaken("pivot_shaken_fast", 0.08, 60.0, PI, "yes", "stable, -0.0556 1/s about the periodic motion", 6.0, 0.001),
+    shaken("pivot_shaken_slowly", 0.08, 25.0, PI, "no", "unstable, +3.5 1/s about the periodic motion"),
+    shaken("pivot_in_resonance", 0.03, 11.4, 0.0, "no", "unstable, +0.51 1/s about the periodic motion", 20.0),
+    shaken("pivot_beside_resonance", 0.03, 8.0, 0.0, "yes", "stable, -0.0556 1/s"),
     stating("quadrotor_lost", "quadrotor", machines.hover, "x = 1, z = 1", "no", MISSED, {"sign": -1.0}, hovering(-1.0),
             hover_miss),
 )  # fmt: skip

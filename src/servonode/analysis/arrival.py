@@ -1,5 +1,6 @@
 """Whether a run reaches its goal: its late residuals against the goal's own size, and the time at a limit."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,23 +42,41 @@ def judge_limits(closed_loop: ClosedLoop, run: Run, found: Examination) -> None:
             found.add("warn", name, f"{text} do not follow their equations")
 
 
-def judge_arrival(closed_loop: ClosedLoop, control: Control, run: Run, found: Examination) -> None:
-    """Whether the last quarter's residuals are small beside the initial ones and what sampling and noise leave."""
+def judge_arrival(
+    closed_loop: ClosedLoop, control: Control, run: Run, found: Examination, other_rate: Callable[[], str]
+) -> None:
+    """Whether the last quarter's residuals are small beside the initial ones and what sampling and noise leave.
+
+    `other_rate` finds the remedy with another convergence rate, if one reaches the goal.
+    """
     if run.fault:
         return
-    limited = max(limited_share(closed_loop, run, len(run.t) // 2).values(), default=0.0)
+    texts = missed_residuals(closed_loop, control, run, found)
+    remedy = _remedy(_limited(closed_loop, run), other_rate()) if texts else ""
+    for i, name in enumerate((run.estimate or run).residual):
+        if name in texts:
+            level: Level = "warn" if i in control.gains.plain and not control.law.description.explicit else "refuse"
+            found.add(level, name, f"{texts[name]}: the goal is not reached; {remedy}")
+
+
+def missed_residuals(closed_loop: ClosedLoop, control: Control, run: Run, found: Examination) -> dict[str, str]:
+    """How far each residual is missed of those that are; the sizes go into the numbers."""
+    at_limit = _limited(closed_loop, run) > LIMITED_SHARE
     residuals = (run.estimate or run).residual
     amplitudes = goal_amplitudes(closed_loop, control, run)
     found.numbers["goal_amplitude"] = dict(zip(residuals, amplitudes.tolist(), strict=True))
-    late_residuals = found.numbers["late_residual"] = {}
-    for i, (name, values) in enumerate(residuals.items()):
+    late_residuals, texts = found.numbers.setdefault("late_residual", {}), dict[str, str]()
+    for amplitude, (name, values) in zip(amplitudes.tolist(), residuals.items(), strict=True):
         late = _Late.of(values)
         late_residuals[name] = late.last
-        explained = _explained(name, found)
-        text = _missed(late, abs(float(values[0])), float(amplitudes[i]), limited, explained)
-        if text:
-            level: Level = "warn" if i in control.gains.plain and not control.law.description.explicit else "refuse"
-            found.add(level, name, text)
+        text = _missed(late, abs(float(values[0])), amplitude, at_limit, _explained(name, found))
+        texts |= {name: text} if text else {}
+    return texts
+
+
+def _limited(closed_loop: ClosedLoop, run: Run) -> float:
+    """The share of the second half of the run for which an input is at its limit."""
+    return max(limited_share(closed_loop, run, len(run.t) // 2).values(), default=0.0)
 
 
 @dataclass(frozen=True)
@@ -94,7 +113,7 @@ def _explained(name: str, found: Examination) -> _Explained:
     return _Explained(held, noise, BAND * min(spread.get(name, [0.0])))
 
 
-def _missed(late: _Late, first: float, amplitude: float, limited: float, explained: _Explained) -> str:
+def _missed(late: _Late, first: float, amplitude: float, at_limit: bool, explained: _Explained) -> str:
     """Why the goal counts as not reached; empty where it is reached, or the residual still decays.
 
     The size of a goal that moves is its amplitude alone, however far away the run begins; that of a constant one is the
@@ -104,14 +123,12 @@ def _missed(late: _Late, first: float, amplitude: float, limited: float, explain
     moves = amplitude > ROUNDING
     size = amplitude if moves else first
     allowed = max(BAND * explained.noise, explained.estimated, ROUNDING, 0.0 if moves else BAND * explained.held)
-    at_limit = limited > LIMITED_SHARE
     if late.last <= allowed or (late.converging and not at_limit):
         return ""
     if late.last <= size * BEHIND or (size <= ROUNDING and late.last <= _unsized(explained)):
         return ""
     share = f", {late.last / size:.2g} of the goal's own size {size:.3g}" if size > ROUNDING else ""
-    still = f"the residual is still {late.last:.3g} in the last quarter of the run{share}"
-    return f"{still}: the goal is not reached; {_remedy(limited)}"
+    return f"the residual is still {late.last:.3g} in the last quarter of the run{share}"
 
 
 def _unsized(explained: _Explained) -> float:
@@ -119,11 +136,12 @@ def _unsized(explained: _Explained) -> float:
     return max(MISSED * (explained.held + explained.noise), explained.estimated)
 
 
-def _remedy(limited: float) -> str:
+def _remedy(limited: float, rate: str) -> str:
+    """What to change: the rate where another one reaches the goal, else drives, goal or period."""
     if limited > LIMITED_SHARE:
-        text = f"an input is at its limit for {limited:.2g} of the second half"
-        return f"{text}: ask for less, or give stronger drives or more time"
-    return "look at the drives and the rate, and whether the period is short enough for this goal"
+        text = f"an input is at its limit for {limited:.2g} of the second half: "
+        return text + (rate or "ask for less, or give stronger drives or more time")
+    return rate or "look at the drives, and whether the period is short enough for this goal"
 
 
 def goal_amplitudes(closed_loop: ClosedLoop, control: Control, run: Run) -> Array:

@@ -10,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.analysis.aftermath import after_fault
-from servonode.analysis.arrival import judge_arrival, judge_limits
+from servonode.analysis.arrival import judge_arrival, judge_limits, missed_residuals
 from servonode.analysis.extended_law import left_by_held_inputs, noise_of_demand
 from servonode.analysis.internal_motion import Linearised
 from servonode.analysis.observability import judge_estimate
+from servonode.analysis.periodic_motion import Orbit
+from servonode.analysis.rate_remedy import working_rate
 from servonode.analysis.sampled_loop import judge_sampling
 from servonode.analysis.zero_dynamics import judge
 from servonode.closed_loop.closed_loop import ClosedLoop
@@ -55,7 +57,9 @@ def dry_run(closed_loop: ClosedLoop, found: Examination) -> None:
         judge_estimate(closed_loop, ideal, run, found)
     found.numbers["simulated"] = _peaks(closed_loop, run)
     if run.fault:
-        found.add("refuse", "run", f"ends by a fault at t = {run.fault['t']:.4g} s: {run.fault['text']}")
+        rate = working_rate(closed_loop, _reached)
+        text = f"ends by a fault at t = {run.fault['t']:.4g} s: {run.fault['text']}"
+        found.add("refuse", "run", f"{text}; or {rate}" if rate else text)
     for text, t in run.warnings.items():
         found.add("warn", "run", f"{text} (from t = {t:.2f} s)")
     judge_limits(closed_loop, run, found)
@@ -70,8 +74,17 @@ def dry_run(closed_loop: ClosedLoop, found: Examination) -> None:
     if not description.explicit:
         _along(closed_loop, control, run, found)
         _noise(closed_loop, control, found)
-    judge_arrival(closed_loop, control, run, found)
-    _judge_zero_dynamics(closed_loop, found)
+    judge_arrival(closed_loop, control, run, found, lambda: working_rate(closed_loop, _reached))
+    _judge_zero_dynamics(closed_loop, whole, found)
+
+
+def _reached(closed_loop: ClosedLoop, run: Run) -> bool:
+    """Whether a run with other rates than those of the launch file reaches its goal."""
+    control, found = closed_loop.control, Examination(numbers={"simulated": {}})
+    assert control is not None
+    _along(closed_loop, control, run, found)
+    _noise(closed_loop, control, found)
+    return not found.refusals and not missed_residuals(closed_loop, control, run, found)
 
 
 def _beginning(closed_loop: ClosedLoop) -> ClosedLoop:
@@ -268,10 +281,10 @@ def _noise(closed_loop: ClosedLoop, control: Control, found: Examination) -> Non
     found.numbers["noise_residual"] = dict(zip(names, map(float, sigma), strict=True))
 
 
-def _judge_zero_dynamics(closed_loop: ClosedLoop, found: Examination) -> None:
-    """The judgement on what the program leaves free."""
+def _judge_zero_dynamics(closed_loop: ClosedLoop, whole: float, found: Examination) -> None:
+    """The judgement on what the program leaves free; `whole` [s] is the time of the run."""
     try:
-        judgement = judge(closed_loop, min(closed_loop.launch.duration_ns / 1e9, JUDGED))
+        judgement = judge(closed_loop, min(closed_loop.launch.duration_ns / 1e9, JUDGED), whole)
     except SimulationError as error:
         found.add("warn", "zero dynamics", str(error))
         return
@@ -282,11 +295,12 @@ def _judge_zero_dynamics(closed_loop: ClosedLoop, found: Examination) -> None:
         "time": judgement.time,
         "equilibria": [_numbers(each) for each in judgement.equilibria],
         "along": [_numbers(each) for each in judgement.along],
+        "orbit": _orbit_numbers(judgement.orbit),
     }
     level: Level = "refuse"
     if judgement.judgement == "bounded":
         departs = judgement.growth > GROWTH and not judgement.settled
-        level = "warn" if departs or judgement.drifts else "good"
+        level = "warn" if departs or judgement.drifts or judgement.diverges else "good"
     assert closed_loop.control is not None
     description = closed_loop.control.law.description
     if not description.feeds_back and not description.residuals:  # there is no goal that could be missed
@@ -295,6 +309,14 @@ def _judge_zero_dynamics(closed_loop: ClosedLoop, found: Examination) -> None:
     found.add(level, "zero dynamics" if not explicit else "closed loop" if fed else "open loop", judgement.text)
     if explicit and fed and judgement.near:
         judge_sampling(ContinuousLoop(closed_loop), judgement.near[-1], judgement.passive, found)
+
+
+def _orbit_numbers(orbit: Orbit | None) -> dict[str, Any] | None:
+    """Period [s] and multipliers, as pairs, of a periodic motion, and a state on it; None without one."""
+    if orbit is None:
+        return None
+    multipliers = [[float(rho.real), float(rho.imag)] for rho in orbit.multipliers]
+    return _numbers(orbit) | {"period": orbit.period, "multipliers": multipliers}
 
 
 def _numbers(at: Linearised) -> dict[str, Any]:

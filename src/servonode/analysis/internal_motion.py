@@ -19,6 +19,8 @@ from servonode.simulation.continuous_loop import ContinuousLoop
 Array = npt.NDArray[np.float64]
 SMALLEST_PIVOT = 1e-6
 LONGEST_STEP = 0.5  # m, rad, m/s, rad/s: of Newton's method, so that it finds what is near
+MOST = 1e6  # growth beyond which nobody asks for more
+PIECES = 4  # of the time of one equilibrium, between whose ends growth is looked at
 NEUTRAL = 1e-3  # 1/s; a real part below this is neither growth nor decay
 
 
@@ -35,6 +37,8 @@ class Linearised:
     values: tuple[float, ...]
     eigenvalues: npt.NDArray[np.complex128]
     direction: Array  # magnitudes of the eigenvector's entries
+    matrix: Array  # A_M
+    velocities: npt.NDArray[np.bool_]  # which of the names are
 
     @property
     def rate(self) -> float:
@@ -49,6 +53,31 @@ class Linearised:
     def grows(self) -> str:
         """The state that grows most."""
         return self.names[int(np.argmax(self.direction))]
+
+
+def size(Phi: Array, velocities: npt.NDArray[np.bool_]) -> float:
+    """The growth of displacements to displacements and of velocities to velocities, which no unit of time changes."""
+    blocks = [Phi[np.ix_(kind, kind)] for kind in (velocities, ~velocities)]
+    return max(float(np.linalg.norm(each, 2)) if each.size else 0.0 for each in blocks)
+
+
+def growth_along(branch: Sequence[Linearised], duration: float) -> float:
+    """The largest growth of a perturbation between two times of equilibria that follow each other in equal times [s].
+
+    It is that of the fundamental matrix, so that transients count; beyond MOST any such number.
+    """
+    from scipy.linalg import expm
+
+    each, largest = duration / (len(branch) * PIECES), 1.0
+    pieces = [expm(at.matrix * each) for at in branch for _ in range(PIECES)]
+    for first in range(len(pieces)):
+        Phi = np.eye(len(pieces[0]))
+        for piece in pieces[first:]:
+            Phi = piece @ Phi
+            largest = max(largest, size(Phi, branch[0].velocities))
+            if largest > MOST:
+                return largest
+    return largest
 
 
 class InternalMotion:
@@ -67,17 +96,24 @@ class InternalMotion:
         """The states that parametrise what is left free at a state, passive coordinates too."""
         return tuple(self.loop.names[i] for i in self.parameters(self.loop.jacobian(t, x)[1]))
 
+    def perturbations(self, t: float, x: Array) -> tuple[npt.NDArray[np.int64], Array]:
+        """Which of `loop.entries` parametrise what is left free at a state, without passive ones, and N for them."""
+        return self._perturbations(self.loop.held_slope(t, x))
+
+    def _perturbations(self, C: Array) -> tuple[npt.NDArray[np.int64], Array]:
+        free = self.parameters(C)
+        lively = self._lively[free]
+        return free[lively], tangents(C, free)[:, lively]
+
     def linearised(self, t: float, x: Array) -> Linearised | None:
         """The zero dynamics at a state on the manifold; None where the law or its derivatives are not finite."""
         A, C = self.loop.jacobian(t, x)
         if not (np.isfinite(A).all() and np.isfinite(C).all()):
             return None
-        free = self.parameters(C)
-        N = tangents(C, free)
-        lively = self._lively[free]
-        eigenvalues, vectors = np.linalg.eig((A @ N)[free][np.ix_(lively, lively)])
+        chosen, N = self._perturbations(C)
+        matrix = (A @ N)[chosen]
+        eigenvalues, vectors = np.linalg.eig(matrix)
         order = np.argsort(-eigenvalues.real, kind="stable")
-        chosen = free[lively]
         return Linearised(
             time=t,
             state=x,
@@ -85,7 +121,17 @@ class InternalMotion:
             values=tuple(x[self.loop.entries[chosen]].tolist()),
             eigenvalues=eigenvalues[order].astype(complex),
             direction=np.abs(vectors[:, order[0]]) if len(order) else np.zeros(0),
+            matrix=matrix,
+            velocities=self.loop.are_velocities(chosen),
         )
+
+    def onto(self, t: float, x: Array) -> Array | None:
+        """The state on the manifold next to x at time t; None: none is found."""
+
+        def values(at: Array) -> tuple[Array, Slope]:
+            return self.loop.held(t, at), lambda: self.loop.held_slope(t, at)
+
+        return zero_near(values, x, self.loop.entries, LONGEST_STEP)
 
     def equilibrium(self, t: float, x: Array) -> Array | None:
         """A state near x, with the goal as at time t, on the manifold, where what is left free rests; None: no such.

@@ -1,7 +1,9 @@
 """What a program leaves free, and what becomes of it: the zero dynamics, linearised, simulated and judged.
 
 At the initial condition, along the run and at the equilibria that belong to the goal the zero dynamics are linearised:
-an eigenvalue with a positive real part is a goal of non-minimum phase. The closed loop is also integrated with a few
+an eigenvalue with a positive real part is a goal of non-minimum phase. Where the closed loop changes periodically in
+time, Floquet's multipliers of the periodic motion decide instead, see `periodic_motion`. An instability refuses the
+goal where it makes a perturbation LOST times as large within the run. The closed loop is also integrated with a few
 copies that start a little beside it, which shows what no equilibrium does: perturbations that depart at a steady
 rate, a velocity that goes to infinity, a law that stops.
 """
@@ -13,7 +15,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from servonode.analysis.internal_motion import NEUTRAL, InternalMotion, Linearised
+from servonode.analysis.internal_motion import NEUTRAL, InternalMotion, Linearised, growth_along
+from servonode.analysis.periodic_motion import Orbit, orbit_near, period_of
 from servonode.analysis.perturbations import Motion, follow, growth, largest_rise
 from servonode.analysis.remedies import remedies
 from servonode.closed_loop.closed_loop import ClosedLoop
@@ -24,6 +27,7 @@ Judgement = Literal["bounded", "growing", "escaping", "leaves its domain"]
 LOOKS = 7  # times of the run at which equilibria are looked for and the motion is linearised
 ZERO = 1e-6  # a state below this is not printed
 FAST = 3.0  # m/s, rad/s, or times the velocity at the start, to which a velocity that drifts has grown
+LOST = 40.0  # growth within the run: 0.01 rad or m beside the motion become 0.4
 NEAR = 0.3  # an equilibrium so near (rad, or relative to states above 1) decides what becomes of a motion
 
 
@@ -52,10 +56,14 @@ class ZeroDynamics:
     along: tuple[Linearised, ...] = ()
     drifts: bool = False  # whether a velocity that is left free grows steadily all along
     settled: bool = False  # whether the motion stays near equilibria at which perturbations do not grow
+    diverges: bool = False  # whether an instability is too slow for this run alone
+    orbit: Orbit | None = None  # the periodic motion that the run is near to, of a closed loop that is periodic in time
 
 
-def judge(closed_loop: ClosedLoop, duration: float | None = None) -> ZeroDynamics:
+def judge(closed_loop: ClosedLoop, duration: float | None = None, run: float = 0.0) -> ZeroDynamics:
     """The judgement on the closed loop from its initial state on, over `duration` [s] (None: that of the run).
+
+    `run` is the time [s] over which a growth counts, where it is longer than that.
 
     Raises:
         SimulationError: the integration takes more than MAX_STEPS steps.
@@ -63,7 +71,7 @@ def judge(closed_loop: ClosedLoop, duration: float | None = None) -> ZeroDynamic
     length = closed_loop.launch.duration_ns / 1e9 if duration is None else duration
     loop = ContinuousLoop(closed_loop)
     passive = passive_coordinates(loop)
-    found = _Found(loop, InternalMotion(loop, passive), passive, length)
+    found = _Found(loop, InternalMotion(loop, passive), passive, length, max(run, length))
     motion = follow(loop, length, np.array([name not in passive for name in loop.names]))
     return found.judged(motion)
 
@@ -76,6 +84,8 @@ class _Found:
     free: InternalMotion
     passive: tuple[str, ...]
     length: float
+    run: float  # s, of which the length is the beginning
+    orbit: Orbit | None = None
     equilibria: list[Linearised] = field(default_factory=list)
     near: list[Linearised] = field(default_factory=list)
     along: list[Linearised] = field(default_factory=list)
@@ -88,15 +98,19 @@ class _Found:
         if motion.refusal:
             time, text = motion.refusal
             return self._result("leaves its domain", f"the law stops at t = {time:.4g} s: {text}", time=time)
-        decisive = self._linearise(motion) if self.loop.control is not None else None
-        if decisive is not None:
-            text = f"{said(decisive, self.loop.units_of(decisive.names))}{self._kind()}; {self._remedies(decisive)}"
-            return self._result("growing", text, decisive.grows, rate=decisive.rate)
+        unstable = self._unstable_at(motion) if self.loop.control is not None else None
+        grown = self._growth(unstable) if unstable is not None else 0.0
+        if unstable is not None and grown > LOST:
+            text = f"{self._said(unstable)}{self._kind()}; {self._remedies(unstable)}"
+            return self._result("growing", text, unstable.grows, rate=unstable.rate)
         rate, direction = growth(motion, lasting=not self.loop.follows_residuals or self.loop.high_degrees)
         if rate is not None:
             state = self.loop.names[int(np.argmax(np.abs(direction)))]
             text = f"{self._unstable()}perturbations grow as exp({rate:.3g} t), most in {state}; {self._remedy(state)}"
             return self._result("growing", text, state, rate=rate)
+        if unstable is not None:
+            text = f"{self._said(unstable)}{self._kind()}; {self._too_slow(unstable, grown)}"
+            return self._result("bounded", text, unstable.grows, rate=unstable.rate, growth=grown, diverges=True)
         grown, drifts = largest_rise(motion), self._drifting(motion)
         text = f"over {self.length:g} s nothing runs away, and perturbations grow at most {grown:.2g}-fold"
         return self._result("bounded", f"{self._settling()}{drifts}{text}", growth=grown, drifts=bool(drifts))
@@ -108,8 +122,43 @@ class _Found:
         if loop.follows_residuals or loop.control is None:
             text = f"left free: {', '.join(internal) or 'nothing'}; {text}"
         numbers |= {"equilibria": tuple(self.equilibria), "near": tuple(self.near), "along": tuple(self.along)}
-        numbers["settled"] = self._stays and not any(each.unstable for each in self.near)
+        numbers["settled"] = self.orbit is not None or (self._stays and not any(each.unstable for each in self.near))
+        numbers["orbit"] = self.orbit
         return ZeroDynamics(judgement, text, internal, self.passive, velocities, self.length, state, **numbers)
+
+    def _unstable_at(self, motion: Motion) -> Linearised | None:
+        """The instability that decides: of the periodic motion, if the run is near one, else of equilibria."""
+        frozen = self._linearise(motion)
+        period = period_of(self.loop, motion)
+        orbit = orbit_near(self.free, motion, period) if period is not None else None
+        if orbit is None or not self._follows(motion, orbit, frozen is not None):
+            return frozen
+        self.orbit = orbit
+        return orbit if orbit.unstable else None
+
+    def _follows(self, motion: Motion, orbit: Orbit, begins: bool) -> bool:
+        """Whether the motion is near a periodic one at the end of a period; where inputs are given, of the last one.
+
+        `begins`: at its beginning, for it may have fallen from where it is unstable to where it is not.
+        """
+        ends = np.arange(0.0, motion.times[-1], orbit.period)
+        ends = ends[-1:] if not self.loop.follows_residuals else ends[:1] if begins else ends
+        states = np.array([motion.over(ends, i) for i in range(len(orbit.state))]).T
+        return any(self.free.distance(x, orbit.state, orbit) < NEAR for x in states)
+
+    def _growth(self, at: Linearised) -> float:
+        """The growth of a perturbation within the run, if the machine were kept where it is unstable."""
+        if self.orbit is not None:
+            return self.orbit.growth(self.run)
+        same = all(each.names == at.names for each in self.equilibria)
+        branch = self.equilibria if self.loop.follows_residuals and same else [at]
+        return growth_along(branch, self.run)
+
+    def _too_slow(self, at: Linearised, grown: float) -> str:
+        """What becomes of an instability in a longer run."""
+        longest = self.run + float(np.log(LOST / grown)) / at.rate
+        text = f"perturbations grow {grown:.2g}-fold in this run of {self.run:g} s, e-fold in {1 / at.rate:.3g} s: "
+        return f"{text}a run of more than {longest:.3g} s is refused"
 
     def _linearise(self, motion: Motion) -> Linearised | None:
         """Fill `equilibria`, `near` and `along`; the equilibrium that decides that the motion is unstable, if one does.
@@ -149,7 +198,10 @@ class _Found:
         worst = max(self.equilibria, key=lambda each: each.rate, default=None)
         if worst is None or not worst.unstable or self.loop.follows_residuals:
             return ""
-        return f"{said(worst, self.loop.units_of(worst.names))}; "
+        return f"{self._said(worst)}; "
+
+    def _said(self, at: Linearised) -> str:
+        return said(at, self.loop.units_of(at.names))
 
     def _moved(self, x: Array, guess: Array, names: Sequence[str]) -> Array:
         """The state x with what is left free as in the guess."""
@@ -168,6 +220,8 @@ class _Found:
         )
 
     def _remedies(self, at: Linearised) -> str:
+        if self.loop.follows_residuals and at is self.orbit:
+            return f"{self._remedy(at.grows.removesuffix('_dot'))}, or give the goal another amplitude or period"
         if self.loop.follows_residuals:
             return remedies(self.loop, at)
         return self._feed_back(at.grows)
@@ -203,10 +257,12 @@ class _Found:
     def _settling(self) -> str:
         """What equilibria near a bounded motion say of it, as the beginning of a sentence; empty: nothing."""
         with_modes = [each for each in self.near if len(each.eigenvalues)]
-        if not with_modes or not self._stays:
-            return ""
-        worst = max(with_modes, key=lambda each: each.rate)
-        return f"{said(worst, self.loop.units_of(worst.names))}; "
+        worst = max(with_modes, key=lambda each: each.rate, default=None)
+        if self.orbit is not None and (worst is None or worst.unstable):
+            worst = self.orbit  # equilibria of single instants say nothing where it is stable
+        elif not self._stays:
+            worst = None
+        return f"{self._said(worst)}; " if worst is not None else ""
 
 
 def said(at: Linearised, units: Sequence[str]) -> str:
@@ -220,4 +276,7 @@ def said(at: Linearised, units: Sequence[str]) -> str:
         for name, value, unit in zip(at.names, at.values, units, strict=True)
         if abs(value) > ZERO
     )
+    if isinstance(at, Orbit):
+        largest = f"largest Floquet multiplier {abs(at.multipliers[0]):.4g} over the period of {at.period:.4g} s"
+        return f"{word}, {number} about the periodic motion through {where or 'zero'} ({largest})"
     return f"{word}, {number}{turning} at {where or 'zero'}"

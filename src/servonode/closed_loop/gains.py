@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from servonode.closed_loop.launch_file import LaunchError, check_names
-from servonode.closed_loop.launch_keys import LaunchFile
+from servonode.closed_loop.launch_keys import AUTO, LaunchFile
 from servonode.mechanics import discrete
 from servonode.mechanics.description import ProgramDescription
 from servonode.mechanics.stabilize import Gains, with_integral
@@ -58,6 +58,8 @@ def _form(launch: LaunchFile, description: ProgramDescription, given: Mapping[st
         n = len(relative_degrees)
         K1 = _matrix(launch, given, "K1") if "K1" in given else np.zeros((n, n))
         return Gains.from_matrices(_matrix(launch, given, "K0"), K1, relative_degrees)
+    if description.explicit and not given:  # its residuals are only watched
+        return Gains.from_rates([0.0] * len(relative_degrees), relative_degrees)
     rates = [
         _rate(launch, given, quantity, relative_degree, delay)
         for quantity, relative_degree in zip(description.residuals, relative_degrees, strict=True)
@@ -66,11 +68,11 @@ def _form(launch: LaunchFile, description: ProgramDescription, given: Mapping[st
 
 
 def _rate(launch: LaunchFile, given: Mapping[str, Any], quantity: Any, relative_degree: int, delay: float) -> float:
-    """The convergence rate of a residual [1/s]: its own, else `lambda`, else the program's default."""
-    own = f"lambda_{quantity.name}"
+    """The convergence rate of a residual [1/s]: its own, else `lambda`, else the program's default, else "auto"."""
+    own, default = f"lambda_{quantity.name}", quantity.default
     key = own if own in given else "lambda"
-    value = given.get(key, quantity.default or 0.0)
-    if value == "auto":
+    value = given.get(key, AUTO if default is None else default)
+    if value == AUTO:
         assert launch.period_ns is not None
         return discrete.auto_rate(relative_degree, launch.period_ns / 1e9, delay)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:

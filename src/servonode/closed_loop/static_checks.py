@@ -125,7 +125,7 @@ def _margin(found: Examination, name: str, margin: discrete.Margin, period: floa
     found.numbers["margins"][name] = {
         "value": margin.value, "limit": margin.limit, "best": margin.best, "radius": margin.radius
     }  # fmt: skip
-    advice = f"; auto would take {discrete.auto_rate(r, period, delay):.3g} 1/s" if r else ""
+    advice = _advice(margin, period, delay, r)
     text = (
         f"lambda T = {margin.value:.3g} at a period of {period:g} s and a delay of {delay:g} periods, limit "
         f"{margin.limit:.4g}, best {margin.best:.3g}"
@@ -140,6 +140,16 @@ def _margin(found: Examination, name: str, margin: discrete.Margin, period: floa
         found.add("warn", name, f"{text}: beyond the best value more gain decays more slowly{advice}")
     else:
         found.add("good", name, text + advice)
+
+
+def _advice(margin: discrete.Margin, period: float, delay: float, r: int | None) -> str:
+    """The rate of "auto" for a residual of relative degree r; of coupled gains (None) the same share of their limit."""
+    if r is not None:
+        return f"; auto would take {discrete.auto_rate(r, period, delay):.3g} 1/s"
+    if margin.verdict == "good":
+        return ""
+    share = min(discrete.SHARE * margin.limit, margin.best) / period
+    return f"; their fastest eigenvalue, now {margin.value / period:.3g} 1/s, should be at most {share:.3g} 1/s"
 
 
 def _where(law: ServoLaw, found: realize.Realisability) -> str:

@@ -31,8 +31,8 @@ def program(
     V_max = parameter("V_max", "the law stops at this speed", "m/s", default=10.0, above=0)
     hitch = residual("phi", phi - g, "hitch angle less g(t)", "rad", rate=2.0)
     second = {
-        "speed": (residual("speed", V - v, "speed less v(t)", "m/s"), v),
-        "yaw_rate": (residual("yaw_rate", Omega - Omega_d, "yaw rate less Omega_d(t)", "rad/s"), Omega_d),
+        "speed": (residual("speed", V - v, "speed less v(t)", "m/s", rate=2.0), v),
+        "yaw_rate": (residual("yaw_rate", Omega - Omega_d, "yaw rate less Omega_d(t)", "rad/s", rate=2.0), Omega_d),
     }
     U1, U2 = machine["U1"], machine["U2"]
     relations = {"opposed": (U1 + U2,), "one_motor": (U2,), "equal": (U1 - U2,)}

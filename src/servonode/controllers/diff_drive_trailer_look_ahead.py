@@ -20,8 +20,12 @@ def program(machine: Model) -> Program:
         name="look_ahead",
         description="a point ahead of the robot follows a target",
         residuals=(
-            residual("point_x", machine["X"] + L * cos(psi) - x, "look-ahead point less target, along x", "m"),
-            residual("point_y", machine["Y"] + L * sin(psi) - y, "look-ahead point less target, along y", "m"),
+            residual(
+                "point_x", machine["X"] + L * cos(psi) - x, "look-ahead point less target, along x", "m", rate=2.0
+            ),
+            residual(
+                "point_y", machine["Y"] + L * sin(psi) - y, "look-ahead point less target, along y", "m", rate=2.0
+            ),
         ),
         parameters=(L,),
         targets=(x, y),

@@ -12,8 +12,8 @@ def program(machine: Model) -> Program:
         name="rates",
         description="forward speed and yaw rate follow functions of time",
         residuals=(
-            residual("speed", machine["V"] - v, "speed less v(t)", "m/s"),
-            residual("yaw_rate", machine["Omega"] - Omega_d, "yaw rate less Omega_d(t)", "rad/s"),
+            residual("speed", machine["V"] - v, "speed less v(t)", "m/s", rate=2.0),
+            residual("yaw_rate", machine["Omega"] - Omega_d, "yaw rate less Omega_d(t)", "rad/s", rate=2.0),
         ),
         signals=(v, Omega_d),
     )

@@ -16,6 +16,7 @@ from servonode.mechanics.symbols import Condition, Parameter
 Expr = Any
 Plane = Sequence[Expr]  # two components along x and y
 Rule = Literal["min_norm", "spin"]
+RATE = 2.0  # default rate of most residuals, 1/s
 MARGIN = Rational(21, 20)  # by which A must exceed m l R: nearer to it the swing is too fast for any sampling
 
 
@@ -68,7 +69,8 @@ class Drive:
 
     def row(self, name: str, expression: Expr, along: Plane, description: str, unit: str) -> Residual:
         """A residual whose highest derivative is the centre's acceleration along the vector `along`."""
-        return residual(name, expression, description, unit, damping=self.kappa * dot(along, self.robot.n_h_rate))
+        damping = self.kappa * dot(along, self.robot.n_h_rate)
+        return residual(name, expression, description, unit, rate=RATE, damping=damping)
 
     def velocity_rows(self, W: Plane) -> list[Residual]:
         """v = W: the residuals v_x and v_y."""
@@ -92,7 +94,7 @@ class Drive:
         **more: Any,
     ) -> Program:
         """The program of two rows, completed by `rule`; `finite` are those rows that are finite constraints."""
-        spin = residual("spin", self.robot.spin, "the shell's spin about the vertical", "rad/s")
+        spin = residual("spin", self.robot.spin, "the shell's spin about the vertical", "rad/s", rate=RATE)
         return Program(
             name=name,
             description=description,

@@ -9,7 +9,7 @@ from typing import Literal
 from sympy import sqrt
 
 from servonode.controllers.engine.program import Program, residual, signal
-from servonode.controllers.pendulum_sphero import Drive, Sphero, dot
+from servonode.controllers.pendulum_sphero import RATE, Drive, Sphero, dot
 from servonode.mechanics import Model, ModelError
 
 
@@ -46,6 +46,7 @@ def program(
         omega[0] - g_B * omega[1],
         "omega_x - g_B omega_y",
         "rad/s",
+        rate=RATE,
         damping=drive.kappa * dot(across, robot.n_h_rate),
     )
     return Program(

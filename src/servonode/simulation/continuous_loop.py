@@ -1,6 +1,6 @@
 """The closed loop as a differential equation, x' = F(t, x): what the judgements of its motion look at."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -41,12 +41,17 @@ class ContinuousLoop:
             self._answer = law.answer()
         self.entries = np.delete(np.arange(len(self.start)), self.n_x - 1)
         self.velocities = [self.names.index(name) for name in d.velocities]
+        self.angles = np.array([self.units[i] == "rad" and i not in self.velocities for i in range(len(self.names))])
         self._u = np.zeros(self.machine.n_inputs)
         self._limits = np.array(closed_loop.safety.limits.value)
 
     def units_of(self, names: Sequence[str]) -> list[str]:
         """The units of these states."""
         return [self.units[self.names.index(name)] for name in names]
+
+    def are_velocities(self, entries: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Which of these of `entries` are velocities."""
+        return np.isin(entries, self.velocities)
 
     def rates(self, t: float, stacked: Array) -> Array:
         """x' of stacked states (n_copies * n,); guards are ignored, the law gives its inputs beyond them too."""
@@ -135,15 +140,22 @@ class ContinuousLoop:
 
     def jacobian(self, t: float, x: Array) -> tuple[Array, Array]:
         """dF/dx (n, n) and d held/dx (n_held, n) at a state, in `entries`; differences of fourth order."""
-        n, columns = len(self.entries), []
+        n = len(self.entries)
+        both = self._slope(lambda each: np.append(self.rates(t, each)[self.entries], self.held(t, each)), x)
+        return both[:n], both[n:]
+
+    def held_slope(self, t: float, x: Array) -> Array:
+        """d held/dx (n_held, n) at a state, as of `jacobian`."""
+        return self._slope(lambda each: self.held(t, each), x)
+
+    def _slope(self, of: Callable[[Array], Array], x: Array) -> Array:
+        columns = []
         for i in self.entries:
             step = np.zeros(len(x))
             step[i] = SIDE * max(1.0, abs(x[i]))
-            near = [x + k * step for k in (-2, -1, 1, 2)]
-            both = [np.append(self.rates(t, each)[self.entries], self.held(t, each)) for each in near]
-            columns.append((both[0] - 8 * both[1] + 8 * both[2] - both[3]) / (12 * step[i]))
-        both_by_state = np.array(columns).T
-        return both_by_state[:n], both_by_state[n:]
+            near = [of(x + k * step) for k in (-2, -1, 1, 2)]
+            columns.append((near[0] - 8 * near[1] + 8 * near[2] - near[3]) / (12 * step[i]))
+        return np.array(columns).T
 
 
 def passive_coordinates(loop: ContinuousLoop) -> tuple[str, ...]:

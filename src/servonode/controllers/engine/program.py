@@ -183,9 +183,8 @@ def watch(name: str, description: str, expression: Expr, unit: str = "1") -> Wat
 
 @dataclass(frozen=True)
 class Residual:
-    """A servo-constraint: the expression that must vanish; `quantity.default` is its default convergence rate [1/s].
-
-    `damping` is subtracted from the demanded highest derivative.
+    """A servo-constraint: the expression that must vanish; `quantity.default` is its default convergence rate [1/s],
+    None: auto. `damping` is subtracted from the demanded highest derivative.
     """
 
     quantity: Quantity
@@ -206,9 +205,11 @@ def gain_symbol(name: str) -> Expr:
 
 @checked
 def residual(
-    name: str, expression: Expr, description: str, unit: str = "1", *, rate: float = 2.0, damping: Expr = 0
+    name: str, expression: Expr, description: str, unit: str = "1", *, rate: float | None = None, damping: Expr = 0
 ) -> Residual:
     """A servo-constraint `expression = 0`; `rate`: the default of its convergence rate [1/s]; 0: not stabilised.
+
+    None: the rate that control period and delay allow, as `lambda = "auto"` of a launch file.
 
     `damping` acts on motions that the servo-constraints leave free: f' = -lambda f - damping (relative degree 1), or
     f'' = -2 lambda f' - lambda^2 f - damping. The residual is then zero only up to the size of the damping.
@@ -227,8 +228,9 @@ def residual(
     for each in (expression, damping):
         refuse_uncompilable(f"residual {name}", each, here())
     quantity = Quantity(name, description, unit, rate, at_least=0)
-    if complaint := quantity.complaint(rate):
-        raise ModelError(f"residual {name}: its convergence rate {complaint}; give 1/s, 0 for none", here())
+    if rate is not None and (complaint := quantity.complaint(rate)):
+        text = "give 1/s, 0 for none, or leave rate= out: period and delay decide"
+        raise ModelError(f"residual {name}: its convergence rate {complaint}; {text}", here())
     return Residual(quantity, sympy.sympify(expression), sympy.sympify(damping))
 
 
@@ -285,7 +287,8 @@ def limit(name: str, of: Sequence[Any], at_most: Expr, description: str) -> Limi
 def _described(residual: Residual) -> str:
     """What a residual is, its unit and its convergence rate."""
     quantity = residual.quantity
-    return f"{named(quantity.description, quantity.unit)}, convergence rate {quantity.default:g} 1/s"
+    rate = "auto" if quantity.default is None else f"{quantity.default:g} 1/s"
+    return f"{named(quantity.description, quantity.unit)}, convergence rate {rate}"
 
 
 @plain_class
@@ -321,7 +324,7 @@ class Program(Tabular):
     ...     signals=(g,),
     ... )
     Program follow: the cart follows g
-      place    place less the wanted one [m], convergence rate 2 1/s
+      place    place less the wanted one [m], convergence rate auto
       signals  g [m]
     """
 
