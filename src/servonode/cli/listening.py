@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from servonode.bus.topology import NODES
 from servonode.errors import ServonodeError
 
 if TYPE_CHECKING:
     from servonode.bus import Message
     from servonode.operator.listener import RawListener
 
-*_OTHERS, _LAST = sorted({topic for node in NODES.values() for topic in node.publishes})
 WHICH = (
-    f"TOPIC is {', '.join(_OTHERS)} or {_LAST}, or NODE/TOPIC for that of one node. RUN is the name "
-    "or the folder of a run in progress. Without RUN, the command takes your only run."
+    "TOPIC is applied, command, estimate, report, state, status or target, or NODE/TOPIC for that of one node. RUN is "
+    "the name or the folder of a run in progress. Without RUN, the command takes your only run."
 )
 
 

@@ -1,15 +1,27 @@
 """The traffic on a serial line: what a run sends each way, and the rate of states that the line can carry."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from servonode.mechanics.machine import Machine
-from servonode.plants.drivers.driver import Stated
 from servonode.plants.drivers.packets import HEADER, TRAILER
 
 SHARE = 0.95  # of a line, which may be in use
 BITS = 10  # of a byte on the line, with its start and stop bit
 FASTEST_S = 1e-3  # between two states, wall clock, unless another rate is asked for
 BAUDS = (9600, 19200, 38400, 57600, 115200, 230400, 460800, 921600, 1_500_000, 2_000_000, 3_000_000, 6_000_000)
+
+
+class Pace(Protocol):
+    """The clock of a run: plant step [s], control period [s] (0: none), plant seconds per second of wall clock."""
+
+    @property
+    def step_s(self) -> float: ...
+    @property
+    def period_s(self) -> float: ...
+    @property
+    def speed(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -44,20 +56,22 @@ class Traffic:
         return f"{text}; {faster}lower plant.device.state_rate, or raise the control period"
 
 
-def traffic_of(stated: Stated, machine: Machine, baud: int | None, n_goal: int, n_sensors: int) -> Traffic:
-    """The traffic of a run with this machine.
+def traffic_of(
+    pace: Pace, device: Mapping[str, Any], machine: Machine, baud: int | None, n_goal: int, n_sensors: int
+) -> Traffic:
+    """The traffic of a run with this machine, whose [plant.device] is given.
 
     Without `state_rate` states come a thousand times a second, or as often as the line can carry them, at equal
     distances within a control period and at least once in each. n_goal: entries of the goal that goes with inputs;
     n_sensors: of a machine that sends readings, each once in every packet.
     """
-    description, sends = machine.description, stated.device["sends"]
+    description, sends = machine.description, device["sends"]
     n_u = len(description.input_names)
     measured = 8 * n_sensors if sends == "readings" else 4 * machine.n_state
     state = _frame(4 + 4 * n_u + measured)
-    step_s = stated.step_s / stated.speed  # wall clock
-    periods = max(round(stated.period_s / stated.step_s), 1) if stated.period_s else 0
-    rate = stated.device["state_rate"]
+    step_s = pace.step_s / pace.speed  # wall clock
+    periods = max(round(pace.period_s / pace.step_s), 1) if pace.period_s else 0
+    rate = device["state_rate"]
     if rate is not None:
         every = max(round(1 / (rate * step_s)), 1)
     elif baud is None:

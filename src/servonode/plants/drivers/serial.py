@@ -44,7 +44,7 @@ def _transport(stated: Stated) -> "Transport":
 def _traffic(stated: Stated, machine: Machine, n_goal: int, n_sensors: int) -> "Traffic":
     from servonode.plants.drivers.line_traffic import traffic_of
 
-    return traffic_of(stated, machine, stated.device["baud"], n_goal, n_sensors)
+    return traffic_of(stated, stated.device, machine, stated.device["baud"], n_goal, n_sensors)
 
 
 DRIVER = Driver(
