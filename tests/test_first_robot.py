@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from servonode.plants.drivers.serial_transport import ports
+from tests.helpers.firmware import needs_compiler
 from tests.helpers.followed import DOCS, Done, Page, check
 
 pytestmark = pytest.mark.slow  # firmware is compiled twice, and runs in real time
@@ -65,6 +66,7 @@ struct machine board(void)
 
 @pytest.mark.usefixtures("followed")
 def test_what_the_board_is_to_take_compiles_beside_its_header(folder: Path, tmp_path: Path) -> None:
+    needs_compiler()
     for pattern in ("packet.*", "device.*", "machine.h"):
         for each in (folder / "firmware").glob(pattern):
             shutil.copy(each, tmp_path)

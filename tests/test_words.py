@@ -6,6 +6,7 @@ docstrings, quotations, names in backquotes and blocks of code are not judged.
 
 import ast
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,6 +70,8 @@ OTHERS = (
 
 def tracked(*patterns: str) -> list[Path]:
     """The files of the repository that match, by path."""
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("git is not found, or this is no checkout")
     listed = subprocess.run(["git", "ls-files", "--", *patterns], cwd=ROOT, capture_output=True, text=True, check=True)
     return [path for line in listed.stdout.splitlines() if (path := ROOT / line).is_file()]
 

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Self
 
+import pytest
+
 from servonode.bus.topology import CONTROLLER, TARGET
 from tests.helpers.line import Line
 from tests.helpers.ports import free_port
@@ -22,9 +25,20 @@ SOURCES = Path(__file__).parents[2] / "firmware"
 BUILD_S = 120.0
 
 
+def needs_compiler() -> None:
+    """Skip the test where firmware cannot be built."""
+    for name in ("cc", "make"):
+        if shutil.which(name) is None:
+            pytest.skip(f"the command {name} is not found")
+
+
 @cache
 def built(target: str) -> Path:
-    """The program of this target of firmware/Makefile; a folder of the present sources is shared by all processes."""
+    """The program of this target of firmware/Makefile; a folder of the present sources is shared by all processes.
+
+    The test is skipped where it cannot be built.
+    """
+    needs_compiler()
     files = sorted(each for each in SOURCES.rglob("*") if each.is_file() and "build" not in each.parts)
     digest = sha256(b"".join(each.read_bytes() for each in files)).hexdigest()[:16]
     folder = Path(tempfile.gettempdir(), f"servonode-firmware-{os.getuid()}-{digest}")

@@ -15,7 +15,7 @@ from servonode.closed_loop.device_law import goal_orders, law_schema
 from servonode.closed_loop.launch_file import LaunchError, read_launch
 from servonode.nodes.driver import driven_plant
 from servonode.plants.drivers.device import DevicePlant
-from tests.helpers.firmware import SOURCES, Firmware, free_udp_port
+from tests.helpers.firmware import SOURCES, Firmware, free_udp_port, needs_compiler
 
 LOCKSTEP = ("run.mode=lockstep", "plant.device.law=true")
 WAIT_S = 20.0
@@ -203,6 +203,7 @@ def test_what_cannot_act_in_firmware_is_refused(settings: list[str], text: str) 
 @pytest.mark.slow
 @pytest.mark.parametrize("launch", ["trailer_pursuit", "trailer_reverse"])
 def test_a_whole_run_by_the_law_in_the_firmware_is_ours_within_rounding_of_32_bits(launch: str, tmp_path: Path) -> None:
+    needs_compiler()
     own, port = f"SERVONODE={sys.executable} -m servonode.cli.main", free_udp_port()
     target = ["mine", f"FILE={launch}", f"BUILD={tmp_path}"]
     subprocess.run(["make", "-s", "-C", str(SOURCES), own, *target], check=True, timeout=120)
@@ -242,6 +243,7 @@ def test_a_whole_run_by_the_law_in_the_firmware_is_ours_within_rounding_of_32_bi
 def test_laws_of_relative_degree_four_act_in_firmware_and_their_integrators_come_with_the_goal(
     name: str, limit: float, tmp_path: Path
 ) -> None:
+    needs_compiler()
     file, port = SOURCES.parent / "examples" / f"{name}.toml", free_udp_port()
     own, flags = f"SERVONODE={sys.executable} -m servonode.cli.main", f"CFLAGS=-O2 -DOWN_LIMIT={limit}f"
     command = ["make", "-s", "-C", str(SOURCES), own, flags, "mine", f"FILE={file}", f"BUILD={tmp_path}"]

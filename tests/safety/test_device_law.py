@@ -8,7 +8,7 @@ import pytest
 
 from servonode.bus import State
 from servonode.bus.topology import PLANT
-from tests.helpers.firmware import SOURCES, Firmware, Serial, built, free_udp_port
+from tests.helpers.firmware import SOURCES, Firmware, Serial, built, free_udp_port, needs_compiler
 from tests.helpers.runs import Runs, Watch, eventually, signalled
 from tests.safety.suite import WAITS, Stage, safety_suite
 
@@ -41,6 +41,7 @@ def test_firmware_whose_law_acts_brakes_by_itself_when_all_of_servonode_is_kille
 @pytest.fixture
 def tampered(tmp_path: Path) -> Path:
     """The robot with ten times the gain of its speed, and the schema of the right one."""
+    needs_compiler()
     folder = built("robot").parent
     text = (folder / "robot_machine.c").read_text()
     before, found, after = text.partition("law_K[12] = {\n    /* K0, feedback of f */\n    2.0,")
