@@ -14,4 +14,4 @@ def node_id(classname: str, name: str) -> str:
 
 for case in ElementTree.parse(sys.argv[1]).iter("testcase"):
     if case.find("skipped") is not None and case.get("name"):
-        print(node_id(str(case.get("classname")), str(case.get("name"))))
+        sys.stdout.write(node_id(str(case.get("classname")), str(case.get("name"))) + "\n")
