@@ -124,7 +124,10 @@ class SerialTransport:
     def hint(self) -> str:
         """Why no packet comes: nothing comes at all, or bytes at another baud rate, most likely."""
         if not self.came:
-            return f"nothing comes over {self._port}; does the board run servonode's firmware?"
+            text = (
+                f"nothing comes over {self._port} at plant.device.baud = {self._baud}; is that the rate of the board, "
+            )
+            return f"{text}and does it run servonode's firmware?"
         text = f"{self.came} bytes came over {self._port}, but no packet among them; "
         return f"{text}is plant.device.baud = {self._baud} the speed of the firmware?"
 
