@@ -23,7 +23,7 @@ def of(baud: int, **more: Any) -> tuple[Traffic, Any]:
 def test_states_come_as_often_as_the_line_carries_and_once_a_period(baud: int, every: int) -> None:
     found, _ = of(baud)
     assert found.state_every == every
-    assert found.states == pytest.approx(82 * 1000 / every)  # a packet of 80 bytes, and two of COBS
+    assert found.states == pytest.approx(80 * 1000 / every)  # a packet of 78 bytes, and two of COBS
     assert found.inputs == pytest.approx(52 * 100)
     assert (found.share <= SHARE) == (baud > 57600)
 
