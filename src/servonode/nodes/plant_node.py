@@ -188,7 +188,7 @@ class PlantNode(Node):
             return super().asked(word)
         refused = self._carry_out(word)
         if refused is not None:
-            return {"refused": refused, "later": word == "arm" and self._may_be_armed_later()}
+            return {"refused": refused} | ({"later": self._may_be_armed_later()} if word == "arm" else {})
         self.status.publish()
         note = {"note": STAYS} if word == "reset" and self.guard.failed else {}
         return {"done": True, "lifecycle": self.guard.lifecycle, **note}
