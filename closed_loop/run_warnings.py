@@ -53,7 +53,7 @@ def missed_goals(
     amplitudes, known = goal_reached.goal_amplitudes(closed_loop, t, own), _known(closed_loop, spread)
     found = []
     for name, amplitude, band in zip(late, amplitudes.tolist(), known.tolist(), strict=True):
-        first = abs(float(np.nan_to_num(residuals[name][0])))
+        first = float(np.abs(residuals[name][np.isfinite(residuals[name])][0]))
         if max(first, amplitude) > ROUNDING:  # else the goal has no size of its own
             text = goal_reached.missed(late[name], first, amplitude, limited, Explained(estimated=band))
             found += [RunWarning("goal", f"{name}: {text}: the goal is not reached")] if text else []

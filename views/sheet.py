@@ -100,7 +100,7 @@ def figure_of(rows: Sequence[Row], title: str, note: str = "", remarks: Sequence
     top = above + 0.08
     for row in rows:
         for cell in row.cells:
-            bottom = round(height - top - cell.top - cell.height, 9)  # else axes side by side differ in the last bit
+            bottom = height - top - cell.top - cell.height
             box = (cell.left / WIDTH, bottom / height, cell.width / WIDTH, cell.height / height)
             cell.draw(figure.add_axes(box))
         top += row.height + BETWEEN
