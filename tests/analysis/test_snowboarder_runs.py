@@ -481,7 +481,7 @@ def test_the_packaged_slalom_stays_on_its_path_and_tips() -> None:
     run = servonode.simulate("snowboarder_slalom")
     assert run.fault is None
     assert np.max(np.abs(offset(run))) < 0.003
-    assert any("sideways" in text for text in run.warnings)
+    assert any("sideways" in each.text for each in run.warnings)
     assert servonode.simulate("snowboarder_slalom_lockstep").state["x0"].tolist() == run.state["x0"].tolist()
 
 

@@ -30,6 +30,7 @@ from servonode.nodes.collect import Outcome
 
 KEYS = {"t", "state", "input", "residual", "output", "program_state", "energy", "fault", "steps", "wall_s"}
 ESCAPES = ("--set", "controller.settings.U1=1e200")
+WEAK = ("--set", "run.duration=4", "--set", "plant.actuator.limit=0.01")
 SHORT = ("--set", "run.duration=0.5")
 NEVER_STARTS = ("ball_refused", "hoop_too_curved", "sphero_refused")
 
@@ -51,6 +52,19 @@ def refused(*words: str) -> str:
     assert (end, rest) == ("\n", "")
     assert line.startswith("servonode: ")
     return line
+
+
+# results
+
+
+def test_a_saturated_drive_is_told_on_the_terminal_and_in_json_and_is_no_failure() -> None:
+    result = servo("simulate", "trailer_pursuit", *WEAK, "--json")
+    assert result.exit_code == 0
+    assert "  warning           U1 is at its limit of 0.01 N m for " in result.stderr
+    printed = json.loads(result.stdout)
+    assert {"goal", "input_limit"} == {each["name"] for each in printed["warnings"]}
+    assert printed["limited_share"]["U1"] > 0.5
+    assert printed["fault"] is None
 
 
 # mistakes
@@ -274,7 +288,7 @@ def test_json_has_the_full_precision_of_the_python_call(control: Any) -> None:
         assert printed[key] == expected[key]
 
 
-def test_numbers_that_are_not_finite_are_printed_as_text() -> None:
+def test_unknown_numbers_are_printed_as_null_and_infinite_ones_as_text() -> None:
     result = servo("simulate", "trailer_open_loop", "--json", *ESCAPES)
     assert result.exit_code == 1
 
@@ -282,7 +296,7 @@ def test_numbers_that_are_not_finite_are_printed_as_text() -> None:
         raise AssertionError(f"{text} is not JSON")
 
     printed = json.loads(result.stdout, parse_constant=never)
-    assert printed["energy"] in ("nan", "inf")
+    assert printed["energy"] in (None, "inf")
     assert printed["fault"]["name"] == "diverged"
 
 

@@ -108,6 +108,22 @@ def test_a_machine_without_a_view_has_its_panels_only(cart: Any) -> None:
     assert note == "Zero throughout: force $F$ [N]."
 
 
+def test_warnings_of_the_run_stand_below_the_title() -> None:
+    run = servonode.simulate("snowboarder_curve")
+    said = [text.get_text() for text in report_figure(run, "snowboarder_curve").texts]
+    assert said[1] == f"Warning: {run.warnings[0]}"
+    assert said[1].startswith("Warning: tipping: ")
+
+
+def test_a_residual_that_nobody_computes_is_not_drawn() -> None:
+    run = servonode.simulate("sphero_runs_over")
+    assert run.fault is not None
+    axis = next(each for each in report_figure(run, "a").axes if "residual" in each.get_title(loc="left"))
+    line = axis.lines[0]
+    drawn = line.get_xdata()[np.isfinite(line.get_ydata())]
+    assert drawn.max() <= run.fault["t"] + 0.02 < axis.get_xlim()[1]
+
+
 def test_a_single_view_stands_beside_the_panels_and_draws_path_outline_and_dot_at_its_instants(cart: Any) -> None:
     run = cart(OLD.replace("outline=outline", "outline=lambda s, p: [[[0.0, 0.0], [0.0, 0.3]], [[s['x'], 0.0]]]"))
     run = run.simulate()
@@ -221,7 +237,7 @@ def test_a_view_is_asked_once_for_the_paths_that_are_wanted(monkeypatch: pytest.
 def test_planes_beside_each_other_leave_room_for_their_words() -> None:
     figure = report_figure(servonode.simulate("sphero_trajectory", run__duration=12.0), "sphero_trajectory")
     path, direction = figure.axes[:2]
-    assert path.get_position().y0 == direction.get_position().y0
+    assert path.get_position().y0 == pytest.approx(direction.get_position().y0, rel=1e-12)
     assert direction.get_position().width * figure.get_figwidth() >= 2.0 - 1e-9
     assert direction.get_title(loc="left") == "direction n from above"
 

@@ -21,7 +21,7 @@ from servonode.views.comparison import compared_panels
 from servonode.views.palette import INK, SOURCES
 from servonode.views.panels import panels_of
 from servonode.web.colours import SEEN, colours_css, lighter, luminance
-from servonode.web.embedded import json_text
+from servonode.web.embedded import escaped, json_text
 from servonode.web.html_comparison import html_comparison
 from servonode.web.html_report import PIECES, columns_of, html_report
 from servonode.web.recorded_scene import INSTANTS, Motion
@@ -65,6 +65,18 @@ VIEW = View(outline, title={evil!r}, caption=lambda v, p: {evil!r}, strip=True)
 @pytest.fixture(scope="module")
 def trailer() -> Run:
     return servonode.simulate("trailer_pursuit", run__duration=5)
+
+
+@pytest.mark.parametrize(
+    ("name", "looks"),
+    [("trailer_pursuit", ["good"]), ("snowboarder_curve", ["warn"]), ("snowboarder_too_weak", ["bad", "warn"])],
+)
+def test_the_head_of_the_page_warns_as_the_run_does(name: str, looks: list[str]) -> None:
+    run = servonode.simulate(name)
+    head = html_report(run, name).partition("<main")[0]
+    assert [each for each in ("bad", "warn", "good") if f'class="chip {each}"' in head] == looks
+    for each in run.warnings:
+        assert f'<p class="note warn">{escaped(str(each))}</p>' in head
 
 
 def cut(run: Run, rows: int) -> Run:

@@ -53,6 +53,10 @@ class Report(Tabular):
     findings: tuple[Finding, ...]
     numbers: dict[str, Any]
 
+    def __bool__(self) -> bool:
+        """Whether the check passed."""
+        return self.verdict == "yes"
+
     def as_dict(self) -> dict[str, Any]:
         """All fields by name, as `servonode check --json` prints them."""
         return asdict(self)
@@ -77,7 +81,7 @@ class Report(Tabular):
         rows += [("warning", f"{each.subject}: {each.text}") for each in told["warn"][:MOST_TOLD]]
         counts = {"refused": told["refuse"], "warnings": told["warn"], "good": told["good"]}
         rows += [("findings", ", ".join(f"{len(found)} {word}" for word, found in counts.items()))]
-        return f"Check of {self.file}: {'passed' if self.verdict == 'yes' else 'FAILED'}", rows
+        return f"Check of {self.file}: {'passed' if self else 'FAILED'}", rows
 
     def _residual(self, name: str) -> str:
         """Relative degree, convergence rate and the margin of the sampled law of one residual."""

@@ -60,8 +60,9 @@ def dry_run(closed_loop: ClosedLoop, found: Examination) -> None:
         rate = working_rate(closed_loop, _reached)
         text = f"ends by a fault at t = {run.fault['t']:.4g} s: {run.fault['text']}"
         found.add("refuse", "run", f"{text}; or {rate}" if rate else text)
-    for text, t in run.warnings.items():
-        found.add("warn", "run", f"{text} (from t = {t:.2f} s)")
+    for each in run.warnings:
+        if each.name == "machine":  # the others are judged below, by more than a run knows
+            found.add("warn", "run", str(each))
     judge_limits(closed_loop, run, found)
     _judge_arming(closed_loop, found)
     _judge_energy(run, found, times)
@@ -84,7 +85,7 @@ def _reached(closed_loop: ClosedLoop, run: Run) -> bool:
     assert control is not None
     _along(closed_loop, control, run, found)
     _noise(closed_loop, control, found)
-    return not found.refusals and not missed_residuals(closed_loop, control, run, found)
+    return not found.refusals and not missed_residuals(closed_loop, run, found)
 
 
 def _beginning(closed_loop: ClosedLoop) -> ClosedLoop:

@@ -27,8 +27,8 @@ def answer(sources: Sequence[Compared], numbers: Sequence[Measures]) -> dict[str
 
 
 def _numbers(values: Sequence[float]) -> list[float | str | None]:
-    """What JSON has of them: null if absent, a text where it is not finite."""
-    return [None if np.isnan(each) else plain(each) for each in values]
+    """What JSON has of them: null if absent, a text where it is infinite."""
+    return [plain(each) for each in values]
 
 
 def _fault(source: Compared) -> dict[str, Any] | None:

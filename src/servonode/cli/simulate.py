@@ -125,7 +125,7 @@ def check(file: str, overrides: tuple[str, ...], no_code: bool, as_json: bool) -
         click.echo(json.dumps(answer) if as_json else refused_text(known, refusal.text))
         sys.exit(1)
     click.echo(json.dumps(result.as_dict()) if as_json else check_text(result))
-    sys.exit(0 if result.verdict == "yes" else 1)
+    sys.exit(0 if result else 1)
 
 
 Film = Callable[["Run"], str]

@@ -3,18 +3,20 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from servonode.closed_loop import run_warnings
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.goal_reached import limited_share
+from servonode.closed_loop.run_warnings import RunWarning
 from servonode.errors import NotInstalled
 from servonode.mechanics import rows
 from servonode.mechanics.description import Quantity, packed
-from servonode.mechanics.fault_time import located
 from servonode.mechanics.machine import Machine
 from servonode.plants.record_layout import PlantRecordLayout
 from servonode.record.run_estimate import RunEstimate, estimate_of
@@ -23,6 +25,7 @@ from servonode.tables import Row, Tabular, several, valued
 Array = npt.NDArray[np.float64]
 Steps = npt.NDArray[np.int64]
 ROWS = 20_000  # rows a run keeps unless asked for more
+MOST_TOLD = 5  # warnings in a run's short table
 
 
 @dataclass(repr=False)
@@ -31,8 +34,9 @@ class Run(Tabular):
 
     state, input, residual: arrays by name. energy [J]: kinetic plus potential. energy_error [J]: change of
     energy less the work of inputs and losses, at the end. fault: None, or name, text, t, node of the first one.
-    scale: of each limit of the program, below 1 while it acts; program_state: the program's own states; both as they
-    were at control instants. limits: of each limit, at how many control instants it acted and when first [s].
+    What nobody computed is NaN, such as a residual after a fault. scale: of each limit of the program, below 1 while it
+    acts; program_state: the program's own states; both as they were at control instants. limits: of each limit, at how
+    many control instants it acted and when first [s].
     estimate: what the law worked on, where there is an estimator; the residuals are then those that the law saw.
     goal_t [s]: goal time, which stands while no command acts. state_age [s]: how old each state is; None if simulated.
     stats: what only a run on processes has (rate, misses, round_trip_s, counts).
@@ -50,7 +54,6 @@ class Run(Tabular):
     steps: int
     wall_s: float
     faults: list[dict[str, Any]] = field(default_factory=list)
-    warnings: dict[str, float] = field(default_factory=dict)
     residual_max: dict[str, float] = field(default_factory=dict)
     scale: dict[str, Array] = field(default_factory=dict)
     program_state: dict[str, Array] = field(default_factory=dict)
@@ -73,7 +76,9 @@ class Run(Tabular):
         rows = [("end", f"t = {end:.6g} s; took {self.wall_s:.3g} s (wall clock)"), ("fault", self._fault_text())]
         rows += self._residual_rows()
         rows += [("state at the end", several((valued(each.name, value, each.unit) for each, value in last), 8))]
-        rows += [("warning", f"{text} (from t = {t:.4g} s)") for text, t in list(self.warnings.items())[:3]]
+        rows += [("warning", str(each)) for each in self.warnings[:MOST_TOLD]]
+        more = len(self.warnings) - MOST_TOLD
+        rows += [("", f"{more} more in run.warnings")] if more > 0 else []
         if len(self.energy) and not np.isnan(self.work).all():  # the work of an external plant is not measured
             rows += [("energy check", f"{self.energy_error:.1e} J between energy and work")]
         rows += [("columns", f"{several(self.columns, most=8)}; {len(self.t)} rows")]
@@ -115,12 +120,48 @@ class Run(Tabular):
 
     def outputs(self) -> dict[str, Array]:
         """Contact forces and other monitored values of every row, by name."""
-        machine = self.closed_loop.machine
-        names = [each.name for each in machine.description.outputs]
-        x = np.zeros((len(self.t), machine.n_state + 1))
-        x[:, :-1] = np.array(list(self.state.values())).T
-        table = rows.monitored(machine, self.t, x, np.ascontiguousarray(self.inputs.T))
-        return {name: table[:, j] for j, name in enumerate(names)}
+        names = [each.name for each in self.closed_loop.machine.description.outputs]
+        return {name: self._monitored[:, j] for j, name in enumerate(names)}
+
+    @property
+    def _kernel_states(self) -> Array:
+        """The states of every row as kernels take them, without the work."""
+        return np.column_stack([*self.state.values(), np.zeros(len(self.t))])
+
+    @property
+    def _monitored(self) -> Array:
+        """Outputs, then the margins of the machine's warnings, of every row."""
+        states, inputs = self._kernel_states, np.ascontiguousarray(self.inputs.T)
+        return rows.monitored(self.closed_loop.machine, self.t, states, inputs)
+
+    @cached_property
+    def warnings(self) -> list[RunWarning]:
+        """What speaks against the run and is no fault: missed goals, the machine's warnings, limits that acted."""
+        loop, counts = self.closed_loop, self.stats.get("counts", {})
+        if not len(self.t):
+            return []
+        return [
+            *(self._missed_goals() if loop.control else []),
+            *run_warnings.machine_warnings(loop.machine.description, self.t, self._monitored),
+            *run_warnings.faults_let_pass(loop, self.k, self._kernel_states, self.inputs.T),
+            *run_warnings.input_warnings(loop, self.t, self.input, self.limited_share, counts),
+            *run_warnings.demand_warnings(self.limits),
+        ]
+
+    @property
+    def limited_share(self) -> dict[str, float]:
+        """Of each input that has a limit the share of the rows at which it is at it; until the first fault."""
+        end = int(np.searchsorted(self.t, self.fault["t"], side="right")) if self.fault else None
+        return limited_share(self.closed_loop, self.input, slice(end))
+
+    def _missed_goals(self) -> list[RunWarning]:
+        """The goals that are not reached, of a run that came to its end and whose goals are known."""
+        loop = self.closed_loop
+        if self.faults or self.steps < loop.launch.steps or loop.live or self.stats.get("readonly"):
+            return []
+        true, spread = (self.estimate.residual, self.estimate.std) if self.estimate else ({}, {})
+        known = true or self.residual
+        return run_warnings.missed_goals(loop, self.goal_t, self.input, known, self.program_state, spread)
 
     @cached_property
     def watched(self) -> dict[str, Array]:
@@ -149,10 +190,8 @@ class Run(Tabular):
             return {name: plain(column[-1]) for name, column in columns.items() if len(column)}
 
         machine = self.closed_loop.machine
-        x = machine.state(last(self.state))
-        u = np.array([self.input[name][-1] for name in machine.description.input_names])
-        t = float(self.t[-1])
-        outputs = {name: plain(value) for name, value in machine.outputs(t, x, u).items()}
+        t, u = float(self.t[-1]), np.ascontiguousarray(self.inputs[:, -1])
+        outputs = {name: plain(value) for name, value in machine.outputs(t, self._kernel_states[-1], u).items()}
         return {
             "t": t,
             "state": packed(machine.description.layout, list(last(self.state).values())),
@@ -168,7 +207,8 @@ class Run(Tabular):
             "residual_max": {name: plain(value) for name, value in self.residual_max.items()},
             "energy_error": plain(self.energy_error),
             "limits": self.limits,
-            "warnings": self.warnings,
+            "warnings": [each.as_dict() for each in self.warnings],
+            "limited_share": self.limited_share,
             **self._estimated(),
             **self.stats,
         }
@@ -276,37 +316,38 @@ def default_every(closed_loop: ClosedLoop) -> int:
     return unit * max(1, -(-periods // ROWS))
 
 
-def plain(value: float) -> float | str:
-    """A float for JSON; non-finite ones as text, which JSON cannot carry as numbers."""
+def plain(value: float) -> float | str | None:
+    """A float for JSON: None where nobody knows the number, infinite ones as text, which JSON cannot carry."""
     number = float(value)
-    return number if np.isfinite(number) else str(number)
+    return None if np.isnan(number) else number if np.isfinite(number) else str(number)
 
 
 def run_of_rows(closed_loop: ClosedLoop, control: str, table: Array, answers: Array, wall_s: float, **more: Any) -> Run:
     """A Run from the plant's table of rows (see `PlantRecordLayout`) and the controller's (see `RecordLayout`).
 
-    What the controller computed stands at control instants; between them the last one is repeated.
+    What the controller computed stands at control instants and is repeated until the next one. NaN stands where it has
+    not answered the state of an instant, such as after a fault.
     """
     machine, step_s = closed_loop.machine, closed_loop.launch.step_ns / 1e9
     part = PlantRecordLayout.of(machine.description)
     k = table[:, part.step][:, 0].astype(np.int64)
     t = k * closed_loop.launch.step_ns / 1e9
     residuals, scales, states = _answered(closed_loop, answers)
-    x, u = np.ascontiguousarray(table[:, part.x]), np.ascontiguousarray(table[:, part.inputs])
+    held = partial(_held, k, answers, closed_loop.launch.steps_per_period or 1)
+    x = np.ascontiguousarray(table[:, part.x])
     if table.shape[1] == part.size:
         more["goal_t"] = table[:, part.goal_step][:, 0] * closed_loop.launch.step_ns / 1e9
         if not closed_loop.driver.simulated and control != "sampled":
             more["state_age"] = table[:, part.age][:, 0]
-    held = _stabilised(machine, t, x)
-    largest = {name: float(np.max(np.abs(values), initial=0.0)) for name, values in held.items()}
+    own = held(states)
+    reactions = _stabilised(machine, t, x)
+    largest = {name: float(np.max(np.abs(values), initial=0.0)) for name, values in reactions.items()}
     more["residual_max"] = largest | more.get("residual_max", {})
     if closed_loop.estimation is not None:
         recorded = dict(zip(closed_loop.answer_columns, answers.T, strict=True))
-        known = _held(k, answers, {name: recorded[name] for name in closed_loop.estimation.columns})
-        goal_t, own = more.get("goal_t", t), _held(k, answers, states)
-        truth = None if closed_loop.device_estimate and control != "sampled" else np.ascontiguousarray(x)
-        more["estimate"] = estimate_of(closed_loop, known, goal_t, truth, own)
-    more.setdefault("warnings", _warnings(machine, t, x, u) | _faults_let_pass(closed_loop, k, x, u))
+        known = held({name: recorded[name] for name in closed_loop.estimation.columns})
+        truth = None if closed_loop.device_estimate and control != "sampled" else x
+        more["estimate"] = estimate_of(closed_loop, known, more.get("goal_t", t), truth, own)
     return Run(
         closed_loop=closed_loop,
         control=control,
@@ -314,9 +355,9 @@ def run_of_rows(closed_loop: ClosedLoop, control: str, table: Array, answers: Ar
         k=k,
         state=dict(zip(machine.description.state_names, table[:, part.state].T, strict=True)),
         input=dict(zip(machine.description.input_names, table[:, part.inputs].T, strict=True)),
-        residual=held | _held(k, answers, residuals),
-        scale=_held(k, answers, scales),
-        program_state=_held(k, answers, states),
+        residual=reactions | held(residuals),
+        scale=held(scales),
+        program_state=own,
         limits={name: _acted(answers, scale, step_s) for name, scale in scales.items()},
         energy=rows.energies(machine, t, x),
         work=table[:, part.work][:, 0],
@@ -353,41 +394,6 @@ def _stabilised(machine: Machine, t: Array, xs: Array) -> dict[str, Array]:
     return {each.name: table[:, len(described.constraints) + i] for i, each in enumerate(described.stabilised)}
 
 
-def _faults_let_pass(closed_loop: ClosedLoop, k: Steps, xs: Array, us: Array) -> dict[str, float]:
-    """The machine's fault that was met first and, as the launch file wants, did not end the run, with its time.
-
-    Located where no input changes between the rows, else the first row at which it is met.
-    """
-    machine, launch = closed_loop.machine, closed_loop.launch
-    if launch.plant.safety.faults or not machine.description.faults:
-        return {}
-    integrator, step_ns = launch.plant.integrator, launch.step_ns
-    watch = None if closed_loop.control else machine.watcher(integrator)
-    last, instants = np.zeros(machine.n_state + 1), k.tolist()
-    for i, (row, u) in enumerate(zip(xs, us, strict=True)):
-        x = row.copy()
-        text = machine.fault(instants[i] * step_ns / 1e9, x)
-        if text:
-            return {text: instants[i] * step_ns / 1e9}
-        steps = instants[i + 1] - instants[i] if watch and i + 1 < len(instants) else 0
-        made = watch(instants[i], steps, step_ns, x, last, u, machine.c) if watch and steps else 0
-        if made:
-            t, text = located(machine, integrator, step_ns, instants[i] + made - 1, last, u)
-            return {text: t}
-    return {}
-
-
-def _warnings(machine: Machine, t: Array, x: Array, u: Array) -> dict[str, float]:
-    """The machine's warnings with the first recorded time at which each holds, in the order of time."""
-    described = machine.description
-    margins = rows.monitored(machine, t, x, u)[:, len(described.outputs) :]
-    first: list[tuple[int, str]] = []
-    for warning, margin in zip(described.warnings, margins.T, strict=True):
-        met = margin > 0 if warning.strict else margin >= 0
-        first += [(int(np.argmin(met)), warning.text)] if not met.all() else []
-    return {text: float(t[i]) for i, text in sorted(first, key=lambda found: found[0])}
-
-
 def _acted(answers: Array, scale: Array, step_s: float) -> dict[str, float | None]:
     """At how many control instants a limit acted, and when first [s]."""
     acting = scale < 1.0
@@ -395,7 +401,9 @@ def _acted(answers: Array, scale: Array, step_s: float) -> dict[str, float | Non
     return {"instants": int(acting.sum()), "first": first}
 
 
-def _held(k: Steps, answers: Array, columns: Mapping[str, Array]) -> dict[str, Array]:
-    """The newest answer's values at each row; NaN before the first."""
-    index = np.searchsorted(answers[:, 0], k, side="right") - 1
-    return {name: np.append(values, np.nan)[index] for name, values in columns.items()}
+def _held(k: Steps, answers: Array, period: int, columns: Mapping[str, Array]) -> dict[str, Array]:
+    """The values of the answer at the control instant of each row, NaN without one; `period` in steps."""
+    instants = answers[:, 0]
+    index = np.searchsorted(instants, k, side="right") - 1
+    answered = k - np.append(instants, -np.inf)[index] < period
+    return {name: np.where(answered, np.append(values, np.nan)[index], np.nan) for name, values in columns.items()}

@@ -92,6 +92,6 @@ def true_residuals(closed_loop: ClosedLoop, t: Array, x: Array, own: Columns) ->
     answer, found = law.answer(), np.full((len(t), law.n_s), np.nan)
     states = np.array(list(own.values())).reshape(len(own), len(t))
     for i, time in enumerate(t.tolist()):
-        law.compute(time, x[i], closed_loop.goal(time, np.nan_to_num(states[:, i])), answer)
+        law.compute(time, x[i], closed_loop.goal(time, states[:, i]), answer)
         found[i] = answer.residuals
     return dict(zip((each.name for each in law.description.residuals), found.T, strict=True))

@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -65,7 +66,7 @@ def simulate_nodes(closed_loop: ClosedLoop, every: int) -> Run:
     bus = _SteppedBus(switchboard, PLANT)
     listeners = subscribers(nodes_of(closed_loop.control is not None))
     plant = PlantNode(closed_loop, bus, listeners, every)
-    answers, more = np.zeros((0, 1)), {}
+    answers, more = np.zeros((0, 1)), dict[str, Any]()
     if closed_loop.control:
         target = TargetNode(closed_loop, MemoryBus(switchboard, TARGET), listeners)
         controller = ControllerNode(closed_loop, MemoryBus(switchboard, CONTROLLER), listeners, simulated=True)
@@ -76,7 +77,7 @@ def simulate_nodes(closed_loop: ClosedLoop, every: int) -> Run:
     summary = plant.summary()
     if closed_loop.control:
         answers = controller.record.rows
-        more = {"residual_max": largest_residuals(closed_loop, answers)}
+        more = {"residual_max": largest_residuals(closed_loop, answers), "stats": {"counts": summary["counts"]}}
         summary["faults"] = [*target.summary()["faults"], *summary["faults"]]
     wall_s = (time.monotonic_ns() - begin) / 1e9
     return run_of_rows(

@@ -149,7 +149,7 @@ def round_limits_before(t: Array, curves: Sequence[Curve], fault: float | None) 
     until = fault - AT_END * (fault - t[0])
     drawn = [(each.times(t), part) for each in curves for part in (each.values, each.expected) if part is not None]
     before = [values[times < until] for times, values in drawn]
-    if not any(len(values) for values in before):
+    if not any(len(values) and np.ptp(values) > 0 for values in before):
         return None
     whole, found = limits.round_limits([values for _, values in drawn]), limits.round_limits(before)
     return found if whole.high - whole.low > FINER * (found.high - found.low) else None

@@ -11,3 +11,5 @@ PALETTE = ("#0072b2", "#e69f00", "#5b2a86", "#56b4e9")  # of the curves of one a
 ARROWS = ("#009e73", "#cc79a7", "#7f4f24")  # of forces and moments
 SOURCES = (*PALETTE, *ARROWS, INK)  # of the runs of a comparison
 SHADE = "#eef1f4"  # the time in which a machine is beyond what its model describes
+FAULT = "#c1272d"  # words about a fault
+WARNING = "#8a5200"  # words about a warning

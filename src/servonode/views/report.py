@@ -11,7 +11,7 @@ from servonode.record.run import Run
 from servonode.views.columns import Placed
 from servonode.views.curves import Curves
 from servonode.views.layout import FULL, placed_rows
-from servonode.views.palette import INK, SHADE
+from servonode.views.palette import FAULT, INK, SHADE, WARNING
 from servonode.views.panels import Panel, panels_of, zero_note
 from servonode.views.planes import Map
 from servonode.views.scene import Scene
@@ -22,6 +22,7 @@ from servonode.views.static_views import Strip
 from servonode.views.titles import LINE, Head
 
 BANDS = "Pale areas reach from the lowest to the highest value, their lines are means."
+WARNINGS = 4  # in the head of a picture
 STRIP_HEIGHT = (0.6, 1.5)  # in; of a strip at least and at most
 
 
@@ -43,7 +44,8 @@ def report_figure(run: Run, name: str) -> Any:
         shown = [(each, _curves(run, each)) for each in panels if each.seen]
         rows = _rows(scene, [_placed(scene, panel, drawn) for panel, drawn in shown])
         bands = BANDS if any(any(drawn.bands) for _, drawn in shown) else ""
-        return figure_of(rows, _title(run, name), f"{zero_note(panels)} {bands}".strip(), _fault(scene))
+        remarks = [(text, FAULT) for text in _fault(scene)] + [(text, WARNING) for text in warnings_shown(run)]
+        return figure_of(rows, _title(run, name), f"{zero_note(panels)} {bands}".strip(), remarks)
 
 
 def _rows(scene: Scene, panels: Sequence[Placed]) -> list[Row]:
@@ -109,11 +111,18 @@ def _title(run: Run, name: str) -> str:
     return f"{name}: {run.closed_loop.machine.description.description}{program} ({run.control})"
 
 
-def _fault(scene: Scene) -> str:
-    """The fault that ended the run, and from when on a fault condition was met to the end."""
+def warnings_shown(run: Run) -> list[str]:
+    """The run's warnings for the head of a picture, which has room for a few."""
+    more = len(run.warnings) - WARNINGS
+    texts = [f"Warning: {each}" for each in run.warnings[:WARNINGS]]
+    return texts + ([f"{more} more warnings in the run's summary"] if more > 0 else [])
+
+
+def _fault(scene: Scene) -> list[str]:
+    """The fault that ended the run, and from when on a fault condition was met to the end; empty without both."""
     run = scene.run
     texts = [f"fault at {run.fault['t']:.2f} s: {run.fault['name']} (dotted line)"] if run.fault else []
     if scene.beyond is not None and scene.beyond < len(run.t) - 1:
         texts.append(f"{scene.beyond_name} from {run.t[scene.beyond]:.2f} s on (shaded)")
     text = ", ".join(texts)
-    return text[:1].upper() + text[1:]
+    return [text[:1].upper() + text[1:]] if text else []

@@ -13,6 +13,7 @@ from servonode.views.titles import LINE, SIZE, readable, shortened, wrapped
 WIDTH = 6.7  # in; 17 cm, as wide as a page's text
 PIXELS = 900  # of that width where a picture is shown on a page
 LEFT, RIGHT = 0.66, 0.12  # in; beside an axis, for its ticks
+Remark = tuple[str, str]  # a text and its colour
 LINE_WIDTH = 6.2  # in; of text across the page: on a screen letters are wider than in print
 TICKS, NAMED = 0.1, 0.4  # in; below an axis: its ticks alone, or with numbers and label
 BETWEEN = 0.1  # in; between rows
@@ -78,24 +79,24 @@ class Row:
     cells: Sequence[Cell]
 
 
-def figure_of(rows: Sequence[Row], title: str, note: str = "", fault: str = "") -> Any:
-    """The page as a matplotlib Figure: title, a fault in a line of its own, the rows, and a note at the end."""
+def figure_of(rows: Sequence[Row], title: str, note: str = "", remarks: Sequence[Remark] = ()) -> Any:
+    """The page as a matplotlib Figure: title, remarks in lines of their own, the rows, and a note at the end."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     heads = wrapped(readable(title), LINE_WIDTH, SIZE + 1)
     notes = wrapped(readable(note), LINE_WIDTH) if note else []
-    fault = shortened(readable(fault), LINE_WIDTH)
-    above = 0.08 + 0.19 * len(heads) + (LINE if fault else 0.0)
+    lines = [(line, colour) for text, colour in remarks for line in wrapped(readable(text), LINE_WIDTH)]
+    above = 0.08 + 0.19 * len(heads) + LINE * len(lines)
     rows_height = sum(row.height for row in rows) + BETWEEN * (len(rows) - 1)
     height = above + 0.08 + rows_height + LINE * len(notes) + 0.06
     figure = Figure(figsize=(WIDTH, height))
     FigureCanvasAgg(figure)
     words: Any = {"ha": "left", "va": "top", "color": INK}
     figure.text(0.1 / WIDTH, 1 - 0.07 / height, "\n".join(heads), fontsize=SIZE + 1, linespacing=1.25, **words)
-    if fault:
-        look = words | {"color": "#c1272d", "fontsize": SIZE}
-        figure.text(0.1 / WIDTH, 1 - (0.08 + 0.19 * len(heads)) / height, fault, **look)
+    for i, (line, colour) in enumerate(lines):
+        look = words | {"color": colour, "fontsize": SIZE}
+        figure.text(0.1 / WIDTH, 1 - (0.08 + 0.19 * len(heads) + LINE * i) / height, line, **look)
     top = above + 0.08
     for row in rows:
         for cell in row.cells:

@@ -39,21 +39,10 @@ def summary_rows(run: Run, name: str, interrupted: bool = False, stopped: str = 
         shown = "   ".join(f"{key} {value:.2e} {units[key]}" for key, value in run.residual_max.items())
         rows.append(("largest residual", shown))
     rows += _estimated(run)
-    for limit, acted in run.limits.items():
-        if acted["instants"]:
-            text = f"{limit} acted at {acted['instants']} control instants, first at t = {acted['first']:.2f} s"
-            rows.append(("limited", text))
-    if run.stats.get("counts", {}).get("saturated"):
-        rows.append(("saturated", f"{run.stats['counts']['saturated']} commands were limited"))
-    rows.append(
-        (
-            "energy check",
-            _energy(run),
-        )
-    )
+    rows.append(("energy check", _energy(run)))
     for node, count in stats.get("lost_rows", {}).items():
         rows.append(("record", f"{count} rows of the {node} are lost: nothing could be written for too long"))
-    rows += [("warning", f"{text} (from t = {t:.2f} s)") for text, t in run.warnings.items()]
+    rows += [("warning", str(each)) for each in run.warnings]
     rows += [("fault", f"{each['name']} at t = {each['t']:.3f} s: {each['text']}") for each in run.faults]
     rows += [] if run.faults else [("faults", "none")]
     rows += [("stopped", f"the plant was told to stop: {stopped}")] if stopped and not interrupted else []

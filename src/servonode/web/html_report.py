@@ -119,13 +119,18 @@ def _program(run: Run) -> str:
 
 
 def _header(run: Run, name: str, what: str) -> str:
-    chip = '<span class="chip bad">fault</span>' if run.faults else '<span class="chip good">no fault</span>'
+    chips = [("bad", "fault")] if run.faults else []
+    warned = len(run.warnings)
+    chips += [("warn", f"{warned} warning{'s' if warned > 1 else ''}")] if warned else []
+    chips = chips or [("good", "no fault, no warning")]
     end = f"{float(run.t[-1]):g} s" if len(run.t) else "no row"
-    notes = [f"{each['name']} at t = {each['t']:.3f} s: {each['text']}" for each in run.faults]
+    notes = [("bad", f"{each['name']} at t = {each['t']:.3f} s: {each['text']}") for each in run.faults]
+    notes += [("warn", str(each)) for each in run.warnings]
+    shown = "".join(f'<span class="chip {look}">{text}</span>' for look, text in chips)
     return "\n".join(
         [
             f'<header id="bar"><div id="who"><h1>{escaped(name)}</h1><p id="what">{escaped(what)}</p></div>',
-            f'<div id="chips">{chip}<span class="chip">{end}</span></div></header>',
-            *(f'<p class="note bad">{escaped(each)}</p>' for each in notes),
+            f'<div id="chips">{shown}<span class="chip">{end}</span></div></header>',
+            *(f'<p class="note {look}">{escaped(each)}</p>' for look, each in notes),
         ]
     )

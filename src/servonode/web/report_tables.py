@@ -51,7 +51,7 @@ def shown(value: object) -> str:
 
 def tables(run: Run, name: str, source: Compared | None) -> list[Table]:
     """All tables of a run; `source`: the run as it is compared, None without a row."""
-    summary = [(key, text) for key, text in summary_rows(run, name, times=False)[1:] if key != "fault"]
+    summary = [(key, text) for key, text in summary_rows(run, name, times=False)[1:] if key not in ("fault", "warning")]
     return [
         Table("Summary", ("", ""), summary, words=2),
         Table("Faults", ("t [s]", "node", "fault", ""), _faults(run), words=4),

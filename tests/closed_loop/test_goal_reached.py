@@ -2,9 +2,9 @@
 
 import pytest
 
-from servonode.analysis.arrival import _Explained, _Late, _missed
+from servonode.closed_loop.goal_reached import Explained, Late, missed
 
-NOTHING = _Explained(held=0.0, noise=0.0, estimated=0.0)
+NOTHING = Explained(held=0.0, noise=0.0, estimated=0.0)
 
 
 @pytest.mark.parametrize(
@@ -20,17 +20,17 @@ NOTHING = _Explained(held=0.0, noise=0.0, estimated=0.0)
 )
 def test_a_tenth_of_the_goals_own_size_may_remain(late: float, first: float, amplitude: float, reached: bool) -> None:
     for limited in (False, True):
-        assert (_missed(_Late(late, late), first, amplitude, limited, NOTHING) == "") == reached
+        assert (missed(Late(late, late), first, amplitude, limited, NOTHING) == "") == reached
 
 
 def test_what_still_decays_is_not_judged_unless_an_input_is_limited() -> None:
-    decaying = _Late(0.5, 1.0)
+    decaying = Late(0.5, 1.0)
     for first in (2.0, 0.0):  # of a goal that another one has disturbed
-        assert not _missed(decaying, first, 0.0, False, NOTHING)
-        assert "still 0.5" in _missed(decaying, first, 0.0, True, NOTHING)
+        assert not missed(decaying, first, 0.0, False, NOTHING)
+        assert "still 0.5" in missed(decaying, first, 0.0, True, NOTHING)
 
 
 def test_the_zero_order_hold_excuses_a_constant_goal_alone() -> None:
-    held = _Explained(held=0.1, noise=0.0, estimated=0.0)
-    assert not _missed(_Late(0.25, 0.25), 1.0, 0.0, False, held)
-    assert "0.25 of the goal's own size 1" in _missed(_Late(0.25, 0.25), 1.0, 1.0, False, held)
+    held = Explained(held=0.1, noise=0.0, estimated=0.0)
+    assert not missed(Late(0.25, 0.25), 1.0, 0.0, False, held)
+    assert "0.25 of the goal's own size 1" in missed(Late(0.25, 0.25), 1.0, 1.0, False, held)
