@@ -91,8 +91,8 @@ def follow(machine: Any, statement: str) -> Any:
     l = machine["l"]  # noqa: E741
     across, down = signal("across", "wanted place", "m", default="0"), signal("down", "wanted place", "m", default="0")
     rows = (
-        residual("across", Add(*(l * sin(angle) for angle in angles)) - across, "tip across", "m"),
-        residual("down", Add(*(l * cos(angle) for angle in angles)) - down, "tip down", "m"),
+        residual("across", Add(*(l * sin(angle) for angle in angles)) - across, "tip across", "m", rate=2.0),
+        residual("down", Add(*(l * cos(angle) for angle in angles)) - down, "tip down", "m", rate=2.0),
     )
     single = len(q) == 1
     return Program(

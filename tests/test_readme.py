@@ -47,12 +47,11 @@ def test_its_arm_stays_as_near_to_the_sine_as_it_says(folder: Path) -> None:
     assert f"{np.abs(run.residual['arm']).max():.1e}" == f"{float(stated[1]):.1e}"
 
 
-def test_the_default_rate_is_refused_as_it_says(folder: Path) -> None:
-    text = (folder / "arm.toml").read_text("utf-8")
-    (folder / "slow.toml").write_text(text.replace("gains.lambda = 15.0\n", ""), "utf-8")
-    report = servonode.check(folder / "slow.toml")
-    assert report.verdict == "no"
-    assert report.residuals["arm"]["convergence_rate"] == 2.0
+def test_a_low_rate_is_refused_with_the_one_that_works_as_it_says(folder: Path) -> None:
+    assert "With `gains.lambda = 2.0`" in README
+    done = checked(folder, "--set", "controller.gains.lambda=2.0")
+    assert done.returncode == 1
+    assert 'give controller.gains.lambda = "auto" (34.1 1/s), which reaches the goal' in done.stdout
 
 
 def test_every_link_and_picture_is_there() -> None:

@@ -17,7 +17,7 @@ SLOWER = (1.0, 0.3, 0.1, 0.03)  # shares of the rate of "auto" that are tried, t
 def working_rate(closed_loop: ClosedLoop, reached: Callable[[ClosedLoop, Run], bool]) -> str:
     """The remedy with the rate [1/s], the fastest of those tried, with which `reached` is true; empty: none is.
 
-    It is empty, too, where the gains are matrices, which no single rate replaces.
+    It is empty, too, where gains are matrices, which no single rate replaces, and where the law has none.
     """
     for loop, text in _others(closed_loop):
         run = simulate_fused(loop, default_every(loop))
@@ -29,9 +29,10 @@ def working_rate(closed_loop: ClosedLoop, reached: Callable[[ClosedLoop, Run], b
 def _others(closed_loop: ClosedLoop) -> Iterator[tuple[ClosedLoop, str]]:
     """The closed loop with other rates, and how to give them."""
     control, launch = closed_loop.control, closed_loop.launch
-    assert launch.controller is not None
+    if control is None or launch.controller is None or control.law.description.explicit:
+        return
     given = launch.controller.gains
-    if control is None or control.law.description.explicit or any(key in given for key in (*MATRICES, *PERTURBATION)):
+    if launch.controller.inversion is not None or any(key in given for key in (*MATRICES, *PERTURBATION)):
         return
     kept = {key: value for key, value in given.items() if key.startswith("integral")}
     fastest: list[float] = []
@@ -45,7 +46,7 @@ def _others(closed_loop: ClosedLoop) -> Iterator[tuple[ClosedLoop, str]]:
         assert loop.control is not None
         rates = loop.control.gains.rates.tolist()
         fastest = fastest or rates
-        if rates == control.gains.rates.tolist():
+        if rates == control.gains.rates.tolist() or loop.examination.refusals:
             continue
         numbers = ", ".join(f"{each:.3g}" for each in dict.fromkeys(rates))
         shown = f'"auto" ({numbers} 1/s)' if rate == AUTO else f"{rate:g}"

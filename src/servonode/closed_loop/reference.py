@@ -98,7 +98,8 @@ residuals as inputs; a program file can do more (relations between inputs, guard
 ## [controller.gains]
 
 `lambda = 2.0` is the convergence rate of all residuals [1/s], `lambda_NAME` that of one residual; 0 switches the
-stabilisation off, and `"auto"` lets servonode choose. The program has the defaults. Instead of rates, give the matrices
+stabilisation off, and `"auto"` takes the rate that period and delay allow. Where the file gives none the program's own
+acts (`rate=` of its residual), else `"auto"`. Instead of rates, give the matrices
 `K0` and `K1`, or `inertia`, `dissipation` and `stiffness`. `integral` and `integral_NAME` add integral action. See
 [check.md](../explanation/check.md).
 
