@@ -139,13 +139,16 @@ class MachineDescription(msgspec.Struct, frozen=True):
     vectors: dict[str, tuple[str, ...]] = {}  # states that go as one list outside: n -> n_0, n_1, n_2
     reactions: tuple[str, ...] = ()  # unknowns that the machine itself determines; outputs too
     stabilised: tuple[Quantity, ...] = ()  # constraints that reactions hold, by their residuals
-    jumps: bool = False  # whether states are set at the end of a step
+    jumps: int = 0  # how many, of states that are set at the end of a step
     independent: tuple[str, ...] = ()  # coordinates that a start keeps, where it closes loops
     first_order: tuple[str, ...] = ()  # of the velocities: those that are no motion
     held: tuple[str, ...] = ()  # holonomic constraints and identities, restored by every step
     safe: dict[str, str] = {}  # the safe action of each input that has one, as an expression of the state
     sensors: tuple[SensorDescription, ...] = ()
     places: dict[str, str] = {}  # where in the source: "model", "kinetic", ..., and each coordinate's kinematics
+    by_numbers: tuple[
+        str, ...
+    ] = ()  # constraints and identities of which no proof but random states say that they hold
 
     @property
     def state_names(self) -> tuple[str, ...]:

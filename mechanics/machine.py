@@ -160,7 +160,7 @@ class Machine(Tabular):
             CacheError: the kernel cache cannot be read or written.
         """
         d = self.description
-        module = steps_of(self.kernel.__name__, len(d.state), len(d.inputs), bool(d.held), d.jumps, integrator)
+        module = steps_of(self.kernel.__name__, len(d.state), len(d.inputs), bool(d.held), bool(d.jumps), integrator)
         return cast(StepsKernel, module)
 
     def stepper(self, integrator: str) -> Step:
@@ -209,6 +209,19 @@ class Machine(Tabular):
         result = x.copy()
         for _ in range(iterations if self.description.held else 0):
             self.kernel.project(t, result, self.c)
+        return result
+
+    def holding(self, t: float, x: Array) -> Array:
+        """Which jumps' relations hold at this state (n_jumps,), as booleans."""
+        found = np.zeros(self.description.jumps)
+        if len(found):
+            self.kernel.holding(t, x, self.c, found)
+        return found > 0
+
+    def jumped(self, i: int, t: float, before: Array, x: Array) -> Array:
+        """A new state: what the jump i makes of this one; `before` is the state at the beginning of the step."""
+        result = x.copy()
+        self.kernel.jump_at(i, t, before, result, self.c)
         return result
 
     def full(self, t: float, x: Array, u: Array) -> tuple[Array, Array]:
@@ -274,5 +287,5 @@ def load_machine(
 def _build(key: str, build_model: Callable[[], Any]) -> tuple[str, bytes]:
     from servonode.mechanics.machine_source import describe, machine_source
 
-    machine = derivation(key, build_model)
-    return machine_source(machine.equations), msgspec.json.encode(describe(machine.equations.model))
+    equations = derivation(key, build_model).equations
+    return machine_source(equations), msgspec.json.encode(describe(equations.model, equations.by_numbers))

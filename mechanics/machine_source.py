@@ -19,13 +19,14 @@ from servonode.mechanics.linear_solve import solves
 from servonode.mechanics.model import Model
 from servonode.mechanics.progress import doing
 from servonode.mechanics.signatures import Argument, Signature, sizes_text
-from servonode.mechanics.symbols import before, margins_and_sides
+from servonode.mechanics.symbols import Jump, before, margins_and_sides
 
 Expr = Any
+PROJECTIONS = 20  # Gauss-Newton steps back onto what is held, from as far as a start or a jump may leave it
 
 
-def describe(model: Model) -> MachineDescription:
-    """The names, units, defaults and texts of a model, without its expressions."""
+def describe(model: Model, by_numbers: tuple[str, ...] = ()) -> MachineDescription:
+    """The names, units, defaults and texts of a model, without its expressions; `by_numbers` as of its equations."""
     return MachineDescription(
         name=model.name,
         description=model.description,
@@ -48,9 +49,10 @@ def describe(model: Model) -> MachineDescription:
         first_order=tuple(each.name for each in model.first_order),
         reactions=tuple(each.name for each in model.reactions),
         stabilised=tuple(each.quantity for each in model.stabilised),
-        jumps=bool(model.jumps),
+        jumps=len(model.jumps),
         sensors=tuple(each.description for each in model.sensors),
         places=_places(model),
+        by_numbers=by_numbers,
     )
 
 
@@ -83,7 +85,7 @@ def machine_source(equations: Equations) -> str:
         *([_faults(equations, constants)] if model.faults else []),
         *([_input_rates(equations, constants)] if model.inputs else []),
         *([_safe_input(equations, constants)] if model.safe else []),
-        *([_jump(equations, constants)] if model.jumps else []),
+        *(each(equations, constants) for each in (_jump, _jump_at, _holding) if model.jumps),
         _requirements(model),
     ]
     sizes = sizes_text(describe(model).sizes)
@@ -315,25 +317,55 @@ def _safe_input(equations: Equations, constants: Constants) -> str:
 
 
 def _jump(equations: Equations, constants: Constants) -> str:
-    """Generated `jump(t, b, ..., x, c)`: states set at the end of a step from states b; the energy counts as work."""
+    """Generated `jump(t, b, ..., x, c)`: what the first jump that holds sets at the end of a step from states b."""
     model, block = equations.model, Block(constants)
     block.load("x", model.state)
     margins = block.evaluate([each.margin for each in model.jumps])
-    lines = ["    old = empty(2)", "    new = empty(2)"]
-    for each, margin in zip(model.jumps, margins, strict=True):
-        inner = Block(constants)
-        texts = inner.evaluate(list(each.changes.values()))
-        lines.append(f"    if {margin} {'>' if each.strict else '>='} 0.0:")
-        lines.append("        energy(t_, x, c, old)")
-        lines += [f"    {line}" for line in inner.lines]
-        lines += [f"        x[{model.state.index(q)}] = {text}" for q, text in zip(each.changes, texts, strict=True)]
-        lines.append("        energy(t_, x, c, new)")
-        lines.append(f"        x[{len(model.state)}] += new[0] + new[1] - old[0] - old[1]")
-        lines.append("        return")
-    block.lines += lines
+    conditions = [_holds(each, margin) for each, margin in zip(model.jumps, margins, strict=True)]
+    block.lines += _set(equations, constants, conditions)
     arguments = [Argument.of(name, float) for name in ("t_", *(local(before(symbol)) for symbol in model.state))]
     arguments += [Argument.of("x", kernels.State), Argument.of("c", kernels.Constants)]
     return block.function(Signature("jump", tuple(arguments)))
+
+
+def _jump_at(equations: Equations, constants: Constants) -> str:
+    """Generated `jump_at(i, t, before, x, c)`: what the jump i sets."""
+    model, block = equations.model, Block(constants)
+    block.load("x", model.state)
+    block.load("before", [before(symbol) for symbol in model.state])
+    block.lines += _set(equations, constants, [f"i == {i}" for i in range(len(model.jumps))])
+    return _function("jump_at", block)
+
+
+def _holding(equations: Equations, constants: Constants) -> str:
+    """Generated `holding(t, x, c, out)`: 1 for each jump whose relation holds, else 0."""
+    model, block = equations.model, Block(constants)
+    block.load("x", model.state)
+    margins = block.evaluate([each.margin for each in model.jumps])
+    stated = enumerate(zip(model.jumps, margins, strict=True))
+    block.lines += [f"    out[{i}] = 1.0 if {_holds(each, margin)} else 0.0" for i, (each, margin) in stated]
+    return _function("holding", block)
+
+
+def _holds(jump: Jump, margin: str) -> str:
+    return f"{margin} {'>' if jump.strict else '>='} 0.0"
+
+
+def _set(equations: Equations, constants: Constants, conditions: list[str]) -> list[str]:
+    """Lines that set the states of the first jump whose condition holds; the change of energy counts as work."""
+    model = equations.model
+    held = [f"        for _ in range({PROJECTIONS}):", "            project(t_, x, c)"] if model.held else []
+    lines = ["    old = empty(2)", "    new = empty(2)"]
+    for each, condition in zip(model.jumps, conditions, strict=True):
+        inner = Block(constants)
+        texts = inner.evaluate(list(each.changes.values()))
+        lines += [f"    if {condition}:", "        energy(t_, x, c, old)"]
+        lines += [f"    {line}" for line in inner.lines]
+        lines += [f"        x[{model.state.index(q)}] = {text}" for q, text in zip(each.changes, texts, strict=True)]
+        lines += [*held, "        energy(t_, x, c, new)"]
+        lines.append(f"        x[{len(model.state)}] += new[0] + new[1] - old[0] - old[1]")
+        lines.append("        return")
+    return lines
 
 
 def _requirements(model: Model) -> str:

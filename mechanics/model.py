@@ -163,6 +163,7 @@ class Model(Tabular):
         self._check_expressions()
         self._settle()
         self._complete_kinematics()
+        object.__setattr__(self, "jumps", tuple(self._in_states(each) for each in self.jumps))
         self._check_names()
         if set(self.state) != {*self.coordinates, *self.velocities}:
             missing = ", ".join(sorted({each.name for each in (*self.coordinates, *self.velocities)}))
@@ -210,6 +211,16 @@ class Model(Tabular):
         completed = {"coordinates": coordinates, "kinematics": kinematics, "velocities": velocities, "order": order}
         for name, value in completed.items():
             object.__setattr__(self, name, value)
+
+    def _in_states(self, jump: Jump) -> Jump:
+        """The jump in states: rates of coordinates are what the kinematics say, and are set where they are a state."""
+        states = {rate: v for rate, v in self.rates.items() if v in self.velocities}
+        changes = {states.get(x, x): sympy.sympify(to).xreplace(self.rates) for x, to in jump.changes.items()}
+        if len(changes) < len(jump.changes):
+            twice = next(states[x] for x in jump.changes if states.get(x) in jump.changes)
+            text = f"machine {self.name}: the jump {jump.description!r} sets {twice} twice, once as a rate; do so once"
+            raise ModelError(text, jump.place)
+        return replace(jump, margin=jump.margin.xreplace(self.rates), changes=changes)
 
     def _solve_loops(self, coordinates: Sequence[Coordinate]) -> None:
         """Find the kinematics of the dependent coordinates, and what ends a run at their dead points."""

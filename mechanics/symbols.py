@@ -660,16 +660,19 @@ class Jump:
 
 @checked
 def jump(relation: Expr, changes: Mapping[Any, Expr], description: str) -> Jump:
-    """New values of states at the end of each plant step at which `relation` holds, for example at an impact.
+    """New values of states when `relation` holds, for example at an impact: at the end of a plant step.
 
-    The expressions contain the states at the end of the step, and as `before(symbol)` those at its beginning.
+    States are coordinates and velocities, also as rates of coordinates, `z.rate`. The expressions contain those at the
+    end of the step, and as `before(symbol)` those at its beginning. What holonomic constraints and identities then
+    forbid is corrected: the nearest coordinates that they allow. In the continuous mode the relation's begin ends the
+    step, and `before` is the state just before it.
 
     Raises:
         ModelError: `relation` is not an inequality, or no state is set.
 
     >>> from servonode.mechanics import coordinate, jump
     >>> z = coordinate("z", "height", "m")
-    >>> jump(z <= 0, {z.own_velocity(): -0.8 * z.rate}, "the ball bounces").margin
+    >>> jump(z <= 0, {z.rate: -0.8 * z.rate}, "the ball bounces").margin
     -z
     """
     if not isinstance(relation, (sympy.Ge, sympy.Gt, sympy.Le, sympy.Lt)):
@@ -686,14 +689,15 @@ def jump(relation: Expr, changes: Mapping[Any, Expr], description: str) -> Jump:
 class Before(sympy.Symbol):  # type: ignore[misc]
     """The value of a state at the beginning of the step, for jumps."""
 
-    def __new__(cls, state: Named) -> "Before":
+    def __new__(cls, state: Expr) -> "Before":
         symbol: Before = sympy.Symbol.__xnew__(cls, f"before_{state.name}", real=True)
         return symbol
 
 
 @checked
-def before(state: Named) -> Expr:
+def before(state: Expr) -> Expr:
     """The value that a state had at the beginning of the step, for the expressions of a `jump`."""
-    if not isinstance(state, Coordinate | Velocity):
-        raise ModelError(f"before({state}): it takes a coordinate or a velocity; combine the results", here())
+    if not isinstance(state, Coordinate | Velocity | Rate):
+        text = f"before({state}): it takes a coordinate, a rate or a velocity; combine the results"
+        raise ModelError(text, here())
     return Before(state)
