@@ -100,6 +100,11 @@ class Machine(Tabular):
     def n_inputs(self) -> int:
         return len(self.description.inputs)
 
+    def keep_assembly(self, x: Array) -> None:
+        """Take the way in which closed loops are assembled at this state, t = 0, for that of the run: see `fault`."""
+        if hasattr(self.kernel, "assembly"):
+            self.kernel.assembly(0.0, x, self.c)
+
     def fault(self, t: float, x: Array) -> str | None:
         """The text of the first fault condition that this state violates, or None."""
         if not self.description.faults:

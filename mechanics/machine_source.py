@@ -83,13 +83,14 @@ def machine_source(equations: Equations) -> str:
         _outputs(equations, constants),
         *(Signature.of(MachineKernel, name).definition() + body for name, body in _ROWS.items()),
         *([_faults(equations, constants)] if model.faults else []),
+        *([_assembly(equations, constants)] if model.assemblies else []),
         *([_input_rates(equations, constants)] if model.inputs else []),
         *([_safe_input(equations, constants)] if model.safe else []),
         *(each(equations, constants) for each in (_jump, _jump_at, _holding) if model.jumps),
         _requirements(model),
     ]
     sizes = sizes_text(describe(model).sizes)
-    return "\n\n".join([emit.HEADER + sizes + constants.source(), *solves(*body), *body])
+    return "\n\n".join([emit.HEADER + sizes + constants.source(len(model.assemblies)), *solves(*body), *body])
 
 
 _ROWS = {
@@ -294,12 +295,23 @@ def _faults(equations: Equations, constants: Constants) -> str:
     solved |= {q.acceleration for q in model.coordinates}
     if any(margin.free_symbols & solved for margin in margins):
         _bind_motion(block, equations, margins)
+    for i, sign in enumerate(model.assemblies, 1):
+        block.bind(sign, f"c[len(c) - {i}]")
     texts = block.evaluate(margins)
     block.lines.append("    found = 0")
     for i, (each, text) in enumerate(zip(model.faults, texts, strict=True), 1):
         block.lines.append(f"    if found == 0 and not ({text} {'>' if each.requirement.strict else '>='} 0.0):")
         block.lines.append(f"        found = {i}")
     return _function("faults", block, "found")
+
+
+def _assembly(equations: Equations, constants: Constants) -> str:
+    """Generated `assembly(t, x, c)`: the signs of the loops' determinants, put at the end of the constants."""
+    model, block = equations.model, Block(constants)
+    block.load("x", model.state)
+    texts = block.evaluate(list(model.assemblies.values()))
+    block.lines += [f"    c[len(c) - {i}] = sign({text})" for i, text in enumerate(texts, 1)]
+    return _function("assembly", block)
 
 
 def _input_rates(equations: Equations, constants: Constants) -> str:

@@ -18,6 +18,7 @@ from servonode.mechanics.sensors import Sensor
 from servonode.mechanics.source_location import Place, here
 from servonode.mechanics.switches import PIECEWISE, settled, without_signs
 from servonode.mechanics.symbols import (
+    Assembly,
     Body,
     Condition,
     Constraint,
@@ -235,7 +236,7 @@ class Model(Tabular):
         faults = tuple(each for each in self.faults if each.requirement.name != "dead_point")
         object.__setattr__(self, "kinematics", kinematics)
         object.__setattr__(self, "velocities", (*rates.values(), *(v for v in own if v not in rates.values())))
-        object.__setattr__(self, "faults", (*faults, *found.dead_points))
+        object.__setattr__(self, "faults", (*found.dead_points, *faults))
 
     def _check_kinds(self) -> None:
         """Check that each entry was made by the function of its kind."""
@@ -338,6 +339,12 @@ class Model(Tabular):
         """What every step brings back to zero: holonomic constraints and identities, by name."""
         constraints = {each.quantity.name: each.finite for each in self.constraints if each.finite is not None}
         return constraints | {name: sympy.sympify(each) for name, each in self.identities.items()}
+
+    @property
+    def assemblies(self) -> dict[Assembly, Expr]:
+        """The determinant of each group of closed loops, by the symbol for its sign at the start of a run."""
+        stated = ((each.margin, each.margin.atoms(Assembly)) for each in self.faults)
+        return {sign: margin.xreplace({sign: sympy.Integer(1)}) for margin, found in stated for sign in found}
 
     @property
     def speaks_in_velocities(self) -> bool:

@@ -56,7 +56,7 @@ def check_symbols(model: Model) -> None:
         (f"the requirement {each.requirement.text!r}", each.margin, set(model.parameters), each.place)
         for each in model.requirements
     ]
-    judged = known if model.inputs else later
+    judged = (known if model.inputs else later) | set(model.assemblies)
     stated += [(f"the fault {each.requirement.text!r}", each.margin, judged, each.place) for each in model.faults]
     safe = enumerate(model.safe.items())
     stated += [(f"the safe action of {u.name}", e, known, place_of(model, "safe", i)) for i, (u, e) in safe]

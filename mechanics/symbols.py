@@ -188,6 +188,14 @@ class Reaction(Named):
     """An unknown that rows of the machine itself determine: a contact force, or the rate of a contact point."""
 
 
+class Assembly(sympy.Symbol):  # type: ignore[misc]
+    """Which way a closed loop is assembled: the sign of its determinant at the start of a run, 0 while none is known."""
+
+    def __new__(cls, name: str) -> "Assembly":
+        symbol: Assembly = sympy.Symbol.__xnew__(cls, name, real=True)
+        return symbol
+
+
 class Constraint:
     """A passive constraint, its multiplier a force: `row = 0` linear in the rates, the row of A q' - b.
 
