@@ -102,7 +102,7 @@ class ContinuousLoop:
         return law.compute(t, x[: self.n_x], y, self._answer)
 
     def dead_point(self, t: float, x: Array) -> str | None:
-        """The text of the machine's dead point, at this state or passed on the way to it; beyond it nothing is known."""
+        """The machine's dead point, at this state or passed before it, as a text; beyond it nothing is known."""
         text = self.machine.fault(t, x[: self.n_x]) if self.closed_loop.launch.plant.safety.faults else None
         return text if text and self.machine.fault_name(text) == "dead_point" else None
 

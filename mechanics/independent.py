@@ -64,8 +64,8 @@ def solved(what: str, coordinates: Sequence[Coordinate], independent: Sequence[C
 def _regular(determinant: Expr, unknown: Sequence[Any], independent: Sequence[Any], place: Place) -> list[Condition]:
     """That a group is not near a dead point, and has not passed one since the start of the run.
 
-    How near is |det| / |d det/dq|, Newton's distance to det = 0 in the angles q: it depends neither on units nor on axes,
-    and also tells a change point, where whole rows vanish. What has passed one has another sign.
+    How near is |det| / |d det/dq|, Newton's distance to det = 0 in the angles q: it depends neither on units nor on
+    axes, and also tells a change point, where whole rows vanish. What has passed one has another sign.
     """
     names, others = (", ".join(q.name for q in each) for each in (unknown, independent))
     text = (

@@ -216,8 +216,8 @@ class Machine(Tabular):
             self.kernel.project(t, result, self.c)
         return result
 
-    def holding(self, t: float, x: Array) -> Array:
-        """Which jumps' relations hold at this state (n_jumps,), as booleans."""
+    def holding(self, t: float, x: Array) -> npt.NDArray[np.bool_]:
+        """Which jumps' relations hold at this state (n_jumps,)."""
         found = np.zeros(self.description.jumps)
         if len(found):
             self.kernel.holding(t, x, self.c, found)

@@ -194,6 +194,12 @@ def left_over(expression: Expr, model: Model) -> Expr:
     return expression if is_straight_line(expression, model) else trig_reduce(expression, set(model.parameters))
 
 
+def reduced(expression: Expr, model: Model) -> Expr:
+    """`left_over`, and 0 also where only numbers say that nothing is (see `are_zero`)."""
+    left = left_over(expression, model)
+    return sympy.Integer(0) if are_zero([left]) else left
+
+
 def _said(left: Expr) -> str:
     """An expression that does not vanish, as far as it can be read, and the largest of its values at random states."""
     if left.is_number:

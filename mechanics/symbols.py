@@ -189,7 +189,7 @@ class Reaction(Named):
 
 
 class Assembly(sympy.Symbol):  # type: ignore[misc]
-    """Which way a closed loop is assembled: the sign of its determinant at the start of a run, 0 while none is known."""
+    """Which way a closed loop is assembled: the sign of its determinant at a run's start, 0 while none is known."""
 
     def __new__(cls, name: str) -> "Assembly":
         symbol: Assembly = sympy.Symbol.__xnew__(cls, name, real=True)
