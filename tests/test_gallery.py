@@ -52,7 +52,7 @@ def test_residuals_in_pictures_of_the_hoop_have_their_units(monkeypatch: pytest.
 
 
 def test_every_packaged_launch_file_is_in_it(page: str) -> None:
-    assert [name for name in packaged() if f"](../../launch/{name}.toml)" not in page] == []
+    assert [name for name in packaged() if f"](../../src/servonode/launch/{name}.toml)" not in page] == []
 
 
 def test_all_entries_of_the_command_are_in_it_and_no_others(page: str) -> None:

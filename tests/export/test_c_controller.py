@@ -272,7 +272,7 @@ def test_after_an_arming_inputs_grow_as_the_guard_lets_them(library: Any) -> Non
         ),
         (("plant.sensor.noise=0.001", "plant.sensor.delay=0.01"), r"plant.sensor (noise, delay): x is the state"),
         (("plant.actuator.lag=0.01",), "plant.actuator (lag): in the plant step inputs act at once"),
-        (("estimator.kind=ekf",), "The estimator: the law acts on the x that the caller gives"),
+        (("estimator.gate=5",), "The estimator: the law acts on the x that the caller gives"),
         ((), "plant.safety (ramp): in a simulation and in lockstep"),
     ],
 )

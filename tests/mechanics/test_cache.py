@@ -103,7 +103,7 @@ def test_a_cached_kernel_is_not_built_again(folder: Path) -> None:
 
 
 def test_a_cached_kernel_brings_its_machine_code(folder: Path) -> None:
-    code = "import sys\nfrom servonode.mechanics import cache\n"
+    code = "import sys\nfrom servonode.definitions import cache\n"
     code += f"print(cache.load({KEY!r}, None)[0].twice(1.5), 'llvmlite' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert run.stdout == "3.0 False\n", run.stderr
@@ -580,7 +580,7 @@ def test_what_a_killed_compilation_left_is_cleared_away(root: Path, tmp_path: Pa
 
 
 def test_a_compilation_that_is_killed_is_cleared_away_by_the_next(root: Path, tmp_path: Path) -> None:
-    code = "import os\nfrom servonode.mechanics import cache\n"
+    code = "import os\nfrom servonode.definitions import cache\n"
     code += "cache._publish = lambda *_: os.kill(os.getpid(), 9)\n"
     code += f"cache.load({KEY!r}, lambda: ({SOURCE!r}, b''))"
     killed = subprocess.run([sys.executable, "-c", code], check=False, timeout=60)

@@ -18,7 +18,7 @@ from servonode.mechanics import (
     velocity,
 )
 from servonode.mechanics.derive import derive
-from servonode.mechanics.machine_source import machine_source
+from servonode.mechanics.machine_source import describe, machine_source
 
 x, y, z = (coordinate(name, f"coordinate {name}", "m") for name in "xyz")
 v, w = (velocity(name, f"speed {name}", "m/s") for name in "vw")
@@ -75,7 +75,39 @@ def test_kinematics_that_break_a_constraint_are_refused_with_what_is_left_over()
 def test_kinematics_that_forget_a_given_motion_are_refused() -> None:
     belt = constraint("N1", "force of the belt", x.rate - sympy.cos(time))
     text = refusal(kinematics={x: sympy.Integer(0), y: w}, velocities=(w,), constraints=(belt,))
-    assert "do not satisfy the constraint N1 (left over: -cos(t))" in text
+    assert "do not satisfy the constraint N1 (left over: -cos(t), -0.9" in text
+
+
+def two_trailers(b_rate: Any) -> Model:
+    """A robot and two trailers, all angles absolute, with the last trailer's speed as velocity."""
+    a, b, c = (coordinate(name, "heading", "rad") for name in "abc")
+    first = x.rate - a.rate * sympy.sin(a), y.rate + a.rate * sympy.cos(a)
+    robot = first[0] - b.rate * sympy.sin(b), first[1] + b.rate * sympy.cos(b)
+
+    def rolls(name: str, way: tuple[Any, Any], angle: Any) -> Any:
+        return constraint(name, "side force", way[1] * sympy.cos(angle) - way[0] * sympy.sin(angle))
+
+    return particle(
+        coordinates=(x, y, a, b, c),
+        kinetic=KINETIC + m * (a.rate**2 + b.rate**2 + c.rate**2) / 2,
+        velocities=(v,),
+        kinematics={x: v * sympy.cos(a), y: v * sympy.sin(a), a: v * sympy.tan(b - a), b: b_rate(a, b, c)},
+        constraints=(rolls("S0", robot, c), rolls("S1", first, b), rolls("S2", (x.rate, y.rate), a)),
+    )
+
+
+def test_right_kinematics_of_which_no_proof_is_known_are_shown_by_numbers() -> None:
+    found = derive(two_trailers(lambda a, b, c: v / sympy.cos(b - a) * sympy.tan(c - b)))
+    assert found.by_numbers == ("S0", "S1")
+    assert describe(found.model, found.by_numbers).by_numbers == ("S0", "S1")
+    assert derive(particle()).by_numbers == ()
+
+
+def test_wrong_kinematics_of_which_no_proof_is_known_are_refused_with_a_value() -> None:
+    with pytest.raises(
+        ModelError, match=r"constraint S0 \(left over: -?[0-9.]+e-8 at a random state\); correct the row"
+    ):
+        derive(two_trailers(lambda a, b, c: v / sympy.cos(b - a) * sympy.tan(c - b + sympy.Rational(1, 10**9))))
 
 
 def test_a_constraint_stated_twice_is_refused() -> None:

@@ -1,6 +1,7 @@
 """Machines whose reactions are determined by stabilised constraints: against minimal forms, and what is refused."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -234,6 +235,68 @@ def test_a_jump_sets_states_at_the_end_of_a_step_and_its_energy_counts_as_work()
     fallen = last[1] * h - G * h**2 / 2
     speed = last[1] - G * h
     assert x[2] == pytest.approx(-2.0 * G * fallen - 0.75 * speed**2, abs=1e-12)
+
+
+def test_a_jump_sets_rates_as_it_sets_velocities() -> None:
+    """Of a coordinate with kinematics of its own, and of one whose rate is itself the state."""
+
+    def in_rates(own: bool) -> Model:
+        model = ball()
+        z = model.coordinates[0]
+        bounce = jump(z < 0, {z: before(z), z.rate: -model.parameters[2] * z.rate}, "bounce")
+        kinematics = {} if own else {"kinematics": model.kinematics, "velocities": model.velocities}
+        return replace(model, jumps=(bounce,), order=(), **({"kinematics": {}, "velocities": ()} | kinematics))
+
+    ends = []
+    for build in (ball, partial(in_rates, False), partial(in_rates, True)):
+        bouncing = machine(build, "ball")
+        x = bouncing.state({})
+        assert bouncing.advancer("rk4")(0, 1000, 1_000_000, x, np.zeros(0), bouncing.c)
+        ends.append(x.tolist())
+    assert ends[0] == ends[1] == ends[2]
+    assert ends[0][1] > 0  # after a bounce
+    z = coordinate("z", "height", "m")
+    assert before(z.rate) == before(z.own_velocity())
+
+
+def test_what_a_jump_sets_is_brought_onto_holonomic_constraints() -> None:
+    x, y = coordinate("x", "across", "m", start=0.6), coordinate("y", "height", "m", start=0.8)
+
+    def build() -> Model:
+        return Model(
+            name="rod",
+            description="a point on a circle",
+            coordinates=(x, y),
+            independent=(x,),
+            kinetic=(x.rate**2 + y.rate**2) / 2,
+            potential=G * y,
+            constraints=(constraint("S", "force of the rod", x**2 + y**2 - 1),),
+            jumps=(jump(x > 0.7, {x: 0.5, x.rate: -x.rate}, "a stop"),),
+        )
+
+    rod = machine(build, "rod")
+    state, step = rod.state({"x_dot": 2.0}), rod.stepper("rk4")
+    start = rod.energy(0.0, state)
+    for k in range(80):
+        step(k * 1e-3, state, np.zeros(0), rod.c, 1e-3)
+    assert state[2] < 0 < state[0] < 0.7
+    assert abs(rod.position_residual(0.0, state)[0]) < 1e-14
+    assert rod.energy(0.0, state) == pytest.approx(start + state[3], abs=1e-9)
+
+
+def test_a_jump_that_cannot_be_is_refused() -> None:
+    x, y = coordinate("x", "across", "m"), coordinate("y", "height", "m")
+    v = velocity("v", "speed", "m/s")
+    stated = {"name": "m", "description": "m", "kinetic": x.rate**2 + y.rate**2}
+    line = {
+        "kinematics": {x: v, y: 2 * v},
+        "velocities": (v,),
+        "constraints": (constraint("N", "N", y.rate - 2 * x.rate),),
+    }
+    with pytest.raises(ModelError, match="sets y_dot, which is not a state; choose from x, y, v"):
+        derive(Model(**stated, **line, jumps=(jump(x > 0, {y.rate: 0}, "stop"),)))
+    with pytest.raises(ModelError, match="sets v twice, once as a rate"):
+        Model(**stated, **line, jumps=(jump(x > 0, {x.rate: 0, v: 1}, "stop"),))
 
 
 def wrong(kind: str) -> Model:

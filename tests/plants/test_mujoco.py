@@ -37,7 +37,7 @@ def moved(name: str, initial: dict[str, float], parameters: Any = None, **keys: 
     source = packaged_machine(name)
     machine = source.load(parameters or {})
     start = machine.state(initial)
-    stated = Stated(True, 1.0, {}, {}, asdict(Contact(**keys)))
+    stated = Stated(True, 1.0, {}, {}, mujoco=asdict(Contact(**keys)))
     assert DRIVER.motion is not None
     motion = DRIVER.motion(MotionContext(machine, source, start, STEP_NS, stated))
     assert isinstance(motion, PhysicalMotion)

@@ -69,7 +69,7 @@ def follow(loop: ContinuousLoop, duration: float, active: npt.NDArray[np.bool_])
     else:
         text = None if t >= duration else "the integration cannot continue; the law or the motion is not smooth here"
     motion.refusal = (t, text) if text else None
-    if t < duration:
+    if t < duration and not loop.dead_point(t, x):
         motion.escape = _aftermath(loop, t, x, t + duration)
     return motion
 

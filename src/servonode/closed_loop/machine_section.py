@@ -146,6 +146,7 @@ def possible_initial_state(launch: LaunchFile, machine: Machine, start: Array) -
         LaunchError: it violates a constraint, or the machine has no finite motion there.
     """
     start = _on_constraints(launch, machine, start)
+    machine.keep_assembly(start)
     fault = machine.fault(0.0, start) if launch.plant.safety.faults else None
     if fault:
         text = (

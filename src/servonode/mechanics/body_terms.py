@@ -11,7 +11,7 @@ from servonode.mechanics.differentiate import along, along_matrix, diff, diff_ma
 from servonode.mechanics.first_order_states import extended
 from servonode.mechanics.generic_points import are_zero
 from servonode.mechanics.model import Model
-from servonode.mechanics.model_checks import left_over
+from servonode.mechanics.model_checks import reduced
 from servonode.mechanics.straight_line import Auxiliary, named, symbols_of
 from servonode.mechanics.symbols import Body, time
 
@@ -135,6 +135,6 @@ def _check_inertia_turns(model: Model, body: Body, rates: dict[Expr, Expr], in_v
     if len(w) == 3:
         cross = sympy.Matrix([[0, -w[2], w[1]], [w[2], 0, -w[0]], [-w[1], w[0], 0]])
         change -= cross * body.inertia - body.inertia * cross
-    if any(left_over(entry, model) != 0 for entry in change):
+    if any(reduced(entry, model) != 0 for entry in change):
         text = f"machine {model.name}: the inertia of body {body.name} does not turn with it; write it in axes that do"
         raise ModelError(f"{text} not turn, as i*eye(3) + (c - i)*n*n.T for a body of revolution about n", body.place)

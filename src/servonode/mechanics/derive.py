@@ -57,13 +57,13 @@ def derive(model: Model) -> Equations:
     full = _full_form(model, tidy)
     doing("deriving", "constraints")
     check_independent(model, full.A)
-    check_constraints_hold(model, full.A, full.b, full.G, full.g0)
+    by_numbers = check_constraints_hold(model, full.A, full.b, full.G, full.g0)
     motion = _motion(model, full, large)
-    check_identities_hold(model, motion.moving)
+    by_numbers += check_identities_hold(model, motion.moving)
     doing("deriving", "minimal form")
     if model.independent and not large:
         tidy = _as_stated  # quotients would only grow
-    equations = _minimal_form(model, full, motion, tidy)
+    equations = replace(_minimal_form(model, full, motion, tidy), by_numbers=by_numbers)
     check_rows(equations)
     return equations
 

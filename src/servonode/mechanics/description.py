@@ -131,6 +131,7 @@ class MachineDescription(msgspec.Struct, frozen=True):
     safe: dict[str, str] = {}  # the safe action of each input that has one, as an expression of the state
     sensors: tuple[SensorDescription, ...] = ()
     places: dict[str, str] = {}  # where in the source: "model", "kinetic", ..., and each coordinate's kinematics
+    by_numbers: tuple[str, ...] = ()  # constraints and identities that random states show to hold, without a proof
 
     @property
     def state_names(self) -> tuple[str, ...]:

@@ -163,15 +163,15 @@ class Constants:
         """Whether it contains parameters alone, if any symbol."""
         return symbols_of(expression) <= self._fixed
 
-    def source(self) -> str:
-        """The generated function `constants(p, c)` and its size `n_constants`."""
+    def source(self, more: int = 0) -> str:
+        """The generated function `constants(p, c)` and the size `n_constants` of c, whose last `more` it leaves alone."""
         block = Block(None)
         names = block.evaluate(list(self.table))
         lines = [f"    {local(symbol)} = p[{i}]" for i, symbol in enumerate(self.parameters)]
         lines += block.lines
         lines += [f"    c[{i}] = {name}" for i, name in enumerate(names)]
         body = "\n".join(lines) or "    pass"
-        size = f"n_constants = {len(self.table)}\n\n\n"
+        size = f"n_constants = {len(self.table) + more}\n\n\n"
         return size + Signature.of(MachineKernel, "constants").definition() + f"{body}\n"
 
 

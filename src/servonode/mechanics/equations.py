@@ -42,6 +42,7 @@ class Equations(Tabular):
     kinetic: Expr
     potential: Expr
     power: Expr  # [W]; where constraints move it contains the accelerations v'
+    by_numbers: tuple[str, ...] = ()  # constraints and identities that hold at random states, without a proof
 
     def table(self) -> tuple[str, list[Row]]:
         """The coordinates, velocities and forms, with the shapes of their matrices."""

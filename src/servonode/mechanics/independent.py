@@ -9,17 +9,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import sympy
+from sympy.functions.elementary.trigonometric import TrigonometricFunction
 
 from servonode.definitions.source_location import Place
 from servonode.errors import ModelError
 from servonode.mechanics.description import Requirement
 from servonode.mechanics.differentiate import gradient
-from servonode.mechanics.symbols import Condition, Constraint, Coordinate
+from servonode.mechanics.symbols import Assembly, Condition, Constraint, Coordinate
 
 Expr = Any
 Matrix = Any  # sympy.Matrix
 LARGEST = 4  # rates that may hang together
-NEAR = sympy.Rational(1, 50)  # sine of the angle between rows from which on they count as parallel
+NEAR = sympy.Rational(1, 50)  # rad from a dead point, from which on it counts as reached
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def solved(what: str, coordinates: Sequence[Coordinate], independent: Sequence[C
         )
         raise ModelError(f"{text} independent= has {len(independent)}; state {wanted}", where)
     found: dict[Expr, Expr] = {}
-    conditions = []
+    conditions = list[Condition]()
     for rows, unknown in _groups(what, constraints, dependent, where):
         A = sympy.Matrix([gradient(row.row, [q.rate for q in unknown]) for row in rows])
         rest = sympy.Matrix([row.row.xreplace({q.rate: sympy.Integer(0) for q in unknown}) for row in rows])
@@ -57,23 +58,30 @@ def solved(what: str, coordinates: Sequence[Coordinate], independent: Sequence[C
         values = -(A.adjugate() * rest.xreplace(found)) / determinant
         found |= {q.rate: value for q, value in zip(unknown, values, strict=True)}
         if determinant.free_symbols & set(coordinates):
-            conditions.append(_regular(A, determinant, unknown, independent, where))
+            conditions += _regular(determinant, unknown, independent, where)
     return Solved({q: found[q.rate] for q in dependent}, tuple(conditions))
 
 
-def _regular(
-    A: Matrix, determinant: Expr, unknown: Sequence[Any], independent: Sequence[Any], place: Place
-) -> Condition:
-    """That the rows are far from parallel: their determinant squared, beside the product of their squared lengths."""
-    lengths = sympy.Mul(*(sympy.Add(*(entry**2 for entry in A[i, :])) for i in range(A.rows)))
+def _regular(determinant: Expr, unknown: Sequence[Any], independent: Sequence[Any], place: Place) -> list[Condition]:
+    """That a group is not near a dead point, and has not passed one since the start of the run.
+
+    How near is |det| / |d det/dq|, Newton's distance to det = 0 in the angles q: it depends neither on units nor on
+    axes, and also tells a change point, where whole rows vanish. What has passed one has another sign.
+    """
     names, others = (", ".join(q.name for q in each) for each in (unknown, independent))
     text = (
         f"dead point: {names} no longer follow from {others}, as the loop is stretched or folded there; stay away from"
     )
     text += " it, or choose other independent coordinates"
-    sides = (determinant**2, NEAR**2 * lengths)
-    requirement = Requirement(text, True, name="dead_point")
-    return Condition(sides[0] - sides[1], requirement, sides, place)
+    turning = {q for each in determinant.atoms(TrigonometricFunction) for q in each.free_symbols}
+    angles = sorted((q for q in turning if isinstance(q, Coordinate)), key=lambda q: q.name)
+    slopes = sympy.Add(*(each**2 for each in gradient(determinant, angles)))
+    same = Assembly(f"assembly_{'_'.join(q.name for q in unknown)}") * determinant
+    sides = [(determinant**2, NEAR**2 * slopes)] if angles else []
+    return [
+        Condition(greater - less, Requirement(text, strict, name="dead_point"), (greater, less), place)
+        for strict, (greater, less) in (*((True, each) for each in sides), (False, (same, sympy.Integer(0))))
+    ]
 
 
 def _groups(

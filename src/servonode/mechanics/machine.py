@@ -100,6 +100,11 @@ class Machine(Tabular):
     def n_inputs(self) -> int:
         return len(self.description.inputs)
 
+    def keep_assembly(self, x: Array) -> None:
+        """Take the way in which closed loops are assembled at this state, t = 0, for that of the run: see `fault`."""
+        if hasattr(self.kernel, "assembly"):
+            self.kernel.assembly(0.0, x, self.c)
+
     def fault(self, t: float, x: Array) -> str | None:
         """The text of the first fault condition that this state violates, or None."""
         if not self.description.faults:
@@ -274,5 +279,5 @@ def load_machine(
 def _build(key: str, build_model: Callable[[], Any]) -> tuple[str, bytes]:
     from servonode.mechanics.machine_source import describe, machine_source
 
-    machine = derivation(key, build_model)
-    return machine_source(machine.equations), msgspec.json.encode(describe(machine.equations.model))
+    equations = derivation(key, build_model).equations
+    return machine_source(equations), msgspec.json.encode(describe(equations.model, equations.by_numbers))

@@ -22,10 +22,11 @@ from servonode.mechanics.signatures import Argument, Signature, sizes_text
 from servonode.mechanics.symbols import before, margins_and_sides
 
 Expr = Any
+PROJECTIONS = 20  # Gauss-Newton steps back onto what is held, from as far as a start or a jump may leave it
 
 
-def describe(model: Model) -> MachineDescription:
-    """The names, units, defaults and texts of a model, without its expressions."""
+def describe(model: Model, by_numbers: tuple[str, ...] = ()) -> MachineDescription:
+    """The names, units, defaults and texts of a model, without its expressions; `by_numbers` as of its equations."""
     return MachineDescription(
         name=model.name,
         description=model.description,
@@ -52,6 +53,7 @@ def describe(model: Model) -> MachineDescription:
         jumps_compare=any(each.compares for each in model.jumps),
         sensors=tuple(each.description for each in model.sensors),
         places=_places(model),
+        by_numbers=by_numbers,
     )
 
 
@@ -82,13 +84,14 @@ def machine_source(equations: Equations) -> str:
         _outputs(equations, constants),
         *(Signature.of(MachineKernel, name).definition() + body for name, body in _ROWS.items()),
         *([_faults(equations, constants)] if model.faults else []),
+        *([_assembly(equations, constants)] if model.assemblies else []),
         *([_input_rates(equations, constants)] if model.inputs else []),
         *([_safe_input(equations, constants)] if model.safe else []),
         *([_jump(equations, constants)] if model.jumps else []),
         _requirements(model),
     ]
     sizes = sizes_text(describe(model).sizes)
-    return "\n\n".join([emit.HEADER + sizes + constants.source(), *solves(*body), *body])
+    return "\n\n".join([emit.HEADER + sizes + constants.source(len(model.assemblies)), *solves(*body), *body])
 
 
 _ROWS = {
@@ -293,12 +296,23 @@ def _faults(equations: Equations, constants: Constants) -> str:
     solved |= {q.acceleration for q in model.coordinates}
     if any(margin.free_symbols & solved for margin in margins):
         _bind_motion(block, equations, margins)
+    for i, sign in enumerate(model.assemblies, 1):
+        block.bind(sign, f"c[len(c) - {i}]")
     texts = block.evaluate(margins)
     block.lines.append("    found = 0")
     for i, (each, text) in enumerate(zip(model.faults, texts, strict=True), 1):
         block.lines.append(f"    if found == 0 and not ({text} {'>' if each.requirement.strict else '>='} 0.0):")
         block.lines.append(f"        found = {i}")
     return _function("faults", block, "found")
+
+
+def _assembly(equations: Equations, constants: Constants) -> str:
+    """Generated `assembly(t, x, c)`: the signs of the loops' determinants, put at the end of the constants."""
+    model, block = equations.model, Block(constants)
+    block.load("x", model.state)
+    texts = block.evaluate(list(model.assemblies.values()))
+    block.lines += [f"    c[len(c) - {i}] = sign({text})" for i, text in enumerate(texts, 1)]
+    return _function("assembly", block)
 
 
 def _input_rates(equations: Equations, constants: Constants) -> str:
@@ -316,10 +330,14 @@ def _safe_input(equations: Equations, constants: Constants) -> str:
 
 
 def _jump(equations: Equations, constants: Constants) -> str:
-    """Generated `jump(t, b, ..., x, c)`: states set at the end of a step from states b; the energy counts as work."""
+    """Generated `jump(t, b, ..., x, c)`: what the first jump that holds sets at the end of a step from states b.
+
+    The result is brought onto what is held; the change of energy counts as work.
+    """
     model, block = equations.model, Block(constants)
     block.load("x", model.state)
     margins = block.evaluate([each.margin for each in model.jumps])
+    held = [f"        for _ in range({PROJECTIONS}):", "            project(t_, x, c)"] if model.held else []
     lines = ["    old = empty(2)", "    new = empty(2)"]
     for each, margin in zip(model.jumps, margins, strict=True):
         inner = Block(constants)
@@ -328,7 +346,7 @@ def _jump(equations: Equations, constants: Constants) -> str:
         lines.append("        energy(t_, x, c, old)")
         lines += [f"    {line}" for line in inner.lines]
         lines += [f"        x[{model.state.index(q)}] = {text}" for q, text in zip(each.changes, texts, strict=True)]
-        lines.append("        energy(t_, x, c, new)")
+        lines += [*held, "        energy(t_, x, c, new)"]
         lines.append(f"        x[{len(model.state)}] += new[0] + new[1] - old[0] - old[1]")
         lines.append("        return")
     block.lines += lines

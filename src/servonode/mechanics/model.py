@@ -17,6 +17,7 @@ from servonode.mechanics.independent import solved
 from servonode.mechanics.sensors import Sensor
 from servonode.mechanics.switches import PIECEWISE, settled, without_signs
 from servonode.mechanics.symbols import (
+    Assembly,
     Body,
     Condition,
     Constraint,
@@ -162,6 +163,7 @@ class Model(Tabular):
         self._check_expressions()
         self._settle()
         self._complete_kinematics()
+        object.__setattr__(self, "jumps", tuple(self._in_states(each) for each in self.jumps))
         self._check_names()
         if set(self.state) != {*self.coordinates, *self.velocities}:
             missing = ", ".join(sorted({each.name for each in (*self.coordinates, *self.velocities)}))
@@ -206,16 +208,19 @@ class Model(Tabular):
         more = (*own.values(), *self.first_order)
         velocities = (*self.velocities, *(v for v in more if v not in self.velocities))
         order = tuple(own.get(each, each) for each in self.order)
-        rates = {q.rate: rate for q, rate in kinematics.items()}
-        completed: dict[str, Any] = {
-            "coordinates": coordinates,
-            "kinematics": kinematics,
-            "velocities": velocities,
-            "order": order,
-        }
-        completed["jumps"] = tuple(each.in_states(rates) for each in self.jumps)
+        completed = {"coordinates": coordinates, "kinematics": kinematics, "velocities": velocities, "order": order}
         for name, value in completed.items():
             object.__setattr__(self, name, value)
+
+    def _in_states(self, jump: Jump) -> Jump:
+        """The jump in states: rates of coordinates are what the kinematics say, and are set where they are a state."""
+        states = {rate: v for rate, v in self.rates.items() if v in self.velocities}
+        changes = {states.get(x, x): sympy.sympify(to).xreplace(self.rates) for x, to in jump.changes.items()}
+        if len(changes) < len(jump.changes):
+            twice = next(states[x] for x in jump.changes if states.get(x) in jump.changes)
+            text = f"machine {self.name}: the jump {jump.description!r} sets {twice} twice, once as a rate; do so once"
+            raise ModelError(text, jump.place)
+        return replace(jump, margin=jump.margin.xreplace(self.rates), changes=changes)
 
     def _solve_loops(self, coordinates: Sequence[Coordinate]) -> None:
         """Find the kinematics of the dependent coordinates, and what ends a run at their dead points."""
@@ -230,7 +235,7 @@ class Model(Tabular):
         faults = tuple(each for each in self.faults if each.requirement.name != "dead_point")
         object.__setattr__(self, "kinematics", kinematics)
         object.__setattr__(self, "velocities", (*rates.values(), *(v for v in own if v not in rates.values())))
-        object.__setattr__(self, "faults", (*faults, *found.dead_points))
+        object.__setattr__(self, "faults", (*found.dead_points, *faults))
 
     def _check_kinds(self) -> None:
         """Check that each entry was made by the function of its kind."""
@@ -333,6 +338,12 @@ class Model(Tabular):
         """What every step brings back to zero: holonomic constraints and identities, by name."""
         constraints = {each.quantity.name: each.finite for each in self.constraints if each.finite is not None}
         return constraints | {name: sympy.sympify(each) for name, each in self.identities.items()}
+
+    @property
+    def assemblies(self) -> dict[Assembly, Expr]:
+        """The determinant of each group of closed loops, by the symbol for its sign at the start of a run."""
+        stated = ((each.margin, each.margin.atoms(Assembly)) for each in self.faults)
+        return {sign: margin.xreplace({sign: sympy.Integer(1)}) for margin, found in stated for sign in found}
 
     @property
     def speaks_in_velocities(self) -> bool:

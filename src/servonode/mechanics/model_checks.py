@@ -1,8 +1,8 @@
 """Checks of a model: what is wrong is refused with the line of the user's source and the remedy."""
 
-import logging
 from typing import Any
 
+import mpmath
 import numpy as np
 import numpy.typing as npt
 import sympy
@@ -11,13 +11,12 @@ from servonode.definitions.source_location import Place
 from servonode.errors import ModelError
 from servonode.mechanics.differentiate import along
 from servonode.mechanics.evaluate import at_states
-from servonode.mechanics.generic_points import are_zero
+from servonode.mechanics.generic_points import GenericPoints, are_zero
 from servonode.mechanics.model import Model
 from servonode.mechanics.straight_line import auxiliaries_of
-from servonode.mechanics.symbols import Body, before, time
+from servonode.mechanics.symbols import LONGEST_SIDE, Body, before, time
 from servonode.mechanics.trig_reduce import is_large, trig_reduce
 
-_log = logging.getLogger(__name__)
 Matrix = Any  # sympy.Matrix
 Expr = Any
 Stated = tuple[str, Expr, set[Any], Place]  # what, its expression, the symbols it may contain, where
@@ -57,7 +56,7 @@ def check_symbols(model: Model) -> None:
         (f"the requirement {each.requirement.text!r}", each.margin, set(model.parameters), each.place)
         for each in model.requirements
     ]
-    judged = known if model.inputs else later
+    judged = (known if model.inputs else later) | set(model.assemblies)
     stated += [(f"the fault {each.requirement.text!r}", each.margin, judged, each.place) for each in model.faults]
     safe = enumerate(model.safe.items())
     stated += [(f"the safe action of {u.name}", e, known, place_of(model, "safe", i)) for i, (u, e) in safe]
@@ -173,38 +172,41 @@ def check_independent(model: Model, A: Matrix) -> None:
     raise ModelError(f"{text} ({model.constraints[implied].quantity.name})", model.constraints[implied].place)
 
 
-def check_identities_hold(model: Model, rates: dict[Expr, Expr]) -> None:
-    """The kinematics must keep each identity; `rates`: time and coordinates -> their rates along the motion."""
-    for i, (name, expression) in enumerate(model.identities.items()):
-        change = along(expression, rates)
-        leftover = left_over(change, model, f"the identity {name}")
-        if leftover != 0:
-            text = f"machine {model.name}: the kinematics do not keep the identity {name} (its rate is {leftover})"
-            raise ModelError(f"{text}; correct one of them", place_of(model, "identities", i))
+def check_identities_hold(model: Model, rates: dict[Expr, Expr]) -> tuple[str, ...]:
+    """The kinematics must keep each identity; those of which numbers say so, by name.
 
-
-def left_over(expression: Expr, model: Model, what: str = "") -> Expr:
-    """What is left of an expression that is meant to vanish.
-
-    Where no identity reduces it to 0, its values at random states with 60 digits decide; the log tells so of `what`.
+    `rates`: time and coordinates -> their rates along the motion.
     """
-    left = reduced(expression, model)
-    if left == 0 or is_straight_line(left, model):
-        return left
-    if sympy.simplify(left) != 0:
-        if not are_zero([left]):
-            return left
-        if what:
-            _log.info("machine %s: %s holds at random states with 60 digits; no identity proves it", model.name, what)
-    return sympy.Integer(0)
+    by_numbers = []
+    for i, (name, expression) in enumerate(model.identities.items()):
+        left = left_over(along(expression, rates), model)
+        if left != 0 and not are_zero([left]):
+            text = f"machine {model.name}: the kinematics do not keep the identity {name} (its rate is {_said(left)})"
+            raise ModelError(f"{text}; correct one of them", place_of(model, "identities", i))
+        if left != 0:
+            by_numbers.append(name)
+    return tuple(by_numbers)
+
+
+def left_over(expression: Expr, model: Model) -> Expr:
+    """What is left of an expression that is meant to vanish; where a proof is too large or not known, all of it."""
+    expression = sympy.sympify(expression)
+    return expression if is_straight_line(expression, model) else trig_reduce(expression, set(model.parameters))
 
 
 def reduced(expression: Expr, model: Model) -> Expr:
-    """`trig_reduce`; what is too large for it is kept, or 0 where it vanishes (see `are_zero`)."""
-    expression = sympy.sympify(expression)
-    if not is_straight_line(expression, model):
-        return trig_reduce(expression, set(model.parameters))
-    return sympy.Integer(0) if are_zero([expression]) else expression
+    """`left_over`, and 0 also where only numbers say that nothing is (see `are_zero`)."""
+    left = left_over(expression, model)
+    return sympy.Integer(0) if are_zero([left]) else left
+
+
+def _said(left: Expr) -> str:
+    """An expression that does not vanish, as far as it can be read, and the largest of its values at random states."""
+    if left.is_number:
+        return str(left)
+    found = max((value for (value,) in GenericPoints(real=False).values([left])), key=abs, default=None)
+    text = "" if auxiliaries_of(left) or len(str(left)) > LONGEST_SIDE else f"{left}, "
+    return f"{text}{'not finite' if found is None else mpmath.nstr(found, 3)} at a random state"
 
 
 def is_straight_line(expression: Expr, model: Model) -> bool:
@@ -238,12 +240,19 @@ def at_generic_states(model: Model, matrix: Matrix) -> list[npt.NDArray[np.float
     return [numbers for numbers in found if np.isfinite(numbers).all()]  # roots of negative numbers, divisions by zero
 
 
-def check_constraints_hold(model: Model, A: Matrix, b: Matrix, G: Matrix, g0: Matrix) -> None:
+def check_constraints_hold(model: Model, A: Matrix, b: Matrix, G: Matrix, g0: Matrix) -> tuple[str, ...]:
+    """The kinematics must satisfy each constraint: by a proof, or at random states with many digits.
+
+    The names of those of which only numbers say so.
+    """
+    by_numbers = dict[str, None]()
     for i in range(0 if model.independent else len(model.constraints)):  # kinematics that were solved for satisfy them
         for entry in (*(A[i, :] * G), *(A[i, :] * g0 - b[i, :])):
-            leftover = left_over(entry, model, f"the constraint {model.constraints[i].quantity.name}")
-            if leftover != 0:
-                raise _broken(model, i, A, leftover)
+            left = left_over(entry, model)
+            if left != 0 and not are_zero([left]):
+                raise _broken(model, i, A, left)
+            if left != 0:
+                by_numbers[model.constraints[i].quantity.name] = None
     expected = len(model.coordinates) - len(model.constraints)
     if model.constraints and len(model.own_motions) != expected:
         raise ModelError(
@@ -252,6 +261,7 @@ def check_constraints_hold(model: Model, A: Matrix, b: Matrix, G: Matrix, g0: Ma
             f"({', '.join(v.name for v in model.own_motions)}): a constraint is redundant or missing",
             place_of(model, "constraints"),
         )
+    return tuple(by_numbers)
 
 
 def _broken(model: Model, i: int, A: Matrix, leftover: Expr) -> ModelError:
@@ -268,7 +278,7 @@ def _broken(model: Model, i: int, A: Matrix, leftover: Expr) -> ModelError:
         )
     return ModelError(
         f"machine {model.name}: the kinematics q' = G v do not satisfy the constraint "
-        f"{each.quantity.name} (left over: {leftover}); correct the row or the kinematics",
+        f"{each.quantity.name} (left over: {_said(leftover)}); correct the row or the kinematics",
         each.place,
     )
 

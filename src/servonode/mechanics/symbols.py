@@ -188,6 +188,14 @@ class Reaction(Named):
     """An unknown that rows of the machine itself determine: a contact force, or the rate of a contact point."""
 
 
+class Assembly(sympy.Symbol):  # type: ignore[misc]
+    """Which way a closed loop is assembled: the sign of its determinant at a run's start, 0 while none is known."""
+
+    def __new__(cls, name: str) -> "Assembly":
+        symbol: Assembly = sympy.Symbol.__xnew__(cls, name, real=True)
+        return symbol
+
+
 class Constraint:
     """A passive constraint, its multiplier a force: `row = 0` linear in the rates, the row of A q' - b.
 
@@ -666,30 +674,22 @@ class Jump:
         """Whether it depends on the states at the beginning of the step."""
         return any(each.has(Before) for each in (self.margin, *self.changes.values()))
 
-    def in_states(self, rates: Mapping[Expr, Expr]) -> "Jump":
-        """The same jump in states: a rate that it sets is the velocity that it is; rates in expressions likewise."""
-
-        def state(symbol: Any) -> Any:
-            velocity = rates.get(symbol)
-            return velocity if isinstance(velocity, Velocity) else symbol
-
-        changes = {state(symbol): value.xreplace(dict(rates)) for symbol, value in self.changes.items()}
-        return replace(self, margin=self.margin.xreplace(dict(rates)), changes=changes)
-
 
 @checked
 def jump(relation: Expr, changes: Mapping[Any, Expr], description: str) -> Jump:
-    """New values of states at the end of each plant step at which `relation` holds, for example at an impact.
+    """New values of states when `relation` holds, for example at an impact: at the end of a plant step.
 
-    A rate that is set, such as `q.rate`, must be a velocity of its own; where rates follow from quasi-velocities, set
-    these. The expressions contain the states at the end of the step, and as `before(symbol)` those at its beginning.
+    States are coordinates and velocities, also as rates of coordinates, `z.rate`. The expressions contain those at the
+    end of the step, and as `before(symbol)` those at its beginning. What holonomic constraints and identities then
+    forbid is corrected: the nearest coordinates that they allow. In the continuous mode the step ends where the
+    relation begins to hold; there is no `before` in it.
 
     Raises:
         ModelError: `relation` is not an inequality, or no state is set.
 
     >>> from servonode.mechanics import coordinate, jump
     >>> z = coordinate("z", "height", "m")
-    >>> jump(z <= 0, {z.own_velocity(): -0.8 * z.rate}, "the ball bounces").margin
+    >>> jump(z <= 0, {z.rate: -0.8 * z.rate}, "the ball bounces").margin
     -z
     """
     if not isinstance(relation, (sympy.Ge, sympy.Gt, sympy.Le, sympy.Lt)):
@@ -706,14 +706,15 @@ def jump(relation: Expr, changes: Mapping[Any, Expr], description: str) -> Jump:
 class Before(sympy.Symbol):  # type: ignore[misc]
     """The value of a state at the beginning of the step, for jumps."""
 
-    def __new__(cls, state: Named) -> "Before":
+    def __new__(cls, state: Expr) -> "Before":
         symbol: Before = sympy.Symbol.__xnew__(cls, f"before_{state.name}", real=True)
         return symbol
 
 
 @checked
-def before(state: Named) -> Expr:
+def before(state: Expr) -> Expr:
     """The value that a state had at the beginning of the step, for the expressions of a `jump`."""
-    if not isinstance(state, Coordinate | Velocity):
-        raise ModelError(f"before({state}): it takes a coordinate or a velocity; combine the results", here())
+    if not isinstance(state, Coordinate | Velocity | Rate):
+        text = f"before({state}): it takes a coordinate, a rate or a velocity; combine the results"
+        raise ModelError(text, here())
     return Before(state)

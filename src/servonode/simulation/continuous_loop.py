@@ -23,9 +23,15 @@ class ContinuousLoop:
 
     A stacked state is the machine's, its work, then the program's own states; `names` are those of `entries`, all
     but the work. Guards are ignored, integral action is left out.
+
+    Raises:
+        SimulationError: the machine has jumps, after which a motion beside another one is not where it would be.
     """
 
     def __init__(self, closed_loop: ClosedLoop) -> None:
+        if closed_loop.machine.description.jumps:
+            text = f"machine {closed_loop.machine.description.name} has jumps, and what is left free is judged along "
+            raise SimulationError(f"{text}smooth motions only; look at runs from starts beside this one")
         self.closed_loop, self.machine, self.control = closed_loop, closed_loop.machine, closed_loop.control
         d = self.machine.description
         self.names, self.start, self.units = d.state_names, closed_loop.start, [each.unit for each in d.state]
@@ -100,8 +106,15 @@ class ContinuousLoop:
         y[law.goal_layout.states] = x[self.n_x :]
         return law.compute(t, x[: self.n_x], y, self._answer)
 
+    def dead_point(self, t: float, x: Array) -> str | None:
+        """The machine's dead point, at this state or passed before it, as a text; beyond it nothing is known."""
+        text = self.machine.fault(t, x[: self.n_x]) if self.closed_loop.launch.plant.safety.faults else None
+        return text if text and self.machine.fault_name(text) == "dead_point" else None
+
     def refusal(self, t: float, x: Array) -> str | None:
-        """Why the law stops at this state, or None."""
+        """Why the law or the machine's motion stops at this state, or None."""
+        if dead := self.dead_point(t, x):
+            return dead
         stops = self.control is not None and self._evaluate(t, x, self.closed_loop.goal(t)) != 0
         return self.control.law.explain(self._answer) if self.control and stops else None
 
