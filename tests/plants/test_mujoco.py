@@ -286,10 +286,10 @@ def test_a_machine_of_ones_own_is_moved_as_the_page_says(tmp_path: Path) -> None
     launch = tmp_path / "block.toml"
     launch.write_text(
         "[run]\nduration = 1.0\n[plant]\nmachine = './block.py:model'\ndriver = 'mujoco'\n"
-        "[controller]\nresiduals = { speed = 'x_dot - v' }\n[target]\nv = 0.5\n"
+        "[controller]\nresiduals = { speed = 'x_dot - v' }\ngains.lambda = 2.0\n[target]\nv = 0.5\n"
     )
     run = servonode.simulate(str(launch))
-    assert run.state["x_dot"][-1] == pytest.approx(0.5 * (1 - np.exp(-2.0)), rel=0.02)  # rate 2 1/s
+    assert run.state["x_dot"][-1] == pytest.approx(0.5 * (1 - np.exp(-2.0)), rel=0.02)
     assert not run.fault
 
 

@@ -96,7 +96,7 @@ def test_corrupted_bytes_are_refused_on_both_sides_and_cost_no_more_than_packets
         def counted() -> bool:
             stands = run.ask("status")
             refused = sum(count for reason, count in stands["counts"].items() if reason.startswith("refused_"))
-            return refused > 15 and "refused_crc" in stands["counts"] and stands["values"]["extra_machine_refused"] > 5
+            return refused > 5 and "refused_crc" in stands["counts"] and stands["values"]["extra_machine_refused"] > 5
 
         assert eventually(counted), run.ask("status")
         stands = run.ask("status")
