@@ -164,7 +164,7 @@ class Constants:
         return symbols_of(expression) <= self._fixed
 
     def source(self, more: int = 0) -> str:
-        """The generated function `constants(p, c)` and the size `n_constants` of c, its last `more` left as they are."""
+        """The generated function `constants(p, c)` and the size `n_constants` of c, its last `more` left alone."""
         block = Block(None)
         names = block.evaluate(list(self.table))
         lines = [f"    {local(symbol)} = p[{i}]" for i, symbol in enumerate(self.parameters)]
