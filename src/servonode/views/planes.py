@@ -232,7 +232,7 @@ def _seen(paths: Mapping[str, Array], low: Array, high: Array) -> dict[str, Arra
 def listed(places: Sequence[int], names: Sequence[str]) -> str:
     """The names at these places with commas between them, but three and more that follow each other as "3–7"."""
     parts = np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
-    shown = [[names[i] for i in part] for part in parts]
+    shown: list[list[str]] = [[str(names[i]) for i in part] for part in parts]
     return ", ".join(f"{each[0]}–{each[-1]}" if len(each) >= MANY else ", ".join(each) for each in shown)
 
 
