@@ -27,6 +27,7 @@ from tests.helpers.runs import Runs, private_runs  # noqa: E402
 
 # runs inherit what their parent ignores, as under nohup or in the background of a script
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 Array = Any

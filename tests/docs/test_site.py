@@ -70,7 +70,7 @@ def test_pages_fetch_nothing_from_a_network(site: Site) -> None:
 def test_links_into_the_repository_lead_to_files_that_are_there(site: Site) -> None:
     address = re.compile(r"https://github\.com/servonode/servonode/(?:blob|tree)/main/([^#?]+)")
     linked = {found[1] for page in site.pages.values() for link in page.links if (found := address.match(link))}
-    assert "launch/trailer_pursuit.toml" in linked
+    assert "src/servonode/launch/trailer_pursuit.toml" in linked
     assert [each for each in sorted(linked) if not (ROOT / each).exists()] == []
 
 

@@ -254,9 +254,11 @@ def assert_complete(columns: dict[str, Any], until: float, answered: float | Non
     k = np.round(columns["t"] * 1000).astype(int)
     np.testing.assert_array_equal(k, np.arange(len(k)))
     assert columns["t"][-1] >= until - COST_S
-    assert np.isfinite(columns["residual_heading"][columns["t"] >= until - 2 * COST_S]).all()
-    newest = np.flatnonzero(np.diff(columns["residual_heading"]) != 0)[-1]
-    assert columns["t"][newest] >= (until if answered is None else answered) - COST_S
+    known = np.isfinite(columns["residual_heading"])  # without a controller there is none
+    lived = until if answered is None else answered
+    assert known[(columns["t"] >= lived - 2 * COST_S) & (columns["t"] <= lived - COST_S)].all()
+    newest = np.flatnonzero(np.diff(columns["residual_heading"][known]) != 0)[-1]
+    assert columns["t"][known][newest] >= lived - COST_S
 
 
 def recover(spool: Path, out: Path) -> str:

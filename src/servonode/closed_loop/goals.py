@@ -14,7 +14,7 @@ from servonode.mechanics.description import ProgramDescription
 JUDGED = 501  # instants at which the size of a derivative is looked at
 AT_REST = 1e-6  # share of its size below which a derivative is rounding
 _OF_POINTS = ("points", "samples", "column", "degree", "ends", "stops")
-_OF_TOPICS = ("address", "field", "bandwidth", "start", "timeout")
+_OF_TOPICS = ("address", "field", "bandwidth", "start", "timeout", "on_loss")
 
 
 def stated_goals(launch: LaunchFile, description: ProgramDescription) -> dict[str, Stated]:

@@ -389,6 +389,9 @@ class Estimator(Section, frozen=True):
     ] = {}
 
 
+OnLoss = Literal["fault", "hold", "start"]
+
+
 class Goal(Section, frozen=True):
     """[target.NAME]: a goal through points, or one received over a topic, instead of an expression of t."""
 
@@ -425,8 +428,15 @@ class Goal(Section, frozen=True):
     ] = None
     start: Annotated[float, key("the value until the first message comes", "unit of the target")] = 0.0
     timeout: Annotated[
-        Seconds, key("the longest wait for the next message; after it the run ends", "s (wall clock)")
+        Seconds, key("the longest wait for the next message; after it the goal is lost", "s (wall clock)")
     ] = 1.0
+    on_loss: Annotated[
+        OnLoss,
+        key(
+            "what a lost goal does: fault ends its commands, hold keeps the last value, start goes back to `start`; "
+            "with hold and start the next message is followed again"
+        ),
+    ] = "fault"
 
 
 class Sections(Section, frozen=True):

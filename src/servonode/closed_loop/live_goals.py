@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from servonode.bus.link import check_address
 from servonode.closed_loop.launch_file import LaunchError
-from servonode.closed_loop.launch_keys import Goal, LaunchFile
+from servonode.closed_loop.launch_keys import Goal, LaunchFile, OnLoss
 from servonode.controllers.engine.follow_filter import FilterDesign
 from servonode.mechanics.description import ProgramDescription
 
@@ -20,6 +20,7 @@ class LiveGoal:
     design: FilterDesign
     start: float
     timeout: float
+    on_loss: OnLoss
     entries: slice
 
     @property
@@ -27,7 +28,13 @@ class LiveGoal:
         """What the filter does to it."""
         text = f"{self.name} comes from {self.address} through {self.design.lags} lags of {self.design.bandwidth:g} "
         text += f"rad/s: it follows {self.design.delay:.3g} s late; before the first message, and in a check, it is "
-        return f"{text}{self.start:g}"
+        return f"{text}{self.start:g}; without a message for {self.timeout:g} s {self.lost_text}"
+
+    @property
+    def lost_text(self) -> str:
+        """What it does when its messages stop."""
+        then = {"fault": "its commands end", "hold": "it keeps its last value", "start": f"it goes back to {self.start:g}"}
+        return then[self.on_loss]
 
 
 def live_goals(launch: LaunchFile, description: ProgramDescription) -> tuple[LiveGoal, ...]:
@@ -66,4 +73,4 @@ def _live(launch: LaunchFile, name: str, goal: Goal, order: int, i: int) -> Live
     entries = slice(i * (order + 1), (i + 1) * (order + 1))
     design = FilterDesign(order, goal.bandwidth)
     topic, field = goal.topic or "", goal.field or name
-    return LiveGoal(name, goal.address, topic, field, design, goal.start, goal.timeout, entries)
+    return LiveGoal(name, goal.address, topic, field, design, goal.start, goal.timeout, goal.on_loss, entries)

@@ -34,15 +34,29 @@ class _Followed:
         self.filter = FollowFilter(goal.design, goal.start)
         self.newest = goal.start
         self.came_ns = 0  # time of the newest sample; 0: none has come yet
+        self.lost = False  # whether its samples have stopped
 
     def look(self, now: int) -> None:
         value = self.samples.newest()
         if value is not None:
-            self.newest, self.came_ns = value, now
+            self.newest, self.came_ns, self.lost = value, now, False
 
-    def silent_s(self, now: int) -> float:
-        """The time since the newest sample [s]; 0 before the first."""
-        return (now - self.came_ns) / 1e9 if self.came_ns else 0.0
+    def is_late(self, now: int) -> bool:
+        """Whether no sample has come for longer than the timeout; never before the first."""
+        return self.came_ns > 0 and (now - self.came_ns) / 1e9 > self.goal.timeout
+
+    def lose(self) -> None:
+        """Its samples have stopped: hold the newest, or go back to the start."""
+        self.lost = True
+        if self.goal.on_loss == "start":
+            self.newest = self.goal.start
+
+    @property
+    def text(self) -> str:
+        """What it has lost, and what it does now."""
+        goal, refused = self.goal, listed(self.samples.counts)
+        text = f"no sample of {goal.name} has come from {goal.address} for {goal.timeout:g} s{refused}"
+        return text if goal.on_loss == "fault" else f"{text}: {goal.lost_text}"
 
 
 class LiveTargetNode(EventNode):
@@ -77,10 +91,13 @@ class LiveTargetNode(EventNode):
         return POLL_S
 
     def _on_state(self, state: State) -> None:
+        anew = state.run != self.outbox.run
+        if anew and not any(each.lost for each in self.followed):
+            self.failed = None  # armed again, and its publishers are back
         if not state.control or self.failed:
             return
         k = goal_step(state)
-        if state.run != self.outbox.run:
+        if anew:
             self.outbox.run, self._k = state.run, k
             for each in self.followed:
                 each.filter = FollowFilter(each.goal.design, each.goal.start)
@@ -107,12 +124,19 @@ class LiveTargetNode(EventNode):
         self.outbox.send_all(Target, goals)
 
     def _watch(self, now: int) -> None:
-        """End the run if the samples of a goal stop: then no commands come, and the plant becomes safe."""
-        late = next((each for each in self.followed if each.silent_s(now) > each.goal.timeout), None)
-        if late is not None and self.active and self.failed is None:
-            goal, refused = late.goal, listed(late.samples.counts)
-            text = f"no sample of {goal.name} has come from {goal.address} for {goal.timeout:g} s{refused}"
-            self._end(self._k, text)
+        """Where the samples of a goal stop, do what its `on_loss` says; without goals the plant becomes safe."""
+        for each in self.followed:
+            if self.active and not each.lost and each.is_late(now):
+                each.lose()
+                self.counts[f"lost_{each.goal.name}"] += 1
+                if each.goal.on_loss != "fault":
+                    self.publish_status(max(self._k, 0), self.t)
+                elif self.failed is None:
+                    self._end(self._k, each.text)
+
+    def standing(self) -> dict[str, Any]:
+        stands = super().standing()
+        return stands | {"text": stands["text"] or "; ".join(each.text for each in self.followed if each.lost)}
 
     def _end(self, k: int, text: str) -> None:
         self.fail("target", f"{text}; check its publisher, or give the goal another way", self.t)
