@@ -79,7 +79,7 @@ class Bench:
         plant = MemoryBus(board, PLANT)
         self.node = LiveTargetNode(closed_loop, MemoryBus(board, TARGET), subscribers(NODES, live=True), self.clock)
         self.states, self.goals = plant.publisher(), plant.subscriber({TARGET: ["target"]})
-        self.seq = 0
+        self.seq, self.run = 0, 1
 
     def clock(self) -> int:
         return self.now
@@ -101,7 +101,7 @@ class Bench:
     def state(self, k: int) -> list[Target]:
         """The goals that the node publishes for a control state."""
         self.seq += 1
-        header = {"run": 1, "mono": 1, "node": PLANT, "src": 2, "seq": self.seq, "control": True}
+        header = {"run": self.run, "mono": 1, "node": PLANT, "src": 2, "seq": self.seq, "control": True}
         state = State(t=k / 1e3, k=k, state={"x": 0.0, "x_dot": 0.0}, input={"F": 0.0}, **header)
         self.states.publish("state", state)
         self.node.work()
@@ -151,6 +151,47 @@ def test_samples_that_stay_away_end_the_run_and_none_at_all_do_not(bench: "Bench
     assert bench.state(20) == []
 
 
+@pytest.mark.parametrize(("on_loss", "kept", "said"), [("hold", 0.6, "it keeps its last value"), ("start", 0.5, "0.5")])
+def test_a_lost_goal_is_named_and_held_or_goes_back_to_its_start_until_samples_come_again(
+    file: str, poses: Any, on_loss: str, kept: float, said: str
+) -> None:
+    lossy = Bench(resolve(read_launch(file, [f"target.goal.on_loss={on_loss}"])), poses)
+    lossy.state(0)
+    lossy.sample(0.6)
+    assert lossy.node.standing()["text"] == ""
+    for k in (10, 1000, 2000):
+        lossy.now += 10**9
+        lossy.node.work()
+        (goal,) = lossy.state(k)
+    assert goal.target["goal"] == pytest.approx(kept, abs=1e-6)
+    stands = lossy.node.standing()
+    assert (stands["lifecycle"], stands["counts"]["lost_goal"]) == ("active", 1)
+    assert stands["text"].startswith("no sample of goal has come from ipc://")
+    assert stands["text"].endswith(said)
+    lossy.sample(0.8)
+    (goal,) = lossy.state(3000)
+    assert goal.target["goal"] == pytest.approx(0.8, abs=1e-6)
+    assert lossy.node.standing()["text"] == ""
+    for each in lossy.node.followed:
+        each.samples.close()
+
+
+def test_a_goal_that_ended_its_commands_is_followed_in_a_new_run_once_samples_come_again(bench: "Bench") -> None:
+    bench.state(0)
+    bench.sample(0.6)
+    bench.now += 10**9
+    bench.node.work()
+    assert bench.node.failed is not None
+    bench.run = 2
+    assert bench.state(0) == []
+    bench.run = 1
+    bench.sample(0.7)
+    assert bench.state(10) == []  # not in the run that has seen it fail
+    bench.run = 3
+    assert len(bench.state(0)) == 1
+    assert bench.node.failed is None
+
+
 def test_samples_that_are_refused_are_counted_in_the_fault(bench: "Bench") -> None:
     assert len(bench.state(0)) == 1
     bench.sample(0.6)
@@ -194,6 +235,7 @@ def test_what_is_no_number_is_counted_and_left_out(payload: bytes, reason: str) 
 @pytest.mark.parametrize(("setting", "said"), [
     ("run.mode=lockstep", "[target.goal] topic: is followed in real time only; set run.mode"),
     ("target.goal.address=tcp://10.0.0.1:9000", "[target.goal] address: 'tcp://10.0.0.1:9000' may be reached"),
+    ("target.goal.on_loss=wait", '--set target.goal.on_loss: "wait" is unknown; choose fault, hold or start'),
     ("target.goal.bandwidth=1000", "[target.goal] bandwidth: 1000 rad/s lets the steps between two control instants"),
     ("target.goal.points=[[0, 1], [1, 2]]", "[target.goal] points: does not go with a topic, or leave it out"),
     ('target.goal={topic = "pose"}', "[target.goal] address: missing; give the address"),
@@ -210,8 +252,8 @@ def test_a_check_says_how_late_the_filter_is_and_a_simulation_has_no_topic(file:
     report = servonode.check(file)
     (remark,) = (each.text for each in report.findings if each.subject == "goal")
     assert (
-        "through 5 lags of 25 rad/s: it follows 0.2 s late; before the first message, and in a check, it is 0.5"
-        in remark
+        "through 5 lags of 25 rad/s: it follows 0.2 s late; before the first message, and in a check, it is 0.5; "
+        "without a message for 0.3 s its commands end" in remark
     )
     with pytest.raises(LaunchError, match=r"for a simulation give it another way, as --set target\.goal="):
         servonode.simulate(file)

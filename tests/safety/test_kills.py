@@ -9,16 +9,15 @@ SERVONODE_KILLS=500 (else 40) the last test makes so many for each kind of machi
 import random
 import signal
 import statistics
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Self
 
 import pytest
 
 from servonode.bus.topology import CONTROLLER, LAUNCHER, PLANT, TARGET
+from tests.helpers.host import HostWatch
 from tests.helpers.runs import (
     MANY,
     OFTEN,
@@ -48,34 +47,6 @@ SETTINGS = (
     OFTEN,
     "supervision.backoff=0",
 )
-
-
-class HostWatch:
-    """Sees when this computer does not run a process that wants to run: a thread that naps for a millisecond."""
-
-    def __init__(self) -> None:
-        self._late: list[tuple[int, int]] = []  # when it woke [monotonic ns], and how late [ns]
-        self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._nap, daemon=True)
-
-    def _nap(self) -> None:
-        due = time.monotonic_ns() + 10**6
-        while not self._ends.wait(max(due - time.monotonic_ns(), 0) / 1e9):
-            now = time.monotonic_ns()
-            self._late.append((now, now - due))
-            due = now + 10**6
-
-    def worst(self, begin: int, end: int) -> float:
-        """The largest lateness [s] between two times [monotonic ns]."""
-        return max((late for at, late in self._late if begin <= at <= end), default=0) / 1e9
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ends.set()
-        self._thread.join()
 
 
 @dataclass

@@ -140,7 +140,8 @@ def _judge_energy(run: Run, found: Examination, times: Sequence[int]) -> None:
     if run.energy_error > max(STEP_ERROR * scale, NO_ENERGY):
         text = f"the energy check is off by {run.energy_error:.2g} J of {scale:.3g} J turned over: "
         if run.closed_loop.driver.motion is not None:
-            found.add("warn", "contact", f"{text}contacts take it, which slip; give more friction, or a gentler goal")
+            text += "an engine's contacts take it where they slip: give more friction, or a gentler goal; where the "
+            found.add("warn", "contact", f"{text}machine has no contacts, shorten the step")
             return
         text += f"the step of {run.closed_loop.launch.step_ns / 1e9:g} s is too long for this motion; "
         found.add("warn", "step", text + (stiff or "shorten it"))

@@ -33,7 +33,11 @@ class LiveGoal:
     @property
     def lost_text(self) -> str:
         """What it does when its messages stop."""
-        then = {"fault": "its commands end", "hold": "it keeps its last value", "start": f"it goes back to {self.start:g}"}
+        then = {
+            "fault": "its commands end",
+            "hold": "it keeps its last value",
+            "start": f"it goes back to {self.start:g}",
+        }
         return then[self.on_loss]
 
 

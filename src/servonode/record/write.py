@@ -145,11 +145,12 @@ def _write(run: SpooledRun, stream: io.BufferedWriter, ending: dict[str, Any]) -
 def described(about: dict[str, Any]) -> dict[str, str]:
     """What a bag's metadata says of its run; all values are texts."""
     table, made_by = about["launch"]["table"], about["made_by"]
+    controller = table.get("controller", {})
     return {
         "format": str(FORMAT),
         "run": about["run"],
         "machine": table["plant"]["machine"],
-        "program": table.get("controller", {}).get("program", ""),
+        "program": controller.get("program") or ("residuals" if controller.get("residuals") else ""),
         "mode": table["run"]["mode"],
         "seed": str(table["run"]["seed"]),
         "every": str(about["every"]),

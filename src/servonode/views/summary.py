@@ -89,6 +89,8 @@ def _kept_time(run: Run, times: bool) -> list[Row]:
         rows.append(("machine clamped", text))
     if counts.get("late_commands"):
         rows.append(("late", f"{counts['late_commands']} commands, which acted after their instant"))
+    lost = [text for counts in stats.get("node_counts", {}).values() for text in _lost(counts)]
+    rows += [("lost goals", ", ".join(lost))] if lost else []
     if stats.get("extra"):
         rows.append(("the machine's own", ", ".join(f"{name} {value:.4g}" for name, value in stats["extra"].items())))
     if stats.get("restarts"):
@@ -97,6 +99,7 @@ def _kept_time(run: Run, times: bool) -> list[Row]:
     return rows + ([("dropped", "; ".join(dropped))] if dropped else [])
 
 
+LOST = "lost_"  # a count of a target node's, before the goal's name
 DROPS = ("refused_", "dropped_", "skipped_", "samples_")
 
 
@@ -104,6 +107,11 @@ def _dropped(node: str, counts: Mapping[str, int]) -> str:
     """The messages a node did not use, by reason; empty where it used all."""
     drops = [f"{word.removeprefix('refused_')} {n}" for word, n in counts.items() if n and word.startswith(DROPS)]
     return f"{node}: {', '.join(drops)}".replace("_", " ") if drops else ""
+
+
+def _lost(counts: Mapping[str, int]) -> list[str]:
+    """How often the messages of each goal have stopped."""
+    return [f"{word.removeprefix(LOST)} {n}x" for word, n in counts.items() if n and word.startswith(LOST)]
 
 
 def _energy(run: Run) -> str:

@@ -88,6 +88,9 @@ def _expression(name: str, text: str | float, known: Mapping[str, Any]) -> Any:
         raise ResidualError(name, str(error)) from error
 
 
+ANGLES = ("wrap", "atan2")  # functions whose values are angles
+
+
 def _unit(expression: Any, model: Any) -> str:
     """The unit of a residual: that of a state or rate that is one of its terms, else that of the first with one."""
     import sympy
@@ -101,6 +104,8 @@ def _unit(expression: Any, model: Any) -> str:
     alone = next((units[term] for term in terms if term in units), None)
     if alone is not None:
         return str(alone)
+    if any(type(term).__name__ in ANGLES for term in terms):
+        return "rad"
     dimensions = Dimensions(known_dimensions(model)[0])
     found = (dimensions.of("", term) for term in terms)
     return next((unit_text(each) for each in found if each is not None), "1")
