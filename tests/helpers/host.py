@@ -1,0 +1,53 @@
+"""How late this computer runs a process that wants to run: what a reaction may cost beyond servonode's own time."""
+
+import threading
+import time
+from collections import deque
+from functools import cache
+from typing import Self
+
+KEPT = 100_000  # naps that are remembered
+
+
+class HostWatch:
+    """Sees when this computer does not run a process that wants to run: a thread that naps for a millisecond."""
+
+    def __init__(self) -> None:
+        self._late: deque[tuple[int, int]] = deque(maxlen=KEPT)  # when it woke [monotonic ns], and how late [ns]
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._nap, daemon=True)
+
+    def _nap(self) -> None:
+        due = time.monotonic_ns() + 10**6
+        while not self._ends.wait(max(due - time.monotonic_ns(), 0) / 1e9):
+            now = time.monotonic_ns()
+            self._late.append((now, now - due))
+            due = now + 10**6
+
+    def worst(self, begin: int, end: int) -> float:
+        """The largest lateness [s] between two times [monotonic ns]."""
+        return max((late for at, late in list(self._late) if begin <= at <= end), default=0) / 1e9
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ends.set()
+        self._thread.join()
+
+
+@cache
+def _host() -> HostWatch:
+    """The watch of this process, which goes on until its end."""
+    return HostWatch().__enter__()
+
+
+def watch_host() -> None:
+    """Begin to watch, if nobody does yet."""
+    _host()
+
+
+def host_s(begin: int, end: int) -> float:
+    """The longest time [s] for which this computer kept a ready process waiting between two times [monotonic ns]."""
+    return _host().worst(begin, end)
