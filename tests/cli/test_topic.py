@@ -161,7 +161,7 @@ def test_topics_and_nodes_of_a_run_are_shown_in_the_words_of_ros2(runs: Runs) ->
     assert re.fullmatch(r"\d+\.\d\d KB/s from 100 messages\n", average)
     assert re.fullmatch(r"\tMessage size mean: \d+ B min: \d+ B max: \d+ B\n", spread)
     average, spread = delay
-    assert 0.0 < float(average.removeprefix("average delay: ")) < 1.0
+    assert 0.0 < float(average.removeprefix("average delay: ")) < END_S  # of a busy computer
     assert spread.endswith(" window: 50\n")
     average, _ = slow
     assert float(average.rpartition(" ")[2]) == pytest.approx(5.0, rel=0.2)

@@ -91,6 +91,13 @@ class PlotJuggler:
             self._socket.setsockopt(zmq.SUBSCRIBE, word.encode())
         self._socket.connect(address)
 
+    def hears(self, topic: str, within_s: float) -> bool:
+        """Whether a message of the topic comes within so long; what comes is taken."""
+        end = time.monotonic() + within_s
+        while time.monotonic() < end and not any(frames[0].decode() == topic for frames in self.frames):
+            self.receive_for(0.1)
+        return time.monotonic() < end
+
     def receive_for(self, seconds: float) -> None:
         """Take what comes for so long."""
         end = time.monotonic() + seconds

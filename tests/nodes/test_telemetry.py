@@ -22,7 +22,7 @@ from servonode.cli.telemetry import AddressTaken, bound, telemetry_beside
 from servonode.nodes.helper_process import ProcessBeside
 from tests.helpers.plotjuggler import PlotJuggler, Refused, frames_of, parsed, words_of
 from tests.helpers.ports import free_port
-from tests.helpers.runs import END_S, RESTARTED, Process, Runs, eventually, operator, state_of
+from tests.helpers.runs import END_S, RESTARTED, START_S, Process, Runs, eventually, operator, state_of
 
 FORGIVING = ("run.speed=1", "run.duration=600", "plant.safety.command_timeout_floor=5")  # a busy host is not tested
 LISTEN_S = 1.5
@@ -96,6 +96,8 @@ def test_plotjuggler_reads_a_run_topic_by_topic(runs: Runs, address: str) -> Non
     run.wait_open()
     assert run.registry()["telemetry"] == address
     with PlotJuggler(address) as viewer, PlotJuggler(address, "controller, target/target", version=4) as chosen:
+        assert viewer.hears("plant/status", START_S)
+        assert chosen.hears("controller/status", START_S)
         viewer.receive_for(LISTEN_S)
         chosen.receive_for(0.2)
         assert first_line(code_on_the_page(address)).startswith("plant/state ")
@@ -258,7 +260,7 @@ def test_it_reads_what_somebody_wants_and_nothing_before_the_nodes_were_started_
             viewer.receive_for(0.5)
             assert publisher.subscriptions_seen() == 0  # the nodes count their subscribers first
             folder.register([PLANT], own() | {"open": True})
-            assert eventually(lambda: publisher.subscriptions_seen() == 2)
+            assert eventually(lambda: publisher.subscriptions_seen() == 2, START_S)
             assert set(publisher.subscriptions) == {"state", "status"}  # and never applied, which costs the loop
             publisher.publish("status", status(7))
             viewer.receive_for(0.5)

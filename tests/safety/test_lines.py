@@ -61,7 +61,7 @@ def started(driver: OnLine, runs: Runs, folder: Path) -> tuple[Stage, Any, Truth
     truth = folder / "truth.csv"
     driver.words = ("--truth", str(truth))
     stage = Stage(driver, runs)
-    return stage, stage.start(WAITS), Truth(truth)
+    return stage, stage.start(WAITS, "run.duration=3600"), Truth(truth)
 
 
 @pytest.mark.parametrize("driver", [LINES[1]], ids=[IDS[1]], indirect=True)
@@ -69,7 +69,7 @@ def test_an_emergency_stop_brakes_over_a_slow_line_and_sends_no_more_than_before
     driver: OnLine, runs: Runs, tmp_path: Path
 ) -> None:
     stage, run, truth = started(driver, runs, tmp_path)
-    assert eventually(lambda: truth.speed() > FAST, 30.0)
+    assert eventually(lambda: moves(run, truth), 60.0), run.ask("status")
     operator("estop", run.name)
     time.sleep(0.5)
     before, begun = driver.line.traffic(), time.monotonic()
@@ -82,8 +82,7 @@ def test_an_emergency_stop_brakes_over_a_slow_line_and_sends_no_more_than_before
     assert rates[0] <= 60 * 100 * 1.1  # one frame of inputs a control period of 10 ms
     assert rates[1] <= 90 * 100 * 1.1  # one frame of the state
     run.ask("reset_estop")
-    assert eventually(run.armed_again), run.ask("status")
-    assert eventually(lambda: truth.speed() > FAST, 30.0)
+    assert eventually(lambda: moves(run, truth), 60.0), run.ask("status")
     stage.close()
 
 
@@ -109,6 +108,7 @@ def test_whatever_stops_the_robot_it_comes_to_rest_and_stays_there(driver: OnLin
         slow, speed = is_slow_and_stays(truth)
         largest[manner] = max(largest[manner], speed)
         assert slow, (manner, speed)
+        assert run.popen.poll() is None, run.stderr
         if manner == "cable":
             driver.line.plug()
         if manner == "estop":

@@ -483,10 +483,10 @@ class TestOnADisplay:
     ) -> None:
         monkeypatch.setenv("DISPLAY", display)
         at_once = end in (signal.SIGKILL, signal.SIGSTOP)  # a window that is being built answers other signals later
-        run = Running(tmp_path, runtime, "--plot", duration=3.0 if at_once else 10.0)
+        run = Running(tmp_path, runtime, "--plot", duration=6.0 if at_once else 10.0)
         pid = self.its_window(run)
         run.wait_until_it_moves()
-        time.sleep(1.0)
+        time.sleep(0.5)
         os.kill(pid, end)
         if end != signal.SIGSTOP:
             assert self.gone(pid)
