@@ -119,7 +119,8 @@ def test_a_run_with_a_page_prints_its_link_and_ends_as_ever(runs: Runs) -> None:
     link, pid = page_of(run)
     with link.feed() as feed:
         assert eventually(lambda: told(feed).get("status", {}).get("standing") == "active", START_S), told(feed)
-        run.stop()
+        run.popen.send_signal(signal.SIGINT)
+        assert run.popen.wait(START_S) == 130, run.stderr
         assert "[page] http://127.0.0.1" in run.stderr
         assert eventually(lambda: told(feed).get("status", {}).get("standing") in ("finished", "ended"))
         assert state_of(pid)  # as long as a browser looks at it
