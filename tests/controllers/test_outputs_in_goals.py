@@ -12,6 +12,7 @@ from servonode.controllers.engine.servo import derive_servo
 from servonode.errors import ServonodeError
 from servonode.mechanics import Model, ModelError, coordinate, input_, output, parameter
 from servonode.mechanics.derive import derive
+from tests.helpers.refusals import refusal
 
 MASS, STIFF = 2.0, 300.0
 
@@ -59,25 +60,24 @@ def test_a_goal_on_an_output_is_followed() -> None:
     assert run.state["x"][-1] == pytest.approx(np.sqrt(1 / STIFF), abs=2e-3)
 
 
-def refusal(expression: Any) -> str:
+def refused(expression: Any) -> str:
     equations = derive(buffer())
-    with pytest.raises(ModelError) as caught:
-        derive_servo(equations, Program("try", "", (residual("at", expression(equations.model), ""),)))
-    return str(caught.value)
+    stated = Program("try", "", (residual("at", expression(equations.model), ""),))
+    return refusal(ModelError, derive_servo, equations, stated)
 
 
 def test_what_the_inputs_change_at_once_is_refused_with_the_remedy() -> None:
-    text = refusal(lambda machine: machine["feeling"] - 1)
+    text = refused(lambda machine: machine["feeling"] - 1)
     assert "residual at: it contains the input F, which the inputs change at once" in text
     assert "use only states, rates, parameters and time" in text
-    assert "contains the acceleration x_ddot" in refusal(lambda machine: machine["haste"])
+    assert "contains the acceleration x_ddot" in refused(lambda machine: machine["haste"])
     with pytest.raises(ServonodeError, match=r"residuals.at: it contains the input F") as caught:
         servonode.load(stated({"residuals": {"at": "feeling - 1"}}))
     assert "\n" not in str(caught.value)
 
 
 def test_a_law_refuses_the_derivative_of_a_kink() -> None:
-    text = refusal(lambda machine: machine["kinked"] - 1)
+    text = refused(lambda machine: machine["kinked"] - 1)
     assert "residual at: its derivative, which the law needs, jumps where" in text
     assert "take a smooth form" in text
 

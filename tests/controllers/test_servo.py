@@ -20,6 +20,7 @@ from servonode.mechanics.derive import derive
 from servonode.mechanics.equations import Equations
 from servonode.mechanics.machine import Machine
 from servonode.plants import machine_key, model_factory
+from tests.helpers.refusals import refusal
 
 HERE = Path(__file__)
 FIRST = np.array([-1, 9, -45, 0, 45, -9, 1]) / 60  # central differences of order 6
@@ -272,45 +273,43 @@ def cart(small: ModuleType) -> Equations:
     return derive(small.cart_pole())
 
 
-def refusal(cart: Equations, *rows: Any, **others: Any) -> str:
-    with pytest.raises(ModelError) as caught:
-        law_source(derive_servo(cart, Program("try", "", rows, **others)))
-    return str(caught.value)
+def refused(cart: Equations, *rows: Any, **others: Any) -> str:
+    return refusal(ModelError, lambda: law_source(derive_servo(cart, Program("try", "", rows, **others))))
 
 
 def test_an_unknown_symbol_is_refused_with_the_known_ones(cart: Equations) -> None:
-    text = refusal(cart, residual("place", cart.model["x"] - sympy.Symbol("goal"), ""))
+    text = refused(cart, residual("place", cart.model["x"] - sympy.Symbol("goal"), ""))
     assert "program try, residual place: 'goal' is neither a state or parameter of machine cart_pole nor of" in text
     assert "known are L, M, g, m, t, theta, v, w, x" in text
 
 
 def test_too_many_residuals_are_refused_with_the_inputs(cart: Equations) -> None:
     rows = [residual(name, cart.model[name], "") for name in ("x", "theta")]
-    text = refusal(cart, *rows)
+    text = refused(cart, *rows)
     assert "program try has 2 servo-constraints for the 1 inputs of cart_pole (F)" in text
     assert "give as many residuals as inputs" in text
 
 
 def test_too_few_residuals_are_refused(cart: Equations) -> None:
-    assert "has 0 servo-constraints for the 1 inputs" in refusal(cart)
+    assert "has 0 servo-constraints for the 1 inputs" in refused(cart)
 
 
 def test_a_residual_that_nothing_moves_is_refused_with_the_mend(cart: Equations) -> None:
     goal = target("goal", "")
-    text = refusal(cart, residual("place", goal - cart.model["L"], ""), targets=(goal,))
+    text = refused(cart, residual("place", goal - cart.model["L"], ""), targets=(goal,))
     assert "residual place: no velocity of cart_pole moves it" in text
     assert "contains a coordinate or a velocity" in text
 
 
 def test_a_residual_that_needs_a_ninth_target_derivative_is_refused(cart: Equations) -> None:
     goal = target("goal", "")
-    text = refusal(cart, residual("speed", cart.model["v"] - goal.derivative(8), ""), targets=(goal,))
+    text = refused(cart, residual("speed", cart.model["v"] - goal.derivative(8), ""), targets=(goal,))
     assert "program try needs derivative 9 of a target or signal, which has at most 8" in text
     assert "define the residual with fewer rates" in text
 
 
 def test_a_residual_with_a_kink_is_refused_with_the_mend(cart: Equations) -> None:
-    text = refusal(cart, residual("place", sympy.sign(cart.model["x"]) * cart.model["x"] ** 2, ""))
+    text = refused(cart, residual("place", sympy.sign(cart.model["x"]) * cart.model["x"] ** 2, ""))
     assert "cannot be compiled (a derivative that does not exist" in text
     assert "a smooth form" in text
 
@@ -326,7 +325,7 @@ CLASHES = {
 def test_a_program_name_that_the_machine_has_too_is_refused(cart: Equations, kind: str) -> None:
     others = CLASHES[kind]()
     ((symbol,),) = others.values()
-    assert symbol.name in refusal(cart, residual("place", cart.model["x"] - symbol, ""), **others)
+    assert symbol.name in refused(cart, residual("place", cart.model["x"] - symbol, ""), **others)
 
 
 def test_a_residual_equal_to_a_passive_row_is_refused_as_fixed_by_the_constraints() -> None:

@@ -13,6 +13,7 @@ from servonode.controllers.engine.servo import derive_servo
 from servonode.mechanics import Model, ModelError, coordinate, input_, output, parameter, time
 from servonode.mechanics.derive import derive
 from servonode.views.panels import panels_of
+from tests.helpers.refusals import refusal
 
 
 def cart() -> Model:
@@ -61,19 +62,18 @@ def test_a_watch_is_in_frames_panels_and_json(run: Any) -> None:
     assert [list(each.columns) for each in panels][-2:] == [["wanted"], ["left"]]
 
 
-def refusal(*watches: Any) -> str:
+def refused(*watches: Any) -> str:
     model = cart()
-    with pytest.raises(ModelError) as caught:
-        derive_servo(derive(model), Program("try", "", (residual("at", model["x"], ""),), watches=watches))
-    return str(caught.value)
+    stated = Program("try", "", (residual("at", model["x"], ""),), watches=watches)
+    return refusal(ModelError, derive_servo, derive(model), stated)
 
 
 def test_a_watch_that_cannot_be_is_refused_with_the_remedy() -> None:
     model = cart()
     for name in ("x", "twice", "energy"):
-        assert f"the name of the watch '{name}' is used already; rename it" in refusal(watch(name, "", model["x"]))
-    assert "'F' is neither a state or parameter" in refusal(watch("w", "", model["F"]))
+        assert f"the name of the watch '{name}' is used already; rename it" in refused(watch(name, "", model["x"]))
+    assert "'F' is neither a state or parameter" in refused(watch("w", "", model["F"]))
     twice = watch("w", "", model["x"])
-    assert "the watch 'w' is used already" in refusal(twice, twice)
+    assert "the watch 'w' is used already" in refused(twice, twice)
     with pytest.raises(ModelError, match=r"was not made by watch\(...\)"):
         Program("try", "", (residual("at", model["x"], ""),), watches=(model["x"],))
