@@ -86,13 +86,6 @@ def test_a_fault_is_named() -> None:
     assert [each["fault"] is None for each in found] == [True, False]
 
 
-def test_a_comparison_is_a_page_where_its_file_says_so() -> None:
-    result = compare("trailer_pursuit", "trailer_line", "--out", "a.html", "--panel", "X,Y", *SHORT)
-    assert result.exit_code == 0
-    assert Path("a.html").read_text().startswith("<!doctype html>")
-    assert "picture           a.html" in result.stdout
-
-
 def test_a_picture_that_cannot_be_made_leaves_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("servonode.views.comparison.comparison_figure", lambda *_: 1 / 0)
     result = compare("trailer_pursuit", "trailer_line", "--json", *SHORT)
@@ -106,8 +99,9 @@ REFUSALS = {
     "nine": (("trailer_pursuit",) * 9, "9 sources are given"),
     "ending": (
         ("trailer_pursuit", "trailer_line", "--out", "a.gif"),
-        "a.gif: unknown ending of a report; choose .png,",
+        "a.gif: unknown ending of a picture; choose .png,",
     ),
+    "page": (("trailer_pursuit", "trailer_line", "--out", "a.html"), "a.html: unknown ending of a picture"),
     "folder": (("trailer_pursuit", "trailer_line", "--out", "no/a.png"), "the folder no does not exist"),
     "missing": (("trailer_persuit", "trailer_line"), "did you mean trailer_pursuit"),
     "no_csv": (("trailer_pursuit", "a.csv", *SHORT), "a.csv: cannot be read (No such file"),

@@ -58,7 +58,7 @@ MADE = {  # the files that a page's commands leave, beside those that it shows
         "pursuit.mcap", "trailer_reverse.mcap", "pursuit.html", "pursuit.npz", "states.csv", "compare.png", "hitch.png",
     ),
     "reports": (
-        "pursuit.html", "pursuit.png", "trailer_pursuit_lockstep.png", "compare.png", "distance.html", "measured.csv",
+        "pursuit.html", "pursuit.png", "trailer_pursuit_lockstep.png", "compare.png", "distance.pdf", "measured.csv",
     ),
     "teaching": (
         "coast.png", "equations.pdf", "straight.png", "jackknife.html", "reverse.html", "crane.png", "result.json",

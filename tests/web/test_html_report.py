@@ -17,12 +17,10 @@ from servonode.closed_loop.launch_file import launch_of_table, packaged, read_la
 from servonode.closed_loop.launch_text import launch_text
 from servonode.record.run import Run
 from servonode.views import limits
-from servonode.views.comparison import compared_panels
 from servonode.views.palette import INK, SOURCES
 from servonode.views.panels import panels_of
 from servonode.web.colours import SEEN, colours_css, lighter, luminance
 from servonode.web.embedded import escaped, json_text
-from servonode.web.html_comparison import html_comparison
 from servonode.web.html_report import PIECES, columns_of, html_report
 from servonode.web.recorded_scene import INSTANTS, Motion
 from tests.helpers.html_files import HtmlFile, decoded
@@ -225,26 +223,6 @@ def test_the_launch_file_as_resolved_is_toml_that_says_the_same(name: str) -> No
     assert again.run.seed == 7
 
 
-def test_a_comparison_has_the_columns_of_every_source(trailer: Run) -> None:
-    other = servonode.simulate("trailer_pursuit", run__duration=3, controller__settings={"rho0": 1.5})
-    sources = [Compared.of_run(EVIL, trailer), Compared.of_run("b", other)]
-    text = html_comparison(sources, compared_panels(sources), [measures(each, sources) for each in sources])
-    page = valid(text)
-    assert "<img" not in text
-    data = page.data
-    for i, run in enumerate((trailer, other)):
-        np.testing.assert_array_equal(decoded(data["times"][i], "f8"), run.t)
-        np.testing.assert_array_equal(decoded(data["columns"][f"{i}/U1"]), run.input["U1"].astype(np.float32))
-    drawn = data["views"][0]["shapes"]
-    assert set(drawn[0]["sources"]) == {0, 1}
-    path = decoded(data["paths"]["1/x"])
-    instants = decoded(data["instants"], "f8")
-    assert np.isfinite(path[0])
-    assert np.isnan(path[-1])  # it ended earlier
-    assert instants[-1] == 5.0
-    assert [curve["time"] for curve in data["panels"][0]["curves"]] == [0, 1]
-
-
 def test_what_is_zero_is_said_and_not_drawn_and_rounding_is_not_magnified() -> None:
     run = servonode.simulate("trailer_coast", run__duration=1)
     page = valid(html_report(run, "a"))
@@ -262,9 +240,6 @@ def test_the_path_that_is_wanted_stands_in_the_report() -> None:
     (view,) = html_report_views(run)
     (line,) = view["wanted"]
     assert line["name"] == "wanted line"
-    source = Compared.of_run("a", run)
-    data = valid(html_comparison([source, source], compared_panels([source, source]), [])).data
-    assert [each["name"] for each in data["views"][0]["wanted"]] == ["wanted line"]
 
 
 def html_report_views(run: Run) -> list[dict[str, Any]]:
@@ -398,12 +373,9 @@ def test_a_path_begins_where_it_is_known(chromium: Any, tmp_path: Path, trailer:
 
 
 @needs_browser
-@pytest.mark.parametrize("kind", ["zero", "one", "gap", "evil", "bare", "compared", "fault"])
+@pytest.mark.parametrize("kind", ["zero", "one", "gap", "evil", "bare", "fault"])
 def test_every_kind_of_report_runs_in_a_browser(chromium: Any, tmp_path: Path, trailer: Run, kind: str) -> None:
-    if kind == "compared":
-        sources = [Compared.of_run(name, trailer) for name in (EVIL, "b")]
-        text = html_comparison(sources, compared_panels(sources), [measures(each, sources) for each in sources])
-    elif kind in ("zero", "one"):
+    if kind in ("zero", "one"):
         text = html_report(cut(trailer, int(kind == "one")), "a")
     elif kind == "gap":
         state = {name: values.copy() for name, values in trailer.state.items()}
@@ -414,5 +386,5 @@ def test_every_kind_of_report_runs_in_a_browser(chromium: Any, tmp_path: Path, t
     else:
         text = html_report(cart(tmp_path, VIEW if kind == "evil" else ""), EVIL)
     shown(chromium, tmp_path, text)
-    assert chromium.title.startswith(EVIL if kind in ("evil", "bare", "compared") else "a · servonode")
+    assert chromium.title.startswith(EVIL if kind in ("evil", "bare") else "a · servonode")
     assert not chromium.find_elements("css selector", "img")

@@ -131,8 +131,8 @@ def report(
 
     They look like those of run and simulate, and show the recorded data.
     """
-    from servonode.cli.report_formats import check_reports
     from servonode.cli.simulate import delivered, filming
+    from servonode.cli.start_checks import check_reports
     from servonode.record.bag import read_bag
     from servonode.simulation.rows_of_messages import runs_in
 

@@ -26,7 +26,7 @@ OVERRIDE = re.compile(r":(?=[^\W\d][\w.]*=)")  # before KEY=VALUE
         "servonode compare trailer_pursuit trailer_pursuit:controller.gains.lambda=3",
         "servonode compare ball_projected ball_split --panel residual_slip_x --out slip.png",
         "servonode compare before.csv after.csv --json",
-        "servonode compare pursuit.mcap trailer_pursuit --out compare.html",
+        "servonode compare pursuit.mcap trailer_pursuit --out pursuit.pdf",
         "servonode compare measured.csv@my_robot.toml my_robot.toml:plant.parameters.m1=5",
     ),
     exits={
@@ -48,7 +48,7 @@ OVERRIDE = re.compile(r":(?=[^\W\d][\w.]*=)")  # before KEY=VALUE
     type=click.Path(path_type=Path),
     default=Path("compare.png"),
     show_default=True,
-    metavar="FILE.png|.html",
+    metavar="FILE.png",
     help="Where to write the picture.",
 )
 def compare(
@@ -68,15 +68,15 @@ def compare(
     """
     from servonode.analysis.comparison import measures
     from servonode.cli import comparison_text
-    from servonode.cli.report_formats import comparison_writer
-    from servonode.views.comparison import check_sources, compared_panels
+    from servonode.cli.start_checks import check_picture
+    from servonode.views.comparison import check_sources, compared_panels, write_comparison
 
-    write = comparison_writer(out)
+    check_picture(out)
     check_sources(sources)
     taken = [compared(each, overrides, no_code) for each in unmistakable(sources)]
     chosen = compared_panels(taken, panels)
     numbers = [measures(source, taken) for source in taken]
-    failure = _made(lambda: write(taken, chosen, numbers, out))
+    failure = _made(lambda: write_comparison(taken, chosen, out))
     answer = comparison_text.answer(taken, numbers) | {"picture": None if failure else str(out)}
     click.echo(json.dumps(answer) if as_json else comparison_text.text(taken, numbers))
     click.echo(

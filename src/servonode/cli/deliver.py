@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from servonode.cli.console import table
+from servonode.cli.start_checks import PAGES
 from servonode.nodes.collect import Outcome
 from servonode.nodes.recording import Recording
 from servonode.record.run import Run
@@ -147,9 +148,11 @@ def report_output(run: Run, name: str, file: Path) -> Output:
     """A report of a run, by the ending of its file."""
 
     def make() -> str:
-        from servonode.cli.report_formats import report_writer
-
-        report_writer(file)(run, name, file)
+        if file.suffix.lower() in PAGES:
+            from servonode.web.html_report import write_html_report as write
+        else:
+            from servonode.views.report import write_report as write
+        write(run, name, file)
         return str(file)
 
     return Output("report", file, make)

@@ -91,8 +91,7 @@ def run(
     from servonode.bus.topology import LAUNCHER
     from servonode.cli.console import StatusLine
     from servonode.cli.deliver import Signals
-    from servonode.cli.report_formats import check_reports
-    from servonode.cli.start_checks import check_descriptors, check_writable, window_options
+    from servonode.cli.start_checks import check_descriptors, check_reports, check_writable, window_options
     from servonode.cli.telemetry import telemetry_beside
     from servonode.closed_loop.closed_loop import observing
     from servonode.nodes.helper_process import beside

@@ -85,8 +85,7 @@ def simulate(
     panels: tuple[str, ...],
 ) -> None:
     """Simulate FILE in one process, as fast as possible."""
-    from servonode.cli.report_formats import check_reports
-    from servonode.cli.start_checks import check_writable
+    from servonode.cli.start_checks import check_reports, check_writable
     from servonode.record.run import default_every
     from servonode.simulation.simulate import simulate_continuous, simulate_fused, simulate_nodes
 

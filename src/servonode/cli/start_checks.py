@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 LEAST_DESCRIPTORS = 128  # of one process: a plant needs some 40, and some for every listener
 PICTURES = (".png", ".pdf", ".svg", ".jpg")
+PAGES = (".html", ".htm")
 
 
 class StartError(ServonodeError, ValueError):
@@ -67,12 +68,33 @@ def window_options(wanted: bool, panels: tuple[str, ...], window: float | None, 
             raise click.UsageError("--panel, --window and --save belong to the window; give --plot as well")
         return None
     if save is not None:
-        check_writable(save)
-        _check_ending(save)
+        _check_picture_file(save)
     return Options(panels, window, str(save) if save else None)
 
 
-def _check_ending(picture: Path) -> None:
+def check_reports(files: Sequence[Path], closed_loop: "ClosedLoop") -> None:
+    """Refuse reports that cannot be written or drawn."""
+    for file in files:
+        check_writable(file)
+        if file.suffix.lower() in PAGES:
+            continue
+        if file.suffix.lower() not in PICTURES:
+            raise StartError(f"{file}: unknown ending of a report; choose {', '.join((*PICTURES, PAGES[0]))}")
+        check_picture(file)
+    if files:
+        check_views(closed_loop)
+
+
+def check_picture(file: Path) -> None:
+    """Refuse a picture that cannot be written or drawn."""
+    from servonode.views.display import check_backend
+
+    _check_picture_file(file)
+    check_backend()
+
+
+def _check_picture_file(picture: Path) -> None:
+    check_writable(picture)
     if picture.suffix.lower() not in PICTURES:
         raise StartError(f"{picture}: unknown ending of a picture; choose {', '.join(PICTURES)}")
 

@@ -22,7 +22,7 @@ from servonode.views.palette import INK, SOURCES
 from servonode.views.planes import AROUND, DASHED, framed, rounded_ticks
 from servonode.views.scene import Scene
 from servonode.views.sheet import LEFT, PIXELS, PRINT, WIDTH, Cell, Row, figure_of, label_axes
-from servonode.views.symbols import mathtext, plain, titles, unit_text
+from servonode.views.symbols import mathtext, titles, unit_text
 from servonode.views.titles import Head
 from servonode.views.wanted import wanted_paths
 
@@ -36,19 +36,16 @@ MOST = 4  # quantities shown of those that differ
 
 @dataclass(frozen=True)
 class ComparedPanel:
-    """One axis: its label and curves, the names that it shows; in logarithmic ones only sizes.
+    """One axis: its title, the names that it shows and their curves; in logarithmic ones only sizes.
 
-    title: what they are in words, for matplotlib; words: the same in plain characters. floor: the size below which all
-    of it is zero to rounding.
+    floor: the size below which all of it is zero to rounding.
     """
 
-    label: str
+    title: str
     names: tuple[str, ...]
     curves: tuple[Curve, ...]
-    logarithmic: bool = False
-    title: str = ""
-    words: str = ""
-    floor: float = 0.0
+    logarithmic: bool
+    floor: float
 
     @property
     def seen(self) -> bool:
@@ -97,8 +94,6 @@ def _named(text: str, names: Sequence[str]) -> list[str]:
 def _panel(sources: Sequence[Compared], names: Sequence[str]) -> ComparedPanel:
     sized = all(name.startswith(RESIDUAL) for name in names)
     units = ", ".join(dict.fromkeys(unit for name in names if (unit := unit_of(sources, name))))
-    word = names[0].removeprefix(RESIDUAL) if len(names) == 1 else ", ".join(names)
-    label = f"|{word}|" if sized else word
     curves = [
         Curve(
             _title(source, name, names),
@@ -112,14 +107,12 @@ def _panel(sources: Sequence[Compared], names: Sequence[str]) -> ComparedPanel:
         for i, source in enumerate(sources)
         if name in source.columns
     ]
-    title, words = _titles(sources, names, units)
     floor = min(_floor(sources, unit_of(sources, name)) for name in names)
-    label = f"{label} [{units}]" if units else label
-    return ComparedPanel(label, tuple(names), tuple(curves), sized, title, words, floor)
+    return ComparedPanel(_panel_title(sources, names, units), tuple(names), tuple(curves), sized, floor)
 
 
-def _titles(sources: Sequence[Compared], names: Sequence[str], units: str) -> tuple[str, str]:
-    """What a panel shows, in words with symbols and units: for matplotlib, and in plain characters."""
+def _panel_title(sources: Sequence[Compared], names: Sequence[str], units: str) -> str:
+    """What a panel shows, in words with symbols and units."""
     quantities: dict[str, Quantity] = {}
     for source in sources:
         if source.run:
@@ -127,11 +120,11 @@ def _titles(sources: Sequence[Compared], names: Sequence[str], units: str) -> tu
             quantities |= {each.name: each for each in (*described.state, *described.outputs, *described.inputs)}
     known = [quantities[name] for name in names if name in quantities]
     if len(known) == len(names):
-        return titles(known)
-    sized = all(name.startswith(RESIDUAL) for name in names)
-    maths, words = (", ".join(symbol(name.removeprefix(RESIDUAL)) for name in names) for symbol in (mathtext, plain))
-    before, after = ("residual ", f", magnitude{unit_text(units)}") if sized else ("", unit_text(units))
-    return f"{before}{maths}{after}", f"{before}{words}{after}"
+        return titles(known)[0]
+    shown = ", ".join(mathtext(name.removeprefix(RESIDUAL)) for name in names)
+    if all(name.startswith(RESIDUAL) for name in names):
+        return f"residual {shown}, magnitude{unit_text(units)}"
+    return f"{shown}{unit_text(units)}"
 
 
 def _floor(sources: Sequence[Compared], unit: str) -> float:

@@ -1,4 +1,4 @@
-// A report of runs that are over: panels of curves with one time axis, the machine at the time that a slider chooses.
+// The report of a run that is over: panels of curves with one time axis, the machine at the time that a slider chooses.
 "use strict";
 
 const REPORT = {
@@ -7,7 +7,6 @@ const REPORT = {
   high: 176, // pixels of a logarithmic panel
   least: 170, // pixels of a view
   head: 90, // pixels of a view beside what is drawn
-  labels: 6, // on a logarithmic axis at most
   speeds: [0.1, 0.25, 0.5, 1, 2, 5, 10, 20, 50, 100],
 };
 
@@ -23,20 +22,9 @@ function drawable(value, logarithmic) {
   return value === 0 ? undefined : Math.abs(value);
 }
 
-// Powers of ten between two numbers, not more than are labelled.
-function powers(low, high) {
-  const [first, last] = [Math.ceil(Math.log10(low) - 1e-9), Math.floor(Math.log10(high) + 1e-9)];
-  const step = Math.max(Math.ceil((last - first) / REPORT.labels), 1);
-  return Array.from({ length: Math.floor((last - first) / step) + 1 }, (_, i) => 10 ** (first + i * step));
-}
-
 class RunPanel extends Panel {
   constructor(parent, spec, { onTime, ...options }) {
     super(parent, spec, spec.logarithmic ? { ...options, height: REPORT.high } : options);
-    const keys = this.head.querySelectorAll(".key");
-    spec.curves.forEach(({ key }, i) => {
-      if (key !== undefined) keys[i].firstChild.data = key ? `${key} ` : "";
-    });
     this.onTime = onTime;
     this.tell(null);
   }
@@ -51,7 +39,6 @@ class RunPanel extends Panel {
       })),
     ];
     options.hooks.draw = [() => this.mark()];
-    if (this.spec.logarithmic) Object.assign(options.axes[1], { splits: (plot, axis, low, high) => powers(low, high), filter: (_, splits) => splits });
     return options;
   }
 
@@ -130,32 +117,16 @@ class RunView extends MachineView {
     const wanted = ((y[1] - y[0]) / (x[1] - x[0])) * (1 + 2 * SCENE.room) * width;
     if (wanted > 0) this.figure.style.maxHeight = `${Math.max(wanted, REPORT.least) + REPORT.head}px`;
   }
-
-  // In a comparison each line is of a source.
-  stroke(line, color, width) {
-    super.stroke(line, line.source === undefined ? color : theme.curve(line.source), width);
-  }
-
-  // In a comparison there may be several targets, and none of them is nearer to one machine than to the others.
-  paintGoal(goal, paths) {
-    if (!this.layout.goals) super.paintGoal(goal, paths);
-    const [, columns, end, first] = this.last;
-    for (const [across, up] of this.layout.goals || []) {
-      const path = { x: columns[across], y: columns[up], first, end };
-      this.trace(path, theme.goal, 1.4, [5, 4]);
-      const here = lastOf(path);
-      if (here) this.dot(here[0], here[1], 4.5, theme.goal);
-    }
-  }
 }
 
 class Report {
   constructor(data) {
     this.data = data;
-    this.times = (data.times || [data.t]).map((each) => decoded(each, Float64Array));
+    this.t = decoded(data.t, Float64Array);
     this.columns = Object.fromEntries(Object.entries(data.columns).map(([name, text]) => [name, decoded(text)]));
     this.instants = decoded(data.instants, Float64Array);
-    this.span = this.extent();
+    const [first, last] = this.t.length ? [this.t[0], this.t[this.t.length - 1]] : [0, 0];
+    this.span = [first, last > first ? last : first + 1];
     this.time = this.span[1];
     this.panels = [];
     document.body.classList.toggle("bare", !data.views.length);
@@ -163,25 +134,16 @@ class Report {
     for (const spec of data.panels) this.add(spec);
     this.sayZero();
     if (this.instants.length) this.buildPlayer();
-    if (data.titles) this.buildChoice();
+    this.buildChoice();
     this.zoom(null);
     this.go(this.time);
-  }
-
-  extent() {
-    const ends = this.times.filter((t) => t.length).map((t) => [t[0], t[t.length - 1]]);
-    const [low, high] = [Math.min(...ends.map((each) => each[0])), Math.max(...ends.map((each) => each[1]))];
-    return ends.length && high > low ? [low, high] : [ends.length ? low : 0, (ends.length ? low : 0) + 1];
   }
 
   // panels
 
   add(spec) {
-    const tables = spec.curves.map(({ column, time }) => [
-      this.times[time || 0], Array.from(this.columns[column], (value) => drawable(value, spec.logarithmic)),
-    ]);
-    const alike = tables.every(([t]) => t === tables[0][0]);
-    const data = alike ? [Array.from(tables[0][0]), ...tables.map((each) => each[1])] : uPlot.join(tables, tables.map(() => [0, 2]));
+    const curves = spec.curves.map(({ column }) => Array.from(this.columns[column], (value) => drawable(value, spec.logarithmic)));
+    const data = [Array.from(this.t), ...curves];
     const options = { onRange: (low, high) => this.zoom(low, high), onTime: (t) => this.go(t) };
     const panel = new RunPanel(document.getElementById("curves"), { ...spec, data, marks: this.data.marks }, options);
     panel.onTell = (t) => this.point(t);
@@ -234,7 +196,6 @@ class Report {
       const view = new RunView(i && row ? row : parent, layout, limits);
       view.want(wanted);
       if (!layout.strip) view.fit(parent.clientWidth);
-      for (const each of shapes) (each.sources || []).forEach((source, line) => { each.lines[line].source = source; });
       return { view, shapes: shapes.map((each) => ({ ...each, largest })) };
     });
     if (row) parent.append(row);

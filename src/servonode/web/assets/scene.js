@@ -84,7 +84,7 @@ class MachineView {
       return each;
     };
     if (this.title) word(this.title, "title");
-    trails.forEach((trail, i) => (word(trail.name, "key").style.setProperty("--key", `var(--curve-${(trail.color ?? i) % theme.curves.length})`)));
+    trails.forEach((trail, i) => word(trail.name, "key").style.setProperty("--key", `var(--curve-${i % theme.curves.length})`));
     for (const name of [...this.wanted.map((each) => each.name), ...(goal ? ["target"] : [])]) {
       word(name, "key dashed").style.setProperty("--key", "var(--goal)");
     }
@@ -172,7 +172,7 @@ class MachineView {
     for (const line of shapes.guides) this.stroke(line, theme.guide, 1);
     this.paintWanted();
     if (goal) this.paintGoal(goal, paths);
-    paths.forEach((path, i) => this.trace(path, theme.curve(this.layout.trails[i].color ?? i), 1.8));
+    paths.forEach((path, i) => this.trace(path, theme.curve(i), 1.8));
     for (const line of shapes.lines) this.stroke(line, theme.ink, 1.8);
     if (shapes.largest > 0) this.paintArrows(shapes);
     pen.restore();
