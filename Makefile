@@ -8,19 +8,19 @@ test:  ## the fast tests
 	uv run pytest
 
 slow:  ## the slow tests: real time, minutes of computation
-	uv run pytest -m slow -n 0
+	uv run --all-extras --all-groups pytest -m slow -n 2
 
 lint:  ## formatter and linter
-	uv run ruff format --check . && uv run ruff check .
+	uv run --group lint ruff format --check . && uv run --group lint ruff check .
 
 types:  ## mypy and pyright
-	uv run mypy && uv run pyright
+	uv run --all-extras --all-groups mypy && uv run --all-extras --all-groups pyright
 
 docs:  ## the documentation site, in docs/_build/html; each warning is an error
-	uv run sphinx-build -b html -W --keep-going docs docs/_build/html
+	uv run --group docs sphinx-build -b html -W --keep-going docs docs/_build/html
 
 links:  ## the links of the site to other sites; needs a network, so CI does not
-	uv run sphinx-build -b linkcheck docs docs/_build/links
+	uv run --group docs sphinx-build -b linkcheck docs docs/_build/links
 
 bench:  ## speed as ratios against C and bare pyzmq
 	uv run python benchmarks

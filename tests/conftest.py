@@ -1,11 +1,10 @@
 """Fixtures of all rooms. Helper modules live in tests/helpers and reach the tests as fixtures."""
 
 import importlib.util
-import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from time import monotonic
+from time import monotonic_ns
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +16,7 @@ from scipy.integrate import solve_ivp
 from servonode.mechanics.machine import Machine
 from servonode.plants import load_machine
 from tests.helpers.extras import MUJOCO, NO_MUJOCO
+from tests.helpers.host import host_s, watch_host
 from tests.helpers.workers import Scheduling, lower_priority
 
 # before anybody imports them: their assertions say what they found, as those of test files do
@@ -32,13 +32,14 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 Array = Any
 ATTEMPTS = 3
-STOLEN = 0.01  # of one processor's time, from where on a failure may be the host's
+KEPT_WAITING_S = 0.03  # from where on a failure may be the host's: what tests of real time allow it
 SOLVER = {"method": "DOP853", "rtol": 1e-13, "atol": 1e-13}
 
 
 def pytest_configure() -> None:
-    """One worker of several only computes, while the others wait."""
+    """One worker of several only computes, while the others wait; each knows how late its computer is."""
     lower_priority()
+    watch_host()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling | None:
@@ -46,27 +47,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling |
     return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
-def _stolen_s() -> float:
-    """Seconds for which the host of this virtual machine has run something else on its processors; 0 where unknown."""
-    try:
-        ticks = Path("/proc/stat").read_text().split()[8]
-    except (OSError, IndexError):
-        return 0.0
-    return int(ticks) / os.sysconf("SC_CLK_TCK")
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
-    """A test that fails while the host takes processors away is run again: it says nothing of servonode.
+    """A test that fails while the computer keeps ready processes waiting is run again: it says nothing of servonode.
 
-    On a machine of its own, where nothing is taken away, every failure counts at once.
+    On a computer that runs whoever is ready every failure counts at once.
     """
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     for attempt in range(1, ATTEMPTS + 1):
-        stolen, began = _stolen_s(), monotonic()
+        began = monotonic_ns()
         reports = runtestprotocol(item, nextitem=nextitem, log=False)
-        share = (_stolen_s() - stolen) / max(monotonic() - began, 0.1)
-        if share < STOLEN or attempt == ATTEMPTS or not any(each.failed for each in reports):
+        failed = any(each.failed for each in reports)
+        if not failed or attempt == ATTEMPTS or host_s(began, monotonic_ns()) < KEPT_WAITING_S:
             break
         item._initrequest()  # type: ignore[attr-defined]  (as before its first run)
     for each in reports:

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -26,6 +25,7 @@ from servonode.record.bag import read_bag
 from servonode.simulation.replay import replay
 from servonode.simulation.rows_of_messages import runs_in
 from servonode.version import VERSION
+from tests.helpers.extras import json_validator, oracle
 from tests.helpers.runs import START_S, Runs, operator, private_runs
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -88,7 +88,7 @@ def test_a_stranger_reads_schemas_that_hold_times_that_are_right_and_nothing_is_
     for topic, schema, message in messages(file):
         content = json.loads(message.data)
         assert (schema.encoding, topic != "") == ("jsonschema", True)
-        validator = validators.setdefault(schema.id, jsonschema.Draft202012Validator(json.loads(schema.data)))
+        validator = validators.setdefault(schema.id, json_validator(json.loads(schema.data)))
         validator.validate(content)
         assert set(content) <= set(validator.schema["properties"]), topic
         assert began < message.log_time == message.publish_time < ended
@@ -174,7 +174,7 @@ def test_a_recording_gives_the_rows_that_out_writes(lockstep: Path, tmp_path: Pa
 
 
 def test_rows_are_exported_with_all_digits_in_each_format(lockstep: Path, tmp_path: Path) -> None:
-    import pyarrow.parquet as pq
+    pq = oracle("pyarrow.parquet")
 
     for name in ("rows.npz", "rows.parquet", "commands.npz", "commands.csv", "commands.parquet"):
         topic = ("--topic", "controller/command") if name.startswith("commands") else ()

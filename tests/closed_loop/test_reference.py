@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
 from msgspec.structs import fields
 
 from servonode.closed_loop.reference import SECTIONS, keys_of_launch_files, launch_reference, launch_schema
+from tests.helpers.extras import json_validator
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference"
 LAUNCH_FILES = sorted(
@@ -22,10 +22,11 @@ GOOD: dict[str, Any] = {"run": {"duration": 1.0}, "plant": {"machine": "a"}}
 
 
 @pytest.fixture(scope="module")
-def schema() -> Draft202012Validator:
+def schema() -> Any:
     content = json.loads(launch_schema())
-    Draft202012Validator.check_schema(content)
-    return Draft202012Validator(content)
+    validator = json_validator(content)
+    validator.check_schema(content)
+    return validator
 
 
 def test_the_reference_page_is_up_to_date() -> None:
@@ -57,11 +58,11 @@ def test_the_schema_is_up_to_date() -> None:
 
 
 @pytest.mark.parametrize("file", LAUNCH_FILES, ids=lambda file: file.stem)
-def test_a_launch_file_that_comes_with_servonode_fits_the_schema(schema: Draft202012Validator, file: Path) -> None:
+def test_a_launch_file_that_comes_with_servonode_fits_the_schema(schema: Any, file: Path) -> None:
     schema.validate(tomllib.loads(file.read_text()))
 
 
-def test_the_schema_knows_descriptions_with_units(schema: Draft202012Validator) -> None:
+def test_the_schema_knows_descriptions_with_units(schema: Any) -> None:
     described = schema.schema["$defs"]["Sensor"]["properties"]["delay"]["description"]
     assert described == "the age of a state message when it is published [s]"
 
@@ -83,6 +84,6 @@ def test_the_schema_knows_descriptions_with_units(schema: Draft202012Validator) 
     ],
     ids=str,
 )
-def test_the_schema_refuses_what_the_reader_refuses(schema: Draft202012Validator, wrong: dict[str, Any]) -> None:
+def test_the_schema_refuses_what_the_reader_refuses(schema: Any, wrong: dict[str, Any]) -> None:
     assert schema.is_valid(GOOD)
     assert not schema.is_valid(GOOD | wrong)

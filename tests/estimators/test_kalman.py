@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from filterpy.kalman import KalmanFilter
 from numpy.testing import assert_allclose
 
 from servonode.estimators.estimator import Estimator
@@ -14,6 +13,7 @@ from servonode.estimators.settings import EstimatorSettings, Gate
 from servonode.mechanics import Model, coordinate, input_, parameter, sensor
 from servonode.mechanics.observer import Observer, load_observer
 from servonode.plants import MachineSource, find_machine
+from tests.helpers.extras import oracle
 
 Array = Any
 STEP_NS, STEP = 1_000_000, 1e-3
@@ -151,7 +151,7 @@ def test_a_linear_filter_is_filterpys(cart_observer: Observer, rng: np.random.Ge
     """Readings at several rates under a force that changes; mean, covariance and NIS to 1e-10."""
     density, m, steps = 0.4, 2.0, 10
     ours = estimator(cart_observer, mean=np.array([0.5, -1.0, 0.0]), state_noise=np.array([0.0, density]))
-    theirs = KalmanFilter(dim_x=2, dim_z=3, dim_u=1)
+    theirs = oracle("filterpy.kalman").KalmanFilter(dim_x=2, dim_z=3, dim_u=1)
     theirs.x, theirs.P = np.array([[0.5], [-1.0]]), np.eye(2) * 0.09
     T = steps * STEP
     theirs.F, theirs.B = np.array([[1.0, T], [0.0, 1.0]]), np.array([[T**2 / 2], [T]]) / m

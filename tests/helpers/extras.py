@@ -1,11 +1,22 @@
 """What needs an optional dependency is skipped without it, and says so."""
 
 from importlib.util import find_spec
+from typing import Any
 
 import pytest
 
 MUJOCO = find_spec("mujoco") is not None
 NO_MUJOCO = 'needs MuJoCo: pip install "servonode[mujoco]"'
+
+
+def oracle(name: str) -> Any:
+    """A module of the dependency group `oracles`; the test that calls it is skipped where it is not installed."""
+    return pytest.importorskip(name, reason=f"needs {name}: uv sync --group oracles")
+
+
+def json_validator(schema: Any) -> Any:
+    """What judges content by a JSON schema, of the draft that servonode states."""
+    return oracle("jsonschema").Draft202012Validator(schema)
 
 
 def needs_mujoco() -> None:

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,7 +28,8 @@ COMMAND = [sys.executable, "-m", "servonode.cli.main"]
 FORGIVING = ("plant.safety.command_timeout_floor=0.5", "run.speed=1", "run.duration=600")
 LINK = re.compile(r"http://127\.0\.0\.1:(\d+)/([\w-]+)/")
 needs_browser = pytest.mark.skipif(
-    not (CHROMIUM and DRIVER), reason="needs a browser: apt install chromium chromium-driver"
+    not (CHROMIUM and DRIVER and find_spec("selenium")),
+    reason="needs a browser: apt install chromium chromium-driver; uv sync --group browser",
 )
 
 

@@ -5,27 +5,26 @@ compute, at a low priority: it holds up nobody. Each of the other workers takes 
 """
 
 import os
+import re
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from xdist.scheduler import LoadFileScheduling
 
+ROOT = Path(__file__).parents[2]
 NICENESS = 10
-COMPUTING = tuple(
-    f"tests/{each}"
-    for each in (
-        "analysis/", "closed_loop/", "conformance/", "controllers/", "estimators/", "export/", "kernels/", "mechanics/",
-        "test_docstring_examples.py", "test_errors.py", "test_examples.py", "test_from_python.py", "test_gallery.py",
-        "test_import_rules.py", "test_loop.py", "test_notebook.py", "test_pages_on_laws.py", "test_tutorial.py",
-        "test_unreachable_goals.py",
-        "bags/test_distrusted_bags.py", "cli/test_compare.py", "nodes/test_command_filter.py",
-        "nodes/test_fault_ladder.py", "nodes/test_guard.py", "nodes/test_link_latency.py",
-        "plants/test_ball_on_turntable.py", "plants/test_diff_drive_trailer", "plants/test_hoop_on_profile.py",
-        "plants/test_mujoco.py", "plants/test_packets.py", "plants/test_pendulum_sphero.py",
-        "plants/test_snowboarder.py", "views/test_animation.py", "views/test_movie.py",
-        "views/test_pictures.py", "views/test_report.py",
+ROOMS = ("bags/", "bus/", "cli/", "nodes/", "safety/", "web/")  # whose tests start processes
+STARTERS = re.compile(r"from tests\.helpers\.(?:firmware|followed|packages|pages|runs)\b")
+
+
+@cache
+def starts_processes(file: str) -> bool:
+    """Whether the tests of a file of this path in the project start processes, by its room or its imports."""
+    return file.startswith(tuple(f"tests/{each}" for each in ROOMS)) or bool(
+        STARTERS.search((ROOT / file).read_text("utf-8"))
     )
-)  # fmt: skip
 
 
 def is_last(worker: str, count: int) -> bool:
@@ -53,7 +52,7 @@ class Scheduling(LoadFileScheduling):
 
     def _choices(self, node: Any) -> Iterator[str]:
         """The files that this worker may take, those that it should take first first."""
-        computing = [file for file in self.workqueue if file.startswith(COMPUTING)]
+        waiting = [file for file in self.workqueue if starts_processes(file)]
         if not is_last(node.gateway.id, self.numnodes):
-            yield from (file for file in self.workqueue if file not in computing)
-        yield from computing
+            yield from waiting
+        yield from (file for file in self.workqueue if file not in waiting)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from jsonschema import Draft202012Validator
 
+from tests.helpers.extras import json_validator
 from tests.helpers.packages import install, install_wheels
 
 NULL = (Path(__file__).parents[1] / "helpers" / "null_driver.py").read_text()
@@ -90,7 +90,7 @@ def test_the_schema_for_editors_knows_what_is_installed(packages: Path, tmp_path
     env = os.environ | {"PYTHONPATH": str(packages)}
     command = [sys.executable, "-m", "servonode.cli.main", "new", "schema", "launch"]
     subprocess.run(command, cwd=tmp_path, env=env, timeout=60, check=True, capture_output=True)
-    schema = Draft202012Validator(json.loads((tmp_path / "launch.json").read_text()))
+    schema = json_validator(json.loads((tmp_path / "launch.json").read_text()))
     launch = {"run": {"duration": 1.0}, "plant": {"machine": "a", "driver": "null"}}
     assert schema.is_valid(launch)
     assert not schema.is_valid({**launch, "plant": {"machine": "a", "driver": "nul"}})

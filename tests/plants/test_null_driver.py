@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from jsonschema import Draft202012Validator
+
+from tests.helpers.extras import json_validator
 
 ROOT = Path(__file__).parents[2]
 REGISTERED = """
@@ -59,5 +60,5 @@ def test_the_reference_page_and_the_schema_know_it() -> None:
     )
     schema = json.loads(done(REFERENCE, "schema").stdout)
     launch = {"run": {"duration": 1.0}, "plant": {"machine": "a", "driver": "null"}}
-    assert Draft202012Validator(schema).is_valid(launch)
-    assert not Draft202012Validator(schema).is_valid({**launch, "plant": {"machine": "a", "driver": "nul"}})
+    assert json_validator(schema).is_valid(launch)
+    assert not json_validator(schema).is_valid({**launch, "plant": {"machine": "a", "driver": "nul"}})
