@@ -31,6 +31,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import wraps
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,8 @@ TIMEOUT = 0.1  # s, the command timeout of these runs
 LATENESS_LIMIT = 0.4  # s
 HOST_S = 0.05  # what processes that wait for each other may add to a reaction; host_s is what this computer adds
 LOCKSTEP_TIMEOUT = 0.5  # s
+DISTURBED_S = TIMEOUT / 4  # a delay of this computer that may cost a command, with what the link needs
+PLAYS = 5  # of a test that this computer disturbs
 LIMIT, RATE, POWER = 0.02, 0.5, 0.002  # of each input, of its change per second, of all together [W]
 BUDGET = 4  # periods for which the last command is held
 DESCRIPTORS = 200  # that a plant may come to hold
@@ -209,6 +212,23 @@ class Stage:
 def assert_within(allowed: float, begin: int, end: int) -> None:
     """From begin to end [monotonic ns] it took at most `allowed` [s], and what the computer has added."""
     assert (end - begin) / 1e9 <= allowed + HOST_S + host_s(begin, end)
+
+
+def undisturbed(test: Callable[..., None]) -> Callable[..., None]:
+    """The test; where it fails while this computer kept a ready process waiting for DISTURBED_S, it is played again."""
+
+    @wraps(test)
+    def played(*args: Any, **fixtures: Any) -> None:
+        for _ in range(PLAYS - 1):
+            begun = time.monotonic_ns()
+            try:
+                return test(*args, **fixtures)
+            except AssertionError:
+                if host_s(begun, time.monotonic_ns()) < DISTURBED_S:
+                    raise
+        return test(*args, **fixtures)
+
+    return played
 
 
 def safety_suite(driver: Driver) -> type:
@@ -379,6 +399,7 @@ def safety_suite(driver: Driver) -> type:
             assert_in_time(last, before, status)
             puppet.activate()
 
+        @undisturbed
         def test_promise_05_old_foreign_future_and_replayed_commands_are_refused(self, stage: Stage) -> None:
             puppet = stage.puppet()
             poison = dict.fromkeys(names, POISON)
@@ -406,6 +427,7 @@ def safety_suite(driver: Driver) -> type:
             assert puppet.refused(before, expected) == expected
             assert_nothing_acted(puppet)
 
+        @undisturbed
         def test_promise_06_what_is_no_command_is_refused_and_counted(self, stage: Stage) -> None:
             puppet = stage.puppet()
             expected: Counter[str] = Counter()
@@ -429,6 +451,7 @@ def safety_suite(driver: Driver) -> type:
             assert puppet.refused(before, expected) == expected
             assert_nothing_acted(puppet)
 
+        @undisturbed
         def test_promise_07_no_input_beyond_the_limits_ever_acts(self, stage: Stage) -> None:
             puppet = stage.puppet()
             rng = random.Random(7)
@@ -467,6 +490,7 @@ def safety_suite(driver: Driver) -> type:
             assert counts["saturated"] > 0
             assert all(counts[reason] > 0 for reason in reasons)
 
+        @undisturbed
         def test_promise_08_a_late_command_is_counted_and_acts_from_now_on(self, stage: Stage) -> None:
             puppet = stage.puppet()
             before, waiting = puppet.counts, list[Command]()
@@ -495,6 +519,7 @@ def safety_suite(driver: Driver) -> type:
                 assert each.mono >= clock
             puppet.activate()
 
+        @undisturbed
         def test_promise_08_beyond_the_budget_the_safe_action_acts_until_a_command_comes(self, stage: Stage) -> None:
             puppet = stage.puppet()
             before = puppet.counts
@@ -788,9 +813,10 @@ def safety_suite(driver: Driver) -> type:
 
     def assert_nothing_acted(puppet: Puppet) -> None:
         """No refused command left a trace in what was applied, and the good ones between them kept the run going."""
+        puppet.play(lambda: len(puppet.applied) > 10)
         assert_within_limits(puppet)
         assert all(POISON not in each.desired.values() for each in puppet.applied)
-        assert puppet.stands("active")
+        assert puppet.stands("active"), puppet.run.ask("status")["faults"]
 
     def power_of(applied: Applied, state: State) -> float:
         """The power [W] that inputs put into the machine at a state."""
