@@ -7,7 +7,7 @@ import pytest
 
 import servonode
 from servonode.controllers.engine.signals import Signals, load_signals
-from servonode.definitions import cache
+from servonode.definitions import cache, keys
 from servonode.kernels import build, llvm
 from servonode.kernels.ir import F64, Number
 from servonode.kernels.language import parse
@@ -86,7 +86,7 @@ def test_other_numbers_in_what_is_changed_in_a_machine_compile_nothing(
     run(0.0213)
     with monkeypatch.context() as patched:  # each with code of its own, as if no number were a launch file's
         patched.setattr(build, "built_for_numbers", lambda text, text_of, _: build.built(text, text_of))
-        patched.setattr(cache, "versions_digest", lambda: "code of its own")
+        patched.setattr(keys, "versions_digest", lambda: "code of its own")
         patched.setattr(cache, "_loaded", {})
         wanted = run(0.0341)
     uncompiled()

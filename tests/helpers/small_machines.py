@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 from sympy import cos, sin
 
-from servonode import controllers, mechanics
 from servonode.controllers.engine.law import ServoLaw
 from servonode.controllers.engine.law_source import describe_program, law_source
 from servonode.controllers.engine.program import Program
@@ -144,6 +143,6 @@ def law(
 
 
 def _key(kind: str, name: str, *definitions: Path) -> str:
-    program = Path(controllers.__file__).parent
-    rooms = (Path(mechanics.__file__).parent, program, program / "engine")
-    return cache.key_of("test", kind, name, cache.sources_digest(*rooms, Path(__file__), *definitions))
+    engine = ("controllers.engine.law_source", "controllers.engine.servo", "mechanics", "mechanics.machine_source")
+    texts = (each.read_text() for each in (Path(__file__), *definitions))
+    return cache.key_of("test", kind, name, cache.code_digest(*engine), *texts)

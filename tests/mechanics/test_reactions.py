@@ -12,7 +12,6 @@ import sympy
 from numpy.testing import assert_allclose
 from sympy import Abs, cos, sin, sqrt
 
-from servonode import mechanics
 from servonode.definitions import cache
 from servonode.mechanics import (
     Model,
@@ -95,8 +94,8 @@ def pendulum(coupled: bool = True) -> Model:
 
 
 def machine(build: Callable[[], Model], name: str) -> Machine:
-    key = cache.key_of("test", name, cache.sources_digest(Path(mechanics.__file__).parent, Path(__file__)))
-    return load_machine(key, build, {})
+    derivation = cache.code_digest("mechanics", "mechanics.machine_source")
+    return load_machine(cache.key_of("test", name, derivation, Path(__file__).read_text()), build, {})
 
 
 @pytest.mark.parametrize("coupled", [False, True])

@@ -17,7 +17,6 @@ from servonode.definitions import cache
 from servonode.errors import ModelError
 from servonode.export import show_latex, show_text
 from servonode.mechanics import Model, coordinate, input_, parameter, trig_reduce
-from servonode.mechanics import derive as derive_module
 from servonode.mechanics.derive import derive
 from servonode.mechanics.differentiate import along, diff, gradient
 from servonode.mechanics.equations import Equations
@@ -37,8 +36,8 @@ x, y, z = sympy.symbols("x y z", real=True)
 @pytest.fixture(scope="module")
 def car() -> Any:
     """A car with four trailers, compiled."""
-    sources = cache.sources_digest(Path(derive_module.__file__).parent, Path(helper.__file__))
-    return load_machine(cache.key_of("test", "car", sources), lambda: car_with_trailers(4), {})
+    key = cache.key_of("test", "car", cache.code_digest("mechanics.machine_source"), Path(helper.__file__).read_text())
+    return load_machine(key, lambda: car_with_trailers(4), {})
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import ast
 import os
 import py_compile
 import random
-import shutil
 import signal
 import socket
 import subprocess
@@ -22,7 +21,8 @@ import servonode
 from servonode.bus.topology import CONTROLLER, PLANT, TARGET
 from servonode.cli.main import main
 from servonode.closed_loop.launch_file import LaunchError
-from servonode.definitions import cache
+from servonode.definitions import store
+from servonode.definitions.cache import Compiled
 from servonode.nodes import answers, command_filter, fault_ladder, guard, input_limiter, plant_output
 from servonode.plants import limits
 from servonode.views.interpreter import fresh
@@ -281,17 +281,17 @@ def test_promise_26_a_cache_in_which_others_can_write_is_not_run(tmp_path: Path)
         command = [sys.executable, "-P", "-c", code]
         return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False)
 
-    def files(place: Path) -> Path:
-        kernels = (place / "servonode" / "kernels").iterdir()
-        (found,) = (each for each in kernels if (each / "kernel.txt").read_text())  # beside it: code for other numbers
+    def signal_file(place: Path) -> Path:
+        """The kernel of the signal; beside it are digests, and code for other numbers."""
+        (found,) = (each for each in (place / "servonode" / "kernels").iterdir() if kernel_in(each))
         return found
+
+    def kernel_in(file: Path) -> Compiled | None:
+        return store.read(file, Compiled)
 
     assert evaluated(ours, "3*t").stdout == "6.0\n"
     assert evaluated(theirs, "5*t").stdout == "10.0\n"
-    for name in ("code.bin", "code.json"):  # somebody else's code, with a manifest that fits
-        shutil.copy(files(theirs) / name, files(ours) / name)
-    listed = {each.name: each.read_bytes() for each in files(ours).iterdir() if each.name != "manifest.json"}
-    (files(ours) / "manifest.json").write_bytes(cache.manifest_of(files(ours).name, listed))
+    store.write(signal_file(ours), kernel_in(signal_file(theirs)))  # somebody else's code, with a checksum that fits
     assert evaluated(ours, "3*t").stdout == "10.0\n"  # so what is poisoned is run where it is one's own
     ours.chmod(0o777)
     done = evaluated(ours, "3*t")

@@ -6,7 +6,6 @@ The solution is computed when the launch file is resolved, once for the same num
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -17,7 +16,7 @@ from servonode.closed_loop.launch_file import check_names, worded
 from servonode.closed_loop.launch_keys import Inversion, LaunchFile
 from servonode.closed_loop.start_on_program import wants_program_start
 from servonode.closed_loop.static_checks import total_delay
-from servonode.controllers import ServoLaw, inversion, load_law
+from servonode.controllers import ServoLaw, load_law
 from servonode.controllers.engine.signals import Signals
 from servonode.controllers.inversion import feedback
 from servonode.controllers.inversion.bounded import Bounded, bounded_solution
@@ -40,6 +39,7 @@ from servonode.version import page
 
 Array = npt.NDArray[np.float64]
 SECTION = "controller.inversion"
+_SOLVING = ("bounded", "feedback", "feedforward", "goal", "rates", "solution", "tracking")  # modules
 BEYOND = 8  # control instants after the run for which the feedback is computed
 
 
@@ -126,7 +126,7 @@ def _key(launch: LaunchFile, loop: ClosedRates, goal: Goal, first: Array) -> str
     digest = hashlib.sha256(b"".join(each.tobytes() for each in numbers)).hexdigest()
     texts = [launch.target, launch.controller.settings, launch.duration_ns, launch.step_ns, launch.period_ns]
     texts += [launch.plant.integrator, total_delay(launch), stated and [stated.tail, stated.tolerance, stated.weights]]
-    sources = cache.sources_digest(Path(inversion.__file__).parent)
+    sources = cache.code_digest(*(f"controllers.inversion.{name}" for name in _SOLVING))
     return cache.key_of("inversion", loop.key, digest, msgspec.json.encode(texts).decode(), sources)
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgspec
 
-from servonode.controllers import engine
 from servonode.controllers.engine.inline_program import InlineProgram
 from servonode.controllers.engine.kernels import LawKernel
 from servonode.controllers.engine.law import ServoLaw
@@ -81,6 +80,7 @@ def _of(machine: str, programs: Mapping[str, str], **implied: Mapping[str, tuple
     ]
 
 
+_DERIVING = ("inline_program", "law_source", "program", "servo")  # modules of the engine that state and derive
 PROGRAMS: tuple[ProgramEntry, ...] = (
     ProgramEntry("open_loop", "open_loop", "every input is a stated function of time"),
     *_of(
@@ -216,10 +216,10 @@ def load_law(
     program = source
     if isinstance(program, str):
         program = StatedProgram(find_program(program, Path(), machine.description.name))
-    sources = cache.sources_digest(Path(engine.__file__).parent)
+    derivation = cache.code_digest("mechanics", *(f"controllers.engine.{name}" for name in _DERIVING))
     stated = json.dumps(dict(options), sort_keys=True)
     key = cache.key_of(
-        "law", machine_key, program.digest(build_model, options), sources, stated, repr((damping, integral))
+        "law", machine_key, program.digest(build_model, options), derivation, stated, repr((damping, integral))
     )
     kernel, description = cache.load(
         key,

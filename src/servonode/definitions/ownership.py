@@ -37,25 +37,13 @@ def open_to_all(folder: Path) -> str | None:
     return None
 
 
-def not_mine(folder: Path) -> str | None:
-    """Why what lies in a folder, at any depth, cannot be trusted, naming it; None: it can.
-
-    Files and folders only, without links, each of this user or root, and written by them alone.
-    """
-    waiting = [str(folder)]
-    while waiting:
-        place = waiting.pop()
-        found = os.lstat(place)
-        if stat.S_ISLNK(found.st_mode):
-            return f"{place} is a link"
-        if not (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)):
-            return f"{place} is neither a file nor a folder"
-        problem = _writable_by_others(place, found, sticky=False)
-        if problem:
-            return f"{place} {problem}"
-        if stat.S_ISDIR(found.st_mode):
-            waiting += (each.path for each in os.scandir(place))
-    return None
+def foreign_owner(file: Path) -> str | None:
+    """Why a file cannot be trusted, naming it; None: it is this user's or root's, and written by them alone."""
+    found = os.lstat(file)
+    if not stat.S_ISREG(found.st_mode):
+        return f"{file} is no file"
+    problem = _writable_by_others(str(file), found, sticky=False)
+    return f"{file} {problem}" if problem else None
 
 
 def _steps(path: Path) -> Iterator[tuple[str, os.stat_result]]:

@@ -277,7 +277,6 @@ def load_machine(
 
 
 def _build(key: str, build_model: Callable[[], Any]) -> tuple[str, bytes]:
-    from servonode.mechanics.machine_source import describe, machine_source
+    from servonode.mechanics.machine_source import source_and_description
 
-    equations = derivation(key, build_model).equations
-    return machine_source(equations), msgspec.json.encode(describe(equations.model, equations.by_numbers))
+    return source_and_description(derivation(key, build_model))

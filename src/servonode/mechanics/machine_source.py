@@ -7,10 +7,12 @@ losses as last entry, the inputs u, and the constants c computed from the parame
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import sympy
 
 from servonode.definitions.progress import doing
 from servonode.mechanics import emit, kernels, reactions
+from servonode.mechanics.derivation import Derivation
 from servonode.mechanics.description import MachineDescription, Quantity
 from servonode.mechanics.differentiate import gradient
 from servonode.mechanics.emit import Block, Constants, local
@@ -23,6 +25,12 @@ from servonode.mechanics.symbols import before, margins_and_sides
 
 Expr = Any
 PROJECTIONS = 20  # Gauss-Newton steps back onto what is held, from as far as a start or a jump may leave it
+
+
+def source_and_description(derivation: Derivation) -> tuple[str, bytes]:
+    """The text of a machine's kernel, and its description as JSON."""
+    equations = derivation.equations
+    return machine_source(equations), msgspec.json.encode(describe(equations.model, equations.by_numbers))
 
 
 def describe(model: Model, by_numbers: tuple[str, ...] = ()) -> MachineDescription:

@@ -184,9 +184,8 @@ def load_observer(machine: Machine, key: str, build: Callable[[], Any], integrat
         ModelError: the machine's motion cannot be linearised.
     """
     name = machine.description.name
-    kernel, _ = cache.load(
-        cache.key_of("observer", key), lambda: (_source(key, build), b"{}"), f"the observer of machine {name}"
-    )
+    own_key = cache.key_of("observer", key, cache.code_digest("mechanics.observer_source"))
+    kernel, _ = cache.load(own_key, lambda: (_source(key, build), b"{}"), f"the observer of machine {name}")
     return Observer(machine, cast(ObserverKernel, kernel), integrator)
 
 

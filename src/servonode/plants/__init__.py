@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from servonode import mechanics
 from servonode.definitions import cache
 from servonode.definitions.references import Definition, find
 from servonode.errors import ModelError
@@ -44,10 +43,10 @@ class MachineSource:
     @property
     def key(self) -> str:
         """The cache key: the machine's own sources, the derivation's, its options and changes."""
-        sources = cache.sources_digest(Path(mechanics.__file__).parent)
+        derivation = cache.code_digest("mechanics", "mechanics.changes", "mechanics.machine_source")
         stated = (dict(self.settings), dict(self.changes.varying), dict(self.changes.disturbance))
         definition = self.definition.digest(**self.settings)
-        return cache.key_of("machine", definition, sources, json.dumps(stated, sort_keys=True))
+        return cache.key_of("machine", definition, derivation, json.dumps(stated, sort_keys=True))
 
     def build(self) -> Any:
         """The Model (this imports sympy).

@@ -8,7 +8,6 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -78,8 +77,8 @@ def spline(times: Sequence[float], values: Sequence[float], degree: int, rest: b
     if rest and len(times) == 2:
         return replace(stopping(times, values, degree), derivatives=degree - 1)
     arguments = json.dumps([list(times), list(values), degree, rest])
-    sources = cache.sources_digest(Path(__file__))
-    text = cache.kept_text(cache.key_of("spline", arguments, sources), lambda: _pieces(times, values, degree, rest))
+    key = cache.key_of("spline", arguments, cache.code_digest("controllers.engine.curves"))
+    text = cache.kept_text(key, lambda: _pieces(times, values, degree, rest))
     times_, coefficients = json.loads(text)
     return Curve(np.array(times_), np.array(coefficients), degree - 1, (degree - 1) // 2 if rest else 0)
 

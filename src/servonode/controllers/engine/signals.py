@@ -7,13 +7,11 @@ everybody calls this kernel. It is compiled once for all texts that differ in th
 import json
 from collections.abc import Mapping
 from itertools import islice
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from servonode import mechanics
 from servonode.controllers.engine.curves import KERNEL, Curve
 from servonode.controllers.engine.kernels import CurvesKernel, SignalsKernel
 from servonode.definitions import cache
@@ -82,8 +80,7 @@ def load_signals(stated: Mapping[str, Stated], order: int) -> Signals:
         return Signals(stated, order, None)
     shapes = {name: each.coefficients.shape for name, each in curves.items()}
     definition = json.dumps([list(stated), {name: str(text) for name, text in texts.items()}, shapes, order])
-    sources = cache.sources_digest(Path(mechanics.__file__).parent, Path(__file__).parent)
-    key = cache.key_of("signals", definition, sources)
+    key = cache.key_of("signals", definition, cache.code_digest("controllers.engine.signals"))
     kernel, _ = cache.load(key, lambda: (_source(stated, order), b"{}"), numbers=True)
     return Signals(stated, order, cast(SignalsKernel, kernel))
 

@@ -1,0 +1,604 @@
+"""The kernel cache: built once, checked by each process, never half written, made again where it is damaged."""
+
+import errno
+import fcntl
+import logging
+import os
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servonode.definitions import cache, ownership, references, store
+from servonode.definitions.cache import CacheError, Compiled, load
+from servonode.kernels.build import built
+from servonode.kernels.language import KernelError
+from servonode.mechanics.machine import Machine
+
+SOURCE = """\
+def twice(x: f64) -> f64:
+    return 2.0 * x
+"""
+POISON = SOURCE.replace("2.0", "3.0")
+DESCRIPTION = b'{"what": "a test"}'
+USERS = dict(os.environ)  # with the user's cache
+KEY = "test_cache_of_servonode"  # no real key: those are hexadecimal
+NAME = f"kernel_{KEY}"
+FILE = f"{KEY}.kernel"
+OTHER = 54321  # a user id that nobody has
+as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away and become another user")
+
+
+def build() -> tuple[str, bytes]:
+    return SOURCE, DESCRIPTION
+
+
+def no_build() -> tuple[str, bytes]:
+    raise AssertionError("built although it is cached")
+
+
+def new_process() -> None:
+    """What a new process knows of kernels: nothing."""
+    cache._loaded.pop(NAME, None)
+    store._report_unused.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    new_process()
+    yield tmp_path / "servonode" / "kernels"
+    new_process()
+
+
+@pytest.fixture(scope="module")
+def compiled() -> Compiled:
+    """The kernel as it is kept."""
+    return Compiled(SOURCE, DESCRIPTION, *built(SOURCE, cache.text_of))
+
+
+@pytest.fixture
+def file(compiled: Compiled, root: Path) -> Path:
+    """Its file in this test's cache."""
+    for each in (root.parent, root):
+        each.mkdir(mode=0o700)
+    store.write(root / FILE, compiled)
+    (root / FILE).chmod(0o600)
+    return root / FILE
+
+
+def test_a_kernel_is_built_when_it_is_not_cached(root: Path) -> None:
+    module, description = load(KEY, build)
+    assert module.twice(1.5) == 3.0
+    assert description == DESCRIPTION
+    assert [each.name for each in root.iterdir()] == [FILE]
+    new_process()
+    module, description = load(KEY, no_build)
+    assert module.twice(1.5) == 3.0
+    assert description == DESCRIPTION
+
+
+def test_within_a_process_a_key_is_one_module(root: Path) -> None:
+    loaded = load(KEY, build)[0]
+    (root / FILE).unlink()
+    assert load(KEY, no_build)[0] is loaded
+
+
+def test_a_cached_kernel_needs_no_compiler(file: Path) -> None:
+    code = "import sys\nfrom servonode.definitions import cache\n"
+    code += f"print(cache.load({KEY!r}, None)[0].twice(1.5), 'servonode.kernels.build' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert run.stdout == "3.0 False\n", run.stderr
+
+
+def flipped(data: bytes, where: float) -> bytes:
+    at = int(where * (len(data) - 1))
+    return data[:at] + bytes([data[at] ^ 0x01]) + data[at + 1 :]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *(lambda data, where=where: flipped(data, where) for where in (0.0, 0.005, 0.3, 1.0)),
+        lambda _: b"",
+        lambda data: data[: len(data) // 2],
+        lambda data: data + b"\0",
+        lambda data: b"\0" * len(data),
+        lambda _: b"[" * 100_000,
+    ],
+)
+def test_a_damaged_kernel_is_made_again(
+    file: Path, caplog: pytest.LogCaptureFixture, damage: Callable[[bytes], bytes]
+) -> None:
+    file.write_bytes(damage(file.read_bytes()))
+    is_made_again(file, caplog)
+
+
+@pytest.mark.parametrize("value", [{}, [1, 2], "text", {"text": SOURCE, "description": b"", "code": b""}])
+def test_a_file_that_holds_no_kernel_is_made_again(file: Path, caplog: pytest.LogCaptureFixture, value: Any) -> None:
+    store.write(file, value)  # with the right checksum
+    is_made_again(file, caplog)
+
+
+def test_another_kernel_in_its_place_is_not_run(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    load("other", lambda: (POISON, DESCRIPTION))
+    cache._loaded.pop("kernel_other")
+    file.with_name("other.kernel").rename(file)
+    is_made_again(file, caplog)
+
+
+def is_made_again(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Assert that the kernel is made again, in place, which one line says with the file."""
+    assert load(KEY, build)[0].twice(1.5) == 3.0
+    (line,) = (each.getMessage() for each in caplog.records if each.levelno == logging.WARNING)
+    assert line == f"the kernel cache {file} is damaged; it is made again"
+    assert [each.name for each in file.parent.iterdir()] == [FILE]
+    new_process()
+    assert load(KEY, no_build)[0].twice(1.5) == 3.0
+
+
+def test_a_kernel_that_is_removed_while_it_is_read_is_made_again(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = store.untrusted_reason
+
+    def removed_meanwhile(place: Path) -> str | None:
+        found = original(place)
+        place.unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(store, "untrusted_reason", removed_meanwhile)
+    assert load(KEY, build)[0].twice(1.5) == 3.0
+
+
+class _Broken(Exception):
+    pass
+
+
+def _fails() -> tuple[str, bytes]:
+    raise _Broken
+
+
+@pytest.mark.parametrize(("make", "error"), [(_fails, _Broken), (lambda: ("def broken(:\n", b""), KernelError)])
+def test_a_failed_build_leaves_nothing_behind(root: Path, make: Callable[[], Any], error: type) -> None:
+    with pytest.raises(error):
+        load(KEY, make)
+    assert NAME not in cache._loaded
+    assert list(root.iterdir()) == []
+
+
+# what the user is told
+
+
+def test_a_cache_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(CacheError) as caught:
+        load(KEY, build)
+    assert f"the kernel cache {tmp_path / 'file' / 'servonode' / 'kernels'} cannot be written" in str(caught.value)
+    assert "set XDG_CACHE_HOME to a folder that can be written" in str(caught.value)
+
+
+def test_a_full_disk_is_refused_and_keeps_no_half_kernel(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(CacheError, match="free the disk"):
+        load(KEY, build)
+    assert list(root.iterdir()) == []
+
+
+def test_a_name_that_is_too_long_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in (tmp_path / ("x" * 300), tmp_path / "/".join(["x" * 200] * 30)):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(place))
+        with pytest.raises(CacheError, match=r"cannot be (read|written) \(File name too long\)"):
+            load(KEY, build)
+
+
+def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless(_: type) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    monkeypatch.setattr(Path, "home", classmethod(homeless))
+    with pytest.raises(CacheError, match="set XDG_CACHE_HOME"):
+        load(KEY, build)
+
+
+def test_a_relative_cache_home_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    assert cache.cache_root() == Path.home() / ".cache" / "servonode" / "kernels"
+
+
+# nobody else's code
+
+
+@pytest.fixture
+def poisoned(file: Path) -> Path:
+    """The file of a kernel that somebody else has made: its code is another, and its checksum is right."""
+    store.write(file, Compiled(SOURCE, DESCRIPTION, *built(POISON, cache.text_of)))
+    return file
+
+
+def test_a_poisoned_kernel_of_ones_own_would_run(poisoned: Path) -> None:  # or the tests below could not fail
+    assert load(KEY, no_build)[0].twice(1.5) == 4.5
+
+
+def is_not_used(caplog: pytest.LogCaptureFixture, problem: str) -> bool:
+    """Whether the kernel is built for this process alone, nothing of the cache is run, and one line says why."""
+    assert load(KEY, build)[0].twice(1.5) == 3.0
+    assert load(KEY, no_build)[1] == DESCRIPTION
+    (line,) = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+    assert line.startswith("the kernel cache is not used: ")
+    assert "set XDG_CACHE_HOME to a folder of your own" in line
+    assert "\n" not in line
+    return problem in line
+
+
+@pytest.mark.parametrize("what", [".", "servonode", "servonode/kernels", f"servonode/kernels/{FILE}"])
+def test_what_others_can_write_is_not_run(
+    poisoned: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, what: str
+) -> None:
+    (tmp_path / what).chmod(0o777)
+    assert is_not_used(caplog, f"{(tmp_path / what).resolve()} can be written by other users (mode 0777); ")
+
+
+def test_what_appears_while_a_process_waits_is_looked_at_too(
+    poisoned: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, aside = store._locked, poisoned.rename(tmp_path / "aside")
+
+    def waits(place: Path) -> int:
+        lock = original(place)
+        aside.rename(poisoned)
+        poisoned.chmod(0o666)
+        return lock
+
+    monkeypatch.setattr(store, "_locked", waits)
+    assert is_not_used(caplog, f"{poisoned} can be written by other users (mode 0666); remove ")
+
+
+def test_the_folder_above_a_cache_must_be_private_too(
+    poisoned: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "all" / "mine").mkdir(parents=True)
+    (tmp_path / "servonode").rename(tmp_path / "all" / "mine" / "servonode")
+    (tmp_path / "all").chmod(0o777)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "all" / "mine"))
+    assert is_not_used(caplog, f"{tmp_path.resolve() / 'all'} can be written by other users (mode 0777); let ")
+
+
+def test_a_sticky_folder_above_protects_what_is_ones_own(poisoned: Path, tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    assert load(KEY, no_build)[0].twice(1.5) == 4.5
+
+
+@as_root
+@pytest.mark.parametrize("what", [".", "servonode", f"servonode/kernels/{FILE}"])
+def test_another_users_kernel_is_not_run(
+    poisoned: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, what: str
+) -> None:
+    os.chown(tmp_path / what, OTHER, OTHER)
+    assert is_not_used(caplog, f"{(tmp_path / what).resolve()} belongs to user {OTHER}; ")
+
+
+@pytest.mark.parametrize("what", ["servonode", "servonode/kernels", f"servonode/kernels/{FILE}"])
+def test_a_link_in_the_cache_is_not_followed(
+    poisoned: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, what: str
+) -> None:
+    (tmp_path / what).rename(tmp_path / "elsewhere")
+    (tmp_path / what).symlink_to(tmp_path / "elsewhere")
+    assert is_not_used(caplog, f"{tmp_path / what} is a link; remove ")
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_not_read(
+    file: Path, caplog: pytest.LogCaptureFixture, make: Callable[[Path], None]
+) -> None:
+    file.unlink()
+    make(file)  # a pipe would hang
+    assert is_not_used(caplog, f"{file} is no file; ")
+
+
+def test_a_way_to_the_cache_by_ones_own_link_is_fine(
+    poisoned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "link").symlink_to(".")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "link" / "link"))
+    assert load(KEY, no_build)[0].twice(1.5) == 4.5
+
+
+@as_root
+def test_a_way_to_the_cache_by_another_users_link_is_not(
+    poisoned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "link").symlink_to(".")
+    os.chown(tmp_path / "link", OTHER, OTHER, follow_symlinks=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "link"))
+    assert is_not_used(caplog, f"link belongs to user {OTHER}; ")
+
+
+def test_an_access_list_that_lets_another_user_write_is_seen(
+    poisoned: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ownership, "_is_private", lambda *_: True)  # the group is the user's own
+    poisoned.chmod(0o660)
+    assert ownership.foreign_owner(poisoned) is None
+    entries = [(1, 6, -1), (2, 6, OTHER), (4, 0, -1), (16, 6, -1), (32, 0, -1)]  # OTHER may read and write
+    access = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *each) for each in entries)
+    try:
+        os.setxattr(poisoned, "system.posix_acl_access", access)
+    except OSError:
+        pytest.skip("a file system without access control lists")
+    assert is_not_used(caplog, f"{poisoned} can be written by other users (mode 0660); remove ")
+
+
+def test_links_that_go_in_a_circle_end(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    assert ownership.exposed(tmp_path / "a" / "x") is None  # nothing can be read there
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o077])
+def test_what_is_made_is_private_whatever_the_umask(root: Path, mask: int) -> None:
+    before = os.umask(mask)
+    try:
+        load(KEY, build)
+    finally:
+        os.umask(before)
+    assert {each.stat().st_mode & 0o777 for each in (root.parent, root)} == {0o700}
+    assert (root / FILE).stat().st_mode & 0o777 == 0o600
+
+
+# other users, as whom nothing can be written
+
+
+def in_another_user(work: Callable[[], bool]) -> bool:
+    """Whether it holds in a child process with another user id."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            os.setgroups([])
+            os.setgid(OTHER)
+            os.setuid(OTHER)
+            code = 0 if work() else 1
+        except BaseException:  # noqa: BLE001  (the last frame of a process)
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+@pytest.fixture
+def readable(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder to which every user comes, for a cache."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as home:
+        Path(home).chmod(0o755)
+        monkeypatch.setenv("XDG_CACHE_HOME", home)
+        monkeypatch.setenv("HOME", home)
+        yield Path(home)
+
+
+@as_root
+@pytest.mark.parametrize("owner", [0, OTHER])
+def test_a_warm_cache_that_cannot_be_written_works(compiled: Compiled, readable: Path, owner: int) -> None:
+    shared_file(compiled, readable)
+    everything = [readable, *readable.rglob("*")]
+    for each in everything:
+        os.chown(each, owner, owner)
+        each.chmod(0o555 if each.is_dir() else 0o444)
+
+    def works() -> bool:
+        module, description = load(KEY, no_build)
+        return (module.twice(1.5), description) == (3.0, DESCRIPTION)
+
+    assert in_another_user(works)
+    assert [readable, *readable.rglob("*")] == everything
+
+
+def shared_file(compiled: Compiled, home: Path) -> Path:
+    folder = home / "servonode" / "kernels"
+    folder.mkdir(parents=True)
+    store.write(folder / FILE, compiled)
+    for each in (folder, folder.parent):
+        each.chmod(0o755)
+    return folder / FILE
+
+
+@as_root
+@pytest.mark.parametrize("cold", [False, True])
+def test_what_another_user_cannot_read_or_write_is_one_line(compiled: Compiled, readable: Path, cold: bool) -> None:
+    if cold:
+        wanted = f"the kernel cache {readable}/servonode/kernels cannot be written (Permission denied); free the"
+    else:
+        shared = shared_file(compiled, readable)
+        shared.chmod(0o600)
+        wanted = f"the kernel cache {shared} may not be read; have its owner allow it (chmod -R go+rX)"
+
+    def is_refused() -> bool:
+        try:
+            load(KEY, build)
+        except CacheError as error:
+            return str(error).startswith(wanted) and "\n" not in str(error)
+        return False
+
+    assert in_another_user(is_refused)
+
+
+# many processes at once
+
+
+def all_well(count: int, work: Callable[[int], None]) -> None:
+    """Assert that this work ends without an error in so many processes at once."""
+    children = []
+    for i in range(count):
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                work(i)
+                code = 0
+            except BaseException:  # noqa: BLE001  (the last frame of a process)
+                traceback.print_exc()
+            finally:
+                os._exit(code)
+        children.append(pid)
+    ends = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
+    assert ends == [0] * count
+
+
+def counted(counter: Path, seconds: float = 0.2) -> tuple[str, bytes]:
+    """A build that takes a while, and says in a file that it has begun."""
+    with counter.open("a") as file:
+        file.write("built\n")
+    time.sleep(seconds)
+    return SOURCE, DESCRIPTION
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_ten_processes_at_once_do_the_work_once(
+    root: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, damaged: bool
+) -> None:
+    if damaged:
+        for each in (root.parent, root):
+            each.mkdir(mode=0o700)
+        (root / FILE).touch(0o600)
+
+    def work(_: int) -> None:
+        module, description = load(KEY, lambda: counted(tmp_path / "counter"))
+        assert (module.twice(1.5), description) == (3.0, DESCRIPTION)
+
+    all_well(10, work)
+    assert (tmp_path / "counter").read_text() == "built\n"
+    assert [each.name for each in root.iterdir()] == [FILE]
+
+
+def test_builds_that_load_other_kernels_do_not_wait_for_each_other(root: Path, tmp_path: Path) -> None:
+    def upper() -> tuple[str, bytes]:
+        load(KEY, lambda: counted(tmp_path / "counter", 0.05))
+        return f"from {NAME} import twice\n\n\ndef four(x: f64) -> f64:\n    return twice(twice(x))\n", b""
+
+    def work(i: int) -> None:
+        if i % 2:
+            load(KEY, lambda: counted(tmp_path / "counter", 0.05))
+        assert load(f"upper{i // 2 % 2}", upper)[0].four(1.0) == 4.0
+
+    all_well(8, work)
+    assert (tmp_path / "counter").read_text() == "built\n"
+    assert sorted(each.name for each in root.iterdir()) == [FILE, "upper0.kernel", "upper1.kernel"]
+
+
+def test_where_the_maker_is_killed_one_of_those_who_wait_makes_it(root: Path, tmp_path: Path) -> None:
+    def killed() -> tuple[str, bytes]:
+        (tmp_path / "begun").touch()
+        time.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError
+
+    maker = os.fork()
+    if maker == 0:
+        load(KEY, killed)
+    while not (tmp_path / "begun").exists():
+        time.sleep(0.01)
+    all_well(3, lambda _: load(KEY, lambda: counted(tmp_path / "counter")))
+    assert os.waitstatus_to_exitcode(os.waitpid(maker, 0)[1]) == -signal.SIGKILL
+    assert (tmp_path / "counter").read_text() == "built\n"
+    assert [each.name for each in root.iterdir()] == [FILE]
+
+
+def test_who_waits_for_a_kernel_says_so_and_can_be_interrupted(
+    file: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "NOTICE_AFTER_S", 0.05)
+    caplog.set_level(logging.INFO)
+    file.unlink()
+    maker = os.open(file.with_name(f".building-{FILE}"), os.O_CREAT | os.O_RDONLY)
+    fcntl.flock(maker, fcntl.LOCK_EX)
+    open_files = len(list(Path("/proc/self/fd").iterdir()))
+    threading.Timer(0.2, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        load(KEY, no_build)
+    assert len(list(Path("/proc/self/fd").iterdir())) == open_files
+    os.close(maker)
+    assert f"another process makes the kernel {KEY}, which is waited for" in caplog.text
+    assert load(KEY, build)[0].twice(1.5) == 3.0
+
+
+def test_threads_that_want_a_kernel_at_once_make_it_once(root: Path, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(4) as threads:
+        loaded = list(threads.map(lambda _: load(KEY, lambda: counted(tmp_path / "counter"))[0], range(4)))
+    assert (tmp_path / "counter").read_text() == "built\n"
+    assert {each.twice(1.5) for each in loaded} == {3.0}
+
+
+def test_without_locks_processes_that_build_at_once_both_succeed(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    def both() -> tuple[str, bytes]:
+        (tmp_path / str(os.getpid())).touch()
+        for _ in range(3000):  # until both are inside their build
+            if len(list(tmp_path.glob("[0-9]*"))) == 2:
+                return SOURCE, b"{}"
+            time.sleep(0.01)
+        raise AssertionError("the other process is not there")
+
+    def work(_: int) -> None:
+        assert load(KEY, both)[0].twice(1.5) == 3.0
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    all_well(2, work)
+    assert [each.name for each in root.iterdir()] == [FILE]
+    assert store.read(root / FILE, Compiled)
+
+
+WARM = """\
+import sys
+from servonode.controllers import load_law
+from servonode.controllers.engine.signals import load_signals
+from servonode.plants import load_machine, machine_key, model_factory
+
+key = machine_key("diff_drive_trailer", {})
+machine = load_machine("diff_drive_trailer", {}, {})
+for name in ("pursuit", "rates"):
+    options = {"variant": "finite"} if name == "pursuit" else {}
+    load_law(name, machine, key, lambda: model_factory("diff_drive_trailer")(), options, {})
+load_signals({"x": "2 + 0.3*t", "y": "0"}, 2)
+print("sympy" in sys.modules)
+"""
+
+
+def test_a_process_that_finds_all_kernels_never_imports_sympy(trailer: Machine) -> None:
+    for _ in range(2):  # the first run fills the user's cache where a kernel is missing
+        run = subprocess.run(
+            [sys.executable, "-c", WARM], capture_output=True, text=True, env=USERS, timeout=120, check=False
+        )
+        assert run.returncode == 0, run.stderr
+        if run.stdout == "False\n":
+            return
+    pytest.fail("sympy was imported although every kernel was cached")
+
+
+def test_packages_of_another_environment_on_the_path_are_no_sources(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "machine.py"
+    file.write_text("import installed_elsewhere, my_folder\n")
+    for folder, name in (("site-packages", "installed_elsewhere"), ("mine", "my_folder")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"{name}.py").write_text("")
+        monkeypatch.syspath_prepend(tmp_path / folder)
+    assert references._reached(file) == {file, tmp_path / "mine" / "my_folder.py"}

@@ -1,0 +1,147 @@
+"""The key of a kernel: what changes it, and what does not."""
+
+import importlib.metadata
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from servonode.definitions import cache, keys
+from servonode.definitions.keys import code_digest, digest_of_code, key_of
+from servonode.kernels.host import this_host, version_of
+from servonode.plants import machine_key
+
+SOURCES = {
+    "room": b'"""A room."""\n',
+    "room.derive": b'''\
+"""Derives."""
+from servonode.room import emit  # the printer
+
+
+def derive(x: float) -> float:
+    """Twice x."""
+    return 2.0 * x
+''',
+    "room.emit": b"def emit():\n    from servonode.room.late import WORDS\n    return WORDS\n",
+    "room.late": b'from servonode.elsewhere import words\nWORDS = "text"\n',
+    "room.other": b"import servonode.room.derive\n",
+}
+
+
+@pytest.fixture(autouse=True)
+def digests_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty cache, and a process that has not yet made a key."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for each in (keys.versions_digest, keys.code_digest, keys._sources):
+        each.cache_clear()
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of servonode's sources, whose keys are asked for."""
+    folder = tmp_path / "servonode"
+    for room in keys.ROOMS:
+        shutil.copytree(keys._FOLDER / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(keys, "_FOLDER", folder)
+    return folder
+
+
+def machine_key_now() -> str:
+    for each in (keys.versions_digest, keys.code_digest, keys._sources):
+        each.cache_clear()
+    return machine_key("diff_drive_trailer", {})
+
+
+@pytest.mark.parametrize(
+    ("module", "before", "after"),
+    [
+        ("room.derive", b"2.0 * x", b"3.0 * x"),
+        ("room.derive", b"x: float", b"y: float"),
+        ("room.emit", b"return WORDS", b"return WORDS * 2"),  # a module that is imported
+        ("room.late", b'"text"', b'"texts"'),  # and one that a function of it imports
+        ("room", b'"""A room."""\n', b"SIZE = 1\n"),  # and the package that runs first
+        ("room.derive", b"import emit", b"import emit, other"),
+    ],
+)
+def test_code_that_is_reached_changes_the_digest(module: str, before: bytes, after: bytes) -> None:
+    changed = SOURCES | {module: SOURCES[module].replace(before, after)}
+    assert changed != SOURCES
+    assert digest_of_code(changed, "room.derive") != digest_of_code(SOURCES, "room.derive")
+
+
+@pytest.mark.parametrize(
+    ("module", "before", "after"),
+    [
+        ("room.derive", b"  # the printer", b""),
+        ("room.derive", b"Twice x.", b"Two times x."),
+        ("room.derive", b'    """Twice x."""\n', b""),
+        ("room.derive", b"2.0 * x", b"(2.0\n            * x)"),
+        ("room.other", b"import servonode.room.derive", b"print(1)"),  # nothing that is reached imports it
+    ],
+)
+def test_comments_docstrings_and_strangers_do_not_change_the_digest(module: str, before: bytes, after: bytes) -> None:
+    changed = SOURCES | {module: SOURCES[module].replace(before, after)}
+    assert changed != SOURCES
+    assert digest_of_code(changed, "room.derive") == digest_of_code(SOURCES, "room.derive")
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["mechanics/derive", "mechanics/model", "kernels/llvm"],
+)
+def test_a_machine_is_derived_again_when_what_derives_it_changes(package: Path, module: str) -> None:
+    before = machine_key_now()
+    file = package / f"{module}.py"
+    file.write_text(file.read_text() + "\n# a comment\n")
+    assert machine_key_now() == before
+    file.write_text(file.read_text() + "\nCHANGED = True\n")
+    assert machine_key_now() != before
+
+
+@pytest.mark.parametrize("module", ["mechanics/machine", "controllers/engine/law_source"])
+def test_a_machine_is_not_derived_again_for_modules_that_only_use_it(package: Path, module: str) -> None:
+    before = machine_key_now()
+    file = package / f"{module}.py"
+    file.write_text(file.read_text() + "\nCHANGED = True\n")
+    assert machine_key_now() == before
+
+
+def test_every_module_that_is_imported_for_a_text_has_part_in_its_key() -> None:
+    code = "import sys; from servonode.mechanics.machine_source import source_and_description; "
+    code += "import servonode.mechanics.derive, servonode.mechanics.changes; "
+    code += "from servonode.mechanics import *; print(*sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    sources = keys._sources()
+    reached = keys._reached(sources, ("mechanics", "mechanics.changes", "mechanics.machine_source"))
+    imported = {each.removeprefix("servonode.") for each in done.stdout.split() if each.startswith("servonode.")}
+    assert imported & sources.keys() <= reached.keys()
+
+
+def test_the_digest_of_code_is_kept() -> None:
+    digest = code_digest("kernels.build")
+    assert digest == digest_of_code(keys._sources(), "kernels.build")
+    assert len(list(cache.cache_root().iterdir())) == 1
+
+
+def test_another_definition_has_another_key() -> None:
+    assert len({key_of("a", "b"), key_of("ab"), key_of("a", "c"), key_of("a", "b", "")}) == 4
+
+
+@pytest.mark.parametrize("fact", ["processor", "python", "llvmlite"])
+def test_a_key_is_of_this_host(monkeypatch: pytest.MonkeyPatch, fact: str) -> None:
+    before = key_of("a")
+    monkeypatch.setattr(keys, "this_host", lambda: msgspec.structs.replace(this_host(), **{fact: "elsewhere"}))
+    keys.versions_digest.cache_clear()
+    assert key_of("a") != before
+
+
+def test_the_version_of_a_library_is_that_which_it_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("llvmlite", "numpy", "sympy", "scipy"):
+        assert version_of(name) == importlib.metadata.version(name)
+    (tmp_path / "odd.py").touch()  # without its usual folder
+    (tmp_path / "odd.egg-info").write_text("Name: odd\nVersion: 7.5\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert version_of("odd") == "7.5"
